@@ -1,0 +1,1 @@
+//! When: the executor and its two runners, shared resources, random streams, spans

@@ -1,0 +1,1 @@
+//! A drive: the NVMe controller, wired to firmware and flash by its profile

@@ -1,0 +1,1 @@
+//! What is decided: named work on handles; the flash translation layer

@@ -1,0 +1,1 @@
+//! The other end of the queue: driver, queue pairs, oracle

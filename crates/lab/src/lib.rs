@@ -1,0 +1,1 @@
+//! The laboratory: scenario, profile, workload, measurement, report; the byteway binary

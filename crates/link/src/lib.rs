@@ -1,0 +1,1 @@
+//! What a crossing costs: PCIe, and the two ledgers

@@ -1,0 +1,1 @@
+//! What bytes look like: NVMe structures, PRP and SGL lists
