@@ -1,1 +1,46 @@
-//! When: the executor and its two runners, shared resources, random streams, spans
+//! When: the only place in Byteway where time passes.
+//!
+//! All device, link and host code is `async` and runs on the executor in this crate. Nobody else reads a wall
+//! clock, starts a thread or takes randomness.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`time`] | [`Time`], [`Delay`], [`Rate`]: picoseconds as newtypes |
+//! | [`executor`] | tasks in a slab, the virtual runner, [`Clock`] |
+//! | [`real`] | the real runner and its inbox for other threads |
+//! | [`wheel`] | the timer wheel |
+//! | [`pipe`] | bandwidth and propagation |
+//! | [`station`] | servers: by reservation (FIFO), and by queue (priority, suspend, hold) |
+//! | [`mailbox`] | delayed FIFO delivery without a task |
+//! | [`semaphore`], [`channel`], [`notify`] | waiting for each other |
+//! | [`span`] | which resource each picosecond of an I/O is charged to |
+//! | [`random`], [`permutation`] | named random streams, distributions, a keyed bijection |
+//!
+//! What it does not do: no I/O, no foreign combinators (`select!`, `join!` of other crates register wakers, and
+//! these tasks are polled with a no-op waker), no work stealing. One executor is one core.
+
+pub mod channel;
+pub mod executor;
+pub mod mailbox;
+pub mod notify;
+pub mod permutation;
+pub mod pipe;
+pub mod random;
+pub mod real;
+pub mod semaphore;
+pub mod span;
+pub mod station;
+pub mod time;
+mod wait;
+pub mod wheel;
+
+pub use channel::Channel;
+pub use executor::{Clock, Counters, Executor, Stalled, TaskId};
+pub use mailbox::Mailbox;
+pub use notify::Notify;
+pub use pipe::{Passage, Pipe};
+pub use real::{Inbox, Timing};
+pub use semaphore::{Permit, Semaphore};
+pub use span::{SpanId, SpanRecord, Spans, Stage};
+pub use station::{Grant, Priority, PriorityStation, Service, Station};
+pub use time::{Delay, Rate, Time};

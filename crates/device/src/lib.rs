@@ -1,1 +1,18 @@
-//! A drive: the NVMe controller, wired to firmware and flash by its profile
+//! A drive: an NVMe controller, wired to firmware and flash by its profile.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`config`] | the constants that a profile gives |
+//! | [`drive`] | a drive put together: link, controller, firmware, flash |
+//! | [`controller`] | registers, queues, arbitration, fetching, commands |
+//!
+//! What it does not do: it never looks into the host (registers, memory and interrupts are all it knows of it), places
+//! no unit in flash (that is `firmware`), and costs no link crossing itself (that is `link`).
+
+pub mod config;
+pub mod controller;
+pub mod drive;
+
+pub use config::{ConfigError, ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+pub use controller::Controller;
+pub use drive::Drive;

@@ -1,1 +1,8 @@
-//! The laboratory: scenario, profile, workload, measurement, report; the byteway binary
+//! The laboratory
+pub mod error;
+pub mod profile;
+pub mod scenario;
+mod source;
+pub mod trace;
+pub mod units;
+pub mod workload;

@@ -1,1 +1,24 @@
-//! What a crossing costs: PCIe, and the two ledgers
+//! What a crossing costs: the PCIe link between host memory and a drive, and the two ledgers of what crossed it.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`pcie`] | generations, lanes, payload and read-request sizes: TLPs and bytes of every kind of crossing |
+//! | [`ledger`] | every crossing by purpose and direction, in payload bytes and in wire bytes |
+//! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
+//! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
+//! | [`bar`] | a drive's registers in a page shared with another process |
+//!
+//! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
+//! It carries an I/O's span across by function, queue and slot, because the device must not look into the host.
+
+pub mod bar;
+pub mod ledger;
+pub mod memory;
+pub mod pcie;
+pub mod port;
+
+pub use bar::SharedBar;
+pub use ledger::{Direction, Entry, Ledger, Purpose};
+pub use memory::{Fault, Memory};
+pub use pcie::{Generation, PcieConfig, Tlps};
+pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite};

@@ -1,1 +1,31 @@
-//! What bytes look like: NVMe structures, PRP and SGL lists
+//! What bytes look like: NVMe structures, PRP and SGL lists.
+//!
+//! | file | what |
+//! |---|---|
+//! | `nvme/command.rs` | submission queue entry; `command/nvm.rs` and `command/admin.rs`: each command, parsed and built |
+//! | `nvme/completion.rs` | completion queue entry |
+//! | `nvme/status.rs` | status codes with their names and flags |
+//! | `nvme/opcode.rs` | opcodes of the admin and NVM command sets |
+//! | `nvme/register.rs` | register offsets and bits, doorbells |
+//! | `nvme/identify.rs` | Identify structures and lists |
+//! | `nvme/log.rs` | log pages |
+//! | `nvme/feature.rs` | features, asynchronous events |
+//! | `nvme/dataset.rs` | ranges of Dataset Management |
+//! | `nvme/segment.rs` | a run of host memory |
+//! | `nvme/prp.rs` | PRP lists: walked by a device, planned by a host |
+//! | `nvme/sgl.rs` | SGLs: walked by a device, planned by a host |
+//! | `content.rs` | what a block's bytes are |
+//!
+//! Shifts and masks live here and nowhere else.
+//!
+//! What it does not do: it moves no byte and charges no time (`link`, `transfer`), it knows no queue and no
+//! controller state (`device`, `host`), and it doesn't judge a command's fields; only the walkers judge, and only
+//! the shape of a list. It reads no memory: a walker says what to fetch and is fed.
+
+#[cfg(target_endian = "big")]
+compile_error!("the structures hold native integers, and NVMe is little endian");
+
+pub mod content;
+pub mod nvme;
+
+pub use zerocopy::{FromBytes, IntoBytes};

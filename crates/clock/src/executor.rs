@@ -1,0 +1,447 @@
+//! Tasks, and the runner in virtual time.
+//!
+//! Tasks live in a slab and are polled with a no-op waker: a leaf future notes the task that polls it
+//! ([`Clock::current`]) and whoever satisfies it calls [`Clock::wake`]. A task waits on one leaf at a time; a leaf
+//! tolerates being polled early. When no task is ready the clock jumps to the next timer.
+
+use crate::time::{Delay, Time};
+use crate::wheel::Wheel;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// A task: its place in the slab, and which of the tasks that have lived there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl TaskId {
+    const NONE: TaskId = TaskId { index: u32::MAX, generation: 0 };
+}
+
+struct Task {
+    name: &'static str,
+    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    generation: u32,
+    alive: bool,
+    queued: bool,
+}
+
+#[derive(Default)]
+struct Tasks {
+    slots: Vec<Task>,
+    free: Vec<u32>,
+}
+
+/// How much the executor did: for benchmarks and for numbering power cuts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Times a task was polled.
+    pub polls: u64,
+    /// Timers armed.
+    pub timers: u64,
+}
+
+/// Waits that did not yield before a task must, under `timing = "none"`.
+const STEPS_MAX: u32 = 64;
+
+struct Inner {
+    now: Cell<u64>,
+    current: Cell<TaskId>,
+    /// Modelled waits take no time (`timing = "none"`).
+    immediate: Cell<bool>,
+    steps: Cell<u32>,
+    polls: Cell<u64>,
+    timers: Cell<u64>,
+    tasks: RefCell<Tasks>,
+    ready: RefCell<VecDeque<TaskId>>,
+    wheel: RefCell<Wheel<TaskId>>,
+}
+
+/// The handle through which everything tells and spends time. Cheap to clone.
+#[derive(Clone)]
+pub struct Clock(Rc<Inner>);
+
+/// Owns the tasks: dropping it drops them.
+pub struct Executor {
+    clock: Clock,
+}
+
+/// Nothing is ready and no timer is armed, yet the main task has not ended: a wait that nobody will satisfy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stalled {
+    /// When it stood still.
+    pub at: Time,
+    /// The tasks that wait, by name, with how many of each.
+    pub waiting: Vec<(&'static str, usize)>,
+}
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the simulation stands still at {}: no task is ready and no timer is armed; waiting:",
+            self.at
+        )?;
+        let mut separator = "";
+        self.waiting.iter().try_for_each(|(name, count)| {
+            write!(f, "{separator} {count} x {name}")?;
+            separator = ",";
+            Ok(())
+        })
+    }
+}
+
+impl std::error::Error for Stalled {}
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Executor {
+    /// An executor at time zero without tasks.
+    pub fn new() -> Self {
+        Executor {
+            clock: Clock(Rc::new(Inner {
+                now: Cell::new(0),
+                current: Cell::new(TaskId::NONE),
+                immediate: Cell::new(false),
+                steps: Cell::new(0),
+                polls: Cell::new(0),
+                timers: Cell::new(0),
+                tasks: RefCell::default(),
+                ready: RefCell::default(),
+                wheel: RefCell::default(),
+            })),
+        }
+    }
+
+    /// Its clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Runs `main` in virtual time until it ends. Other tasks stay as they are and go on in the next `run`.
+    pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Stalled> {
+        let (main, result) = self.clock.spawn_main(main);
+        loop {
+            let polled = match self.clock.pop_ready() {
+                Some(task) => {
+                    self.clock.poll_task(task);
+                    task
+                }
+                None => self.clock.fire_next().ok_or_else(|| self.clock.stalled())?,
+            };
+            if polled == main
+                && let Some(value) = result.take()
+            {
+                return Ok(value);
+            }
+        }
+    }
+}
+
+impl Drop for Executor {
+    fn drop(&mut self) {
+        self.clock.drop_all();
+    }
+}
+
+impl Clock {
+    /// Now.
+    pub fn now(&self) -> Time {
+        Time(self.0.now.get())
+    }
+
+    /// What the executor has done so far.
+    pub fn counters(&self) -> Counters {
+        Counters { polls: self.0.polls.get(), timers: self.0.timers.get() }
+    }
+
+    /// Starts a task. `name` says what it is when the simulation stands still.
+    pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
+        let future: Pin<Box<dyn Future<Output = ()>>> = Box::pin(future);
+        let mut tasks = self.0.tasks.borrow_mut();
+        let tasks = &mut *tasks;
+        let index = match tasks.free.pop() {
+            Some(index) => index,
+            None => {
+                tasks.slots.push(Task { name, future: None, generation: 0, alive: false, queued: false });
+                (tasks.slots.len() - 1) as u32
+            }
+        };
+        let task = &mut tasks.slots[index as usize];
+        *task = Task {
+            name,
+            future: Some(future),
+            generation: task.generation.wrapping_add(1),
+            alive: true,
+            queued: true,
+        };
+        let id = TaskId { index, generation: task.generation };
+        self.0.ready.borrow_mut().push_back(id);
+        id
+    }
+
+    /// Drops a task where it waits: what a power cut does. A task that has ended is left alone.
+    pub fn kill(&self, id: TaskId) {
+        let future = {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let Some(task) = tasks.slots.get_mut(id.index as usize) else { return };
+            if task.generation != id.generation || !task.alive {
+                return;
+            }
+            task.alive = false;
+            let future = task.future.take();
+            if future.is_some() {
+                tasks.free.push(id.index);
+            } // else it is being polled: `poll_task` frees it
+            future
+        };
+        drop(future);
+    }
+
+    /// Makes a task ready. One that has ended, or is ready already, is left alone.
+    pub fn wake(&self, id: TaskId) {
+        let mut tasks = self.0.tasks.borrow_mut();
+        let Some(task) = tasks.slots.get_mut(id.index as usize) else { return };
+        if task.generation == id.generation && task.alive && !task.queued {
+            task.queued = true;
+            self.0.ready.borrow_mut().push_back(id);
+        }
+    }
+
+    /// Makes a task ready at `at`.
+    pub fn wake_at(&self, at: Time, id: TaskId) {
+        if at.0 <= self.0.now.get() {
+            return self.wake(id);
+        }
+        self.0.timers.set(self.0.timers.get() + 1);
+        self.0.wheel.borrow_mut().insert(at.0, id);
+    }
+
+    /// The task that is being polled: what a leaf future notes before it returns `Pending`.
+    pub fn current(&self) -> TaskId {
+        self.0.current.get()
+    }
+
+    /// Lets `delay` of modelled time pass. Under `timing = "none"` it takes none.
+    pub fn sleep(&self, delay: Delay) -> Sleep<'_> {
+        self.sleep_until(self.now() + delay)
+    }
+
+    /// Waits until the modelled instant `at`. One that has come doesn't yield.
+    pub fn sleep_until(&self, at: Time) -> Sleep<'_> {
+        Sleep { clock: self, at, armed: false, yielded: false, modelled: true }
+    }
+
+    /// Waits for a timer of the protocol (a time-out, an aggregation time): real under every timing.
+    pub fn timer(&self, delay: Delay) -> Sleep<'_> {
+        Sleep { clock: self, at: self.now() + delay, armed: false, yielded: false, modelled: false }
+    }
+
+    /// Lets every other ready task run once.
+    pub fn yield_now(&self) -> Yield<'_> {
+        Yield { clock: self, yielded: false }
+    }
+
+    /// Whether modelled waits take no time.
+    pub fn is_immediate(&self) -> bool {
+        self.0.immediate.get()
+    }
+
+    pub(crate) fn set_immediate(&self, immediate: bool) {
+        self.0.immediate.set(immediate);
+    }
+
+    pub(crate) fn set_now(&self, now: Time) {
+        self.0.now.set(now.0.max(self.0.now.get()));
+    }
+
+    pub(crate) fn pop_ready(&self) -> Option<TaskId> {
+        self.0.ready.borrow_mut().pop_front()
+    }
+
+    pub(crate) fn ready_len(&self) -> usize {
+        self.0.ready.borrow().len()
+    }
+
+    pub(crate) fn next_timer(&self) -> Option<Time> {
+        self.0.wheel.borrow().next_at().map(Time)
+    }
+
+    /// Takes the next timer and makes its task ready.
+    pub(crate) fn wake_next_timer(&self) {
+        if let Some(timer) = self.0.wheel.borrow_mut().pop() {
+            self.wake(timer.target);
+        }
+    }
+
+    pub(crate) fn spawn_main<T: 'static>(
+        &self,
+        main: impl Future<Output = T> + 'static,
+    ) -> (TaskId, Rc<Cell<Option<T>>>) {
+        let result = Rc::new(Cell::new(None));
+        let slot = result.clone();
+        let id = self.spawn("main", async move { slot.set(Some(main.await)) });
+        (id, result)
+    }
+
+    /// Jumps to the next timer of a task that lives, and polls it. None when there is none.
+    fn fire_next(&self) -> Option<TaskId> {
+        loop {
+            let timer = self.0.wheel.borrow_mut().pop()?;
+            let id = timer.target;
+            let lives = |task: &Task| task.generation == id.generation && task.alive;
+            if !self.0.tasks.borrow().slots.get(id.index as usize).is_some_and(lives) {
+                continue; // a timer of a task that has gone must not move time
+            }
+            self.set_now(Time(timer.at));
+            self.poll_task(id);
+            return Some(id);
+        }
+    }
+
+    /// Polls a task, unless it has ended since it was made ready.
+    pub(crate) fn poll_task(&self, id: TaskId) {
+        let index = id.index;
+        let mut future = {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let task = &mut tasks.slots[index as usize];
+            if task.generation != id.generation {
+                return; // its place has been taken: polling that one now would give it another's turn
+            }
+            task.queued = false;
+            match task.future.take() {
+                Some(future) => future,
+                None => return,
+            }
+        };
+        self.0.current.set(id);
+        self.0.steps.set(0);
+        self.0.polls.set(self.0.polls.get() + 1);
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let gone = {
+            let mut tasks = self.0.tasks.borrow_mut();
+            let tasks = &mut *tasks;
+            let task = &mut tasks.slots[index as usize];
+            if polled.is_ready() || !task.alive {
+                task.alive = false;
+                tasks.free.push(index);
+                Some(future)
+            } else {
+                task.future = Some(future);
+                None
+            }
+        };
+        drop(gone); // its drop may wake others, so no borrow is held
+    }
+
+    pub(crate) fn stalled(&self) -> Stalled {
+        let mut waiting: Vec<(&'static str, usize)> = Vec::new();
+        for task in self.0.tasks.borrow().slots.iter().filter(|t| t.alive) {
+            match waiting.iter_mut().find(|(name, _)| *name == task.name) {
+                Some((_, count)) => *count += 1,
+                None => waiting.push((task.name, 1)),
+            }
+        }
+        Stalled { at: self.now(), waiting }
+    }
+
+    fn drop_all(&self) {
+        loop {
+            let futures: Vec<_> = {
+                let mut tasks = self.0.tasks.borrow_mut();
+                let slots = tasks.slots.iter_mut().filter(|t| t.alive);
+                slots
+                    .map(|t| {
+                        t.alive = false;
+                        t.future.take()
+                    })
+                    .collect()
+            };
+            if futures.is_empty() {
+                break;
+            }
+            drop(futures);
+        }
+        self.0.ready.borrow_mut().clear();
+        self.0.wheel.borrow_mut().clear();
+    }
+
+    /// Under `timing = "none"`: whether this wait may be skipped without yielding.
+    pub(crate) fn skip_step(&self) -> bool {
+        let steps = self.0.steps.get() + 1;
+        self.0.steps.set(steps);
+        steps < STEPS_MAX
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Clock({})", self.now())
+    }
+}
+
+/// A wait for an instant. Safe to drop: the timer then wakes its task once for nothing.
+#[must_use = "time passes only when it is awaited"]
+pub struct Sleep<'a> {
+    clock: &'a Clock,
+    at: Time,
+    armed: bool,
+    /// It yielded under `timing = "none"`: no timer is armed for it.
+    yielded: bool,
+    modelled: bool,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let clock = self.clock;
+        if self.modelled && clock.is_immediate() {
+            if self.yielded || clock.skip_step() {
+                return Poll::Ready(());
+            }
+            self.yielded = true;
+            clock.wake(clock.current());
+            return Poll::Pending;
+        }
+        if clock.now() >= self.at {
+            return Poll::Ready(());
+        }
+        if !self.armed {
+            self.armed = true;
+            clock.wake_at(self.at, clock.current());
+        }
+        Poll::Pending
+    }
+}
+
+/// See [`Clock::yield_now`].
+#[must_use = "yields only when it is awaited"]
+pub struct Yield<'a> {
+    clock: &'a Clock,
+    yielded: bool,
+}
+
+impl Future for Yield<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        self.clock.wake(self.clock.current());
+        Poll::Pending
+    }
+}

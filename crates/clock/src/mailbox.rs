@@ -1,0 +1,115 @@
+//! A mailbox: values that arrive later, in order, without a task of their own.
+//!
+//! Posted writes, doorbells and interrupts: the sender goes on at once, the receiver sees the value when it arrives.
+
+use crate::executor::{Clock, TaskId};
+use crate::time::Time;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+struct Inner<T> {
+    clock: Clock,
+    letters: RefCell<VecDeque<(Time, T)>>,
+    reader: Cell<Option<TaskId>>,
+}
+
+/// Delayed FIFO delivery to one reader. Cheap to clone.
+pub struct Mailbox<T>(Rc<Inner<T>>);
+
+impl<T> Clone for Mailbox<T> {
+    fn clone(&self) -> Self {
+        Mailbox(self.0.clone())
+    }
+}
+
+impl<T> Mailbox<T> {
+    /// An empty one.
+    pub fn new(clock: &Clock) -> Self {
+        Mailbox(Rc::new(Inner { clock: clock.clone(), letters: RefCell::default(), reader: Cell::new(None) }))
+    }
+
+    /// Delivers `value` at `at`, but not before what was sent earlier.
+    pub fn send_at(&self, at: Time, value: T) {
+        let mut letters = self.0.letters.borrow_mut();
+        let at = letters.back().map_or(at, |(last, _)| at.max(*last));
+        let first = letters.is_empty();
+        letters.push_back((at, value));
+        drop(letters);
+        if first && let Some(reader) = self.0.reader.get() {
+            let clock = &self.0.clock;
+            clock.wake_at(if clock.is_immediate() { clock.now() } else { at }, reader);
+        }
+    }
+
+    /// The next value, when it has arrived. Under `timing = "none"` that is at once.
+    pub fn receive(&self) -> Receive<'_, T> {
+        Receive { mailbox: self, reader: None }
+    }
+
+    /// The next value, if it has arrived.
+    pub fn try_receive(&self) -> Option<T> {
+        let clock = &self.0.clock;
+        let mut letters = self.0.letters.borrow_mut();
+        match letters.front() {
+            Some((at, _)) if *at <= clock.now() || clock.is_immediate() => {
+                letters.pop_front().map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Values under way.
+    pub fn len(&self) -> usize {
+        self.0.letters.borrow().len()
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Loses what is under way: a link that goes down.
+    pub fn clear(&self) {
+        drop(self.0.letters.take()); // not under the borrow: what is dropped may look at this mailbox
+    }
+}
+
+/// A wait for the next value; nothing is lost if it is dropped.
+#[must_use = "nothing is received unless it is awaited"]
+pub struct Receive<'a, T> {
+    mailbox: &'a Mailbox<T>,
+    reader: Option<TaskId>,
+}
+
+impl<T> Future for Receive<'_, T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        let inner = &self.mailbox.0;
+        if let Some(value) = self.mailbox.try_receive() {
+            return Poll::Ready(value);
+        }
+        let task = inner.clock.current();
+        if let Some((at, _)) = inner.letters.borrow().front() {
+            inner.clock.wake_at(*at, task);
+        }
+        // Also while a letter is under way: it may be lost, and the next one may arrive sooner.
+        inner.reader.set(Some(task));
+        self.reader = Some(task);
+        Poll::Pending
+    }
+}
+
+impl<T> Drop for Receive<'_, T> {
+    fn drop(&mut self) {
+        // The reader may be another by now: a task that took over before this one was dropped.
+        let reader = &self.mailbox.0.reader;
+        if self.reader.is_some() && reader.get() == self.reader {
+            reader.set(None);
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Credits: tags, buffer slots, command slots.
+
+use crate::executor::Clock;
+use crate::wait::{Ticket, WaitLine};
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+struct Inner {
+    clock: Clock,
+    available: Cell<usize>,
+    line: WaitLine<usize, usize>,
+}
+
+/// A number of credits, granted first come, first served. Cheap to clone.
+#[derive(Clone)]
+pub struct Semaphore(Rc<Inner>);
+
+impl Semaphore {
+    /// With `credits` to give.
+    pub fn new(clock: &Clock, credits: usize) -> Self {
+        Semaphore(Rc::new(Inner {
+            clock: clock.clone(),
+            available: Cell::new(credits),
+            line: WaitLine::default(),
+        }))
+    }
+
+    /// Waits for `credits` at once. More than there are in all is never granted.
+    pub fn acquire(&self, credits: usize) -> Acquire<'_> {
+        Acquire { semaphore: self, credits, ticket: None }
+    }
+
+    /// Takes `credits` if they are there and nobody waits.
+    pub fn try_acquire(&self, credits: usize) -> Option<Permit> {
+        if self.0.line.len() > 0 || self.0.available.get() < credits {
+            return None;
+        }
+        self.0.available.set(self.0.available.get() - credits);
+        Some(Permit { semaphore: self.clone(), credits })
+    }
+
+    /// Adds credits: those of a forgotten permit, or new ones.
+    pub fn release(&self, credits: usize) {
+        self.0.available.set(self.0.available.get() + credits);
+        self.pass_on();
+    }
+
+    /// Credits that nobody holds.
+    pub fn available(&self) -> usize {
+        self.0.available.get()
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.0.line.len()
+    }
+
+    fn pass_on(&self) {
+        while let Some(want) = self.0.line.first(|want| *want) {
+            if want > self.0.available.get() {
+                break;
+            }
+            self.0.available.set(self.0.available.get() - want);
+            if let Some(task) = self.0.line.grant(|want| want) {
+                self.0.clock.wake(task);
+            }
+        }
+    }
+}
+
+/// A wait for credits.
+#[must_use = "credits are granted only when it is awaited"]
+pub struct Acquire<'a> {
+    semaphore: &'a Semaphore,
+    credits: usize,
+    ticket: Option<Ticket>,
+}
+
+impl Future for Acquire<'_> {
+    type Output = Permit;
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Permit> {
+        let semaphore = self.semaphore;
+        if self.ticket.is_some() {
+            return match semaphore.0.line.take(&mut self.ticket) {
+                Some(credits) => Poll::Ready(Permit { semaphore: semaphore.clone(), credits }),
+                None => Poll::Pending,
+            };
+        }
+        if let Some(permit) = semaphore.try_acquire(self.credits) {
+            return Poll::Ready(permit);
+        }
+        self.ticket = Some(semaphore.0.line.join(semaphore.0.clock.current(), self.credits));
+        Poll::Pending
+    }
+}
+
+impl Drop for Acquire<'_> {
+    fn drop(&mut self) {
+        let waited = self.ticket.is_some();
+        match self.semaphore.0.line.cancel(&mut self.ticket) {
+            Some(credits) => self.semaphore.release(credits),
+            // The one behind may want less than this one did.
+            None if waited => self.semaphore.pass_on(),
+            None => {}
+        }
+    }
+}
+
+/// Credits held; given back when dropped.
+pub struct Permit {
+    semaphore: Semaphore,
+    credits: usize,
+}
+
+impl Permit {
+    /// How many it holds.
+    pub fn credits(&self) -> usize {
+        self.credits
+    }
+
+    /// Keeps the credits out; [`Semaphore::release`] brings them back.
+    pub fn forget(mut self) {
+        self.credits = 0;
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.credits > 0 {
+            self.semaphore.release(self.credits);
+        }
+    }
+}

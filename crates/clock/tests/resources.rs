@@ -1,0 +1,894 @@
+//! What each shared resource charges and in which order it serves, to the picosecond. Dropped waits: `drops.rs`.
+
+use byteway_clock::random::Rng;
+use byteway_clock::{
+    Channel, Clock, Delay, Executor, Mailbox, Notify, Passage, Pipe, Priority, PriorityStation, Rate,
+    Semaphore, Service, SpanId, Spans, Stage, Station, Time,
+};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+const NS: u64 = 1_000;
+
+fn ns(ns: u64) -> Delay {
+    Delay::from_ns(ns)
+}
+
+fn at_ns(ns: u64) -> Time {
+    Time(ns * NS)
+}
+
+/// Runs `main` in virtual time.
+fn run<T: 'static, F: Future<Output = T> + 'static>(main: impl FnOnce(Clock) -> F) -> T {
+    let executor = Executor::new();
+    let main = main(executor.clock().clone());
+    executor.run(main).unwrap()
+}
+
+/// What happened, in order: nanosecond and name.
+#[derive(Clone, Default)]
+struct Log(Rc<RefCell<Vec<(u64, &'static str)>>>);
+
+impl Log {
+    fn add(&self, clock: &Clock, what: &'static str) {
+        let now = clock.now().0;
+        assert_eq!(now % NS, 0, "{what} at {now} ps");
+        self.0.borrow_mut().push((now / NS, what));
+    }
+
+    fn take(&self) -> Vec<(u64, &'static str)> {
+        self.0.take()
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        self.take().into_iter().map(|(_, what)| what).collect()
+    }
+}
+
+mod pipe {
+    use super::*;
+
+    // A link that is late by a picosecond a packet shifts every table.
+    #[test]
+    fn bytes_go_one_after_another_and_then_take_a_while() {
+        run(|clock| async move {
+            let pipe = Pipe::new(&clock, Rate::per_second(4_000_000_000), ns(100));
+            let first = pipe.send(4608); // 1,152 ns at 4 GB/s
+            assert_eq!(first, Passage { queued: ns(0), sent: Time(1_152_000), arrival: Time(1_252_000) });
+            let second = pipe.send(16); // 4 ns, behind the first
+            assert_eq!(second, Passage { queued: ns(1152), sent: at_ns(1156), arrival: at_ns(1256) });
+            clock.sleep_until(at_ns(1000)).await;
+            let third = pipe.send(1); // 250 ps
+            assert_eq!(third, Passage { queued: ns(156), sent: Time(1_156_250), arrival: Time(1_256_250) });
+            clock.sleep_until(at_ns(2000)).await;
+            let fourth = pipe.transfer(40).await; // an idle pipe: nothing of the gap is caught up
+            assert_eq!(fourth, Passage { queued: ns(0), sent: at_ns(2010), arrival: at_ns(2110) });
+            assert_eq!(clock.now(), at_ns(2110));
+            assert_eq!((pipe.bytes(), pipe.busy()), (4608 + 16 + 1 + 40, Delay(1_166_250)));
+            assert_eq!((pipe.propagation(), pipe.rate().units_per_second()), (ns(100), 4_000_000_000));
+        });
+    }
+
+    // A rate that isn't a whole number of picoseconds a byte: each passage is rounded by itself, to the nearest.
+    #[test]
+    fn a_passage_is_rounded_to_the_nearest_picosecond() {
+        run(|clock| async move {
+            let pipe = Pipe::new(&clock, Rate::per_second(3_000_000_000), Delay(1));
+            assert_eq!(pipe.send(1).sent, Time(333));
+            assert_eq!(pipe.send(2).sent, Time(333 + 667));
+            assert_eq!(pipe.send(0), Passage { queued: Delay(1000), sent: Time(1000), arrival: Time(1001) });
+            assert_eq!(pipe.send(4096).sent, Time(1000 + 1_365_333));
+        });
+    }
+
+    // Transfers overlap only in their propagation.
+    #[test]
+    fn transfers_arrive_in_the_order_of_the_calls() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let pipe = Rc::new(Pipe::new(&clock, Rate::per_second(1_000_000_000), ns(500)));
+            for (name, bytes) in [("large", 1000), ("small", 1), ("middle", 100)] {
+                let (inner, pipe, log) = (clock.clone(), pipe.clone(), log_m.clone());
+                clock.spawn(name, async move {
+                    pipe.transfer(bytes).await;
+                    log.add(&inner, name);
+                });
+            }
+            clock.sleep(ns(10_000)).await;
+        });
+        assert_eq!(log.take(), [(1500, "large"), (1501, "small"), (1601, "middle")]);
+    }
+}
+
+mod station {
+    use super::*;
+
+    // A core that served two at once, or idled while somebody waits, would be worth more or less than it is.
+    #[test]
+    fn k_servers_take_who_comes_first() {
+        run(|clock| async move {
+            let station = Station::new(&clock, 2);
+            assert_eq!(station.reserve(ns(100)), Service { queued: ns(0), end: at_ns(100) });
+            assert_eq!(station.reserve(ns(30)), Service { queued: ns(0), end: at_ns(30) });
+            assert_eq!(station.reserve(ns(50)), Service { queued: ns(30), end: at_ns(80) });
+            assert_eq!(station.reserve(ns(1)), Service { queued: ns(80), end: at_ns(81) });
+            clock.sleep(ns(90)).await;
+            assert_eq!(station.reserve(ns(10)), Service { queued: ns(0), end: at_ns(100) });
+            assert_eq!(station.serve(ns(20)).await, Service { queued: ns(10), end: at_ns(120) });
+            assert_eq!(clock.now(), at_ns(120));
+            assert_eq!((station.servers(), station.served()), (2, 6));
+            assert_eq!(Station::new(&clock, 0).servers(), 1);
+        });
+    }
+
+    // A utilisation above 1, as one gets by counting what is reserved but not yet done, is a wrong report.
+    #[test]
+    fn utilisation_counts_what_was_done_between_two_instants() {
+        run(|clock| async move {
+            let station = Station::new(&clock, 2);
+            station.reserve(ns(100));
+            assert_eq!(station.busy(), ns(0));
+            station.reserve(ns(300));
+            station.reserve(ns(200)); // behind the first
+            clock.sleep(ns(50)).await;
+            assert_eq!(station.busy(), ns(100));
+            assert_eq!(station.utilisation(Time::ZERO, Delay::ZERO), 1.0);
+            let (since, busy_then) = (clock.now(), station.busy());
+            assert_eq!(station.utilisation(since, busy_then), 0.0); // no time has passed
+            clock.sleep(ns(500)).await;
+            assert_eq!(station.busy(), ns(600));
+            assert_eq!(station.utilisation(since, busy_then), 0.5); // 500 of 2 x 500
+            assert_eq!(station.utilisation(Time::ZERO, Delay::ZERO), 600.0 / 1100.0);
+        });
+    }
+}
+
+mod priority_station {
+    use super::*;
+
+    const URGENT: Priority = Priority(0);
+    const NORMAL: Priority = Priority(1);
+    const IDLE: Priority = Priority(3);
+
+    /// A task that comes at `at`, holds a server for `work`, and logs when it is done.
+    fn spawn_plain(
+        clock: &Clock,
+        dies: &PriorityStation,
+        log: &Log,
+        name: &'static str,
+        p: Priority,
+        at: u64,
+        work: u64,
+    ) {
+        let (inner, dies, log) = (clock.clone(), dies.clone(), log.clone());
+        clock.spawn(name, async move {
+            inner.sleep_until(at_ns(at)).await;
+            let grant = dies.acquire(p).await;
+            grant.serve(ns(work)).await;
+            log.add(&inner, name);
+        });
+    }
+
+    /// The same, but it steps back for the more urgent; `lost` gets how long it stood back.
+    fn spawn_suspendable(
+        clock: &Clock,
+        dies: &PriorityStation,
+        log: &Log,
+        (name, p, at, work): (&'static str, Priority, u64, u64),
+        resume: u64,
+    ) -> Rc<Cell<Delay>> {
+        let lost = Rc::new(Cell::new(Delay(u64::MAX)));
+        let (inner, dies, log, slot) = (clock.clone(), dies.clone(), log.clone(), lost.clone());
+        clock.spawn(name, async move {
+            inner.sleep_until(at_ns(at)).await;
+            let grant = dies.acquire(p).await;
+            slot.set(grant.serve_suspendable(ns(work), ns(resume)).await);
+            log.add(&inner, name);
+        });
+        lost
+    }
+
+    // Reads before programs before garbage collection; within a class nobody overtakes.
+    #[test]
+    fn classes_are_served_in_order_and_each_first_come_first_served() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let dies = PriorityStation::new(&clock, 1);
+            spawn_plain(&clock, &dies, &log_m, "holder", IDLE, 0, 100);
+            spawn_plain(&clock, &dies, &log_m, "idle 1", IDLE, 10, 100);
+            spawn_plain(&clock, &dies, &log_m, "beyond the classes is idle", Priority(200), 15, 100);
+            spawn_plain(&clock, &dies, &log_m, "normal 1", NORMAL, 20, 100);
+            spawn_plain(&clock, &dies, &log_m, "urgent", URGENT, 30, 100);
+            spawn_plain(&clock, &dies, &log_m, "normal 2", NORMAL, 40, 100);
+            clock.sleep(ns(50)).await;
+            assert_eq!((dies.free(), dies.waiting()), (0, 5));
+            clock.sleep(ns(1000)).await;
+            assert_eq!((dies.free(), dies.waiting()), (1, 0));
+        });
+        let expected = [
+            (100, "holder"),
+            (200, "urgent"),
+            (300, "normal 1"),
+            (400, "normal 2"),
+            (500, "idle 1"),
+            (600, "beyond the classes is idle"),
+        ];
+        assert_eq!(log.take(), expected);
+    }
+
+    #[test]
+    fn k_servers_serve_k_at_once() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let dies = PriorityStation::new(&clock, 3);
+            for (name, work) in [("a", 100), ("b", 70), ("c", 40), ("d", 100), ("e", 10)] {
+                spawn_plain(&clock, &dies, &log_m, name, NORMAL, 0, work);
+            }
+            clock.sleep(ns(1000)).await;
+            assert_eq!(dies.busy(), ns(320));
+            assert_eq!(dies.utilisation(Time::ZERO, Delay::ZERO), 320.0 / 3000.0);
+        });
+        assert_eq!(log.take(), [(40, "c"), (70, "b"), (80, "e"), (100, "a"), (140, "d")]);
+    }
+
+    // Program suspend: a read that comes during a program must not wait for its end, and the program pays for it.
+    #[test]
+    fn a_service_steps_back_for_the_more_urgent_and_pays_to_resume() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let dies = PriorityStation::new(&clock, 1);
+            let lost = spawn_suspendable(&clock, &dies, &log_m, ("program", IDLE, 0, 500), 20);
+            spawn_plain(&clock, &dies, &log_m, "read 1", URGENT, 100, 50);
+            spawn_plain(&clock, &dies, &log_m, "read 2", URGENT, 120, 50); // while it stands back
+            spawn_plain(&clock, &dies, &log_m, "read 3", URGENT, 300, 50); // a second time
+            spawn_plain(&clock, &dies, &log_m, "behind", IDLE, 10, 100);
+            clock.sleep(ns(101)).await;
+            assert_eq!((dies.suspensions(), dies.free(), dies.waiting()), (1, 0, 2));
+            clock.sleep(ns(2000)).await;
+            assert_eq!((dies.suspensions(), dies.free(), dies.waiting()), (2, 1, 0));
+            assert_eq!(lost.get(), ns(150));
+            // 500 + 2 x 20 of program, 3 x 50 of reads, 100 behind: never idle, never two.
+            assert_eq!(dies.busy(), ns(790));
+        });
+        let expected = [(150, "read 1"), (200, "read 2"), (350, "read 3"), (690, "program"), (790, "behind")];
+        assert_eq!(log.take(), expected);
+    }
+
+    // Not for its own class, not for a lower one, and not if a server is free.
+    #[test]
+    fn a_service_steps_back_only_for_the_more_urgent() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let dies = PriorityStation::new(&clock, 2);
+            let lost = spawn_suspendable(&clock, &dies, &log_m, ("program", NORMAL, 0, 100), 20);
+            spawn_plain(&clock, &dies, &log_m, "urgent, second server", URGENT, 5, 200);
+            spawn_plain(&clock, &dies, &log_m, "normal", NORMAL, 10, 10);
+            spawn_plain(&clock, &dies, &log_m, "idle", IDLE, 20, 10);
+            clock.sleep(ns(1000)).await;
+            assert_eq!((dies.suspensions(), lost.get()), (0, ns(0)));
+        });
+        assert_eq!(log.names(), ["program", "normal", "idle", "urgent, second server"]);
+    }
+
+    // Which one: the least urgent, and of those the one that began last. And they resume in the order they began.
+    #[test]
+    fn the_least_urgent_and_latest_begun_steps_back_first() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let dies = PriorityStation::new(&clock, 3);
+            spawn_suspendable(&clock, &dies, &log_m, ("normal", NORMAL, 0, 400), 0);
+            spawn_suspendable(&clock, &dies, &log_m, ("idle 1", IDLE, 10, 400), 0);
+            spawn_suspendable(&clock, &dies, &log_m, ("idle 2", IDLE, 20, 400), 0);
+            spawn_plain(&clock, &dies, &log_m, "read 1", URGENT, 100, 100); // idle 2 has 320 left
+            spawn_plain(&clock, &dies, &log_m, "read 2", URGENT, 110, 100); // idle 1 has 300 left
+            spawn_plain(&clock, &dies, &log_m, "read 3", URGENT, 120, 100); // normal has 280 left
+            clock.sleep(ns(3000)).await;
+            assert_eq!(dies.suspensions(), 3);
+        });
+        // At 200 normal resumes, at 210 idle 1, at 220 idle 2.
+        let expected = [
+            (200, "read 1"),
+            (210, "read 2"),
+            (220, "read 3"),
+            (480, "normal"),
+            (510, "idle 1"),
+            (540, "idle 2"),
+        ];
+        assert_eq!(log.take(), expected);
+    }
+
+    // A die keeps its page register while the channel is busy: that time is held too, and nobody can take it away.
+    #[test]
+    fn a_grant_is_held_over_another_wait() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let die = PriorityStation::new(&clock, 1);
+            let channel = PriorityStation::new(&clock, 1);
+            spawn_plain(&clock, &channel, &log_m, "channel taken", NORMAL, 0, 300);
+            let (inner, log, die_r, channel_r) = (clock.clone(), log_m.clone(), die.clone(), channel.clone());
+            clock.spawn("read", async move {
+                let die = die_r.acquire(IDLE).await;
+                die.serve_suspendable(ns(100), ns(0)).await;
+                let channel = channel_r.acquire(NORMAL).await;
+                channel.serve(ns(50)).await;
+                log.add(&inner, "read");
+                drop((channel, die));
+            });
+            spawn_plain(&clock, &die, &log_m, "urgent", URGENT, 150, 10);
+            clock.sleep(ns(500)).await;
+            assert_eq!((die.suspensions(), die.busy(), channel.busy()), (0, ns(360), ns(350)));
+        });
+        assert_eq!(log.take(), [(300, "channel taken"), (350, "read"), (360, "urgent")]);
+    }
+
+    // A read that comes while the program's data is still on its way to the die waits then; the program, once it
+    // begins, is suspended for it. Else that read waited for the whole program, for coming too early.
+    #[test]
+    fn a_service_that_begins_steps_back_for_one_that_waits_already() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let die = PriorityStation::new(&clock, 1);
+            let (inner, log, die_p) = (clock.clone(), log_m.clone(), die.clone());
+            clock.spawn("program", async move {
+                let grant = die_p.acquire(IDLE).await;
+                grant.serve(ns(100)).await; // data in
+                let lost = grant.serve_suspendable(ns(500), ns(20)).await;
+                log.add(&inner, "program");
+                assert_eq!(lost, ns(50));
+            });
+            spawn_plain(&clock, &die, &log_m, "read", URGENT, 60, 50);
+            clock.sleep(ns(2000)).await;
+            assert_eq!((die.suspensions(), die.busy()), (1, ns(670)));
+        });
+        assert_eq!(log.take(), [(150, "read"), (670, "program")]);
+    }
+
+    // The same in the instant between the server's being given back to a suspended service and its going on.
+    #[test]
+    fn an_arrival_in_the_instant_of_resuming_is_not_overlooked() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let die = PriorityStation::new(&clock, 1);
+            spawn_suspendable(&clock, &die, &log_m, ("program", IDLE, 0, 500), 0);
+            let (inner, log, die_r) = (clock.clone(), log_m.clone(), die.clone());
+            clock.spawn("read twice", async move {
+                inner.sleep_until(at_ns(100)).await;
+                for _ in 0..2 {
+                    let grant = die_r.acquire(URGENT).await;
+                    grant.serve(ns(50)).await;
+                    drop(grant); // to the program, which does not get to run before the next acquire
+                    log.add(&inner, "read");
+                }
+            });
+            clock.sleep(ns(2000)).await;
+            assert_eq!((die.suspensions(), die.busy()), (2, ns(600)));
+        });
+        assert_eq!(log.take(), [(150, "read"), (200, "read"), (600, "program")]);
+    }
+
+    // Whoever asked a service to step back may be gone, or served elsewhere, in the same instant: then the service
+    // goes on, and doesn't pay for resuming.
+    #[test]
+    fn a_service_goes_on_if_nobody_needs_its_server_any_more() {
+        for killed in [true, false] {
+            let log = Log::default();
+            let log_m = log.clone();
+            run(|clock| async move {
+                let dies = PriorityStation::new(&clock, 2);
+                let other = dies.acquire(NORMAL).await;
+                let lost = spawn_suspendable(&clock, &dies, &log_m, ("program", IDLE, 0, 500), 20);
+                clock.sleep(ns(100)).await;
+                let (inner, log, dies_r) = (clock.clone(), log_m.clone(), dies.clone());
+                let read = clock.spawn("read", async move {
+                    let grant = dies_r.acquire(URGENT).await;
+                    grant.serve(ns(50)).await;
+                    log.add(&inner, "read");
+                });
+                // After the read's first poll and before the program's: what the read asked for has not happened yet.
+                let meddler = clock.clone();
+                clock.spawn("meddler", async move { if killed { meddler.kill(read) } else { drop(other) } });
+                clock.sleep(ns(2000)).await;
+                assert_eq!((dies.suspensions(), lost.get()), (0, ns(0)));
+            });
+            let expected: &[_] =
+                if killed { &[(500, "program")] } else { &[(150, "read"), (500, "program")] };
+            assert_eq!(log.take(), expected);
+        }
+    }
+
+    // A service that is asked in the very instant in which it ends keeps its server for what follows: somebody else
+    // has to step back, or the urgent one waits beside a service that could be suspended.
+    #[test]
+    fn another_is_asked_if_the_one_that_was_asked_has_ended() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let dies = PriorityStation::new(&clock, 2);
+            spawn_plain(&clock, &dies, &log_m, "read", URGENT, 200, 50); // its timer comes first at 200
+            spawn_suspendable(&clock, &dies, &log_m, ("long", IDLE, 0, 1000), 20);
+            let (inner, log, dies_e) = (clock.clone(), log_m.clone(), dies.clone());
+            clock.spawn("ending", async move {
+                let grant = dies_e.acquire(IDLE).await;
+                grant.serve_suspendable(ns(200), ns(20)).await;
+                grant.serve(ns(700)).await;
+                log.add(&inner, "ending");
+            });
+            clock.sleep(ns(3000)).await;
+            assert_eq!(dies.suspensions(), 1);
+        });
+        assert_eq!(log.take(), [(250, "read"), (900, "ending"), (1070, "long")]);
+    }
+
+    // Work is conserved: whatever comes when, the time that servers are held is the work that was asked for, plus
+    // the cost of every resume; and no urgent one waits for a less urgent one that could be suspended.
+    #[test]
+    fn work_is_conserved_under_random_arrivals() {
+        for seed in 0..60 {
+            let (total, seen) = run(|clock| async move {
+                let mut random = Rng::new(seed).stream("arrivals");
+                let servers = random.range(1..=3);
+                let dies = PriorityStation::new(&clock, servers as usize);
+                let (total, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+                let done = Rc::new(Notify::new(&clock));
+                for _ in 0..200 {
+                    let (at, work, class) =
+                        (random.below(20_000), random.range(1..=300), random.below(4) as u8);
+                    let mut first = random.chance(0.3).then(|| random.range(1..=100));
+                    if class == 0 {
+                        first = None;
+                    }
+                    let (inner, dies, done, left_t) =
+                        (clock.clone(), dies.clone(), done.clone(), left.clone());
+                    total.set(total.get() + work + first.unwrap_or(0));
+                    left.set(left.get() + 1);
+                    clock.spawn("arrival", async move {
+                        inner.sleep(ns(at)).await;
+                        let grant = dies.acquire(Priority(class)).await;
+                        if let Some(first) = first {
+                            grant.serve_suspendable(ns(first), ns(7)).await;
+                        }
+                        let began = inner.now();
+                        let lost = grant.serve_suspendable(ns(work), ns(7)).await;
+                        assert!(inner.now().since(began) >= lost + ns(work), "seed {seed}");
+                        drop(grant);
+                        left_t.set(left_t.get() - 1);
+                        if left_t.get() == 0 {
+                            done.notify_one();
+                        }
+                    });
+                }
+                done.notified().await;
+                assert_eq!((dies.free(), dies.waiting()), (servers as usize, 0), "seed {seed}");
+                (ns(total.get()) + ns(7) * dies.suspensions(), dies.busy())
+            });
+            assert_eq!(seen, total, "seed {seed}");
+        }
+    }
+}
+
+mod mailbox {
+    use super::*;
+
+    // Posted writes stay in order: a doorbell must not overtake the entry that it announces.
+    #[test]
+    fn letters_arrive_when_due_and_in_the_order_in_which_they_were_sent() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let mailbox = Mailbox::new(&clock);
+            mailbox.send_at(at_ns(100), "entry");
+            mailbox.send_at(at_ns(50), "doorbell"); // sooner, but behind
+            mailbox.send_at(at_ns(100), "interrupt");
+            mailbox.send_at(at_ns(300), "late");
+            assert_eq!(mailbox.len(), 4);
+            assert_eq!(mailbox.try_receive(), None);
+            for _ in 0..3 {
+                let letter = mailbox.receive().await;
+                log_m.add(&clock, letter);
+            }
+            assert_eq!(mailbox.try_receive(), None);
+            clock.sleep(ns(500)).await;
+            assert_eq!((mailbox.try_receive(), mailbox.is_empty()), (Some("late"), true));
+        });
+        assert_eq!(log.take(), [(100, "entry"), (100, "doorbell"), (100, "interrupt")]);
+    }
+
+    // A reader that waits already is woken at the arrival, not at the sending and not never.
+    #[test]
+    fn a_waiting_reader_gets_each_letter_at_its_arrival() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let mailbox = Mailbox::new(&clock);
+            let (inner, log, letters) = (clock.clone(), log_m.clone(), mailbox.clone());
+            clock.spawn("reader", async move {
+                loop {
+                    let letter = letters.receive().await;
+                    log.add(&inner, letter);
+                }
+            });
+            clock.sleep(ns(10)).await;
+            mailbox.send_at(at_ns(20), "a");
+            mailbox.send_at(at_ns(30), "b");
+            clock.sleep_until(at_ns(40)).await;
+            mailbox.send_at(at_ns(40), "c"); // at once
+            mailbox.send_at(at_ns(35), "d"); // in the past: at once
+            clock.sleep_until(at_ns(50)).await;
+            mailbox.send_at(at_ns(70), "e");
+            clock.sleep_until(at_ns(100)).await;
+        });
+        assert_eq!(log.take(), [(20, "a"), (30, "b"), (40, "c"), (40, "d"), (70, "e")]);
+    }
+
+    // A link that goes down loses what is under way. What is sent after it came up again must not wait for the time
+    // at which a lost letter would have come.
+    #[test]
+    fn what_is_sent_after_a_loss_is_not_late() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let mailbox = Mailbox::new(&clock);
+            mailbox.send_at(at_ns(1000), "lost");
+            let (inner, log, letters) = (clock.clone(), log_m.clone(), mailbox.clone());
+            clock.spawn("reader", async move {
+                for _ in 0..2 {
+                    let letter = letters.receive().await;
+                    log.add(&inner, letter);
+                }
+            });
+            clock.sleep(ns(10)).await;
+            mailbox.clear();
+            assert!(mailbox.is_empty());
+            mailbox.send_at(at_ns(20), "sooner");
+            clock.sleep_until(at_ns(500)).await;
+            mailbox.send_at(at_ns(600), "again");
+            clock.sleep_until(at_ns(2000)).await;
+        });
+        assert_eq!(log.take(), [(20, "sooner"), (600, "again")]);
+    }
+
+    // Letters may own things that look at the mailbox when they are lost.
+    #[test]
+    fn a_lost_letter_may_look_at_the_mailbox_as_it_is_dropped() {
+        struct Nosy(Mailbox<Option<Nosy>>);
+        impl Drop for Nosy {
+            fn drop(&mut self) {
+                assert!(self.0.is_empty());
+            }
+        }
+        let executor = Executor::new();
+        let mailbox = Mailbox::new(executor.clock());
+        mailbox.send_at(at_ns(1), Some(Nosy(mailbox.clone())));
+        mailbox.clear();
+    }
+}
+
+mod semaphore {
+    use super::*;
+
+    /// A task that takes `credits` at `at`, holds them for `hold`, and logs when it got them.
+    fn spawn_taker(
+        clock: &Clock,
+        tags: &Semaphore,
+        log: &Log,
+        (name, credits, at, hold): (&'static str, usize, u64, u64),
+    ) {
+        let (inner, tags, log) = (clock.clone(), tags.clone(), log.clone());
+        clock.spawn(name, async move {
+            inner.sleep_until(at_ns(at)).await;
+            let permit = tags.acquire(credits).await;
+            assert_eq!(permit.credits(), credits);
+            log.add(&inner, name);
+            inner.sleep(ns(hold)).await;
+        });
+    }
+
+    // First come, first served, also for one that wants many: small requests must not starve it.
+    #[test]
+    fn one_that_wants_many_is_not_overtaken() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let tags = Semaphore::new(&clock, 4);
+            spawn_taker(&clock, &tags, &log_m, ("holds 2", 2, 0, 100));
+            spawn_taker(&clock, &tags, &log_m, ("holds 1", 1, 0, 50));
+            spawn_taker(&clock, &tags, &log_m, ("wants 4", 4, 10, 30));
+            spawn_taker(&clock, &tags, &log_m, ("small 1", 1, 20, 10));
+            spawn_taker(&clock, &tags, &log_m, ("small 2", 3, 20, 10));
+            clock.sleep(ns(60)).await;
+            assert_eq!((tags.available(), tags.waiting()), (2, 3));
+            assert!(tags.try_acquire(1).is_none()); // nor may one jump the line
+            clock.sleep(ns(1000)).await;
+            assert_eq!((tags.available(), tags.waiting()), (4, 0));
+            assert!(tags.try_acquire(5).is_none());
+            assert_eq!(tags.try_acquire(4).map(|permit| permit.credits()), Some(4));
+        });
+        let expected = [(0, "holds 2"), (0, "holds 1"), (100, "wants 4"), (130, "small 1"), (130, "small 2")];
+        assert_eq!(log.take(), expected);
+    }
+
+    // One release can serve several.
+    #[test]
+    fn credits_are_passed_on_as_far_as_they_go() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let tags = Semaphore::new(&clock, 0);
+            for (name, credits) in [("a", 1), ("b", 2), ("nothing", 0), ("c", 3), ("d", 1)] {
+                spawn_taker(&clock, &tags, &log_m, (name, credits, 0, 10_000));
+            }
+            clock.sleep(ns(10)).await;
+            tags.release(5);
+            clock.sleep(ns(10)).await;
+            assert_eq!((tags.available(), tags.waiting()), (2, 2));
+            tags.release(2);
+            clock.sleep(ns(10)).await;
+            assert_eq!((tags.available(), tags.waiting()), (0, 0));
+        });
+        assert_eq!(log.take(), [(10, "a"), (10, "b"), (10, "nothing"), (20, "c"), (20, "d")]);
+    }
+
+    // A forgotten permit's credits come back only by hand: a command slot that its completion frees.
+    #[test]
+    fn a_forgotten_permit_keeps_its_credits_out() {
+        run(|clock| async move {
+            let tags = Semaphore::new(&clock, 3);
+            tags.acquire(2).await.forget();
+            assert_eq!(tags.available(), 1);
+            tags.release(2);
+            assert_eq!(tags.available(), 3);
+        });
+    }
+}
+
+mod channel {
+    use super::*;
+
+    // A bounded queue that took more would hide back-pressure.
+    #[test]
+    fn a_bounded_channel_makes_senders_wait_in_order() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let channel = Channel::bounded(&clock, 2);
+            for name in ["a", "b", "c", "d", "e"] {
+                let (inner, log, channel) = (clock.clone(), log_m.clone(), channel.clone());
+                clock.spawn(name, async move {
+                    channel.send(name).await;
+                    log.add(&inner, name);
+                });
+            }
+            clock.sleep(ns(10)).await;
+            assert_eq!(channel.len(), 2);
+            assert_eq!(channel.try_send("no room"), Err("no room"));
+            assert_eq!(channel.receive().await, "a");
+            assert_eq!(channel.len(), 2); // c's value moved up, so nobody can overtake it
+            assert_eq!(channel.try_send("no room"), Err("no room"));
+            clock.sleep(ns(10)).await;
+            assert_eq!(channel.try_receive(), Some("b"));
+            for expected in ["c", "d", "e"] {
+                assert_eq!(channel.receive().await, expected);
+            }
+            assert_eq!((channel.try_receive(), channel.is_empty()), (None, true));
+            assert_eq!(channel.try_send("room"), Ok(()));
+            clock.sleep(ns(10)).await;
+        });
+        assert_eq!(log.take(), [(0, "a"), (0, "b"), (10, "c"), (20, "d"), (20, "e")]);
+    }
+
+    // Receivers that wait are served in order, each with one value.
+    #[test]
+    fn receivers_wait_in_order() {
+        let got = run(|clock| async move {
+            let channel = Channel::unbounded(&clock);
+            let got = Rc::new(RefCell::new(Vec::new()));
+            for receiver in 0..3 {
+                let (channel, got) = (channel.clone(), got.clone());
+                clock.spawn("receiver", async move {
+                    for _ in 0..2 {
+                        let value: u32 = channel.receive().await;
+                        got.borrow_mut().push((receiver, value));
+                    }
+                });
+            }
+            clock.sleep(ns(1)).await;
+            for value in 0..4 {
+                channel.send(value).await;
+            }
+            assert_eq!(channel.len(), 1); // three were handed over
+            clock.sleep(ns(1)).await;
+            channel.send(4).await;
+            channel.send(5).await;
+            clock.sleep(ns(1)).await;
+            got.take()
+        });
+        assert_eq!(got, [(0, 0), (0, 3), (1, 1), (2, 2), (1, 4), (2, 5)]);
+    }
+
+    #[test]
+    fn an_unbounded_channel_never_makes_a_sender_wait() {
+        run(|clock| async move {
+            let channel = Channel::unbounded(&clock);
+            let before = clock.counters();
+            for value in 0..10_000 {
+                channel.send(value).await;
+            }
+            assert_eq!((channel.len(), clock.counters()), (10_000, before));
+            for value in 0..10_000 {
+                assert_eq!(channel.receive().await, value);
+            }
+            assert_eq!(clock.counters(), before);
+            assert_eq!(Channel::bounded(&clock, 0).try_send(()), Ok(())); // at least one
+        });
+    }
+
+    // A value that waits to be sent may look at the channel when it is dropped with its sender.
+    #[test]
+    fn a_value_may_look_at_the_channel_as_it_is_dropped() {
+        struct Nosy(Option<Channel<Nosy>>);
+        impl Drop for Nosy {
+            fn drop(&mut self) {
+                if let Some(channel) = self.0.take() {
+                    assert_eq!(channel.len(), 1);
+                    assert!(channel.try_send(Nosy(None)).is_err());
+                    drop(channel.try_receive());
+                }
+            }
+        }
+        run(|clock| async move {
+            let channel = Channel::bounded(&clock, 1);
+            channel.send(Nosy(None)).await;
+            let sender = channel.clone();
+            let task = clock.spawn("sender", async move { sender.send(Nosy(Some(sender.clone()))).await });
+            clock.sleep(ns(1)).await;
+            clock.kill(task);
+        });
+    }
+}
+
+mod notify {
+    use super::*;
+
+    // The nudge that comes just before the wait is the classic lost wake-up.
+    #[test]
+    fn one_nudge_is_kept_for_the_next() {
+        run(|clock| async move {
+            let notify = Rc::new(Notify::new(&clock));
+            notify.notify_one();
+            notify.notify_one(); // one is kept, not two
+            notify.notified().await;
+            assert_eq!(clock.now(), Time::ZERO);
+            let (inner, nudge) = (clock.clone(), notify.clone());
+            clock.spawn("nudges", async move {
+                inner.sleep(ns(10)).await;
+                nudge.notify_one();
+            });
+            notify.notified().await;
+            assert_eq!(clock.now(), at_ns(10));
+        });
+    }
+
+    // notify_one wakes the first; notify_all those who wait now, and keeps nothing.
+    #[test]
+    fn one_or_all_are_woken() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let notify = Rc::new(Notify::new(&clock));
+            for name in ["a", "b", "c"] {
+                let (inner, log, notify) = (clock.clone(), log_m.clone(), notify.clone());
+                clock.spawn(name, async move {
+                    notify.notified().await;
+                    log.add(&inner, name);
+                });
+            }
+            clock.sleep(ns(10)).await;
+            assert_eq!(notify.waiting(), 3);
+            notify.notify_one();
+            clock.sleep(ns(10)).await;
+            notify.notify_all();
+            assert_eq!(notify.waiting(), 0);
+            clock.sleep(ns(10)).await;
+            notify.notify_all(); // nobody waits
+            let (inner, log, late) = (clock.clone(), log_m.clone(), notify.clone());
+            clock.spawn("late", async move {
+                late.notified().await;
+                log.add(&inner, "late");
+            });
+            clock.sleep(ns(10)).await;
+            notify.notify_one();
+            clock.sleep(ns(10)).await;
+        });
+        assert_eq!(log.take(), [(10, "a"), (20, "b"), (20, "c"), (40, "late")]);
+    }
+}
+
+mod spans {
+    use super::*;
+
+    // "Where the time goes" must add up, or nobody believes any of it.
+    #[test]
+    fn stages_sum_to_the_latency() {
+        for seed in 0..100 {
+            let mut random = Rng::new(seed).stream("spans");
+            let spans = Spans::default();
+            let mut now = Time(random.below(1000));
+            let begin = now;
+            let id = spans.open(now);
+            for _ in 0..random.below(40) {
+                now = now + Delay(random.below(1000));
+                let stage = Stage::ALL[random.below(9) as usize];
+                match random.below(3) {
+                    0 => spans.charge_split(id, now, Delay(random.below(1500)), stage),
+                    1 => spans.charge(id, Time(now.0.saturating_sub(5000)), stage), // before the last: nothing
+                    _ => spans.charge(id, now, stage),
+                }
+            }
+            let record = spans.close(id);
+            assert_eq!(record.begin, begin);
+            assert_eq!(
+                record.stages.into_iter().sum::<Delay>(),
+                record.last.since(record.begin),
+                "seed {seed}"
+            );
+        }
+    }
+
+    #[test]
+    fn each_wait_goes_to_its_stage() {
+        let spans = Spans::default();
+        let id = spans.open(at_ns(10));
+        spans.charge(id, at_ns(15), Stage::Doorbell);
+        spans.charge_split(id, at_ns(45), ns(20), Stage::Flash);
+        spans.charge_split(id, at_ns(50), ns(20), Stage::Link); // never more than passed
+        spans.charge(id, at_ns(57), Stage::Flash);
+        let record = spans.close(id);
+        assert_eq!((record.begin, record.last), (at_ns(10), at_ns(57)));
+        for stage in Stage::ALL {
+            let expected = match stage {
+                Stage::Doorbell => 5,
+                Stage::Flash => 17,
+                Stage::Queueing => 25,
+                _ => 0,
+            };
+            assert_eq!(record.stage(stage), ns(expected), "{}", stage.name());
+        }
+    }
+
+    // Entries are reused, so that a run's length costs no memory; an aborted command that still charges its old id
+    // must not charge the I/O that has the entry now.
+    #[test]
+    fn a_closed_span_is_reused_but_not_by_its_old_id() {
+        let spans = Spans::default();
+        let old = spans.open(at_ns(0));
+        spans.charge(old, at_ns(1), Stage::Host);
+        assert_eq!(spans.close(old).stage(Stage::Host), ns(1));
+        let new = spans.open(at_ns(10));
+        assert_ne!(old, new);
+        spans.charge(old, at_ns(20), Stage::Flash);
+        assert_eq!(spans.close(old), Default::default());
+        let third = spans.open(at_ns(10)); // an entry of its own: the second close freed nothing
+        spans.charge(third, at_ns(12), Stage::Dram);
+        spans.charge(new, at_ns(15), Stage::Link);
+        let record = spans.close(new);
+        assert_eq!((record.begin, record.stage(Stage::Link), record.last), (at_ns(10), ns(5), at_ns(15)));
+        assert_eq!(spans.close(third).stage(Stage::Dram), ns(2));
+    }
+
+    // Most I/Os may go unfollowed: charging them is nothing, not a panic.
+    #[test]
+    fn nobody_follows_none() {
+        let spans = Spans::default();
+        spans.charge(SpanId::NONE, at_ns(5), Stage::Host);
+        assert_eq!(spans.close(SpanId::NONE), Default::default());
+    }
+}

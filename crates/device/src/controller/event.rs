@@ -1,0 +1,105 @@
+//! Asynchronous events (NVMe Base 2.1, 5.2.2): what happened, held until a request and the host's attention are there.
+
+use crate::controller::queue::SubmissionQueue;
+use byteway_wire::nvme::AsyncEvent;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// What is wrong with a doorbell write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DoorbellError {
+    /// No such queue.
+    Register,
+    /// Not a value that the queue can have.
+    Value,
+}
+
+impl DoorbellError {
+    /// The event that reports it.
+    pub fn event(self) -> AsyncEvent {
+        match self {
+            DoorbellError::Register => AsyncEvent::INVALID_DOORBELL_REGISTER,
+            DoorbellError::Value => AsyncEvent::INVALID_DOORBELL_VALUE,
+        }
+    }
+}
+
+/// A request that waits for an event.
+pub struct ParkedRequest {
+    /// Where it came from.
+    pub queue: Rc<SubmissionQueue>,
+    /// Its identifier.
+    pub cid: u16,
+}
+
+/// Events that have not been reported and requests that have not been answered.
+#[derive(Default)]
+pub struct Events {
+    pending: RefCell<VecDeque<AsyncEvent>>,
+    requests: RefCell<VecDeque<ParkedRequest>>,
+    /// Types (by number) that were reported and are masked until their log page is read.
+    masked: Cell<u8>,
+}
+
+/// Events held at most; the oldest stay, as they are what the host will be told first.
+const PENDING_MAX: usize = 32;
+
+impl Events {
+    /// Records an event. One that waits already is not recorded twice.
+    pub fn raise(&self, event: AsyncEvent) {
+        let mut pending = self.pending.borrow_mut();
+        if pending.len() < PENDING_MAX && !pending.contains(&event) {
+            pending.push_back(event);
+        }
+    }
+
+    /// Holds a request.
+    pub fn park(&self, request: ParkedRequest) {
+        self.requests.borrow_mut().push_back(request);
+    }
+
+    /// Requests held.
+    pub fn parked(&self) -> usize {
+        self.requests.borrow().len()
+    }
+
+    /// Takes the request `cid` of the admin queue: it is being aborted.
+    pub fn unpark(&self, cid: u16) -> Option<ParkedRequest> {
+        let mut requests = self.requests.borrow_mut();
+        let index = requests.iter().position(|request| request.cid == cid)?;
+        requests.remove(index)
+    }
+
+    /// The next request and the event that answers it, if the completion queue has room.
+    pub fn next(&self) -> Option<(ParkedRequest, AsyncEvent)> {
+        let mut requests = self.requests.borrow_mut();
+        if requests.front()?.queue.completion_queue.free() == 0 {
+            return None;
+        }
+        let mut pending = self.pending.borrow_mut();
+        let index = pending.iter().position(|event| self.masked.get() & bit(event) == 0)?;
+        let event = pending.remove(index)?;
+        self.masked.set(self.masked.get() | bit(&event));
+        Some((requests.pop_front()?, event))
+    }
+
+    /// Log page `lid` was read: events of the types that point to it may be reported again.
+    pub fn log_read(&self, lid: u8) {
+        let error = lid == byteway_wire::nvme::lid::ERROR_INFORMATION;
+        let smart = lid == byteway_wire::nvme::lid::SMART;
+        let clear = u8::from(error) | u8::from(smart) << 1;
+        self.masked.set(self.masked.get() & !clear);
+    }
+
+    /// Forgets everything, as a reset does.
+    pub fn clear(&self) {
+        self.pending.borrow_mut().clear();
+        self.requests.borrow_mut().clear();
+        self.masked.set(0);
+    }
+}
+
+fn bit(event: &AsyncEvent) -> u8 {
+    1 << (event.event_type.0 & 7)
+}

@@ -1,0 +1,78 @@
+//! Features (NVMe Base 2.1, 5.2.26): what the host has set, and what it may.
+
+use crate::controller::arbiter::Weights;
+use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache};
+use std::cell::Cell;
+
+/// The features that hold a value of their own.
+pub struct Features {
+    /// Arbitration.
+    pub arbitration: Cell<Arbitration>,
+    /// Volatile write cache.
+    pub write_cache: Cell<VolatileWriteCache>,
+    /// Which events are reported.
+    pub async_events: Cell<AsyncEventConfig>,
+    /// Power state: only 0.
+    pub power: Cell<u32>,
+    /// Temperature threshold, over, composite.
+    pub over_temperature: Cell<u16>,
+    /// The same, under.
+    pub under_temperature: Cell<u16>,
+    /// Error recovery.
+    pub error_recovery: Cell<u32>,
+    /// Write atomicity.
+    pub write_atomicity: Cell<u32>,
+    arbitration_burst: u32,
+}
+
+impl Features {
+    /// As after power-on, with the arbitration burst of the profile.
+    pub fn new(arbitration_burst: u32) -> Self {
+        let features = Features {
+            arbitration: Cell::new(Arbitration::new()),
+            write_cache: Cell::new(VolatileWriteCache::new()),
+            async_events: Cell::new(AsyncEventConfig::new()),
+            power: Cell::default(),
+            over_temperature: Cell::default(),
+            under_temperature: Cell::default(),
+            error_recovery: Cell::default(),
+            write_atomicity: Cell::default(),
+            arbitration_burst,
+        };
+        features.reset();
+        features
+    }
+
+    /// The default of Arbitration.
+    pub fn default_arbitration(&self) -> Arbitration {
+        // Seven in the three bits of the burst stands for "no limit".
+        let exponent = self.arbitration_burst.ilog2().min(7) as u8;
+        Arbitration::new().with_ab(exponent)
+    }
+
+    /// The default over temperature threshold, kelvin: that of the warning.
+    pub const OVER_TEMPERATURE: u16 = 343;
+
+    /// Back to the defaults.
+    pub fn reset(&self) {
+        self.arbitration.set(self.default_arbitration());
+        self.write_cache.set(VolatileWriteCache::new().with_wce(true));
+        self.async_events.set(AsyncEventConfig::new());
+        self.power.set(0);
+        self.over_temperature.set(Self::OVER_TEMPERATURE);
+        self.under_temperature.set(0);
+        self.error_recovery.set(0);
+        self.write_atomicity.set(0);
+    }
+
+    /// What the arbiter goes by.
+    pub fn weights(&self) -> Weights {
+        let arbitration = self.arbitration.get();
+        Weights {
+            high: u32::from(arbitration.hpw_z()) + 1,
+            medium: u32::from(arbitration.mpw_z()) + 1,
+            low: u32::from(arbitration.lpw_z()) + 1,
+            burst: arbitration.burst().unwrap_or(u32::MAX),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Fetching: reads submission queue entries and hands each to a slot. As many of these tasks run as the profile allows
+//! reads outstanding.
+
+use crate::controller::Core;
+use crate::controller::log::add;
+use crate::controller::queue::{Fate, Permit, SubmissionQueue};
+use crate::controller::slot::Command;
+use byteway_clock::Stage;
+use byteway_firmware::Work;
+use byteway_link::Purpose;
+use byteway_wire::nvme::Sqe;
+use std::rc::Rc;
+
+/// Entries in one read, at most.
+const BURST_MAX: usize = 64;
+
+/// A batch of entries being fetched.
+struct Batch {
+    queue: Rc<SubmissionQueue>,
+    /// The first entry's slot in the ring; they follow one another.
+    first: u32,
+    /// For each entry, its permit and the command slot that will execute it.
+    places: Vec<(Permit, u32)>,
+}
+
+/// A fetch task's life.
+pub async fn run(core: Rc<Core>) {
+    let mut bytes = [0u8; BURST_MAX * Sqe::SIZE];
+    let mut places = Vec::with_capacity(BURST_MAX);
+    loop {
+        let Some(mut batch) = next(&core, &mut places) else {
+            core.fetchable.notified().await;
+            continue;
+        };
+        fetch(&core, &mut batch, &mut bytes).await;
+        places = batch.places;
+        core.end();
+    }
+}
+
+/// Takes the next batch that may be fetched.
+fn next(core: &Core, places: &mut Vec<(Permit, u32)>) -> Option<Batch> {
+    if !core.registers.csts.get().rdy() || core.registers.csts.get().cfs() {
+        return None;
+    }
+    let (admin, io) = (!core.free_admin_slots.borrow().is_empty(), core.free_slots.borrow().len() as u32);
+    let most = core.config.controller.fetch_burst.min(io);
+    let (queue, count) = core.arbiter.pick(admin, io > 0, most)?;
+    core.begin();
+    let mut first = None;
+    for _ in 0..count {
+        let slot = core.take_slot(queue.id == 0).expect("the arbiter was told how many slots are free");
+        let (entry, permit) = queue.take();
+        first.get_or_insert(entry);
+        places.push((permit, slot));
+    }
+    if core.arbiter.has_ready(!core.free_admin_slots.borrow().is_empty(), !core.free_slots.borrow().is_empty()) {
+        core.fetchable.notify_one(); // for another fetch task
+    }
+    Some(Batch { queue, first: first.unwrap_or_default(), places: std::mem::take(places) })
+}
+
+async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut [u8; BURST_MAX * Sqe::SIZE]) {
+    let queue = &batch.queue;
+    let count = batch.places.len();
+    let into = &mut bytes[..count * Sqe::SIZE];
+    let spans = core.port.spans();
+    let mut followed = [byteway_clock::SpanId::NONE; BURST_MAX];
+    for (index, span) in followed[..count].iter_mut().enumerate() {
+        *span = core.port.followed(queue.id, (batch.first + index as u32) as u16);
+        spans.charge(*span, core.clock.now(), Stage::Doorbell);
+    }
+    let read = core.port.read(queue.address(batch.first), into, Purpose::SqeFetch).await;
+    let mut queued = byteway_clock::Delay::ZERO;
+    if read.is_ok() {
+        let work = core.placement.run(Work::Fetch, count as u64).await;
+        queued = work.queued;
+        add(&core.counters.fetched, count as u64);
+    } else {
+        core.fail();
+    }
+    let places = batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)).zip(&followed[..count]);
+    for (((permit, slot), entry), span) in places {
+        spans.charge_split(*span, core.clock.now(), queued, Stage::Fetch);
+        if read.is_err() || queue.fate.get() == Fate::Reset {
+            drop(permit);
+            core.free_slot(slot);
+            continue;
+        }
+        let sqe = Sqe::from_bytes(entry.try_into().expect("an entry is 64 bytes"));
+        core.begin();
+        core.slots[slot as usize].dispatch(Command { sqe, permit, span: *span });
+    }
+}

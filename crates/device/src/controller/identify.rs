@@ -1,0 +1,109 @@
+//! Identify (NVMe Base 2.1, 5.2.13): what the drive says of itself. What it doesn't support it doesn't advertise.
+
+use crate::controller::feature::Features;
+use crate::controller::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
+use crate::controller::log::ERROR_ENTRIES;
+use crate::controller::{ABORTS_MAX, Context, EVENT_REQUESTS_MAX};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::identify::{
+    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, lpa, oncs, sgls, vwc,
+};
+use byteway_wire::nvme::{
+    ActiveNamespaceList, Cns, Identify, IdentifyController, NSID_ALL, NamespaceDescriptor, SglRules, Status,
+};
+
+/// The data structure that an Identify command asks for.
+pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status> {
+    let core = context.core;
+    let nsid = context.sqe.nsid;
+    let invalid_field = Status::INVALID_FIELD.with_dnr();
+    let nsids = core.namespaces.iter().map(|namespace| namespace.nsid);
+    // Namespace identifiers from here on are reserved for lists.
+    let above = || if nsid >= 0xffff_fffe { Err(Status::INVALID_NAMESPACE.with_dnr()) } else { Ok(nsid) };
+    let bytes = match command.cns {
+        Cns::NAMESPACE => {
+            // All namespaces: what they have in common, which is nothing without namespace management.
+            if nsid == NSID_ALL {
+                return Err(Status::INVALID_NAMESPACE.with_dnr());
+            }
+            core.namespace(nsid)?.identify(serial_hash(&core.config.serial)).as_bytes().to_vec()
+        }
+        Cns::CONTROLLER => controller(context).as_bytes().to_vec(),
+        Cns::ACTIVE_NAMESPACES => ActiveNamespaceList::above(above()?, nsids).as_bytes().to_vec(),
+        Cns::NAMESPACE_DESCRIPTORS => {
+            let namespace = core.namespace(nsid)?;
+            let eui64 = namespace.eui64(serial_hash(&core.config.serial));
+            let descriptors = [NamespaceDescriptor::Eui64(eui64), NamespaceDescriptor::Csi(csi::NVM)];
+            NamespaceDescriptor::list(&descriptors).to_vec()
+        }
+        Cns::COMMAND_SET_NAMESPACE if command.csi == csi::NVM => {
+            core.namespace(nsid)?;
+            IdentifyNamespaceNvm::default().as_bytes().to_vec()
+        }
+        Cns::COMMAND_SET_CONTROLLER if command.csi == csi::NVM => {
+            let limits = IdentifyControllerNvm {
+                dmrl: 0, // 256 ranges: no limit beyond the command's own
+                dmrsl: DEALLOCATE_RANGE_BLOCKS_MAX,
+                dmsl: DEALLOCATE_BLOCKS_MAX,
+                ..Default::default()
+            };
+            limits.as_bytes().to_vec()
+        }
+        Cns::COMMAND_SET_ACTIVE_NAMESPACES if command.csi == csi::NVM => {
+            ActiveNamespaceList::above(above()?, nsids).as_bytes().to_vec()
+        }
+        _ => return Err(invalid_field),
+    };
+    Ok(bytes)
+}
+
+fn controller(context: &Context<'_>) -> IdentifyController {
+    let config = &context.core.config;
+    let mut id = IdentifyController {
+        vid: VENDOR_ID,
+        ssvid: VENDOR_ID,
+        sn: ascii_field(&config.serial),
+        mn: ascii_field(&config.model),
+        fr: ascii_field(env!("CARGO_PKG_VERSION")),
+        rab: (config.controller.arbitration_burst.ilog2()).min(7) as u8,
+        mdts: (config.controller.transfer_bytes_max / 4096).ilog2() as u8,
+        cntlid: 1,
+        ver: context.core.registers.vs.into_bits(),
+        cntrltype: 1,
+        acl: (ABORTS_MAX - 1) as u8,
+        aerl: (EVENT_REQUESTS_MAX - 1) as u8,
+        // One firmware slot, read-only.
+        frmw: 1 << 1 | 1,
+        lpa: lpa::EXTENDED,
+        elpe: (ERROR_ENTRIES - 1) as u8,
+        wctemp: Features::OVER_TEMPERATURE,
+        cctemp: 353,
+        sqes: 0x66,
+        cqes: 0x44,
+        nn: context.core.namespaces.len() as u32,
+        mnan: 0,
+        oncs: oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES,
+        vwc: vwc::PRESENT | vwc::FLUSH_ALL,
+        ..Default::default()
+    };
+    if config.controller.sgl {
+        let rules = SglRules::default();
+        id.sgls = if rules.dword_aligned { sgls::SUPPORTED_DWORD } else { sgls::SUPPORTED };
+        id.sgls |= if rules.bit_bucket { sgls::BIT_BUCKET } else { 0 };
+        id.sgls |= if rules.allow_excess { sgls::EXCESS } else { 0 };
+    }
+    let capacity = u128::from(config.user_bytes());
+    id.tnvmcap.copy_from_slice(&capacity.to_le_bytes());
+    id.psd[0] = PowerState { mp: 900, ..Default::default() };
+    let nqn = format!("nqn.2026-11.org.byteway:{}", config.serial);
+    id.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());
+    id
+}
+
+/// The PCI vendor of boards for experiments (Red Hat's, as virtual devices use it).
+const VENDOR_ID: u16 = 0x1b36;
+
+/// FNV-1a of the serial number: what identifiers of the drive's namespaces are made from.
+fn serial_hash(serial: &str) -> u64 {
+    serial.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,135 @@
+//! Interrupt messages and their coalescing (NVMe Base 2.1, 5.2.26.2.5 and 5.2.26.2.6).
+
+use byteway_clock::{Clock, Delay, Mailbox};
+use byteway_link::DeviceEnd;
+use byteway_wire::nvme::feature::InterruptCoalescing;
+use std::cell::{Cell, RefCell};
+
+#[derive(Clone, Copy, Default)]
+struct Vector {
+    /// Completions that no message has announced.
+    unannounced: u32,
+    /// Counts messages, so that a deadline knows whether one was sent since.
+    messages: u64,
+    /// Coalescing is disabled for it.
+    uncoalesced: bool,
+    /// Wants to be sent and is masked.
+    pending: bool,
+}
+
+/// Decides when a vector's message goes out.
+pub struct Interrupts {
+    clock: Clock,
+    port: DeviceEnd,
+    coalescing: Cell<InterruptCoalescing>,
+    vectors: RefCell<Vec<Vector>>,
+    deadlines: Mailbox<(u16, u64)>,
+}
+
+/// The unit of the aggregation time.
+const AGGREGATION_TIME: Delay = Delay::from_us(100);
+
+impl Interrupts {
+    /// For `vectors` vectors, none coalesced.
+    pub fn new(port: &DeviceEnd, vectors: u16) -> Self {
+        Interrupts {
+            clock: port.clock().clone(),
+            port: port.clone(),
+            coalescing: Cell::new(InterruptCoalescing::new()),
+            vectors: RefCell::new(vec![Vector::default(); vectors as usize]),
+            deadlines: Mailbox::new(port.clock()),
+        }
+    }
+
+    /// As after a reset.
+    pub fn reset(&self) {
+        self.coalescing.set(InterruptCoalescing::new());
+        for vector in self.vectors.borrow_mut().iter_mut() {
+            *vector = Vector { messages: vector.messages + 1, ..Vector::default() };
+        }
+    }
+
+    /// New threshold and time, from the next completion on.
+    pub fn set_coalescing(&self, coalescing: InterruptCoalescing) {
+        self.coalescing.set(coalescing);
+    }
+
+    /// Threshold and time.
+    pub fn coalescing(&self) -> InterruptCoalescing {
+        self.coalescing.get()
+    }
+
+    /// Exempts a vector from coalescing, or not. False: there is no such vector.
+    pub fn set_uncoalesced(&self, vector: u16, uncoalesced: bool) -> bool {
+        match self.vectors.borrow_mut().get_mut(vector as usize) {
+            Some(vector) => {
+                vector.uncoalesced = uncoalesced;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a vector is exempt; None: there is no such vector.
+    pub fn uncoalesced(&self, vector: u16) -> Option<bool> {
+        self.vectors.borrow().get(vector as usize).map(|vector| vector.uncoalesced)
+    }
+
+    /// A completion was posted to a queue of `vector`. Those of the admin queue are never coalesced.
+    pub fn completion(&self, vector: u16, admin: bool, mask: u32) {
+        let send = {
+            let mut vectors = self.vectors.borrow_mut();
+            let Some(state) = vectors.get_mut(vector as usize) else { return };
+            state.unannounced += 1;
+            let coalescing = self.coalescing.get();
+            let at_once = admin || state.uncoalesced || coalescing.time() == 0 || coalescing.thr_z() == 0;
+            if !at_once && state.unannounced == 1 {
+                let deadline = self.clock.now() + AGGREGATION_TIME * u64::from(coalescing.time());
+                self.deadlines.send_at(deadline, (vector, state.messages));
+            }
+            at_once || state.unannounced > u32::from(coalescing.thr_z())
+        };
+        if send {
+            self.announce(vector, mask);
+        }
+    }
+
+    /// The next deadline that has passed without a message.
+    pub async fn expired(&self) -> u16 {
+        loop {
+            let (vector, messages) = self.deadlines.receive().await;
+            let waits = self.vectors.borrow().get(vector as usize).is_some_and(|state| {
+                state.messages == messages && state.unannounced > 0
+            });
+            if waits {
+                return vector;
+            }
+        }
+    }
+
+    /// Sends the message of `vector`, unless it is masked.
+    pub fn announce(&self, vector: u16, mask: u32) {
+        {
+            let mut vectors = self.vectors.borrow_mut();
+            let Some(state) = vectors.get_mut(vector as usize) else { return };
+            if vector < 32 && mask & 1 << vector != 0 {
+                state.pending = true;
+                return;
+            }
+            state.unannounced = 0;
+            state.pending = false;
+            state.messages += 1;
+        }
+        self.port.interrupt(vector);
+    }
+
+    /// Vectors were unmasked: sends what was held back.
+    pub fn unmasked(&self, mask: u32) {
+        let count = self.vectors.borrow().len().min(32);
+        for vector in 0..count {
+            if self.vectors.borrow()[vector].pending {
+                self.announce(vector as u16, mask);
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare.
+
+use crate::controller::Context;
+use crate::controller::log::add;
+use crate::controller::namespace::Span;
+use byteway_clock::Stage;
+use byteway_firmware::{MediaError, Work};
+use byteway_link::{Fault, Purpose};
+use byteway_transfer::collector::Supported;
+use byteway_transfer::{Collector, Extent};
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::nvme::{
+    DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Status, WriteZeroes, dataset::RANGES_MAX,
+};
+
+/// Blocks of one range of Dataset Management, at most (DMRSL).
+pub const DEALLOCATE_RANGE_BLOCKS_MAX: u32 = 1 << 20;
+/// Blocks of all its ranges together, at most (DMSL).
+pub const DEALLOCATE_BLOCKS_MAX: u64 = 1 << 22;
+
+/// Units deallocated before other tasks get a turn.
+const DEALLOCATE_STEP_UNITS: u64 = 1024;
+
+/// What a command slot works with, reused from command to command.
+pub struct Workspace {
+    /// Resolves data pointers.
+    pub collector: Collector,
+    /// Units on their way between host and flash.
+    contents: Vec<Content>,
+    /// Bytes on their way, where they are no whole units.
+    bytes: Vec<u8>,
+    unit: Box<[u8; UNIT_BYTES]>,
+    /// The first block of the command that failed, for the error log.
+    pub failed_lba: u64,
+}
+
+impl Workspace {
+    /// For a device that takes the data pointers `supported`.
+    pub fn new(supported: Supported) -> Self {
+        Workspace {
+            collector: Collector::new(supported),
+            contents: Vec::new(),
+            bytes: Vec::new(),
+            unit: Box::new([0; UNIT_BYTES]),
+            failed_lba: 0,
+        }
+    }
+}
+
+/// Executes an I/O command; gives dword 0 of its completion.
+pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
+    workspace.failed_lba = 0;
+    if context.sqe.fuse() != 0 {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    match NvmOpcode(context.sqe.opcode()) {
+        NvmOpcode::READ => read(context, workspace).await,
+        NvmOpcode::WRITE => write(context, workspace).await,
+        NvmOpcode::FLUSH => flush(context).await,
+        NvmOpcode::WRITE_ZEROES => write_zeroes(context, workspace).await,
+        NvmOpcode::DATASET_MANAGEMENT => deallocate(context, workspace).await,
+        NvmOpcode::COMPARE => compare(context, workspace).await,
+        _ => return Err(Status::INVALID_OPCODE.with_dnr()),
+    }?;
+    Ok(0)
+}
+
+impl Context<'_> {
+    /// Where the blocks of a transfer lie, if it is a transfer that the drive takes.
+    fn transfer(&self, rw: &ReadWrite, workspace: &mut Workspace) -> Result<Span, Status> {
+        workspace.failed_lba = rw.slba;
+        let span = self.core.namespace(self.sqe.nsid)?.span(rw.slba, u64::from(rw.blocks()))?;
+        if span.bytes > u64::from(self.core.config.controller.transfer_bytes_max) {
+            return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        Ok(span)
+    }
+
+    /// Resolves the data pointer.
+    pub(super) async fn resolve(&self, workspace: &mut Workspace, bytes: u64, to_host: bool) -> Result<(), Status> {
+        let page_bytes = self.core.registers.cc.get().page_bytes();
+        workspace.collector.resolve(&self.core.port, self.sqe, bytes, page_bytes, to_host).await?;
+        self.charge(Stage::Link);
+        self.check()
+    }
+
+    /// Brings the payload from the host, as whole units into `workspace.contents` or as bytes into `workspace.bytes`.
+    async fn bring(&self, workspace: &mut Workspace, bytes: u64, whole: bool) -> Result<(), Status> {
+        self.resolve(workspace, bytes, false).await?;
+        let keep = self.core.config.keep;
+        let granularity = u64::from(self.core.config.controller.dma_granularity);
+        let Workspace { collector, contents, bytes: raw, unit, .. } = workspace;
+        contents.clear();
+        raw.clear();
+        let take = |offset: usize, part: &[u8]| match whole {
+            true => assemble(contents, unit, keep, offset, part),
+            false => raw.extend_from_slice(part),
+        };
+        let gathered = self.core.port.gather(collector.segments(), granularity, Purpose::Data, take).await;
+        gathered.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
+        add(&self.core.counters.data_in_bytes, bytes);
+        self.charge(Stage::Link);
+        self.check()
+    }
+
+    /// Whether a write is to be on flash when it completes.
+    fn durable(&self, fua: bool) -> bool {
+        fua || !self.core.features.write_cache.get().wce()
+    }
+
+    async fn read_pipeline(&self, span: Span) {
+        let c = &self.core.config.controller;
+        self.pipeline(if span.bytes <= UNIT_BYTES as u64 { c.read_pipeline } else { c.read_large_pipeline }).await;
+    }
+
+    /// Runs the fixed part of the controller's pipeline.
+    async fn pipeline(&self, delay: byteway_clock::Delay) {
+        if delay != byteway_clock::Delay::ZERO {
+            self.core.clock.sleep(delay).await;
+            self.charge(Stage::Firmware);
+        }
+    }
+}
+
+/// Adds a part of the payload to the units that it makes up; parts come in order.
+fn assemble(contents: &mut Vec<Content>, unit: &mut [u8; UNIT_BYTES], keep: Keep, offset: usize, mut part: &[u8]) {
+    let mut at = offset % UNIT_BYTES;
+    while !part.is_empty() {
+        let (now, later) = part.split_at(part.len().min(UNIT_BYTES - at));
+        if now.len() == UNIT_BYTES {
+            contents.push(Content::of(now, keep));
+        } else {
+            unit[at..at + now.len()].copy_from_slice(now);
+            if at + now.len() == UNIT_BYTES {
+                contents.push(Content::of(&unit[..], keep));
+            }
+        }
+        (at, part) = (0, later);
+    }
+}
+
+async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let core = context.core;
+    let span = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
+    context.resolve(workspace, span.bytes, true).await?;
+    context.read_pipeline(span).await;
+    fetch_units(context, workspace, span).await?;
+    let passage = send(context, workspace, span)?;
+    core.clock.sleep_until(passage).await;
+    context.charge(Stage::Link);
+    context.check()?;
+    add(&core.counters.reads, 1);
+    add(&core.counters.read_bytes, span.bytes);
+    Ok(())
+}
+
+/// Reads the units of `span` into `workspace.contents`.
+async fn fetch_units(context: &Context<'_>, workspace: &mut Workspace, span: Span) -> Result<(), Status> {
+    let core = context.core;
+    let spans = core.port.spans();
+    let read = core.ftl.read(context.span, spans, span.unit, span.units, &mut workspace.contents).await;
+    read.map_err(|error: MediaError| {
+        add(&core.counters.media_errors, 1);
+        status_of(error, Status::UNRECOVERED_READ_ERROR)
+    })?;
+    context.check()
+}
+
+/// Posts the bytes of `span` to the extents of the host; gives when the last has left.
+fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byteway_clock::Time, Status> {
+    let core = context.core;
+    let mut at = span.offset as usize;
+    let mut sent = core.clock.now();
+    let mut bytes = 0;
+    for extent in workspace.collector.extents() {
+        let Extent::Memory(segment) = *extent else {
+            at += extent.bytes() as usize;
+            continue;
+        };
+        let mut done = 0;
+        while done < segment.bytes {
+            let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
+            let count = (segment.bytes - done).min((UNIT_BYTES - offset) as u32);
+            let content = workspace.contents[unit].clone();
+            let address = segment.address + u64::from(done);
+            let written = core.port.write_content(address, content, offset as u32, count, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            done += count;
+            at += count as usize;
+            bytes += u64::from(count);
+        }
+    }
+    add(&core.counters.data_out_bytes, bytes);
+    Ok(sent)
+}
+
+async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let core = context.core;
+    let rw = ReadWrite::parse(context.sqe);
+    let span = context.transfer(&rw, workspace)?;
+    let durable = context.durable(rw.fua);
+    context.bring(workspace, span.bytes, span.is_whole()).await?;
+    context.pipeline(core.config.controller.write_pipeline).await;
+    if span.is_whole() {
+        let spans = core.port.spans();
+        let written = core.ftl.write(context.span, spans, span.unit, &mut workspace.contents, durable).await;
+        written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+    } else {
+        let bytes = std::mem::take(&mut workspace.bytes);
+        let written = write_bytes(context, span, Some(&bytes), durable).await;
+        workspace.bytes = bytes;
+        written?;
+    }
+    add(&core.counters.writes, 1);
+    add(&core.counters.written_bytes, span.bytes);
+    Ok(())
+}
+
+/// Writes `bytes` (or zeroes) over a span that is not whole units: each unit is read, changed and written as one step.
+async fn write_bytes(context: &Context<'_>, span: Span, bytes: Option<&[u8]>, durable: bool) -> Result<(), Status> {
+    let core = context.core;
+    let mut at = 0;
+    for index in 0..u64::from(span.units) {
+        let offset = if index == 0 { span.offset as usize } else { 0 };
+        let count = (UNIT_BYTES - offset).min(span.bytes as usize - at);
+        let part = bytes.map(|bytes| &bytes[at..at + count]);
+        let change = |unit: &mut [u8; UNIT_BYTES]| match part {
+            Some(part) => unit[offset..offset + count].copy_from_slice(part),
+            None => unit[offset..offset + count].fill(0),
+        };
+        let unit = span.unit + index;
+        let modified = core.ftl.modify(context.span, core.port.spans(), unit, change, durable).await;
+        modified.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+        at += count;
+        context.check()?;
+    }
+    Ok(())
+}
+
+async fn flush(context: &Context<'_>) -> Result<(), Status> {
+    if context.sqe.nsid != NSID_ALL {
+        context.core.namespace(context.sqe.nsid)?;
+    }
+    context.core.ftl.flush().await;
+    context.charge(Stage::Flash);
+    context.check()
+}
+
+async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let command = WriteZeroes::parse(context.sqe);
+    workspace.failed_lba = command.slba;
+    let span = context.core.namespace(context.sqe.nsid)?.span(command.slba, u64::from(command.blocks()))?;
+    zero(context, span, context.durable(command.fua)).await?;
+    if context.durable(command.fua) {
+        context.core.ftl.flush().await;
+        context.charge(Stage::Flash);
+    }
+    Ok(())
+}
+
+/// Makes a span read as zeroes: whole units are unmapped, parts of units overwritten.
+async fn zero(context: &Context<'_>, span: Span, durable: bool) -> Result<(), Status> {
+    let core = context.core;
+    let unit = UNIT_BYTES as u64;
+    let (first, count) = span.whole_units().unwrap_or((span.unit, 0));
+    let head = (first - span.unit) * unit; // bytes of the span's units before the whole ones
+    if count == 0 {
+        return write_bytes(context, span, None, durable).await;
+    }
+    if head > 0 {
+        let bytes = head - u64::from(span.offset);
+        write_bytes(context, Span { units: 1, bytes, ..span }, None, durable).await?;
+    }
+    let mut done = 0;
+    while done < count {
+        let step = (count - done).min(DEALLOCATE_STEP_UNITS);
+        let work = core.placement.run(Work::Translate, 1).await;
+        context.charge_firmware(work.queued);
+        core.ftl.trim(first + done, step);
+        done += step;
+        context.check()?;
+        core.clock.yield_now().await;
+    }
+    let tail = u64::from(span.offset) + span.bytes - head - count * unit;
+    if tail > 0 {
+        let rest = Span { unit: first + count, units: 1, offset: 0, bytes: tail };
+        write_bytes(context, rest, None, durable).await?;
+    }
+    Ok(())
+}
+
+async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let command = DatasetManagement::parse(context.sqe);
+    let namespace = context.core.namespace(context.sqe.nsid)?;
+    let bytes = command.ranges() * Range::SIZE;
+    context.bring(workspace, bytes as u64, false).await?;
+    let mut ranges = [Range::default(); RANGES_MAX];
+    let mut blocks = 0;
+    for (range, into) in Range::parse_list(&workspace.bytes).zip(&mut ranges) {
+        workspace.failed_lba = range.slba;
+        namespace.span(range.slba, u64::from(range.length))?;
+        blocks += u64::from(range.length);
+        if range.length > DEALLOCATE_RANGE_BLOCKS_MAX || blocks > DEALLOCATE_BLOCKS_MAX {
+            return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.with_dnr());
+        }
+        *into = range;
+    }
+    if !command.ad {
+        return Ok(()); // the other attributes are hints
+    }
+    for range in ranges.iter().filter(|range| range.length > 0) {
+        let span = namespace.span(range.slba, u64::from(range.length))?;
+        zero(context, span, context.durable(false)).await?;
+    }
+    Ok(())
+}
+
+async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let core = context.core;
+    let span = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
+    context.bring(workspace, span.bytes, false).await?;
+    context.read_pipeline(span).await;
+    fetch_units(context, workspace, span).await?;
+    let mut at = span.offset as usize;
+    let mut rest = &workspace.bytes[..];
+    while !rest.is_empty() {
+        let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
+        let (part, later) = rest.split_at(rest.len().min(UNIT_BYTES - offset));
+        let held = &mut workspace.unit[..part.len()];
+        workspace.contents[unit].write_part(offset, held);
+        if held != part {
+            return Err(Status::COMPARE_FAILURE);
+        }
+        (at, rest) = (at + part.len(), later);
+    }
+    add(&core.counters.reads, 1);
+    add(&core.counters.read_bytes, span.bytes);
+    Ok(())
+}
+
+/// The one place where a failure of the media becomes a status.
+fn status_of(error: MediaError, status: Status) -> Status {
+    let MediaError { .. } = error;
+    status
+}

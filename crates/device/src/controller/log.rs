@@ -1,0 +1,109 @@
+//! Log pages (NVMe Base 2.1, 5.2.12): errors, and the drive's health with live counters.
+
+use byteway_clock::{Delay, Time};
+use byteway_wire::nvme::{ErrorLogEntry, SmartLog, Sqe, Status};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+/// Entries that the error log keeps.
+pub const ERROR_ENTRIES: usize = 64;
+
+/// What the controller counts of the host's commands.
+#[derive(Default)]
+pub struct Counters {
+    /// Read and Compare commands that moved data.
+    pub reads: Cell<u64>,
+    /// Write commands that moved data.
+    pub writes: Cell<u64>,
+    /// Bytes read by the host.
+    pub read_bytes: Cell<u64>,
+    /// Bytes written by the host.
+    pub written_bytes: Cell<u64>,
+    /// Time with a command outstanding.
+    pub busy: Cell<Delay>,
+    /// Media errors.
+    pub media_errors: Cell<u64>,
+    /// Submission queue entries fetched.
+    pub fetched: Cell<u64>,
+    /// Completion queue entries posted.
+    pub posted: Cell<u64>,
+    /// Bytes of payload taken from the host, as commands count them.
+    pub data_in_bytes: Cell<u64>,
+    /// Bytes of payload given to the host, as commands count them.
+    pub data_out_bytes: Cell<u64>,
+    /// Controller resets.
+    pub resets: Cell<u64>,
+}
+
+/// Adds to a counter.
+pub fn add(counter: &Cell<u64>, count: u64) {
+    counter.set(counter.get() + count);
+}
+
+/// The error log.
+#[derive(Default)]
+pub struct ErrorLog {
+    entries: RefCell<VecDeque<ErrorLogEntry>>,
+    count: Cell<u64>,
+}
+
+impl ErrorLog {
+    /// Records a command that failed.
+    pub fn record(&self, sqid: u16, sqe: &Sqe, status: Status, lba: u64) {
+        let count = self.count.get() + 1;
+        self.count.set(count);
+        let mut entry = ErrorLogEntry {
+            error_count: count,
+            sqid,
+            cid: sqe.cid(),
+            parameter_error_location: ErrorLogEntry::NONE,
+            lba,
+            nsid: sqe.nsid,
+            opcode: sqe.opcode(),
+            ..Default::default()
+        };
+        entry.set_status(status);
+        let mut entries = self.entries.borrow_mut();
+        entries.push_front(entry);
+        entries.truncate(ERROR_ENTRIES);
+    }
+
+    /// Errors in the controller's life.
+    pub fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// The log page, newest first.
+    pub fn page(&self) -> Vec<u8> {
+        use byteway_wire::IntoBytes;
+        let mut page = vec![0; ERROR_ENTRIES * ErrorLogEntry::SIZE];
+        for (entry, into) in self.entries.borrow().iter().zip(page.chunks_exact_mut(ErrorLogEntry::SIZE)) {
+            into.copy_from_slice(entry.as_bytes());
+        }
+        page
+    }
+}
+
+/// The health page.
+pub fn smart(counters: &Counters, errors: &ErrorLog, percentage_used: u8, now: Time) -> SmartLog {
+    let hours = now.0 / Delay::from_s(3600).0;
+    SmartLog {
+        composite_temperature: TEMPERATURE.into(),
+        available_spare: 100,
+        available_spare_threshold: 10,
+        percentage_used,
+        data_units_read: SmartLog::data_units(counters.read_bytes.get().into()).into(),
+        data_units_written: SmartLog::data_units(counters.written_bytes.get().into()).into(),
+        host_read_commands: u128::from(counters.reads.get()).into(),
+        host_write_commands: u128::from(counters.writes.get()).into(),
+        controller_busy_time: u128::from(counters.busy.get().0 / Delay::from_s(60).0).into(),
+        power_cycles: 1.into(),
+        power_on_hours: u128::from(hours).into(),
+        media_errors: u128::from(counters.media_errors.get()).into(),
+        error_log_entries: u128::from(errors.count()).into(),
+        ..Default::default()
+    }
+}
+
+/// The drive has no thermometer: it reports 40 degrees Celsius, in kelvin.
+pub const TEMPERATURE: u16 = 313;

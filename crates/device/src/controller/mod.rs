@@ -1,0 +1,428 @@
+//! The NVMe controller (NVMe Base 2.1): what happens between a doorbell and a completion.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`registers`] | the property registers |
+//! | [`queue`] | submission and completion queues, permits |
+//! | [`arbiter`] | whose turn it is |
+//! | [`fetch`] | reading submission queue entries |
+//! | [`slot`] | where commands are executed |
+//! | [`admin`], [`identify`] | the admin commands |
+//! | [`io`] | the NVM command set |
+//! | [`namespace`], [`feature`], [`log`], [`event`], [`interrupt`] | what they act on |
+//! | [`lifecycle`] | enable, disable, shutdown |
+
+pub mod admin;
+pub mod arbiter;
+pub mod event;
+pub mod feature;
+pub mod fetch;
+pub mod identify;
+pub mod interrupt;
+pub mod io;
+pub mod lifecycle;
+pub mod log;
+pub mod namespace;
+pub mod queue;
+pub mod registers;
+pub mod slot;
+
+use crate::config::DriveConfig;
+use arbiter::Arbiter;
+use byteway_clock::{Clock, Notify, Time};
+use byteway_firmware::{Ftl, Placement, Work};
+use byteway_link::{Bar, DeviceEnd, MmioWrite};
+use byteway_transfer::collector::Supported;
+use byteway_wire::nvme::register::Cap;
+use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
+use event::{DoorbellError, Events};
+use feature::Features;
+use interrupt::Interrupts;
+use log::{Counters, ErrorLog, add};
+use namespace::Namespace;
+use queue::{CompletionQueue, Fate, Permit, SubmissionQueue};
+use registers::{Effect, Registers};
+use slot::{Command, Slot};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Slots for admin commands, beside those for I/O: an admin command never waits for I/O.
+const ADMIN_SLOTS: usize = 4;
+
+/// Asynchronous Event Requests held at once.
+const EVENT_REQUESTS_MAX: usize = 4;
+
+/// Abort commands executed at once.
+const ABORTS_MAX: u32 = 4;
+
+/// The queues by identifier; 0 is the admin queue.
+#[derive(Default)]
+struct Queues {
+    submission: Vec<Option<Rc<SubmissionQueue>>>,
+    completion: Vec<Option<Rc<CompletionQueue>>>,
+}
+
+/// The controller's state, shared by its tasks.
+pub struct Core {
+    clock: Clock,
+    config: DriveConfig,
+    port: DeviceEnd,
+    registers: Registers,
+    queues: RefCell<Queues>,
+    arbiter: Arbiter,
+    /// Something may have become fetchable.
+    fetchable: Notify,
+    slots: Vec<Rc<Slot>>,
+    free_slots: RefCell<Vec<u32>>,
+    free_admin_slots: RefCell<Vec<u32>>,
+    /// Reads of entries and commands under way.
+    in_flight: Cell<u32>,
+    busy_since: Cell<Time>,
+    quiet: Notify,
+    lifecycle: Notify,
+    interrupts: Interrupts,
+    events: Events,
+    events_changed: Notify,
+    features: Features,
+    counters: Counters,
+    errors: ErrorLog,
+    namespaces: Vec<Namespace>,
+    placement: Placement,
+    ftl: Ftl,
+    queues_granted: Cell<Option<(u16, u16)>>,
+    aborts: Cell<u32>,
+}
+
+/// An NVMe controller. Cheap to clone.
+#[derive(Clone)]
+pub struct Controller(Rc<Core>);
+
+impl Controller {
+    /// A controller at the device's end of a link, powered on and not enabled. Its tasks run until the executor ends.
+    pub fn start(port: &DeviceEnd, config: DriveConfig, placement: Placement, ftl: Ftl) -> Self {
+        let clock = port.clock().clone();
+        let c = &config.controller;
+        let cap = Cap::new()
+            .with_mqes_z((c.queue_entries_max - 1) as u16)
+            .with_cqr(true)
+            .with_ams(1)
+            .with_to(20)
+            .with_dstrd(c.dstrd)
+            .with_css(1)
+            .with_mpsmin(0)
+            .with_mpsmax(4);
+        let io_slots = c.command_slots as usize;
+        let slots: Vec<_> = (0..io_slots + ADMIN_SLOTS).map(|_| Slot::new(&clock)).collect();
+        let core = Rc::new(Core {
+            registers: Registers::new(cap),
+            queues: RefCell::default(),
+            arbiter: Arbiter::new(Features::new(c.arbitration_burst).weights()),
+            fetchable: Notify::new(&clock),
+            free_slots: RefCell::new((0..io_slots as u32).rev().collect()),
+            free_admin_slots: RefCell::new((io_slots as u32..slots.len() as u32).rev().collect()),
+            slots,
+            in_flight: Cell::default(),
+            busy_since: Cell::default(),
+            quiet: Notify::new(&clock),
+            lifecycle: Notify::new(&clock),
+            interrupts: Interrupts::new(port, c.vectors),
+            events: Events::default(),
+            events_changed: Notify::new(&clock),
+            features: Features::new(c.arbitration_burst),
+            counters: Counters::default(),
+            errors: ErrorLog::default(),
+            namespaces: Namespace::layout(&config.namespaces),
+            placement,
+            ftl,
+            queues_granted: Cell::default(),
+            aborts: Cell::default(),
+            port: port.clone(),
+            clock: clock.clone(),
+            config,
+        });
+        core.reset_queues();
+        port.attach(core.clone());
+        for index in 0..core.slots.len() {
+            clock.spawn("command slot", Core::run_slot(core.clone(), index as u32));
+        }
+        for _ in 0..core.config.controller.fetch_outstanding {
+            clock.spawn("fetch", fetch::run(core.clone()));
+        }
+        clock.spawn("registers", Core::run_registers(core.clone()));
+        clock.spawn("lifecycle", lifecycle::run(core.clone()));
+        clock.spawn("events", Core::run_events(core.clone()));
+        clock.spawn("interrupt coalescing", Core::run_coalescing(core.clone()));
+        Controller(core)
+    }
+
+    /// What it has counted.
+    pub fn counters(&self) -> &Counters {
+        &self.0.counters
+    }
+
+    /// The translation layer behind it.
+    pub fn ftl(&self) -> &Ftl {
+        &self.0.ftl
+    }
+
+    /// Where its firmware runs.
+    pub fn placement(&self) -> &Placement {
+        &self.0.placement
+    }
+
+    /// Whether every slot, permit and fetch is free: nothing leaked.
+    pub fn is_quiet(&self) -> bool {
+        let core = &self.0;
+        core.in_flight.get() == 0
+            && core.free_slots.borrow().len() + core.free_admin_slots.borrow().len() == core.slots.len()
+            && core.port.tags_free()
+    }
+
+    /// The value of a register, for who mirrors registers elsewhere.
+    pub fn register(&self, offset: u64, bytes: u32) -> u64 {
+        self.0.registers.read(offset, bytes)
+    }
+}
+
+impl Bar for Core {
+    fn read(&self, offset: u64, bytes: u32) -> u64 {
+        self.registers.read(offset, bytes)
+    }
+}
+
+impl Core {
+    /// Forgets the queues and makes room for as many as the profile allows.
+    fn reset_queues(&self) {
+        let count = self.config.controller.io_queues_max as usize + 1;
+        let mut queues = self.queues.borrow_mut();
+        queues.submission = vec![None; count];
+        queues.completion = vec![None; count];
+    }
+
+    fn submission_queue(&self, id: u16) -> Option<Rc<SubmissionQueue>> {
+        self.queues.borrow().submission.get(id as usize)?.clone()
+    }
+
+    fn completion_queue(&self, id: u16) -> Option<Rc<CompletionQueue>> {
+        self.queues.borrow().completion.get(id as usize)?.clone()
+    }
+
+    fn namespace(&self, nsid: u32) -> Result<&Namespace, Status> {
+        let index = (nsid as usize).wrapping_sub(1);
+        self.namespaces.get(index).ok_or(Status::INVALID_NAMESPACE.with_dnr())
+    }
+
+    /// Takes register writes in the order of their arrival.
+    async fn run_registers(core: Rc<Core>) {
+        loop {
+            let write = core.port.next_write().await;
+            core.register_write(write);
+        }
+    }
+
+    fn register_write(&self, write: MmioWrite) {
+        let MmioWrite { offset, value, bytes } = write;
+        if !matches!(bytes, 4 | 8) || !offset.is_multiple_of(4) {
+            return; // undefined by the specification; ignored
+        }
+        if offset < byteway_wire::nvme::register::DOORBELLS {
+            match self.registers.write(offset, value, bytes) {
+                Effect::Lifecycle => self.lifecycle.notify_one(),
+                Effect::Unmasked => self.interrupts.unmasked(self.registers.interrupt_mask.get()),
+                Effect::None => {}
+            }
+            return;
+        }
+        if !self.registers.csts.get().rdy() {
+            return;
+        }
+        let rung = match Doorbell::decode(offset, self.config.controller.dstrd) {
+            Some(Doorbell::SubmissionTail(id)) => match self.submission_queue(id) {
+                Some(queue) => queue.set_tail(value as u32),
+                None => Err(DoorbellError::Register),
+            },
+            Some(Doorbell::CompletionHead(id)) => match self.completion_queue(id) {
+                Some(queue) => self.consumed(&queue, value as u32),
+                None => Err(DoorbellError::Register),
+            },
+            None => Err(DoorbellError::Register),
+        };
+        match rung {
+            Ok(()) => self.fetchable.notify_one(),
+            Err(error) => self.raise(error.event()),
+        }
+    }
+
+    /// The host has consumed completions up to `head`.
+    fn consumed(&self, queue: &CompletionQueue, head: u32) -> Result<(), DoorbellError> {
+        queue.set_head(head)?;
+        if queue.id == 0 {
+            self.events_changed.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Reports an event.
+    fn raise(&self, event: AsyncEvent) {
+        self.events.raise(event);
+        self.events_changed.notify_one();
+    }
+
+    /// Answers Asynchronous Event Requests.
+    async fn run_events(core: Rc<Core>) {
+        loop {
+            core.events_changed.notified().await;
+            while let Some((request, event)) = core.events.next() {
+                let permit = Permit::unpark(request.queue);
+                core.post(permit, request.cid, Status::SUCCESS, event.dw0());
+            }
+        }
+    }
+
+    async fn run_coalescing(core: Rc<Core>) {
+        loop {
+            let vector = core.interrupts.expired().await;
+            core.interrupts.announce(vector, core.registers.interrupt_mask.get());
+        }
+    }
+
+    /// Begins something that a reset waits for.
+    fn begin(&self) {
+        if self.in_flight.get() == 0 {
+            self.busy_since.set(self.clock.now());
+        }
+        self.in_flight.set(self.in_flight.get() + 1);
+    }
+
+    /// Ends it.
+    fn end(&self) {
+        self.in_flight.set(self.in_flight.get() - 1);
+        if self.in_flight.get() == 0 {
+            let busy = self.clock.now().since(self.busy_since.get());
+            self.counters.busy.set(self.counters.busy.get() + busy);
+            self.quiet.notify_all();
+        }
+    }
+
+    fn take_slot(&self, admin: bool) -> Option<u32> {
+        if admin { self.free_admin_slots.borrow_mut().pop() } else { self.free_slots.borrow_mut().pop() }
+    }
+
+    fn free_slot(&self, index: u32) {
+        if (index as usize) < self.slots.len() - ADMIN_SLOTS {
+            self.free_slots.borrow_mut().push(index);
+        } else {
+            self.free_admin_slots.borrow_mut().push(index);
+        }
+        self.fetchable.notify_one();
+    }
+
+    /// A command slot's life.
+    async fn run_slot(core: Rc<Core>, index: u32) {
+        let slot = core.slots[index as usize].clone();
+        let sgl = core.config.controller.sgl.then(SglRules::default);
+        let mut workspace = io::Workspace::new(Supported { sgl });
+        loop {
+            let Command { sqe, permit, span } = slot.next().await;
+            let queue = permit.queue().clone();
+            let context = Context { core: &core, slot: &slot, queue: &queue, sqe: &sqe, span };
+            let parse = core.placement.run(Work::Parse, 1).await;
+            context.charge_firmware(parse.queued);
+            let outcome = match slot.check(&queue) {
+                Err(status) => Err(status),
+                Ok(()) if queue.id == 0 => admin::execute(&context, &mut workspace).await,
+                Ok(()) => io::execute(&context, &mut workspace).await.map(Reply::Done),
+            };
+            let (status, dw0) = match outcome {
+                Ok(Reply::Done(dw0)) => (Status::SUCCESS, dw0),
+                Ok(Reply::Parked) => {
+                    core.park(permit, sqe.cid());
+                    slot.clear();
+                    core.free_slot(index);
+                    core.end();
+                    continue;
+                }
+                Err(status) => {
+                    core.errors.record(queue.id, &sqe, status, workspace.failed_lba);
+                    (status, 0)
+                }
+            };
+            let complete = core.placement.run(Work::Complete, 1).await;
+            context.charge_firmware(complete.queued);
+            slot.clear();
+            if queue.fate.get() != Fate::Reset {
+                core.post(permit, sqe.cid(), status, dw0);
+            }
+            core.free_slot(index);
+            core.end();
+        }
+    }
+
+    /// Holds an Asynchronous Event Request.
+    fn park(&self, permit: Permit, cid: u16) {
+        if permit.queue().fate.get() == Fate::Live {
+            let queue = permit.park();
+            self.events.park(event::ParkedRequest { queue, cid });
+            self.events_changed.notify_one();
+        }
+    }
+
+    /// Posts a completion and announces it.
+    fn post(&self, permit: Permit, cid: u16, status: Status, dw0: u32) {
+        let (address, entry, queue) = permit.complete(cid, status, dw0);
+        if self.port.post(address, entry.to_bytes()).is_err() {
+            self.fail();
+            return;
+        }
+        add(&self.counters.posted, 1);
+        if let Some(vector) = queue.completion_queue.vector {
+            let mask = self.registers.interrupt_mask.get();
+            self.interrupts.completion(vector, queue.id == 0, mask);
+        }
+    }
+
+    /// A queue lies in memory that is not there: Controller Fatal Status. The host resets.
+    fn fail(&self) {
+        self.registers.csts.set(self.registers.csts.get().with_cfs(true));
+    }
+
+    /// Makes a submission queue known.
+    fn add_submission_queue(&self, id: u16, base: u64, entries: u32, cq: Rc<CompletionQueue>, class: QueuePriority) {
+        let queue = SubmissionQueue::new(&self.clock, id, base, entries, cq, class);
+        self.queues.borrow_mut().submission[id as usize] = Some(queue.clone());
+        self.arbiter.add(queue);
+    }
+}
+
+/// What a command answers with.
+pub enum Reply {
+    /// Success, with this in dword 0 of the completion.
+    Done(u32),
+    /// Nothing yet: it is held (Asynchronous Event Request).
+    Parked,
+}
+
+/// A command that is being executed.
+pub struct Context<'a> {
+    core: &'a Rc<Core>,
+    slot: &'a Slot,
+    queue: &'a SubmissionQueue,
+    sqe: &'a byteway_wire::nvme::Sqe,
+    span: byteway_clock::SpanId,
+}
+
+impl Context<'_> {
+    /// Whether to go on; asked after each wait.
+    fn check(&self) -> Result<(), Status> {
+        self.slot.check(self.queue)
+    }
+
+    fn charge(&self, stage: byteway_clock::Stage) {
+        self.core.port.spans().charge(self.span, self.core.clock.now(), stage);
+    }
+
+    fn charge_firmware(&self, queued: byteway_clock::Delay) {
+        let stage = byteway_clock::Stage::Firmware;
+        self.core.port.spans().charge_split(self.span, self.core.clock.now(), queued, stage);
+    }
+}

@@ -1,0 +1,208 @@
+//! The write buffer: units that the host has written and flash has not yet.
+//!
+//! A unit takes a slot. It *waits* until a stripe's worth is there, is then *under way* while the stripe is programmed,
+//! and leaves the slot when that ends. Writing a unit again while it waits replaces it where it is. While it is under
+//! way a second slot is taken, and the first one's result is history when it arrives.
+//!
+//! A slot remembers where flash has the unit's last state ([`Slot::old`]), and that place stays valid until the new
+//! state is programmed: a unit is at every moment in flash, old or new.
+
+use super::map::Entry;
+use byteway_wire::content::Content;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Waits,
+    UnderWay,
+}
+
+/// A unit in the buffer.
+pub(super) struct Slot {
+    pub(super) lpa: u32,
+    /// Where flash has the unit's state before this one.
+    pub(super) old: Entry,
+    /// Results of programs that began for slots before this sequence number are older than what `old` says.
+    pub(super) old_sequence: u64,
+    /// Slots are numbered as they are taken.
+    pub(super) sequence: u64,
+    pub(super) content: Content,
+    state: State,
+    previous: u32,
+    next: u32,
+}
+
+/// The slots. Those in use are in a list by sequence number: first those under way, then those that wait.
+pub(super) struct Buffer {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    head: u32,
+    tail: u32,
+    first_waiting: u32,
+    waiting: u32,
+    next_sequence: u64,
+}
+
+impl Buffer {
+    pub(super) fn new(slots: u32) -> Self {
+        let slot = |_| Slot {
+            lpa: 0,
+            old: Entry::UNMAPPED,
+            old_sequence: 0,
+            sequence: 0,
+            content: Content::Zero,
+            state: State::Free,
+            previous: NONE,
+            next: NONE,
+        };
+        Buffer {
+            slots: (0..slots).map(slot).collect(),
+            free: (0..slots).rev().collect(),
+            head: NONE,
+            tail: NONE,
+            first_waiting: NONE,
+            waiting: 0,
+            next_sequence: 1,
+        }
+    }
+
+    /// How many slots are taken.
+    pub(super) fn used(&self) -> u32 {
+        (self.slots.len() - self.free.len()) as u32
+    }
+
+    /// How many units wait to be programmed.
+    pub(super) fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// The sequence number of the unit that has waited longest; the next number, if none waits.
+    pub(super) fn waiting_since(&self) -> u64 {
+        self.sequence_of(self.first_waiting)
+    }
+
+    /// Everything before this sequence number has been programmed.
+    pub(super) fn settled(&self) -> u64 {
+        self.sequence_of(self.head)
+    }
+
+    /// The number that the next slot will get.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.next_sequence
+    }
+
+    fn sequence_of(&self, slot: u32) -> u64 {
+        if slot == NONE { self.next_sequence } else { self.slots[slot as usize].sequence }
+    }
+
+    pub(super) fn slot(&self, slot: u32) -> &Slot {
+        &self.slots[slot as usize]
+    }
+
+    pub(super) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+        &mut self.slots[slot as usize]
+    }
+
+    /// Whether a slot's unit still waits, so that it can be replaced or dropped.
+    pub(super) fn waits(&self, slot: u32) -> bool {
+        self.slots[slot as usize].state == State::Waits
+    }
+
+    /// Takes a slot for a unit. The caller holds a credit for it.
+    pub(super) fn take(&mut self, lpa: u32, content: Content, old: Entry, old_sequence: u64) -> u32 {
+        let index = self.free.pop().expect("a credit stands for a free slot");
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        self.slots[index as usize] = Slot {
+            lpa,
+            old,
+            old_sequence,
+            sequence,
+            content,
+            state: State::Waits,
+            previous: self.tail,
+            next: NONE,
+        };
+        match self.tail {
+            NONE => self.head = index,
+            tail => self.slots[tail as usize].next = index,
+        }
+        self.tail = index;
+        if self.first_waiting == NONE {
+            self.first_waiting = index;
+        }
+        self.waiting += 1;
+        index
+    }
+
+    /// The unit that has waited longest is under way from now on.
+    pub(super) fn send_first(&mut self) -> Option<u32> {
+        let index = self.first_waiting;
+        if index == NONE {
+            return None;
+        }
+        let slot = &mut self.slots[index as usize];
+        slot.state = State::UnderWay;
+        self.first_waiting = slot.next;
+        self.waiting -= 1;
+        Some(index)
+    }
+
+    /// Frees a slot: programmed, or dropped while it waits.
+    pub(super) fn free(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        let (previous, next) = (slot.previous, slot.next);
+        if slot.state == State::Waits {
+            self.waiting -= 1;
+        }
+        slot.state = State::Free;
+        slot.content = Content::Zero;
+        match previous {
+            NONE => self.head = next,
+            previous => self.slots[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.tail = previous,
+            next => self.slots[next as usize].previous = previous,
+        }
+        if self.first_waiting == index {
+            self.first_waiting = next;
+        }
+        self.free.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(buffer: &mut Buffer, lpa: u32) -> u32 {
+        buffer.take(lpa, Content::Zero, Entry::BASE, 0)
+    }
+
+    // Flush waits for the oldest slot: a list out of order would end it early, or never.
+    #[test]
+    fn the_oldest_slot_tells_what_is_settled() {
+        let mut buffer = Buffer::new(4);
+        let slots: Vec<u32> = (0..4).map(|lpa| taken(&mut buffer, lpa)).collect();
+        assert_eq!((buffer.waiting(), buffer.settled(), buffer.waiting_since()), (4, 1, 1));
+        assert_eq!(buffer.send_first(), Some(slots[0]));
+        assert_eq!(buffer.send_first(), Some(slots[1]));
+        assert_eq!((buffer.waiting(), buffer.settled(), buffer.waiting_since()), (2, 1, 3));
+        buffer.free(slots[1]);
+        assert_eq!(buffer.settled(), 1);
+        buffer.free(slots[0]);
+        assert_eq!(buffer.settled(), 3);
+        buffer.free(slots[2]); // dropped while it waits
+        assert_eq!((buffer.waiting(), buffer.waiting_since()), (1, 4));
+        let late = taken(&mut buffer, 9);
+        assert_eq!(buffer.send_first(), Some(slots[3]));
+        assert_eq!(buffer.send_first(), Some(late));
+        assert_eq!(buffer.send_first(), None);
+        buffer.free(late);
+        buffer.free(slots[3]);
+        assert_eq!((buffer.used(), buffer.waiting(), buffer.settled()), (0, 0, 6));
+    }
+}

@@ -1,0 +1,101 @@
+//! Units that are being read, changed and written back.
+//!
+//! Whoever writes a unit waits while it is locked, so that nothing written meanwhile is undone. Buffer slots are always
+//! acquired before a lock is waited for: the holder of a lock then waits for flash alone, and every wait ends.
+
+use byteway_clock::{Clock, Notify};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+struct Inner {
+    units: RefCell<Vec<u32>>,
+    unlocked: Notify,
+}
+
+/// The locked units: a handful at most, so a list.
+#[derive(Clone)]
+pub(super) struct Locks(Rc<Inner>);
+
+impl Locks {
+    pub(super) fn new(clock: &Clock) -> Self {
+        Locks(Rc::new(Inner { units: RefCell::default(), unlocked: Notify::new(clock) }))
+    }
+
+    /// Whether any of `count` units from `first` is locked.
+    #[inline]
+    fn any(&self, first: u32, count: u32) -> bool {
+        let units = self.0.units.borrow();
+        !units.is_empty() && units.iter().any(|unit| unit.wrapping_sub(first) < count)
+    }
+
+    /// Waits until none of `count` units from `first` is locked. That holds until the caller waits again.
+    pub(super) async fn wait(&self, first: u32, count: u32) {
+        while self.any(first, count) {
+            self.0.unlocked.notified().await;
+        }
+    }
+
+    /// Locks a unit, when nobody else does.
+    pub(super) async fn lock(&self, unit: u32) -> UnitLock {
+        self.wait(unit, 1).await;
+        self.0.units.borrow_mut().push(unit);
+        UnitLock { locks: self.clone(), unit }
+    }
+
+    /// How many units are locked.
+    pub(super) fn len(&self) -> usize {
+        self.0.units.borrow().len()
+    }
+}
+
+/// A locked unit, until dropped.
+pub(super) struct UnitLock {
+    locks: Locks,
+    unit: u32,
+}
+
+impl Drop for UnitLock {
+    fn drop(&mut self) {
+        let mut units = self.locks.0.units.borrow_mut();
+        if let Some(index) = units.iter().position(|unit| *unit == self.unit) {
+            units.swap_remove(index);
+        }
+        drop(units);
+        self.locks.0.unlocked.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::{Delay, Executor};
+
+    // Two halves of a unit written at once must both be there in the end: so the second waits for the first, also
+    // when one in between gives up.
+    #[test]
+    fn a_unit_is_locked_by_one_at_a_time() {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let locks = Locks::new(&clock);
+        let order = Rc::new(RefCell::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for number in 0..4 {
+            let (clock, locks, order) = (clock.clone(), locks.clone(), order.clone());
+            tasks.push(executor.clock().spawn("locker", async move {
+                let _lock = locks.lock(7).await;
+                clock.sleep(Delay::from_ns(10)).await;
+                order.borrow_mut().push((number, clock.now().0));
+            }));
+        }
+        executor
+            .run(async move {
+                locks.lock(8).await; // another unit is free
+                clock.sleep(Delay::from_ns(15)).await;
+                clock.kill(tasks[1]); // holds it now
+                clock.sleep(Delay::from_ns(100)).await;
+                assert_eq!(locks.len(), 0);
+            })
+            .unwrap();
+        assert_eq!(*order.borrow(), [(0, 10_000), (2, 25_000), (3, 35_000)]);
+    }
+}

@@ -1,0 +1,245 @@
+//! The map: where each unit is, as an overlay over the base state.
+//!
+//! An entry is 32 bits. Zero says "where the base state has it", so a drive of any size begins with a table of
+//! nothing. Up to [`DENSE_UNITS`] the table is an array, which the system gives zeroed page by page as it is touched;
+//! beyond, it is a hash table of what the run has touched, until an array would be smaller.
+//!
+//! Deallocating is by region: a bit says that nothing of a region is where the base state has it, so that a host that
+//! deallocates terabytes neither waits for a table of them nor makes one.
+
+use byteway_flash::Ppa;
+use rustc_hash::FxHashMap;
+
+/// Where a unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry(u32);
+
+/// The cases of an [`Entry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Where the base state has it; nowhere, if it has not.
+    Base,
+    /// Nowhere: it was deallocated.
+    Unmapped,
+    /// In flash.
+    Flash(Ppa),
+    /// In a slot of the write buffer.
+    Slot(u32),
+}
+
+impl Entry {
+    pub(super) const BASE: Entry = Entry(0);
+    pub(super) const UNMAPPED: Entry = Entry(1);
+    const FLASH: u32 = 2;
+    /// How many slots there can be.
+    pub(super) const SLOTS: u32 = 1 << 24;
+    const SLOT_FIRST: u32 = u32::MAX - Self::SLOTS + 1;
+
+    #[inline]
+    pub(super) fn flash(ppa: Ppa) -> Entry {
+        Entry(ppa.0 + Self::FLASH)
+    }
+
+    #[inline]
+    pub(super) fn slot(slot: u32) -> Entry {
+        Entry(Self::SLOT_FIRST + slot)
+    }
+
+    #[inline]
+    pub(super) fn place(self) -> Place {
+        match self.0 {
+            0 => Place::Base,
+            1 => Place::Unmapped,
+            Self::SLOT_FIRST.. => Place::Slot(self.0 - Self::SLOT_FIRST),
+            _ => Place::Flash(Ppa(self.0 - Self::FLASH)),
+        }
+    }
+
+    /// The slot, if it is one.
+    #[inline]
+    pub(super) fn as_slot(self) -> Option<u32> {
+        self.0.checked_sub(Self::SLOT_FIRST)
+    }
+}
+
+/// The largest table that is an array from the beginning: 64 GiB of units, 64 MiB.
+const DENSE_UNITS: u64 = 64 << 30 >> 12;
+
+/// Units of a region that is deallocated by a bit.
+pub(super) const REGION_UNITS: u64 = 4096;
+
+enum Entries {
+    Dense(Vec<u32>),
+    /// Never iterated but to make it dense, where order does not matter.
+    Sparse(FxHashMap<u32, u32>),
+}
+
+/// A drive's map.
+pub(super) struct Table {
+    units: u64,
+    entries: Entries,
+    /// A bit for each region; none before the first deallocation.
+    deallocated: Vec<u64>,
+}
+
+impl Table {
+    /// For `units` units, all of which are where the base state has them.
+    pub(super) fn new(units: u64) -> Self {
+        let entries = if units <= DENSE_UNITS { dense(units) } else { Entries::Sparse(FxHashMap::default()) };
+        Table { units, entries, deallocated: Vec::new() }
+    }
+
+    #[inline]
+    pub(super) fn get(&self, lpa: u32) -> Entry {
+        let raw = match &self.entries {
+            Entries::Dense(entries) => entries[lpa as usize],
+            Entries::Sparse(entries) => entries.get(&lpa).copied().unwrap_or(0),
+        };
+        if raw == 0 && self.is_deallocated(lpa) { Entry::UNMAPPED } else { Entry(raw) }
+    }
+
+    #[inline]
+    pub(super) fn set(&mut self, lpa: u32, entry: Entry) {
+        match &mut self.entries {
+            Entries::Dense(entries) => entries[lpa as usize] = entry.0,
+            Entries::Sparse(entries) => {
+                entries.insert(lpa, entry.0);
+                // A bucket is 8 bytes of entry and 1 of tag; the table fills to 7/8.
+                if entries.capacity() as u64 * 10 > self.units * 4 {
+                    self.make_dense();
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn is_deallocated(&self, lpa: u32) -> bool {
+        let region = lpa as u64 / REGION_UNITS;
+        self.deallocated.get((region / 64) as usize).is_some_and(|word| word >> (region % 64) & 1 == 1)
+    }
+
+    /// Deallocates a whole region, named by its first unit; the last may be short. The caller has seen to what its
+    /// entries pointed at.
+    pub(super) fn deallocate_region(&mut self, first: u64) {
+        self.make_bits();
+        let region = first / REGION_UNITS;
+        self.deallocated[(region / 64) as usize] |= 1 << (region % 64);
+        let end = (first + REGION_UNITS).min(self.units);
+        match &mut self.entries {
+            Entries::Dense(entries) => {
+                // Writing only what is not zero already leaves untouched pages untouched.
+                for entry in entries[first as usize..end as usize].iter_mut().filter(|entry| **entry != 0) {
+                    *entry = 0;
+                }
+            }
+            Entries::Sparse(entries) => {
+                for lpa in first..end {
+                    if entries.is_empty() {
+                        break;
+                    }
+                    entries.remove(&(lpa as u32));
+                }
+            }
+        }
+    }
+
+    /// Deallocates every unit.
+    pub(super) fn deallocate_all(&mut self) {
+        self.make_bits();
+        self.deallocated.fill(u64::MAX);
+        match &mut self.entries {
+            Entries::Dense(_) => self.entries = dense(self.units),
+            Entries::Sparse(entries) => entries.clear(),
+        }
+    }
+
+    fn make_bits(&mut self) {
+        if self.deallocated.is_empty() {
+            self.deallocated = vec![0; self.units.div_ceil(REGION_UNITS * 64) as usize];
+        }
+    }
+
+    fn make_dense(&mut self) {
+        let Entries::Sparse(sparse) = std::mem::replace(&mut self.entries, dense(self.units)) else { return };
+        if let Entries::Dense(entries) = &mut self.entries {
+            for (lpa, entry) in sparse {
+                entries[lpa as usize] = entry;
+            }
+        }
+    }
+}
+
+fn dense(units: u64) -> Entries {
+    Entries::Dense(vec![0; units as usize])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::random::Rng;
+
+    // Sparse, dense, or turned from one to the other, the table must say the same.
+    #[test]
+    fn a_sparse_table_that_becomes_dense_forgets_nothing() {
+        let units = DENSE_UNITS + 1;
+        let mut table = Table::new(units);
+        assert!(matches!(table.entries, Entries::Sparse(_)));
+        let mut model = std::collections::BTreeMap::new();
+        let mut stream = Rng::new(1).stream("map");
+        for i in 0..200_000u32 {
+            let lpa = stream.below(units) as u32;
+            table.set(lpa, Entry::flash(Ppa(i)));
+            model.insert(lpa, Entry::flash(Ppa(i)));
+            if i == 100_000 {
+                table.make_dense();
+                assert!(matches!(table.entries, Entries::Dense(_)));
+            }
+        }
+        for (lpa, entry) in &model {
+            assert_eq!(table.get(*lpa), *entry);
+        }
+        for _ in 0..100_000 {
+            let lpa = stream.below(units) as u32;
+            assert_eq!(table.get(lpa), model.get(&lpa).copied().unwrap_or(Entry::BASE));
+        }
+    }
+
+    // A region that is deallocated must read as nothing, and what is written to it later must be found.
+    #[test]
+    fn a_deallocated_region_is_unmapped_until_it_is_written() {
+        for units in [10_000, DENSE_UNITS + 10_000] {
+            let mut table = Table::new(units);
+            table.set(4097, Entry::slot(7));
+            table.set(9000, Entry::flash(Ppa(0)));
+            table.deallocate_region(4096);
+            assert_eq!(table.get(4095), Entry::BASE);
+            assert_eq!(table.get(4096), Entry::UNMAPPED);
+            assert_eq!(table.get(4097), Entry::UNMAPPED);
+            assert_eq!(table.get(8191), Entry::UNMAPPED);
+            assert_eq!(table.get(8192), Entry::BASE);
+            table.set(4097, Entry::flash(Ppa(5)));
+            assert_eq!(table.get(4097), Entry::flash(Ppa(5)));
+            table.deallocate_all();
+            assert_eq!(table.get(9000), Entry::UNMAPPED);
+            assert_eq!(table.get(0), Entry::UNMAPPED);
+        }
+    }
+
+    // Entries of different kinds must never be the same number.
+    #[test]
+    fn entries_come_back_as_what_they_were() {
+        let last = Ppa(UNITS_MAX - 1);
+        for ppa in [Ppa(0), Ppa(1), last] {
+            assert_eq!(Entry::flash(ppa).place(), Place::Flash(ppa));
+            assert_eq!(Entry::flash(ppa).as_slot(), None);
+        }
+        for slot in [0, 1, Entry::SLOTS - 1] {
+            assert_eq!(Entry::slot(slot).place(), Place::Slot(slot));
+            assert_eq!(Entry::slot(slot).as_slot(), Some(slot));
+        }
+        assert_eq!(Entry::BASE.place(), Place::Base);
+        assert_eq!(Entry::UNMAPPED.place(), Place::Unmapped);
+    }
+
+    const UNITS_MAX: u32 = byteway_flash::Geometry::UNITS_MAX as u32;
+}

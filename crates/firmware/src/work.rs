@@ -1,0 +1,78 @@
+//! The kinds of firmware work, and what each costs.
+
+/// A kind of firmware work. What a count of it means stands with each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Work {
+    /// Noticing a submission and fetching its entry. Per command.
+    Fetch,
+    /// Decoding and checking a command. Per command.
+    Parse,
+    /// Looking a unit up in the map, or changing its entry. Per unit of 4 KiB.
+    Translate,
+    /// Taking a unit into the write buffer. Per unit of 4 KiB.
+    Buffer,
+    /// Moving a valid unit out of a block that is collected. Per unit of 4 KiB.
+    Collect,
+    /// Building and posting a completion. Per command.
+    Complete,
+}
+
+impl Work {
+    /// All kinds, in the order in which they are reported.
+    pub const ALL: [Work; 6] =
+        [Work::Fetch, Work::Parse, Work::Translate, Work::Buffer, Work::Collect, Work::Complete];
+
+    /// Its name in profiles and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Fetch => "fetch",
+            Work::Parse => "parse",
+            Work::Translate => "translate",
+            Work::Buffer => "buffer",
+            Work::Collect => "collect",
+            Work::Complete => "complete",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Work> {
+        Work::ALL.into_iter().find(|work| work.name() == name)
+    }
+}
+
+/// What one of each kind of work costs, in cycles of the core that does it. Zero means that it is not modelled: it
+/// then waits for no core either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cycles([u64; Work::ALL.len()]);
+
+impl Cycles {
+    /// Work that costs nothing.
+    pub const FREE: Cycles = Cycles([0; Work::ALL.len()]);
+
+    /// The same with `cycles` for each `work`.
+    pub fn with(mut self, work: Work, cycles: u64) -> Self {
+        self.0[work as usize] = cycles;
+        self
+    }
+
+    /// What one `work` costs.
+    pub fn of(&self, work: Work) -> u64 {
+        self.0[work as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A profile names work in text: a name that did not come back would charge nothing.
+    #[test]
+    fn every_kind_is_found_by_its_name() {
+        for (index, work) in Work::ALL.into_iter().enumerate() {
+            assert_eq!(work as usize, index);
+            assert_eq!(Work::from_name(work.name()), Some(work));
+        }
+        assert_eq!(Work::from_name("parsing"), None);
+    }
+}

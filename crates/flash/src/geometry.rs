@@ -1,0 +1,299 @@
+//! The shape of the array, and the flat addresses that follow from it.
+
+use byteway_wire::content::UNIT_BYTES;
+
+/// A unit of 4 KiB in the array: `((die * blocks + block) * pages + page) * units_per_stripe + plane *
+/// units_per_page + index`. So the units of a stripe are consecutive, as are the stripes of a superblock and the
+/// superblocks of a die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ppa(pub u32);
+
+/// A superblock, numbered over the whole array: `die * blocks + block`. It is the same block number in every plane
+/// of one die, and is erased at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub u32);
+
+/// How many of what there is of what.
+///
+/// Dies are numbered over channels first: `die = way * channels + channel`. Every method but
+/// [`validate`](Geometry::validate) expects a valid geometry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Buses.
+    pub channels: u32,
+    /// Dies on each channel.
+    pub ways: u32,
+    /// Planes of a die: they sense, program and erase together.
+    pub planes: u32,
+    /// Blocks of a plane.
+    pub blocks: u32,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Bytes of a page, without its spare area: a multiple of 4096.
+    pub page_bytes: u32,
+}
+
+/// What is wrong with a [`Geometry`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// A count is zero.
+    #[error("{0} is 0, it must be at least 1")]
+    Zero(&'static str),
+    /// The page is not made of units.
+    #[error("page_bytes is {0}, it must be a multiple of 4096")]
+    PageBytes(u32),
+    /// A stripe's units don't fit a mask.
+    #[error("planes * page_bytes is {0} units of 4 KiB, at most {max} are possible", max = Geometry::STRIPE_UNITS_MAX)]
+    Stripe(u64),
+    /// Too many dies.
+    #[error("channels * ways is {0} dies, at most {max} are possible", max = Geometry::DIES_MAX)]
+    Dies(u64),
+    /// Too many superblocks.
+    #[error("channels * ways * blocks is {0} superblocks, at most {max} are possible", max = Geometry::BLOCKS_MAX)]
+    Blocks(u128),
+    /// Too many units for a [`Ppa`].
+    #[error("the array has {0} units of 4 KiB, at most {max} are possible", max = Geometry::UNITS_MAX)]
+    Units(u128),
+}
+
+impl Geometry {
+    /// Units of a stripe: a read names them by a mask of 64 bits.
+    pub const STRIPE_UNITS_MAX: u64 = 64;
+    /// Dies: each is a task.
+    pub const DIES_MAX: u64 = 1 << 16;
+    /// Superblocks: each costs 16 bytes, whatever it holds.
+    pub const BLOCKS_MAX: u128 = 1 << 24;
+    /// Units: the addresses above are left to the translation layer for what is not in flash.
+    pub const UNITS_MAX: u128 = 0xf000_0000;
+
+    /// Whether such an array can be, and if not, what is wrong. The numbers may come from a file.
+    pub fn validate(&self) -> Result<(), GeometryError> {
+        let counts = [
+            ("channels", self.channels),
+            ("ways", self.ways),
+            ("planes", self.planes),
+            ("blocks", self.blocks),
+            ("pages", self.pages),
+            ("page_bytes", self.page_bytes),
+        ];
+        if let Some((name, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(GeometryError::Zero(name));
+        }
+        if !(self.page_bytes as usize).is_multiple_of(UNIT_BYTES) {
+            return Err(GeometryError::PageBytes(self.page_bytes));
+        }
+        let stripe_units = u64::from(self.planes) * u64::from(self.units_per_page());
+        if stripe_units > Self::STRIPE_UNITS_MAX {
+            return Err(GeometryError::Stripe(stripe_units));
+        }
+        let dies = u64::from(self.channels) * u64::from(self.ways);
+        if dies > Self::DIES_MAX {
+            return Err(GeometryError::Dies(dies));
+        }
+        let blocks = u128::from(dies) * u128::from(self.blocks);
+        if blocks > Self::BLOCKS_MAX {
+            return Err(GeometryError::Blocks(blocks));
+        }
+        let units = blocks * u128::from(self.pages) * u128::from(stripe_units);
+        if units > Self::UNITS_MAX {
+            return Err(GeometryError::Units(units));
+        }
+        Ok(())
+    }
+
+    /// Dies in all.
+    pub const fn dies(&self) -> u32 {
+        self.channels * self.ways
+    }
+
+    /// Superblocks of a die.
+    pub const fn blocks_per_die(&self) -> u32 {
+        self.blocks
+    }
+
+    /// Superblocks in all.
+    pub const fn total_blocks(&self) -> u32 {
+        self.dies() * self.blocks
+    }
+
+    /// Units of a page of one plane.
+    pub const fn units_per_page(&self) -> u32 {
+        self.page_bytes / UNIT_BYTES as u32
+    }
+
+    /// Units of a stripe: the same page of every plane of a die, which is programmed at once.
+    pub const fn units_per_stripe(&self) -> u32 {
+        self.planes * self.units_per_page()
+    }
+
+    /// Stripes of a superblock.
+    pub const fn stripes_per_block(&self) -> u32 {
+        self.pages
+    }
+
+    /// Units of a superblock.
+    pub const fn units_per_block(&self) -> u32 {
+        self.pages * self.units_per_stripe()
+    }
+
+    /// Units of a die.
+    pub const fn units_per_die(&self) -> u32 {
+        self.blocks * self.units_per_block()
+    }
+
+    /// Units in all.
+    pub const fn total_units(&self) -> u64 {
+        self.total_blocks() as u64 * self.units_per_block() as u64
+    }
+
+    /// The die of a unit.
+    pub const fn die_of(&self, ppa: Ppa) -> u32 {
+        ppa.0 / self.units_per_die()
+    }
+
+    /// The die of a superblock.
+    pub const fn die_of_block(&self, block: BlockId) -> u32 {
+        block.0 / self.blocks
+    }
+
+    /// The channel of a die.
+    pub const fn channel_of_die(&self, die: u32) -> u32 {
+        die % self.channels
+    }
+
+    /// Superblock number `block` of `die`.
+    pub const fn block(&self, die: u32, block: u32) -> BlockId {
+        BlockId(die * self.blocks + block)
+    }
+
+    /// The superblock of a unit.
+    pub const fn block_of(&self, ppa: Ppa) -> BlockId {
+        BlockId(ppa.0 / self.units_per_block())
+    }
+
+    /// The stripe of a unit within its superblock.
+    pub const fn stripe_of(&self, ppa: Ppa) -> u32 {
+        self.unit_of_block(ppa) / self.units_per_stripe()
+    }
+
+    /// The page of a unit within its block: the number of its stripe.
+    pub const fn page_of(&self, ppa: Ppa) -> u32 {
+        self.stripe_of(ppa)
+    }
+
+    /// The plane of a unit.
+    pub const fn plane_of(&self, ppa: Ppa) -> u32 {
+        self.unit_of_stripe(ppa) / self.units_per_page()
+    }
+
+    /// The place of a unit within its superblock.
+    pub const fn unit_of_block(&self, ppa: Ppa) -> u32 {
+        ppa.0 % self.units_per_block()
+    }
+
+    /// The place of a unit within its stripe: its bit in the mask of a read.
+    pub const fn unit_of_stripe(&self, ppa: Ppa) -> u32 {
+        ppa.0 % self.units_per_stripe()
+    }
+
+    /// The first unit of the stripe that a unit is in.
+    pub const fn stripe_start(&self, ppa: Ppa) -> Ppa {
+        Ppa(ppa.0 - self.unit_of_stripe(ppa))
+    }
+
+    /// Unit `unit` of stripe `stripe` of a superblock.
+    pub const fn ppa(&self, block: BlockId, stripe: u32, unit: u32) -> Ppa {
+        Ppa(block.0 * self.units_per_block() + stripe * self.units_per_stripe() + unit)
+    }
+
+    /// The mask of all units of a stripe.
+    pub const fn full_mask(&self) -> u64 {
+        u64::MAX >> (64 - self.units_per_stripe())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: Geometry =
+        Geometry { channels: 2, ways: 3, planes: 2, blocks: 5, pages: 7, page_bytes: 16384 };
+
+    // Two units at one address, or an address that comes back as another, would be data lost without a trace.
+    #[test]
+    fn every_unit_has_an_address_of_its_own_that_leads_back() {
+        let g = SMALL;
+        let mut next = 0;
+        for die in 0..g.dies() {
+            assert_eq!(g.channel_of_die(die), die % 2);
+            for block in 0..g.blocks {
+                for page in 0..g.pages {
+                    for unit in 0..g.units_per_stripe() {
+                        let id = g.block(die, block);
+                        let ppa = g.ppa(id, page, unit);
+                        assert_eq!(ppa, Ppa(next));
+                        next += 1;
+                        assert_eq!(
+                            (
+                                g.die_of(ppa),
+                                g.die_of_block(id),
+                                g.block_of(ppa),
+                                g.page_of(ppa),
+                                g.plane_of(ppa)
+                            ),
+                            (die, die, id, page, unit / 4)
+                        );
+                        assert_eq!((g.stripe_start(ppa).0 + unit, g.unit_of_stripe(ppa)), (ppa.0, unit));
+                    }
+                }
+            }
+        }
+        assert_eq!(u64::from(next), g.total_units());
+        assert_eq!(g.full_mask(), 0xff);
+    }
+
+    // A number from a file must give a message, not an overflow in the middle of a run.
+    #[test]
+    fn impossible_geometries_are_named() {
+        assert_eq!(SMALL.validate(), Ok(()));
+        let max = u32::MAX;
+        for (wrong, message) in [
+            (Geometry { ways: 0, ..SMALL }, "ways is 0, it must be at least 1"),
+            (Geometry { page_bytes: 6000, ..SMALL }, "page_bytes is 6000, it must be a multiple of 4096"),
+            (
+                Geometry { planes: 17, ..SMALL },
+                "planes * page_bytes is 68 units of 4 KiB, at most 64 are possible",
+            ),
+            (
+                Geometry { channels: 300, ways: 300, ..SMALL },
+                "channels * ways is 90000 dies, at most 65536 are possible",
+            ),
+            (
+                Geometry { blocks: 1 << 28, ..SMALL },
+                "channels * ways * blocks is 1610612736 superblocks, at most 16777216 are possible",
+            ),
+            (
+                Geometry { pages: 1 << 28, ..SMALL },
+                "the array has 64424509440 units of 4 KiB, at most 4026531840 are possible",
+            ),
+        ] {
+            assert_eq!(wrong.validate().unwrap_err().to_string(), message);
+        }
+        let extreme =
+            Geometry { channels: max, ways: max, planes: max, blocks: max, pages: max, page_bytes: max };
+        assert!(extreme.validate().is_err());
+        assert!(
+            Geometry { page_bytes: 4096, planes: 64, channels: max, ways: max, ..extreme }
+                .validate()
+                .is_err()
+        );
+    }
+
+    // 8 TiB for the user and 28 % spare must be addressable, as the translation layer is promised.
+    #[test]
+    fn eight_tebibytes_with_spare_fit() {
+        let g = Geometry { channels: 16, ways: 16, planes: 4, blocks: 656, pages: 1024, page_bytes: 16384 };
+        assert_eq!(g.validate(), Ok(()));
+        assert!(g.total_units() > (8 << 28) * 128 / 100);
+    }
+}

@@ -1,0 +1,96 @@
+//! A queue in classes of urgency, in which nobody starves.
+
+use std::collections::VecDeque;
+
+/// How many more urgent ones may be served in a row past a class that waits.
+pub(crate) const PASSED_MAX: u32 = 8;
+
+/// A FIFO for each class; class 0 comes first, but after [`PASSED_MAX`] that went before it a class has its turn.
+pub(crate) struct Line<T, const CLASSES: usize> {
+    classes: [VecDeque<T>; CLASSES],
+    /// For each class: how many of more urgent ones were served while it waited, since it last had its turn.
+    passed: [u32; CLASSES],
+    len: usize,
+}
+
+impl<T, const CLASSES: usize> Default for Line<T, CLASSES> {
+    fn default() -> Self {
+        Line { classes: std::array::from_fn(|_| VecDeque::new()), passed: [0; CLASSES], len: 0 }
+    }
+}
+
+impl<T, const CLASSES: usize> Line<T, CLASSES> {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub(crate) fn push(&mut self, class: usize, value: T) {
+        self.classes[class].push_back(value);
+        self.len += 1;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.pop_unless(|_, _| false)
+    }
+
+    /// The next one. A class whose turn it is although more urgent ones wait is passed over once more if `blocked`
+    /// says so of its first and one of those.
+    pub(crate) fn pop_unless(&mut self, blocked: impl Fn(&T, &T) -> bool) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let first = self.classes.iter().position(|class| !class.is_empty())?;
+        let starving = (first + 1..CLASSES).rev().find(|class| self.passed[*class] >= PASSED_MAX);
+        let class = match starving {
+            Some(class) if !self.is_blocked(class, blocked) => class,
+            _ => first,
+        };
+        self.passed[class] = 0;
+        for lower in class + 1..CLASSES {
+            self.passed[lower] = if self.classes[lower].is_empty() { 0 } else { self.passed[lower] + 1 };
+        }
+        self.len -= 1;
+        self.classes[class].pop_front()
+    }
+
+    /// The first of the most urgent class.
+    pub(crate) fn first(&self) -> Option<&T> {
+        self.classes.iter().find_map(VecDeque::front)
+    }
+
+    fn is_blocked(&self, class: usize, blocked: impl Fn(&T, &T) -> bool) -> bool {
+        let Some(candidate) = self.classes[class].front() else { return true };
+        self.classes[..class].iter().flatten().any(|urgent| blocked(candidate, urgent))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Without the bound a die that is never without host reads would never erase again.
+    #[test]
+    fn each_class_has_its_turn_after_eight_more_urgent() {
+        let mut line = Line::<char, 3>::default();
+        (0..40).for_each(|_| line.push(0, 'a'));
+        (0..3).for_each(|_| line.push(1, 'b'));
+        (0..3).for_each(|_| line.push(2, 'c'));
+        let order: String = std::iter::from_fn(|| line.pop()).collect();
+        assert_eq!(order, "aaaaaaaa cb aaaaaaa c a b aaaaaa c aa b aaaaaaaaaaaaaaaa".replace(' ', ""));
+        assert_eq!(line.len(), 0);
+    }
+
+    // The bound must not let an erase overtake a read of what it erases.
+    #[test]
+    fn a_blocked_class_waits_on() {
+        let mut line = Line::<u32, 2>::default();
+        (0..20).for_each(|n| line.push(0, n));
+        line.push(1, 15);
+        let order: Vec<u32> = std::iter::from_fn(|| line.pop_unless(|last, urgent| last == urgent)).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 15, 16, 17, 18, 19]);
+    }
+}

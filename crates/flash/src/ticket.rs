@@ -1,0 +1,210 @@
+//! Tickets: how one who submits operations learns that they are done, without an allocation.
+
+use crate::array::Flash;
+use byteway_clock::{Delay, TaskId};
+use byteway_wire::content::Content;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// How the operations of a ticket went.
+///
+/// The times are those of the operation that ended last; they sum to the time from its submission to its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Waiting for the die, and for the channel.
+    pub queued: Delay,
+    /// Sensing, programming, erasing.
+    pub cell: Delay,
+    /// Command cycles and data on the channel.
+    pub channel: Delay,
+    /// One of the operations could not be done: an address beyond the array, a program out of order or of a block
+    /// that isn't erased, a read of a torn stripe.
+    pub failed: bool,
+}
+
+/// What stands behind a ticket.
+#[derive(Default)]
+pub(crate) struct Node {
+    remaining: u32,
+    /// Somebody has the ticket.
+    held: bool,
+    task: Option<TaskId>,
+    outcome: Outcome,
+    contents: Vec<Content>,
+}
+
+/// All tickets' nodes. They are reused, with the memory of their contents.
+#[derive(Default)]
+pub(crate) struct Tickets {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+}
+
+impl Tickets {
+    pub(crate) fn open(&mut self) -> u32 {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.nodes.push(Node::default());
+            (self.nodes.len() - 1) as u32
+        });
+        self.nodes[index as usize].held = true;
+        index
+    }
+
+    /// The ticket was dropped: its operations go on, and the last one frees the node.
+    fn close(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        node.held = false;
+        node.task = None;
+        if node.remaining == 0 {
+            self.free(index);
+        }
+    }
+
+    fn free(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        node.contents.clear();
+        node.outcome = Outcome::default();
+        self.free.push(index);
+    }
+
+    /// Tickets that are held, or whose operations are not done.
+    pub(crate) fn in_use(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+
+    /// Adds an operation that will deliver `units` units; gives the place of the first in the contents.
+    pub(crate) fn add(&mut self, index: u32, units: usize) -> usize {
+        let node = &mut self.nodes[index as usize];
+        node.remaining += 1;
+        let at = node.contents.len();
+        node.contents.resize(at + units, Content::Zero);
+        at
+    }
+
+    /// Where a read delivers its units; nowhere, if nobody will look.
+    pub(crate) fn contents_at(&mut self, index: u32, at: usize) -> &mut [Content] {
+        let node = &mut self.nodes[index as usize];
+        if node.held { &mut node.contents[at..] } else { &mut [] }
+    }
+
+    /// An operation has ended. Gives the task to be woken, if it was the last one and somebody waits.
+    pub(crate) fn complete(&mut self, index: u32, outcome: Outcome) -> Option<TaskId> {
+        let node = &mut self.nodes[index as usize];
+        node.outcome = Outcome { failed: outcome.failed | node.outcome.failed, ..outcome };
+        node.remaining -= 1;
+        if node.remaining > 0 {
+            return None;
+        }
+        if !node.held {
+            self.free(index);
+            return None;
+        }
+        node.task.take()
+    }
+}
+
+/// Collects operations: submit any number under it, then wait for all of them.
+///
+/// What the reads deliver is kept in the order of submission, and within a read in the order of its units, as it was
+/// when the read's data moved; later erases don't change it. After a wait the ticket can be used again;
+/// [`clear`](Ticket::clear) it first. Dropped early, its operations go on: they belong to the array.
+pub struct Ticket {
+    flash: Flash,
+    pub(crate) index: u32,
+}
+
+impl Ticket {
+    pub(crate) fn new(flash: Flash, index: u32) -> Self {
+        Ticket { flash, index }
+    }
+
+    /// The array that it is of.
+    pub(crate) fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    fn node<R>(&self, look: impl FnOnce(&mut Node) -> R) -> R {
+        self.flash.tickets(|tickets| look(&mut tickets.nodes[self.index as usize]))
+    }
+
+    /// Waits until every operation submitted under it is done.
+    pub async fn wait(&self) -> Outcome {
+        let outcome = Wait { ticket: self }.await;
+        let clock = self.flash.clock();
+        if clock.is_immediate() {
+            // Nothing was waited for, so this is where a task that only uses flash lets others run.
+            clock.sleep(Delay::ZERO).await;
+        }
+        outcome
+    }
+
+    /// Operations that are not done.
+    pub fn remaining(&self) -> u32 {
+        self.node(|node| node.remaining)
+    }
+
+    /// Units delivered, or to be delivered.
+    pub fn units(&self) -> usize {
+        self.node(|node| node.contents.len())
+    }
+
+    /// What a unit held; `index` counts from what `submit_read` gave. Zero before it is delivered, and beyond the
+    /// end.
+    pub fn content(&self, index: usize) -> Content {
+        self.node(|node| node.contents.get(index).cloned().unwrap_or_default())
+    }
+
+    /// Moves all contents to the end of `out`, in order of submission. To be called when nothing remains.
+    pub fn take_contents(&self, out: &mut Vec<Content>) {
+        self.node(|node| {
+            debug_assert_eq!(node.remaining, 0, "contents are there after the wait");
+            match node.remaining {
+                0 => out.append(&mut node.contents),
+                _ => out.extend_from_slice(&node.contents),
+            }
+        });
+    }
+
+    /// Forgets contents and outcome, for the next use. To be called when nothing remains.
+    pub fn clear(&self) {
+        self.node(|node| {
+            debug_assert_eq!(node.remaining, 0, "a ticket is cleared between uses");
+            if node.remaining == 0 {
+                node.contents.clear();
+                node.outcome = Outcome::default();
+            }
+        });
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.flash.tickets(|tickets| tickets.close(self.index));
+    }
+}
+
+struct Wait<'a> {
+    ticket: &'a Ticket,
+}
+
+impl Future for Wait<'_> {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
+        let task = self.ticket.flash.clock().current();
+        self.ticket.node(|node| {
+            if node.remaining == 0 {
+                return Poll::Ready(node.outcome);
+            }
+            node.task = Some(task);
+            Poll::Pending
+        })
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.ticket.node(|node| node.task = None);
+    }
+}

@@ -1,0 +1,95 @@
+//! A small array with round numbers.
+
+use byteway_clock::{Clock, Delay, Executor, Rate, Time};
+use byteway_flash::{BaseContent, Batch, BlockId, Flash, Geometry, Ppa, Priority, Ticket, Timing};
+use byteway_wire::content::{BlockSize, Content, Stamp};
+
+/// 2 channels x 4 ways x 2 planes x 4 blocks x 6 pages of 16 KiB: stripes of 8 units.
+pub const GEOMETRY: Geometry =
+    Geometry { channels: 2, ways: 4, planes: 2, blocks: 4, pages: 6, page_bytes: 16384 };
+
+pub const UNIT: Delay = Delay::from_ns(5_120);
+pub const COMMAND: Delay = Delay::from_ns(100);
+
+/// 4 KiB in 5.12 us.
+pub fn timing() -> Timing {
+    let us = Delay::from_us;
+    Timing {
+        read: vec![us(30), us(45), us(60)],
+        program: vec![us(200), us(280), us(400)],
+        erase: us(3000),
+        channel: Rate::per_second(800_000_000),
+        command: COMMAND,
+        partial_read: None,
+    }
+}
+
+pub fn stamp(lba: u64, version: u32) -> Content {
+    Content::Stamp(Stamp { lba, version, tag: 7, block: BlockSize::B4096 })
+}
+
+/// Block 0 of each die is full, block 1 has two stripes, the others are erased.
+pub struct Base(pub Geometry);
+
+impl BaseContent for Base {
+    fn stripes(&self, block: BlockId) -> u32 {
+        match block.0 % self.0.blocks {
+            0 => u32::MAX,
+            1 => 2,
+            _ => 0,
+        }
+    }
+    fn content(&self, ppa: Ppa) -> Content {
+        stamp(u64::from(ppa.0), 0)
+    }
+    fn lpa(&self, ppa: Ppa) -> Option<u32> {
+        (!ppa.0.is_multiple_of(3)).then_some(ppa.0)
+    }
+}
+
+pub fn flash(clock: &Clock, geometry: Geometry, timing: Timing) -> Flash {
+    Flash::new(clock, geometry, timing, Box::new(Base(geometry)))
+}
+
+/// Runs `main` on the small array.
+pub fn run<T: 'static>(main: impl AsyncFnOnce(Flash, Clock) -> T + 'static) -> T {
+    run_with(GEOMETRY, timing(), main)
+}
+
+pub fn run_with<T: 'static>(
+    geometry: Geometry,
+    timing: Timing,
+    main: impl AsyncFnOnce(Flash, Clock) -> T + 'static,
+) -> T {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let flash = flash(&clock, geometry, timing);
+    executor.run(async move { main(flash, clock).await }).expect("no wait is for ever")
+}
+
+/// A stripe's worth of stamps whose logical units begin at `lpa`.
+pub fn batch(flash: &Flash, lpa: u32, version: u32) -> Batch {
+    let mut batch = flash.take_batch();
+    assert!(batch.is_empty());
+    batch.extend(
+        (lpa..lpa + flash.geometry().units_per_stripe()).map(|lpa| (lpa, stamp(lpa.into(), version))),
+    );
+    batch
+}
+
+/// The first unit of `stripe` of block `block` of `die`.
+pub fn at(flash: &Flash, die: u32, block: u32, stripe: u32) -> Ppa {
+    let geometry = flash.geometry();
+    geometry.ppa(geometry.block(die, block), stripe, 0)
+}
+
+/// Submits a read of one unit under a ticket of its own.
+pub fn read_one(flash: &Flash, die: u32, stripe: u32, priority: Priority) -> Ticket {
+    let ticket = flash.ticket();
+    flash.submit_read(at(flash, die, 0, stripe), 1, priority, &ticket);
+    ticket
+}
+
+pub fn at_ns(ns: u64) -> Time {
+    Time::ZERO + Delay::from_ns(ns)
+}

@@ -1,0 +1,226 @@
+//! Completion queues, and the reapers that look into them.
+//!
+//! An entry is new when its phase tag says so; the dword that holds the tag is read first, with acquire, because
+//! another process may be writing the entry. A reaper takes entries one after the other, each at its cost in
+//! processor time, and rings the head doorbell once nothing more is there.
+
+use crate::costs::HostCosts;
+use crate::port::Port;
+use crate::queue::SubmissionQueue;
+use byteway_clock::{Clock, Delay, Notify, Station};
+use byteway_wire::nvme::{Cqe, Doorbell};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Commands outstanding over all submission queues of a completion queue: a poller rests when there are none.
+pub(crate) struct Work {
+    outstanding: Cell<u64>,
+    arrived: Notify,
+}
+
+impl Work {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Work { outstanding: Cell::new(0), arrived: Notify::new(clock) }
+    }
+
+    pub(crate) fn begin(&self) {
+        let outstanding = self.outstanding.get();
+        self.outstanding.set(outstanding + 1);
+        if outstanding == 0 {
+            self.arrived.notify_one();
+        }
+    }
+
+    pub(crate) fn end(&self) {
+        self.outstanding.set(self.outstanding.get() - 1);
+    }
+}
+
+/// What a completion queue is made of.
+pub(crate) struct CompletionConfig {
+    pub cqid: u16,
+    pub entries: u32,
+    pub address: u64,
+    pub dstrd: u8,
+    /// None: polled.
+    pub vector: Option<u16>,
+    pub cpu: Rc<Station>,
+    pub costs: HostCosts,
+    pub protocol_errors: Rc<Cell<u64>>,
+}
+
+/// A ring of completions, for one submission queue or several.
+pub(crate) struct CompletionQueue {
+    pub(crate) cqid: u16,
+    pub(crate) entries: u32,
+    pub(crate) address: u64,
+    pub(crate) vector: Option<u16>,
+    pub(crate) work: Rc<Work>,
+    clock: Clock,
+    port: Port,
+    doorbell: u64,
+    head: Cell<u32>,
+    phase: Cell<bool>,
+    /// Entries taken since the doorbell was last rung.
+    unrung: Cell<u32>,
+    sources: RefCell<Vec<Rc<SubmissionQueue>>>,
+    cpu: Rc<Station>,
+    costs: HostCosts,
+    protocol_errors: Rc<Cell<u64>>,
+}
+
+impl CompletionQueue {
+    pub(crate) fn new(port: &Port, config: CompletionConfig) -> Self {
+        let clock = port.clock().clone();
+        CompletionQueue {
+            cqid: config.cqid,
+            entries: config.entries,
+            address: config.address,
+            vector: config.vector,
+            work: Rc::new(Work::new(&clock)),
+            port: port.clone(),
+            doorbell: Doorbell::CompletionHead(config.cqid).offset(config.dstrd),
+            head: Cell::new(0),
+            phase: Cell::new(true),
+            unrung: Cell::new(0),
+            sources: RefCell::default(),
+            cpu: config.cpu,
+            costs: config.costs,
+            protocol_errors: config.protocol_errors,
+            clock,
+        }
+    }
+
+    /// Its bytes in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.entries) * Cqe::SIZE as u64
+    }
+
+    pub(crate) fn add(&self, source: Rc<SubmissionQueue>) {
+        self.sources.borrow_mut().push(source);
+    }
+
+    /// Removes a submission queue; true if it was the last one.
+    pub(crate) fn remove(&self, qid: u16) -> bool {
+        let mut sources = self.sources.borrow_mut();
+        sources.retain(|source| source.qid != qid);
+        sources.is_empty()
+    }
+
+    /// The controller has forgotten the queue: it begins anew, with no entry valid.
+    pub(crate) fn restart(&self) {
+        let zeroes = [0; Cqe::SIZE];
+        for entry in 0..u64::from(self.entries) {
+            let written = self.port.memory().write(self.address + entry * Cqe::SIZE as u64, &zeroes);
+            written.expect("the ring's memory is the driver's own");
+        }
+        self.head.set(0);
+        self.phase.set(true);
+        self.unrung.set(0);
+    }
+
+    /// The dword with the phase tag of the entry at the head, if the entry is new.
+    fn peek(&self) -> Option<[u8; 4]> {
+        let address = self.address + u64::from(self.head.get()) * Cqe::SIZE as u64;
+        let last = self.port.memory().load32(address + 12).ok()?.to_le_bytes();
+        let mut entry = [0; Cqe::SIZE];
+        entry[12..].copy_from_slice(&last);
+        (Cqe::from_bytes(&entry).phase() == self.phase.get()).then_some(last)
+    }
+
+    /// Takes the entry at the head, if it is new. `queued` is how long its taking waited for the processor.
+    fn take(&self, queued: Delay) -> Option<()> {
+        let last = self.peek()?;
+        let head = self.head.get();
+        let mut entry = [0; Cqe::SIZE];
+        let address = self.address + u64::from(head) * Cqe::SIZE as u64;
+        self.port.memory().read(address, &mut entry[..12]).ok()?;
+        entry[12..].copy_from_slice(&last);
+        if head + 1 == self.entries {
+            self.head.set(0);
+            self.phase.set(!self.phase.get());
+        } else {
+            self.head.set(head + 1);
+        }
+        self.unrung.set(self.unrung.get() + 1);
+        let cqe = Cqe::from_bytes(&entry);
+        let sources = self.sources.borrow();
+        let source = sources.iter().find(|source| source.qid == cqe.sqid);
+        if !source.is_some_and(|source| source.complete(cqe, queued)) {
+            self.protocol_errors.set(self.protocol_errors.get() + 1);
+        }
+        Some(())
+    }
+
+    fn ring(&self) {
+        if self.unrung.replace(0) == 0 {
+            return;
+        }
+        self.port.ring(self.doorbell, self.head.get());
+        if self.costs.doorbell > Delay::ZERO {
+            self.cpu.reserve(self.costs.doorbell); // it holds up what comes next, not what was reaped
+        }
+    }
+
+    /// Takes what is there, at once and for nothing: before the queue goes.
+    pub(crate) fn drain(&self) {
+        for _ in 0..self.entries {
+            if self.take(Delay::ZERO).is_none() {
+                break;
+            }
+        }
+        self.ring();
+    }
+
+    /// Takes entries until none is new, paying for each, and rings.
+    async fn reap(&self) {
+        // A controller that never ceases must leave time to others, and must get its entries back before they run out.
+        let budget = (self.entries / 2).max(1);
+        while self.peek().is_some() {
+            let mut queued = Delay::ZERO;
+            if self.costs.complete > Delay::ZERO {
+                let service = self.cpu.reserve(self.costs.complete);
+                self.clock.sleep_until(service.end).await;
+                queued = service.queued;
+            }
+            self.take(queued); // a reset may have emptied the queue meanwhile
+            if self.unrung.get() >= budget {
+                self.ring();
+                self.clock.yield_now().await;
+            }
+        }
+        self.ring();
+    }
+}
+
+/// Reaps one completion queue whenever an entry arrives in it. `arrived` is None where nothing tells.
+pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Rc<Notify>>) {
+    loop {
+        match &arrived {
+            Some(arrived) => arrived.notified().await,
+            None if queue.work.outstanding.get() == 0 => queue.work.arrived.notified().await,
+            None => queue.clock.yield_now().await,
+        }
+        queue.reap().await;
+    }
+}
+
+/// Completion queues that share an interrupt vector.
+pub(crate) type Sharers = Rc<RefCell<Vec<Rc<CompletionQueue>>>>;
+
+/// Handles one interrupt vector: at each interrupt, reaps every queue that uses it.
+pub(crate) async fn handle(queues: Sharers, interrupt: Rc<Notify>, cpu: Rc<Station>, cost: Delay) {
+    loop {
+        interrupt.notified().await;
+        if cost > Delay::ZERO {
+            cpu.serve(cost).await;
+        }
+        for index in 0.. {
+            let queue = queues.borrow().get(index).cloned();
+            match queue {
+                Some(queue) => queue.reap().await,
+                None => break,
+            }
+        }
+    }
+}

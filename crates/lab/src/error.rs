@@ -1,0 +1,100 @@
+//! What is wrong with an input, where it stands, and how to put it right.
+
+use std::fmt;
+
+/// Wrong input: a scenario, profile, flag, trace or output folder that cannot be used. The program ends with
+/// exit code 2 and has written nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputError {
+    /// Where the value stands; `None` if it stands nowhere (a missing file).
+    pub place: Option<Place>,
+    /// What is wrong, naming the key and the value.
+    pub what: String,
+    /// What to do about it: the nearest right name, the accepted units, the accepted range.
+    pub cure: String,
+}
+
+/// A place in something that the user wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the user named it, the built-in profile, or the flag.
+    pub source: String,
+    /// Line and column, both from 1, and column in characters; `None` for a flag.
+    pub position: Option<(usize, usize)>,
+    /// The line itself with the width of what to underline, in characters, if it is worth showing.
+    pub excerpt: Option<(String, usize)>,
+}
+
+impl InputError {
+    /// An error that stands nowhere in particular.
+    pub fn new(what: impl Into<String>, cure: impl Into<String>) -> Self {
+        InputError { place: None, what: what.into(), cure: cure.into() }
+    }
+
+    /// The same error, standing at a place.
+    pub fn at(mut self, place: Place) -> Self {
+        self.place = Some(place);
+        self
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(place) = &self.place else {
+            return write!(f, "{}\n  cure: {}", self.what, self.cure);
+        };
+        writeln!(f, "{place}: {}", self.what)?;
+        if let (Some((line, column)), Some((text, width))) = (place.position, &place.excerpt) {
+            let number = line.to_string();
+            let gutter = " ".repeat(number.len());
+            writeln!(f, "  {number} | {text}")?;
+            writeln!(f, "  {gutter} | {}{}", " ".repeat(column - 1), "^".repeat((*width).max(1)))?;
+        }
+        write!(f, "  cure: {}", self.cure)
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// The candidate nearest to `wrong` in spelling, if any is near enough to be what was meant.
+pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let folded = wrong.to_ascii_lowercase().replace('_', "-");
+    candidates
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_ascii_lowercase().replace('_', "-")), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len().max(folded.len()) / 3)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// "did you mean `x`? The choices are ...", or only the choices.
+pub fn suggest(wrong: &str, candidates: &[&str]) -> String {
+    let list = candidates.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match nearest(wrong, candidates.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? the choices are {list}"),
+        None => format!("the choices are {list}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Without a bound on the distance every typing error would be answered with some unrelated name.
+    #[test]
+    fn only_a_near_name_is_offered() {
+        assert_eq!(nearest("iodept", ["bs", "iodepth", "size"]), Some("iodepth"));
+        assert_eq!(nearest("IO_depth", ["bs", "iodepth"]), Some("iodepth"));
+        assert_eq!(nearest("zebra", ["bs", "iodepth", "size"]), None);
+    }
+}

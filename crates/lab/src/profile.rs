@@ -1,0 +1,747 @@
+//! What a drive and a host are made of: the constants of `profiles/*.toml`, checked, and the geometry that follows
+//! from them and a capacity.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::InputError;
+use crate::source::{Index, Sources, Texts, Tree, merge};
+use crate::units::{Bytes, Frequency, Percent, Picos, Rate};
+
+/// The profiles of drives that are part of the program, by name.
+pub const DRIVES: [(&str, &str); 3] = [
+    ("samsung-970-pro", include_str!("../../../profiles/samsung-970-pro.toml")),
+    ("mqsim-mlc", include_str!("../../../profiles/mqsim-mlc.toml")),
+    ("cosmos-plus", include_str!("../../../profiles/cosmos-plus.toml")),
+];
+
+/// The profiles of hosts that are part of the program, by name.
+pub const HOSTS: [(&str, &str); 3] = [
+    ("linux-polled", include_str!("../../../profiles/host-linux-polled.toml")),
+    ("linux-interrupt", include_str!("../../../profiles/host-linux-interrupt.toml")),
+    ("cosmos", include_str!("../../../profiles/host-cosmos.toml")),
+];
+
+/// Capacities that a drive may have, in bytes: 1 GiB to 8 TiB.
+pub const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 1 << 30..=8 << 40;
+
+/// What the flash translation layer maps: 4 KiB.
+pub const MAP_UNIT_BYTES: u64 = 4096;
+
+/// A drive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// What it is called and how large it is.
+    pub drive: Drive,
+    /// The PCIe link.
+    pub link: Link,
+    /// The NVMe controller.
+    pub controller: Controller,
+    /// The processors and what runs on them.
+    pub firmware: Firmware,
+    /// The drive's own memory.
+    pub dram: Dram,
+    /// The flash array.
+    pub flash: Flash,
+}
+
+/// Name and size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Drive {
+    /// Model number, as Identify Controller reports it: at most 40 ASCII characters.
+    pub model: String,
+    /// What the host sees, over all namespaces: 1 GiB to 8 TiB, a multiple of 1 MiB.
+    pub capacity: Bytes,
+}
+
+/// The PCIe link between host and drive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// PCIe generation, 1 to 6.
+    pub generation: u8,
+    /// Lanes: 1, 2, 4, 8, 16 or 32.
+    pub lanes: u8,
+    /// Maximum payload of a packet: a power of two from 128 B to 4 KiB.
+    pub mps: Bytes,
+    /// Maximum read request: a power of two from 128 B to 4 KiB.
+    pub mrrs: Bytes,
+    /// Read completion boundary: 64 B or 128 B.
+    pub rcb: Bytes,
+    /// Read requests that may be outstanding.
+    pub read_tags: u16,
+    /// From one end of the link to the other, beyond the time on the wire.
+    pub propagation: Picos,
+    /// From a read request's arrival at the host to its data's departure.
+    pub memory_latency: Picos,
+}
+
+/// The NVMe controller's limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Controller {
+    /// I/O submission queues, and as many completion queues.
+    pub max_io_queues: u16,
+    /// Entries of a queue: CAP.MQES + 1.
+    pub max_queue_entries: u32,
+    /// Commands in work at a time, over all queues.
+    pub command_slots: u32,
+    /// Reads of queue entries that may be outstanding.
+    pub fetch_outstanding: u16,
+    /// Queue entries that one read may ask for.
+    pub fetch_burst: u16,
+    /// Maximum data transfer of a command: a power of two of at least 4 KiB.
+    pub mdts: Bytes,
+    /// Doorbell stride, CAP.DSTRD: doorbells lie 4 << dstrd bytes apart.
+    pub dstrd: u8,
+    /// Whether SGLs are supported.
+    #[serde(default)]
+    pub sgl: bool,
+    /// Host data is fetched in whole units of this size; 1 B (the default) is exact.
+    #[serde(default = "exact")]
+    pub dma_unit: Bytes,
+    /// Commands that a queue may give in a row: a power of two up to 64; left out, there is no limit.
+    #[serde(default)]
+    pub arbitration_burst: Option<u8>,
+}
+
+fn exact() -> Bytes {
+    Bytes(1)
+}
+
+/// The processors and the flash translation layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Firmware {
+    /// Cores that share the work.
+    pub cores: u16,
+    /// Their frequency.
+    pub clock: Frequency,
+    /// What each kind of work costs.
+    pub cycles: Cycles,
+    /// Waits of a command that keep no core busy.
+    #[serde(default)]
+    pub latency: FirmwareLatency,
+    /// DRAM that holds written data until it is programmed.
+    pub write_buffer: Bytes,
+    /// Power-loss protection: a completed write survives a power cut.
+    #[serde(default)]
+    pub plp: bool,
+    /// Spare flash over the capacity, beyond open blocks and those that collection keeps free.
+    pub op: Percent,
+    /// Garbage collection.
+    pub gc: Gc,
+}
+
+/// Cycles that a core is busy, for each piece of work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cycles {
+    /// A command: take its entry out of the queue.
+    pub fetch: u64,
+    /// A command: check and dispatch it.
+    pub parse: u64,
+    /// 4 KiB of a command: look its place up or change it.
+    pub translate: u64,
+    /// 4 KiB of a command: move it through the buffer.
+    pub buffer: u64,
+    /// A command: post its completion.
+    pub complete: u64,
+    /// 4 KiB that garbage collection moves.
+    pub collect: u64,
+}
+
+/// Fixed waits of a command that keep no core busy: hardware stages, and what a measured total leaves unexplained.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FirmwareLatency {
+    /// A read of at most 4 KiB.
+    #[serde(default)]
+    pub read: Picos,
+    /// A longer read; left out, as `read`.
+    #[serde(default)]
+    pub read_large: Option<Picos>,
+    /// A write.
+    #[serde(default)]
+    pub write: Picos,
+}
+
+/// Garbage collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Gc {
+    /// Which block is collected next.
+    pub policy: GcPolicy,
+    /// Share of the blocks of a plane that are free when collection starts. Never less than two blocks.
+    pub start: Percent,
+    /// Share of the blocks of a plane that are free when host writes wait for it. Never less than one block.
+    pub urgent: Percent,
+}
+
+/// Which block is collected next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum GcPolicy {
+    /// The one with the fewest valid pages.
+    Greedy,
+    /// The one with the best ratio of space won, weighted by age, to what must be moved.
+    CostBenefit,
+}
+
+/// The drive's own memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// How much there is.
+    pub size: Bytes,
+    /// Bytes a second, in and out together.
+    pub bandwidth: Rate,
+    /// One access.
+    pub latency: Picos,
+}
+
+/// The flash array.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flash {
+    /// Channels.
+    pub channels: u32,
+    /// Chips on a channel.
+    pub ways: u32,
+    /// Dies of a chip.
+    #[serde(default = "one")]
+    pub dies: u32,
+    /// Planes of a die: 1, 2, 4 or 8.
+    pub planes: u32,
+    /// Blocks of a plane; left out, they follow from the capacity and `op`.
+    #[serde(default)]
+    pub blocks: Option<u32>,
+    /// Pages of a block.
+    pub pages: u32,
+    /// A page: a power of two from 4 KiB to 256 KiB.
+    pub page: Bytes,
+    /// Bytes a second of a channel.
+    pub channel_rate: Rate,
+    /// Command and address cycles on the channel, for each operation.
+    pub command: Picos,
+    /// Reading a page into the die's register, for each page type in turn.
+    pub read: Vec<Picos>,
+    /// The same for at most 4 KiB of the page; left out, as `read`.
+    #[serde(default)]
+    pub read_partial: Option<Vec<Picos>>,
+    /// Programming a page, for each page type in turn; one value stands for all.
+    pub program: Vec<Picos>,
+    /// Erasing a block.
+    pub erase: Picos,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// A host: what its software costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostProfile {
+    /// Cores on which jobs run.
+    pub cores: u16,
+    /// A command, from the application to before its doorbell.
+    pub submit: Picos,
+    /// A completion, from its entry to the application.
+    pub complete: Picos,
+    /// How the host learns of completions.
+    pub completion: Completion,
+    /// From an interrupt's arrival to its handler.
+    #[serde(default)]
+    pub interrupt: Picos,
+    /// A command that takes longer is aborted.
+    #[serde(default = "thirty_seconds")]
+    pub timeout: Picos,
+}
+
+fn thirty_seconds() -> Picos {
+    Picos(30_000_000_000_000)
+}
+
+/// How the host learns of completions. Every figure of a result says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Completion {
+    /// A core watches the queue.
+    Polled,
+    /// The drive sends MSI-X.
+    Interrupt,
+}
+
+/// The flash array in numbers, all of it derived and checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Geometry {
+    /// Channels.
+    pub channels: u32,
+    /// Chips on a channel.
+    pub ways: u32,
+    /// Dies of a chip.
+    pub dies: u32,
+    /// Planes of a die.
+    pub planes: u32,
+    /// Blocks of a plane.
+    pub blocks: u32,
+    /// Pages of a block.
+    pub pages: u32,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// What the host sees, in bytes.
+    pub capacity_bytes: u64,
+    /// Free blocks of a plane at which collection starts.
+    pub gc_start_blocks: u32,
+    /// Free blocks of a plane at which host writes wait for collection.
+    pub gc_urgent_blocks: u32,
+}
+
+impl Geometry {
+    /// All dies.
+    pub fn die_count(&self) -> u32 {
+        self.channels * self.ways * self.dies
+    }
+
+    /// All planes.
+    pub fn plane_count(&self) -> u32 {
+        self.die_count() * self.planes
+    }
+
+    /// All flash, in bytes.
+    pub fn raw_bytes(&self) -> u64 {
+        u64::from(self.plane_count())
+            * u64::from(self.blocks)
+            * u64::from(self.pages)
+            * u64::from(self.page_bytes)
+    }
+}
+
+/// Blocks of a plane that are being written: one for the host, one for collection.
+const OPEN_BLOCKS: u64 = 2;
+
+/// Something wrong with a value, at its key.
+pub(crate) struct Fault {
+    pub(crate) path: String,
+    pub(crate) what: String,
+    pub(crate) cure: String,
+}
+
+/// A value outside its bounds, at its key.
+pub(crate) fn fault(path: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> Fault {
+    Fault { path: path.into(), what: what.into(), cure: cure.into() }
+}
+
+pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
+    path: &str,
+    value: T,
+    low: T,
+    high: T,
+) -> Result<(), Fault> {
+    if value >= low && value <= high {
+        return Ok(());
+    }
+    Err(fault(
+        path,
+        format!("`{path}` = {value} is out of range"),
+        format!("choose a value from {low} to {high}"),
+    ))
+}
+
+fn power_of_two(path: &str, value: Bytes, low: u64, high: u64) -> Result<(), Fault> {
+    if value.0.is_power_of_two() && (low..=high).contains(&value.0) {
+        return Ok(());
+    }
+    Err(fault(
+        path,
+        format!("`{path}` = {value} is not possible"),
+        format!("choose a power of two from {} to {}", Bytes(low), Bytes(high)),
+    ))
+}
+
+fn one_of(path: &str, value: u32, choices: &[u32]) -> Result<(), Fault> {
+    if choices.contains(&value) {
+        return Ok(());
+    }
+    let list = choices.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    Err(fault(path, format!("`{path}` = {value} is not possible"), format!("choose one of {list}")))
+}
+
+const MILLISECOND: Picos = Picos(1_000_000_000);
+const SECOND: Picos = Picos(1_000_000_000_000);
+
+impl Profile {
+    /// A profile that is part of the program; `None` if there is none of that name.
+    pub fn built_in(name: &str) -> Option<Profile> {
+        let (name, text) = DRIVES.iter().find(|(known, _)| *known == name)?;
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_built_in(name, text).expect("a test parses every built-in profile");
+        let (profile, _) = sources.decode(tree, "profile").expect("a test decodes every built-in profile");
+        Some(profile)
+    }
+
+    /// Whether the constants describe a drive that can exist. The capacity is checked by [`Profile::geometry`].
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        if self.drive.model.len() > 40 || !self.drive.model.bytes().all(|b| (0x20..0x7f).contains(&b)) {
+            return Err(fault(
+                "drive.model",
+                "`drive.model` is not a model number",
+                "write at most 40 ASCII characters",
+            ));
+        }
+        self.check_link()?;
+        self.check_controller()?;
+        self.check_firmware()?;
+        self.check_flash()
+    }
+
+    fn check_link(&self) -> Result<(), Fault> {
+        let link = &self.link;
+        within("link.generation", link.generation, 1, 6)?;
+        one_of("link.lanes", link.lanes.into(), &[1, 2, 4, 8, 16, 32])?;
+        power_of_two("link.mps", link.mps, 128, 4096)?;
+        power_of_two("link.mrrs", link.mrrs, 128, 4096)?;
+        power_of_two("link.rcb", link.rcb, 64, 128)?;
+        within("link.read_tags", link.read_tags, 1, 1024)?;
+        within("link.propagation", link.propagation, Picos(0), MILLISECOND)?;
+        within("link.memory_latency", link.memory_latency, Picos(0), MILLISECOND)
+    }
+
+    fn check_controller(&self) -> Result<(), Fault> {
+        let controller = &self.controller;
+        within("controller.max_io_queues", controller.max_io_queues, 1, 1024)?;
+        within("controller.max_queue_entries", controller.max_queue_entries, 2, 65536)?;
+        within("controller.command_slots", controller.command_slots, 1, 65536)?;
+        within("controller.fetch_outstanding", controller.fetch_outstanding, 1, 1024)?;
+        within("controller.fetch_burst", controller.fetch_burst, 1, 64)?;
+        power_of_two("controller.mdts", controller.mdts, 4096, 64 << 20)?;
+        within("controller.dstrd", controller.dstrd, 0, 15)?;
+        power_of_two("controller.dma_unit", controller.dma_unit, 1, 4096)?;
+        if let Some(burst) = controller.arbitration_burst {
+            one_of("controller.arbitration_burst", burst.into(), &[1, 2, 4, 8, 16, 32, 64])?;
+        }
+        Ok(())
+    }
+
+    fn check_firmware(&self) -> Result<(), Fault> {
+        let firmware = &self.firmware;
+        within("firmware.cores", firmware.cores, 1, 256)?;
+        within("firmware.clock", firmware.clock, Frequency(1_000_000), Frequency(10_000_000_000))?;
+        let cycles = &firmware.cycles;
+        for (key, count) in [
+            ("fetch", cycles.fetch),
+            ("parse", cycles.parse),
+            ("translate", cycles.translate),
+            ("buffer", cycles.buffer),
+            ("complete", cycles.complete),
+            ("collect", cycles.collect),
+        ] {
+            within(&format!("firmware.cycles.{key}"), count, 0, 1_000_000_000)?;
+        }
+        let latency = &firmware.latency;
+        within("firmware.latency.read", latency.read, Picos(0), SECOND)?;
+        within("firmware.latency.read_large", latency.read_large.unwrap_or_default(), Picos(0), SECOND)?;
+        within("firmware.latency.write", latency.write, Picos(0), SECOND)?;
+        within("firmware.op", firmware.op, Percent(1.0), Percent(400.0))?;
+        within("firmware.gc.start", firmware.gc.start, Percent(0.0), Percent(50.0))?;
+        within("firmware.gc.urgent", firmware.gc.urgent, Percent(0.0), firmware.gc.start)?;
+        within("dram.size", self.dram.size, Bytes(1 << 20), Bytes(1 << 40))?;
+        within("dram.bandwidth", self.dram.bandwidth, Rate(1_000_000), Rate(1_000_000_000_000))?;
+        within("dram.latency", self.dram.latency, Picos(0), MILLISECOND)
+    }
+
+    fn check_flash(&self) -> Result<(), Fault> {
+        let flash = &self.flash;
+        within("flash.channels", flash.channels, 1, 64)?;
+        within("flash.ways", flash.ways, 1, 64)?;
+        within("flash.dies", flash.dies, 1, 16)?;
+        one_of("flash.planes", flash.planes, &[1, 2, 4, 8])?;
+        within("flash.pages", flash.pages, 4, 8192)?;
+        power_of_two("flash.page", flash.page, 4096, 256 << 10)?;
+        within("flash.channel_rate", flash.channel_rate, Rate(1_000_000), Rate(100_000_000_000))?;
+        within("flash.command", flash.command, Picos(0), MILLISECOND)?;
+        within("flash.erase", flash.erase, Picos(1), SECOND)?;
+        let types = flash.read.len();
+        page_times("flash.read", &flash.read, types.clamp(1, 8))?;
+        if let Some(times) = &flash.read_partial {
+            page_times("flash.read_partial", times, types)?;
+        }
+        page_times("flash.program", &flash.program, if flash.program.len() == 1 { 1 } else { types })?;
+        let row = Bytes(flash.page.0 * u64::from(flash.planes));
+        within("firmware.write_buffer", self.firmware.write_buffer, row, Bytes(64 << 30))?;
+        Ok(())
+    }
+
+    /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 8 TiB.
+    ///
+    /// Without `flash.blocks`: what `op` makes of the capacity, and in addition the blocks that are open or kept
+    /// free. With it: whatever is left for that must be at least one percent of the capacity.
+    pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, Fault> {
+        let path = "drive.capacity";
+        within(path, capacity, Bytes(*CAPACITY_BYTES.start()), Bytes(*CAPACITY_BYTES.end()))?;
+        if !capacity.0.is_multiple_of(1 << 20) {
+            let rounded = Bytes(capacity.0 >> 20 << 20);
+            return Err(fault(
+                path,
+                format!("`{path}` = {capacity} is not a multiple of 1 MiB"),
+                format!("the next below is {rounded}"),
+            ));
+        }
+        let flash = &self.flash;
+        // At most 2^10 x 2^6 x 2^3 planes, 2^13 pages, 2^18 bytes: nothing here comes near 2^64.
+        let planes = u64::from(flash.channels * flash.ways * flash.dies * flash.planes);
+        let block_bytes = u64::from(flash.pages) * flash.page.0;
+        let user = capacity.0.div_ceil(planes * block_bytes);
+        let with_spare = (user as f64 * (1.0 + self.firmware.op.0 / 100.0)).ceil() as u64;
+        let of = |share: Percent, blocks: u64, least: u64| {
+            ((blocks as f64 * share.0 / 100.0).ceil() as u64).max(least)
+        };
+        let blocks = match flash.blocks {
+            Some(blocks) => u64::from(blocks),
+            None => with_spare.max(user + 1) + of(self.firmware.gc.start, with_spare, 2) + OPEN_BLOCKS,
+        };
+        let start = of(self.firmware.gc.start, if flash.blocks.is_some() { blocks } else { with_spare }, 2);
+        let urgent = of(self.firmware.gc.urgent, blocks, 1).min(start - 1);
+        let least = user + (user / 100).max(1) + start + OPEN_BLOCKS;
+        if blocks < least {
+            let what = format!(
+                "`flash.blocks` = {blocks} cannot hold {capacity}: {user} blocks a plane for the data, {start} kept free, \
+                 {OPEN_BLOCKS} open, and at least 1 % spare make {least}"
+            );
+            return Err(fault(
+                "flash.blocks",
+                what,
+                "raise flash.blocks, leave it out, or choose a smaller capacity",
+            ));
+        }
+        if blocks > 1 << 22 {
+            let what = format!("{capacity} of blocks of {} would take {blocks} a plane", Bytes(block_bytes));
+            return Err(fault("flash.pages", what, "choose larger blocks (pages, page) or more dies"));
+        }
+        Ok(Geometry {
+            channels: flash.channels,
+            ways: flash.ways,
+            dies: flash.dies,
+            planes: flash.planes,
+            blocks: blocks as u32,
+            pages: flash.pages,
+            page_bytes: flash.page.0 as u32,
+            capacity_bytes: capacity.0,
+            gc_start_blocks: start as u32,
+            gc_urgent_blocks: urgent as u32,
+        })
+    }
+}
+
+fn page_times(path: &str, times: &[Picos], types: usize) -> Result<(), Fault> {
+    if times.len() != types {
+        return Err(fault(
+            path,
+            format!("`{path}` has {} entries", times.len()),
+            format!("write {types}: one time for each page type that `flash.read` has, at most 8"),
+        ));
+    }
+    times.iter().try_for_each(|time| within(path, *time, Picos(1), SECOND))
+}
+
+impl HostProfile {
+    /// A profile that is part of the program; `None` if there is none of that name.
+    pub fn built_in(name: &str) -> Option<HostProfile> {
+        let (name, text) = HOSTS.iter().find(|(known, _)| *known == name)?;
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_built_in(name, text).expect("a test parses every built-in profile");
+        let (profile, _) = sources.decode(tree, "host profile").expect("a test decodes every built-in profile");
+        Some(profile)
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Fault> {
+        within("cores", self.cores, 1, 1024)?;
+        within("submit", self.submit, Picos(0), SECOND)?;
+        within("complete", self.complete, Picos(0), SECOND)?;
+        within("interrupt", self.interrupt, Picos(0), SECOND)?;
+        within("timeout", self.timeout, MILLISECOND, Picos(3600 * SECOND.0))
+    }
+}
+
+/// A profile with what the scenario lays over it. `name` is one of `known`, or a path from the folder of the text
+/// in which it stands.
+pub(crate) fn load<'t, T: serde::de::DeserializeOwned>(
+    sources: &mut Sources<'t>,
+    known: &[(&'static str, &'static str)],
+    name: &str,
+    name_span: std::ops::Range<usize>,
+    over: Option<Tree<'t>>,
+    noun: &str,
+) -> Result<(T, Index), InputError> {
+    let is_path = name.contains('/') || name.ends_with(".toml");
+    let built_in = known.iter().find(|(known, _)| *known == name);
+    let mut tree = match built_in {
+        Some((name, text)) => sources.parse_built_in(&format!("built-in {noun} {name}"), text)?,
+        None if is_path => {
+            let path = sources.folder(name_span.start).join(name);
+            sources.parse_file(&path, noun).map_err(|error| match error.place {
+                None => error.at(sources.place(&name_span)),
+                Some(_) => error,
+            })?
+        }
+        None => {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let what = format!("there is no built-in {noun} `{}`", crate::units::excerpt(name));
+            let cure = format!("{}; or write the path of a .toml file", crate::error::suggest(name, &names));
+            return Err(InputError::new(what, cure).at(sources.place(&name_span)));
+        }
+    };
+    if let Some(over) = over {
+        merge(tree.get_mut(), over);
+    }
+    sources.decode(tree, noun)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(name: &str) -> Profile {
+        Profile::built_in(name).unwrap()
+    }
+
+    // A profile that does not parse would stop every scenario that names it, on the user's machine.
+    #[test]
+    fn every_built_in_profile_is_possible() {
+        for (name, _) in DRIVES {
+            let profile = drive(name);
+            assert!(profile.check().is_ok(), "{name}");
+            for capacity in [Bytes(1 << 30), profile.drive.capacity, Bytes(8 << 40)] {
+                let Ok(geometry) = profile.geometry(capacity) else { panic!("{name} at {capacity}") };
+                assert!(geometry.raw_bytes() > capacity.0, "{name}");
+                assert!(geometry.gc_urgent_blocks < geometry.gc_start_blocks, "{name}");
+            }
+        }
+        for (name, _) in HOSTS {
+            assert!(HostProfile::built_in(name).unwrap().check().is_ok(), "{name}");
+        }
+    }
+
+    // A constant without its source cannot be checked by anyone, and a wrong one would never be found.
+    #[test]
+    fn every_constant_of_a_drive_is_followed_by_its_source() {
+        for (name, text) in DRIVES {
+            let mut covered = false;
+            for line in text.lines() {
+                let trimmed = line.trim();
+                if trimmed.starts_with('[') {
+                    covered = trimmed.contains('#');
+                } else if trimmed.contains(" = ") && !trimmed.starts_with('#') && !trimmed.starts_with("model") {
+                    assert!(covered || trimmed.contains('#'), "{name}: {trimmed}");
+                }
+            }
+        }
+    }
+
+    /// Picoseconds that `bytes` take on the wire of a profile's link.
+    fn wire_ps(profile: &Profile, bytes: u64) -> u64 {
+        let (per_lane, numerator, denominator) = match profile.link.generation {
+            1 => (250_000_000u64, 1, 1),
+            2 => (500_000_000, 1, 1),
+            3 => (1_000_000_000, 128, 130),
+            _ => unreachable!("no profile has it"),
+        };
+        let rate = per_lane * u64::from(profile.link.lanes) * numerator / denominator;
+        bytes * 1_000_000_000_000 / rate
+    }
+
+    /// Picoseconds of a command that the link charges whatever the data: doorbell, fetch and completion.
+    fn command_ps(profile: &Profile) -> u64 {
+        let link = &profile.link;
+        let doorbell = wire_ps(profile, 28) + link.propagation.0;
+        let fetch = wire_ps(profile, 24 + 84) + 2 * link.propagation.0 + link.memory_latency.0;
+        let completion = wire_ps(profile, 40) + link.propagation.0;
+        doorbell + fetch + completion
+    }
+
+    fn cycles_ps(profile: &Profile, cycles: u64) -> u64 {
+        cycles * (1_000_000_000_000 / profile.firmware.clock.0)
+    }
+
+    fn dram_ps(profile: &Profile, bytes: u64) -> u64 {
+        bytes * 1_000_000_000_000 / profile.dram.bandwidth.0 + profile.dram.latency.0
+    }
+
+    fn near(found_ps: u64, wanted_ns: u64) {
+        assert!(found_ps.abs_diff(wanted_ns * 1000) < 2_000, "{found_ps} ps against {wanted_ns} ns");
+    }
+
+    // The papers' totals contain what the link charges: firmware time on top of the whole total would count it twice.
+    #[test]
+    fn the_totals_of_cosmos_are_charged_once() {
+        let profile = drive("cosmos-plus");
+        let host = HostProfile::built_in("cosmos").unwrap();
+        let cycles = &profile.firmware.cycles;
+        let command = cycles_ps(&profile, cycles.fetch + cycles.parse + cycles.complete);
+        near(host.submit.0 + command_ps(&profile) + command, 2460);
+        let round_trip = 2 * profile.link.propagation.0 + profile.link.memory_latency.0;
+        let fetch = wire_ps(&profile, 24 + 84) + round_trip;
+        near(fetch + cycles_ps(&profile, cycles.fetch), 400);
+        let wire = wire_ps(&profile, 4096 + 16 * 20);
+        near(wire, 1104);
+        let page = wire_ps(&profile, 24) + round_trip + wire + dram_ps(&profile, 4096);
+        near(page + cycles_ps(&profile, cycles.translate + cycles.buffer), 2620);
+    }
+
+    // The same for the drive that NVMeVirt measured.
+    #[test]
+    fn the_totals_of_the_970_pro_are_charged_once() {
+        let profile = drive("samsung-970-pro");
+        let cycles = &profile.firmware.cycles;
+        let all = cycles.fetch + cycles.parse + cycles.complete + cycles.translate + cycles.buffer;
+        let common = command_ps(&profile) + dram_ps(&profile, 4096) + cycles_ps(&profile, all);
+        let latency = &profile.firmware.latency;
+        near(common + latency.read.0, 21_500);
+        near(common + latency.read_large.unwrap().0, 30_490);
+        let round_trip = 2 * profile.link.propagation.0 + profile.link.memory_latency.0;
+        near(common + round_trip + wire_ps(&profile, 24) + latency.write.0, 4_460);
+        let more = dram_ps(&profile, 4096) - profile.dram.latency.0;
+        near(more + cycles_ps(&profile, cycles.translate + cycles.buffer), 460);
+    }
+
+    // Golden: blocks decide how often garbage is collected, so a change to them must be seen and explained.
+    #[test]
+    fn blocks_follow_from_the_capacity() {
+        let geometry = |name: &str, gib: u64| {
+            let profile = drive(name);
+            let Ok(geometry) = profile.geometry(Bytes(gib << 30)) else { panic!("{name}") };
+            (geometry.plane_count(), geometry.blocks, geometry.gc_start_blocks, geometry.gc_urgent_blocks)
+        };
+        assert_eq!(geometry("samsung-970-pro", 512), (16, 4383 + 44 + 2, 44, 12));
+        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 2, 2, 1));
+        assert_eq!(geometry("mqsim-mlc", 476), (128, 2038 + 102 + 2, 102, 11));
+        assert_eq!(geometry("cosmos-plus", 931), (32, 7970 + 80 + 2, 80, 21));
+    }
+
+    // A drive with fewer blocks than its data needs would never finish collecting.
+    #[test]
+    fn a_geometry_that_cannot_hold_the_capacity_is_refused() {
+        let mut profile = drive("mqsim-mlc");
+        profile.flash.blocks = Some(2048);
+        assert!(profile.geometry(Bytes(476 << 30)).is_ok());
+        assert!(profile.geometry(Bytes(500 << 30)).is_err());
+        assert!(profile.geometry(Bytes((1 << 30) - (1 << 20))).is_err());
+        assert!(profile.geometry(Bytes((1 << 30) + 1)).is_err());
+        assert!(profile.geometry(Bytes(9 << 40)).is_err());
+        profile.flash.blocks = Some(0);
+        assert!(profile.geometry(Bytes(1 << 30)).is_err());
+        let mut profile = drive("mqsim-mlc");
+        profile.flash.read.clear();
+        assert!(profile.check().is_err());
+        let mut profile = drive("samsung-970-pro");
+        profile.flash.program.push(Picos(1));
+        assert!(profile.check().is_ok());
+        profile.flash.program.push(Picos(1));
+        assert!(profile.check().is_err());
+    }
+}

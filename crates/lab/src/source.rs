@@ -1,0 +1,490 @@
+//! TOML whose every key and value keeps its place, through merging and overriding: so that an error names the
+//! file, line and column, or the flag, where the user can put it right.
+//!
+//! All texts of a load (the scenario, the profiles, each `--set`) lie one behind the other in one address space
+//! of byte offsets. A value keeps its offset when it moves from one tree into another, and an offset leads back to
+//! its text.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue, ValueDeserializer};
+
+use crate::error::{InputError, Place, nearest, suggest};
+use crate::units::excerpt;
+
+/// A TOML table with places.
+pub(crate) type Tree<'t> = DeTable<'t>;
+
+/// A TOML value with its place.
+type Value<'t> = Spanned<DeValue<'t>>;
+
+/// Scenarios and profiles are a few kilobytes. A larger file is a mistake (a trace, say), refused before it is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Keeps texts at one address while more are added, so that trees can borrow from them.
+#[derive(Default)]
+pub(crate) struct Texts {
+    first: OnceCell<Box<Text>>,
+}
+
+struct Text {
+    text: String,
+    next: OnceCell<Box<Text>>,
+}
+
+impl Texts {
+    fn keep(&self, text: String) -> &str {
+        let mut slot = &self.first;
+        while let Some(text) = slot.get() {
+            slot = &text.next;
+        }
+        &slot.get_or_init(|| Box::new(Text { text, next: OnceCell::new() })).text
+    }
+}
+
+/// Each dot of a key is a table in a table, which the parser takes in a loop and everyone after it by recursion:
+/// without a bound a line of dots would overflow the stack. No key of a scenario has more than four.
+const DOTS_MAX: usize = 24;
+
+/// The same for dots and braces together, over all lines that open a brace: no nesting can be deeper.
+const NESTING_MAX: usize = 256;
+
+/// Where a text begins to nest more deeply than it may.
+fn too_deep(text: &str) -> Option<usize> {
+    let mut line_start = 0;
+    let mut nesting = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some((at, _)) = line.match_indices('.').nth(DOTS_MAX) {
+            return Some(line_start + at);
+        }
+        let braces = line.matches('{').count();
+        if braces > 0 {
+            nesting += braces + line.matches('.').count();
+        }
+        if nesting > NESTING_MAX {
+            return Some(line_start);
+        }
+        line_start += line.len();
+    }
+    None
+}
+
+/// All texts of one load, with their names and where each begins in the one address space.
+pub(crate) struct Sources<'t> {
+    texts: &'t Texts,
+    sources: Vec<Source<'t>>,
+}
+
+struct Source<'t> {
+    name: String,
+    text: &'t str,
+    base: usize,
+    kind: SourceKind,
+}
+
+enum SourceKind {
+    /// A file, with the folder that relative paths in it start from.
+    File(PathBuf),
+    BuiltIn,
+    /// `--set key=value`: relative paths start from where the user is.
+    Flag,
+}
+
+impl<'t> Sources<'t> {
+    pub(crate) fn new(texts: &'t Texts) -> Self {
+        Sources { texts, sources: Vec::new() }
+    }
+
+    fn add(&mut self, name: String, text: String, kind: SourceKind) -> (usize, &'t str) {
+        // One byte between the texts, so that the end of one is not the start of the next.
+        let base = self.sources.last().map_or(0, |last| last.base + last.text.len() + 1);
+        let text = self.texts.keep(text);
+        self.sources.push(Source { name, text, base, kind });
+        (base, text)
+    }
+
+    fn of(&self, offset: usize) -> &Source<'t> {
+        let index = self.sources.partition_point(|source| source.base <= offset);
+        &self.sources[index.saturating_sub(1)]
+    }
+
+    /// Where a range of offsets stands.
+    pub(crate) fn place(&self, range: &Range<usize>) -> Place {
+        let source = self.of(range.start);
+        if matches!(source.kind, SourceKind::Flag) {
+            return Place { source: format!("--set {}", excerpt(source.text)), position: None, excerpt: None };
+        }
+        let text = source.text;
+        let start = floor_char_boundary(text, range.start - source.base);
+        let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+        let end = floor_char_boundary(text, (range.end.max(range.start) - source.base).clamp(start, line_end));
+        let line = text[..line_start].bytes().filter(|b| *b == b'\n').count() + 1;
+        let column = text[line_start..start].chars().count() + 1;
+        let shown = text[line_start..line_end].trim_end().replace('\t', " ");
+        let worth_showing = shown.chars().count() <= 120 && !shown.chars().any(char::is_control);
+        Place {
+            source: source.name.clone(),
+            position: Some((line, column)),
+            excerpt: worth_showing.then(|| (shown, text[start..end].chars().count())),
+        }
+    }
+
+    /// The folder from which a relative path that stands at `offset` starts.
+    pub(crate) fn folder(&self, offset: usize) -> &Path {
+        match &self.of(offset).kind {
+            SourceKind::File(folder) => folder,
+            SourceKind::BuiltIn | SourceKind::Flag => Path::new(""),
+        }
+    }
+
+    /// Parses a text that is in the program.
+    pub(crate) fn parse_built_in(&mut self, name: &str, text: &str) -> Result<Spanned<Tree<'t>>, InputError> {
+        self.parse(name.to_owned(), text.to_owned(), SourceKind::BuiltIn)
+    }
+
+    /// Parses a text as if it stood in `folder`/`name`.
+    pub(crate) fn parse_text(
+        &mut self,
+        name: &str,
+        folder: &Path,
+        text: &str,
+    ) -> Result<Spanned<Tree<'t>>, InputError> {
+        self.parse(name.to_owned(), text.to_owned(), SourceKind::File(folder.to_owned()))
+    }
+
+    /// Reads and parses a file.
+    pub(crate) fn parse_file(&mut self, path: &Path, what: &str) -> Result<Spanned<Tree<'t>>, InputError> {
+        let text = read_small_file(path, what)?;
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        self.parse(path.display().to_string(), text, SourceKind::File(folder))
+    }
+
+    fn parse(
+        &mut self,
+        name: String,
+        text: String,
+        kind: SourceKind,
+    ) -> Result<Spanned<Tree<'t>>, InputError> {
+        let (base, text) = self.add(name, text, kind);
+        if let Some(at) = too_deep(text) {
+            let what = format!("more than {DOTS_MAX} dots in a line, or {NESTING_MAX} braces and dots in all");
+            let cure = "write `[section]` headers instead of nested keys and braces";
+            return Err(InputError::new(what, cure).at(self.place(&(base + at..base + at + 1))));
+        }
+        match DeTable::parse(text) {
+            Ok(tree) => {
+                let span = shifted(tree.span(), base);
+                Ok(Spanned::new(span, shift_table(tree.into_inner(), base)))
+            }
+            Err(error) => {
+                let span = shifted(error.span().unwrap_or(0..0), base);
+                let cure = "write `key = value` lines below `[section]` headers; texts and numbers with units go in quotes";
+                Err(InputError::new(format!("not TOML: {}", error.message()), cure).at(self.place(&span)))
+            }
+        }
+    }
+
+    /// Puts the value of one `--set key=value` into a tree. The key is dotted; in an array it takes the number of
+    /// the entry from 0, or the entry's `name`.
+    pub(crate) fn set(&mut self, tree: &mut Spanned<Tree<'t>>, flag: &str) -> Result<(), InputError> {
+        let (base, flag) = self.add("--set".to_owned(), flag.to_owned(), SourceKind::Flag);
+        let place = |sources: &Self| sources.place(&(base..base + flag.len()));
+        let example = "write --set key=value, such as --set drive.capacity=\"64 GiB\" or --set job.0.iodepth=16";
+        let Some((key, raw)) = flag.split_once('=') else {
+            return Err(InputError::new("no `=` in it", example).at(place(self)));
+        };
+        if key.split('.').any(|part| part.trim().is_empty()) || too_deep(flag).is_some() {
+            return Err(InputError::new(format!("`{}` is not a key", excerpt(key)), example).at(place(self)));
+        }
+        let span = base + key.len() + 1..base + flag.len();
+        let value = match DeValue::parse(raw) {
+            Ok(value) if !matches!(value.get_ref(), DeValue::Datetime(_)) => {
+                shift_value(value.into_inner(), base + key.len() + 1)
+            }
+            // Not a value of TOML's, then it is text: --set job.0.bs=8 KiB needs no second pair of quotes.
+            _ => DeValue::String(Cow::Owned(raw.trim().to_owned())),
+        };
+        let parts: Vec<&str> = key.split('.').map(str::trim).collect();
+        put(tree.get_mut(), &parts, Spanned::new(span, value), base..base + key.len())
+            .map_err(|(what, cure)| InputError::new(what, cure).at(place(self)))
+    }
+
+    /// Turns a tree into a `T`.
+    pub(crate) fn decode<T: DeserializeOwned>(
+        &self,
+        tree: Spanned<Tree<'t>>,
+        noun: &str,
+    ) -> Result<(T, Index), InputError> {
+        let index = Index::of(&tree);
+        let span = tree.span();
+        let value = Spanned::new(span.clone(), DeValue::Table(tree.into_inner()));
+        match T::deserialize(ValueDeserializer::from(value)) {
+            Ok(value) => Ok((value, index)),
+            Err(error) => {
+                let span = error.span().unwrap_or(span);
+                let path = index.path_at(&span);
+                let (what, cure) = explain(error.message(), path.as_deref(), noun);
+                Err(InputError::new(what, cure).at(self.place(&span)))
+            }
+        }
+    }
+}
+
+/// Where each key of a tree and its value stand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Index {
+    entries: BTreeMap<String, Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+impl Index {
+    fn of(tree: &Spanned<Tree<'_>>) -> Self {
+        let mut index = Index::default();
+        index.entries.insert(String::new(), Entry { key: tree.span(), value: tree.span() });
+        index.add_table("", tree.get_ref());
+        index
+    }
+
+    fn add_table(&mut self, path: &str, table: &Tree<'_>) {
+        for (key, value) in table.iter() {
+            self.add(join(path, key.get_ref()), key.span(), value);
+        }
+    }
+
+    fn add(&mut self, path: String, key: Range<usize>, value: &Value<'_>) {
+        match value.get_ref() {
+            DeValue::Table(table) => self.add_table(&path, table),
+            DeValue::Array(items) => {
+                for (number, item) in items.iter().enumerate() {
+                    self.add(join(&path, &number.to_string()), item.span(), item);
+                }
+            }
+            _ => {}
+        }
+        self.entries.insert(path, Entry { key, value: value.span() });
+    }
+
+    /// The range of the value at `path`; if the key was left out, that of the nearest table around it.
+    pub(crate) fn span(&self, path: &str) -> Range<usize> {
+        let mut path = path;
+        loop {
+            if let Some(entry) = self.entries.get(path) {
+                return entry.value.clone();
+            }
+            path = path.rfind('.').map_or("", |dot| &path[..dot]);
+            if path.is_empty() && !self.entries.contains_key("") {
+                return 0..0;
+            }
+        }
+    }
+
+    /// Whether the user wrote something at `path`.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.entries.contains_key(path)
+    }
+
+    fn path_at(&self, span: &Range<usize>) -> Option<String> {
+        let hit = |entry: &&Entry| entry.key == *span || entry.value == *span;
+        let paths = self.entries.iter().filter(|(_, entry)| hit(entry)).map(|(path, _)| path);
+        paths.max_by_key(|path| path.len()).filter(|path| !path.is_empty()).cloned()
+    }
+}
+
+/// Lays `over` on `tree`: tables are merged, everything else replaced.
+pub(crate) fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
+    for (key, value) in over {
+        if let (DeValue::Table(table), Some(below)) = (value.get_ref(), tree.get_mut(key.get_ref().as_ref()))
+            && let DeValue::Table(below) = below.get_mut()
+        {
+            merge(below, table.clone());
+            continue;
+        }
+        // Removed first: a map keeps the key that it has, and with it the place of the value replaced.
+        tree.remove(key.get_ref().as_ref());
+        tree.insert(key, value);
+    }
+}
+
+/// Reads a text file of a size that a scenario or profile may have.
+fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| {
+        InputError::new(format!("cannot read the {what} `{shown}`: {error}"), "check the path and its permissions")
+    };
+    let too_large = || {
+        InputError::new(
+            format!("`{shown}` is too large to be a {what} (above {} MiB)", FILE_BYTES_MAX >> 20),
+            format!("name a {what} in TOML"),
+        )
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        let what = format!("`{shown}` is a folder, not a {what}");
+        return Err(InputError::new(what, "name the TOML file in it"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(too_large());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|b| **b == b'\n').count() + 1;
+        InputError::new("not UTF-8 text", format!("name a {what} in TOML, saved as UTF-8")).at(Place {
+            source: shown.to_string(),
+            position: Some((line, 1)),
+            excerpt: None,
+        })
+    })
+}
+
+fn put<'t>(
+    table: &mut Tree<'t>,
+    parts: &[&str],
+    value: Value<'t>,
+    key_span: Range<usize>,
+) -> Result<(), (String, String)> {
+    let key = parts[0];
+    if parts.len() == 1 {
+        table.remove(key);
+        table.insert(Spanned::new(key_span, Cow::Owned(key.to_owned())), value);
+        return Ok(());
+    }
+    if table.get(key).is_none() {
+        let empty = Spanned::new(key_span.clone(), DeValue::Table(Tree::new()));
+        table.insert(Spanned::new(key_span.clone(), Cow::Owned(key.to_owned())), empty);
+    }
+    let below = table.get_mut(key).expect("just inserted");
+    match below.get_mut() {
+        DeValue::Table(below) => put(below, &parts[1..], value, key_span),
+        DeValue::Array(items) => {
+            let count = items.len();
+            let named = |item: &Value<'_>| {
+                let DeValue::Table(table) = item.get_ref() else { return false };
+                matches!(table.get("name").map(Spanned::get_ref), Some(DeValue::String(name)) if name == parts[1])
+            };
+            let number = parts[1].parse::<usize>().ok().or_else(|| items.iter().position(named));
+            let Some(item) = number.and_then(|number| items.get_mut(number)) else {
+                let what = format!("there is no `{key}.{}`: `{key}` has {count} entries", excerpt(parts[1]));
+                let cure = format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
+                return Err((what, cure));
+            };
+            if parts.len() == 2 {
+                *item = value;
+                return Ok(());
+            }
+            match item.get_mut() {
+                DeValue::Table(table) => put(table, &parts[2..], value, key_span),
+                _ => Err((format!("`{key}.{}` has no keys below it", parts[1]), "shorten the key".to_owned())),
+            }
+        }
+        _ => Err((format!("`{}` has no keys below it", excerpt(key)), "shorten the key".to_owned())),
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn shifted(range: Range<usize>, by: usize) -> Range<usize> {
+    range.start + by..range.end + by
+}
+
+fn shift_table(table: Tree<'_>, by: usize) -> Tree<'_> {
+    table
+        .into_iter()
+        .map(|(key, value)| {
+            let key_span = shifted(key.span(), by);
+            let value_span = shifted(value.span(), by);
+            (Spanned::new(key_span, key.into_inner()), Spanned::new(value_span, shift_value(value.into_inner(), by)))
+        })
+        .collect()
+}
+
+fn shift_value(value: DeValue<'_>, by: usize) -> DeValue<'_> {
+    match value {
+        DeValue::Table(table) => DeValue::Table(shift_table(table, by)),
+        DeValue::Array(items) => DeValue::Array(
+            items
+                .into_iter()
+                .map(|item| {
+                    let span = shifted(item.span(), by);
+                    Spanned::new(span, shift_value(item.into_inner(), by))
+                })
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+fn floor_char_boundary(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// Turns serde's sentence into what is wrong and how to cure it.
+fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    let key = path.map(|path| format!("`{path}`: ")).unwrap_or_default();
+    let parent = path.and_then(|path| path.rfind('.').map(|dot| &path[..dot]));
+    let section = match parent {
+        Some(parent) => format!("`{parent}`"),
+        None => format!("the {noun}"),
+    };
+    if message.starts_with("unknown field") && !quoted.is_empty() {
+        let what = format!("unknown key `{}` in {section}", excerpt(quoted[0]));
+        return (what, suggest_key(quoted[0], &quoted[1..]));
+    }
+    if message.starts_with("unknown variant") && !quoted.is_empty() {
+        let what = format!("{key}`{}` is not one of the choices", excerpt(quoted[0]));
+        return (what, suggest(quoted[0], &quoted[1..]));
+    }
+    if message.starts_with("missing field") && !quoted.is_empty() {
+        let inside = path.map_or_else(|| format!("the {noun}"), |path| format!("`{path}`"));
+        if SECTIONS.contains(&quoted[0]) {
+            let section = path.map_or_else(|| quoted[0].to_owned(), |path| join(path, quoted[0]));
+            return (format!("{inside} lacks the section `[{section}]`"), format!("add it: `[{section}]`"));
+        }
+        return (format!("{inside} lacks the key `{}`", quoted[0]), format!("add a line `{} = ...`", quoted[0]));
+    }
+    let expected = ["invalid type: ", "invalid value: ", "invalid length "]
+        .iter()
+        .find_map(|start| message.strip_prefix(start))
+        .and_then(|rest| rest.split_once(", expected "));
+    if let Some((found, expected)) = expected {
+        let expected = expected.lines().next().unwrap_or(expected);
+        return (format!("{key}{} does not fit here", found), format!("write {expected}"));
+    }
+    match message.split_once('\n') {
+        Some((what, cure)) => (format!("{key}{what}"), cure.to_owned()),
+        None => (format!("{key}{message}"), "see `byteway schema` for what may stand here".to_owned()),
+    }
+}
+
+/// Keys that stand for a section of their own.
+const SECTIONS: [&str; 8] = ["drive", "link", "controller", "firmware", "cycles", "gc", "dram", "flash"];
+
+fn suggest_key(wrong: &str, keys: &[&str]) -> String {
+    let list = keys.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    match nearest(wrong, keys.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`? the keys here are {list}"),
+        None => format!("the keys here are {list}"),
+    }
+}

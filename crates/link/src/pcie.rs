@@ -1,0 +1,241 @@
+//! PCI Express arithmetic: how many packets and bytes each kind of crossing takes, and how fast they go.
+
+use crate::ledger::Entry;
+use byteway_clock::{Delay, Rate};
+use std::fmt;
+
+/// PCI Express generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Generation {
+    /// 2.5 GT/s, 8b/10b.
+    Gen1,
+    /// 5 GT/s, 8b/10b.
+    Gen2,
+    /// 8 GT/s, 128b/130b.
+    Gen3,
+    /// 16 GT/s, 128b/130b.
+    Gen4,
+    /// 32 GT/s, 128b/130b.
+    Gen5,
+    /// 64 GT/s, flits of 256 bytes of which 236 carry packets.
+    Gen6,
+}
+
+impl Generation {
+    /// From its number.
+    pub fn from_number(number: u64) -> Option<Self> {
+        [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5, Self::Gen6]
+            .get((number as usize).checked_sub(1)?)
+            .copied()
+    }
+
+    /// Bytes of packets a second on `lanes`, after encoding or flit overhead.
+    pub fn rate(self, lanes: u32) -> Rate {
+        let (megatransfers, useful, of) = match self {
+            Self::Gen1 => (2_500u128, 8u128, 10u128),
+            Self::Gen2 => (5_000, 8, 10),
+            Self::Gen3 => (8_000, 128, 130),
+            Self::Gen4 => (16_000, 128, 130),
+            Self::Gen5 => (32_000, 128, 130),
+            Self::Gen6 => (64_000, 236, 256),
+        };
+        let bytes = megatransfers * 1_000_000 * u128::from(lanes) * useful / of / 8;
+        Rate::per_second(bytes as u64)
+    }
+
+    fn is_flit(self) -> bool {
+        self == Self::Gen6
+    }
+}
+
+/// A link's constants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PcieConfig {
+    /// Generation.
+    pub generation: Generation,
+    /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
+    pub lanes: u32,
+    /// Max Payload Size, bytes: 128 to 4096.
+    pub mps: u32,
+    /// Max Read Request Size, bytes: 128 to 4096.
+    pub mrrs: u32,
+    /// Read Completion Boundary, bytes: 64 or 128.
+    pub rcb: u32,
+    /// Read requests that the device may have outstanding.
+    pub read_tags: u32,
+    /// From one end to the other, after the last bit has left.
+    pub propagation: Delay,
+    /// From a read request's arrival at the host to its first completion's leaving.
+    pub memory_latency: Delay,
+    /// A factor by which the link is slower than its generation says: 1 but in experiments.
+    pub slowdown: u32,
+}
+
+/// A link that can't be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PcieConfigError {
+    /// The field that is wrong.
+    pub field: &'static str,
+    /// What it holds.
+    pub value: u64,
+    /// What it may hold.
+    pub allowed: &'static str,
+}
+
+impl fmt::Display for PcieConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "link.{} = {} is not possible: {}", self.field, self.value, self.allowed)
+    }
+}
+
+impl std::error::Error for PcieConfigError {}
+
+/// Packets, and the bytes that they put on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tlps {
+    /// How many.
+    pub count: u64,
+    /// With their overhead, bytes.
+    pub wire: u64,
+}
+
+/// Largest extent that a memory request may not cross.
+const BOUNDARY: u64 = 4096;
+
+impl PcieConfig {
+    /// Checks every field.
+    pub fn validate(&self) -> Result<(), PcieConfigError> {
+        let size = |bytes: u32| bytes.is_power_of_two() && (128..=4096).contains(&bytes);
+        let checks = [
+            ("lanes", self.lanes, matches!(self.lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32), "1, 2, 4, 8, 12, 16 or 32"),
+            ("mps", self.mps, size(self.mps), "a power of two from 128 B to 4096 B"),
+            ("mrrs", self.mrrs, size(self.mrrs), "a power of two from 128 B to 4096 B"),
+            ("rcb", self.rcb, matches!(self.rcb, 64 | 128), "64 B or 128 B"),
+            ("read_tags", self.read_tags, (1..=1024).contains(&self.read_tags), "1 to 1024"),
+            ("slowdown", self.slowdown, (1..=1_000_000).contains(&self.slowdown), "1 to 1,000,000"),
+        ];
+        match checks.into_iter().find(|(_, _, holds, _)| !holds) {
+            Some((field, value, _, allowed)) => {
+                Err(PcieConfigError { field, value: u64::from(value), allowed })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes a second of each direction.
+    pub fn rate(&self) -> Rate {
+        let rate = self.generation.rate(self.lanes);
+        Rate::per_second(rate.units_per_second() / u64::from(self.slowdown.max(1)))
+    }
+
+    /// Overhead of a packet: framing, sequence number and LCRC (8 bytes before flit mode), and its header of three
+    /// double words, or four for an address above 4 GiB.
+    fn overhead(&self, address: u64) -> u64 {
+        let header = if address >= 1 << 32 { 16 } else { 12 };
+        header + self.completion_overhead() - 12
+    }
+
+    fn completion_overhead(&self) -> u64 {
+        if self.generation.is_flit() { 12 } else { 20 }
+    }
+
+    /// A posted write of `bytes` to `address`: packets of at most MPS, none across a 4 KiB boundary.
+    pub fn write(&self, address: u64, bytes: u64) -> Tlps {
+        let count = pieces(address, bytes, u64::from(self.mps));
+        Tlps { count, wire: bytes + count * self.overhead(address) }
+    }
+
+    /// The requests for a read of `bytes` at `address`: at most MRRS each, none across a 4 KiB boundary.
+    pub fn read_requests(&self, address: u64, bytes: u64) -> Tlps {
+        let count = pieces(address, bytes, u64::from(self.mrrs));
+        Tlps { count, wire: count * self.overhead(address) }
+    }
+
+    /// The completions of that read: at most MPS each, each but the last of a request ending on a multiple of RCB.
+    pub fn read_completions(&self, address: u64, bytes: u64) -> Tlps {
+        let (mps, rcb, mrrs) = (u64::from(self.mps), u64::from(self.rcb), u64::from(self.mrrs));
+        let mut count = 0;
+        let (mut at, end) = (address, address + bytes);
+        while at < end {
+            let request_end = end.min((at / mrrs + 1) * mrrs);
+            // The first completion ends on the last boundary within MPS; the others follow in whole MPS.
+            let first = (at + mps) / rcb * rcb;
+            count += if first >= request_end { 1 } else { 1 + (request_end - first).div_ceil(mps) };
+            at = request_end;
+        }
+        Tlps { count, wire: bytes + count * self.completion_overhead() }
+    }
+
+    /// A read completion of a register.
+    pub fn register_completion(&self, bytes: u64) -> Tlps {
+        Tlps { count: 1, wire: bytes + self.completion_overhead() }
+    }
+}
+
+/// How many aligned pieces of `size` (a power of two of at most 4 KiB) the extent touches.
+fn pieces(address: u64, bytes: u64, size: u64) -> u64 {
+    debug_assert!(size <= BOUNDARY);
+    if bytes == 0 { 1 } else { (address % size + bytes).div_ceil(size) }
+}
+
+impl Tlps {
+    /// As a ledger entry that carries `payload` bytes.
+    pub fn carrying(self, payload: u64) -> Entry {
+        Entry { tlps: self.count, payload, wire: self.wire }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gen2() -> PcieConfig {
+        PcieConfig {
+            generation: Generation::Gen2,
+            lanes: 8,
+            mps: 256,
+            mrrs: 512,
+            rcb: 64,
+            read_tags: 8,
+            propagation: Delay::ZERO,
+            memory_latency: Delay::ZERO,
+            slowdown: 1,
+        }
+    }
+
+    const HIGH: u64 = 1 << 32;
+
+    // Rates off by the encoding would scale every latency and throughput.
+    #[test]
+    fn rates_are_those_of_the_generations() {
+        let mbps = |g: Generation, lanes| g.rate(lanes).units_per_second() / 1_000_000;
+        assert_eq!(mbps(Generation::Gen1, 1), 250);
+        assert_eq!(mbps(Generation::Gen2, 8), 4_000);
+        assert_eq!(mbps(Generation::Gen3, 4), 3_938);
+        assert_eq!(mbps(Generation::Gen4, 4), 7_876);
+        assert_eq!(mbps(Generation::Gen5, 8), 31_507);
+        assert_eq!(mbps(Generation::Gen6, 1), 7_375);
+    }
+
+    // The page of the papers' tables: 8 requests of 24 bytes, 16 completions of 276.
+    #[test]
+    fn a_page_takes_4608_bytes_on_the_wire() {
+        let link = gen2();
+        assert_eq!(link.read_requests(HIGH, 4096), Tlps { count: 8, wire: 192 });
+        assert_eq!(link.read_completions(HIGH, 4096), Tlps { count: 16, wire: 4416 });
+        assert_eq!(link.write(HIGH, 4096), Tlps { count: 16, wire: 4096 + 16 * 24 });
+    }
+
+    // Short and unaligned extents split where the rules say, else the wire ledger would drift on odd buffers.
+    #[test]
+    fn unaligned_extents_split_at_the_boundaries() {
+        let link = gen2();
+        assert_eq!(link.read_requests(HIGH + 256, 512).count, 2);
+        assert_eq!(link.read_completions(HIGH + 4, 256).count, 2);
+        assert_eq!(link.read_completions(HIGH + 4, 252).count, 1);
+        assert_eq!(link.write(HIGH + 255, 2).count, 2);
+        assert_eq!(link.write(4096, 4), Tlps { count: 1, wire: 24 });
+        let flit = PcieConfig { generation: Generation::Gen6, ..gen2() };
+        assert_eq!(flit.write(HIGH, 4).wire, 20);
+    }
+}

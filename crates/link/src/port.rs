@@ -1,0 +1,537 @@
+//! The link between a host and a drive, and its two ends.
+//!
+//! Posted writes (doorbells, data, completions, interrupts) are sent and forgotten: they arrive later, in order. A
+//! read is two waits: the request, which samples memory when it arrives, and the completion. Each direction is a
+//! pipe of its own, and everything that enters one is entered in the ledger.
+
+use crate::ledger::{Direction, Ledger, Purpose};
+use crate::memory::{Fault, Memory};
+use crate::pcie::{PcieConfig, Tlps};
+use byteway_clock::{Clock, Delay, Mailbox, Notify, Passage, Pipe, Semaphore, SpanId, Spans};
+use byteway_wire::content::Content;
+use byteway_wire::nvme::Segment;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A register write that has arrived at the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MmioWrite {
+    /// Byte offset in BAR0.
+    pub offset: u64,
+    /// The value, in the low `bytes` bytes.
+    pub value: u64,
+    /// 4 or 8.
+    pub bytes: u32,
+}
+
+/// What answers register reads: the device's registers, at the instant at which the read arrives.
+pub trait Bar {
+    /// The `bytes` (4 or 8) at `offset`; an offset without a register reads as zero.
+    fn read(&self, offset: u64, bytes: u32) -> u64;
+}
+
+/// A posted write under way to the host.
+enum Upstream {
+    Content { address: u64, content: Content, offset: u32, bytes: u32 },
+    Bytes { address: u64, bytes: Rc<[u8]> },
+    Completion { address: u64, entry: [u8; 16] },
+    Interrupt { vector: u16 },
+}
+
+/// A completion queue that a host waits on.
+struct Watch {
+    first: u64,
+    end: u64,
+    arrived: Rc<Notify>,
+}
+
+/// A PCIe link.
+pub struct Link {
+    clock: Clock,
+    config: PcieConfig,
+    down: Pipe,
+    up: Pipe,
+    ledger: Ledger,
+    memory: Memory,
+    spans: Spans,
+    tags: Semaphore,
+    mmio: Mailbox<MmioWrite>,
+    upstream: Mailbox<Upstream>,
+    bar: RefCell<Option<Rc<dyn Bar>>>,
+    watches: RefCell<Vec<Watch>>,
+    vectors: RefCell<Vec<Rc<Notify>>>,
+    /// By queue and slot: the span of the I/O whose command lies there.
+    followed: RefCell<Vec<Vec<SpanId>>>,
+    faults: Cell<u64>,
+    requests_in_a_batch: u64,
+}
+
+/// Where the drive's BAR0 lies in the host's address space: above 4 GiB.
+const BAR_ADDRESS: u64 = 0x40_0000_0000;
+/// Where interrupt messages go: above 4 GiB, as with interrupt remapping.
+const MSIX_ADDRESS: u64 = 0x41_0000_0000;
+/// Read requests sent as one batch, at most: those of a page at the usual read request size.
+const BATCH_REQUESTS_MAX: u64 = 8;
+
+/// The host's end.
+#[derive(Clone)]
+pub struct HostEnd(Rc<Link>);
+
+/// The device's end.
+#[derive(Clone)]
+pub struct DeviceEnd(Rc<Link>);
+
+impl Link {
+    /// A link to `memory`. `config` is valid ([`PcieConfig::validate`]).
+    pub fn connect(clock: &Clock, config: PcieConfig, memory: Memory) -> (HostEnd, DeviceEnd) {
+        let rate = config.rate();
+        let link = Rc::new(Link {
+            clock: clock.clone(),
+            down: Pipe::new(clock, rate, config.propagation),
+            up: Pipe::new(clock, rate, config.propagation),
+            ledger: Ledger::default(),
+            memory,
+            spans: Spans::default(),
+            tags: Semaphore::new(clock, config.read_tags as usize),
+            mmio: Mailbox::new(clock),
+            upstream: Mailbox::new(clock),
+            bar: RefCell::default(),
+            watches: RefCell::default(),
+            vectors: RefCell::default(),
+            followed: RefCell::default(),
+            faults: Cell::default(),
+            requests_in_a_batch: (u64::from(config.read_tags) / 4).clamp(1, BATCH_REQUESTS_MAX),
+            config,
+        });
+        let root = link.clone();
+        clock.spawn("root complex", async move {
+            loop {
+                let write = root.upstream.receive().await;
+                root.arrive(write);
+            }
+        });
+        (HostEnd(link.clone()), DeviceEnd(link))
+    }
+
+    /// A posted write arrives in host memory.
+    fn arrive(&self, write: Upstream) {
+        let written = match write {
+            Upstream::Content { address, content, offset, bytes } => self
+                .memory
+                .dma_write(address, bytes as usize, |into| content.write_part(offset as usize, into)),
+            Upstream::Bytes { address, bytes } => {
+                self.memory.dma_write(address, bytes.len(), |into| into.copy_from_slice(&bytes))
+            }
+            Upstream::Completion { address, entry } => {
+                let posted = self.memory.dma_post(address, &entry);
+                let watches = self.watches.borrow();
+                if let Some(watch) = watches.iter().find(|w| (w.first..w.end).contains(&address)) {
+                    watch.arrived.notify_one();
+                }
+                posted
+            }
+            Upstream::Interrupt { vector } => {
+                if let Some(notify) = self.vectors.borrow().get(vector as usize) {
+                    notify.notify_one();
+                }
+                Ok(())
+            }
+        };
+        if written.is_err() {
+            // Freed since it was sent: a posted write has no completion that could say so.
+            self.faults.set(self.faults.get() + 1);
+        }
+    }
+
+    fn send_down(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
+        self.ledger.enter(purpose, Direction::Down, tlps.carrying(payload));
+        self.down.send(tlps.wire)
+    }
+
+    fn send_up(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
+        self.ledger.enter(purpose, Direction::Up, tlps.carrying(payload));
+        self.up.send(tlps.wire)
+    }
+}
+
+/// What both ends may look at.
+macro_rules! shared {
+    ($end:ident) => {
+        impl $end {
+            /// The clock.
+            pub fn clock(&self) -> &Clock {
+                &self.0.clock
+            }
+
+            /// The ledgers.
+            pub fn ledger(&self) -> &Ledger {
+                &self.0.ledger
+            }
+
+            /// The link's constants.
+            pub fn config(&self) -> &PcieConfig {
+                &self.0.config
+            }
+
+            /// The spans of the I/Os that are followed.
+            pub fn spans(&self) -> &Spans {
+                &self.0.spans
+            }
+
+            /// How long each direction has been busy: down, up.
+            pub fn busy(&self) -> (Delay, Delay) {
+                (self.0.down.busy(), self.0.up.busy())
+            }
+
+            /// Posted writes that arrived where no memory was (any more).
+            pub fn faults(&self) -> u64 {
+                self.0.faults.get()
+            }
+        }
+    };
+}
+shared!(HostEnd);
+shared!(DeviceEnd);
+
+impl HostEnd {
+    /// The host's memory.
+    pub fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
+    /// Writes a 32-bit register, posted. A doorbell or any other register, as `purpose` says.
+    pub fn write32(&self, offset: u64, value: u32, purpose: Purpose) {
+        self.write(offset, u64::from(value), 4, purpose);
+    }
+
+    /// Writes a 64-bit register, posted.
+    pub fn write64(&self, offset: u64, value: u64) {
+        self.write(offset, value, 8, Purpose::Register);
+    }
+
+    fn write(&self, offset: u64, value: u64, bytes: u32, purpose: Purpose) {
+        let link = &self.0;
+        let tlps = link.config.write(BAR_ADDRESS, u64::from(bytes));
+        let passage = link.send_down(purpose, tlps, u64::from(bytes));
+        link.mmio.send_at(passage.arrival, MmioWrite { offset, value, bytes });
+    }
+
+    /// Reads a 32-bit register.
+    pub async fn read32(&self, offset: u64) -> u32 {
+        self.read(offset, 4).await as u32
+    }
+
+    /// Reads a 64-bit register.
+    pub async fn read64(&self, offset: u64) -> u64 {
+        self.read(offset, 8).await
+    }
+
+    async fn read(&self, offset: u64, bytes: u32) -> u64 {
+        let link = &self.0;
+        let request = link.send_down(Purpose::Register, link.config.read_requests(BAR_ADDRESS, 4), 0);
+        link.clock.sleep_until(request.arrival).await;
+        // A read doesn't pass posted writes: those that have arrived are taken first.
+        loop {
+            link.clock.yield_now().await;
+            if link.mmio.is_empty() {
+                break;
+            }
+            if !link.clock.is_immediate() {
+                break; // what is left was sent later
+            }
+        }
+        let bar = link.bar.borrow().clone();
+        let value = bar.map_or(u64::MAX, |bar| bar.read(offset, bytes));
+        let completion = link.config.register_completion(u64::from(bytes));
+        let passage = link.send_up(Purpose::Register, completion, u64::from(bytes));
+        link.clock.sleep_until(passage.arrival).await;
+        value
+    }
+
+    /// A nudge at each completion entry that arrives in the `bytes` from `address`.
+    pub fn watch(&self, address: u64, bytes: u64) -> Rc<Notify> {
+        let arrived = Rc::new(Notify::new(&self.0.clock));
+        let watch = Watch { first: address, end: address + bytes, arrived: arrived.clone() };
+        self.0.watches.borrow_mut().push(watch);
+        arrived
+    }
+
+    /// Ends a watch.
+    pub fn unwatch(&self, address: u64) {
+        self.0.watches.borrow_mut().retain(|watch| watch.first != address);
+    }
+
+    /// A nudge at each interrupt message of `vector`.
+    pub fn interrupt(&self, vector: u16) -> Rc<Notify> {
+        let mut vectors = self.0.vectors.borrow_mut();
+        while vectors.len() <= vector as usize {
+            vectors.push(Rc::new(Notify::new(&self.0.clock)));
+        }
+        vectors[vector as usize].clone()
+    }
+
+    /// Follows the I/O whose command the host has placed in `slot` of `queue`.
+    pub fn follow(&self, queue: u16, slot: u16, span: SpanId) {
+        let mut followed = self.0.followed.borrow_mut();
+        let (queue, slot) = (queue as usize, slot as usize);
+        if followed.len() <= queue {
+            followed.resize_with(queue + 1, Vec::new);
+        }
+        if followed[queue].len() <= slot {
+            followed[queue].resize(slot + 1, SpanId::NONE);
+        }
+        followed[queue][slot] = span;
+    }
+}
+
+impl DeviceEnd {
+    /// Sets what answers register reads.
+    pub fn attach(&self, bar: Rc<dyn Bar>) {
+        self.0.bar.replace(Some(bar));
+    }
+
+    /// Forgets the device: register reads give all ones, as from an empty slot.
+    pub fn detach(&self) {
+        self.0.bar.replace(None);
+    }
+
+    /// The next register write.
+    pub async fn next_write(&self) -> MmioWrite {
+        self.0.mmio.receive().await
+    }
+
+    /// Takes a register write that came by another way than this link: from a shared page or a socket.
+    pub fn deliver(&self, write: MmioWrite) {
+        self.0.mmio.send_at(self.0.clock.now(), write);
+    }
+
+    /// Register writes that have not been taken.
+    pub fn pending_writes(&self) -> usize {
+        self.0.mmio.len()
+    }
+
+    /// Takes the span of the I/O whose command lies in `slot` of `queue`.
+    pub fn followed(&self, queue: u16, slot: u16) -> SpanId {
+        let mut followed = self.0.followed.borrow_mut();
+        let entry = followed.get_mut(queue as usize).and_then(|slots| slots.get_mut(slot as usize));
+        entry.map_or(SpanId::NONE, |span| std::mem::replace(span, SpanId::NONE))
+    }
+
+    /// Whether the host gave the whole extent.
+    pub fn check(&self, segment: Segment) -> Result<(), Fault> {
+        self.0.memory.check(segment.address, u64::from(segment.bytes))
+    }
+
+    /// Reads a short extent of host memory (entries, lists) into `into`.
+    pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
+        let segment = Segment { address, bytes: into.len() as u32 };
+        self.gather([segment], 1, purpose, |offset, bytes| {
+            into[offset..offset + bytes.len()].copy_from_slice(bytes);
+        })
+        .await
+    }
+
+    /// Reads extents of host memory. `take(offset, bytes)` is called as each part is sampled, in order, `offset`
+    /// counting over all extents. An extent outside what the host gave fails the read; parts before it were taken.
+    ///
+    /// `granularity` is that of the device's DMA, a power of two of at most 4 KiB: whole aligned units are read, of
+    /// which `take` sees what was asked for.
+    ///
+    /// Requests go out in batches, as many as there are tags. A batch samples memory when its last request has
+    /// arrived, and holds its tags until its last completion has.
+    pub async fn gather(
+        &self,
+        segments: impl IntoIterator<Item = Segment, IntoIter: Clone>,
+        granularity: u64,
+        purpose: Purpose,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Fault> {
+        let link = &self.0;
+        let mut parts = Parts::new(segments.into_iter(), granularity, u64::from(link.config.mrrs) * link.requests_in_a_batch);
+        let mut next = parts.next();
+        if let (Some(part), None) = (next, parts.clone().next()) {
+            // One batch, as nearly always: no bookkeeping of batches in flight.
+            let tags = link.tags.acquire(part.requests(link).count as usize).await;
+            let reached = link.send_up(purpose, part.requests(link), 0).arrival + link.config.memory_latency;
+            link.clock.sleep_until(reached).await;
+            link.memory.dma_read(part.address, part.bytes as usize, |bytes| part.give(bytes, &mut take))?;
+            let passage = link.send_down(purpose, part.completions(link), part.bytes);
+            link.clock.sleep_until(passage.arrival).await;
+            drop(tags);
+            return Ok(());
+        }
+        let mut requested = VecDeque::new();
+        let mut completing = VecDeque::new();
+        let mut fault = None;
+        loop {
+            // Issue what there are tags for; wait for tags only when none of ours will come back.
+            while let Some(part) = next.filter(|_| fault.is_none()) {
+                let requests = part.requests(link);
+                let tags = match link.tags.try_acquire(requests.count as usize) {
+                    Some(tags) => tags,
+                    None if requested.is_empty() && completing.is_empty() => {
+                        link.tags.acquire(requests.count as usize).await
+                    }
+                    None => break,
+                };
+                let passage = link.send_up(purpose, requests, 0);
+                requested.push_back((passage.arrival + link.config.memory_latency, part, tags));
+                next = parts.next();
+            }
+            let reached = requested.front().map(|(at, ..)| *at);
+            let completed = completing.front().map(|(at, _)| *at);
+            let Some(at) = reached.into_iter().chain(completed).min() else { break };
+            link.clock.sleep_until(at).await;
+            if completed == Some(at) {
+                completing.pop_front();
+            } else if let Some((_, part, tags)) = requested.pop_front() {
+                let read = link.memory.dma_read(part.address, part.bytes as usize, |bytes| {
+                    if fault.is_none() {
+                        part.give(bytes, &mut take);
+                    }
+                });
+                match read {
+                    Ok(()) => {
+                        let passage = link.send_down(purpose, part.completions(link), part.bytes);
+                        completing.push_back((passage.arrival, tags));
+                    }
+                    Err(error) => fault = fault.or(Some(error)),
+                }
+            }
+        }
+        fault.map_or(Ok(()), Err)
+    }
+
+    /// Writes `bytes` of `content` from `offset` on to host memory, posted.
+    pub fn write_content(
+        &self,
+        address: u64,
+        content: Content,
+        offset: u32,
+        bytes: u32,
+        purpose: Purpose,
+    ) -> Result<Passage, Fault> {
+        let link = &self.0;
+        link.memory.check(address, u64::from(bytes))?;
+        let passage = link.send_up(purpose, link.config.write(address, u64::from(bytes)), u64::from(bytes));
+        link.upstream.send_at(passage.arrival, Upstream::Content { address, content, offset, bytes });
+        Ok(passage)
+    }
+
+    /// Writes bytes to host memory, posted.
+    pub fn write_bytes(&self, address: u64, bytes: Rc<[u8]>, purpose: Purpose) -> Result<Passage, Fault> {
+        let link = &self.0;
+        let length = bytes.len() as u64;
+        link.memory.check(address, length)?;
+        let passage = link.send_up(purpose, link.config.write(address, length), length);
+        link.upstream.send_at(passage.arrival, Upstream::Bytes { address, bytes });
+        Ok(passage)
+    }
+
+    /// Writes a completion queue entry, posted.
+    pub fn post(&self, address: u64, entry: [u8; 16]) -> Result<Passage, Fault> {
+        let link = &self.0;
+        link.memory.check(address, 16)?;
+        let passage = link.send_up(Purpose::Cqe, link.config.write(address, 16), 16);
+        link.upstream.send_at(passage.arrival, Upstream::Completion { address, entry });
+        Ok(passage)
+    }
+
+    /// Sends an interrupt message, posted.
+    pub fn interrupt(&self, vector: u16) -> Passage {
+        let link = &self.0;
+        let passage = link.send_up(Purpose::MsiX, link.config.write(MSIX_ADDRESS, 4), 4);
+        link.upstream.send_at(passage.arrival, Upstream::Interrupt { vector });
+        passage
+    }
+
+    /// Waits until a passage's last byte has left.
+    pub async fn sent(&self, passage: Passage) {
+        self.0.clock.sleep_until(passage.sent).await;
+    }
+
+    /// Whether every read tag is free.
+    pub fn tags_free(&self) -> bool {
+        self.0.tags.available() == self.0.config.read_tags as usize
+    }
+}
+
+/// A part of a read that goes out as one batch of requests.
+#[derive(Clone, Copy)]
+struct Part {
+    address: u64,
+    bytes: u64,
+    /// Of these bytes, the first that was asked for, and how many were.
+    skip: usize,
+    wanted: usize,
+    /// Where those stand in the payload.
+    offset: usize,
+}
+
+impl Part {
+    fn requests(&self, link: &Link) -> Tlps {
+        link.config.read_requests(self.address, self.bytes)
+    }
+
+    fn completions(&self, link: &Link) -> Tlps {
+        link.config.read_completions(self.address, self.bytes)
+    }
+
+    fn give(&self, bytes: &[u8], take: &mut impl FnMut(usize, &[u8])) {
+        if self.wanted > 0 {
+            take(self.offset, &bytes[self.skip..self.skip + self.wanted]);
+        }
+    }
+}
+
+/// Rounds extents out to the DMA's granularity, and cuts them at multiples of `size`, so that no part needs more
+/// requests than a batch holds.
+#[derive(Clone)]
+struct Parts<I> {
+    segments: I,
+    granularity: u64,
+    size: u64,
+    /// What is left of the current extent, rounded: from, and to before.
+    rest: (u64, u64),
+    /// What of it was asked for.
+    wanted: (u64, u64),
+    offset: usize,
+}
+
+impl<I: Iterator<Item = Segment>> Parts<I> {
+    fn new(segments: I, granularity: u64, size: u64) -> Self {
+        debug_assert!(granularity.is_power_of_two() && granularity <= 4096);
+        Parts { segments, granularity, size, rest: (0, 0), wanted: (0, 0), offset: 0 }
+    }
+}
+
+impl<I: Iterator<Item = Segment>> Iterator for Parts<I> {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        while self.rest.0 >= self.rest.1 {
+            let segment = self.segments.next()?;
+            if segment.bytes == 0 {
+                continue;
+            }
+            // An extent that wraps ends at the address space's end, where no memory is.
+            let end = segment.address.saturating_add(u64::from(segment.bytes));
+            let mask = self.granularity - 1;
+            self.wanted = (segment.address, end);
+            self.rest = match end.checked_add(mask) {
+                Some(rounded) => (segment.address & !mask, rounded & !mask),
+                None => (segment.address, end),
+            };
+        }
+        let (address, end) = self.rest;
+        let bytes = (end - address).min(self.size - address % self.size);
+        self.rest.0 = address + bytes;
+        let from = self.wanted.0.clamp(address, address + bytes);
+        let to = self.wanted.1.clamp(from, address + bytes);
+        let (skip, wanted) = ((from - address) as usize, (to - from) as usize);
+        let part = Part { address, bytes, skip, wanted, offset: self.offset };
+        self.offset += wanted;
+        Some(part)
+    }
+}

@@ -1,0 +1,161 @@
+//! The two ledgers against the per-operation table of the two papers' boards (Gen2 x8, MPS 256, MRRS 512, every address
+//! above 4 GiB), and against counters that host memory keeps for itself.
+
+use byteway_clock::{Delay, Executor};
+use byteway_link::{Direction, Generation, Link, Memory, PcieConfig, Purpose};
+use byteway_wire::content::Content;
+use byteway_wire::nvme::Segment;
+
+fn board() -> PcieConfig {
+    PcieConfig {
+        generation: Generation::Gen2,
+        lanes: 8,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 8,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
+}
+
+/// One write command of `payload` bytes by PRP as the boards do it: whole pages are fetched. Gives payload and wire
+/// bytes.
+fn write_by_prp(payload: u32, interrupted: bool) -> (u64, u64) {
+    let executor = Executor::new();
+    let memory = Memory::simulated();
+    let (host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let queue = memory.allocate(1).unwrap();
+    let buffer = memory.allocate(1).unwrap();
+    let ledger = executor
+        .run(async move {
+            host.write32(0x1008, 1, Purpose::Doorbell);
+            device.next_write().await;
+            let mut entry = [0; 64];
+            device.read(queue, &mut entry, Purpose::SqeFetch).await.unwrap();
+            let mut seen = 0;
+            let segment = Segment { address: buffer, bytes: payload };
+            device.gather([segment], 4096, Purpose::Data, |_, bytes| seen += bytes.len()).await.unwrap();
+            assert_eq!(seen, payload as usize, "the command gets what it asked for, whatever was fetched");
+            let mut arrival = device.post(queue + 1024, [0xff; 16]).unwrap().arrival;
+            if interrupted {
+                arrival = device.interrupt(1).arrival;
+            }
+            device.clock().sleep_until(arrival).await;
+            device.clock().yield_now().await;
+            host.write32(0x100c, 1, Purpose::Doorbell);
+            let ledger = host.ledger().snapshot();
+            assert_eq!(ledger.total(Direction::Down).payload - 8, host.memory().dma_read_bytes());
+            let messages = ledger.of(Purpose::MsiX).payload;
+            assert_eq!(ledger.total(Direction::Up).payload - messages, host.memory().dma_written_bytes());
+            ledger
+        })
+        .unwrap();
+    let sum = ledger.sum();
+    (sum.payload, sum.wire)
+}
+
+// A byte too many or too few in any packet would move every traffic figure of the papers.
+#[test]
+fn prp_columns_of_the_per_operation_table() {
+    for payload in [32, 64, 128, 256, 1024, 4096] {
+        assert_eq!(write_by_prp(payload, false), (4184, 4812), "{payload} B polled");
+        assert_eq!(write_by_prp(payload, true), (4188, 4840), "{payload} B interrupted");
+    }
+}
+
+// Latencies rest on this: request, memory, completion, to the picosecond.
+#[test]
+fn a_read_takes_a_round_trip() {
+    let executor = Executor::new();
+    let memory = Memory::simulated();
+    let (_host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let page = memory.allocate(1).unwrap();
+    let took = executor
+        .run(async move {
+            let mut bytes = [0; 64];
+            device.read(page, &mut bytes, Purpose::SqeFetch).await.unwrap();
+            device.clock().now()
+        })
+        .unwrap();
+    // 24 bytes up at 250 ps, 100 ns, 150 ns in memory, 84 bytes down, 100 ns.
+    assert_eq!(took.0, 24 * 250 + 100_000 + 150_000 + 84 * 250 + 100_000);
+}
+
+// Bytes seen before they arrive would let a host verify data that a real one could not have.
+#[test]
+fn posted_writes_are_seen_when_they_arrive() {
+    let executor = Executor::new();
+    let memory = Memory::simulated();
+    let (host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let page = memory.allocate(1).unwrap();
+    executor
+        .run(async move {
+            let bytes: std::rc::Rc<[u8]> = vec![7u8; 64].into();
+            let passage = device.write_bytes(page, bytes, Purpose::Data).unwrap();
+            let look = |at: &Memory| at.with(page, 1, |b| b[0]).unwrap();
+            device.clock().sleep_until(passage.sent).await;
+            assert_eq!(look(host.memory()), 0);
+            device.clock().sleep_until(passage.arrival).await;
+            device.clock().yield_now().await;
+            assert_eq!(look(host.memory()), 7);
+            let content = Content::Zero;
+            assert!(device.write_content(page + 4096, content, 0, 64, Purpose::Data).is_err(), "not given");
+        })
+        .unwrap();
+}
+
+// Tags bound what is in flight: without them a slow host would look as fast as a near one; and a long read must
+// still keep the link full when there are enough of them.
+#[test]
+fn read_tags_bound_and_pipeline_a_long_read() {
+    let time = |tags: u32| {
+        let executor = Executor::new();
+        let memory = Memory::simulated();
+        let config = PcieConfig { read_tags: tags, memory_latency: Delay::from_us(1), ..board() };
+        let (_host, device) = Link::connect(executor.clock(), config, memory.clone());
+        let pages = memory.allocate(256).unwrap();
+        executor
+            .run(async move {
+                let segment = Segment { address: pages, bytes: 256 * 4096 };
+                let mut next = 0;
+                device
+                    .gather([segment], 1, Purpose::Data, |offset, bytes| {
+                        assert_eq!(offset, next);
+                        next += bytes.len();
+                    })
+                    .await
+                    .unwrap();
+                assert!(device.tags_free());
+                device.clock().now().0 as f64
+            })
+            .unwrap()
+    };
+    let wire = 256.0 * 4416.0 * 250.0;
+    assert!(time(256) < wire * 1.02, "many tags keep the link full");
+    let round_trip = 1_000_000.0 + 200_000.0;
+    let four = time(4);
+    let bound = 256.0 * 8.0 / 4.0 * round_trip;
+    assert!(four > bound && four < bound * 1.3, "four tags: {four} against {bound}");
+}
+
+// A long read that runs into memory that nobody gave must end, and give its tags back.
+#[test]
+fn a_fault_in_the_middle_leaves_no_tag_behind() {
+    let executor = Executor::new();
+    let memory = Memory::simulated();
+    let (_host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let pages = memory.allocate(4).unwrap();
+    executor
+        .run(async move {
+            let segment = Segment { address: pages, bytes: 64 * 4096 };
+            let result = device.gather([segment], 1, Purpose::Data, |_, _| ()).await;
+            assert!(result.is_err());
+            assert!(device.tags_free());
+            let beyond = Segment { address: u64::MAX - 100, bytes: 4096 };
+            assert!(device.gather([beyond], 4096, Purpose::Data, |_, _| ()).await.is_err());
+            assert!(device.tags_free());
+        })
+        .unwrap();
+}

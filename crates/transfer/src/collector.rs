@@ -1,0 +1,107 @@
+//! The device's end: resolves a command's data pointer to extents of host memory.
+
+use crate::{prp, sgl};
+use byteway_link::{DeviceEnd, Fault};
+use byteway_wire::nvme::command::{PSDT_PRP, PSDT_SGL};
+use byteway_wire::nvme::{PrpWalker, Segment, SglDescriptor, SglRules, SglWalker, Sqe, Status};
+
+/// A part of a payload's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// In host memory.
+    Memory(Segment),
+    /// Nowhere: an SGL bit bucket, in reads.
+    Discard {
+        /// How many bytes are not sent.
+        bytes: u32,
+    },
+}
+
+impl Extent {
+    /// Its length.
+    pub fn bytes(self) -> u32 {
+        match self {
+            Extent::Memory(segment) => segment.bytes,
+            Extent::Discard { bytes } => bytes,
+        }
+    }
+}
+
+/// Which data pointers a device takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supported {
+    /// SGLs, by these rules. None: PRPs only.
+    pub sgl: Option<SglRules>,
+}
+
+/// Resolves data pointers, one command at a time, in memory that is reused.
+pub struct Collector {
+    supported: Supported,
+    prp: PrpWalker,
+    sgl: SglWalker,
+    list: Box<[u8; 4096]>,
+    extents: Vec<Extent>,
+}
+
+impl Collector {
+    /// For a device that takes what `supported` says.
+    pub fn new(supported: Supported) -> Self {
+        let sgl = SglWalker::new(SglDescriptor::default(), 0, true);
+        Collector {
+            sgl: match supported.sgl {
+                Some(rules) => sgl.with_rules(rules),
+                None => sgl,
+            },
+            supported,
+            prp: PrpWalker::new(0, 0, 0, 4096),
+            list: Box::new([0; 4096]),
+            extents: Vec::new(),
+        }
+    }
+
+    /// Resolves where the `bytes` of a command's payload lie; `to_host` says which way they go. Lists are fetched over
+    /// the link. Every extent of memory was checked to be memory that the host gave.
+    ///
+    /// # Errors
+    /// The status that the specification gives for what is wrong with the data pointer.
+    pub async fn resolve(
+        &mut self,
+        port: &DeviceEnd,
+        sqe: &Sqe,
+        bytes: u64,
+        page_bytes: u32,
+        to_host: bool,
+    ) -> Result<(), Status> {
+        self.extents.clear();
+        match (sqe.psdt(), self.supported.sgl) {
+            (PSDT_PRP, _) => {
+                self.prp.reset(sqe.prp1, sqe.prp2, bytes, page_bytes);
+                prp::collect(&mut self.prp, port, &mut self.list, &mut self.extents).await?;
+            }
+            (PSDT_SGL, Some(_)) => {
+                self.sgl.reset(sqe.sgl(), bytes, to_host);
+                sgl::collect(&mut self.sgl, port, &mut self.list, &mut self.extents).await?;
+            }
+            _ => return Err(Status::INVALID_FIELD.with_dnr()),
+        }
+        for extent in &self.extents {
+            if let Extent::Memory(segment) = extent {
+                port.check(*segment).map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What [`Collector::resolve`] found, in the payload's order.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
+    }
+
+    /// The extents that are memory: all of them, for a payload that comes from the host.
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + Clone + '_ {
+        self.extents.iter().filter_map(|extent| match extent {
+            Extent::Memory(segment) => Some(*segment),
+            Extent::Discard { .. } => None,
+        })
+    }
+}

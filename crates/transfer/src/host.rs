@@ -1,0 +1,367 @@
+//! The host's end: from a buffer to a command's data pointer.
+//!
+//! A [`Buffer`] is where a payload lies, page by page. A [`Planner`] turns it into PRPs or an SGL; the lists that
+//! larger payloads need lie in pages that it owns, some for each command slot, so that planning allocates nothing.
+
+use byteway_link::Memory;
+use byteway_link::memory::{Fault, PAGE_BYTES};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::{Segment, SglDescriptor, Sqe, prp, sgl};
+use std::cell::RefCell;
+use std::fmt;
+
+const PAGE: u32 = PAGE_BYTES as u32;
+const DESCRIPTORS_PER_PAGE: usize = PAGE as usize / SglDescriptor::SIZE;
+
+/// How a data pointer says where the payload lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// PRP1, PRP2 and PRP lists.
+    #[default]
+    Prp,
+    /// Scatter gather lists; pages that follow one another become one data block.
+    Sgl,
+}
+
+/// What goes into a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataPointer {
+    /// PSDT 00b.
+    Prp {
+        /// PRP entry 1.
+        prp1: u64,
+        /// PRP entry 2: 0, the second page, or a list.
+        prp2: u64,
+    },
+    /// PSDT 01b.
+    Sgl(SglDescriptor),
+}
+
+impl DataPointer {
+    /// The command with this data pointer.
+    pub fn placed_in(self, sqe: Sqe) -> Sqe {
+        match self {
+            DataPointer::Prp { prp1, prp2 } => sqe.with_prp(prp1, prp2),
+            DataPointer::Sgl(descriptor) => sqe.with_sgl(descriptor),
+        }
+    }
+}
+
+/// Why a payload's place cannot be described.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// More bytes than the buffer has, or than the planner's lists can describe.
+    TooLong {
+        /// How many were wanted.
+        bytes: u64,
+        /// How many there may be.
+        bytes_max: u64,
+    },
+    /// The slot was never added to the planner.
+    NoSuchSlot(usize),
+    /// A list page is not memory any more.
+    Fault(Fault),
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::TooLong { bytes, bytes_max } => {
+                write!(f, "{bytes} bytes are more than the {bytes_max} that can be described")
+            }
+            PlanError::NoSuchSlot(slot) => write!(f, "command slot {slot} was not added to the planner"),
+            PlanError::Fault(fault) => write!(f, "a list cannot be written: {fault}"),
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// Pages of host memory that hold a payload: from an offset in the first page on, then whole pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    pages: Vec<u64>,
+    offset: u32,
+    bytes: u32,
+    /// The pages were given in one piece.
+    contiguous: bool,
+}
+
+impl Buffer {
+    /// `bytes` that begin at `offset` (taken modulo the page) of pages that follow one another. None without room.
+    pub fn contiguous(memory: &Memory, offset: u32, bytes: u32) -> Option<Buffer> {
+        let offset = offset % PAGE;
+        let count = prp::pages_needed(u64::from(bytes), offset, PAGE).max(1);
+        let first = memory.allocate(count as usize)?;
+        let pages = (0..count).map(|page| first + page * PAGE_BYTES).collect();
+        Some(Buffer { pages, offset, bytes, contiguous: true })
+    }
+
+    /// The same in pages no two of which follow one another: the worst that a fragmented memory can give.
+    pub fn scattered(memory: &Memory, offset: u32, bytes: u32) -> Option<Buffer> {
+        let offset = offset % PAGE;
+        let count = prp::pages_needed(u64::from(bytes), offset, PAGE).max(1);
+        let mut pages = (0..count).map(|_| memory.allocate(1)).collect::<Option<Vec<u64>>>()?;
+        pages.sort_unstable();
+        pages.reverse();
+        Some(Buffer { pages, offset, bytes, contiguous: false })
+    }
+
+    /// Over pages that the caller keeps: addresses of whole pages, as many as `bytes` from `offset` on need.
+    pub fn over(pages: Vec<u64>, offset: u32, bytes: u32) -> Option<Buffer> {
+        let fits = offset < PAGE && prp::pages_needed(u64::from(bytes), offset, PAGE) <= pages.len() as u64;
+        fits.then_some(Buffer { pages, offset, bytes, contiguous: false })
+    }
+
+    /// Gives the pages back to `memory`. No command may use them any more.
+    pub fn free(self, memory: &Memory) {
+        match self.pages.first() {
+            Some(first) if self.contiguous => memory.free(*first, self.pages.len()),
+            _ => self.pages.iter().for_each(|page| memory.free(*page, 1)),
+        }
+    }
+
+    /// Length of the payload in bytes.
+    pub fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    /// Where the payload begins in the first page.
+    pub fn offset(&self) -> u32 {
+        self.offset
+    }
+
+    /// The pages' addresses.
+    pub fn pages(&self) -> &[u64] {
+        &self.pages
+    }
+
+    /// Pages that the first `bytes` of the payload touch.
+    pub fn pages_touched(&self, bytes: u32) -> u32 {
+        prp::pages_needed(u64::from(bytes), self.offset, PAGE) as u32
+    }
+
+    /// The first `bytes` of the payload as extents, pages that follow one another being one.
+    pub fn extents(&self, bytes: u32) -> Extents<'_> {
+        Extents { pages: &self.pages, offset: self.offset, left: bytes.min(self.bytes) }
+    }
+}
+
+/// See [`Buffer::extents`].
+pub struct Extents<'a> {
+    pages: &'a [u64],
+    offset: u32,
+    left: u32,
+}
+
+impl Iterator for Extents<'_> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        if self.left == 0 {
+            return None;
+        }
+        let (first, mut rest) = self.pages.split_first()?;
+        let address = first + u64::from(self.offset);
+        let mut bytes = self.left.min(PAGE - self.offset);
+        while bytes < self.left
+            && let Some((next, further)) = rest.split_first()
+            && *next == address + u64::from(bytes)
+        {
+            bytes = self.left.min(bytes + PAGE);
+            rest = further;
+        }
+        self.pages = rest;
+        self.offset = 0;
+        self.left -= bytes;
+        Some(Segment { address, bytes })
+    }
+}
+
+/// Makes data pointers, with list pages of its own for each command slot.
+pub struct Planner {
+    memory: Memory,
+    method: Method,
+    bytes_max: u32,
+    pages_per_slot: usize,
+    /// List pages, slot after slot.
+    pages: RefCell<Vec<u64>>,
+    slots: RefCell<usize>,
+    descriptors: RefCell<Vec<SglDescriptor>>,
+}
+
+impl Planner {
+    /// For payloads of up to `bytes_max` bytes; slots are added by [`Planner::add_slot`].
+    pub fn new(memory: &Memory, method: Method, bytes_max: u32) -> Planner {
+        let offset_max = PAGE - 1;
+        let pages_max = prp::pages_needed(u64::from(bytes_max), offset_max, PAGE) as usize;
+        let pages_per_slot = match method {
+            Method::Prp => prp::list_pages_needed(u64::from(bytes_max), offset_max, PAGE) as usize,
+            Method::Sgl => sgl::segments_needed(pages_max, DESCRIPTORS_PER_PAGE),
+        };
+        Planner {
+            memory: memory.clone(),
+            method,
+            bytes_max,
+            pages_per_slot,
+            pages: RefCell::default(),
+            slots: RefCell::default(),
+            descriptors: RefCell::new(Vec::with_capacity(pages_max)),
+        }
+    }
+
+    /// Which kind of data pointer it makes.
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// The longest payload that it was made for.
+    pub fn bytes_max(&self) -> u32 {
+        self.bytes_max
+    }
+
+    /// One more command slot, with its list pages. None without room in memory.
+    pub fn add_slot(&self) -> Option<usize> {
+        let mut pages = self.pages.borrow_mut();
+        for _ in 0..self.pages_per_slot {
+            pages.push(self.memory.allocate(1)?);
+        }
+        let mut slots = self.slots.borrow_mut();
+        *slots += 1;
+        Some(*slots - 1)
+    }
+
+    /// The data pointer for the first `bytes` of `buffer`. The lists of `slot` are overwritten: its previous command
+    /// has completed.
+    pub fn plan(&self, slot: usize, buffer: &Buffer, bytes: u32) -> Result<DataPointer, PlanError> {
+        let bytes_max = self.bytes_max.min(buffer.bytes);
+        if bytes > bytes_max {
+            return Err(PlanError::TooLong { bytes: u64::from(bytes), bytes_max: u64::from(bytes_max) });
+        }
+        let pages = self.pages.borrow();
+        if slot >= *self.slots.borrow() {
+            return Err(PlanError::NoSuchSlot(slot));
+        }
+        let lists = &pages[slot * self.pages_per_slot..][..self.pages_per_slot];
+        let mut written = Ok(());
+        let mut write = |address, bytes: &[u8]| {
+            if written.is_ok() {
+                written = self.memory.write(address, bytes);
+            }
+        };
+        let pointer = match self.method {
+            Method::Prp => {
+                let total = u64::from(bytes);
+                let (prp1, prp2) =
+                    prp::plan_with(&buffer.pages, buffer.offset, total, PAGE, lists, |address, entries| {
+                        write(address, entries.as_bytes());
+                    });
+                DataPointer::Prp { prp1, prp2 }
+            }
+            Method::Sgl => {
+                let mut descriptors = self.descriptors.borrow_mut();
+                descriptors.clear();
+                descriptors
+                    .extend(buffer.extents(bytes).map(|part| SglDescriptor::data_block(part.address, part.bytes)));
+                let first = sgl::plan_with(&descriptors, lists, DESCRIPTORS_PER_PAGE, |address, run| {
+                    write(address, run.as_bytes());
+                });
+                DataPointer::Sgl(first)
+            }
+        };
+        written.map(|()| pointer).map_err(PlanError::Fault)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_wire::nvme::{PrpStep, PrpWalker, SglStep, SglWalker};
+
+    /// Follows a data pointer as a device would.
+    fn walk(memory: &Memory, pointer: DataPointer, bytes: u32) -> Vec<Segment> {
+        let mut found = Vec::new();
+        let fetch = |address, bytes: u32| memory.with(address, bytes as usize, <[u8]>::to_vec).unwrap();
+        match pointer {
+            DataPointer::Prp { prp1, prp2 } => {
+                let mut walker = PrpWalker::new(prp1, prp2, u64::from(bytes), PAGE);
+                loop {
+                    match walker.next().unwrap() {
+                        PrpStep::Data(segment) => found.push(segment),
+                        PrpStep::FetchList { address, bytes } => walker.feed(&fetch(address, bytes)),
+                        PrpStep::Done => return found,
+                    }
+                }
+            }
+            DataPointer::Sgl(first) => {
+                let mut walker = SglWalker::new(first, u64::from(bytes), true);
+                loop {
+                    match walker.next().unwrap() {
+                        SglStep::Data(segment) => found.push(segment),
+                        SglStep::FetchSegment { address, bytes } => walker.feed(&fetch(address, bytes)),
+                        SglStep::Discard { .. } => panic!("nothing is discarded"),
+                        SglStep::Done => return found,
+                    }
+                }
+            }
+        }
+    }
+
+    fn merged(segments: impl IntoIterator<Item = Segment>) -> Vec<Segment> {
+        let mut all: Vec<Segment> = Vec::new();
+        for segment in segments {
+            match all.last_mut() {
+                Some(last) if last.end() == segment.address => last.bytes += segment.bytes,
+                _ => all.push(segment),
+            }
+        }
+        all
+    }
+
+    // A device that follows the pointer must reach the buffer's bytes, all of them in order, and no others.
+    #[test]
+    fn what_is_planned_walks_back_to_the_buffer() {
+        for method in [Method::Prp, Method::Sgl] {
+            let memory = Memory::simulated();
+            let planner = Planner::new(&memory, method, 3 << 20);
+            for (offset, bytes) in
+                [(0, 0), (0, 512), (8, 4096), (0, 8192), (512, 8192), (0, 12288), (4, 1 << 20), (4092, 3 << 20)]
+            {
+                for scattered in [false, true] {
+                    let make = if scattered { Buffer::scattered } else { Buffer::contiguous };
+                    let buffer = make(&memory, offset, bytes).unwrap();
+                    let slot = planner.add_slot().unwrap();
+                    let pointer = planner.plan(slot, &buffer, bytes).unwrap();
+                    let found = merged(walk(&memory, pointer, bytes));
+                    let wanted: Vec<Segment> = buffer.extents(bytes).collect();
+                    assert_eq!(found, merged(wanted), "{method:?} {bytes} from {offset}, scattered {scattered}");
+                    assert_eq!(found.iter().map(|part| part.bytes).sum::<u32>(), bytes);
+                    buffer.free(&memory);
+                }
+            }
+        }
+    }
+
+    // An SGL of a buffer in one piece must need no segment: that is what hosts choose SGLs for.
+    #[test]
+    fn a_buffer_in_one_piece_is_one_descriptor() {
+        let memory = Memory::simulated();
+        let planner = Planner::new(&memory, Method::Sgl, 1 << 20);
+        let slot = planner.add_slot().unwrap();
+        let buffer = Buffer::contiguous(&memory, 0, 1 << 20).unwrap();
+        let expected = SglDescriptor::data_block(buffer.pages()[0], 1 << 20);
+        assert_eq!(planner.plan(slot, &buffer, 1 << 20), Ok(DataPointer::Sgl(expected)));
+    }
+
+    // Lengths come from scenarios: one too many must be an error, not a panic.
+    #[test]
+    fn what_does_not_fit_is_an_error() {
+        let memory = Memory::simulated();
+        let planner = Planner::new(&memory, Method::Prp, 8192);
+        let buffer = Buffer::contiguous(&memory, 0, 16384).unwrap();
+        assert_eq!(planner.plan(0, &buffer, 4096), Err(PlanError::NoSuchSlot(0)));
+        let slot = planner.add_slot().unwrap();
+        assert_eq!(planner.plan(slot, &buffer, 8193), Err(PlanError::TooLong { bytes: 8193, bytes_max: 8192 }));
+        assert_eq!(Buffer::over(vec![0x1000], 8, 4096), None);
+    }
+}

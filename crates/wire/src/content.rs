@@ -1,0 +1,227 @@
+//! What a 4 KiB unit holds, and the self-describing test pattern that lets it be held in 16 bytes.
+//!
+//! A tester fills each logical block with a pattern that names the block: its address, a version and a tag. The
+//! bytes are real wherever a host can see them. Inside the drive a unit that holds nothing but such blocks is kept
+//! as its [`Stamp`]; every other unit keeps its bytes. So terabytes can be driven and verified on a laptop, and a
+//! real host's data goes through the same code.
+
+use std::rc::Rc;
+
+/// Bytes of a unit: the granularity at which flash is mapped and contents are kept.
+pub const UNIT_BYTES: usize = 4096;
+
+/// The size of a logical block, as far as patterns know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum BlockSize {
+    /// 512 bytes.
+    B512 = 9,
+    /// 4096 bytes.
+    B4096 = 12,
+}
+
+impl BlockSize {
+    /// In bytes.
+    pub const fn bytes(self) -> usize {
+        1 << self as u8
+    }
+
+    /// Blocks in a unit.
+    pub const fn per_unit(self) -> usize {
+        UNIT_BYTES / self.bytes()
+    }
+
+    /// From bytes, if it is one of the two.
+    pub fn from_bytes(bytes: u64) -> Option<Self> {
+        match bytes {
+            512 => Some(BlockSize::B512),
+            4096 => Some(BlockSize::B4096),
+            _ => None,
+        }
+    }
+}
+
+/// Names the pattern of consecutive logical blocks that were written together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    /// Logical block address of the first block.
+    pub lba: u64,
+    /// Which write of that block it is; 0 is what preconditioning left.
+    pub version: u32,
+    /// Whose: a namespace, a drive, a seed.
+    pub tag: u16,
+    /// Size of a block.
+    pub block: BlockSize,
+}
+
+const WORD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Stamp {
+    /// The two words that a block begins with. They hold the whole stamp.
+    fn header(self, index: u64) -> [u64; 2] {
+        let block = self.block as u64;
+        [self.lba + index, u64::from(self.version) | u64::from(self.tag) << 32 | block << 48 | 0x5a00 << 48]
+    }
+
+    /// What the remaining words count up from: a checksum of the header, in effect.
+    fn filler(header: [u64; 2]) -> u64 {
+        let mixed = (header[0] ^ header[1].rotate_left(29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Writes the pattern over `bytes`, a whole number of blocks beginning with block `lba`.
+    pub fn fill(self, bytes: &mut [u8]) {
+        for (index, block) in bytes.chunks_exact_mut(self.block.bytes()).enumerate() {
+            let header = self.header(index as u64);
+            let mut word = Self::filler(header);
+            let (head, body) = block.split_at_mut(16);
+            head[..8].copy_from_slice(&header[0].to_le_bytes());
+            head[8..].copy_from_slice(&header[1].to_le_bytes());
+            for chunk in body.chunks_exact_mut(16) {
+                chunk[..8].copy_from_slice(&word.to_le_bytes());
+                chunk[8..].copy_from_slice(&word.wrapping_add(WORD).to_le_bytes());
+                word = word.wrapping_add(WORD.wrapping_mul(2));
+            }
+        }
+    }
+
+    /// Whether `bytes` is this pattern, to the last byte.
+    pub fn matches(self, bytes: &[u8]) -> bool {
+        let mut differs = 0u64;
+        for (index, block) in bytes.chunks_exact(self.block.bytes()).enumerate() {
+            let header = self.header(index as u64);
+            let mut word = Self::filler(header);
+            let (head, body) = block.split_at(16);
+            differs |= word_at(head, 0) ^ header[0];
+            differs |= word_at(head, 8) ^ header[1];
+            for chunk in body.chunks_exact(16) {
+                differs |= word_at(chunk, 0) ^ word;
+                differs |= word_at(chunk, 8) ^ word.wrapping_add(WORD);
+                word = word.wrapping_add(WORD.wrapping_mul(2));
+            }
+        }
+        differs == 0
+    }
+
+    /// What the header of `bytes` says, if it is a stamp's at all. Whether the rest agrees, [`Stamp::matches`] tells.
+    pub fn read_header(bytes: &[u8]) -> Option<Stamp> {
+        if bytes.len() < 16 {
+            return None;
+        }
+        let word = word_at(bytes, 8);
+        let block = match word >> 48 {
+            0x5a09 => BlockSize::B512,
+            0x5a0c => BlockSize::B4096,
+            _ => return None,
+        };
+        Some(Stamp { lba: word_at(bytes, 0), version: word as u32, tag: (word >> 32) as u16, block })
+    }
+
+    /// The stamp of a whole unit, if it holds nothing else.
+    pub fn recognise(unit: &[u8]) -> Option<Stamp> {
+        let stamp = Self::read_header(unit)?;
+        (stamp.lba <= u64::MAX - 8 && stamp.matches(unit)).then_some(stamp)
+    }
+}
+
+fn word_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+/// What a unit of 4 KiB holds. Cloning shares.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum Content {
+    /// Zeroes: never written, or deallocated.
+    #[default]
+    Zero,
+    /// A test pattern.
+    Stamp(Stamp),
+    /// Anything else.
+    Bytes(Rc<[u8; UNIT_BYTES]>),
+}
+
+const _: () = assert!(size_of::<Content>() == 16);
+
+/// Whether patterns may be kept as stamps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Every byte as it is (`store = "ram"`).
+    Bytes,
+    /// Test patterns as stamps, all else as it is (`store = "stamp"`).
+    Stamps,
+}
+
+impl Content {
+    /// The content of `unit`, [`UNIT_BYTES`] long.
+    pub fn of(unit: &[u8], keep: Keep) -> Content {
+        if keep == Keep::Stamps {
+            if let Some(stamp) = Stamp::recognise(unit) {
+                return Content::Stamp(stamp);
+            }
+            if unit.iter().all(|byte| *byte == 0) {
+                return Content::Zero;
+            }
+        }
+        let mut bytes = Rc::new([0u8; UNIT_BYTES]);
+        Rc::get_mut(&mut bytes).expect("just made").copy_from_slice(unit);
+        Content::Bytes(bytes)
+    }
+
+    /// Writes the whole unit to `unit`, [`UNIT_BYTES`] long.
+    pub fn write_to(&self, unit: &mut [u8]) {
+        match self {
+            Content::Zero => unit.fill(0),
+            Content::Stamp(stamp) => stamp.fill(unit),
+            Content::Bytes(bytes) => unit.copy_from_slice(&bytes[..]),
+        }
+    }
+
+    /// Writes the part of the unit from `offset` on to `part`.
+    pub fn write_part(&self, offset: usize, part: &mut [u8]) {
+        if offset == 0 && part.len() == UNIT_BYTES {
+            return self.write_to(part);
+        }
+        match self {
+            Content::Zero => part.fill(0),
+            Content::Bytes(bytes) => part.copy_from_slice(&bytes[offset..offset + part.len()]),
+            Content::Stamp(_) => {
+                let mut unit = [0; UNIT_BYTES];
+                self.write_to(&mut unit);
+                part.copy_from_slice(&unit[offset..offset + part.len()]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A unit kept as a stamp must come back to the byte, in both block sizes; else verified data would be made up.
+    #[test]
+    fn a_pattern_is_recognised_and_comes_back_whole() {
+        for block in [BlockSize::B512, BlockSize::B4096] {
+            let stamp = Stamp { lba: 8 * 77, version: 3, tag: 9, block };
+            let mut unit = [0u8; UNIT_BYTES];
+            stamp.fill(&mut unit);
+            let content = Content::of(&unit, Keep::Stamps);
+            assert_eq!(content, Content::Stamp(stamp));
+            let mut back = [0xffu8; UNIT_BYTES];
+            content.write_to(&mut back);
+            assert_eq!(unit, back);
+        }
+    }
+
+    // A single flipped bit anywhere must be kept and seen; else the drive would heal corruption.
+    #[test]
+    fn a_flipped_bit_is_never_taken_for_the_pattern() {
+        let stamp = Stamp { lba: 5, version: 1, tag: 0, block: BlockSize::B4096 };
+        let mut unit = [0u8; UNIT_BYTES];
+        stamp.fill(&mut unit);
+        for bit in (0..UNIT_BYTES * 8).step_by(7) {
+            unit[bit / 8] ^= 1 << (bit % 8);
+            assert!(matches!(Content::of(&unit, Keep::Stamps), Content::Bytes(_)), "bit {bit}");
+            unit[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The ranges that a Dataset Management command carries in its data.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::assert_offsets;
+
+/// The most ranges that one command can carry: NR is a zero-based byte.
+pub const RANGES_MAX: usize = 256;
+
+/// A range of logical blocks of 16 bytes (NVM Command Set 1.1, 3.2.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Range {
+    /// Context attributes: hints about how the range is accessed.
+    pub context: u32,
+    /// Length in logical blocks, not zero-based: 0 is an empty range.
+    pub length: u32,
+    /// First logical block.
+    pub slba: u64,
+}
+
+assert_offsets!(Range: 16; context = 0, length = 4, slba = 8);
+
+impl Range {
+    /// Bytes of a range.
+    pub const SIZE: usize = 16;
+
+    /// `length` blocks from `slba` on, without attributes.
+    pub const fn new(slba: u64, length: u32) -> Range {
+        Range { context: 0, length, slba }
+    }
+
+    /// The block behind the last one, or none if that is not a 64-bit number.
+    pub const fn end(&self) -> Option<u64> {
+        self.slba.checked_add(self.length as u64)
+    }
+
+    /// The range as it lies in memory.
+    pub fn to_bytes(&self) -> [u8; Range::SIZE] {
+        zerocopy::transmute!(*self)
+    }
+
+    /// The range that lies in memory as `bytes`.
+    pub fn from_bytes(bytes: &[u8; Range::SIZE]) -> Range {
+        zerocopy::transmute!(*bytes)
+    }
+
+    /// The whole ranges in `bytes`, in order; a rest of fewer than 16 bytes is left out.
+    pub fn parse_list(bytes: &[u8]) -> impl ExactSizeIterator<Item = Range> + '_ {
+        let (ranges, _rest) = bytes.as_chunks::<{ Range::SIZE }>();
+        ranges.iter().map(Range::from_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without this a trim would deallocate other blocks than those named.
+    #[test]
+    fn lies_in_memory_as_the_specification_says() {
+        let range = Range { context: 1, length: 2, slba: 0x0102_0304_0506_0708 };
+        let bytes = range.to_bytes();
+        assert_eq!(bytes, [1, 0, 0, 0, 2, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
+        let mut list = bytes.to_vec();
+        list.extend([0; 20]);
+        assert_eq!(Range::parse_list(&list).collect::<Vec<_>>(), [range, Range::default()]);
+        assert_eq!(Range::new(u64::MAX, 1).end(), None);
+    }
+}

@@ -1,0 +1,347 @@
+//! Features: their identifiers, the dwords that carry their values, and the asynchronous events.
+
+use bitfield_struct::bitfield;
+
+use super::lid;
+
+/// Feature identifiers (NVMe Base 2.1, 5.1.25.1). Codes from C0h on are the vendor's.
+pub mod fid {
+    /// Arbitration.
+    pub const ARBITRATION: u8 = 0x01;
+    /// Power Management.
+    pub const POWER_MANAGEMENT: u8 = 0x02;
+    /// LBA Range Type.
+    pub const LBA_RANGE_TYPE: u8 = 0x03;
+    /// Temperature Threshold.
+    pub const TEMPERATURE_THRESHOLD: u8 = 0x04;
+    /// Error Recovery.
+    pub const ERROR_RECOVERY: u8 = 0x05;
+    /// Volatile Write Cache.
+    pub const VOLATILE_WRITE_CACHE: u8 = 0x06;
+    /// Number of Queues.
+    pub const NUMBER_OF_QUEUES: u8 = 0x07;
+    /// Interrupt Coalescing.
+    pub const INTERRUPT_COALESCING: u8 = 0x08;
+    /// Interrupt Vector Configuration.
+    pub const INTERRUPT_VECTOR_CONFIGURATION: u8 = 0x09;
+    /// Write Atomicity Normal.
+    pub const WRITE_ATOMICITY: u8 = 0x0A;
+    /// Asynchronous Event Configuration.
+    pub const ASYNC_EVENT_CONFIGURATION: u8 = 0x0B;
+    /// Autonomous Power State Transition.
+    pub const AUTONOMOUS_POWER_STATE_TRANSITION: u8 = 0x0C;
+    /// Host Memory Buffer.
+    pub const HOST_MEMORY_BUFFER: u8 = 0x0D;
+    /// Timestamp.
+    pub const TIMESTAMP: u8 = 0x0E;
+    /// Keep Alive Timer.
+    pub const KEEP_ALIVE_TIMER: u8 = 0x0F;
+    /// Host Controlled Thermal Management.
+    pub const HOST_CONTROLLED_THERMAL_MANAGEMENT: u8 = 0x10;
+    /// Non-Operational Power State Config.
+    pub const NON_OPERATIONAL_POWER_STATE: u8 = 0x11;
+    /// Read Recovery Level Config.
+    pub const READ_RECOVERY_LEVEL: u8 = 0x12;
+    /// Predictable Latency Mode Config.
+    pub const PREDICTABLE_LATENCY_MODE: u8 = 0x13;
+    /// Predictable Latency Mode Window.
+    pub const PREDICTABLE_LATENCY_WINDOW: u8 = 0x14;
+    /// Host Behavior Support.
+    pub const HOST_BEHAVIOR_SUPPORT: u8 = 0x16;
+    /// Sanitize Config.
+    pub const SANITIZE: u8 = 0x17;
+    /// Endurance Group Event Configuration.
+    pub const ENDURANCE_GROUP_EVENT: u8 = 0x18;
+    /// I/O Command Set Profile.
+    pub const COMMAND_SET_PROFILE: u8 = 0x19;
+    /// Spinup Control.
+    pub const SPINUP_CONTROL: u8 = 0x1A;
+    /// Power Loss Signaling Config.
+    pub const POWER_LOSS_SIGNALING: u8 = 0x1B;
+    /// Performance Characteristics.
+    pub const PERFORMANCE_CHARACTERISTICS: u8 = 0x1C;
+    /// Flexible Data Placement.
+    pub const FLEXIBLE_DATA_PLACEMENT: u8 = 0x1D;
+    /// Flexible Data Placement Events.
+    pub const FLEXIBLE_DATA_PLACEMENT_EVENTS: u8 = 0x1E;
+    /// Namespace Admin Label.
+    pub const NAMESPACE_ADMIN_LABEL: u8 = 0x1F;
+    /// Key Value Configuration.
+    pub const KEY_VALUE_CONFIGURATION: u8 = 0x20;
+    /// Controller Data Queue.
+    pub const CONTROLLER_DATA_QUEUE: u8 = 0x21;
+    /// Enhanced Controller Metadata.
+    pub const ENHANCED_CONTROLLER_METADATA: u8 = 0x7D;
+    /// Controller Metadata.
+    pub const CONTROLLER_METADATA: u8 = 0x7E;
+    /// Namespace Metadata.
+    pub const NAMESPACE_METADATA: u8 = 0x7F;
+    /// Software Progress Marker.
+    pub const SOFTWARE_PROGRESS_MARKER: u8 = 0x80;
+    /// Host Identifier.
+    pub const HOST_IDENTIFIER: u8 = 0x81;
+    /// Reservation Notification Mask.
+    pub const RESERVATION_NOTIFICATION_MASK: u8 = 0x82;
+    /// Reservation Persistence.
+    pub const RESERVATION_PERSISTENCE: u8 = 0x83;
+    /// Namespace Write Protection Config.
+    pub const NAMESPACE_WRITE_PROTECTION: u8 = 0x84;
+    /// The first of the vendor specific features.
+    pub const VENDOR: u8 = 0xC0;
+}
+
+/// Arbitration, feature 01h (NVMe Base 2.1, 5.1.25.1.1).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct Arbitration {
+    /// Arbitration Burst: 2^AB commands at a time from one queue, 7 for no limit.
+    #[bits(3)]
+    pub ab: u8,
+    #[bits(5)]
+    __: u8,
+    /// Low Priority Weight, zero-based.
+    pub lpw_z: u8,
+    /// Medium Priority Weight, zero-based.
+    pub mpw_z: u8,
+    /// High Priority Weight, zero-based.
+    pub hpw_z: u8,
+}
+
+impl Arbitration {
+    /// Commands in one burst, none for no limit.
+    pub const fn burst(self) -> Option<u32> {
+        if self.ab() == 0b111 { None } else { Some(1 << self.ab()) }
+    }
+}
+
+/// Power Management, feature 02h (NVMe Base 2.1, 5.1.25.1.2).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct PowerManagement {
+    /// Power State.
+    #[bits(5)]
+    pub ps: u8,
+    /// Workload Hint.
+    #[bits(3)]
+    pub wh: u8,
+    #[bits(24)]
+    __: u32,
+}
+
+/// Temperature Threshold, feature 04h (NVMe Base 2.1, 5.1.25.1.3).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct TemperatureThreshold {
+    /// Temperature Threshold in kelvins.
+    pub tmpth: u16,
+    /// Threshold Temperature Select: 0 composite, 1-8 a sensor, Fh all (Set only).
+    #[bits(4)]
+    pub tmpsel: u8,
+    /// Threshold Type Select: 0 over, 1 under.
+    #[bits(2)]
+    pub thsel: u8,
+    /// Temperature Threshold Hysteresis in kelvins.
+    #[bits(3)]
+    pub tmpthh: u8,
+    #[bits(7)]
+    __: u8,
+}
+
+/// Error Recovery, feature 05h (NVM Command Set 1.1, 4.1.3.2).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct ErrorRecovery {
+    /// Time Limited Error Recovery in units of 100 ms, 0 for no limit.
+    pub tler: u16,
+    /// Deallocated or Unwritten Logical Block Error Enable.
+    pub dulbe: bool,
+    #[bits(15)]
+    __: u16,
+}
+
+/// Volatile Write Cache, feature 06h (NVMe Base 2.1, 5.1.25.1.4).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct VolatileWriteCache {
+    /// Volatile Write Cache Enable.
+    pub wce: bool,
+    #[bits(31)]
+    __: u32,
+}
+
+/// Number of Queues, feature 07h (NVMe Base 2.1, 5.1.25.2.1): asked for in the command, granted in the result.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct NumberOfQueues {
+    /// Number of I/O submission queues, zero-based; FFFFh is invalid.
+    pub nsq_z: u16,
+    /// Number of I/O completion queues, zero-based; FFFFh is invalid.
+    pub ncq_z: u16,
+}
+
+/// Interrupt Coalescing, feature 08h (NVMe Base 2.1, 5.1.25.2.2). The admin queue is never coalesced.
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct InterruptCoalescing {
+    /// Aggregation Threshold in completions, zero-based.
+    pub thr_z: u8,
+    /// Aggregation Time in units of 100 us, 0 for no delay.
+    pub time: u8,
+    __: u16,
+}
+
+/// Interrupt Vector Configuration, feature 09h (NVMe Base 2.1, 5.1.25.2.3).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct InterruptVectorConfiguration {
+    /// Interrupt Vector.
+    pub iv: u16,
+    /// Coalescing Disable.
+    pub cd: bool,
+    #[bits(15)]
+    __: u16,
+}
+
+/// Write Atomicity Normal, feature 0Ah (NVM Command Set 1.1, 4.1.3.3).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct WriteAtomicity {
+    /// Disable Normal: only the power-fail units are promised.
+    pub dn: bool,
+    #[bits(31)]
+    __: u32,
+}
+
+/// Asynchronous Event Configuration, feature 0Bh (NVMe Base 2.1, 5.1.25.1.5).
+#[bitfield(u32)]
+#[derive(PartialEq, Eq)]
+pub struct AsyncEventConfig {
+    /// SMART / Health Critical Warnings: a bit for each bit of the log's critical warning.
+    pub smart: u8,
+    /// Namespace Attribute Notices.
+    pub namespace_attribute: bool,
+    /// Firmware Activation Notices.
+    pub firmware_activation: bool,
+    /// Telemetry Log Notices.
+    pub telemetry_log: bool,
+    /// Asymmetric Namespace Access Change Notices.
+    pub ana_change: bool,
+    /// Predictable Latency Event Aggregate Log Change Notices.
+    pub predictable_latency: bool,
+    /// LBA Status Information Notices.
+    pub lba_status: bool,
+    /// Endurance Group Event Aggregate Log Change Notices.
+    pub endurance_group: bool,
+    /// Normal NVM Subsystem Shutdown.
+    pub subsystem_shutdown: bool,
+    __: u16,
+}
+
+/// Asynchronous Event Type, 3 bits (NVMe Base 2.1, 5.1.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AsyncEventType(pub u8);
+
+impl AsyncEventType {
+    /// Error event.
+    pub const ERROR: AsyncEventType = AsyncEventType(0);
+    /// SMART / health status event.
+    pub const SMART: AsyncEventType = AsyncEventType(1);
+    /// Notice event.
+    pub const NOTICE: AsyncEventType = AsyncEventType(2);
+    /// Immediate event.
+    pub const IMMEDIATE: AsyncEventType = AsyncEventType(3);
+    /// I/O command specific event.
+    pub const COMMAND_SET: AsyncEventType = AsyncEventType(6);
+    /// Vendor specific event.
+    pub const VENDOR: AsyncEventType = AsyncEventType(7);
+}
+
+/// What an Asynchronous Event Request completes with, in dword 0 (NVMe Base 2.1, 5.1.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AsyncEvent {
+    /// Event type: reading the log page clears it, and until then no other event of the type is sent.
+    pub event_type: AsyncEventType,
+    /// Event information, within the type.
+    pub info: u8,
+    /// The log page that says more and whose reading clears the event.
+    pub lid: u8,
+}
+
+impl AsyncEvent {
+    /// Error: a doorbell of a queue that doesn't exist was written.
+    pub const INVALID_DOORBELL_REGISTER: AsyncEvent = AsyncEvent::error(0);
+    /// Error: a doorbell got a value that is outside the queue or that it had already.
+    pub const INVALID_DOORBELL_VALUE: AsyncEvent = AsyncEvent::error(1);
+    /// Error: diagnostic failure.
+    pub const DIAGNOSTIC_FAILURE: AsyncEvent = AsyncEvent::error(2);
+    /// Error: persistent internal error.
+    pub const PERSISTENT_INTERNAL_ERROR: AsyncEvent = AsyncEvent::error(3);
+    /// Error: transient internal error.
+    pub const TRANSIENT_INTERNAL_ERROR: AsyncEvent = AsyncEvent::error(4);
+    /// Error: firmware image load error.
+    pub const FIRMWARE_IMAGE_LOAD_ERROR: AsyncEvent = AsyncEvent::error(5);
+    /// SMART: the subsystem's reliability is degraded.
+    pub const RELIABILITY_DEGRADED: AsyncEvent = AsyncEvent::smart(0);
+    /// SMART: a temperature is over or under its threshold.
+    pub const TEMPERATURE_THRESHOLD: AsyncEvent = AsyncEvent::smart(1);
+    /// SMART: available spare is below its threshold.
+    pub const SPARE_BELOW_THRESHOLD: AsyncEvent = AsyncEvent::smart(2);
+    /// Notice: a namespace was changed.
+    pub const NAMESPACE_ATTRIBUTE_CHANGED: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::NOTICE, info: 0, lid: lid::CHANGED_NAMESPACE_LIST };
+    /// Notice: firmware activation begins.
+    pub const FIRMWARE_ACTIVATION_STARTING: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::NOTICE, info: 1, lid: lid::FIRMWARE_SLOT };
+
+    const fn error(info: u8) -> AsyncEvent {
+        AsyncEvent { event_type: AsyncEventType::ERROR, info, lid: lid::ERROR_INFORMATION }
+    }
+
+    const fn smart(info: u8) -> AsyncEvent {
+        AsyncEvent { event_type: AsyncEventType::SMART, info, lid: lid::SMART }
+    }
+
+    /// Dword 0 of the completion.
+    pub const fn dw0(self) -> u32 {
+        (self.event_type.0 & 0b111) as u32 | (self.info as u32) << 8 | (self.lid as u32) << 16
+    }
+
+    /// The event in dword 0 of a completion.
+    pub const fn from_dw0(dw0: u32) -> AsyncEvent {
+        AsyncEvent {
+            event_type: AsyncEventType((dw0 & 0b111) as u8),
+            info: (dw0 >> 8) as u8,
+            lid: (dw0 >> 16) as u8,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without this a host would set another weight, threshold or vector than the one that it means.
+    #[test]
+    fn bits_are_where_the_specification_says() {
+        let arbitration = Arbitration::from_bits(0x0403_0207);
+        assert_eq!((arbitration.lpw_z(), arbitration.mpw_z(), arbitration.hpw_z()), (2, 3, 4));
+        assert_eq!(arbitration.burst(), None);
+        assert_eq!(Arbitration::new().with_ab(3).burst(), Some(8));
+        assert_eq!(NumberOfQueues::new().with_nsq_z(7).with_ncq_z(8).into_bits(), 0x0008_0007);
+        assert_eq!(InterruptCoalescing::new().with_thr_z(9).with_time(2).into_bits(), 0x0209);
+        assert_eq!(InterruptVectorConfiguration::new().with_iv(3).with_cd(true).into_bits(), 0x0001_0003);
+        assert_eq!(TemperatureThreshold::new().with_tmpth(300).with_thsel(1).into_bits(), 300 | 1 << 20);
+        assert_eq!(ErrorRecovery::new().with_dulbe(true).into_bits(), 1 << 16);
+        assert_eq!(AsyncEventConfig::new().with_namespace_attribute(true).with_smart(1).into_bits(), 0x101);
+        assert_eq!(AsyncEventConfig::new().with_subsystem_shutdown(true).into_bits(), 1 << 15);
+        assert_eq!(PowerManagement::new().with_wh(1).into_bits(), 1 << 5);
+    }
+
+    /// Without this a host would look into the wrong log and never clear the event.
+    #[test]
+    fn an_event_names_its_log_page() {
+        assert_eq!(AsyncEvent::INVALID_DOORBELL_VALUE.dw0(), 0x0001_0100);
+        assert_eq!(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED.dw0(), 0x0004_0002);
+        assert_eq!(AsyncEvent::from_dw0(0x0002_0101), AsyncEvent::TEMPERATURE_THRESHOLD);
+    }
+}

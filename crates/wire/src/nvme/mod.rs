@@ -1,0 +1,47 @@
+//! NVMe structures as they lie in memory (NVMe Base 2.1, NVM Command Set 1.1), each parsed once, at the edge.
+//!
+//! Everything is little endian, as the specification says; the types hold native integers and the crate refuses
+//! to build for a big-endian machine, so no access pays for a swap.
+
+pub mod command;
+pub mod completion;
+pub mod dataset;
+pub mod feature;
+pub mod identify;
+pub mod log;
+pub mod opcode;
+pub mod prp;
+pub mod register;
+pub mod segment;
+pub mod sgl;
+pub mod status;
+
+pub use command::{
+    Abort, AsyncEventRequest, CreateCq, CreateSq, DatasetManagement, DeleteQueue, Flush, GetFeatures,
+    GetLogPage, Identify, KeepAlive, QueuePriority, ReadWrite, Select, SetFeatures, Sqe, WriteZeroes,
+};
+pub use completion::Cqe;
+pub use dataset::Range;
+pub use feature::{AsyncEvent, AsyncEventType, fid};
+pub use identify::{
+    ActiveNamespaceList, Cns, IdentifyController, IdentifyNamespace, LbaFormat, NamespaceDescriptor, csi,
+};
+pub use log::{CommandsSupportedLog, ErrorLogEntry, FirmwareSlotLog, SmartLog, SupportedLogPages, lid};
+pub use opcode::{AdminOpcode, NvmOpcode};
+pub use prp::{PrpError, PrpStep, PrpWalker};
+pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};
+pub use segment::Segment;
+pub use sgl::{SglDescriptor, SglError, SglRules, SglStep, SglWalker};
+pub use status::Status;
+
+/// The namespace identifier that means every namespace (NVMe Base 2.1, 3.2.1.2).
+pub const NSID_ALL: u32 = u32::MAX;
+
+/// Fails the build when a field is not at the offset that the specification gives it.
+macro_rules! assert_offsets {
+    ($type:ty: $bytes:expr; $($field:ident = $offset:expr),+ $(,)?) => {
+        const _: () = assert!(core::mem::size_of::<$type>() == $bytes);
+        $(const _: () = assert!(core::mem::offset_of!($type, $field) == $offset);)+
+    };
+}
+pub(crate) use assert_offsets;
