@@ -63,6 +63,10 @@ pub struct FtlPolicy {
     pub write_buffer_bytes: u64,
     /// How the collector chooses.
     pub victim: Victim,
+    /// Free superblocks of a die at which collection starts.
+    pub collect_start_blocks: u32,
+    /// Free superblocks of a die that only the collector may take.
+    pub collect_reserve_blocks: u32,
     /// Whether what is in the write buffer survives a power cut.
     pub power_loss_protection: bool,
 }
@@ -91,6 +95,8 @@ pub struct DriveConfig {
     pub geometry: Geometry,
     /// Flash timing.
     pub timing: Timing,
+    /// Erases that a block endures: what SMART's percentage used refers to.
+    pub endurance_erases: u32,
     /// Translation layer.
     pub ftl: FtlPolicy,
     /// Namespaces, numbered from 1.
@@ -152,6 +158,7 @@ impl DriveConfig {
                 c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,
                 "controller.arbitration_burst must be a power of two from 1 to 128 (128: no limit)",
             ),
+            (self.endurance_erases > 0, "flash.endurance must be at least 1"),
             ((1..=1024).contains(&self.site.cores), "firmware.cores must be from 1 to 1024"),
             (self.site.hertz >= 1_000_000, "firmware.clock must be at least 1 MHz"),
             (!self.namespaces.is_empty() && self.namespaces.len() <= 1024, "a drive has 1 to 1024 namespaces"),

@@ -28,10 +28,10 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     let dw0 = match AdminOpcode(context.sqe.opcode()) {
-        AdminOpcode::CREATE_IO_CQ => create_completion_queue(context),
-        AdminOpcode::CREATE_IO_SQ => create_submission_queue(context),
-        AdminOpcode::DELETE_IO_SQ => delete_submission_queue(context).await,
-        AdminOpcode::DELETE_IO_CQ => delete_completion_queue(context),
+        AdminOpcode::CREATE_CQ => create_completion_queue(context),
+        AdminOpcode::CREATE_SQ => create_submission_queue(context),
+        AdminOpcode::DELETE_SQ => delete_submission_queue(context).await,
+        AdminOpcode::DELETE_CQ => delete_completion_queue(context),
         AdminOpcode::IDENTIFY => {
             let page = identify::page(context, &Identify::parse(context.sqe))?;
             send(context, workspace, page).await
@@ -190,7 +190,7 @@ async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Resul
     let page = match command.lid {
         lid::ERROR_INFORMATION => core.errors.page(),
         lid::SMART if drive_wide => {
-            let page = smart(&core.counters, &core.errors, core.ftl.percentage_used(), core.clock.now());
+            let page = smart(&core.counters, &core.errors, core.percentage_used(), core.clock.now());
             page.as_bytes().to_vec()
         }
         lid::SMART => return Err(Status::INVALID_FIELD.with_dnr()), // LPA: no health by namespace

@@ -4,7 +4,7 @@ use crate::controller::Context;
 use crate::controller::log::add;
 use crate::controller::namespace::Span;
 use byteway_clock::Stage;
-use byteway_firmware::{MediaError, Work};
+use byteway_firmware::MediaError;
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::collector::Supported;
 use byteway_transfer::{Collector, Extent};
@@ -18,8 +18,8 @@ pub const DEALLOCATE_RANGE_BLOCKS_MAX: u32 = 1 << 20;
 /// Blocks of all its ranges together, at most (DMSL).
 pub const DEALLOCATE_BLOCKS_MAX: u64 = 1 << 22;
 
-/// Units deallocated before other tasks get a turn.
-const DEALLOCATE_STEP_UNITS: u64 = 1024;
+/// Units deallocated between two looks at whether the command is to go on.
+const DEALLOCATE_STEP_UNITS: u64 = 1 << 16;
 
 /// What a command slot works with, reused from command to command.
 pub struct Workspace {
@@ -241,9 +241,13 @@ async fn flush(context: &Context<'_>) -> Result<(), Status> {
     if context.sqe.nsid != NSID_ALL {
         context.core.namespace(context.sqe.nsid)?;
     }
-    context.core.ftl.flush().await;
-    context.charge(Stage::Flash);
+    settle(context).await;
     context.check()
+}
+
+/// Waits until everything that is buffered is on flash.
+async fn settle(context: &Context<'_>) {
+    context.core.ftl.flush(context.span, context.core.port.spans()).await;
 }
 
 async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
@@ -252,8 +256,7 @@ async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Resul
     let span = context.core.namespace(context.sqe.nsid)?.span(command.slba, u64::from(command.blocks()))?;
     zero(context, span, context.durable(command.fua)).await?;
     if context.durable(command.fua) {
-        context.core.ftl.flush().await;
-        context.charge(Stage::Flash);
+        settle(context).await;
     }
     Ok(())
 }
@@ -274,12 +277,10 @@ async fn zero(context: &Context<'_>, span: Span, durable: bool) -> Result<(), St
     let mut done = 0;
     while done < count {
         let step = (count - done).min(DEALLOCATE_STEP_UNITS);
-        let work = core.placement.run(Work::Translate, 1).await;
-        context.charge_firmware(work.queued);
-        core.ftl.trim(first + done, step);
+        let trimmed = core.ftl.trim(context.span, core.port.spans(), first + done, step).await;
+        trimmed.map_err(|error| status_of(error, Status::INTERNAL_ERROR))?;
         done += step;
         context.check()?;
-        core.clock.yield_now().await;
     }
     let tail = u64::from(span.offset) + span.bytes - head - count * unit;
     if tail > 0 {
@@ -339,7 +340,9 @@ async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(),
 }
 
 /// The one place where a failure of the media becomes a status.
-fn status_of(error: MediaError, status: Status) -> Status {
-    let MediaError { .. } = error;
-    status
+fn status_of(error: MediaError, unreadable: Status) -> Status {
+    match error {
+        MediaError::OutOfRange => Status::LBA_OUT_OF_RANGE.with_dnr(),
+        MediaError::Unreadable => unreadable,
+    }
 }

@@ -4,6 +4,7 @@ use crate::controller::arbiter::Mechanism;
 use crate::controller::log::add;
 use crate::controller::queue::{CompletionQueue, Fate};
 use crate::controller::{Core, queue::SubmissionQueue};
+use byteway_clock::SpanId;
 use byteway_wire::nvme::QueuePriority;
 use byteway_wire::nvme::register::{Cc, Csts};
 use std::rc::Rc;
@@ -85,6 +86,6 @@ async fn disable(core: &Rc<Core>) {
 async fn shut_down(core: &Rc<Core>) {
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
-    core.ftl.flush().await;
+    core.ftl.flush(SpanId::NONE, core.port.spans()).await;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_COMPLETE));
 }

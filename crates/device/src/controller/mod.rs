@@ -386,6 +386,14 @@ impl Core {
         self.registers.csts.set(self.registers.csts.get().with_cfs(true));
     }
 
+    /// The share of the flash's endurance that is used, in per cent, by the average of its erases.
+    fn percentage_used(&self) -> u8 {
+        let geometry = self.ftl.flash().geometry();
+        let erases = self.ftl.flash().counters().erases;
+        let average = erases as f64 / f64::from(geometry.total_blocks());
+        (average * 100.0 / f64::from(self.config.endurance_erases)).min(255.0) as u8
+    }
+
     /// Makes a submission queue known.
     fn add_submission_queue(&self, id: u16, base: u64, entries: u32, cq: Rc<CompletionQueue>, class: QueuePriority) {
         let queue = SubmissionQueue::new(&self.clock, id, base, entries, cq, class);

@@ -261,7 +261,7 @@ impl Ftl {
     /// Reads a unit whose translation is paid for.
     async fn read_unit(&self, span: SpanId, spans: &Spans, lpa: u32) -> Result<Content, MediaError> {
         let inner = &*self.0;
-        let found = inner.state.borrow_mut().find(&inner.base, lpa);
+        let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
         match found {
             Found::Nowhere => Ok(Content::Zero),
             Found::Buffered(content) => {
@@ -296,7 +296,7 @@ impl Ftl {
         {
             let mut state = inner.state.borrow_mut();
             for (place, lpa) in (first..first + count).enumerate() {
-                match state.find(&inner.base, lpa) {
+                match state.find_counted(&inner.base, lpa) {
                     Found::Nowhere => {}
                     Found::Buffered(content) => {
                         out[place] = content;
@@ -336,9 +336,7 @@ impl Ftl {
     /// What a unit holds at this instant, at no cost: for tests. Zeroes beyond the drive.
     pub fn peek(&self, lpa: u64) -> Content {
         let Ok(lpa) = self.check(lpa, 1) else { return Content::Zero };
-        let counters = self.0.state.borrow().counters;
-        let found = self.0.state.borrow_mut().find(&self.0.base, lpa);
-        self.0.state.borrow_mut().counters = counters;
+        let found = self.0.state.borrow().find(&self.0.base, lpa);
         match found {
             Found::Nowhere => Content::Zero,
             Found::Buffered(content) => content,
@@ -453,20 +451,25 @@ impl Inner {
 impl State {
     /// Where a unit can be had now.
     #[inline]
-    fn find(&mut self, base: &BaseState, lpa: u32) -> Found {
-        let found = match self.map.get(lpa).place() {
-            Place::Base => base.find(lpa),
-            Place::Unmapped => None,
-            Place::Flash(ppa) => Some(ppa),
-            Place::Slot(slot) => {
-                self.counters.units_read_from_buffer += 1;
-                return Found::Buffered(self.buffer.slot(slot).content.clone());
-            }
-        };
-        if found.is_none() {
-            self.counters.units_read_unmapped += 1;
+    fn find(&self, base: &BaseState, lpa: u32) -> Found {
+        match self.map.get(lpa).place() {
+            Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
+            Place::Unmapped => Found::Nowhere,
+            Place::Flash(ppa) => Found::Flash(ppa),
+            Place::Slot(slot) => Found::Buffered(self.buffer.slot(slot).content.clone()),
         }
-        found.map_or(Found::Nowhere, Found::Flash)
+    }
+
+    /// The same, for a read of the host's.
+    #[inline]
+    fn find_counted(&mut self, base: &BaseState, lpa: u32) -> Found {
+        let found = self.find(base, lpa);
+        match found {
+            Found::Nowhere => self.counters.units_read_unmapped += 1,
+            Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
+            Found::Flash(_) => {}
+        }
+        found
     }
 
     /// The state that flash has of a unit is history. Gives the die if its collector wants to know.

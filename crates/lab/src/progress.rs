@@ -1,0 +1,106 @@
+//! The progress bar: on the terminal's error stream, with rate and time left. The only place in this crate where
+//! wall time passes (inside the bar); nothing of it reaches a result.
+
+use std::io::IsTerminal;
+
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::scenario::Scenario;
+
+/// How far a run is, for the user's eyes.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    goal: Goal,
+    calls: u32,
+}
+
+enum Goal {
+    /// So many commands.
+    Commands,
+    /// So much virtual time.
+    Time,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The bar is looked at once in so many calls: a look costs as much as a good part of a simulated I/O.
+const CALLS_PER_LOOK: u32 = 1024;
+
+/// The bar counts virtual time in microseconds.
+const PS_PER_TICK: u64 = 1_000_000;
+
+impl Progress {
+    /// For a run of a scenario; `quiet` or an error stream that is no terminal shows nothing.
+    pub fn new(scenario: &Scenario, quiet: bool) -> Self {
+        let (goal, length) = match (scenario.command_count(), scenario.runtime()) {
+            (Some(count), _) => (Goal::Commands, Some(count)),
+            (None, Some(runtime)) => (Goal::Time, Some(runtime.0 / PS_PER_TICK)),
+            (None, None) => (Goal::Unknown, None),
+        };
+        let shown = !quiet && std::io::stderr().is_terminal();
+        let bar = shown.then(|| {
+            let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(10));
+            let template = match length {
+                Some(_) => "{bar:40} {percent:>3} %  {msg}, {eta} left",
+                None => "{spinner} {msg}, {elapsed}",
+            };
+            bar.set_style(ProgressStyle::with_template(template).expect("a test uses both templates"));
+            bar
+        });
+        Progress { bar, goal, calls: 0 }
+    }
+
+    /// Shows nothing: for tests and benchmarks.
+    pub fn hidden() -> Self {
+        Progress { bar: None, goal: Goal::Unknown, calls: 0 }
+    }
+
+    /// So many commands have completed by this virtual time. To be called once for each; almost always it does nothing.
+    #[inline]
+    pub fn update(&mut self, commands: u64, now_ps: u64) {
+        if self.bar.is_some() {
+            self.calls += 1;
+            if self.calls >= CALLS_PER_LOOK {
+                self.calls = 0;
+                self.look(commands, now_ps);
+            }
+        }
+    }
+
+    fn look(&self, commands: u64, now_ps: u64) {
+        let Some(bar) = &self.bar else { return };
+        let seconds = bar.elapsed().as_secs_f64();
+        let rate = if seconds > 0.0 { (commands as f64 / seconds) as u64 } else { 0 };
+        bar.set_message(format!("{} I/Os, {} a second", HumanCount(commands), HumanCount(rate)));
+        bar.set_position(match self.goal {
+            Goal::Time => now_ps / PS_PER_TICK,
+            Goal::Commands | Goal::Unknown => commands,
+        });
+    }
+
+    /// Takes the bar off the terminal.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A template with a mistake would panic, but only on a terminal, where no test runs.
+    #[test]
+    fn both_templates_are_valid() {
+        for template in ["{bar:40} {percent:>3} %  {msg}, {eta} left", "{spinner} {msg}, {elapsed}"] {
+            assert!(ProgressStyle::with_template(template).is_ok());
+        }
+        let mut progress = Progress::hidden();
+        (0..5000).for_each(|index| progress.update(index, index));
+        progress.bar = Some(ProgressBar::hidden());
+        (0..5000).for_each(|index| progress.update(index, index));
+        assert_eq!(progress.bar.as_ref().unwrap().position(), 4095);
+        progress.finish();
+    }
+}

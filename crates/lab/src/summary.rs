@@ -1,0 +1,795 @@
+//! What a run found: the recorders that a run feeds, the result that `summary.json` holds, and its tables for the
+//! terminal.
+//!
+//! Every float comes from one division of exact integers, rounded by plain arithmetic, so that two machines agree
+//! on every digit. Shares and utilisations are fractions of 1.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::profile::Completion;
+use crate::workload::Kind;
+
+/// The result of a run. The order of the fields is that of `summary.json`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Summary {
+    /// Version of the program.
+    pub byteway: &'static str,
+    /// Name of the scenario.
+    pub scenario: String,
+    /// Its seed.
+    pub seed: u64,
+    /// The run was interrupted: the figures cover only what had completed.
+    pub partial: bool,
+    /// Name of the drive's profile.
+    pub drive_profile: String,
+    /// Model of the drive.
+    pub drive_model: String,
+    /// What the host sees, in bytes.
+    pub capacity_bytes: u64,
+    /// Name of the host's profile.
+    pub host_profile: String,
+    /// How the host learned of completions: it changes every figure of the link.
+    pub completion: Completion,
+    /// Virtual time that the figures cover, in nanoseconds.
+    pub elapsed_ns: f64,
+    /// I/Os of all jobs.
+    pub ios: u64,
+    /// I/Os a second of all jobs.
+    pub iops: f64,
+    /// Bytes a second of all jobs.
+    pub bytes_per_second: f64,
+    /// Job by job.
+    pub jobs: Vec<JobSummary>,
+    /// Where the time of an I/O goes.
+    pub spans: Vec<SpanRow>,
+    /// What crossed the link.
+    pub link: Vec<LinkRow>,
+    /// How busy things were.
+    pub utilisation: Vec<Utilisation>,
+    /// What the flash did.
+    pub flash: FlashSummary,
+    /// Bytes programmed for each byte that the host wrote; `None` if it wrote nothing.
+    pub write_amplification: Option<f64>,
+    /// What became of the data.
+    pub verification: Verification,
+    /// Commands that failed, by status.
+    pub errors: Vec<ErrorRow>,
+    /// Figures over time, if the scenario asked for them.
+    pub series: Option<Series>,
+    /// What a reader should know: assumptions, skipped lines.
+    pub notes: Vec<String>,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobSummary {
+    /// Its name.
+    pub name: String,
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes transferred (of trims, bytes trimmed are not counted).
+    pub bytes: u64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// Its reads, if any.
+    pub read: Option<KindSummary>,
+    /// Its writes, if any.
+    pub write: Option<KindSummary>,
+    /// Its trims, if any.
+    pub trim: Option<KindSummary>,
+}
+
+/// The reads, writes or trims of a job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct KindSummary {
+    /// I/Os completed.
+    pub ios: u64,
+    /// Bytes read, written or trimmed.
+    pub bytes: u64,
+    /// I/Os a second.
+    pub iops: f64,
+    /// Bytes a second.
+    pub bytes_per_second: f64,
+    /// From submission (in an open loop: from the time it was due) to completion.
+    pub latency: Latency,
+}
+
+/// Latency in nanoseconds. Mean, least and most are exact, percentiles within 0.1 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Mean.
+    pub mean_ns: f64,
+    /// Least.
+    pub min_ns: f64,
+    /// Half are not longer.
+    pub p50_ns: u64,
+    /// 90 % are not longer.
+    pub p90_ns: u64,
+    /// 95 % are not longer.
+    pub p95_ns: u64,
+    /// 99 % are not longer.
+    pub p99_ns: u64,
+    /// 99.9 % are not longer.
+    pub p99_9_ns: u64,
+    /// 99.99 % are not longer.
+    pub p99_99_ns: u64,
+    /// Most.
+    pub max_ns: f64,
+}
+
+/// One resource's part in the time of an I/O.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SpanRow {
+    /// The resource, or `queueing` for waiting.
+    pub span: String,
+    /// Nanoseconds of an I/O, in the mean.
+    pub mean_ns: f64,
+    /// Share of the whole.
+    pub share: f64,
+}
+
+/// What crossed the link for one purpose in one direction, in both ledgers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkRow {
+    /// Why: doorbell, sqe-fetch, data, ...
+    pub purpose: String,
+    /// `to-device` or `to-host`.
+    pub direction: String,
+    /// How often.
+    pub crossings: u64,
+    /// Payload only, as a performance counter sees it.
+    pub payload_bytes: u64,
+    /// With headers, CRC and framing, as the wire sees it.
+    pub wire_bytes: u64,
+}
+
+/// How busy several resources of a kind were, as fractions of the time covered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Utilisation {
+    /// `dies`, `channels`, `cores`, ...
+    pub resource: String,
+    /// How many there are.
+    pub count: u64,
+    /// Mean.
+    pub mean: f64,
+    /// The least busy one.
+    pub min: f64,
+    /// The busiest one.
+    pub max: f64,
+}
+
+/// Operations of the flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FlashSummary {
+    /// Pages read for the host.
+    pub host_reads: u64,
+    /// Pages programmed for the host.
+    pub host_programs: u64,
+    /// Pages read by garbage collection.
+    pub collect_reads: u64,
+    /// Pages programmed by garbage collection.
+    pub collect_programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+}
+
+/// What became of the data that was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// Whether reads were checked.
+    pub on: bool,
+    /// Reads checked.
+    pub reads: u64,
+    /// Reads that returned something else than was written.
+    pub mismatches: u64,
+}
+
+/// Commands that failed with one status.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ErrorRow {
+    /// The status, by its name in the specification.
+    pub status: String,
+    /// How many.
+    pub count: u64,
+}
+
+/// Figures over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Series {
+    /// Width of a step, in nanoseconds.
+    pub interval_ns: f64,
+    /// The steps, from the beginning.
+    pub points: Vec<Point>,
+}
+
+/// A step of a series.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// I/Os completed in it.
+    pub ios: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Mean latency of them, in nanoseconds; 0 if there are none.
+    pub mean_ns: f64,
+}
+
+/// `numerator` / `denominator`, to six decimals; 0 if there is nothing to divide by.
+pub fn ratio(numerator: u128, denominator: u128) -> f64 {
+    if denominator == 0 {
+        return 0.0;
+    }
+    let whole = numerator / denominator;
+    let rest = numerator % denominator;
+    // Both parts are integers below 2^53 for all that a run can count, so the only rounding is this addition's.
+    let millionths = match rest.checked_mul(1_000_000) {
+        Some(scaled) => (scaled + denominator / 2) / denominator,
+        None => rest / (denominator / 1_000_000).max(1),
+    };
+    whole as f64 + millionths as f64 / 1e6
+}
+
+/// Picoseconds in nanoseconds.
+pub fn ns(ps: u64) -> f64 {
+    ratio(u128::from(ps), 1000)
+}
+
+/// A second, in picoseconds.
+const SECOND_PS: u128 = 1_000_000_000_000;
+
+fn per_second(count: u64, elapsed_ps: u64) -> f64 {
+    ratio(u128::from(count) * SECOND_PS, u128::from(elapsed_ps))
+}
+
+/// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
+#[derive(Default)]
+struct Recorder {
+    histogram: Option<Histogram<u64>>,
+    ios: u64,
+    bytes: u64,
+    sum_ps: u128,
+    min_ps: u64,
+    max_ps: u64,
+}
+
+/// Longer latencies count as this in the percentiles: an hour.
+const HISTOGRAM_NS_MAX: u64 = 3_600_000_000_000;
+
+impl Recorder {
+    fn record(&mut self, bytes: u64, latency_ps: u64) {
+        let histogram = self.histogram.get_or_insert_with(|| {
+            Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, 3).expect("the bounds are constants in order")
+        });
+        histogram.saturating_record(latency_ps.saturating_add(500) / 1000);
+        self.min_ps = if self.ios == 0 { latency_ps } else { self.min_ps.min(latency_ps) };
+        self.max_ps = self.max_ps.max(latency_ps);
+        self.ios += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.sum_ps += u128::from(latency_ps);
+    }
+
+    fn finish(&self, elapsed_ps: u64) -> Option<KindSummary> {
+        let histogram = self.histogram.as_ref()?;
+        // The histogram gives the upper end of a bucket, which may lie above the longest latency there was.
+        let most_ns = self.max_ps.saturating_add(500) / 1000;
+        let at = |quantile: f64| histogram.value_at_quantile(quantile).min(most_ns);
+        Some(KindSummary {
+            ios: self.ios,
+            bytes: self.bytes,
+            iops: per_second(self.ios, elapsed_ps),
+            bytes_per_second: per_second(self.bytes, elapsed_ps),
+            latency: Latency {
+                mean_ns: ratio(self.sum_ps, u128::from(self.ios) * 1000),
+                min_ns: ns(self.min_ps),
+                p50_ns: at(0.5),
+                p90_ns: at(0.9),
+                p95_ns: at(0.95),
+                p99_ns: at(0.99),
+                p99_9_ns: at(0.999),
+                p99_99_ns: at(0.9999),
+                max_ns: ns(self.max_ps),
+            },
+        })
+    }
+}
+
+/// Collects what a job's I/Os took.
+#[derive(Default)]
+pub struct JobRecorder {
+    read: Recorder,
+    write: Recorder,
+    trim: Recorder,
+}
+
+impl JobRecorder {
+    /// An I/O completed.
+    pub fn record(&mut self, kind: Kind, bytes: u64, latency_ps: u64) {
+        match kind {
+            Kind::Read => self.read.record(bytes, latency_ps),
+            Kind::Write => self.write.record(bytes, latency_ps),
+            Kind::Trim => self.trim.record(bytes, latency_ps),
+        }
+    }
+
+    /// I/Os recorded.
+    pub fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios + self.trim.ios
+    }
+
+    /// The job's figures over `elapsed_ps` of virtual time.
+    pub fn finish(&self, name: &str, elapsed_ps: u64) -> JobSummary {
+        let bytes = self.read.bytes.saturating_add(self.write.bytes);
+        JobSummary {
+            name: name.to_owned(),
+            ios: self.ios(),
+            bytes,
+            iops: per_second(self.ios(), elapsed_ps),
+            bytes_per_second: per_second(bytes, elapsed_ps),
+            read: self.read.finish(elapsed_ps),
+            write: self.write.finish(elapsed_ps),
+            trim: self.trim.finish(elapsed_ps),
+        }
+    }
+}
+
+/// Collects a series. Takes memory for 4096 steps at most: when they are full, neighbours are joined and the step is
+/// twice as wide.
+pub struct SeriesRecorder {
+    interval_ps: u64,
+    points: Vec<(u64, u64, u128)>,
+}
+
+const POINTS_MAX: usize = 4096;
+
+impl SeriesRecorder {
+    /// Steps of `interval_ps`, at least 1.
+    pub fn new(interval_ps: u64) -> Self {
+        SeriesRecorder { interval_ps: interval_ps.max(1), points: Vec::with_capacity(POINTS_MAX) }
+    }
+
+    /// An I/O completed, `at_ps` after the beginning.
+    pub fn record(&mut self, at_ps: u64, bytes: u64, latency_ps: u64) {
+        while at_ps / self.interval_ps >= POINTS_MAX as u64 {
+            for index in 0..self.points.len().div_ceil(2) {
+                let (ios, bytes, sum_ps) = self.points[2 * index];
+                let (more_ios, more_bytes, more_ps) =
+                    self.points.get(2 * index + 1).copied().unwrap_or_default();
+                self.points[index] = (ios + more_ios, bytes.saturating_add(more_bytes), sum_ps + more_ps);
+            }
+            self.points.truncate(self.points.len().div_ceil(2));
+            self.interval_ps = self.interval_ps.saturating_mul(2);
+        }
+        let index = (at_ps / self.interval_ps) as usize;
+        if index >= self.points.len() {
+            self.points.resize(index + 1, (0, 0, 0));
+        }
+        let point = &mut self.points[index];
+        point.0 += 1;
+        point.1 = point.1.saturating_add(bytes);
+        point.2 += u128::from(latency_ps);
+    }
+
+    /// The series.
+    pub fn finish(&self) -> Series {
+        let points = self.points.iter().map(|&(ios, bytes, sum_ps)| Point {
+            ios,
+            bytes,
+            mean_ns: ratio(sum_ps, u128::from(ios) * 1000),
+        });
+        Series { interval_ns: ns(self.interval_ps), points: points.collect() }
+    }
+}
+
+/// The breakdown of `ios` I/Os, from the time that each span took over all of them.
+pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
+    let whole: u128 = totals_ps.iter().map(|(_, total)| total).sum();
+    let row = |&(span, total): &(&str, u128)| SpanRow {
+        span: span.to_owned(),
+        mean_ns: ratio(total, u128::from(ios) * 1000),
+        share: ratio(total, whole),
+    };
+    totals_ps.iter().map(row).collect()
+}
+
+impl Utilisation {
+    /// From the busy time of each, over `elapsed_ps`.
+    pub fn of(resource: &str, busy_ps: impl IntoIterator<Item = u64>, elapsed_ps: u64) -> Self {
+        let (mut count, mut sum, mut min, mut max) = (0u64, 0u128, u64::MAX, 0u64);
+        for busy in busy_ps {
+            count += 1;
+            sum += u128::from(busy);
+            min = min.min(busy);
+            max = max.max(busy);
+        }
+        let elapsed = u128::from(elapsed_ps);
+        Utilisation {
+            resource: resource.to_owned(),
+            count,
+            mean: ratio(sum, elapsed * u128::from(count)),
+            min: ratio(u128::from(if count == 0 { 0 } else { min }), elapsed),
+            max: ratio(u128::from(max), elapsed),
+        }
+    }
+}
+
+impl Summary {
+    /// What `summary.json` holds: pretty-printed, keys in the order of the fields, a newline at the end.
+    pub fn to_json(&self) -> String {
+        let mut json = serde_json::to_string_pretty(self).expect("a summary has only string keys");
+        json.push('\n');
+        json
+    }
+
+    /// The tables of the terminal.
+    pub fn to_tables(&self) -> String {
+        let mut out = String::new();
+        let completion = match self.completion {
+            Completion::Polled => "polled",
+            Completion::Interrupt => "by interrupt",
+        };
+        let _ = writeln!(
+            out,
+            "{}: {}, {}, seed {}; completions {completion} ({})",
+            self.scenario,
+            self.drive_model,
+            crate::units::Bytes(self.capacity_bytes),
+            self.seed,
+            self.host_profile
+        );
+        let _ = writeln!(
+            out,
+            "{} I/Os in {} of virtual time: {} IOPS, {}",
+            grouped(self.ios),
+            time(self.elapsed_ns),
+            grouped(self.iops as u64),
+            rate(self.bytes_per_second)
+        );
+        if self.partial {
+            let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
+        }
+        self.section(&mut out, "Throughput", self.throughput());
+        self.section(&mut out, "Latency", self.latency());
+        self.section(&mut out, "Where the time of an I/O goes", self.time_spent());
+        self.section(
+            &mut out,
+            "The link, by purpose (payload as a counter sees it, wire with headers)",
+            self.link_bytes(),
+        );
+        self.section(&mut out, "In use", self.in_use());
+        self.section(&mut out, "Flash", self.flash_operations());
+        self.section(&mut out, "Failed commands", self.failed());
+        let verification = &self.verification;
+        match (verification.on, verification.mismatches) {
+            (false, _) => out.push_str("\nData was not verified (host.verify = false)\n"),
+            (true, 0) => {
+                let _ = writeln!(
+                    out,
+                    "\n{} reads verified: every block as it was written",
+                    grouped(verification.reads)
+                );
+            }
+            (true, wrong) => {
+                let _ = writeln!(
+                    out,
+                    "\nDATA MISMATCH: {} of {} reads did not return what was written",
+                    grouped(wrong),
+                    grouped(verification.reads)
+                );
+            }
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "note: {note}");
+        }
+        out
+    }
+
+    fn section(&self, out: &mut String, title: &str, table: Option<Table>) {
+        if let Some(table) = table {
+            let _ = writeln!(out, "\n{title}\n{}", table.trim_fmt());
+        }
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = (&str, &str, &KindSummary)> {
+        self.jobs.iter().flat_map(|job| {
+            [("read", &job.read), ("write", &job.write), ("trim", &job.trim)]
+                .into_iter()
+                .filter_map(|(kind, summary)| Some((job.name.as_str(), kind, summary.as_ref()?)))
+        })
+    }
+
+    fn throughput(&self) -> Option<Table> {
+        let mut table = new_table(&["job", "", "I/Os", "IOPS", "throughput"], 2);
+        for (job, kind, found) in self.kinds() {
+            table.add_row([
+                job.to_owned(),
+                kind.to_owned(),
+                grouped(found.ios),
+                grouped(found.iops as u64),
+                rate(found.bytes_per_second),
+            ]);
+        }
+        filled(table)
+    }
+
+    fn latency(&self) -> Option<Table> {
+        let header = ["job", "", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
+        let mut table = new_table(&header, 2);
+        for (job, kind, found) in self.kinds() {
+            let latency = &found.latency;
+            let mut row = vec![job.to_owned(), kind.to_owned(), time(latency.mean_ns)];
+            let percentiles = [
+                latency.p50_ns,
+                latency.p90_ns,
+                latency.p95_ns,
+                latency.p99_ns,
+                latency.p99_9_ns,
+                latency.p99_99_ns,
+            ];
+            row.extend(percentiles.iter().map(|ns| time(*ns as f64)));
+            row.push(time(latency.max_ns));
+            table.add_row(row);
+        }
+        filled(table)
+    }
+
+    fn time_spent(&self) -> Option<Table> {
+        let mut table = new_table(&["span", "mean", "share"], 1);
+        for row in self.spans.iter().filter(|row| row.mean_ns > 0.0) {
+            table.add_row([row.span.clone(), time(row.mean_ns), percent(row.share)]);
+        }
+        filled(table)
+    }
+
+    fn link_bytes(&self) -> Option<Table> {
+        let header = ["purpose", "direction", "crossings", "payload", "wire", "payload / I/O", "wire / I/O"];
+        let mut table = new_table(&header, 2);
+        let ios = u128::from(self.ios);
+        let mut add =
+            |purpose: &str, direction: &str, crossings: Option<u64>, payload_bytes: u64, wire_bytes: u64| {
+                table.add_row([
+                    purpose.to_owned(),
+                    direction.to_owned(),
+                    crossings.map(grouped).unwrap_or_default(),
+                    grouped(payload_bytes),
+                    grouped(wire_bytes),
+                    format!("{:.1} B", ratio(payload_bytes.into(), ios)),
+                    format!("{:.1} B", ratio(wire_bytes.into(), ios)),
+                ]);
+            };
+        let rows = || self.link.iter().filter(|row| row.crossings > 0);
+        for row in rows() {
+            add(&row.purpose, &row.direction, Some(row.crossings), row.payload_bytes, row.wire_bytes);
+        }
+        let payload_bytes = rows().map(|row| row.payload_bytes).fold(0, u64::saturating_add);
+        let wire_bytes = rows().map(|row| row.wire_bytes).fold(0, u64::saturating_add);
+        if rows().next().is_some() {
+            add("all", "", None, payload_bytes, wire_bytes);
+        }
+        filled(table)
+    }
+
+    fn in_use(&self) -> Option<Table> {
+        let mut table = new_table(&["resource", "count", "mean", "least", "most"], 1);
+        for row in &self.utilisation {
+            table.add_row([
+                row.resource.clone(),
+                grouped(row.count),
+                percent(row.mean),
+                percent(row.min),
+                percent(row.max),
+            ]);
+        }
+        filled(table)
+    }
+
+    fn flash_operations(&self) -> Option<Table> {
+        let flash = &self.flash;
+        let mut table = new_table(&["", "host", "collection"], 1);
+        table.add_row([
+            "pages read".to_owned(),
+            grouped(flash.host_reads),
+            grouped(flash.collect_reads),
+        ]);
+        table.add_row([
+            "pages programmed".to_owned(),
+            grouped(flash.host_programs),
+            grouped(flash.collect_programs),
+        ]);
+        table.add_row(["blocks erased".to_owned(), String::new(), grouped(flash.erases)]);
+        if let Some(amplification) = self.write_amplification {
+            table.add_row(["write amplification".to_owned(), format!("{amplification:.3}"), String::new()]);
+        }
+        filled(table)
+    }
+
+    fn failed(&self) -> Option<Table> {
+        let mut table = new_table(&["status", "commands"], 1);
+        for row in &self.errors {
+            table.add_row([row.status.clone(), grouped(row.count)]);
+        }
+        filled(table)
+    }
+}
+
+/// A table of which the columns from `numbers` on hold numbers. Its width follows its contents, never the terminal:
+/// the same run prints the same bytes everywhere.
+fn new_table(header: &[&str], numbers: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty().set_header(header);
+    for index in numbers..header.len() {
+        if let Some(column) = table.column_mut(index) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn filled(table: Table) -> Option<Table> {
+    (!table.is_empty()).then_some(table)
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        ns if ns < 1e3 => format!("{ns:.1} ns"),
+        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
+        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.3} s", ns / 1e9),
+    }
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    match bytes_per_second {
+        rate if rate < 1e6 => format!("{:.1} kB/s", rate / 1e3),
+        rate if rate < 1e9 => format!("{:.1} MB/s", rate / 1e6),
+        rate => format!("{:.2} GB/s", rate / 1e9),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Summary {
+        let mut recorder = JobRecorder::default();
+        for index in 1..=1000u64 {
+            recorder.record(Kind::Read, 4096, index * 100_000);
+            recorder.record(Kind::Write, 4096, 5_000_000);
+        }
+        let elapsed_ps = 2_000_000_000;
+        let job = recorder.finish("mix", elapsed_ps);
+        let link = |purpose: &str, direction: &str, crossings, payload_bytes, wire_bytes| LinkRow {
+            purpose: purpose.to_owned(),
+            direction: direction.to_owned(),
+            crossings,
+            payload_bytes,
+            wire_bytes,
+        };
+        Summary {
+            byteway: "0.0.0",
+            scenario: "example".to_owned(),
+            seed: 7,
+            partial: true,
+            drive_profile: "samsung-970-pro".to_owned(),
+            drive_model: "Samsung SSD 970 PRO 512GB".to_owned(),
+            capacity_bytes: 512 << 30,
+            host_profile: "linux-polled".to_owned(),
+            completion: Completion::Polled,
+            elapsed_ns: ns(elapsed_ps),
+            ios: job.ios,
+            iops: job.iops,
+            bytes_per_second: job.bytes_per_second,
+            jobs: vec![job],
+            spans: span_rows(&[("host", 2_084_000), ("flash", 70_000_000_000), ("fabric", 0)], 2000),
+            link: vec![
+                link("doorbell", "to-device", 4000, 16_000, 112_000),
+                link("data", "to-host", 1000, 4_096_000, 4_864_000),
+                link("sgl-segment", "to-device", 0, 0, 0),
+            ],
+            utilisation: vec![Utilisation::of("dies", [elapsed_ps / 2, elapsed_ps / 4], elapsed_ps)],
+            flash: FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() },
+            write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
+            verification: Verification { on: true, reads: 1000, mismatches: 0 },
+            errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
+            series: None,
+            notes: vec!["a note".to_owned()],
+        }
+    }
+
+    // Golden: scripts read these keys, in this order, with these units.
+    #[test]
+    fn the_json_is_stable() {
+        let json = example().to_json();
+        let start = "{\n  \"byteway\": \"0.0.0\",\n  \"scenario\": \"example\",\n  \"seed\": 7,\n  \"partial\": true,\n";
+        assert!(json.starts_with(start), "{json}");
+        let latency = "\"latency\": {\n          \"mean_ns\": 50050.0,\n          \"min_ns\": 100.0,\n          \
+                       \"p50_ns\": 50015,\n          \"p90_ns\": 90047,\n          \"p95_ns\": 95039,\n          \
+                       \"p99_ns\": 99007,\n          \"p99_9_ns\": 99903,\n          \"p99_99_ns\": 100000,\n          \
+                       \"max_ns\": 100000.0\n        }";
+        assert!(json.contains(latency), "{json}");
+        assert!(json.contains("\"completion\": \"polled\""));
+        assert!(json.contains("\"iops\": 1000000.0") && json.contains("\"bytes_per_second\": 4096000000.0"));
+        assert!(json.contains("\"write_amplification\": 1.0"));
+        assert_eq!(json, example().to_json());
+    }
+
+    // The tables are all that most users ever see: what they need must be in them, and readable.
+    #[test]
+    fn the_tables_show_every_part() {
+        let tables = example().to_tables();
+        for part in [
+            "completions polled (linux-polled)",
+            "2,000 I/Os in 2.00 ms of virtual time: 1,000,000 IOPS, 4.10 GB/s",
+            "PARTIAL",
+            "p99.99",
+            "50.05 us",
+            "35.00 us",
+            "100.0 %",
+            "4,864,000",
+            "56.0 B",
+            "all",
+            "37.5 %",
+            "write amplification",
+            "LBA Out of Range",
+            "1,000 reads verified",
+            "note: a note",
+        ] {
+            assert!(tables.contains(part), "{part:?} is missing in\n{tables}");
+        }
+        assert!(!tables.contains("sgl-segment") && !tables.contains("fabric"));
+        assert!(tables.lines().all(|line| line.chars().count() <= 130), "{tables}");
+        assert!(!tables.contains('\u{1b}'));
+    }
+
+    // Without joining, a long run with short steps would take all memory.
+    #[test]
+    fn a_series_is_bounded_and_loses_nothing() {
+        let mut series = SeriesRecorder::new(1000);
+        for index in 0..100_000u64 {
+            series.record(index * 1000, 512, 2_000);
+        }
+        series.record(u64::MAX, 512, 4_000);
+        let found = series.finish();
+        assert!(found.points.len() <= POINTS_MAX);
+        assert_eq!(found.points.iter().map(|point| point.ios).sum::<u64>(), 100_001);
+        assert_eq!(series.points.capacity(), POINTS_MAX);
+        let mut series = SeriesRecorder::new(1_000_000);
+        series.record(2_500_000, 4096, 3_000);
+        let found = series.finish();
+        assert_eq!((found.interval_ns, found.points.len()), (1000.0, 3));
+        assert_eq!((found.points[0].mean_ns, found.points[2].mean_ns), (0.0, 3.0));
+    }
+
+    // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.
+    #[test]
+    fn an_empty_run_has_figures() {
+        assert_eq!(ratio(5, 0), 0.0);
+        assert_eq!(ratio(u128::MAX, 3), (u128::MAX / 3) as f64);
+        assert_eq!(ratio(2, 3), 0.666667);
+        assert_eq!(Utilisation::of("cores", [], 0).max, 0.0);
+        let job = JobRecorder::default().finish("idle", 0);
+        assert_eq!((job.iops, job.read), (0.0, None));
+        assert_eq!(span_rows(&[("host", 0)], 0)[0].share, 0.0);
+    }
+}
