@@ -440,9 +440,7 @@ impl Drop for Suspendable<'_> {
     fn drop(&mut self) {
         match &mut self.state {
             Stage::Running { .. } => {
-                if self.leave_running() {
-                    self.grant.station.0.ask_another();
-                }
+                self.leave_running();
             }
             Stage::Suspended { ticket, .. } => {
                 let queue = &self.grant.station.0;

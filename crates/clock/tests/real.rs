@@ -197,6 +197,29 @@ fn an_inbox_wakes_a_task_from_another_thread() {
     }
 }
 
+// A wake-up that comes after the runner has looked into the inbox and before it parks. Here it comes from the task
+// itself, so that it always falls there.
+#[test]
+fn an_inbox_that_is_written_to_just_before_the_pause_prevents_it() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let inbox = Inbox::default();
+    let own = inbox.clone();
+    executor
+        .run_real(Timing::Model, Some(&inbox), async move {
+            for _ in 0..1000 {
+                let rung = Cell::new(false);
+                until(|| {
+                    let again = rung.replace(true);
+                    own.wake(clock.current());
+                    again
+                })
+                .await;
+            }
+        })
+        .unwrap();
+}
+
 // The same while a timer far away is armed: the pause must end for the inbox, too.
 #[test]
 fn an_inbox_ends_the_pause_for_a_timer() {

@@ -15,8 +15,9 @@ pub struct Timing {
     pub channel: Rate,
     /// Command and address cycles of an operation, on the channel.
     pub command: Delay,
-    /// Sensing when no more than one unit of each page is wanted, for parts that do that faster than a page.
-    pub partial_read: Option<Delay>,
+    /// Sensing when no more than one unit of each page is wanted, for parts that do that faster than a page; for each
+    /// page type.
+    pub partial_read: Option<Vec<Delay>>,
 }
 
 /// What is wrong with a [`Timing`].
@@ -41,17 +42,13 @@ impl Timing {
 
     /// Whether an array can work so, and if not, what is wrong. The numbers may come from a file.
     pub fn validate(&self) -> Result<(), TimingError> {
-        let lists = [("read", &self.read), ("program", &self.program)];
-        if let Some((name, _)) = lists.iter().find(|(_, times)| times.is_empty()) {
+        let partial = self.partial_read.as_ref().map(|times| ("partial_read", times));
+        let lists = [("read", &self.read), ("program", &self.program)].into_iter().chain(partial);
+        if let Some((name, _)) = lists.clone().find(|(_, times)| times.is_empty()) {
             return Err(TimingError::NoPageType(name));
         }
-        let single = [
-            ("erase", self.erase),
-            ("command", self.command),
-            ("partial_read", self.partial_read.unwrap_or_default()),
-        ];
-        let all =
-            lists.iter().flat_map(|(name, times)| times.iter().map(|time| (*name, *time))).chain(single);
+        let single = [("erase", self.erase), ("command", self.command)];
+        let all = lists.flat_map(|(name, times)| times.iter().map(move |time| (name, *time))).chain(single);
         for (name, time) in all {
             if time > Self::DELAY_MAX {
                 return Err(TimingError::TooLong(name, time));
@@ -65,8 +62,8 @@ impl Timing {
 
     /// Sensing a stripe; `partial` when at most one unit of each of its pages is wanted.
     pub(crate) fn read_time(&self, stripe: u32, partial: bool) -> Delay {
-        match self.partial_read {
-            Some(time) if partial => time,
+        match &self.partial_read {
+            Some(times) if partial => by_page_type(times, stripe),
             _ => by_page_type(&self.read, stripe),
         }
     }

@@ -63,6 +63,7 @@ pub(crate) struct CompletionQueue {
     phase: Cell<bool>,
     /// Entries taken since the doorbell was last rung.
     unrung: Cell<u32>,
+    closed: Cell<bool>,
     sources: RefCell<Vec<Rc<SubmissionQueue>>>,
     cpu: Rc<Station>,
     costs: HostCosts,
@@ -83,6 +84,7 @@ impl CompletionQueue {
             head: Cell::new(0),
             phase: Cell::new(true),
             unrung: Cell::new(0),
+            closed: Cell::new(false),
             sources: RefCell::default(),
             cpu: config.cpu,
             costs: config.costs,
@@ -100,11 +102,19 @@ impl CompletionQueue {
         self.sources.borrow_mut().push(source);
     }
 
-    /// Removes a submission queue; true if it was the last one.
-    pub(crate) fn remove(&self, qid: u16) -> bool {
-        let mut sources = self.sources.borrow_mut();
-        sources.retain(|source| source.qid != qid);
-        sources.is_empty()
+    /// Removes a submission queue.
+    pub(crate) fn remove(&self, qid: u16) {
+        self.sources.borrow_mut().retain(|source| source.qid != qid);
+    }
+
+    /// Whether completions of any submission queue come here.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.sources.borrow().is_empty()
+    }
+
+    /// From now on nothing in its memory is an entry: the memory will be another's.
+    pub(crate) fn close(&self) {
+        self.closed.set(true);
     }
 
     /// The controller has forgotten the queue: it begins anew, with no entry valid.
@@ -121,6 +131,9 @@ impl CompletionQueue {
 
     /// The dword with the phase tag of the entry at the head, if the entry is new.
     fn peek(&self) -> Option<[u8; 4]> {
+        if self.closed.get() {
+            return None;
+        }
         let address = self.address + u64::from(self.head.get()) * Cqe::SIZE as u64;
         let last = self.port.memory().load32(address + 12).ok()?.to_le_bytes();
         let mut entry = [0; Cqe::SIZE];

@@ -474,6 +474,10 @@ impl SubmissionQueue {
         self.identifiers.release(1);
     }
 
+    pub(crate) fn is(&self, state: State) -> bool {
+        self.state.get() == state
+    }
+
     pub(crate) fn set_state(&self, state: State) {
         self.state.set(state);
         self.changed.notify_all();

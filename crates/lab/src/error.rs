@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// Where the value stands; `None` if it stands nowhere (a missing file).
-    pub place: Option<Place>,
+    pub place: Option<Box<Place>>,
     /// What is wrong, naming the key and the value.
     pub what: String,
     /// What to do about it: the nearest right name, the accepted units, the accepted range.
@@ -33,7 +33,7 @@ impl InputError {
 
     /// The same error, standing at a place.
     pub fn at(mut self, place: Place) -> Self {
-        self.place = Some(place);
+        self.place = Some(Box::new(place));
         self
     }
 }
@@ -71,7 +71,9 @@ pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -
     let folded = wrong.to_ascii_lowercase().replace('_', "-");
     candidates
         .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&folded, &name.to_ascii_lowercase().replace('_', "-")), name))
+        .map(|name| {
+            (strsim::damerau_levenshtein(&folded, &name.to_ascii_lowercase().replace('_', "-")), name)
+        })
         .filter(|(distance, name)| *distance <= 1 + name.len().max(folded.len()) / 3)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)

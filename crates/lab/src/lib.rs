@@ -10,6 +10,8 @@
 //! | [`workload`] | what a job asks of the drive, I/O by I/O |
 //! | [`trace`] | block traces as a stream of records |
 //! | [`run`] | a run from its plan to its summary |
+//! | [`build`] | the parts of a simulation from a plan |
+//! | [`measure`] | what is measured while it runs |
 //! | [`summary`] | what a run found: recorders, `summary.json`, tables |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
 //! | [`error`] | wrong input: place, mistake, cure |
@@ -20,9 +22,11 @@
 //! What it does not do: it knows no protocol and charges no time; that is the business of the crates below it. It
 //! compares no runs, draws no charts, and reads no profile of a drive other than those in TOML.
 
+pub mod build;
 pub mod cli;
 pub mod error;
 pub mod interrupt;
+pub mod measure;
 pub mod output;
 pub mod profile;
 pub mod progress;

@@ -16,7 +16,9 @@ impl Output {
     pub fn check(folder: &Path) -> Result<Output, InputError> {
         let shown = folder.display();
         let cure = "choose another folder with --out, or change its permissions";
-        let refuse = |why: String| InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure);
+        let refuse = |why: String| {
+            InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure)
+        };
         // The nearest part of the path that exists; a relative path begins where the user is.
         let mut at = folder;
         while !at.as_os_str().is_empty() && std::fs::symlink_metadata(at).is_err() {
@@ -78,7 +80,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        for bad in [file.clone(), file.join("below"), PathBuf::from("/proc/byteway/out"), PathBuf::from("/dev/null")] {
+        for bad in
+            [file.clone(), file.join("below"), PathBuf::from("/proc/byteway/out"), PathBuf::from("/dev/null")]
+        {
             let error = Output::check(&bad).unwrap_err();
             assert!(error.what.contains("cannot write") && error.cure.contains("--out"), "{error}");
         }

@@ -62,7 +62,7 @@ pub struct Drive {
 pub struct Link {
     /// PCIe generation, 1 to 6.
     pub generation: u8,
-    /// Lanes: 1, 2, 4, 8, 16 or 32.
+    /// Lanes: 1, 2, 4, 8, 12, 16 or 32.
     pub lanes: u8,
     /// Maximum payload of a packet: a power of two from 128 B to 4 KiB.
     pub mps: Bytes,
@@ -235,6 +235,8 @@ pub struct Flash {
     pub program: Vec<Picos>,
     /// Erasing a block.
     pub erase: Picos,
+    /// Erases that a block endures: what SMART's percentage used refers to.
+    pub endurance: u32,
 }
 
 fn one() -> u32 {
@@ -320,8 +322,19 @@ impl Geometry {
     }
 }
 
-/// Blocks of a plane that are being written: one for the host, one for collection.
-const OPEN_BLOCKS: u64 = 2;
+/// Blocks of a plane that hold no data while it collects, beside the free ones: half each of the host's and the
+/// collector's open block, on average. The translation layer reckons with the same.
+const OPEN_BLOCKS: u64 = 1;
+
+/// Units of 4 KiB in the pages that the planes of a die read or program at once, at most.
+const STRIPE_UNITS_MAX: u64 = 64;
+
+/// Rows of blocks over all dies, and units of 4 KiB over the whole array, at most.
+const ROWS_MAX: u64 = 1 << 24;
+const UNITS_MAX: u64 = 0xf000_0000;
+
+/// Units of 4 KiB in the write buffer, at most.
+const BUFFER_UNITS_MAX: u64 = 1 << 24;
 
 /// Something wrong with a value, at its key.
 pub(crate) struct Fault {
@@ -402,7 +415,7 @@ impl Profile {
     fn check_link(&self) -> Result<(), Fault> {
         let link = &self.link;
         within("link.generation", link.generation, 1, 6)?;
-        one_of("link.lanes", link.lanes.into(), &[1, 2, 4, 8, 16, 32])?;
+        one_of("link.lanes", link.lanes.into(), &[1, 2, 4, 8, 12, 16, 32])?;
         power_of_two("link.mps", link.mps, 128, 4096)?;
         power_of_two("link.mrrs", link.mrrs, 128, 4096)?;
         power_of_two("link.rcb", link.rcb, 64, 128)?;
@@ -418,8 +431,8 @@ impl Profile {
         within("controller.command_slots", controller.command_slots, 1, 65536)?;
         within("controller.fetch_outstanding", controller.fetch_outstanding, 1, 1024)?;
         within("controller.fetch_burst", controller.fetch_burst, 1, 64)?;
-        power_of_two("controller.mdts", controller.mdts, 4096, 64 << 20)?;
-        within("controller.dstrd", controller.dstrd, 0, 15)?;
+        power_of_two("controller.mdts", controller.mdts, 4096, 16 << 20)?;
+        within("controller.dstrd", controller.dstrd, 0, 8)?;
         power_of_two("controller.dma_unit", controller.dma_unit, 1, 4096)?;
         if let Some(burst) = controller.arbitration_burst {
             one_of("controller.arbitration_burst", burst.into(), &[1, 2, 4, 8, 16, 32, 64])?;
@@ -462,6 +475,13 @@ impl Profile {
         one_of("flash.planes", flash.planes, &[1, 2, 4, 8])?;
         within("flash.pages", flash.pages, 4, 8192)?;
         power_of_two("flash.page", flash.page, 4096, 256 << 10)?;
+        let row = Bytes(flash.page.0 * u64::from(flash.planes));
+        if row.0 / MAP_UNIT_BYTES > STRIPE_UNITS_MAX {
+            let most = Bytes(STRIPE_UNITS_MAX * MAP_UNIT_BYTES);
+            let what = format!("the pages of all planes of a die make {row}, more than {most}");
+            return Err(fault("flash.page", what, "choose a smaller `flash.page` or fewer `flash.planes`"));
+        }
+        within("flash.endurance", flash.endurance, 1, 1_000_000)?;
         within("flash.channel_rate", flash.channel_rate, Rate(1_000_000), Rate(100_000_000_000))?;
         within("flash.command", flash.command, Picos(0), MILLISECOND)?;
         within("flash.erase", flash.erase, Picos(1), SECOND)?;
@@ -471,9 +491,12 @@ impl Profile {
             page_times("flash.read_partial", times, types)?;
         }
         page_times("flash.program", &flash.program, if flash.program.len() == 1 { 1 } else { types })?;
-        let row = Bytes(flash.page.0 * u64::from(flash.planes));
-        within("firmware.write_buffer", self.firmware.write_buffer, row, Bytes(64 << 30))?;
-        Ok(())
+        within(
+            "firmware.write_buffer",
+            self.firmware.write_buffer,
+            row,
+            Bytes(BUFFER_UNITS_MAX * MAP_UNIT_BYTES),
+        )
     }
 
     /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 8 TiB.
@@ -518,9 +541,19 @@ impl Profile {
                 "raise flash.blocks, leave it out, or choose a smaller capacity",
             ));
         }
-        if blocks > 1 << 22 {
-            let what = format!("{capacity} of blocks of {} would take {blocks} a plane", Bytes(block_bytes));
-            return Err(fault("flash.pages", what, "choose larger blocks (pages, page) or more dies"));
+        let rows = blocks * (planes / u64::from(flash.planes));
+        let units = blocks * planes * (block_bytes / MAP_UNIT_BYTES);
+        if rows > ROWS_MAX || units > UNITS_MAX {
+            let what = format!(
+                "{capacity} and its spare take {blocks} blocks of {} on each of {planes} planes, {rows} rows of blocks \
+                 and {units} units of 4 KiB: at most {ROWS_MAX} rows and {UNITS_MAX} units are possible",
+                Bytes(block_bytes)
+            );
+            return Err(fault(
+                path,
+                what,
+                "choose larger blocks (`flash.pages`), less `firmware.op` or capacity",
+            ));
         }
         Ok(Geometry {
             channels: flash.channels,
@@ -555,7 +588,8 @@ impl HostProfile {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
         let tree = sources.parse_built_in(name, text).expect("a test parses every built-in profile");
-        let (profile, _) = sources.decode(tree, "host profile").expect("a test decodes every built-in profile");
+        let (profile, _) =
+            sources.decode(tree, "host profile").expect("a test decodes every built-in profile");
         Some(profile)
     }
 
@@ -636,7 +670,10 @@ mod tests {
                 let trimmed = line.trim();
                 if trimmed.starts_with('[') {
                     covered = trimmed.contains('#');
-                } else if trimmed.contains(" = ") && !trimmed.starts_with('#') && !trimmed.starts_with("model") {
+                } else if trimmed.contains(" = ")
+                    && !trimmed.starts_with('#')
+                    && !trimmed.starts_with("model")
+                {
                     assert!(covered || trimmed.contains('#'), "{name}: {trimmed}");
                 }
             }
@@ -717,10 +754,10 @@ mod tests {
             let Ok(geometry) = profile.geometry(Bytes(gib << 30)) else { panic!("{name}") };
             (geometry.plane_count(), geometry.blocks, geometry.gc_start_blocks, geometry.gc_urgent_blocks)
         };
-        assert_eq!(geometry("samsung-970-pro", 512), (16, 4383 + 44 + 2, 44, 12));
-        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 2, 2, 1));
-        assert_eq!(geometry("mqsim-mlc", 476), (128, 2038 + 102 + 2, 102, 11));
-        assert_eq!(geometry("cosmos-plus", 931), (32, 7970 + 80 + 2, 80, 21));
+        assert_eq!(geometry("samsung-970-pro", 512), (16, 4383 + 44 + 1, 44, 12));
+        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 1, 2, 1));
+        assert_eq!(geometry("mqsim-mlc", 476), (128, 2038 + 102 + 1, 102, 11));
+        assert_eq!(geometry("cosmos-plus", 931), (32, 7970 + 80 + 1, 80, 21));
     }
 
     // A drive with fewer blocks than its data needs would never finish collecting.
@@ -735,6 +772,11 @@ mod tests {
         assert!(profile.geometry(Bytes(9 << 40)).is_err());
         profile.flash.blocks = Some(0);
         assert!(profile.geometry(Bytes(1 << 30)).is_err());
+        let mut profile = drive("mqsim-mlc");
+        profile.firmware.op = Percent(400.0);
+        assert!(profile.geometry(Bytes(8 << 40)).is_err());
+        profile.flash.page = Bytes(256 << 10);
+        assert!(profile.check().is_err());
         let mut profile = drive("mqsim-mlc");
         profile.flash.read.clear();
         assert!(profile.check().is_err());

@@ -470,7 +470,12 @@ impl Scenario {
     }
 
     /// The same for a text that stands for the file `folder`/`name`.
-    pub fn from_text(name: &str, folder: &Path, text: &str, options: &Options) -> Result<Scenario, InputError> {
+    pub fn from_text(
+        name: &str,
+        folder: &Path,
+        text: &str,
+        options: &Options,
+    ) -> Result<Scenario, InputError> {
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
         let tree = sources.parse_text(name, folder, text)?;
@@ -529,12 +534,12 @@ impl Scenario {
             if let Some(trace) = &section.trace {
                 let span = index.span(&format!("{path}.trace.file"));
                 let source = sources.folder(span.start).join(&trace.file);
-                plan.source = draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(|error| {
-                    match error.place {
+                plan.source = draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(
+                    |error| match error.place {
                         None => error.at(sources.place(&span)),
                         Some(_) => error,
-                    }
-                })?;
+                    },
+                )?;
             }
             jobs.push(plan);
         }
@@ -613,19 +618,28 @@ impl Scenario {
             note(format!("{file} taken as {}; {} records", replay.format.assumption(), tally.records));
             if tally.bad_lines > 0 {
                 let first = tally.first_bad.as_deref().unwrap_or_default();
-                note(format!("{} lines of {file} are no records and were skipped; first {first}", tally.bad_lines));
+                note(format!(
+                    "{} lines of {file} are no records and were skipped; first {first}",
+                    tally.bad_lines
+                ));
             }
             if tally.other_devices > 0 {
                 note(format!("{} records of other devices were left out", tally.other_devices));
             }
             if tally.times_raised > 0 {
-                note(format!("{} times went backwards and were raised to the latest before", tally.times_raised));
+                note(format!(
+                    "{} times went backwards and were raised to the latest before",
+                    tally.times_raised
+                ));
             }
             if scan.wrapped > 0 {
                 note(format!("{} records beyond the range were wrapped into it", scan.wrapped));
             }
             if scan.commands > tally.records {
-                note(format!("records longer than one command may be were split: {} commands", scan.commands));
+                note(format!(
+                    "records longer than one command may be were split: {} commands",
+                    scan.commands
+                ));
             }
         }
         notes
@@ -763,7 +777,11 @@ impl Draft<'_> {
         multiple("size", size)?;
         if size.0 == 0 || size.0 > rest.0 {
             let what = format!("{size} from {offset} is not within the namespace of {whole}");
-            return Err(self.fault("size", what, format!("choose a size of at most {rest}, or a larger drive")));
+            return Err(self.fault(
+                "size",
+                what,
+                format!("choose a size of at most {rest}, or a larger drive"),
+            ));
         }
         Ok((offset.0 / lba, size.0 / lba))
     }
@@ -976,7 +994,12 @@ mod tests {
             "host.override.submit=1 us",
             "measure.warmup=\"10 ms\"",
         ];
-        assert_error(parse(&text, &sets), "--set job.job0.iodepth=7", "there is no `job.job0`", "from 0 to 0");
+        assert_error(
+            parse(&text, &sets),
+            "--set job.job0.iodepth=7",
+            "there is no `job.job0`",
+            "from 0 to 0",
+        );
         let text = text.replace("[[job]]", "[[job]]\nname = \"job0\"");
         let scenario = parse(&text, &sets).unwrap();
         assert_eq!((scenario.name.as_str(), scenario.seed), ("x", 9));
@@ -997,7 +1020,12 @@ mod tests {
         assert_error(with("iodept = 4\n"), "s.toml:6:1", "unknown key `iodept` in `job.0`", "`iodepth`?");
         assert_error(with("bs = \"4 kib\"\n"), "s.toml:6:6", "`job.0.bs`: unknown unit `kib`", "`4 KiB`?");
         assert_error(with("bs = 4096\n"), "s.toml:6:6", "integer `4096` does not fit", "\"4 KiB\"");
-        assert_error(with("bs = \"6 KiB\"\n"), "s.toml:6:6", "not a multiple of drive.lba_size", "multiple of 4 KiB");
+        assert_error(
+            with("bs = \"6 KiB\"\n"),
+            "s.toml:6:6",
+            "not a multiple of drive.lba_size",
+            "multiple of 4 KiB",
+        );
         assert_error(with("bs = \"512 KiB\"\n"), "s.toml:6:6", "controller.mdts", "at most 256 KiB");
         assert_error(with("rw = \"read\"\n"), "s.toml:6:1", "duplicate key", "");
         assert_error(with("size = \"1 TiB\"\n"), "s.toml:6:8", "not within the namespace", "at most 512 GiB");
@@ -1042,13 +1070,18 @@ mod tests {
         assert_error(with("lba_size = \"1 KiB\"\n"), "s.toml:3:12", "not a format", "512 B");
         let over = |line: &str| with(&format!("[drive.override]\n{line}\n"));
         assert_error(over("flash.channels = 0"), "s.toml:4:18", "`flash.channels` = 0", "from 1 to 64");
-        assert_error(over("flash.chanels = 4"), "s.toml:4:7", "unknown key `chanels` in `flash`", "`channels`?");
+        assert_error(
+            over("flash.chanels = 4"),
+            "s.toml:4:7",
+            "unknown key `chanels` in `flash`",
+            "`channels`?",
+        );
         assert_error(over("flash.page = \"5 KiB\""), "s.toml:4:14", "not possible", "power of two");
         assert_error(over("flash.planes = 3"), "s.toml:4:16", "not possible", "1, 2, 4, 8");
         assert_error(over("flash.blocks = 100"), "s.toml:4:16", "cannot hold 512 GiB", "leave it out");
         assert_error(over("flash.read = []"), "s.toml:4:14", "0 entries", "write 1");
         assert_error(over("flash.read = [\"1 us\", 5]"), "s.toml:4:23", "integer `5`", "3.2 us");
-        assert_error(over("link.lanes = 3"), "s.toml:4:14", "not possible", "1, 2, 4, 8, 16, 32");
+        assert_error(over("link.lanes = 3"), "s.toml:4:14", "not possible", "1, 2, 4, 8, 12, 16, 32");
         assert_error(over("link.mps = \"100 B\""), "s.toml:4:12", "not possible", "power of two");
         assert_error(over("firmware.op = \"0 %\""), "s.toml:4:15", "out of range", "1 % to 400 %");
         assert_error(over("firmware.clock = \"1 Hz\""), "s.toml:4:18", "out of range", "1 MHz");
@@ -1064,8 +1097,18 @@ mod tests {
         let set = |flag: &str| parse(&text, &[flag]);
         assert_error(set("job.0.bs=5 KiB"), "--set job.0.bs=5 KiB: ", "not a multiple", "multiple of 4 KiB");
         assert_error(set("drive.capacity=64"), "--set drive.capacity=64: ", "integer `64`", "4 KiB");
-        assert_error(set("drive.capcity=64 GiB"), "--set drive.capcity=64 GiB: ", "unknown key", "`capacity`?");
-        assert_error(set("drive.override.flash.ways=0"), "--set drive.override", "`flash.ways` = 0", "1 to 64");
+        assert_error(
+            set("drive.capcity=64 GiB"),
+            "--set drive.capcity=64 GiB: ",
+            "unknown key",
+            "`capacity`?",
+        );
+        assert_error(
+            set("drive.override.flash.ways=0"),
+            "--set drive.override",
+            "`flash.ways` = 0",
+            "1 to 64",
+        );
         assert_error(set("seed"), "--set seed: ", "no `=`", "--set key=value");
         assert_error(set("=5"), "--set =5: ", "not a key", "--set key=value");
         assert_error(set("a..b=5"), "--set a..b=5: ", "not a key", "--set key=value");
@@ -1084,8 +1127,11 @@ mod tests {
         let tables = dots.repeat(79) + "a = 1" + &"}".repeat(79);
         let braces = format!("{DRIVE}{JOB}[drive.override]\n{}a = 1{}", "a = {\n".repeat(79), "}".repeat(79));
         let headers = format!("[{}a]\n{}a = 1", "a.".repeat(24), "a.".repeat(24));
-        let texts = ["\u{0}", "\u{feff}", "=", "[", "[[job]]\n[job]", "job = 1", "drive = 5", "a = 1979-05-27"];
-        for text in texts.iter().copied().chain([deep.as_str(), &nested, &brackets, &tables, &braces, &headers]) {
+        let texts =
+            ["\u{0}", "\u{feff}", "=", "[", "[[job]]\n[job]", "job = 1", "drive = 5", "a = 1979-05-27"];
+        for text in
+            texts.iter().copied().chain([deep.as_str(), &nested, &brackets, &tables, &braces, &headers])
+        {
             assert!(parse(text, &[]).is_err());
         }
         let long = "x".repeat(100_000);
@@ -1100,7 +1146,8 @@ mod tests {
     #[test]
     fn a_trace_job_is_checked_through() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("t.trace"), "1 0 8 8 1\n2 3 99999999999 8 0\n2 3 8 8 0\nx\n").unwrap();
+        std::fs::write(folder.path().join("t.trace"), "1 0 8 8 1\n2 3 99999999999 8 0\n2 3 8 8 0\nx\n")
+            .unwrap();
         let load = |lines: &str, skip_bad_lines: bool| {
             let text = format!("{DRIVE}[[job]]\nname = \"t\"\n[job.trace]\nfile = \"t.trace\"\n{lines}");
             Scenario::from_text("s.toml", folder.path(), &text, &Options { sets: vec![], skip_bad_lines })
@@ -1108,7 +1155,10 @@ mod tests {
         let error = load("wrap = true\n", false).unwrap_err();
         assert!(error.to_string().contains("t.trace:4:1: not a record"), "{error}");
         let error = load("", true).unwrap_err();
-        assert!(error.to_string().contains("t.trace:2:1: LBA") && error.cure.contains("wrap = true"), "{error}");
+        assert!(
+            error.to_string().contains("t.trace:2:1: LBA") && error.cure.contains("wrap = true"),
+            "{error}"
+        );
         let scenario = load("wrap = true\nmode = \"closed\"\n", true).unwrap();
         assert_eq!(scenario.command_count(), Some(3));
         let notes = scenario.notes();

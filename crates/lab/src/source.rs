@@ -119,13 +119,18 @@ impl<'t> Sources<'t> {
     pub(crate) fn place(&self, range: &Range<usize>) -> Place {
         let source = self.of(range.start);
         if matches!(source.kind, SourceKind::Flag) {
-            return Place { source: format!("--set {}", excerpt(source.text)), position: None, excerpt: None };
+            return Place {
+                source: format!("--set {}", excerpt(source.text)),
+                position: None,
+                excerpt: None,
+            };
         }
         let text = source.text;
         let start = floor_char_boundary(text, range.start - source.base);
         let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
         let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
-        let end = floor_char_boundary(text, (range.end.max(range.start) - source.base).clamp(start, line_end));
+        let end =
+            floor_char_boundary(text, (range.end.max(range.start) - source.base).clamp(start, line_end));
         let line = text[..line_start].bytes().filter(|b| *b == b'\n').count() + 1;
         let column = text[line_start..start].chars().count() + 1;
         let shown = text[line_start..line_end].trim_end().replace('\t', " ");
@@ -175,7 +180,8 @@ impl<'t> Sources<'t> {
     ) -> Result<Spanned<Tree<'t>>, InputError> {
         let (base, text) = self.add(name, text, kind);
         if let Some(at) = too_deep(text) {
-            let what = format!("more than {DOTS_MAX} dots in a line, or {NESTING_MAX} braces and dots in all");
+            let what =
+                format!("more than {DOTS_MAX} dots in a line, or {NESTING_MAX} braces and dots in all");
             let cure = "write `[section]` headers instead of nested keys and braces";
             return Err(InputError::new(what, cure).at(self.place(&(base + at..base + at + 1))));
         }
@@ -197,7 +203,8 @@ impl<'t> Sources<'t> {
     pub(crate) fn set(&mut self, tree: &mut Spanned<Tree<'t>>, flag: &str) -> Result<(), InputError> {
         let (base, flag) = self.add("--set".to_owned(), flag.to_owned(), SourceKind::Flag);
         let place = |sources: &Self| sources.place(&(base..base + flag.len()));
-        let example = "write --set key=value, such as --set drive.capacity=\"64 GiB\" or --set job.0.iodepth=16";
+        let example =
+            "write --set key=value, such as --set drive.capacity=\"64 GiB\" or --set job.0.iodepth=16";
         let Some((key, raw)) = flag.split_once('=') else {
             return Err(InputError::new("no `=` in it", example).at(place(self)));
         };
@@ -322,7 +329,10 @@ pub(crate) fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
 fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
-        InputError::new(format!("cannot read the {what} `{shown}`: {error}"), "check the path and its permissions")
+        InputError::new(
+            format!("cannot read the {what} `{shown}`: {error}"),
+            "check the path and its permissions",
+        )
     };
     let too_large = || {
         InputError::new(
@@ -380,7 +390,8 @@ fn put<'t>(
             let number = parts[1].parse::<usize>().ok().or_else(|| items.iter().position(named));
             let Some(item) = number.and_then(|number| items.get_mut(number)) else {
                 let what = format!("there is no `{key}.{}`: `{key}` has {count} entries", excerpt(parts[1]));
-                let cure = format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
+                let cure =
+                    format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
                 return Err((what, cure));
             };
             if parts.len() == 2 {
@@ -389,7 +400,9 @@ fn put<'t>(
             }
             match item.get_mut() {
                 DeValue::Table(table) => put(table, &parts[2..], value, key_span),
-                _ => Err((format!("`{key}.{}` has no keys below it", parts[1]), "shorten the key".to_owned())),
+                _ => {
+                    Err((format!("`{key}.{}` has no keys below it", parts[1]), "shorten the key".to_owned()))
+                }
             }
         }
         _ => Err((format!("`{}` has no keys below it", excerpt(key)), "shorten the key".to_owned())),
@@ -410,7 +423,10 @@ fn shift_table(table: Tree<'_>, by: usize) -> Tree<'_> {
         .map(|(key, value)| {
             let key_span = shifted(key.span(), by);
             let value_span = shifted(value.span(), by);
-            (Spanned::new(key_span, key.into_inner()), Spanned::new(value_span, shift_value(value.into_inner(), by)))
+            (
+                Spanned::new(key_span, key.into_inner()),
+                Spanned::new(value_span, shift_value(value.into_inner(), by)),
+            )
         })
         .collect()
 }
@@ -462,7 +478,10 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
             let section = path.map_or_else(|| quoted[0].to_owned(), |path| join(path, quoted[0]));
             return (format!("{inside} lacks the section `[{section}]`"), format!("add it: `[{section}]`"));
         }
-        return (format!("{inside} lacks the key `{}`", quoted[0]), format!("add a line `{} = ...`", quoted[0]));
+        return (
+            format!("{inside} lacks the key `{}`", quoted[0]),
+            format!("add a line `{} = ...`", quoted[0]),
+        );
     }
     let expected = ["invalid type: ", "invalid value: ", "invalid length "]
         .iter()

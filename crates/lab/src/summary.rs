@@ -316,6 +316,11 @@ impl JobRecorder {
         }
     }
 
+    /// Reads recorded.
+    pub fn reads(&self) -> u64 {
+        self.read.ios
+    }
+
     /// I/Os recorded.
     pub fn ios(&self) -> u64 {
         self.read.ios + self.write.ios + self.trim.ios
@@ -590,11 +595,7 @@ impl Summary {
     fn flash_operations(&self) -> Option<Table> {
         let flash = &self.flash;
         let mut table = new_table(&["", "host", "collection"], 1);
-        table.add_row([
-            "pages read".to_owned(),
-            grouped(flash.host_reads),
-            grouped(flash.collect_reads),
-        ]);
+        table.add_row(["pages read".to_owned(), grouped(flash.host_reads), grouped(flash.collect_reads)]);
         table.add_row([
             "pages programmed".to_owned(),
             grouped(flash.host_programs),

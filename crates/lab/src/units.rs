@@ -155,7 +155,8 @@ impl Quantity {
     fn show(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fine = 10u64.pow(self.decimals);
         let fits = |scale: u64| value >= scale && (scale < fine || value.is_multiple_of(scale / fine));
-        let (name, scale) = *self.shown.iter().rev().find(|(_, scale)| fits(*scale)).unwrap_or(&self.shown[0]);
+        let (name, scale) =
+            *self.shown.iter().rev().find(|(_, scale)| fits(*scale)).unwrap_or(&self.shown[0]);
         if value.is_multiple_of(scale) {
             return write!(f, "{} {name}", value / scale);
         }
@@ -377,8 +378,25 @@ mod tests {
     #[test]
     fn each_error_names_the_units_and_an_example() {
         let wrong = [
-            "", "KiB", "4", "4 kib", "4 us", "4..5 KiB", ".5 KiB", "5. KiB", "0.3 B", "-1 B", "1e3 B", "4 KiB x", "_ B", "1._ B",
-            "99999999999999999999 B", "999999999 TiB", "\u{0}", "0.00000000000000000000000000001 TiB", "4 \u{1F4BE}",
+            "",
+            "KiB",
+            "4",
+            "4 kib",
+            "4 us",
+            "4..5 KiB",
+            ".5 KiB",
+            "5. KiB",
+            "0.3 B",
+            "-1 B",
+            "1e3 B",
+            "4 KiB x",
+            "_ B",
+            "1._ B",
+            "99999999999999999999 B",
+            "999999999 TiB",
+            "\u{0}",
+            "0.00000000000000000000000000001 TiB",
+            "4 \u{1F4BE}",
         ];
         for text in wrong {
             let error = text.parse::<Bytes>().unwrap_err();
@@ -395,13 +413,19 @@ mod tests {
     // What a report shows must be what a scenario accepts, or a result could not be run again.
     #[test]
     fn what_is_shown_can_be_read_back() {
-        for (value, text) in [(0, "0 B"), (512, "512 B"), (4096, "4 KiB"), (1 << 39, "512 GiB"), (1025, "1025 B")] {
+        for (value, text) in
+            [(0, "0 B"), (512, "512 B"), (4096, "4 KiB"), (1 << 39, "512 GiB"), (1025, "1025 B")]
+        {
             assert_eq!(Bytes(value).to_string(), text);
             assert_eq!(text.parse(), Ok(Bytes(value)));
         }
-        for (value, text) in
-            [(0, "0 ps"), (999, "999 ps"), (3_200_000, "3.2 us"), (1_500, "1.5 ns"), (1_000_001, "1000.001 ns")]
-        {
+        for (value, text) in [
+            (0, "0 ps"),
+            (999, "999 ps"),
+            (3_200_000, "3.2 us"),
+            (1_500, "1.5 ns"),
+            (1_000_001, "1000.001 ns"),
+        ] {
             assert_eq!(Picos(value).to_string(), text);
             assert_eq!(text.parse(), Ok(Picos(value)));
         }

@@ -90,7 +90,8 @@ pub enum Distribution {
     },
 }
 
-const DISTRIBUTION_EXPECTED: &str = "\"uniform\", \"sequential\", or \"zipf:\" and its theta, such as \"zipf:1.2\"";
+const DISTRIBUTION_EXPECTED: &str =
+    "\"uniform\", \"sequential\", or \"zipf:\" and its theta, such as \"zipf:1.2\"";
 
 impl FromStr for Distribution {
     type Err = UnitError;
@@ -534,7 +535,7 @@ impl Replay {
         if now < blocks {
             self.rest = Some((record, lba + now, blocks - now));
         }
-        let scaled = u128::from(record.time_ps) * u128::from(self.plan.time_scale_q32) >> 32;
+        let scaled = (u128::from(record.time_ps) * u128::from(self.plan.time_scale_q32)) >> 32;
         let at = u64::try_from(scaled).map_err(|_| {
             let what = "its time, scaled, is beyond the 213 days that a run reaches";
             InputError::new(what, "choose a smaller `time_scale`").at(self.reader.place())
@@ -557,7 +558,8 @@ impl Replay {
         let blocks = end - first;
         let range = Bytes(plan.range_blocks.saturating_mul(plan.lba_bytes));
         if blocks > plan.range_blocks {
-            let what = format!("a record of {} is longer than the job's range of {range}", Bytes(record.bytes));
+            let what =
+                format!("a record of {} is longer than the job's range of {range}", Bytes(record.bytes));
             return Err(InputError::new(what, "choose a larger drive or range").at(self.reader.place()));
         }
         if end <= plan.range_blocks {
@@ -591,8 +593,12 @@ pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<(Format, Scan), 
         }
         commands += 1;
     }
-    let scan =
-        Scan { tally: replay.reader.tally().clone(), commands, wrapped: replay.wrapped, last_ps: replay.last_ps };
+    let scan = Scan {
+        tally: replay.reader.tally().clone(),
+        commands,
+        wrapped: replay.wrapped,
+        last_ps: replay.last_ps,
+    };
     Ok((replay.reader.format(), scan))
 }
 
@@ -621,12 +627,8 @@ mod tests {
         }
     }
 
-    const READS: Synthetic = Synthetic {
-        rw: Rw::RandRead,
-        read_percent: 100,
-        io_blocks: 2,
-        distribution: Distribution::Uniform,
-    };
+    const READS: Synthetic =
+        Synthetic { rw: Rw::RandRead, read_percent: 100, io_blocks: 2, distribution: Distribution::Uniform };
 
     fn ios(plan: &JobPlan, worker: u32) -> Vec<Io> {
         Generator::new(plan, worker, &Rng::new(1)).unwrap().collect()
@@ -683,8 +685,7 @@ mod tests {
     // A skewed job whose favourites lay side by side would load one die only.
     #[test]
     fn zipf_favourites_are_scattered_and_shared_by_workers() {
-        let synthetic =
-            Synthetic { distribution: Distribution::Zipf { theta: 1.2 }, io_blocks: 1, ..READS };
+        let synthetic = Synthetic { distribution: Distribution::Zipf { theta: 1.2 }, io_blocks: 1, ..READS };
         let plan = JobPlan { range_blocks: 100_000, workers: 2, count: Some(40_000), ..job(synthetic) };
         let favourite = |worker| {
             let mut counts = std::collections::BTreeMap::new();
@@ -718,7 +719,10 @@ mod tests {
         assert_eq!(ios(&short, 0).len(), 100);
     }
 
-    fn trace_job(text: &str, change: impl Fn(&mut JobPlan, &mut TracePlan)) -> (JobPlan, tempfile::NamedTempFile) {
+    fn trace_job(
+        text: &str,
+        change: impl Fn(&mut JobPlan, &mut TracePlan),
+    ) -> (JobPlan, tempfile::NamedTempFile) {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         let mut plan = JobPlan { issue: Issue::Trace, count: None, ..job(READS) };

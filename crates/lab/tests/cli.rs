@@ -1,0 +1,111 @@
+//! The binary as a user meets it: wrong input of every kind ends with exit code 2, a message that names place and
+//! cure, and nothing written.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SCENARIO: &str = "[drive]\nprofile = \"samsung-970-pro\"\n[[job]]\nrw = \"randread\"\ncount = 100\n";
+
+fn byteway(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_byteway")).current_dir(folder).args(arguments).output().expect("the binary is built")
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder exists");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("its entries can be read").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// Runs with a scenario in `s.toml` and a trace in `t.trace`, and asserts a refusal with these words.
+fn refused(scenario: &str, trace: &str, arguments: &[&str], words: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    std::fs::write(folder.path().join("s.toml"), scenario).expect("it can be written");
+    std::fs::write(folder.path().join("t.trace"), trace).expect("it can be written");
+    let before = names(folder.path());
+    let mut all = vec!["run", "s.toml"];
+    all.extend(arguments);
+    let output = byteway(folder.path(), &all);
+    let message = String::from_utf8(output.stderr).expect("messages are text");
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(output.stdout.is_empty(), "{message}");
+    assert_eq!(names(folder.path()), before, "{message}");
+    for word in words.iter().chain(&["error: ", "cure: "]) {
+        assert!(message.contains(word), "{word:?} is missing in: {message}");
+    }
+}
+
+// Without the place the user searches the whole file; without the cure, the manual.
+#[test]
+fn a_wrong_scenario_is_refused_with_place_and_cure() {
+    let unknown_key = SCENARIO.replace("count", "cuont");
+    refused(
+        &unknown_key,
+        "",
+        &["--out", "o"],
+        &["s.toml:5:1", "unknown key `cuont`", "did you mean `count`?"],
+    );
+    let wrong_unit = format!("{SCENARIO}bs = \"4 kb\"\n");
+    refused(
+        &wrong_unit,
+        "",
+        &["--out", "o"],
+        &["s.toml:6:6", "unknown unit `kb`", "4 kB", "KiB", "\"4 KiB\""],
+    );
+    let geometry = SCENARIO.replace("[[job]]", "[drive.override]\nflash.planes = 3\n[[job]]");
+    refused(&geometry, "", &["--out", "o"], &["s.toml:4:16", "`flash.planes` = 3", "1, 2, 4, 8"]);
+    refused(SCENARIO, "", &["--set", "job.0.bs=5 KiB"], &["--set job.0.bs=5 KiB", "multiple of 4 KiB"]);
+    refused(SCENARIO, "", &["--set", "job.0.size=1 TiB"], &["not within the namespace", "512 GiB"]);
+}
+
+// A trace is someone else's file: the line number is all that helps to find what is wrong with it.
+#[test]
+fn a_wrong_trace_is_refused_with_its_line() {
+    let scenario = "[drive]\nprofile = \"mqsim-mlc\"\n[[job]]\n[job.trace]\nfile = \"t.trace\"\n";
+    let broken = "1 0 8 8 1\n2 0 8 8 0\n3 0 eight 8 1\n";
+    refused(scenario, broken, &["--out", "o"], &["t.trace:3:1", "`eight`", "--skip-bad-lines"]);
+    let beyond = "1 0 8 8 1\n2 0 99999999999 8 0\n";
+    refused(scenario, beyond, &["--out", "o"], &["t.trace:2:1", "LBA", "wrap = true"]);
+    refused(scenario, "", &[], &["no record", "format"]);
+    refused(&scenario.replace("t.trace", "u.trace"), "", &[], &["s.toml:5:8", "cannot read the trace"]);
+}
+
+// Found unwritable only after the run, hours of simulation would be lost.
+#[test]
+fn an_unwritable_folder_is_refused_before_the_run() {
+    refused(SCENARIO, "", &["--out", "t.trace"], &["output folder `t.trace`", "not a folder", "--out"]);
+    refused(SCENARIO, "", &["--out", "t.trace/o"], &["output folder", "not a folder"]);
+    refused(SCENARIO, "", &["--out", "/proc/byteway/o"], &["output folder", "/proc"]);
+}
+
+// A file that is no scenario at all must end in a message too.
+#[test]
+fn a_file_that_is_no_scenario_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("binary.toml"), [b'a', b'\n', 0xff, 0xfe]).unwrap();
+    for (file, word) in [("absent.toml", "cannot read"), (".", "folder"), ("binary.toml", "binary.toml:2:1")]
+    {
+        let output = byteway(folder.path(), &["run", file]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(word) && message.contains("cure: "), "{message}");
+    }
+    assert_eq!(byteway(folder.path(), &["rnu"]).status.code(), Some(2));
+    assert_eq!(byteway(folder.path(), &["run"]).status.code(), Some(2));
+}
+
+// Help is the manual that everyone reads; the schema is what editors complete from.
+#[test]
+fn help_teaches_and_the_schema_is_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = |arguments: &[&str]| String::from_utf8(byteway(folder.path(), arguments).stdout).unwrap();
+    assert!(help(&["--help"]).contains("byteway run scenarios/first.toml"));
+    assert!(help(&["run", "--help"]).contains("profile = \"samsung-970-pro\""));
+    for of in ["scenario", "profile", "host"] {
+        let output = byteway(folder.path(), &["schema", of]);
+        assert!(output.status.success());
+        let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(schema["additionalProperties"], serde_json::Value::Bool(false), "{of}");
+    }
+}

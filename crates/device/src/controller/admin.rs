@@ -22,7 +22,6 @@ use std::rc::Rc;
 
 /// Executes an admin command.
 pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
-    workspace.failed_lba = 0;
     // Admin commands over PCIe use PRPs (NVMe Base 2.1, 4.3), and are not fused.
     if context.sqe.psdt() != PSDT_PRP || context.sqe.fuse() != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
@@ -39,7 +38,7 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         AdminOpcode::GET_LOG_PAGE => get_log_page(context, workspace).await,
         AdminOpcode::SET_FEATURES => set_features(context),
         AdminOpcode::GET_FEATURES => get_features(context),
-        AdminOpcode::ABORT => abort(context),
+        AdminOpcode::ABORT => abort(context).await,
         AdminOpcode::ASYNC_EVENT_REQUEST => {
             if context.core.events.parked() >= EVENT_REQUESTS_MAX {
                 return Err(Status::AER_LIMIT_EXCEEDED.with_dnr());
@@ -83,7 +82,7 @@ fn queue_entries(core: &Core, qsize_z: u16, pc: bool, base: u64) -> Result<u32, 
     if !pc {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    if !base.is_multiple_of(u64::from(core.registers.cc.get().page_bytes())) {
+    if !base.is_multiple_of(u64::from(core.registers.page_bytes.get())) {
         return Err(Status::PRP_OFFSET_INVALID.with_dnr());
     }
     Ok(entries)
@@ -138,7 +137,7 @@ async fn delete_submission_queue(context: &Context<'_>) -> Result<u32, Status> {
     queue.fate.set(Fate::Deleting);
     core.arbiter.remove(qid);
     queue.drain().await;
-    context.check()?;
+    context.check()?; // a reset: the queue is gone already
     let cq = &queue.completion_queue;
     cq.users.set(cq.users.get() - 1);
     core.queues.borrow_mut().submission[qid as usize] = None;
@@ -157,8 +156,8 @@ fn delete_completion_queue(context: &Context<'_>) -> Result<u32, Status> {
     Ok(0)
 }
 
-/// Dword 0 of Abort's completion: bit 0 set says that the command was not aborted.
-fn abort(context: &Context<'_>) -> Result<u32, Status> {
+/// Dword 0 of Abort's completion: bit 0 set says that the command was not aborted. It completes after the command.
+async fn abort(context: &Context<'_>) -> Result<u32, Status> {
     let core = context.core;
     let command = Abort::parse(context.sqe);
     if core.submission_queue(command.sqid).is_none() {
@@ -167,20 +166,18 @@ fn abort(context: &Context<'_>) -> Result<u32, Status> {
     if core.aborts.get() >= ABORTS_MAX {
         return Err(Status::ABORT_LIMIT_EXCEEDED);
     }
-    if command.sqid == 0
-        && let Some(request) = core.events.unpark(command.cid)
-    {
-        let permit = crate::controller::queue::Permit::unpark(request.queue);
-        core.post(permit, request.cid, Status::ABORT_REQUESTED, 0);
+    if command.sqid == 0 && core.events.abort(command.cid) {
+        core.answer_events();
         return Ok(0);
     }
-    match core.slots.iter().find(|slot| slot.runs(command.sqid, command.cid)) {
-        Some(slot) => {
-            slot.abort();
-            Ok(0)
-        }
-        None => Ok(Abort::NOT_ABORTED),
-    }
+    let Some(slot) = core.slots.iter().find(|slot| slot.runs(command.sqid, command.cid)) else {
+        return Ok(Abort::NOT_ABORTED);
+    };
+    core.aborts.set(core.aborts.get() + 1);
+    let aborted = slot.abort().await;
+    core.aborts.set(core.aborts.get() - 1);
+    context.check()?;
+    Ok(if aborted { 0 } else { Abort::NOT_ABORTED })
 }
 
 async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
@@ -272,7 +269,8 @@ fn set_features(context: &Context<'_>) -> Result<u32, Status> {
             return Ok(queues_dword(granted));
         }
         fid::INTERRUPT_COALESCING => {
-            core.interrupts.set_coalescing(InterruptCoalescing::from_bits(value & 0xffff));
+            let mask = core.registers.interrupt_mask.get();
+            core.interrupts.set_coalescing(InterruptCoalescing::from_bits(value & 0xffff), mask);
         }
         fid::INTERRUPT_VECTOR_CONFIGURATION => {
             let vector = InterruptVectorConfiguration::from_bits(value);

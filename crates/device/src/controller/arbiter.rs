@@ -33,6 +33,9 @@ struct Ring {
     queues: Vec<Rc<SubmissionQueue>>,
     turn: usize,
     burst_used: u32,
+    /// What it may start in its turn: at most what waited when the turn began, so that a queue without a limit on its
+    /// burst, which the host keeps full, doesn't keep the turn for ever.
+    burst_max: u32,
 }
 
 impl Ring {
@@ -43,7 +46,10 @@ impl Ring {
                 self.turn = 0;
             }
             let queue = self.queues.get(self.turn)?;
-            let left = burst.saturating_sub(self.burst_used);
+            if self.burst_used == 0 {
+                self.burst_max = burst.min(queue.waiting());
+            }
+            let left = self.burst_max.saturating_sub(self.burst_used);
             let ready = ready(queue);
             if left > 0 && ready > 0 {
                 return Some((queue.clone(), left.min(ready)));
@@ -236,6 +242,32 @@ mod tests {
         assert_eq!(got[1..4], [1000, 2000, 4000]);
         arbiter.add(queue(&executor, 4, QueuePriority::Urgent));
         assert_eq!(shares(&arbiter, 100)[4], 100);
+    }
+
+    // Without an end to a turn that has no limit, a queue that is kept full would starve all others.
+    #[test]
+    fn a_turn_without_limit_ends_with_what_waited_when_it_began() {
+        let executor = Executor::new();
+        let arbiter = Arbiter::new(Weights { burst: u32::MAX, ..WEIGHTS });
+        let queues = [1, 2].map(|id| {
+            let cq = CompletionQueue::new(id, 0, 60_000, None);
+            SubmissionQueue::new(executor.clock(), id, 0, 1000, cq, QueuePriority::Medium)
+        });
+        let mut tail = 10;
+        for queue in &queues {
+            queue.set_tail(10).unwrap();
+            arbiter.add(queue.clone());
+        }
+        let mut order = Vec::new();
+        for _ in 0..30 {
+            let (queue, count) = arbiter.pick(true, true, 1).expect("both have commands");
+            (0..count).for_each(|_| std::mem::forget(queue.take()));
+            order.push(queue.id);
+            tail += 1;
+            queues[0].set_tail(tail).unwrap(); // the host submits to the first all the time
+        }
+        assert_eq!(order[..20], [[1; 10], [2; 10]].concat());
+        assert_eq!(order[20..], [1; 10]);
     }
 
     // With a burst, each queue gets its burst before the next; a queue that runs dry gives its turn away.

@@ -31,6 +31,16 @@ pub struct ParkedRequest {
     pub queue: Rc<SubmissionQueue>,
     /// Its identifier.
     pub cid: u16,
+    /// The host has aborted it.
+    pub is_aborted: bool,
+}
+
+/// What a request is answered with.
+pub enum Answer {
+    /// That it was aborted.
+    Aborted,
+    /// What happened.
+    Event(AsyncEvent),
 }
 
 /// Events that have not been reported and requests that have not been answered.
@@ -64,24 +74,27 @@ impl Events {
         self.requests.borrow().len()
     }
 
-    /// Takes the request `cid` of the admin queue: it is being aborted.
-    pub fn unpark(&self, cid: u16) -> Option<ParkedRequest> {
+    /// Aborts the request `cid` of the admin queue, if it is held: it is answered when there is room.
+    pub fn abort(&self, cid: u16) -> bool {
         let mut requests = self.requests.borrow_mut();
-        let index = requests.iter().position(|request| request.cid == cid)?;
-        requests.remove(index)
+        let request = requests.iter_mut().find(|request| request.cid == cid && !request.is_aborted);
+        request.map(|request| request.is_aborted = true).is_some()
     }
 
-    /// The next request and the event that answers it, if the completion queue has room.
-    pub fn next(&self) -> Option<(ParkedRequest, AsyncEvent)> {
+    /// The next request that can be answered, if the completion queue has room.
+    pub fn next(&self) -> Option<(ParkedRequest, Answer)> {
         let mut requests = self.requests.borrow_mut();
         if requests.front()?.queue.completion_queue.free() == 0 {
             return None;
+        }
+        if let Some(index) = requests.iter().position(|request| request.is_aborted) {
+            return Some((requests.remove(index)?, Answer::Aborted));
         }
         let mut pending = self.pending.borrow_mut();
         let index = pending.iter().position(|event| self.masked.get() & bit(event) == 0)?;
         let event = pending.remove(index)?;
         self.masked.set(self.masked.get() | bit(&event));
-        Some((requests.pop_front()?, event))
+        Some((requests.pop_front()?, Answer::Event(event)))
     }
 
     /// Log page `lid` was read: events of the types that point to it may be reported again.

@@ -82,7 +82,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         cqes: 0x44,
         nn: context.core.namespaces.len() as u32,
         mnan: 0,
-        oncs: oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES,
+        oncs: oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE,
         vwc: vwc::PRESENT | vwc::FLUSH_ALL,
         ..Default::default()
     };

@@ -49,9 +49,17 @@ impl Interrupts {
         }
     }
 
-    /// New threshold and time, from the next completion on.
-    pub fn set_coalescing(&self, coalescing: InterruptCoalescing) {
+    /// New threshold and time. What waits is announced by the old ones, at once: deadlines are kept in order, so a new
+    /// one that is sooner would have to wait for an old one.
+    pub fn set_coalescing(&self, coalescing: InterruptCoalescing, mask: u32) {
         self.coalescing.set(coalescing);
+        self.deadlines.clear();
+        let count = self.vectors.borrow().len();
+        for vector in 0..count {
+            if self.vectors.borrow()[vector].unannounced > 0 {
+                self.announce(vector as u16, mask);
+            }
+        }
     }
 
     /// Threshold and time.

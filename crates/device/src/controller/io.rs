@@ -49,7 +49,6 @@ impl Workspace {
 
 /// Executes an I/O command; gives dword 0 of its completion.
 pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
-    workspace.failed_lba = 0;
     if context.sqe.fuse() != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
@@ -78,7 +77,7 @@ impl Context<'_> {
 
     /// Resolves the data pointer.
     pub(super) async fn resolve(&self, workspace: &mut Workspace, bytes: u64, to_host: bool) -> Result<(), Status> {
-        let page_bytes = self.core.registers.cc.get().page_bytes();
+        let page_bytes = self.core.registers.page_bytes.get();
         workspace.collector.resolve(&self.core.port, self.sqe, bytes, page_bytes, to_host).await?;
         self.charge(Stage::Link);
         self.check()
@@ -141,9 +140,14 @@ fn assemble(contents: &mut Vec<Content>, unit: &mut [u8; UNIT_BYTES], keep: Keep
 
 async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
-    let span = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
+    let rw = ReadWrite::parse(context.sqe);
+    let span = context.transfer(&rw, workspace)?;
     context.resolve(workspace, span.bytes, true).await?;
     context.read_pipeline(span).await;
+    if rw.fua {
+        settle(context).await; // what is read is on flash, and is read from there
+        context.check()?;
+    }
     fetch_units(context, workspace, span).await?;
     let passage = send(context, workspace, span)?;
     core.clock.sleep_until(passage).await;

@@ -16,10 +16,11 @@ pub async fn run(core: Rc<Core>) {
         loop {
             let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
             let running = csts.rdy() || csts.cfs();
-            if !cc.en() && running {
+            let disabled = core.registers.disabled.take() || !cc.en();
+            if disabled && running {
                 disable(&core).await;
             } else if cc.en() && !running {
-                enable(&core, cc).await;
+                enable(&core).await;
             } else if cc.shn() != Cc::SHN_NONE && csts.shst() == Csts::SHST_NORMAL {
                 shut_down(&core).await;
             } else {
@@ -29,10 +30,11 @@ pub async fn run(core: Rc<Core>) {
     }
 }
 
-async fn enable(core: &Rc<Core>, cc: Cc) {
+async fn enable(core: &Rc<Core>) {
     core.clock.timer(core.config.controller.ready_delay).await;
     let registers = &core.registers;
-    if !registers.cc.get().en() {
+    let cc = registers.cc.get();
+    if !cc.en() {
         return;
     }
     let aqa = registers.aqa.get();
@@ -51,6 +53,7 @@ async fn enable(core: &Rc<Core>, cc: Cc) {
         core.fail();
         return;
     };
+    registers.page_bytes.set(cc.page_bytes());
     core.features.reset();
     core.interrupts.reset();
     core.arbiter.reset(mechanism, core.features.weights());
@@ -75,6 +78,8 @@ async fn disable(core: &Rc<Core>) {
     while core.in_flight.get() > 0 {
         core.quiet.notified().await;
     }
+    core.events.clear(); // doorbells may have rung meanwhile
+    core.interrupts.reset(); // nothing is announced after a reset that was completed before
     core.arbiter.reset(Mechanism::RoundRobin, core.features.weights());
     core.reset_queues();
     core.queues_granted.set(None);

@@ -60,6 +60,7 @@ impl ErrorLog {
             lba,
             nsid: sqe.nsid,
             opcode: sqe.opcode(),
+            version: 1, // of the layout that has the opcode
             ..Default::default()
         };
         entry.set_status(status);

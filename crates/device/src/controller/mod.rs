@@ -35,7 +35,7 @@ use byteway_link::{Bar, DeviceEnd, MmioWrite};
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::register::Cap;
 use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
-use event::{DoorbellError, Events};
+use event::{Answer, DoorbellError, Events};
 use feature::Features;
 use interrupt::Interrupts;
 use log::{Counters, ErrorLog, add};
@@ -47,12 +47,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Slots for admin commands, beside those for I/O: an admin command never waits for I/O.
-const ADMIN_SLOTS: usize = 4;
+const ADMIN_SLOTS: usize = 8;
 
 /// Asynchronous Event Requests held at once.
 const EVENT_REQUESTS_MAX: usize = 4;
 
-/// Abort commands executed at once.
+/// Abort commands executed at once. Each waits in its slot for the command that it aborts; other admin commands have
+/// slots left.
 const ABORTS_MAX: u32 = 4;
 
 /// The queues by identifier; 0 is the admin queue.
@@ -173,7 +174,10 @@ impl Controller {
     /// Whether every slot, permit and fetch is free: nothing leaked.
     pub fn is_quiet(&self) -> bool {
         let core = &self.0;
+        let queues = core.queues.borrow();
         core.in_flight.get() == 0
+            && queues.submission.iter().flatten().all(|queue| queue.outstanding() == 0)
+            && queues.completion.iter().flatten().all(|queue| queue.reserved() == 0)
             && core.free_slots.borrow().len() + core.free_admin_slots.borrow().len() == core.slots.len()
             && core.port.tags_free()
     }
@@ -226,10 +230,12 @@ impl Core {
             return; // undefined by the specification; ignored
         }
         if offset < byteway_wire::nvme::register::DOORBELLS {
-            match self.registers.write(offset, value, bytes) {
-                Effect::Lifecycle => self.lifecycle.notify_one(),
-                Effect::Unmasked => self.interrupts.unmasked(self.registers.interrupt_mask.get()),
-                Effect::None => {}
+            for effect in self.registers.write(offset, value, bytes) {
+                match effect {
+                    Effect::Lifecycle => self.lifecycle.notify_one(),
+                    Effect::Unmasked => self.interrupts.unmasked(self.registers.interrupt_mask.get()),
+                    Effect::None => {}
+                }
             }
             return;
         }
@@ -272,10 +278,18 @@ impl Core {
     async fn run_events(core: Rc<Core>) {
         loop {
             core.events_changed.notified().await;
-            while let Some((request, event)) = core.events.next() {
-                let permit = Permit::unpark(request.queue);
-                core.post(permit, request.cid, Status::SUCCESS, event.dw0());
-            }
+            core.answer_events();
+        }
+    }
+
+    /// Answers those that can be answered: that were aborted, or have an event; as far as their completions have room.
+    fn answer_events(&self) {
+        while let Some((request, answer)) = self.events.next() {
+            let (status, dw0) = match answer {
+                Answer::Aborted => (Status::ABORT_REQUESTED, 0),
+                Answer::Event(event) => (Status::SUCCESS, event.dw0()),
+            };
+            self.post(Permit::unpark(request.queue), request.cid, status, dw0);
         }
     }
 
@@ -326,6 +340,7 @@ impl Core {
             let Command { sqe, permit, span } = slot.next().await;
             let queue = permit.queue().clone();
             let context = Context { core: &core, slot: &slot, queue: &queue, sqe: &sqe, span };
+            workspace.failed_lba = 0;
             let parse = core.placement.run(Work::Parse, 1).await;
             context.charge_firmware(parse.queued);
             let outcome = match slot.check(&queue) {
@@ -337,22 +352,22 @@ impl Core {
                 Ok(Reply::Done(dw0)) => (Status::SUCCESS, dw0),
                 Ok(Reply::Parked) => {
                     core.park(permit, sqe.cid());
-                    slot.clear();
+                    slot.clear(Status::SUCCESS);
                     core.free_slot(index);
                     core.end();
                     continue;
                 }
-                Err(status) => {
-                    core.errors.record(queue.id, &sqe, status, workspace.failed_lba);
-                    (status, 0)
-                }
+                Err(status) => (status, 0),
             };
             let complete = core.placement.run(Work::Complete, 1).await;
             context.charge_firmware(complete.queued);
-            slot.clear();
             if queue.fate.get() != Fate::Reset {
+                if status != Status::SUCCESS {
+                    core.errors.record(queue.id, &sqe, status, workspace.failed_lba);
+                }
                 core.post(permit, sqe.cid(), status, dw0);
             }
+            slot.clear(status);
             core.free_slot(index);
             core.end();
         }
@@ -362,7 +377,7 @@ impl Core {
     fn park(&self, permit: Permit, cid: u16) {
         if permit.queue().fate.get() == Fate::Live {
             let queue = permit.park();
-            self.events.park(event::ParkedRequest { queue, cid });
+            self.events.park(event::ParkedRequest { queue, cid, is_aborted: false });
             self.events_changed.notify_one();
         }
     }

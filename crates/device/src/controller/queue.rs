@@ -2,7 +2,7 @@
 
 use crate::controller::event::DoorbellError;
 use byteway_clock::{Clock, Notify};
-use byteway_wire::nvme::{Cqe, QueuePriority, Status};
+use byteway_wire::nvme::{Cqe, QueuePriority, Sqe, Status};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -64,6 +64,11 @@ impl CompletionQueue {
         self.occupied() > 0
     }
 
+    /// Entries that are reserved for commands under way.
+    pub fn reserved(&self) -> u32 {
+        self.reserved.get()
+    }
+
     fn reserve(&self) {
         debug_assert!(self.free() > 0, "the arbiter offers no command without room for its completion");
         self.reserved.set(self.reserved.get() + 1);
@@ -82,7 +87,8 @@ impl CompletionQueue {
             self.phase.set(!phase);
         }
         self.tail.set(next);
-        (self.base + u64::from(tail) * Cqe::SIZE as u64, phase)
+        // The base is the host's: one at the address space's end wraps to where no memory is.
+        (self.base.wrapping_add(u64::from(tail) * Cqe::SIZE as u64), phase)
     }
 
     /// The head doorbell was written.
@@ -177,7 +183,7 @@ impl SubmissionQueue {
 
     /// Where entry `slot` lies.
     pub fn address(&self, slot: u32) -> u64 {
-        self.base + u64::from(slot) * 64
+        self.base.wrapping_add(u64::from(slot) * Sqe::SIZE as u64)
     }
 
     /// Commands that were taken and not completed.

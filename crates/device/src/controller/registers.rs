@@ -21,6 +21,11 @@ pub struct Registers {
     pub acq: Cell<u64>,
     /// Vectors that are masked.
     pub interrupt_mask: Cell<u32>,
+    /// Bytes of a memory page: what CC.MPS said when the controller was enabled. The host may write another value while
+    /// commands run.
+    pub page_bytes: Cell<u32>,
+    /// CC.EN was cleared, and the lifecycle has not looked yet: the host may have set it again meanwhile.
+    pub disabled: Cell<bool>,
 }
 
 /// What a register write asks for, beyond changing the register.
@@ -46,6 +51,8 @@ impl Registers {
             asq: Cell::default(),
             acq: Cell::default(),
             interrupt_mask: Cell::default(),
+            page_bytes: Cell::new(Cc::new().page_bytes()),
+            disabled: Cell::default(),
         }
     }
 
@@ -55,7 +62,8 @@ impl Registers {
             return 0;
         }
         let low = u64::from(self.word(offset));
-        if bytes == 8 { low | u64::from(self.word(offset + 4)) << 32 } else { low }
+        // The offset comes from the host: it may be the address space's last.
+        if bytes == 8 { low | u64::from(self.word(offset.wrapping_add(4))) << 32 } else { low }
     }
 
     fn word(&self, offset: u64) -> u32 {
@@ -73,14 +81,14 @@ impl Registers {
         }
     }
 
-    /// Writes `bytes` (4 or 8) at `offset`. Read-only and reserved registers ignore it.
-    pub fn write(&self, offset: u64, value: u64, bytes: u32) -> Effect {
+    /// Writes `bytes` (4 or 8) at `offset`: what each of its words asks for. Read-only and reserved registers ignore it.
+    pub fn write(&self, offset: u64, value: u64, bytes: u32) -> [Effect; 2] {
         let low = self.write_word(offset, value as u32);
-        if bytes == 8 {
-            let high = self.write_word(offset.wrapping_add(4), (value >> 32) as u32);
-            return if low == Effect::None { high } else { low };
-        }
-        low
+        let high = match bytes {
+            8 => self.write_word(offset.wrapping_add(4), (value >> 32) as u32),
+            _ => Effect::None,
+        };
+        [low, high]
     }
 
     fn write_word(&self, offset: u64, value: u32) -> Effect {
@@ -95,6 +103,9 @@ impl Registers {
             register::CC => {
                 let (old, new) = (self.cc.get(), Cc::from_bits(value));
                 self.cc.set(new);
+                if old.en() && !new.en() {
+                    self.disabled.set(true);
+                }
                 if old.en() != new.en() || old.shn() != new.shn() {
                     return Effect::Lifecycle;
                 }

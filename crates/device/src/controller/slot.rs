@@ -1,8 +1,8 @@
 //! Command slots: tasks made once, each executing one command after another.
 
 use crate::controller::queue::{Fate, Permit, SubmissionQueue};
-use byteway_clock::{Clock, SpanId, TaskId};
-use byteway_wire::nvme::{Sqe, Status};
+use byteway_clock::{Clock, Notify, SpanId, TaskId};
+use byteway_wire::nvme::{AdminOpcode, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -25,7 +25,14 @@ pub struct Slot {
     inbox: RefCell<Option<Command>>,
     /// The queue and identifier of the command that runs here.
     running: Cell<Option<(u16, u16)>>,
+    /// Whether that command can be aborted.
+    abortable: Cell<bool>,
     aborted: Cell<bool>,
+    /// Counts the commands that ran here.
+    turn: Cell<u64>,
+    /// The last of them that ended because it was aborted.
+    turn_aborted: Cell<Option<u64>>,
+    ended: Notify,
 }
 
 impl Slot {
@@ -36,13 +43,21 @@ impl Slot {
             waiting: Cell::default(),
             inbox: RefCell::default(),
             running: Cell::default(),
+            abortable: Cell::default(),
             aborted: Cell::default(),
+            turn: Cell::default(),
+            turn_aborted: Cell::default(),
+            ended: Notify::new(clock),
         })
     }
 
     /// Hands the slot a command.
     pub fn dispatch(&self, command: Command) {
-        self.running.set(Some((command.permit.queue().id, command.sqe.cid())));
+        let qid = command.permit.queue().id;
+        self.running.set(Some((qid, command.sqe.cid())));
+        // Two that abort each other would wait for each other; and a queue that is half deleted can't be kept.
+        let opcode = AdminOpcode(command.sqe.opcode());
+        self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
         self.aborted.set(false);
         self.inbox.replace(Some(command));
         if let Some(task) = self.waiting.take() {
@@ -62,9 +77,14 @@ impl Slot {
         .await
     }
 
-    /// The command has ended.
-    pub fn clear(&self) {
+    /// The command has ended, with `status`.
+    pub fn clear(&self, status: Status) {
         self.running.set(None);
+        if status == Status::ABORT_REQUESTED {
+            self.turn_aborted.set(Some(self.turn.get()));
+        }
+        self.turn.set(self.turn.get() + 1);
+        self.ended.notify_all();
     }
 
     /// Whether command `cid` of queue `sqid` runs here.
@@ -72,9 +92,17 @@ impl Slot {
         self.running.get() == Some((sqid, cid))
     }
 
-    /// Asks the command to end; it looks after each wait.
-    pub fn abort(&self) {
+    /// Asks the command to end, which looks after each wait, and waits until it has. Whether it was aborted.
+    pub async fn abort(&self) -> bool {
+        if !self.abortable.get() {
+            return false;
+        }
         self.aborted.set(true);
+        let turn = self.turn.get();
+        while self.turn.get() == turn {
+            self.ended.notified().await;
+        }
+        self.turn_aborted.get() == Some(turn)
     }
 
     /// Whether the command that runs here, from `queue`, is to go on.

@@ -1,8 +1,8 @@
 //! Superblocks: which are free, open or closed, how many valid units each has, and which one to collect.
 //!
 //! The collector has two streams of its own making in mind: what the host wrote last and what it moves itself lie in
-//! different superblocks. One superblock a die is always left to it, so it can end what it begins: a victim with at
-//! least one stale unit fits into one superblock, and gives one back.
+//! different superblocks. One superblock a die is always left to it, so it can end what it begins: a victim with some
+//! stale units fits into one superblock, and gives one back.
 //!
 //! The victim is found by looking at all counts of the die. They lie side by side, and a look at a thousand of them
 //! costs less than one of the moves that follow, so an ordered structure that every overwrite would have to maintain

@@ -5,10 +5,11 @@
 //! stripe is carried over to the next victim, and its superblock is erased when that is programmed, so nothing is
 //! padded.
 //!
-//! It never stands still with work to do. The host leaves it one free superblock. A victim has at least one stale
-//! unit, so its valid units and the carry (less than a stripe) fill no more stripes than one superblock has; programming
-//! the first of these frees the victim before. When nothing of the die is stale, the carry is padded, and the die is
-//! full: by the check in `Ftl::new` another one is not.
+//! It never stands still with work to do, nor turns without end. The host leaves it one free superblock. A victim has
+//! at least a stripe's worth of stale units, so its valid units and the carry (less than a stripe) fill no more stripes
+//! than one superblock has; programming the first of these frees the victim before. If the carry must be padded because
+//! there is no other victim, a stripe is gained all the same. When there is none at all, the die is full: by the check
+//! in `Ftl::new` another one is not.
 
 use super::Inner;
 use super::blocks::Stream;
@@ -38,6 +39,13 @@ struct Emptied {
     outstanding: u32,
     /// All its stripes have been looked at.
     scanned: bool,
+}
+
+impl Emptied {
+    /// Nothing of it is left.
+    fn is_empty(&self) -> bool {
+        self.scanned && self.outstanding == 0
+    }
 }
 
 /// A program of a round: which stripe, and how many units.
@@ -100,25 +108,34 @@ pub(super) async fn run(inner: Rc<Inner>, die: u32) {
 impl Collector {
     /// Submits the operations of a round; false if there are none.
     fn plan(&mut self) -> bool {
-        self.erase_emptied();
-        if self.next_stripe.is_none() {
-            self.choose();
+        loop {
+            self.erase_emptied();
+            if self.next_stripe.is_none() {
+                self.choose();
+            }
+            self.program();
+            if (self.carry.len() as u32) < self.inner.geometry.units_per_stripe() {
+                self.scan();
+            }
+            if !(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty()) {
+                return true;
+            }
+            // A victim without a valid unit gives nothing to do but to erase it.
+            if !self.victims.iter().any(Emptied::is_empty) {
+                return false;
+            }
         }
-        self.scan();
-        self.program();
-        !(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty())
     }
 
     /// Erases victims of which nothing is left.
     fn erase_emptied(&mut self) {
         let Self { inner, ticket, victims, erasing, .. } = self;
         victims.retain(|victim| {
-            let empty = victim.scanned && victim.outstanding == 0;
-            if empty {
+            if victim.is_empty() {
                 inner.flash.submit_erase(victim.block, ticket);
                 erasing.push(victim.block);
             }
-            !empty
+            !victim.is_empty()
         });
     }
 
@@ -140,9 +157,7 @@ impl Collector {
         if !fits || self.carry.len() as u32 >= stripe_units {
             return;
         }
-        // Unless it is urgent, a victim should gain a stripe at least.
-        let gain = if urgent { 1 } else { stripe_units };
-        let valid_most = inner.geometry.units_per_block().saturating_sub(gain);
+        let valid_most = inner.geometry.units_per_block() - stripe_units;
         match blocks.take_victim(die, inner.config.gc, valid_most) {
             Some(block) => {
                 self.next_stripe = Some(0);
@@ -193,7 +208,7 @@ impl Collector {
             let left = self.carry.len() - sent;
             // Nothing else will come along to fill the stripe, and the host waits for the superblock.
             let must_pad = left > 0
-                && self.reading.is_empty()
+                && sent == 0
                 && self.next_stripe.is_none()
                 && self.erasing.is_empty()
                 && state.blocks.free(self.die) <= inner.config.gc_reserve_blocks;

@@ -504,15 +504,15 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     if config.user_units == 0 {
         return Err(FtlError::NoUnits);
     }
-    // A die is stuck when nothing of what it holds is stale: then all but the reserve and the collector's open
-    // superblock are full of valid units. With no more user units than this, one die at least is not stuck. The
-    // constructed state has its two open superblocks and the free ones beside.
+    // A die is stuck when none of its superblocks has a stripe's worth of stale units: then all but the reserve and the
+    // collector's open one are full of valid units but for less than a stripe. With no more user units than this, one
+    // die at least is not stuck. The constructed state has its two open superblocks and the free ones beside.
     let mut away = u64::from(reserve) + 2;
     if config.base == Base::Steady {
         away = away.max(config::blocks_away(start) as u64 + 1);
     }
     let blocks = u64::from(geometry.blocks).saturating_sub(away);
-    let of_die = blocks * u64::from(geometry.units_per_block());
+    let of_die = blocks * u64::from(geometry.units_per_block() - geometry.units_per_stripe() + 1);
     let most = of_die * u64::from(geometry.dies());
     if config.user_units > most {
         return Err(FtlError::TooLarge { user_units: config.user_units, blocks: geometry.blocks, most });

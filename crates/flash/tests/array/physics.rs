@@ -65,7 +65,7 @@ fn the_planes_of_a_stripe_sense_together_and_move_one_after_another() {
 // Some parts sense 4 KiB faster than a page; that must hold for one unit of each plane, and for no more.
 #[test]
 fn a_part_of_a_page_is_sensed_in_its_own_time() {
-    let timing = Timing { partial_read: Some(Delay::from_ns(29_760)), ..timing() };
+    let timing = Timing { partial_read: Some(vec![Delay::from_ns(29_760)]), ..timing() };
     run_with(GEOMETRY, timing, async |flash, _| {
         for (mask, cell) in
             [(0b0000_0001, 29_760), (0b0001_0010, 29_760), (0b0000_0011, 30_000), (0b1100_0001, 30_000)]

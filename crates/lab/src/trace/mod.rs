@@ -100,7 +100,9 @@ impl Format {
     pub fn assumption(self) -> &'static str {
         match self {
             Format::Auto => "nothing",
-            Format::Mqsim => "MQSim/SSDSim format, times in ns, sectors of 512 B, operation 0 = write and 1 = read",
+            Format::Mqsim => {
+                "MQSim/SSDSim format, times in ns, sectors of 512 B, operation 0 = write and 1 = read"
+            }
             Format::Msr => "MSR Cambridge format, times in ticks of 100 ns, offsets and sizes in bytes",
         }
     }
@@ -162,7 +164,10 @@ impl Reader {
         let file = File::open(path).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
             let what = format!("the trace `{shown}` is not a regular file");
-            return Err(InputError::new(what, "name a file; it is read twice, so that a broken line shows at once"));
+            return Err(InputError::new(
+                what,
+                "name a file; it is read twice, so that a broken line shows at once",
+            ));
         }
         Reader::new(file, shown, format, device, skip_bad_lines)
     }
@@ -460,7 +465,8 @@ mod tests {
     // An I/O before the one in front of it would have to be issued in the past.
     #[test]
     fn times_never_go_backwards() {
-        let mut reader = reader("100 0 0 1 0\n300 0 0 1 0\n200 0 0 1 0\n50 0 0 1 0\n301 0 0 1 0", false).unwrap();
+        let mut reader =
+            reader("100 0 0 1 0\n300 0 0 1 0\n200 0 0 1 0\n50 0 0 1 0\n301 0 0 1 0", false).unwrap();
         let times: Vec<u64> = all(&mut reader).unwrap().iter().map(|record| record.time_ps).collect();
         assert_eq!(times, [0, 200_000, 200_000, 200_000, 201_000]);
         assert_eq!(reader.tally().times_raised, 2);

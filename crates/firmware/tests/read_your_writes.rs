@@ -1,0 +1,312 @@
+//! The translation layer against a plain array, on drives so small that everything happens at once: overwrites,
+//! collection, full buffers, padding, deallocation.
+
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Time};
+use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, MediaError, Placement, Region, Site, Victim, Work};
+use byteway_flash::{Geometry, Timing};
+use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+const TAG: u16 = 7;
+
+fn timing() -> Timing {
+    Timing {
+        read: vec![Delay::from_us(40), Delay::from_us(60)],
+        program: vec![Delay::from_us(300), Delay::from_us(500)],
+        erase: Delay::from_ms(3),
+        channel: Rate::per_second(800_000_000),
+        command: Delay::from_ns(200),
+        partial_read: None,
+    }
+}
+
+fn placement(clock: &Clock) -> Placement {
+    let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+    let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+    Placement::all_at(&site, cycles)
+}
+
+fn ftl(clock: &Clock, geometry: Geometry, config: FtlConfig) -> Ftl {
+    Ftl::new(clock, placement(clock), geometry, timing(), config).unwrap()
+}
+
+fn stamp(lpa: u64, version: u32) -> Content {
+    if version == u32::MAX {
+        return Content::Zero;
+    }
+    Content::Stamp(Stamp { lba: lpa, version, tag: TAG, block: BlockSize::B4096 })
+}
+
+fn config(user_units: u64, base: Base) -> FtlConfig {
+    FtlConfig {
+        user_units,
+        write_buffer_units: 24,
+        base,
+        regions: vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B4096 }],
+        ..Default::default()
+    }
+}
+
+/// What the drive must hold: of each unit, the version that was written last; `u32::MAX` is nothing.
+type Model = Rc<RefCell<Vec<u32>>>;
+
+/// One host of several: it keeps to the units that are its own (modulo the number of hosts), so that it knows what it
+/// wrote last.
+async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u64, steps: u32) {
+    let spans = Spans::default();
+    let span = SpanId::NONE;
+    let own = ftl.user_units() / hosts;
+    let mut out = Vec::new();
+    let mut contents = Vec::new();
+    for step in 0..steps {
+        let count = if stream.chance(0.7) { 1 } else { 1 + stream.below(40.min(own)) };
+        let first = number * own + stream.below(own - count + 1);
+        let units = first..first + count;
+        match stream.below(100) {
+            0..50 => {
+                let version = 1 + step * hosts as u32 + number as u32;
+                contents.extend(units.clone().map(|lpa| stamp(lpa, version)));
+                ftl.write(span, &spans, first, &mut contents, stream.chance(0.05)).await.unwrap();
+                assert!(contents.is_empty());
+                units.for_each(|lpa| model.borrow_mut()[lpa as usize] = version);
+            }
+            50..90 => {
+                ftl.read(span, &spans, first, count as u32, &mut out).await.unwrap();
+                for (content, lpa) in out.iter().zip(units) {
+                    assert_eq!(*content, stamp(lpa, model.borrow()[lpa as usize]), "unit {lpa}, step {step}");
+                }
+                assert_eq!(out.len() as u64, count);
+            }
+            90..97 => {
+                ftl.trim(span, &spans, first, count).await.unwrap();
+                units.for_each(|lpa| model.borrow_mut()[lpa as usize] = u32::MAX);
+            }
+            97 => ftl.flush(span, &spans).await,
+            98 if step % 7 == 0 => {
+                ftl.trim(span, &spans, number * own, own).await.unwrap();
+                model.borrow_mut()[(number * own) as usize..((number + 1) * own) as usize].fill(u32::MAX);
+            }
+            _ => {
+                let version = 1 + step * hosts as u32 + number as u32;
+                let write = |bytes: &mut [u8; UNIT_BYTES]| stamp(first, version).write_to(bytes);
+                ftl.modify(span, &spans, first, write, stream.chance(0.5)).await.unwrap();
+                model.borrow_mut()[first as usize] = version;
+            }
+        }
+    }
+}
+
+fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u32) {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let base = config.base;
+    let ftl = ftl(&clock, geometry, config);
+    let version = if base == Base::Empty { u32::MAX } else { 0 };
+    let model: Model = Rc::new(RefCell::new(vec![version; ftl.user_units() as usize]));
+    let rng = Rng::new(seed);
+    let done = Rc::new(RefCell::new(0));
+    for number in 0..hosts {
+        let (ftl, model, done) = (ftl.clone(), model.clone(), done.clone());
+        let stream = rng.stream(&format!("host-{number}"));
+        clock.spawn("host", async move {
+            host(ftl, model, stream, number, hosts, steps).await;
+            *done.borrow_mut() += 1;
+        });
+    }
+    let (inner, model_then) = (ftl.clone(), model.clone());
+    let end = executor.run(async move {
+        let (spans, span) = (Spans::default(), SpanId::NONE);
+        while *done.borrow() < hosts {
+            clock.sleep(Delay::from_ms(1)).await;
+            let pause = clock.now().since(Time::ZERO) > Delay::from_ms(u64::from(200 * steps));
+            if pause {
+                for die in 0..geometry.dies() {
+                    let all = (0..geometry.blocks).map(|b| inner.valid_units(geometry.block(die, b)));
+                    let of = |b| inner.flash().programmed_stripes(geometry.block(die, b));
+                    eprintln!("die {die}: {:?} {:?}", all.collect::<Vec<_>>(), (0..geometry.blocks).map(of).collect::<Vec<_>>());
+                }
+                eprintln!("buffered {} free {} locked {}", inner.units_buffered(), inner.slots_free(), inner.units_locked());
+            }
+            assert!(!pause, "seed {seed}: the hosts wait for ever: {:?}", inner.counters());
+        }
+        for (lpa, version) in model_then.borrow().iter().enumerate() {
+            assert_eq!(inner.peek(lpa as u64), stamp(lpa as u64, *version), "unit {lpa} before the flush");
+        }
+        inner.flush(span, &spans).await;
+        assert_eq!(inner.units_buffered(), 0);
+        let mut out = Vec::new();
+        inner.read(span, &spans, 0, inner.user_units() as u32, &mut out).await.unwrap();
+        for (lpa, version) in model_then.borrow().iter().enumerate() {
+            assert_eq!(out[lpa], stamp(lpa as u64, *version), "unit {lpa} after the flush");
+        }
+        clock.sleep(Delay::from_s(1)).await; // the collectors come to rest
+    });
+    if let Err(stalled) = end {
+        panic!("seed {seed}: {stalled}; {:?}", ftl.counters());
+    }
+    assert_eq!((ftl.slots_free(), ftl.units_locked()), (ftl.slots(), 0), "seed {seed}");
+    // One ticket for each of the tasks that keep one, and none for anybody else.
+    assert_eq!(ftl.flash().tickets_in_use(), geometry.dies() as usize * 3, "seed {seed}");
+    let mapped = model.borrow().iter().filter(|version| **version != u32::MAX).count() as u64;
+    let valid: u64 = (0..geometry.total_blocks()).map(|b| u64::from(ftl.valid_units(byteway_flash::BlockId(b)).0)).sum();
+    assert_eq!(valid, mapped, "seed {seed}: each unit is valid in one place");
+    ftl.stop();
+}
+
+const TINY: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pages: 4, page_bytes: 8192 };
+
+// Whatever happens in between, what was written last is what must be read.
+#[test]
+fn what_was_written_last_is_read() {
+    for seed in 0..12 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            for gc in [Victim::Greedy, Victim::CostBenefit] {
+                let config = FtlConfig { gc, seed, plp: seed % 4 == 3, ..config(2 * 4 * 13 - 1, base) };
+                check(seed, TINY, config, 1 + seed % 5, 400);
+            }
+        }
+    }
+}
+
+// A drive without a unit to spare must still take every write: a reserve too small by one and it stands still.
+#[test]
+fn a_full_drive_does_not_stand_still() {
+    for seed in 0..12 {
+        for base in [Base::Empty, Base::Filled] {
+            check(seed, TINY, config(2 * 5 * 13, base), 4, 400);
+            let one_die = Geometry { channels: 1, planes: 1, blocks: 5, ..TINY };
+            check(seed, one_die, FtlConfig { gc_start_free_blocks: 1, ..config(2 * 7, base) }, 2, 400);
+            let one_unit_stripes = Geometry { channels: 1, planes: 1, page_bytes: 4096, ..TINY };
+            check(seed, one_unit_stripes, config(5 * 4, base), 2, 400);
+            let one_stripe_blocks = Geometry { channels: 3, ways: 2, pages: 1, ..TINY };
+            check(seed, one_stripe_blocks, config(6 * 5, base), 3, 400);
+        }
+    }
+}
+
+// More than it could hold would make the collector turn for ever: it must be refused, with what would do.
+#[test]
+fn too_many_units_are_refused() {
+    let executor = Executor::new();
+    let clock = executor.clock();
+    let attempt = |config| Ftl::new(clock, placement(clock), TINY, timing(), config).map(drop);
+    assert_eq!(attempt(config(130, Base::Filled)), Ok(()));
+    let error = attempt(config(131, Base::Filled)).unwrap_err();
+    assert!(error.to_string().contains("at most 130"), "{error}");
+    assert!(attempt(config(0, Base::Empty)).is_err());
+    assert!(attempt(FtlConfig { gc_start_free_blocks: 0, ..config(10, Base::Empty) }).is_err());
+    assert!(attempt(FtlConfig { write_buffer_units: u32::MAX, ..config(10, Base::Empty) }).is_err());
+    let region = Region { first_unit: 5, tag: 0, block: BlockSize::B512 };
+    assert!(attempt(FtlConfig { regions: vec![region, region], ..config(10, Base::Empty) }).is_err());
+}
+
+// An address comes from the host: beyond the drive it is an error, also where the sum wraps.
+#[test]
+fn units_beyond_the_drive_are_an_error() {
+    let executor = Executor::new();
+    let ftl = ftl(executor.clock(), TINY, config(100, Base::Filled));
+    executor
+        .run(async move {
+            let (spans, span, mut out) = (Spans::default(), SpanId::NONE, Vec::new());
+            for (first, count) in [(99, 2), (100, 1), (u64::MAX, 1), (u64::MAX - 1, 3)] {
+                let refused = Err(MediaError::OutOfRange);
+                assert_eq!(ftl.read(span, &spans, first, count, &mut out).await, refused);
+                let mut contents = vec![Content::Zero; count as usize];
+                assert_eq!(ftl.write(span, &spans, first, &mut contents, true).await, refused);
+                assert_eq!(ftl.trim(span, &spans, first, u64::from(count)).await, refused);
+                assert_eq!(ftl.modify(span, &spans, first.saturating_add(u64::from(count) - 1), |_| {}, true).await, refused);
+            }
+            assert_eq!(ftl.read(span, &spans, 99, 1, &mut out).await, Ok(()));
+            assert_eq!(out, [stamp(99, 0)]);
+            assert_eq!(ftl.peek(100), Content::Zero);
+        })
+        .unwrap();
+}
+
+// Two hosts that write halves of a unit at once must both find theirs; else half of a 512-byte write is lost.
+#[test]
+fn parts_written_at_once_are_both_kept() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let ftl = ftl(&clock, TINY, FtlConfig { keep: Keep::Bytes, ..config(100, Base::Filled) });
+    for part in 0..8 {
+        let ftl = ftl.clone();
+        clock.spawn("part", async move {
+            let change = |bytes: &mut [u8; UNIT_BYTES]| bytes[part * 512..(part + 1) * 512].fill(part as u8 + 1);
+            ftl.modify(SpanId::NONE, &Spans::default(), 5, change, part % 2 == 0).await.unwrap();
+        });
+    }
+    executor
+        .run(async move {
+            clock.sleep(Delay::from_ms(50)).await;
+            let mut unit = [0; UNIT_BYTES];
+            ftl.peek(5).write_to(&mut unit);
+            for (part, bytes) in unit.chunks(512).enumerate() {
+                assert!(bytes.iter().all(|byte| *byte == part as u8 + 1), "part {part}");
+            }
+            assert_eq!(ftl.units_locked(), 0);
+        })
+        .unwrap();
+}
+
+// A command that is aborted is dropped where it waits: what it held must be free for others.
+#[test]
+fn whoever_is_dropped_holds_nothing() {
+    for delay_us in (0..1200).step_by(7) {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let ftl = ftl(&clock, TINY, config(130, Base::Filled));
+        let mut tasks = Vec::new();
+        for number in 0..12u64 {
+            let ftl = ftl.clone();
+            tasks.push(clock.spawn("doomed", async move {
+                let (spans, span, mut out) = (Spans::default(), SpanId::NONE, Vec::new());
+                for round in 0..10 {
+                    let mut contents: Vec<_> = (0..20).map(|unit| stamp(number * 8 + unit, round)).collect();
+                    ftl.write(span, &spans, number * 8, &mut contents, number % 3 == 0).await.unwrap();
+                    ftl.modify(span, &spans, number / 4, |_| {}, number % 2 == 0).await.unwrap();
+                    ftl.read(span, &spans, 0, 100, &mut out).await.unwrap();
+                }
+            }));
+        }
+        let then = ftl.clone();
+        executor
+            .run(async move {
+                clock.sleep(Delay::from_us(delay_us)).await;
+                tasks.iter().for_each(|task| clock.kill(*task));
+                then.flush(SpanId::NONE, &Spans::default()).await;
+                clock.sleep(Delay::from_ms(100)).await;
+            })
+            .unwrap();
+        assert_eq!((ftl.slots_free(), ftl.units_locked()), (ftl.slots(), 0), "dropped at {delay_us} us");
+        assert_eq!(ftl.flash().tickets_in_use(), 6, "dropped at {delay_us} us");
+    }
+}
+
+// If translation at a peer's cores were charged here, borrowing a processor would show nothing.
+#[test]
+fn translation_elsewhere_keeps_the_cores_there_busy() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let rate = Rate::per_second(10_000_000_000);
+    let here = Site::new(&clock, 2, 1_000_000_000, Delay::ZERO, rate);
+    let there = Site::new(&clock, 1, 500_000_000, Delay::from_ns(600), rate);
+    let cycles = Cycles::FREE.with(Work::Translate, 100);
+    let placement = Placement::all_at(&here, cycles).with(Work::Translate, &there);
+    let ftl = Ftl::new(&clock, placement, TINY, timing(), config(100, Base::Filled)).unwrap();
+    executor
+        .run(async move {
+            let (spans, mut out) = (Spans::default(), Vec::new());
+            let span = spans.open(clock.now());
+            ftl.read(span, &spans, 0, 1, &mut out).await.unwrap();
+            let record = spans.close(span);
+            let stages: Vec<u64> = byteway_clock::Stage::ALL.map(|stage| record.stage(stage).0).to_vec();
+            // 100 cycles at 500 MHz, 600 ns of DRAM; 200 ns of command, 40 us of sensing, 4 KiB at 800 MB/s.
+            assert_eq!(stages, [0, 0, 0, 0, 200_000, 600_000, 200_000 + 40_000_000 + 5_120_000, 0, 0]);
+            ftl.write(SpanId::NONE, &spans, 0, &mut vec![Content::Zero; 3], false).await.unwrap();
+        })
+        .unwrap();
+    assert_eq!((here.busy(), there.busy()), (Delay::ZERO, Delay::from_ns(800)));
+}

@@ -1,0 +1,837 @@
+//! The driver of one controller: enables it, learns what it is, creates queues, resets it.
+
+use crate::completion::{CompletionConfig, CompletionQueue, Sharers, handle, poll};
+use crate::costs::HostCosts;
+use crate::error::DriverError;
+use crate::port::{ABSENT, Port};
+use crate::queue::{Lost, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
+use crate::watchdog;
+use byteway_clock::{Clock, Delay, Notify, Station, TaskId};
+use byteway_link::memory::PAGE_BYTES;
+use byteway_transfer::host::{Buffer, Method, PlanError, Planner};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::feature::NumberOfQueues;
+use byteway_wire::nvme::{
+    Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
+    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, fid, register,
+};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// How the driver learns of completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Completion {
+    /// It looks into the queue. What it costs to look in vain is not charged.
+    #[default]
+    Polled,
+    /// The controller interrupts. Not over shared memory, where this means polling too.
+    Interrupt,
+}
+
+/// How the controller chooses among submission queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arbitration {
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// By priority class, if the controller can; else one after the other.
+    Weighted,
+}
+
+/// How to drive a controller.
+#[derive(Clone)]
+pub struct DriverConfig {
+    /// What the driver costs in processor time.
+    pub costs: HostCosts,
+    /// How the admin queue's completions are noticed (vector 0).
+    pub completion: Completion,
+    /// The processor that pays for admin commands, and for I/O queues that name none. None: one of its own.
+    pub cpu: Option<Rc<Station>>,
+    /// Entries of the admin queues, 2 to 4096.
+    pub admin_entries: u16,
+    /// I/O queues to ask for, at least 1.
+    pub queues_wanted: u16,
+    /// How the controller chooses among submission queues.
+    pub arbitration: Arbitration,
+    /// After how long a command is aborted, and after as long again the controller reset. None: never.
+    pub timeout: Option<Delay>,
+    /// How often the driver looks for commands that are overdue.
+    pub timeout_period: Delay,
+    /// How often CSTS is read while a change of ready is awaited.
+    pub ready_period: Delay,
+}
+
+impl Default for DriverConfig {
+    fn default() -> Self {
+        DriverConfig {
+            costs: HostCosts::default(),
+            completion: Completion::Polled,
+            cpu: None,
+            admin_entries: 32,
+            queues_wanted: 64,
+            arbitration: Arbitration::RoundRobin,
+            timeout: None,
+            timeout_period: Delay::from_s(1),
+            ready_period: Delay::from_us(100),
+        }
+    }
+}
+
+/// What an I/O queue pair is to be.
+#[derive(Clone)]
+pub struct QueueConfig {
+    /// Entries of the submission queue, of which one is always empty.
+    pub entries: u32,
+    /// Commands that may be outstanding; None: one fewer than entries. More than that is possible, because a slot is
+    /// free again once its entry was fetched.
+    pub outstanding_max: Option<u16>,
+    /// Class under weighted arbitration.
+    pub priority: QueuePriority,
+    /// Entries of the completion queue. None: as many as the submission queue.
+    pub completion_entries: Option<u32>,
+    /// The interrupt vector. None: polled.
+    pub vector: Option<u16>,
+    /// Completions go to this pair's completion queue: the two fields above don't matter then.
+    pub shares: Option<QueuePair>,
+    /// The processor that pays. None: the driver's.
+    pub cpu: Option<Rc<Station>>,
+}
+
+impl QueueConfig {
+    /// Polled, with a completion queue of its own and as many entries.
+    pub fn new(entries: u32) -> Self {
+        QueueConfig {
+            entries,
+            outstanding_max: None,
+            priority: QueuePriority::default(),
+            completion_entries: None,
+            vector: None,
+            shares: None,
+            cpu: None,
+        }
+    }
+}
+
+/// A namespace as Identify describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Namespace {
+    /// Its identifier.
+    pub nsid: u32,
+    /// Logical blocks.
+    pub blocks: u64,
+    /// Data bytes of a block.
+    pub block_bytes: u32,
+    /// Metadata bytes of a block.
+    pub metadata_bytes: u16,
+}
+
+/// Data of an admin command.
+pub enum Data<'a> {
+    /// None.
+    None,
+    /// From the controller; filled if the command completes.
+    In(&'a mut [u8]),
+    /// To the controller.
+    Out(&'a [u8]),
+}
+
+/// The longest data of an admin command.
+const ADMIN_BYTES_MAX: u32 = 128 << 10;
+/// Namespaces that are looked at: one list's worth.
+const NAMESPACES_MAX: usize = 1024;
+/// The least that a change of ready is given, whatever CAP.TO says.
+const READY_TIMEOUT_MIN: Delay = Delay::from_ms(500);
+
+struct Created {
+    pair: QueuePair,
+    priority: QueuePriority,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Condition {
+    Up,
+    Resetting,
+    Gone(Lost),
+}
+
+/// Host memory for the data of one admin command at a time.
+struct Scratch {
+    buffer: Buffer,
+    slot: usize,
+}
+
+pub(crate) struct Inner {
+    pub(crate) clock: Clock,
+    pub(crate) port: Port,
+    pub(crate) config: DriverConfig,
+    pub(crate) admin: QueuePair,
+    cap: Cap,
+    cpu: Rc<Station>,
+    condition: Cell<Condition>,
+    changed: Notify,
+    identity: RefCell<Rc<IdentifyController>>,
+    namespaces: RefCell<Rc<[Namespace]>>,
+    granted: Cell<u16>,
+    pub(crate) resets: Cell<u64>,
+    protocol_errors: Rc<Cell<u64>>,
+    queues: RefCell<Vec<Created>>,
+    submission_ids: RefCell<BTreeSet<u16>>,
+    completion_ids: RefCell<BTreeSet<u16>>,
+    /// Reapers of polled completion queues, by CQ.
+    reapers: RefCell<BTreeMap<u16, TaskId>>,
+    vectors: RefCell<BTreeMap<u16, Sharers>>,
+    planner: Planner,
+    scratch: RefCell<Vec<Scratch>>,
+}
+
+/// A controller that this host drives. Cheap to clone.
+#[derive(Clone)]
+pub struct Driver(pub(crate) Rc<Inner>);
+
+/// Ends a reset that was not carried through.
+struct Resetting<'a>(&'a Inner);
+
+impl Drop for Resetting<'_> {
+    fn drop(&mut self) {
+        if self.0.condition.get() == Condition::Resetting {
+            self.0.give_up(Lost::Failed);
+        }
+    }
+}
+
+impl Driver {
+    /// Takes the controller over: disables it if it is enabled, sets the admin queues, enables it, and learns what it
+    /// is and which namespaces it has.
+    ///
+    /// # Errors
+    /// There is no controller, it doesn't become ready, or it gives answers that cannot be used.
+    pub async fn attach(port: Port, config: DriverConfig) -> Result<Driver, DriverError> {
+        let raw = port.read64(register::CAP).await;
+        if raw == ABSENT {
+            return Err(DriverError::NoController);
+        }
+        let cap = Cap::from_bits(raw);
+        if cap.mpsmin() > 0 {
+            return Err(DriverError::PageSize(12 + u32::from(cap.mpsmin())));
+        }
+        let (nvm, several) = (cap.css() & 1, cap.css() & 1 << 6);
+        if nvm == 0 && several == 0 {
+            return Err(DriverError::CommandSet);
+        }
+        let entries = u32::from(config.admin_entries);
+        if !(2..=4096).contains(&entries) {
+            return Err(DriverError::QueueEntries { entries, entries_max: 4096 });
+        }
+        let clock = port.clock().clone();
+        let cpu = config.cpu.clone().unwrap_or_else(|| Rc::new(Station::new(&clock, 1)));
+        let protocol_errors = Rc::new(Cell::new(0));
+        let completion = Rc::new(CompletionQueue::new(
+            &port,
+            CompletionConfig {
+                cqid: 0,
+                entries,
+                address: allocate(&port, entries, Cqe::SIZE)?,
+                dstrd: cap.dstrd(),
+                vector: (config.completion == Completion::Interrupt && !port.is_shared()).then_some(0),
+                cpu: cpu.clone(),
+                costs: config.costs,
+                protocol_errors: protocol_errors.clone(),
+            },
+        ));
+        let submission = SubmissionQueue::new(
+            &port,
+            SubmissionConfig {
+                qid: 0,
+                entries,
+                address: allocate(&port, entries, Sqe::SIZE)?,
+                dstrd: cap.dstrd(),
+                identifiers: config.admin_entries - 1,
+                cpu: cpu.clone(),
+                costs: config.costs,
+            },
+            completion.work.clone(),
+        );
+        let admin = QueuePair { submission: Rc::new(submission), completion };
+        admin.completion.add(admin.submission.clone());
+        let driver = Driver(Rc::new(Inner {
+            admin: admin.clone(),
+            cap,
+            cpu,
+            condition: Cell::new(Condition::Up),
+            changed: Notify::new(&clock),
+            identity: RefCell::new(Rc::new(IdentifyController::default())),
+            namespaces: RefCell::new(Rc::new([])),
+            granted: Cell::new(0),
+            resets: Cell::new(0),
+            protocol_errors,
+            queues: RefCell::default(),
+            submission_ids: RefCell::default(),
+            completion_ids: RefCell::default(),
+            reapers: RefCell::default(),
+            vectors: RefCell::default(),
+            planner: Planner::new(port.memory(), Method::Prp, ADMIN_BYTES_MAX),
+            scratch: RefCell::default(),
+            clock,
+            port,
+            config,
+        }));
+        driver.disable().await?;
+        driver.enable().await?;
+        driver.start_reaper(&admin.completion);
+        driver.learn().await?;
+        if let Some(timeout) = driver.0.config.timeout {
+            let watched = driver.clone();
+            driver.0.clock.spawn("watchdog", async move { watchdog::watch(watched, timeout).await });
+        }
+        Ok(driver)
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// The way to the controller.
+    pub fn port(&self) -> &Port {
+        &self.0.port
+    }
+
+    /// Controller Capabilities.
+    pub fn cap(&self) -> Cap {
+        self.0.cap
+    }
+
+    /// Identify Controller, as read at the last attach or refresh.
+    pub fn identity(&self) -> Rc<IdentifyController> {
+        self.0.identity.borrow().clone()
+    }
+
+    /// The active namespaces that have a usable format, in order.
+    pub fn namespaces(&self) -> Rc<[Namespace]> {
+        self.0.namespaces.borrow().clone()
+    }
+
+    /// The most bytes that one I/O command may transfer. None: no limit.
+    pub fn transfer_bytes_max(&self) -> Option<u64> {
+        self.0.identity.borrow().transfer_bytes_max(PAGE_BYTES)
+    }
+
+    /// I/O queues that the controller granted.
+    pub fn queues_granted(&self) -> u16 {
+        self.0.granted.get()
+    }
+
+    /// The admin queue pair.
+    pub fn admin_queue(&self) -> &QueuePair {
+        &self.0.admin
+    }
+
+    /// The processor that pays for what names no other.
+    pub fn cpu(&self) -> &Rc<Station> {
+        &self.0.cpu
+    }
+
+    /// Completions that contradicted what was submitted: an unknown identifier or queue, an impossible SQHD.
+    pub fn protocol_errors(&self) -> u64 {
+        self.0.protocol_errors.get()
+    }
+
+    /// Controller resets that this driver carried through.
+    pub fn resets(&self) -> u64 {
+        self.0.resets.get()
+    }
+
+    /// Submits an admin command and waits for it. `data` goes into PRPs.
+    ///
+    /// # Errors
+    /// The command has no completion, or no memory was found for its data. A completion with an error status is not
+    /// an error here.
+    pub async fn admin(&self, sqe: Sqe, data: Data<'_>) -> Result<Cqe, DriverError> {
+        self.command("an admin command", sqe, data).await
+    }
+
+    /// Reads `into.len()` bytes (a multiple of 4) of a log page, from its beginning. Unless `retain`, the event that
+    /// announced the page is cleared.
+    pub async fn log_page(
+        &self,
+        lid: u8,
+        nsid: u32,
+        retain: bool,
+        into: &mut [u8],
+    ) -> Result<Cqe, DriverError> {
+        let numd_z = (into.len() as u32 / 4).saturating_sub(1);
+        let sqe = GetLogPage { lid, rae: retain, numd_z, ..GetLogPage::default() }.sqe(0, nsid);
+        self.command("Get Log Page", sqe, Data::In(into)).await
+    }
+
+    /// Asks the controller to abort a command. True if it says that it did; the command then completes with a status
+    /// that says so.
+    pub async fn abort(&self, command: &Pending) -> Result<bool, DriverError> {
+        let sqe = Abort { sqid: command.qid(), cid: command.cid() }.sqe(0);
+        let cqe = self.checked("Abort", sqe, Data::None).await?;
+        Ok(cqe.dw0 & Abort::NOT_ABORTED == 0)
+    }
+
+    /// Reads Identify again: the controller, and its namespaces.
+    pub async fn refresh(&self) -> Result<(), DriverError> {
+        let mut identity = Box::new(IdentifyController::default());
+        self.identify(Cns::CONTROLLER, 0, identity.as_mut_bytes()).await?;
+        self.0.identity.replace(Rc::from(identity));
+        let mut list = Box::new(ActiveNamespaceList::default());
+        self.identify(Cns::ACTIVE_NAMESPACES, 0, list.as_mut_bytes()).await?;
+        let mut namespaces = Vec::new();
+        let mut last = 0;
+        for nsid in list.iter().take(NAMESPACES_MAX) {
+            if nsid <= last {
+                break; // not ascending: the rest cannot be believed
+            }
+            last = nsid;
+            let mut namespace = Box::new(IdentifyNamespace::default());
+            self.identify(Cns::NAMESPACE, nsid, namespace.as_mut_bytes()).await?;
+            let format = namespace.format();
+            if let Some(block_bytes) = format.block_bytes().filter(|bytes| *bytes >= 512) {
+                let blocks = namespace.nsze;
+                namespaces.push(Namespace { nsid, blocks, block_bytes, metadata_bytes: format.ms });
+            }
+        }
+        self.0.namespaces.replace(namespaces.into());
+        Ok(())
+    }
+
+    /// Creates an I/O queue pair.
+    ///
+    /// # Errors
+    /// No queue is left, the size is impossible, there is no memory, or the controller refuses.
+    pub async fn create_queue_pair(&self, config: QueueConfig) -> Result<QueuePair, DriverError> {
+        let inner = &self.0;
+        self.check_up()?;
+        self.check_entries(config.entries)?;
+        let completion = match &config.shares {
+            Some(pair) => self.find(pair)?.completion,
+            None => self.create_completion_queue(&config).await?,
+        };
+        let place = self
+            .free_id(&inner.submission_ids)
+            .and_then(|qid| Ok((qid, allocate(&inner.port, config.entries, Sqe::SIZE)?)));
+        let (qid, address) = match place {
+            Ok(place) => place,
+            Err(error) => {
+                self.forget_completion_queue(&completion).await;
+                return Err(error);
+            }
+        };
+        inner.submission_ids.borrow_mut().insert(qid);
+        let identifiers = config.entries.saturating_sub(1).clamp(1, u32::from(u16::MAX)) as u16;
+        let submission = Rc::new(SubmissionQueue::new(
+            &inner.port,
+            SubmissionConfig {
+                qid,
+                entries: config.entries,
+                address,
+                dstrd: inner.cap.dstrd(),
+                identifiers: config.outstanding_max.unwrap_or(identifiers).clamp(1, u16::MAX),
+                cpu: config.cpu.clone().unwrap_or_else(|| inner.cpu.clone()),
+                costs: inner.config.costs,
+            },
+            completion.work.clone(),
+        ));
+        completion.add(submission.clone());
+        let pair = QueuePair { submission, completion };
+        inner.queues.borrow_mut().push(Created { pair: pair.clone(), priority: config.priority });
+        if let Err(error) = self.announce_submission_queue(&pair, config.priority).await {
+            if matches!(error, DriverError::Lost { lost: Lost::Reset, .. }) {
+                // The reset has created it, as one of those that this driver knows.
+                let sqe = DeleteQueue { qid }.sqe(AdminOpcode::DELETE_SQ, 0);
+                let deleted = self.checked("Delete I/O Submission Queue", sqe, Data::None).await;
+                deleted.map_err(|_| error.clone())?;
+            }
+            self.forget(&pair).await;
+            return Err(error);
+        }
+        Ok(pair)
+    }
+
+    /// Deletes an I/O queue pair; its completion queue too, if no other pair shares it. Commands that the controller
+    /// doesn't complete are [`Lost::Deleted`].
+    ///
+    /// # Errors
+    /// The controller refuses. The queue then stays.
+    pub async fn delete_queue_pair(&self, pair: &QueuePair) -> Result<(), DriverError> {
+        let pair = self.find(pair)?;
+        let sqe = DeleteQueue { qid: pair.qid() }.sqe(AdminOpcode::DELETE_SQ, 0);
+        self.checked("Delete I/O Submission Queue", sqe, Data::None).await?;
+        self.forget(&pair).await;
+        Ok(())
+    }
+
+    /// Resets the controller: disables it, enables it again, creates its queues anew. Commands outstanding at that
+    /// moment are [`Lost::Reset`]; those that are submitted meanwhile wait.
+    ///
+    /// # Errors
+    /// The controller doesn't come back. Every command is then [`Lost::Failed`], now and later.
+    pub async fn reset(&self) -> Result<(), DriverError> {
+        let inner = &self.0;
+        if inner.condition.get() == Condition::Resetting {
+            while inner.condition.get() == Condition::Resetting {
+                inner.changed.notified().await;
+            }
+            return self.check_up();
+        }
+        self.check_up()?;
+        inner.condition.set(Condition::Resetting);
+        let guard = Resetting(inner);
+        inner.each_queue(|pair| pair.submission.set_state(State::Resetting));
+        let result = self.restart().await;
+        if result.is_ok() {
+            inner.resets.set(inner.resets.get() + 1);
+            inner.condition.set(Condition::Up);
+            inner.changed.notify_all();
+        }
+        drop(guard); // unless all is up, gives the controller up
+        result
+    }
+
+    /// Shuts the controller down as before a power-off (CC.SHN), waiting until it says that it has. No command can be
+    /// submitted any more.
+    ///
+    /// # Errors
+    /// It doesn't say so in the time that it has for becoming ready.
+    pub async fn shutdown(&self) -> Result<(), DriverError> {
+        let inner = &self.0;
+        self.check_up()?;
+        inner.each_queue(|pair| pair.submission.set_state(State::Gone(Lost::ShutDown)));
+        let cc = Cc::from_bits(inner.port.read32(register::CC).await);
+        inner.port.write32(register::CC, cc.with_shn(Cc::SHN_NORMAL).into_bits());
+        let done = self.wait_for("shut down", |csts| csts.shst() == Csts::SHST_COMPLETE).await;
+        inner.each_queue(|pair| pair.completion.drain());
+        inner.give_up(Lost::ShutDown);
+        done
+    }
+
+    /// Disables the controller and waits until it isn't ready.
+    async fn disable(&self) -> Result<(), DriverError> {
+        let port = &self.0.port;
+        let cc = Cc::from_bits(port.read32(register::CC).await);
+        if cc.en() {
+            port.write32(register::CC, cc.with_en(false).with_shn(Cc::SHN_NONE).into_bits());
+        }
+        self.wait_for("disabled", |csts| !csts.rdy()).await
+    }
+
+    /// Sets the admin queues, enables the controller and waits until it is ready.
+    async fn enable(&self) -> Result<(), DriverError> {
+        let Inner { port, admin, cap, config, .. } = &*self.0;
+        let qid_max = self.0.queues.borrow().iter().map(|created| created.pair.qid()).max();
+        port.clear_doorbells(qid_max.unwrap_or(0), cap.dstrd());
+        let size_z = config.admin_entries - 1;
+        port.write32(register::AQA, Aqa::new().with_asqs_z(size_z).with_acqs_z(size_z).into_bits());
+        port.write64(register::ASQ, admin.submission.address);
+        port.write64(register::ACQ, admin.completion.address);
+        let weighted = config.arbitration == Arbitration::Weighted && cap.ams() & 1 == 1;
+        let ams = if weighted { Cc::AMS_WEIGHTED_ROUND_ROBIN } else { Cc::AMS_ROUND_ROBIN };
+        let css = if cap.css() & 1 == 1 { Cc::CSS_NVM } else { Cc::CSS_ALL };
+        let cc = Cc::new().with_en(true).with_css(css).with_ams(ams).with_iosqes(6).with_iocqes(4);
+        port.write32(register::CC, cc.into_bits());
+        self.wait_for("ready", |csts| csts.rdy()).await
+    }
+
+    /// Reads CSTS again and again until `wanted`, for as long as CAP.TO gives.
+    async fn wait_for(&self, what: &'static str, wanted: impl Fn(Csts) -> bool) -> Result<(), DriverError> {
+        let Inner { clock, port, cap, config, .. } = &*self.0;
+        let waited = READY_TIMEOUT_MIN.max(Delay::from_ms(500) * u64::from(cap.to()));
+        let deadline = clock.now() + waited;
+        loop {
+            let raw = port.read32(register::CSTS).await;
+            if raw == ABSENT as u32 {
+                return Err(DriverError::NoController);
+            }
+            let csts = Csts::from_bits(raw);
+            if wanted(csts) {
+                return Ok(());
+            }
+            if csts.cfs() && what != "disabled" {
+                return Err(DriverError::Fatal);
+            }
+            if clock.now() >= deadline {
+                return Err(DriverError::NotReady { what, waited });
+            }
+            clock.timer(config.ready_period.max(Delay::from_ns(100))).await;
+        }
+    }
+
+    /// The queues that the controller grants, then Identify.
+    async fn learn(&self) -> Result<(), DriverError> {
+        self.ask_for_queues().await?;
+        self.refresh().await
+    }
+
+    async fn ask_for_queues(&self) -> Result<(), DriverError> {
+        let wanted = self.0.config.queues_wanted.max(1);
+        let cdw11 = NumberOfQueues::new().with_nsq_z(wanted - 1).with_ncq_z(wanted - 1).into_bits();
+        let sqe = SetFeatures { fid: fid::NUMBER_OF_QUEUES, cdw11, ..SetFeatures::default() }.sqe(0, 0);
+        let cqe = self.checked("Set Features (Number of Queues)", sqe, Data::None).await?;
+        let granted = NumberOfQueues::from_bits(cqe.dw0);
+        let least = granted.nsq_z().min(granted.ncq_z()).saturating_add(1);
+        self.0.granted.set(least.min(wanted));
+        Ok(())
+    }
+
+    async fn identify(&self, cns: Cns, nsid: u32, into: &mut [u8]) -> Result<(), DriverError> {
+        let sqe = Identify { cns, ..Identify::default() }.sqe(0, nsid);
+        self.checked("Identify", sqe, Data::In(into)).await.map(drop)
+    }
+
+    /// A command of the driver's own, that must succeed.
+    async fn checked(&self, what: &'static str, sqe: Sqe, data: Data<'_>) -> Result<Cqe, DriverError> {
+        let cqe = self.command(what, sqe, data).await?;
+        match cqe.status() {
+            status if status.is_success() => Ok(cqe),
+            status => Err(DriverError::Status { what, status }),
+        }
+    }
+
+    async fn command(&self, what: &'static str, sqe: Sqe, data: Data<'_>) -> Result<Cqe, DriverError> {
+        let inner = &self.0;
+        let bytes = match &data {
+            Data::None => 0,
+            Data::In(bytes) => bytes.len(),
+            Data::Out(bytes) => bytes.len(),
+        };
+        let lost = |lost| DriverError::Lost { what, lost };
+        if bytes == 0 {
+            return inner.admin.execute(sqe).await.map_err(lost);
+        }
+        // Dropped before the command has completed, the memory is not used again: the controller may still write it.
+        let scratch = self.scratch(bytes)?;
+        let address = scratch.buffer.pages()[0];
+        let memory = inner.port.memory();
+        let fault = |fault| DriverError::Data(PlanError::Fault(fault));
+        if let Data::Out(from) = &data {
+            memory.write(address, from).map_err(fault)?;
+        }
+        let sqe = inner.planner.plan(scratch.slot, &scratch.buffer, bytes as u32)?.placed_in(sqe);
+        let completed = inner.admin.execute(sqe).await;
+        if let (Ok(_), Data::In(into)) = (&completed, data) {
+            memory.read(address, into).map_err(fault)?;
+        }
+        inner.scratch.borrow_mut().push(scratch);
+        completed.map_err(lost)
+    }
+
+    fn scratch(&self, bytes: usize) -> Result<Scratch, DriverError> {
+        let inner = &self.0;
+        if bytes > ADMIN_BYTES_MAX as usize {
+            let (bytes, bytes_max) = (bytes as u64, u64::from(ADMIN_BYTES_MAX));
+            return Err(PlanError::TooLong { bytes, bytes_max }.into());
+        }
+        let mut free = inner.scratch.borrow_mut();
+        if let Some(index) = free.iter().position(|scratch| scratch.buffer.bytes() as usize >= bytes) {
+            return Ok(free.swap_remove(index));
+        }
+        let memory = inner.port.memory();
+        let rounded = (bytes as u32).next_multiple_of(PAGE_BYTES as u32);
+        let buffer = Buffer::contiguous(memory, 0, rounded).ok_or(DriverError::Memory("an admin command"))?;
+        let slot = inner.planner.add_slot().ok_or(DriverError::Memory("an admin command"))?;
+        Ok(Scratch { buffer, slot })
+    }
+
+    pub(crate) fn check_up(&self) -> Result<(), DriverError> {
+        match self.0.condition.get() {
+            Condition::Gone(lost) => Err(DriverError::Gone(lost)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_entries(&self, entries: u32) -> Result<u32, DriverError> {
+        let entries_max = u32::from(self.0.cap.mqes_z()) + 1;
+        if entries < 2 || entries > entries_max {
+            return Err(DriverError::QueueEntries { entries, entries_max });
+        }
+        Ok(entries)
+    }
+
+    /// The lowest identifier that is not taken, among those that were granted.
+    fn free_id(&self, taken: &RefCell<BTreeSet<u16>>) -> Result<u16, DriverError> {
+        let granted = self.0.granted.get();
+        let taken = taken.borrow();
+        (1..=granted).find(|id| !taken.contains(id)).ok_or(DriverError::NoQueueLeft { granted })
+    }
+
+    /// The pair as this driver knows it.
+    fn find(&self, pair: &QueuePair) -> Result<QueuePair, DriverError> {
+        let queues = self.0.queues.borrow();
+        let known = queues.iter().find(|created| Rc::ptr_eq(&created.pair.submission, &pair.submission));
+        known.map(|created| created.pair.clone()).ok_or(DriverError::NoSuchQueue(pair.qid()))
+    }
+
+    async fn create_completion_queue(&self, config: &QueueConfig) -> Result<Rc<CompletionQueue>, DriverError> {
+        let inner = &self.0;
+        let entries = self.check_entries(config.completion_entries.unwrap_or(config.entries))?;
+        let cqid = self.free_id(&inner.completion_ids)?;
+        let address = allocate(&inner.port, entries, Cqe::SIZE)?;
+        inner.completion_ids.borrow_mut().insert(cqid);
+        let completion = Rc::new(CompletionQueue::new(
+            &inner.port,
+            CompletionConfig {
+                cqid,
+                entries,
+                address,
+                dstrd: inner.cap.dstrd(),
+                vector: config.vector.filter(|_| !inner.port.is_shared()),
+                cpu: config.cpu.clone().unwrap_or_else(|| inner.cpu.clone()),
+                costs: inner.config.costs,
+                protocol_errors: inner.protocol_errors.clone(),
+            },
+        ));
+        if let Err(error) = self.announce_completion_queue(&completion).await {
+            inner.completion_ids.borrow_mut().remove(&cqid);
+            inner.port.memory().free(address, pages(entries, Cqe::SIZE));
+            return Err(error);
+        }
+        self.start_reaper(&completion);
+        Ok(completion)
+    }
+
+    async fn announce_completion_queue(&self, queue: &CompletionQueue) -> Result<(), DriverError> {
+        let create = CreateCq {
+            qid: queue.cqid,
+            qsize_z: (queue.entries - 1) as u16,
+            pc: true,
+            ien: queue.vector.is_some(),
+            iv: queue.vector.unwrap_or(0),
+        };
+        self.checked("Create I/O Completion Queue", create.sqe(0, queue.address), Data::None).await.map(drop)
+    }
+
+    async fn announce_submission_queue(
+        &self,
+        pair: &QueuePair,
+        priority: QueuePriority,
+    ) -> Result<(), DriverError> {
+        let create = CreateSq {
+            qid: pair.qid(),
+            qsize_z: (pair.entries() - 1) as u16,
+            pc: true,
+            qprio: priority,
+            cqid: pair.cqid(),
+        };
+        let sqe = create.sqe(0, pair.submission.address);
+        self.checked("Create I/O Submission Queue", sqe, Data::None).await.map(drop)
+    }
+
+    fn start_reaper(&self, queue: &Rc<CompletionQueue>) {
+        let inner = &self.0;
+        let Some((vector, interrupt)) = queue.vector.and_then(|v| Some((v, inner.port.interrupt(v)?))) else {
+            let arrived = inner.port.watch(queue.address, queue.bytes());
+            let task = inner.clock.spawn("reaper", poll(queue.clone(), arrived));
+            inner.reapers.borrow_mut().insert(queue.cqid, task);
+            return;
+        };
+        let mut vectors = inner.vectors.borrow_mut();
+        let sharers = vectors.entry(vector).or_insert_with(|| {
+            let sharers = Sharers::default();
+            let cost = inner.config.costs.interrupt;
+            let handler = handle(sharers.clone(), interrupt, inner.cpu.clone(), cost);
+            inner.clock.spawn("interrupt handler", handler);
+            sharers
+        });
+        sharers.borrow_mut().push(queue.clone());
+    }
+
+    fn stop_reaper(&self, queue: &CompletionQueue) {
+        let inner = &self.0;
+        queue.close();
+        if let Some(task) = inner.reapers.borrow_mut().remove(&queue.cqid) {
+            inner.clock.kill(task);
+            inner.port.unwatch(queue.address);
+        }
+        if let Some(sharers) = queue.vector.and_then(|vector| inner.vectors.borrow().get(&vector).cloned()) {
+            sharers.borrow_mut().retain(|sharer| sharer.cqid != queue.cqid);
+        }
+    }
+
+    /// The controller has no such submission queue any more: takes its last completions, and then the rest of what
+    /// belonged to it.
+    async fn forget(&self, pair: &QueuePair) {
+        let inner = &self.0;
+        let QueuePair { submission, completion } = pair;
+        completion.drain();
+        submission.set_state(State::Gone(Lost::Deleted));
+        submission.restart(Lost::Deleted);
+        completion.remove(submission.qid);
+        inner.queues.borrow_mut().retain(|created| !Rc::ptr_eq(&created.pair.submission, submission));
+        inner.submission_ids.borrow_mut().remove(&submission.qid);
+        inner.port.memory().free(submission.address, pages(submission.entries, Sqe::SIZE));
+        self.forget_completion_queue(completion).await;
+    }
+
+    /// Deletes a completion queue, unless a submission queue uses it.
+    async fn forget_completion_queue(&self, completion: &CompletionQueue) {
+        let inner = &self.0;
+        if completion.is_used() {
+            return;
+        }
+        self.stop_reaper(completion);
+        let sqe = DeleteQueue { qid: completion.cqid }.sqe(AdminOpcode::DELETE_CQ, 0);
+        // If that fails the controller may write to the queue for ever: its memory and identifier stay taken.
+        if self.checked("Delete I/O Completion Queue", sqe, Data::None).await.is_ok() {
+            inner.port.memory().free(completion.address, pages(completion.entries, Cqe::SIZE));
+            inner.completion_ids.borrow_mut().remove(&completion.cqid);
+        }
+    }
+
+    /// What a reset does, after submissions have been held up.
+    async fn restart(&self) -> Result<(), DriverError> {
+        let inner = &self.0;
+        self.disable().await?;
+        // What is under way to memory has arrived before the register read that said so: buffers are the host's again.
+        inner.each_queue(|pair| {
+            pair.submission.restart(Lost::Reset);
+            pair.completion.restart();
+        });
+        self.enable().await?;
+        inner.admin.submission.set_state(State::Live);
+        self.ask_for_queues().await?;
+        let queues: Vec<_> =
+            inner.queues.borrow().iter().map(|created| (created.pair.clone(), created.priority)).collect();
+        let mut announced = Vec::new();
+        for (pair, priority) in queues {
+            if !announced.contains(&pair.cqid()) {
+                self.announce_completion_queue(&pair.completion).await?;
+                announced.push(pair.cqid());
+            }
+            self.announce_submission_queue(&pair, priority).await?;
+            if pair.submission.is(State::Resetting) {
+                pair.submission.set_state(State::Live);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Calls `act` with the admin pair and with each I/O pair.
+    pub(crate) fn each_queue(&self, mut act: impl FnMut(&QueuePair)) {
+        act(&self.admin);
+        self.queues.borrow().iter().for_each(|created| act(&created.pair));
+    }
+
+    /// The controller is not used any more.
+    fn give_up(&self, lost: Lost) {
+        self.condition.set(Condition::Gone(lost));
+        self.each_queue(|pair| {
+            pair.submission.set_state(State::Gone(lost));
+            pair.submission.restart(lost);
+        });
+        self.changed.notify_all();
+    }
+}
+
+fn pages(entries: u32, entry_bytes: usize) -> usize {
+    (entries as usize * entry_bytes).div_ceil(PAGE_BYTES as usize)
+}
+
+fn allocate(port: &Port, entries: u32, entry_bytes: usize) -> Result<u64, DriverError> {
+    port.memory().allocate(pages(entries, entry_bytes)).ok_or(DriverError::Memory("a queue"))
+}

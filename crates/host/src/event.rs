@@ -1,0 +1,37 @@
+//! Asynchronous events: requests that stay with the controller until something happens.
+
+use crate::driver::Driver;
+use crate::queue::{Lost, Request};
+use byteway_clock::Channel;
+use byteway_wire::nvme::{AsyncEvent, AsyncEventRequest};
+
+/// Events that have come and nobody has taken are kept up to this many; further ones are dropped.
+const KEPT_MAX: usize = 1024;
+
+impl Driver {
+    /// Keeps `requests` Asynchronous Event Requests with the controller and delivers what they complete with. After a
+    /// reset they are submitted again. A request that the controller refuses is not repeated.
+    ///
+    /// Until the event's log page has been read ([`Driver::log_page`]), the controller reports no other of its type.
+    pub fn events(&self, requests: usize) -> Channel<AsyncEvent> {
+        let events = Channel::bounded(self.clock(), KEPT_MAX);
+        for _ in 0..requests {
+            let (driver, events) = (self.clone(), events.clone());
+            self.clock().spawn("asynchronous event request", async move { driver.listen(events).await });
+        }
+        events
+    }
+
+    async fn listen(self, events: Channel<AsyncEvent>) {
+        loop {
+            let request = Request { patient: true, ..Request::from(AsyncEventRequest.sqe(0)) };
+            match self.admin_queue().execute(request).await {
+                Ok(cqe) if cqe.status().is_success() => {
+                    let _ = events.try_send(AsyncEvent::from_dw0(cqe.dw0)); // too many that nobody takes
+                }
+                Err(Lost::Reset) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Block I/O: one command each, followed from start to end by a span, and verified if there is an oracle.
+
+use crate::driver::Namespace;
+use crate::oracle::{Mismatch, Oracle, Outcome, ReadToken, WriteToken};
+use crate::port::Port;
+use crate::queue::{Lost, QueuePair, Request};
+use byteway_clock::{SpanId, SpanRecord, Time};
+use byteway_link::memory::Fault;
+use byteway_transfer::host::{Buffer, Method, PlanError, Planner};
+use byteway_wire::content::{BlockSize, Stamp};
+use byteway_wire::nvme::{
+    DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status, WriteZeroes, dataset,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Why an I/O failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IoError {
+    /// The controller completed it with an error.
+    #[error("the command failed: {0}")]
+    Status(Status),
+    /// It has no completion.
+    #[error(transparent)]
+    Lost(#[from] Lost),
+    /// A block that was read holds what it must not.
+    #[error(transparent)]
+    Mismatch(Box<Mismatch>),
+    /// Its payload cannot be described, or doesn't fit its buffer.
+    #[error("the payload cannot be described: {0}")]
+    Plan(#[from] PlanError),
+    /// A command has 1 to 65536 blocks, or 1 to 256 ranges, all below 2^64.
+    #[error("{count} blocks or ranges from {lba} on cannot be one command")]
+    Extent {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        count: u64,
+    },
+    /// What the block holds isn't certain, so it cannot be compared.
+    #[error("what logical block {lba} holds is not certain while writes to it are under way")]
+    Unsettled {
+        /// The block.
+        lba: u64,
+    },
+    /// The buffer isn't host memory any more.
+    #[error("the buffer: {0}")]
+    Memory(Fault),
+    /// No room in host memory for a buffer.
+    #[error("no room in host memory for a buffer of {bytes} bytes")]
+    NoRoom {
+        /// Its size.
+        bytes: u32,
+    },
+    /// A format that this client doesn't speak.
+    #[error("blocks of {block_bytes} bytes with {metadata_bytes} bytes of metadata are not supported")]
+    Format {
+        /// Data bytes of a block.
+        block_bytes: u32,
+        /// Metadata bytes of a block.
+        metadata_bytes: u16,
+    },
+}
+
+/// How a client does its I/O.
+#[derive(Clone)]
+pub struct ClientConfig {
+    /// How its data pointers say where the payload lies.
+    pub method: Method,
+    /// The longest payload of one command.
+    pub bytes_max: u32,
+    /// Verifies every read, and fills every write with patterns. Shared by the clients of one namespace. None: buffers
+    /// are written as they are, and nothing is verified.
+    pub oracle: Option<Rc<RefCell<Oracle>>>,
+}
+
+/// Memory for the payload of one command at a time, with its lists.
+pub struct IoBuffer {
+    buffer: Buffer,
+    slot: usize,
+}
+
+impl IoBuffer {
+    /// Where it lies.
+    pub fn place(&self) -> &Buffer {
+        &self.buffer
+    }
+}
+
+struct Inner {
+    queue: QueuePair,
+    namespace: Namespace,
+    block: BlockSize,
+    planner: Planner,
+    oracle: Option<Rc<RefCell<Oracle>>>,
+    /// For blocks that lie across pages which don't follow one another.
+    scratch: RefCell<Vec<u8>>,
+}
+
+/// Block I/O to one namespace over one queue pair. Cheap to clone; any number of I/Os may be under way, each with a
+/// buffer of its own.
+#[derive(Clone)]
+pub struct Client(Rc<Inner>);
+
+/// Ends a read in the oracle, however it ends.
+struct Reading<'a> {
+    oracle: &'a RefCell<Oracle>,
+    token: ReadToken,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.oracle.borrow_mut().end_read(self.token);
+    }
+}
+
+impl Client {
+    /// A client of `namespace` on `queue`.
+    ///
+    /// # Errors
+    /// The namespace's format has metadata, or blocks of another size than 512 or 4096 bytes.
+    pub fn new(queue: QueuePair, namespace: Namespace, config: ClientConfig) -> Result<Client, IoError> {
+        let Namespace { block_bytes, metadata_bytes, .. } = namespace;
+        let block = BlockSize::from_bytes(u64::from(block_bytes)).filter(|_| metadata_bytes == 0);
+        let block = block.ok_or(IoError::Format { block_bytes, metadata_bytes })?;
+        let planner = Planner::new(queue.port().memory(), config.method, config.bytes_max);
+        let scratch = RefCell::default();
+        Ok(Client(Rc::new(Inner { queue, namespace, block, planner, oracle: config.oracle, scratch })))
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> &Namespace {
+        &self.0.namespace
+    }
+
+    /// The queue pair.
+    pub fn queue(&self) -> &QueuePair {
+        &self.0.queue
+    }
+
+    /// A buffer for payloads of up to [`ClientConfig::bytes_max`], in pages that follow one another.
+    pub fn buffer(&self) -> Result<IoBuffer, IoError> {
+        let bytes = self.0.planner.bytes_max();
+        let buffer = Buffer::contiguous(self.port().memory(), 0, bytes).ok_or(IoError::NoRoom { bytes })?;
+        self.adopt(buffer)
+    }
+
+    /// Takes a buffer that was made elsewhere: scattered, or with an offset in its first page.
+    pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
+        let slot = self.0.planner.add_slot().ok_or(IoError::NoRoom { bytes: buffer.bytes() })?;
+        Ok(IoBuffer { buffer, slot })
+    }
+
+    /// Reads `blocks` blocks from `lba` on, and verifies them.
+    pub async fn read(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+        let bytes = self.bytes(lba, blocks)?;
+        let span = self.open();
+        let reading = self.0.oracle.as_deref().map(|oracle| {
+            let token = oracle.borrow_mut().begin_read();
+            Reading { oracle, token }
+        });
+        let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::READ, 0, self.0.namespace.nsid);
+        let record = self.transfer(span, sqe, buffer, bytes).await?;
+        if let Some(reading) = reading {
+            self.verify(&reading, &buffer.buffer, lba, bytes)?;
+        }
+        Ok(record)
+    }
+
+    /// Writes `blocks` blocks from `lba` on: a new version of each, or the buffer as it is if there is no oracle.
+    pub async fn write(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+        self.write_with(buffer, lba, blocks, false).await
+    }
+
+    /// Writes with Force Unit Access: when it completes, the blocks are on the medium.
+    pub async fn write_fua(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+        self.write_with(buffer, lba, blocks, true).await
+    }
+
+    async fn write_with(
+        &self,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+        fua: bool,
+    ) -> Result<SpanRecord, IoError> {
+        let bytes = self.bytes(lba, blocks)?;
+        self.fits(buffer, bytes)?;
+        let span = self.open();
+        let oracle = self.0.oracle.as_deref();
+        let begun = oracle.map(|oracle| oracle.borrow_mut().begin_write(lba, u64::from(blocks)));
+        let result = match &begun {
+            Some((_, stamp)) => self.fill(&buffer.buffer, *stamp, bytes),
+            None => Ok(()),
+        };
+        let sqe = read_write(lba, blocks, fua).sqe(NvmOpcode::WRITE, 0, self.0.namespace.nsid);
+        let result = match result {
+            Ok(()) => self.transfer(span, sqe, buffer, bytes).await,
+            Err(error) => Err(error),
+        };
+        self.end_write(begun.map(|(token, _)| token), &result);
+        result
+    }
+
+    /// Compares `blocks` blocks from `lba` on with what they must hold, or with the buffer if there is no oracle. A
+    /// difference is [`Status::COMPARE_FAILURE`].
+    pub async fn compare(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+        let bytes = self.bytes(lba, blocks)?;
+        self.fits(buffer, bytes)?;
+        if let Some(oracle) = self.0.oracle.as_deref() {
+            let oracle = oracle.borrow();
+            let mut expected = Ok(());
+            self.fill_parts(&buffer.buffer, bytes, |done, part| {
+                if expected.is_ok() {
+                    expected = oracle.expected(lba + done, part);
+                }
+            })?;
+            expected.map_err(|lba| IoError::Unsettled { lba })?;
+        }
+        let span = self.open();
+        let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::COMPARE, 0, self.0.namespace.nsid);
+        self.transfer(span, sqe, buffer, bytes).await
+    }
+
+    /// Waits until everything that was completed is on the medium.
+    pub async fn flush(&self) -> Result<SpanRecord, IoError> {
+        let span = self.open();
+        self.execute(span, Flush.sqe(0, self.0.namespace.nsid), 0).await
+    }
+
+    /// Deallocates `ranges`, 1 to 256: they read as zeroes afterwards. The buffer takes the list.
+    pub async fn trim(&self, buffer: &mut IoBuffer, ranges: &[Range]) -> Result<SpanRecord, IoError> {
+        let count = ranges.len() as u64;
+        let lba = ranges.first().map_or(0, |range| range.slba);
+        if ranges.is_empty() || ranges.len() > dataset::RANGES_MAX {
+            return Err(IoError::Extent { lba, count });
+        }
+        if let Some(range) = ranges.iter().find(|range| range.end().is_none()) {
+            return Err(IoError::Extent { lba: range.slba, count: u64::from(range.length) });
+        }
+        let command = DatasetManagement { nr_z: (count - 1) as u8, ad: true, ..DatasetManagement::default() };
+        let bytes = command.bytes();
+        self.fits(buffer, bytes)?;
+        let memory = self.port().memory();
+        let mut list = ranges.iter().flat_map(Range::to_bytes);
+        self.each_part(&buffer.buffer, bytes, |part, _| {
+            memory.with_mut(part.address, part.bytes as usize, |into| {
+                into.iter_mut().zip(&mut list).for_each(|(into, byte)| *into = byte);
+            })
+        })?;
+        let span = self.open();
+        let begun: Vec<WriteToken> = match self.0.oracle.as_deref() {
+            Some(oracle) => {
+                let mut oracle = oracle.borrow_mut();
+                ranges.iter().map(|range| oracle.begin_zeroes(range.slba, u64::from(range.length))).collect()
+            }
+            None => Vec::new(),
+        };
+        let sqe = command.sqe(0, self.0.namespace.nsid);
+        let result = self.transfer(span, sqe, buffer, bytes).await;
+        self.end_write(begun, &result);
+        result
+    }
+
+    /// Writes zeroes to `blocks` blocks from `lba` on, with or without leave to deallocate them.
+    pub async fn write_zeroes(&self, lba: u64, blocks: u32, deallocate: bool) -> Result<SpanRecord, IoError> {
+        self.bytes(lba, blocks)?;
+        let span = self.open();
+        let oracle = self.0.oracle.as_deref();
+        let begun = oracle.map(|oracle| oracle.borrow_mut().begin_zeroes(lba, u64::from(blocks)));
+        let command =
+            WriteZeroes { slba: lba, nlb_z: (blocks - 1) as u16, deac: deallocate, ..WriteZeroes::default() };
+        let result = self.execute(span, command.sqe(0, self.0.namespace.nsid), 0).await;
+        self.end_write(begun, &result);
+        result
+    }
+
+    /// Fills the beginning of a buffer, for writes without an oracle.
+    pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
+        let bytes = u32::try_from(from.len()).unwrap_or(u32::MAX);
+        self.fits(buffer, bytes)?;
+        let mut rest = from;
+        self.each_part(&buffer.buffer, bytes, |part, _| {
+            let (now, later) = rest.split_at(part.bytes as usize);
+            rest = later;
+            self.port().memory().write(part.address, now)
+        })
+    }
+
+    /// Copies the beginning of a buffer out.
+    pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
+        let bytes = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        self.fits(buffer, bytes)?;
+        let mut done = 0;
+        self.each_part(&buffer.buffer, bytes, |part, _| {
+            let range = done..done + part.bytes as usize;
+            done = range.end;
+            self.port().memory().read(part.address, &mut into[range])
+        })
+    }
+
+    fn port(&self) -> &Port {
+        self.0.queue.port()
+    }
+
+    /// Begins to follow an I/O; over shared memory it has no span and only its times are known.
+    fn open(&self) -> Opened {
+        let begin = self.port().clock().now();
+        Opened { span: self.port().open_span(begin), begin }
+    }
+
+    fn close(&self, opened: Opened) -> SpanRecord {
+        match self.port().spans() {
+            Some(spans) => spans.close(opened.span),
+            None => SpanRecord { begin: opened.begin, last: self.port().clock().now(), ..SpanRecord::default() },
+        }
+    }
+
+    /// Bytes of `blocks` blocks, if they can be one command.
+    fn bytes(&self, lba: u64, blocks: u32) -> Result<u32, IoError> {
+        let possible = (1..=1 << 16).contains(&blocks) && lba.checked_add(u64::from(blocks)).is_some();
+        possible
+            .then(|| blocks * self.0.block.bytes() as u32)
+            .ok_or(IoError::Extent { lba, count: u64::from(blocks) })
+    }
+
+    /// Whether a payload fits: before anything is noted of it.
+    fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
+        let bytes_max = u64::from(buffer.buffer.bytes());
+        let bytes = u64::from(bytes);
+        if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
+    }
+
+    /// A command with the first `bytes` of `buffer` as its data.
+    async fn transfer(
+        &self,
+        opened: Opened,
+        sqe: Sqe,
+        buffer: &mut IoBuffer,
+        bytes: u32,
+    ) -> Result<SpanRecord, IoError> {
+        match self.0.planner.plan(buffer.slot, &buffer.buffer, bytes) {
+            Ok(pointer) => self.execute(opened, pointer.placed_in(sqe), buffer.buffer.pages_touched(bytes)).await,
+            Err(error) => {
+                self.close(opened);
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn execute(&self, opened: Opened, sqe: Sqe, pages: u32) -> Result<SpanRecord, IoError> {
+        let request = Request { sqe, span: opened.span, pages, patient: false };
+        let completed = self.0.queue.execute(request).await;
+        let record = self.close(opened);
+        match completed?.status() {
+            status if status.is_success() => Ok(record),
+            status => Err(IoError::Status(status)),
+        }
+    }
+
+    fn end_write(&self, tokens: impl IntoIterator<Item = WriteToken>, result: &Result<SpanRecord, IoError>) {
+        let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Uncertain };
+        if let Some(oracle) = self.0.oracle.as_deref() {
+            let mut oracle = oracle.borrow_mut();
+            tokens.into_iter().for_each(|token| oracle.end_write(token, outcome));
+        }
+    }
+
+    fn fill(&self, buffer: &Buffer, stamp: Stamp, bytes: u32) -> Result<(), IoError> {
+        self.fill_parts(buffer, bytes, |done, part| Stamp { lba: stamp.lba + done, ..stamp }.fill(part))
+    }
+
+    fn verify(&self, reading: &Reading<'_>, buffer: &Buffer, lba: u64, bytes: u32) -> Result<(), IoError> {
+        let mut oracle = reading.oracle.borrow_mut();
+        let mut verified = Ok(());
+        self.show_parts(buffer, bytes, |done, part| {
+            if verified.is_ok() {
+                verified = oracle.verify_read(reading.token, lba + done, part);
+            }
+        })?;
+        verified.map_err(IoError::Mismatch)
+    }
+
+    /// Lets `fill` write the first `bytes` of `buffer`, in parts of whole blocks, each with how many blocks came
+    /// before it.
+    fn fill_parts(
+        &self,
+        buffer: &Buffer,
+        bytes: u32,
+        mut fill: impl FnMut(u64, &mut [u8]),
+    ) -> Result<(), IoError> {
+        let memory = self.port().memory();
+        if self.is_whole(buffer, bytes) {
+            return self.each_part(buffer, bytes, |part, blocks| {
+                memory.with_mut(part.address, part.bytes as usize, |part| fill(blocks, part))
+            });
+        }
+        let mut scratch = self.0.scratch.borrow_mut();
+        scratch.resize(bytes as usize, 0);
+        fill(0, &mut scratch);
+        let mut rest = scratch.as_slice();
+        self.each_part(buffer, bytes, |part, _| {
+            let (now, later) = rest.split_at(part.bytes as usize);
+            rest = later;
+            memory.write(part.address, now)
+        })
+    }
+
+    /// Shows the first `bytes` of `buffer`, likewise.
+    fn show_parts(
+        &self,
+        buffer: &Buffer,
+        bytes: u32,
+        mut look: impl FnMut(u64, &[u8]),
+    ) -> Result<(), IoError> {
+        let memory = self.port().memory();
+        if self.is_whole(buffer, bytes) {
+            return self.each_part(buffer, bytes, |part, blocks| {
+                memory.with(part.address, part.bytes as usize, |part| look(blocks, part))
+            });
+        }
+        let mut scratch = self.0.scratch.borrow_mut();
+        scratch.resize(bytes as usize, 0);
+        let mut done = 0;
+        self.each_part(buffer, bytes, |part, _| {
+            let into = done..done + part.bytes as usize;
+            done = into.end;
+            memory.read(part.address, &mut scratch[into])
+        })?;
+        look(0, &scratch);
+        Ok(())
+    }
+
+    /// Whether no block lies across pages that don't follow one another.
+    fn is_whole(&self, buffer: &Buffer, bytes: u32) -> bool {
+        buffer.extents(bytes).all(|part| part.bytes.is_multiple_of(self.0.block.bytes() as u32))
+    }
+
+    fn each_part(
+        &self,
+        buffer: &Buffer,
+        bytes: u32,
+        mut act: impl FnMut(Segment, u64) -> Result<(), Fault>,
+    ) -> Result<(), IoError> {
+        let mut before = 0;
+        for part in buffer.extents(bytes) {
+            act(part, u64::from(before / self.0.block.bytes() as u32)).map_err(IoError::Memory)?;
+            before += part.bytes;
+        }
+        Ok(())
+    }
+}
+
+/// An I/O that has begun.
+#[derive(Clone, Copy)]
+struct Opened {
+    span: SpanId,
+    begin: Time,
+}
+
+fn read_write(lba: u64, blocks: u32, fua: bool) -> ReadWrite {
+    ReadWrite { slba: lba, nlb_z: (blocks - 1) as u16, fua, ..ReadWrite::default() }
+}
