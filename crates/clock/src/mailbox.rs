@@ -11,9 +11,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+struct Letter<T> {
+    at: Time,
+    /// Whether its arrival wakes the reader.
+    wakes: bool,
+    value: T,
+}
+
 struct Inner<T> {
     clock: Clock,
-    letters: RefCell<VecDeque<(Time, T)>>,
+    letters: RefCell<VecDeque<Letter<T>>>,
+    /// Letters under way that wake the reader.
+    wakers: Cell<usize>,
     reader: Cell<Option<TaskId>>,
 }
 
@@ -29,19 +38,38 @@ impl<T> Clone for Mailbox<T> {
 impl<T> Mailbox<T> {
     /// An empty one.
     pub fn new(clock: &Clock) -> Self {
-        Mailbox(Rc::new(Inner { clock: clock.clone(), letters: RefCell::default(), reader: Cell::new(None) }))
+        Mailbox(Rc::new(Inner {
+            clock: clock.clone(),
+            letters: RefCell::default(),
+            wakers: Cell::default(),
+            reader: Cell::new(None),
+        }))
     }
 
     /// Delivers `value` at `at`, but not before what was sent earlier.
     pub fn send_at(&self, at: Time, value: T) {
+        self.send(at, true, value);
+    }
+
+    /// The same without waking the reader: it finds the value together with the next one that does, or with
+    /// [`Mailbox::try_receive`]. For what nobody looks at before then.
+    pub fn send_quietly_at(&self, at: Time, value: T) {
+        self.send(at, false, value);
+    }
+
+    fn send(&self, at: Time, wakes: bool, value: T) {
         let mut letters = self.0.letters.borrow_mut();
-        let at = letters.back().map_or(at, |(last, _)| at.max(*last));
-        let first = letters.is_empty();
-        letters.push_back((at, value));
+        let at = letters.back().map_or(at, |last| at.max(last.at));
+        letters.push_back(Letter { at, wakes, value });
         drop(letters);
-        if first && let Some(reader) = self.0.reader.get() {
-            let clock = &self.0.clock;
-            clock.wake_at(if clock.is_immediate() { clock.now() } else { at }, reader);
+        if !wakes {
+            return;
+        }
+        // A reader that waits already has a timer for the first letter that wakes it.
+        if self.0.wakers.replace(self.0.wakers.get() + 1) == 0
+            && let Some(reader) = self.0.reader.get()
+        {
+            self.0.clock.wake_at(at, reader);
         }
     }
 
@@ -55,8 +83,10 @@ impl<T> Mailbox<T> {
         let clock = &self.0.clock;
         let mut letters = self.0.letters.borrow_mut();
         match letters.front() {
-            Some((at, _)) if *at <= clock.now() || clock.is_immediate() => {
-                letters.pop_front().map(|(_, value)| value)
+            Some(letter) if letter.at <= clock.now() || clock.is_immediate() => {
+                let letter = letters.pop_front()?;
+                self.0.wakers.set(self.0.wakers.get() - usize::from(letter.wakes));
+                Some(letter.value)
             }
             _ => None,
         }
@@ -74,6 +104,7 @@ impl<T> Mailbox<T> {
 
     /// Loses what is under way: a link that goes down.
     pub fn clear(&self) {
+        self.0.wakers.set(0);
         drop(self.0.letters.take()); // not under the borrow: what is dropped may look at this mailbox
     }
 }
@@ -94,8 +125,10 @@ impl<T> Future for Receive<'_, T> {
             return Poll::Ready(value);
         }
         let task = inner.clock.current();
-        if let Some((at, _)) = inner.letters.borrow().front() {
-            inner.clock.wake_at(*at, task);
+        if inner.wakers.get() > 0
+            && let Some(letter) = inner.letters.borrow().iter().find(|letter| letter.wakes)
+        {
+            inner.clock.wake_at(letter.at, task);
         }
         // Also while a letter is under way: it may be lost, and the next one may arrive sooner.
         inner.reader.set(Some(task));

@@ -29,9 +29,21 @@ impl<T> Timer<T> {
     }
 }
 
+const NONE: u32 = u32::MAX;
+
+struct Node<T> {
+    timer: Timer<T>,
+    next: u32,
+}
+
 /// Timers in order of (time, sequence).
 pub struct Wheel<T> {
-    slots: Vec<Vec<Timer<T>>>,
+    /// The first node of each slot's list, or NONE.
+    slots: Vec<u32>,
+    /// The timers in slots, and free places. One slab for all slots: it grows with the timers that are armed at
+    /// once, and stays in the cache.
+    nodes: Vec<Node<T>>,
+    free: u32,
     occupied: [u64; WORDS],
     /// The slot number (time >> SLOT_BITS) that `current` holds; everything earlier has fired.
     base: u64,
@@ -45,7 +57,9 @@ pub struct Wheel<T> {
 impl<T: Copy + Ord> Default for Wheel<T> {
     fn default() -> Self {
         Wheel {
-            slots: (0..SLOTS).map(|_| Vec::new()).collect(),
+            slots: vec![NONE; SLOTS as usize],
+            nodes: Vec::new(),
+            free: NONE,
             occupied: [0; WORDS],
             base: 0,
             current: Vec::new(),
@@ -67,7 +81,18 @@ impl<T: Copy + Ord> Wheel<T> {
             self.current.insert(position, timer);
         } else if slot - self.base < SLOTS {
             let index = (slot & MASK) as usize;
-            self.slots[index].push(timer);
+            let node = Node { timer, next: self.slots[index] };
+            self.slots[index] = match self.free {
+                NONE => {
+                    self.nodes.push(node);
+                    (self.nodes.len() - 1) as u32
+                }
+                place => {
+                    self.free = self.nodes[place as usize].next;
+                    self.nodes[place as usize] = node;
+                    place
+                }
+            };
             self.occupied[index / 64] |= 1 << (index % 64);
             self.in_slots += 1;
         } else {
@@ -82,8 +107,8 @@ impl<T: Copy + Ord> Wheel<T> {
         }
         // Only looked at, not loaded: what is armed before it from now on still belongs in its own slot.
         let in_wheel = (self.in_slots > 0)
-            .then(|| &self.slots[(self.next_occupied() & MASK) as usize])
-            .and_then(|slot| slot.iter().map(|t| t.at).min());
+            .then(|| self.slots[(self.next_occupied() & MASK) as usize])
+            .and_then(|first| self.list(first).map(|node| node.timer.at).min());
         let in_heap = self.later.peek().map(|t| t.0.at);
         in_wheel.into_iter().chain(in_heap).min()
     }
@@ -107,7 +132,9 @@ impl<T: Copy + Ord> Wheel<T> {
     /// Forgets every timer.
     pub fn clear(&mut self) {
         self.current.clear();
-        self.slots.iter_mut().for_each(Vec::clear);
+        self.slots.fill(NONE);
+        self.nodes.clear();
+        self.free = NONE;
         self.occupied = [0; WORDS];
         self.later.clear();
         self.in_slots = 0;
@@ -129,7 +156,14 @@ impl<T: Copy + Ord> Wheel<T> {
         self.base = slot;
         if in_wheel == Some(slot) {
             let index = (slot & MASK) as usize;
-            std::mem::swap(&mut self.current, &mut self.slots[index]);
+            let mut place = std::mem::replace(&mut self.slots[index], NONE);
+            while place != NONE {
+                let node = &mut self.nodes[place as usize];
+                self.current.push(node.timer);
+                let next = std::mem::replace(&mut node.next, self.free);
+                self.free = place;
+                place = next;
+            }
             self.occupied[index / 64] &= !(1 << (index % 64));
             self.in_slots -= self.current.len();
         }
@@ -145,6 +179,11 @@ impl<T: Copy + Ord> Wheel<T> {
         }
     }
 
+    fn list(&self, first: u32) -> impl Iterator<Item = &Node<T>> {
+        let node = |place: u32| (place != NONE).then(|| &self.nodes[place as usize]);
+        std::iter::successors(node(first), move |last| node(last.next))
+    }
+
     /// The slot number of the first occupied slot after `base`; one exists.
     fn next_occupied(&self) -> u64 {
         let start = ((self.base + 1) & MASK) as usize;
@@ -156,5 +195,23 @@ impl<T: Copy + Ord> Wheel<T> {
         }
         let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
         self.base + 1 + (index.wrapping_sub(self.base + 1) & MASK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A place in the slab that isn't given back costs memory for every timer that ever fired.
+    #[test]
+    fn memory_follows_the_timers_that_are_armed() {
+        let mut wheel = Wheel::default();
+        (0..10).for_each(|i| wheel.insert(i << SLOT_BITS, 0));
+        for i in 0..100_000u64 {
+            let at = wheel.pop().expect("ten are armed").at;
+            wheel.insert(at + ((i % 5000) << SLOT_BITS), 0);
+        }
+        assert!(wheel.nodes.len() <= 10, "{} places", wheel.nodes.len());
+        assert_eq!(wheel.len(), 10);
     }
 }

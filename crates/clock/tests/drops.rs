@@ -19,7 +19,7 @@ use std::rc::Rc;
 fn run<T: 'static, F: Future<Output = T> + 'static>(main: impl FnOnce(Clock) -> F) -> T {
     let executor = Executor::new();
     let main = main(executor.clock().clone());
-    executor.run(main).unwrap()
+    executor.run(main).expect("main ends")
 }
 
 mod stages {

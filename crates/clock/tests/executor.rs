@@ -442,7 +442,7 @@ fn tangle() -> (Vec<(u64, String)>, byteway_clock::Counters) {
         });
     }
     let inner = clock.clone();
-    executor.run(async move { inner.sleep(Delay(100_000)).await }).unwrap();
+    executor.run(async move { inner.sleep(Delay(100_000)).await }).expect("main ends");
     (log.entries(), clock.counters())
 }
 

@@ -350,8 +350,8 @@ fn under_each_runner<F: Future<Output = ()> + 'static>(
         let log = Log::default();
         let main = program(executor.clock().clone(), log.clone());
         match timing {
-            None => executor.run(main).unwrap(),
-            Some(timing) => executor.run_real(timing, None, main).unwrap(),
+            None => executor.run(main).expect("main ends"),
+            Some(timing) => executor.run_real(timing, None, main).expect("main ends"),
         }
         log.take()
     };

@@ -22,7 +22,7 @@ fn at_ns(ns: u64) -> Time {
 fn run<T: 'static, F: Future<Output = T> + 'static>(main: impl FnOnce(Clock) -> F) -> T {
     let executor = Executor::new();
     let main = main(executor.clock().clone());
-    executor.run(main).unwrap()
+    executor.run(main).expect("main ends")
 }
 
 /// What happened, in order: nanosecond and name.

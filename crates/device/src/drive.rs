@@ -26,7 +26,7 @@ impl Drive {
     /// A drive whose firmware runs on its own cores.
     pub fn new(port: &DeviceEnd, config: DriveConfig) -> Result<Drive, ConfigError> {
         let site = Self::site(port.clock(), &config);
-        let placement = Placement::all_at(&site, config.site.cycles.clone());
+        let placement = Placement::all_at(&site, config.site.cycles);
         Self::placed(port, config, site, placement)
     }
 

@@ -13,7 +13,8 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
-    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, fid, register,
+    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, fid,
+    register,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -665,7 +666,10 @@ impl Driver {
         known.map(|created| created.pair.clone()).ok_or(DriverError::NoSuchQueue(pair.qid()))
     }
 
-    async fn create_completion_queue(&self, config: &QueueConfig) -> Result<Rc<CompletionQueue>, DriverError> {
+    async fn create_completion_queue(
+        &self,
+        config: &QueueConfig,
+    ) -> Result<Rc<CompletionQueue>, DriverError> {
         let inner = &self.0;
         let entries = self.check_entries(config.completion_entries.unwrap_or(config.entries))?;
         let cqid = self.free_id(&inner.completion_ids)?;

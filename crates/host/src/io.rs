@@ -173,7 +173,12 @@ impl Client {
     }
 
     /// Writes with Force Unit Access: when it completes, the blocks are on the medium.
-    pub async fn write_fua(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+    pub async fn write_fua(
+        &self,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, IoError> {
         self.write_with(buffer, lba, blocks, true).await
     }
 
@@ -312,7 +317,9 @@ impl Client {
     fn close(&self, opened: Opened) -> SpanRecord {
         match self.port().spans() {
             Some(spans) => spans.close(opened.span),
-            None => SpanRecord { begin: opened.begin, last: self.port().clock().now(), ..SpanRecord::default() },
+            None => {
+                SpanRecord { begin: opened.begin, last: self.port().clock().now(), ..SpanRecord::default() }
+            }
         }
     }
 
@@ -340,7 +347,9 @@ impl Client {
         bytes: u32,
     ) -> Result<SpanRecord, IoError> {
         match self.0.planner.plan(buffer.slot, &buffer.buffer, bytes) {
-            Ok(pointer) => self.execute(opened, pointer.placed_in(sqe), buffer.buffer.pages_touched(bytes)).await,
+            Ok(pointer) => {
+                self.execute(opened, pointer.placed_in(sqe), buffer.buffer.pages_touched(bytes)).await
+            }
             Err(error) => {
                 self.close(opened);
                 Err(error.into())

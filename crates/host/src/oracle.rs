@@ -387,7 +387,8 @@ impl Oracle {
         let value = contested.possible.first().map(|(value, _)| *value);
         match value {
             Some(value)
-                if contested.writing.is_empty() && contested.possible.iter().all(|(other, _)| *other == value) =>
+                if contested.writing.is_empty()
+                    && contested.possible.iter().all(|(other, _)| *other == value) =>
             {
                 self.cells.set(lba, value.0);
                 contested.possible.clear();
@@ -458,7 +459,9 @@ impl Oracle {
         block: &[u8],
     ) -> Result<(), Box<Mismatch>> {
         let found = find(block);
-        let Some(value) = self.value_of(lba, found) else { return Err(self.mismatch(lba, cell, found, block)) };
+        let Some(value) = self.value_of(lba, found) else {
+            return Err(self.mismatch(lba, cell, found, block));
+        };
         let is_value = |(other, _): &(Value, u64)| *other == value;
         let (possible, writing) = match self.contested.get(&lba) {
             Some(contested) if cell == CONTESTED => {
@@ -510,9 +513,12 @@ impl Oracle {
 
     fn mismatch(&self, lba: u64, cell: u32, found: Found, block: &[u8]) -> Box<Mismatch> {
         let expected: Vec<Found> = match self.contested.get(&lba) {
-            Some(contested) if cell == CONTESTED => {
-                contested.possible.iter().chain(&contested.writing).map(|(value, _)| self.look(lba, *value)).collect()
-            }
+            Some(contested) if cell == CONTESTED => contested
+                .possible
+                .iter()
+                .chain(&contested.writing)
+                .map(|(value, _)| self.look(lba, *value))
+                .collect(),
             _ => vec![self.look(lba, Value(cell & !WRITING))],
         };
         let mut wanted = vec![0; block.len()];

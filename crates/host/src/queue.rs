@@ -485,7 +485,8 @@ impl SubmissionQueue {
 
     /// The controller has forgotten the queue: what is outstanding is lost, and the ring begins anew.
     pub(crate) fn restart(&self, lost: Lost) {
-        for cid in 0..self.commands.borrow().len() as u16 {
+        let identifiers = self.commands.borrow().len() as u16;
+        for cid in 0..identifiers {
             let waiter = {
                 let mut commands = self.commands.borrow_mut();
                 let command = &mut commands[cid as usize];

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -617,11 +617,15 @@ impl Summary {
     }
 }
 
+/// One rule, below the header.
+const RULED: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('\u{2500}').junction('\u{2500}'));
+
 /// A table of which the columns from `numbers` on hold numbers. Its width follows its contents, never the terminal:
 /// the same run prints the same bytes everywhere.
 fn new_table(header: &[&str], numbers: usize) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).force_no_tty().set_header(header);
+    table.load_style(RULED).force_no_tty().set_header(header);
     for index in numbers..header.len() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -7,13 +7,18 @@ use std::process::{Command, Output};
 const SCENARIO: &str = "[drive]\nprofile = \"samsung-970-pro\"\n[[job]]\nrw = \"randread\"\ncount = 100\n";
 
 fn byteway(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_byteway")).current_dir(folder).args(arguments).output().expect("the binary is built")
+    Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the binary is built")
 }
 
 fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).expect("the folder exists");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("its entries can be read").file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("its entries can be read").file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     names
 }

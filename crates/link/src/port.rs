@@ -114,6 +114,14 @@ impl Link {
         (HostEnd(link.clone()), DeviceEnd(link))
     }
 
+    /// Brings host memory up to now: payload that arrives wakes nobody, it is written when somebody looks, or with the
+    /// completion behind it.
+    fn settle(&self) {
+        while let Some(write) = self.upstream.try_receive() {
+            self.arrive(write);
+        }
+    }
+
     /// A posted write arrives in host memory.
     fn arrive(&self, write: Upstream) {
         let written = match write {
@@ -195,8 +203,9 @@ shared!(HostEnd);
 shared!(DeviceEnd);
 
 impl HostEnd {
-    /// The host's memory.
+    /// The host's memory, with everything that has arrived by now.
     pub fn memory(&self) -> &Memory {
+        self.0.settle();
         &self.0.memory
     }
 
@@ -355,6 +364,7 @@ impl DeviceEnd {
             let tags = link.tags.acquire(part.requests(link).count as usize).await;
             let reached = link.send_up(purpose, part.requests(link), 0).arrival + link.config.memory_latency;
             link.clock.sleep_until(reached).await;
+            link.settle();
             link.memory.dma_read(part.address, part.bytes as usize, |bytes| part.give(bytes, &mut take))?;
             let passage = link.send_down(purpose, part.completions(link), part.bytes);
             link.clock.sleep_until(passage.arrival).await;
@@ -386,6 +396,7 @@ impl DeviceEnd {
             if completed == Some(at) {
                 completing.pop_front();
             } else if let Some((_, part, tags)) = requested.pop_front() {
+                link.settle();
                 let read = link.memory.dma_read(part.address, part.bytes as usize, |bytes| {
                     if fault.is_none() {
                         part.give(bytes, &mut take);
@@ -415,7 +426,7 @@ impl DeviceEnd {
         let link = &self.0;
         link.memory.check(address, u64::from(bytes))?;
         let passage = link.send_up(purpose, link.config.write(address, u64::from(bytes)), u64::from(bytes));
-        link.upstream.send_at(passage.arrival, Upstream::Content { address, content, offset, bytes });
+        link.upstream.send_quietly_at(passage.arrival, Upstream::Content { address, content, offset, bytes });
         Ok(passage)
     }
 
@@ -425,7 +436,7 @@ impl DeviceEnd {
         let length = bytes.len() as u64;
         link.memory.check(address, length)?;
         let passage = link.send_up(purpose, link.config.write(address, length), length);
-        link.upstream.send_at(passage.arrival, Upstream::Bytes { address, bytes });
+        link.upstream.send_quietly_at(passage.arrival, Upstream::Bytes { address, bytes });
         Ok(passage)
     }
 

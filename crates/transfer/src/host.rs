@@ -261,8 +261,9 @@ impl Planner {
             Method::Sgl => {
                 let mut descriptors = self.descriptors.borrow_mut();
                 descriptors.clear();
-                descriptors
-                    .extend(buffer.extents(bytes).map(|part| SglDescriptor::data_block(part.address, part.bytes)));
+                descriptors.extend(
+                    buffer.extents(bytes).map(|part| SglDescriptor::data_block(part.address, part.bytes)),
+                );
                 let first = sgl::plan_with(&descriptors, lists, DESCRIPTORS_PER_PAGE, |address, run| {
                     write(address, run.as_bytes());
                 });
@@ -324,9 +325,16 @@ mod tests {
         for method in [Method::Prp, Method::Sgl] {
             let memory = Memory::simulated();
             let planner = Planner::new(&memory, method, 3 << 20);
-            for (offset, bytes) in
-                [(0, 0), (0, 512), (8, 4096), (0, 8192), (512, 8192), (0, 12288), (4, 1 << 20), (4092, 3 << 20)]
-            {
+            for (offset, bytes) in [
+                (0, 0),
+                (0, 512),
+                (8, 4096),
+                (0, 8192),
+                (512, 8192),
+                (0, 12288),
+                (4, 1 << 20),
+                (4092, 3 << 20),
+            ] {
                 for scattered in [false, true] {
                     let make = if scattered { Buffer::scattered } else { Buffer::contiguous };
                     let buffer = make(&memory, offset, bytes).unwrap();
@@ -334,7 +342,11 @@ mod tests {
                     let pointer = planner.plan(slot, &buffer, bytes).unwrap();
                     let found = merged(walk(&memory, pointer, bytes));
                     let wanted: Vec<Segment> = buffer.extents(bytes).collect();
-                    assert_eq!(found, merged(wanted), "{method:?} {bytes} from {offset}, scattered {scattered}");
+                    assert_eq!(
+                        found,
+                        merged(wanted),
+                        "{method:?} {bytes} from {offset}, scattered {scattered}"
+                    );
                     assert_eq!(found.iter().map(|part| part.bytes).sum::<u32>(), bytes);
                     buffer.free(&memory);
                 }
@@ -361,7 +373,10 @@ mod tests {
         let buffer = Buffer::contiguous(&memory, 0, 16384).unwrap();
         assert_eq!(planner.plan(0, &buffer, 4096), Err(PlanError::NoSuchSlot(0)));
         let slot = planner.add_slot().unwrap();
-        assert_eq!(planner.plan(slot, &buffer, 8193), Err(PlanError::TooLong { bytes: 8193, bytes_max: 8192 }));
+        assert_eq!(
+            planner.plan(slot, &buffer, 8193),
+            Err(PlanError::TooLong { bytes: 8193, bytes_max: 8192 })
+        );
         assert_eq!(Buffer::over(vec![0x1000], 8, 4096), None);
     }
 }

@@ -184,6 +184,13 @@ impl Arbiter {
         None
     }
 
+    /// Whether entries wait in any queue that is fetched from, whether or not they could be fetched now.
+    pub fn has_waiting(&self) -> bool {
+        let state = self.0.borrow();
+        let waits = |queue: &Rc<SubmissionQueue>| queue.fate.get() == Fate::Live && queue.waiting() > 0;
+        std::iter::once(&state.admin).chain(&state.classes).any(|ring| ring.queues.iter().any(waits))
+    }
+
     /// Whether anything could be picked.
     pub fn has_ready(&self, admin: bool, io: bool) -> bool {
         let state = self.0.borrow();

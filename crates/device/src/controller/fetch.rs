@@ -5,7 +5,7 @@ use crate::controller::Core;
 use crate::controller::log::add;
 use crate::controller::queue::{Fate, Permit, SubmissionQueue};
 use crate::controller::slot::Command;
-use byteway_clock::Stage;
+use byteway_clock::{Delay, SpanId, Stage};
 use byteway_firmware::Work;
 use byteway_link::Purpose;
 use byteway_wire::nvme::Sqe;
@@ -19,8 +19,14 @@ struct Batch {
     queue: Rc<SubmissionQueue>,
     /// The first entry's slot in the ring; they follow one another.
     first: u32,
-    /// For each entry, its permit and the command slot that will execute it.
-    places: Vec<(Permit, u32)>,
+    places: Vec<Place>,
+}
+
+/// For an entry: its permit, the command slot that will execute it, and who follows it.
+struct Place {
+    permit: Permit,
+    slot: u32,
+    span: SpanId,
 }
 
 /// A fetch task's life.
@@ -29,6 +35,7 @@ pub async fn run(core: Rc<Core>) {
     let mut places = Vec::with_capacity(BURST_MAX);
     loop {
         let Some(mut batch) = next(&core, &mut places) else {
+            core.starved.set(core.arbiter.has_waiting());
             core.fetchable.notified().await;
             continue;
         };
@@ -39,7 +46,7 @@ pub async fn run(core: Rc<Core>) {
 }
 
 /// Takes the next batch that may be fetched.
-fn next(core: &Core, places: &mut Vec<(Permit, u32)>) -> Option<Batch> {
+fn next(core: &Core, places: &mut Vec<Place>) -> Option<Batch> {
     if !core.registers.csts.get().rdy() || core.registers.csts.get().cfs() {
         return None;
     }
@@ -52,7 +59,9 @@ fn next(core: &Core, places: &mut Vec<(Permit, u32)>) -> Option<Batch> {
         let slot = core.take_slot(queue.id == 0).expect("the arbiter was told how many slots are free");
         let (entry, permit) = queue.take();
         first.get_or_insert(entry);
-        places.push((permit, slot));
+        let span = core.port.followed(queue.id, entry as u16);
+        core.port.spans().charge(span, core.clock.now(), Stage::Doorbell);
+        places.push(Place { permit, slot, span });
     }
     if core.arbiter.has_ready(!core.free_admin_slots.borrow().is_empty(), !core.free_slots.borrow().is_empty()) {
         core.fetchable.notify_one(); // for another fetch task
@@ -65,13 +74,8 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut [u8; BURST_MAX * 
     let count = batch.places.len();
     let into = &mut bytes[..count * Sqe::SIZE];
     let spans = core.port.spans();
-    let mut followed = [byteway_clock::SpanId::NONE; BURST_MAX];
-    for (index, span) in followed[..count].iter_mut().enumerate() {
-        *span = core.port.followed(queue.id, (batch.first + index as u32) as u16);
-        spans.charge(*span, core.clock.now(), Stage::Doorbell);
-    }
     let read = core.port.read(queue.address(batch.first), into, Purpose::SqeFetch).await;
-    let mut queued = byteway_clock::Delay::ZERO;
+    let mut queued = Delay::ZERO;
     if read.is_ok() {
         let work = core.placement.run(Work::Fetch, count as u64).await;
         queued = work.queued;
@@ -79,9 +83,8 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut [u8; BURST_MAX * 
     } else {
         core.fail();
     }
-    let places = batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)).zip(&followed[..count]);
-    for (((permit, slot), entry), span) in places {
-        spans.charge_split(*span, core.clock.now(), queued, Stage::Fetch);
+    for (Place { permit, slot, span }, entry) in batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)) {
+        spans.charge_split(span, core.clock.now(), queued, Stage::Fetch);
         if read.is_err() || queue.fate.get() == Fate::Reset {
             drop(permit);
             core.free_slot(slot);
@@ -89,6 +92,6 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut [u8; BURST_MAX * 
         }
         let sqe = Sqe::from_bytes(entry.try_into().expect("an entry is 64 bytes"));
         core.begin();
-        core.slots[slot as usize].dispatch(Command { sqe, permit, span: *span });
+        core.slots[slot as usize].dispatch(Command { sqe, permit, span });
     }
 }

@@ -1,16 +1,16 @@
 //! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare.
 
-use crate::controller::Context;
+use crate::controller::{Context, Core};
 use crate::controller::log::add;
 use crate::controller::namespace::Span;
-use byteway_clock::Stage;
+use byteway_clock::{Delay, Stage};
 use byteway_firmware::MediaError;
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::collector::Supported;
 use byteway_transfer::{Collector, Extent};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use byteway_wire::nvme::{
-    DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Status, WriteZeroes, dataset::RANGES_MAX,
+    DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, WriteZeroes, dataset::RANGES_MAX,
 };
 
 /// Blocks of one range of Dataset Management, at most (DMRSL).
@@ -106,18 +106,19 @@ impl Context<'_> {
     fn durable(&self, fua: bool) -> bool {
         fua || !self.core.features.write_cache.get().wce()
     }
+}
 
-    async fn read_pipeline(&self, span: Span) {
-        let c = &self.core.config.controller;
-        self.pipeline(if span.bytes <= UNIT_BYTES as u64 { c.read_pipeline } else { c.read_large_pipeline }).await;
-    }
-
-    /// Runs the fixed part of the controller's pipeline.
-    async fn pipeline(&self, delay: byteway_clock::Delay) {
-        if delay != byteway_clock::Delay::ZERO {
-            self.core.clock.sleep(delay).await;
-            self.charge(Stage::Firmware);
+/// The fixed part of what the controller's pipeline takes for a command: it follows the parsing.
+pub fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
+    let c = &core.config.controller;
+    match NvmOpcode(sqe.opcode()) {
+        NvmOpcode::READ | NvmOpcode::COMPARE => {
+            let block = core.namespace(sqe.nsid).map_or(0, |namespace| namespace.block.bytes());
+            let bytes = ReadWrite::parse(sqe).blocks() as usize * block;
+            if bytes <= UNIT_BYTES { c.read_pipeline } else { c.read_large_pipeline }
         }
+        NvmOpcode::WRITE => c.write_pipeline,
+        _ => Delay::ZERO,
     }
 }
 
@@ -143,7 +144,6 @@ async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), St
     let rw = ReadWrite::parse(context.sqe);
     let span = context.transfer(&rw, workspace)?;
     context.resolve(workspace, span.bytes, true).await?;
-    context.read_pipeline(span).await;
     if rw.fua {
         settle(context).await; // what is read is on flash, and is read from there
         context.check()?;
@@ -204,7 +204,6 @@ async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), S
     let span = context.transfer(&rw, workspace)?;
     let durable = context.durable(rw.fua);
     context.bring(workspace, span.bytes, span.is_whole()).await?;
-    context.pipeline(core.config.controller.write_pipeline).await;
     if span.is_whole() {
         let spans = core.port.spans();
         let written = core.ftl.write(context.span, spans, span.unit, &mut workspace.contents, durable).await;
@@ -324,7 +323,6 @@ async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(),
     let core = context.core;
     let span = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
     context.bring(workspace, span.bytes, false).await?;
-    context.read_pipeline(span).await;
     fetch_units(context, workspace, span).await?;
     let mut at = span.offset as usize;
     let mut rest = &workspace.bytes[..];

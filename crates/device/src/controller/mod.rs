@@ -29,7 +29,7 @@ pub mod slot;
 
 use crate::config::DriveConfig;
 use arbiter::Arbiter;
-use byteway_clock::{Clock, Notify, Time};
+use byteway_clock::{Clock, Delay, Notify, Time};
 use byteway_firmware::{Ftl, Placement, Work};
 use byteway_link::{Bar, DeviceEnd, MmioWrite};
 use byteway_transfer::collector::Supported;
@@ -73,6 +73,8 @@ pub struct Core {
     arbiter: Arbiter,
     /// Something may have become fetchable.
     fetchable: Notify,
+    /// A fetch task left entries unfetched, for want of a slot or of room for a completion.
+    starved: Cell<bool>,
     slots: Vec<Rc<Slot>>,
     free_slots: RefCell<Vec<u32>>,
     free_admin_slots: RefCell<Vec<u32>>,
@@ -111,7 +113,8 @@ impl Controller {
             .with_dstrd(c.dstrd)
             .with_css(1)
             .with_mpsmin(0)
-            .with_mpsmax(4);
+            .with_mpsmax(4)
+            .with_crms(0b01); // ready means ready with the media
         let io_slots = c.command_slots as usize;
         let slots: Vec<_> = (0..io_slots + ADMIN_SLOTS).map(|_| Slot::new(&clock)).collect();
         let core = Rc::new(Core {
@@ -119,6 +122,7 @@ impl Controller {
             queues: RefCell::default(),
             arbiter: Arbiter::new(Features::new(c.arbitration_burst).weights()),
             fetchable: Notify::new(&clock),
+            starved: Cell::default(),
             free_slots: RefCell::new((0..io_slots as u32).rev().collect()),
             free_admin_slots: RefCell::new((io_slots as u32..slots.len() as u32).rev().collect()),
             slots,
@@ -244,18 +248,24 @@ impl Core {
         }
         let rung = match Doorbell::decode(offset, self.config.controller.dstrd) {
             Some(Doorbell::SubmissionTail(id)) => match self.submission_queue(id) {
-                Some(queue) => queue.set_tail(value as u32),
+                Some(queue) => queue.set_tail(value as u32).map(|()| self.fetchable.notify_one()),
                 None => Err(DoorbellError::Register),
             },
             Some(Doorbell::CompletionHead(id)) => match self.completion_queue(id) {
-                Some(queue) => self.consumed(&queue, value as u32),
+                Some(queue) => self.consumed(&queue, value as u32).map(|()| self.room()),
                 None => Err(DoorbellError::Register),
             },
             None => Err(DoorbellError::Register),
         };
-        match rung {
-            Ok(()) => self.fetchable.notify_one(),
-            Err(error) => self.raise(error.event()),
+        if let Err(error) = rung {
+            self.raise(error.event());
+        }
+    }
+
+    /// There is a slot or room for a completion again: what waited for it may be fetched.
+    fn room(&self) {
+        if self.starved.take() {
+            self.fetchable.notify_one();
         }
     }
 
@@ -328,7 +338,7 @@ impl Core {
         } else {
             self.free_admin_slots.borrow_mut().push(index);
         }
-        self.fetchable.notify_one();
+        self.room();
     }
 
     /// A command slot's life.
@@ -341,7 +351,9 @@ impl Core {
             let queue = permit.queue().clone();
             let context = Context { core: &core, slot: &slot, queue: &queue, sqe: &sqe, span };
             workspace.failed_lba = 0;
-            let parse = core.placement.run(Work::Parse, 1).await;
+            let parse = core.placement.reserve(Work::Parse, 1);
+            let pipeline = if queue.id == 0 { Delay::ZERO } else { io::pipeline(&core, &sqe) };
+            core.clock.sleep_until(parse.end + pipeline).await;
             context.charge_firmware(parse.queued);
             let outcome = match slot.check(&queue) {
                 Err(status) => Err(status),
@@ -444,7 +456,7 @@ impl Context<'_> {
         self.core.port.spans().charge(self.span, self.core.clock.now(), stage);
     }
 
-    fn charge_firmware(&self, queued: byteway_clock::Delay) {
+    fn charge_firmware(&self, queued: Delay) {
         let stage = byteway_clock::Stage::Firmware;
         self.core.port.spans().charge_split(self.span, self.core.clock.now(), queued, stage);
     }

@@ -51,7 +51,7 @@ impl CompletionQueue {
     }
 
     fn occupied(&self) -> u32 {
-        (self.tail.get() + self.entries - self.head.get()) % self.entries
+        distance(self.head.get(), self.tail.get(), self.entries)
     }
 
     /// Entries that may still be reserved: a full queue has one empty entry.
@@ -96,7 +96,7 @@ impl CompletionQueue {
         if value >= self.entries {
             return Err(DoorbellError::Value);
         }
-        let consumed = (value + self.entries - self.head.get()) % self.entries;
+        let consumed = distance(self.head.get(), value, self.entries);
         if consumed == 0 || consumed > self.occupied() {
             return Err(DoorbellError::Value);
         }
@@ -150,7 +150,7 @@ impl SubmissionQueue {
 
     /// Entries that were submitted and not fetched.
     pub fn waiting(&self) -> u32 {
-        (self.tail.get() + self.entries - self.head.get()) % self.entries
+        distance(self.head.get(), self.tail.get(), self.entries)
     }
 
     /// Entries that can be fetched in one read: up to the ring's end.
@@ -163,7 +163,7 @@ impl SubmissionQueue {
         if value >= self.entries {
             return Err(DoorbellError::Value);
         }
-        let added = (value + self.entries - self.tail.get()) % self.entries;
+        let added = distance(self.tail.get(), value, self.entries);
         let free = self.entries - 1 - self.waiting();
         if added == 0 || added > free {
             return Err(DoorbellError::Value);
@@ -204,6 +204,11 @@ impl SubmissionQueue {
             self.drained.notify_all();
         }
     }
+}
+
+/// Entries from `from` to before `to` in a ring of `entries`.
+fn distance(from: u32, to: u32, entries: u32) -> u32 {
+    if to >= from { to - from } else { to + entries - from }
 }
 
 /// A command's place in its completion queue: used exactly once. Dropped unused, as a reset does, it gives the place

@@ -63,7 +63,7 @@ impl Registers {
         }
         let low = u64::from(self.word(offset));
         // The offset comes from the host: it may be the address space's last.
-        if bytes == 8 { low | u64::from(self.word(offset.wrapping_add(4))) << 32 } else { low }
+        if bytes == 8 { low | u64::from(self.word(offset.saturating_add(4))) << 32 } else { low }
     }
 
     fn word(&self, offset: u64) -> u32 {
@@ -77,6 +77,8 @@ impl Registers {
             register::AQA => self.aqa.get().into_bits(),
             register::ASQ | 0x2C => halves(self.asq.get(), register::ASQ),
             register::ACQ | 0x34 => halves(self.acq.get(), register::ACQ),
+            // Ready with media takes no longer than CAP says, in the same unit.
+            register::CRTO => self.cap.to().into(),
             _ => 0,
         }
     }
@@ -85,7 +87,7 @@ impl Registers {
     pub fn write(&self, offset: u64, value: u64, bytes: u32) -> [Effect; 2] {
         let low = self.write_word(offset, value as u32);
         let high = match bytes {
-            8 => self.write_word(offset.wrapping_add(4), (value >> 32) as u32),
+            8 => self.write_word(offset.saturating_add(4), (value >> 32) as u32),
             _ => Effect::None,
         };
         [low, high]

@@ -77,7 +77,7 @@ impl Blocks {
                 open: [None; 2],
                 filling: Vec::with_capacity(8),
                 closings: 0,
-                starved: false,
+                starved: true,
             };
             for block in (0..geometry.blocks).map(|block| geometry.block(die, block)) {
                 let stripes = base.stripes(block);
@@ -165,7 +165,8 @@ impl Blocks {
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
         let count = &mut self.counts[block.0 as usize];
         *count += valid;
-        let index = of_die.filling.iter().position(|filling| filling.block == block.0).expect("it is being filled");
+        let index =
+            of_die.filling.iter().position(|filling| filling.block == block.0).expect("it is being filled");
         let filling = &mut of_die.filling[index];
         filling.stripes_left -= 1;
         if filling.stripes_left == 0 {
@@ -251,7 +252,8 @@ mod tests {
     use super::super::config::{Base, FtlConfig};
     use super::*;
 
-    const GEOMETRY: Geometry = Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 2, page_bytes: 8192 };
+    const GEOMETRY: Geometry =
+        Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 2, page_bytes: 8192 };
 
     fn blocks() -> Blocks {
         let config = FtlConfig { user_units: 8, base: Base::Empty, ..Default::default() };
@@ -285,29 +287,43 @@ mod tests {
         assert_eq!(blocks.take_victim(0, Victim::Greedy, 3), None, "it is being collected");
     }
 
-    // Greedy that did not take the emptiest, or cost-benefit that ignored age, would be other policies.
-    #[test]
-    fn each_policy_takes_its_victim() {
-        for (policy, expected) in [(Victim::Greedy, 1), (Victim::CostBenefit, 0)] {
-            let mut blocks = blocks();
-            for valid in [2, 1, 2, 1] {
-                for stripe_valid in [valid, 0] {
-                    let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
-                    blocks.programmed(block, stripe_valid);
-                }
-            }
-            // Cost-benefit: 4 * .5 / 1 = 2, 3 * .75 / .5 = 4.5, ...
-            let expected = if policy == Victim::CostBenefit { 1 } else { expected };
-            assert_eq!(blocks.take_victim(0, policy, 3), Some(BlockId(expected)));
-        }
+    /// Closes four superblocks with so many valid units, one after another.
+    fn closed(valid: [u32; 4]) -> Blocks {
         let mut blocks = blocks();
-        for valid in [2, 0, 0, 1] {
-            for stripe_valid in [valid, 1] {
+        for valid in valid {
+            for stripe_valid in [valid / 2, valid - valid / 2] {
                 let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
                 blocks.programmed(block, stripe_valid);
             }
         }
-        blocks.lost(Ppa(12)); // the youngest has one left, as the second and the third
-        assert_eq!(blocks.take_victim(0, Victim::Greedy, 3), Some(BlockId(1)), "the oldest of equals");
+        blocks
+    }
+
+    // Greedy that did not take the emptiest, or cost-benefit that ignored age, would be other policies.
+    #[test]
+    fn each_policy_takes_its_victim() {
+        let victim = |valid, policy| closed(valid).take_victim(0, policy, 3);
+        assert_eq!(victim([3, 2, 3, 1], Victim::Greedy), Some(BlockId(3)), "the emptiest");
+        assert_eq!(victim([3, 2, 2, 3], Victim::Greedy), Some(BlockId(1)), "the oldest of equals");
+        assert_eq!(victim([4, 4, 4, 4], Victim::Greedy), None, "nothing is stale");
+        // Of ages 4, 3, 2, 1: 4 * .25 / 1.5 = .67, 3 * .5 / 1 = 1.5, 2 * .25 / 1.5 = .33, 1 * .75 / .5 = 1.5.
+        assert_eq!(victim([3, 2, 3, 1], Victim::CostBenefit), Some(BlockId(1)), "older, though fuller");
+        assert_eq!(
+            victim([3, 2, 3, 0], Victim::CostBenefit),
+            Some(BlockId(3)),
+            "what is empty costs nothing"
+        );
+        assert_eq!(victim([4, 4, 4, 4], Victim::CostBenefit), None, "nothing is stale");
+    }
+
+    // A collector that found nothing must hear of the next stale unit, once.
+    #[test]
+    fn a_starved_collector_is_told_of_the_next_stale_unit() {
+        let mut blocks = closed([4, 4, 4, 4]);
+        assert_eq!(blocks.lost(Ppa(5)), Some(0), "at the start it rests");
+        assert_eq!(blocks.lost(Ppa(6)), None);
+        blocks.starve(0);
+        assert_eq!(blocks.lost(Ppa(7)), Some(0));
+        assert_eq!(blocks.valid(BlockId(1)), 1);
     }
 }

@@ -66,6 +66,10 @@ struct Collector {
     /// Read, and not programmed: what they are, and what they hold.
     carry: Vec<Moved>,
     contents: Vec<Content>,
+    /// For a look at the map: what lies in the stripes, which units that are, and what the map says of them.
+    candidates: Vec<Moved>,
+    lpas: Vec<u32>,
+    entries: Vec<Entry>,
     /// Of this round: units being read, units being programmed, and how these are divided into stripes.
     reading: Vec<Moved>,
     flying: Vec<Moved>,
@@ -84,12 +88,17 @@ pub(super) async fn run(inner: Rc<Inner>, die: u32) {
         victims: Vec::with_capacity(4),
         carry: Vec::with_capacity(units),
         contents: Vec::with_capacity(units),
+        candidates: Vec::with_capacity(units),
+        lpas: Vec::with_capacity(units),
+        entries: Vec::with_capacity(units),
         reading: Vec::with_capacity(units),
         flying: Vec::with_capacity(units),
         programs: Vec::with_capacity(units),
         erasing: Vec::with_capacity(4),
         inner,
     };
+    // A drive that is only read from stays as it was found.
+    collector.inner.collectors[die as usize].notified().await;
     loop {
         if !collector.plan() {
             collector.inner.collectors[die as usize].notified().await;
@@ -114,14 +123,16 @@ impl Collector {
                 self.choose();
             }
             self.program();
-            if (self.carry.len() as u32) < self.inner.geometry.units_per_stripe() {
+            let looks = self.next_stripe.is_some()
+                && (self.carry.len() as u32) < self.inner.geometry.units_per_stripe();
+            if looks {
                 self.scan();
             }
             if !(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty()) {
                 return true;
             }
-            // A victim without a valid unit gives nothing to do but to erase it.
-            if !self.victims.iter().any(Emptied::is_empty) {
+            // Stripes without a valid unit give nothing to do but to look further, and at the end to erase.
+            if !looks && !self.victims.iter().any(Emptied::is_empty) {
                 return false;
             }
         }
@@ -169,32 +180,47 @@ impl Collector {
 
     /// Reads the valid units of the victim's next stripes.
     fn scan(&mut self) {
-        let Some(mut stripe) = self.next_stripe else { return };
-        let inner = &*self.inner;
+        let Some(first) = self.next_stripe else { return };
+        let Self { inner, victims, candidates, lpas, entries, reading, .. } = self;
         let geometry = &inner.geometry;
-        let victim = self.victims.last_mut().expect("what is being scanned is a victim");
+        let victim = victims.last_mut().expect("what is being scanned is a victim");
+        let stripes = ROUND_UNITS.div_ceil(geometry.units_per_stripe()).min(geometry.pages - first);
         let state = inner.state.borrow();
-        while stripe < geometry.pages && (self.reading.len() as u32) < ROUND_UNITS {
-            let first = geometry.ppa(victim.block, stripe, 0);
+        for stripe in first..first + stripes {
             let is_base = state.blocks.is_base(victim.block, stripe);
-            let mut mask = 0u64;
-            for unit in 0..geometry.units_per_stripe() {
-                let ppa = Ppa(first.0 + unit);
-                let Some(lpa) = inner.flash.oob(ppa) else { continue };
-                let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
-                if state.holds(lpa, from) {
-                    mask |= 1 << unit;
-                    self.reading.push(Moved { lpa, from, ppa });
+            let start = geometry.ppa(victim.block, stripe, 0).0;
+            for ppa in (start..start + geometry.units_per_stripe()).map(Ppa) {
+                if let Some(lpa) = inner.flash.oob(ppa) {
+                    let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
+                    candidates.push(Moved { lpa, from, ppa });
+                    lpas.push(lpa);
                 }
             }
-            if mask != 0 {
-                inner.flash.submit_read(first, mask, Priority::Collector, &self.ticket);
-                victim.outstanding += mask.count_ones();
-            }
-            stripe += 1;
         }
-        victim.scanned = stripe == geometry.pages;
-        self.next_stripe = (!victim.scanned).then_some(stripe);
+        state.map.get_all(lpas, entries);
+        let submit = |(start, mask)| {
+            inner.flash.submit_read(start, mask, Priority::Collector, &self.ticket);
+        };
+        let mut read: Option<(Ppa, u64)> = None;
+        for (moved, entry) in candidates.drain(..).zip(entries) {
+            if !state.holds(*entry, moved.from) {
+                continue;
+            }
+            let (start, mask) = match read {
+                Some((start, mask)) if moved.ppa.0 - start.0 < geometry.units_per_stripe() => (start, mask),
+                _ => {
+                    read.map(submit);
+                    (geometry.stripe_start(moved.ppa), 0)
+                }
+            };
+            read = Some((start, mask | 1 << (moved.ppa.0 - start.0)));
+            reading.push(moved);
+        }
+        read.map(submit);
+        lpas.clear();
+        victim.outstanding += reading.len() as u32;
+        victim.scanned = first + stripes == geometry.pages;
+        self.next_stripe = (!victim.scanned).then_some(first + stripes);
     }
 
     /// Programs what is carried, as far as it fills stripes and there is room.
@@ -283,11 +309,10 @@ impl Collector {
 }
 
 impl super::State {
-    /// Whether flash has the latest programmed state of a unit at `from`: the map says so, or the slot that holds a
-    /// newer one.
+    /// Whether flash has the latest programmed state of a unit at `from`: its map entry says so, or the slot that holds
+    /// a newer one.
     #[inline]
-    fn holds(&self, lpa: u32, from: Entry) -> bool {
-        let entry = self.map.get(lpa);
+    fn holds(&self, entry: Entry, from: Entry) -> bool {
         entry == from || entry.as_slot().is_some_and(|slot| self.buffer.slot(slot).old == from)
     }
 

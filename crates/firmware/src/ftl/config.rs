@@ -68,9 +68,10 @@ impl FtlConfig {
     pub const BUFFER_UNITS_MAX: u32 = super::map::Entry::SLOTS;
 
     /// How many user units leave an over-provisioning of `op` (spare over user: 0.07 is 7 %), net of the superblocks
-    /// that are free or not full yet when the collector is at work.
-    pub fn user_units_at(geometry: &Geometry, gc_start_free_blocks: u32, op: f64) -> u64 {
-        let blocks = f64::from(geometry.blocks) - blocks_away(gc_start_free_blocks);
+    /// that hold no data while the host writes all the time: those left to the collector, and, half a superblock on
+    /// average, what is free or open beyond.
+    pub fn user_units_at(geometry: &Geometry, gc_reserve_blocks: u32, op: f64) -> u64 {
+        let blocks = f64::from(geometry.blocks) - (f64::from(gc_reserve_blocks) + 0.5);
         let units = blocks.max(0.0) * f64::from(geometry.units_per_block()) * f64::from(geometry.dies());
         (units / (1.0 + op.max(0.0))) as u64
     }
@@ -91,12 +92,6 @@ impl Default for FtlConfig {
             keep: Keep::Stamps,
         }
     }
-}
-
-/// Superblocks of a die that hold no data while it collects, on average over time: free ones, one that is being
-/// emptied, and the halves of the host's and the collector's open ones that are yet to be programmed.
-pub(super) fn blocks_away(gc_start_free_blocks: u32) -> f64 {
-    f64::from(gc_start_free_blocks) + 1.0
 }
 
 /// Why a translation layer can't be made, or can't do what it is asked.
@@ -125,7 +120,9 @@ pub enum FtlError {
     #[error("a drive has at least one unit of 4 KiB")]
     NoUnits,
     /// A collector that would begin when it is too late.
-    #[error("gc_start_free_blocks is {start}, it must be at least gc_reserve_blocks, {reserve}, and that at least 1")]
+    #[error(
+        "gc_start_free_blocks is {start}, it must be at least gc_reserve_blocks, {reserve}, and that at least 1"
+    )]
     Thresholds {
         /// Where it begins.
         start: u32,

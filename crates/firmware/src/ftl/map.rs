@@ -98,6 +98,23 @@ impl Table {
         if raw == 0 && self.is_deallocated(lpa) { Entry::UNMAPPED } else { Entry(raw) }
     }
 
+    /// Looks many units up. Nothing but loads that don't wait for each other: most of them miss every cache, and so
+    /// they miss at once.
+    pub(super) fn get_all(&self, lpas: &[u32], entries: &mut Vec<Entry>) {
+        entries.clear();
+        match &self.entries {
+            Entries::Dense(dense) => entries.extend(lpas.iter().map(|lpa| Entry(dense[*lpa as usize]))),
+            Entries::Sparse(_) => entries.extend(lpas.iter().map(|lpa| self.get(*lpa))),
+        }
+        if !self.deallocated.is_empty() {
+            for (entry, lpa) in entries.iter_mut().zip(lpas) {
+                if *entry == Entry::BASE && self.is_deallocated(*lpa) {
+                    *entry = Entry::UNMAPPED;
+                }
+            }
+        }
+    }
+
     #[inline]
     pub(super) fn set(&mut self, lpa: u32, entry: Entry) {
         match &mut self.entries {

@@ -95,6 +95,8 @@ struct State {
     under_way: Vec<u32>,
     jobs: Vec<Job>,
     idle_jobs: Vec<u32>,
+    /// Every collector has been called at least once.
+    roused: bool,
 }
 
 struct Inner {
@@ -191,7 +193,8 @@ impl Ftl {
         let flash = Flash::new(clock, geometry, timing, Box::new(Written(base.clone())));
         let dies = geometry.dies();
         let slots = config.write_buffer_units.max(2 * geometry.units_per_stripe());
-        let writers: Vec<Writer> = (0..dies * write::PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
+        let writers: Vec<Writer> =
+            (0..dies * write::PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
         let state = State {
             map: Table::new(config.user_units),
             buffer: Buffer::new(slots),
@@ -203,6 +206,7 @@ impl Ftl {
             under_way: vec![0; dies as usize],
             jobs: writers.iter().map(|_| Job::new(&geometry)).collect(),
             idle_jobs: (0..writers.len() as u32).rev().collect(),
+            roused: false,
         };
         let inner = Rc::new(Inner {
             clock: clock.clone(),
@@ -224,7 +228,8 @@ impl Ftl {
         for die in 0..dies {
             inner.state.borrow_mut().refresh(die);
         }
-        let writers = (0..inner.writers.len()).map(|index| clock.spawn("writer", write::run(inner.clone(), index)));
+        let writers =
+            (0..inner.writers.len()).map(|index| clock.spawn("writer", write::run(inner.clone(), index)));
         let mut tasks: Vec<TaskId> = writers.collect();
         tasks.extend((0..dies).map(|die| clock.spawn("collector", collect::run(inner.clone(), die))));
         inner.tasks.replace(tasks);
@@ -265,7 +270,7 @@ impl Ftl {
         match found {
             Found::Nowhere => Ok(Content::Zero),
             Found::Buffered(content) => {
-                self.from_buffer(span, spans, 1).await;
+                self.leave_buffer(span, spans, 1).await;
                 Ok(content)
             }
             Found::Flash(ppa) => {
@@ -313,7 +318,8 @@ impl Ftl {
         if !groups.is_empty() {
             let ticket = inner.flash.ticket();
             for group in groups.iter_mut() {
-                group.at = inner.flash.submit_read(group.first, group.mask, Priority::HostRead, &ticket) as u32;
+                group.at =
+                    inner.flash.submit_read(group.first, group.mask, Priority::HostRead, &ticket) as u32;
             }
             let outcome = ticket.wait().await;
             spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
@@ -328,7 +334,7 @@ impl Ftl {
             }
         }
         if buffered > 0 {
-            self.from_buffer(span, spans, buffered).await;
+            self.leave_buffer(span, spans, buffered).await;
         }
         Ok(())
     }
@@ -421,7 +427,7 @@ impl Ftl {
     }
 
     /// Waits for units to come out of the buffer's DRAM.
-    async fn from_buffer(&self, span: SpanId, spans: &Spans, units: u64) {
+    async fn leave_buffer(&self, span: SpanId, spans: &Spans, units: u64) {
         let inner = &*self.0;
         let passage = inner.placement.site(Work::Buffer).dram(units * UNIT_BYTES as u64);
         inner.clock.sleep_until(passage.arrival).await;
@@ -507,11 +513,7 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     // A die is stuck when none of its superblocks has a stripe's worth of stale units: then all but the reserve and the
     // collector's open one are full of valid units but for less than a stripe. With no more user units than this, one
     // die at least is not stuck. The constructed state has its two open superblocks and the free ones beside.
-    let mut away = u64::from(reserve) + 2;
-    if config.base == Base::Steady {
-        away = away.max(config::blocks_away(start) as u64 + 1);
-    }
-    let blocks = u64::from(geometry.blocks).saturating_sub(away);
+    let blocks = u64::from(geometry.blocks).saturating_sub(u64::from(reserve) + 2);
     let of_die = blocks * u64::from(geometry.units_per_block() - geometry.units_per_stripe() + 1);
     let most = of_die * u64::from(geometry.dies());
     if config.user_units > most {

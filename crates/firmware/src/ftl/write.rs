@@ -300,9 +300,15 @@ impl Inner {
             if waiting < stripe_units && !urgent {
                 return;
             }
-            let Some(die) = state.ready.next(state.next_die) else { return };
+            let Some(die) = state.ready.next(state.next_die) else {
+                if !std::mem::replace(&mut state.roused, true) {
+                    self.collectors.iter().for_each(Notify::notify_one);
+                }
+                return;
+            };
             state.next_die = (die + 1) % self.geometry.dies();
-            let (block, stripe) = state.blocks.take_stripe(die, Stream::Host).expect("a die that is ready has room");
+            let (block, stripe) =
+                state.blocks.take_stripe(die, Stream::Host).expect("a die that is ready has room");
             let index = state.idle_jobs.pop().expect("there are as many jobs as programs can be under way");
             let job = &mut state.jobs[index as usize];
             (job.block, job.stripe) = (block, stripe);
@@ -381,7 +387,8 @@ impl Inner {
     fn deallocate(&self, first: u64, end: u64) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        let whole = first % REGION_UNITS == 0 && (end - first == REGION_UNITS || end == self.config.user_units);
+        let whole = first.is_multiple_of(REGION_UNITS)
+            && (end - first == REGION_UNITS || end == self.config.user_units);
         let mut freed = 0;
         for lpa in first as u32..end as u32 {
             let entry = state.map.get(lpa);
@@ -432,17 +439,12 @@ impl Inner {
 }
 
 /// The content that a unit has when `change` has had its bytes.
-fn changed(
-    old: &Content,
-    change: impl FnOnce(&mut [u8; UNIT_BYTES]),
-    keep: Keep,
-) -> Content {
+fn changed(old: &Content, change: impl FnOnce(&mut [u8; UNIT_BYTES]), keep: Keep) -> Content {
     let mut bytes = [0; UNIT_BYTES];
     old.write_to(&mut bytes);
     change(&mut bytes);
     Content::of(&bytes, keep)
 }
-
 
 #[cfg(test)]
 mod tests {

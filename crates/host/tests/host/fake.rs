@@ -7,8 +7,8 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
-    Doorbell, Identify, IdentifyController, IdentifyNamespace, LbaFormat, NvmOpcode, PrpStep, PrpWalker, Range,
-    ReadWrite, Segment, SglStep, SglWalker, Sqe, Status, Vs, WriteZeroes, identify, register,
+    Doorbell, Identify, IdentifyController, IdentifyNamespace, LbaFormat, NvmOpcode, PrpStep, PrpWalker,
+    Range, ReadWrite, Segment, SglStep, SglWalker, Sqe, Status, Vs, WriteZeroes, identify, register,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -132,10 +132,19 @@ impl Fake {
         self.csts.get()
     }
 
+    pub fn registers(self: &Rc<Self>) -> Rc<dyn Bar> {
+        Rc::new(Registers(self.clone()))
+    }
+
+    pub async fn clock_yield(&self) {
+        self.clock.yield_now().await;
+    }
+
     fn write(self: &Rc<Self>, write: MmioWrite) {
         let MmioWrite { offset, value, bytes } = write;
         let half = |old: u64, high: bool| {
-            let (low, top) = if high { (old as u32, value as u32) } else { (value as u32, (old >> 32) as u32) };
+            let (low, top) =
+                if high { (old as u32, value as u32) } else { (value as u32, (old >> 32) as u32) };
             if bytes == 8 { value } else { u64::from(low) | u64::from(top) << 32 }
         };
         match offset {
@@ -180,8 +189,7 @@ impl Fake {
     }
 
     fn add_submission(&self, qid: u16, address: u64, entries: u32, cqid: u16) {
-        let queue =
-            Submission { address, entries, cqid, head: 0, tail: 0, reported: 0, fetching: false };
+        let queue = Submission { address, entries, cqid, head: 0, tail: 0, reported: 0, fetching: false };
         self.submissions.borrow_mut().insert(qid, queue);
     }
 
@@ -213,7 +221,7 @@ impl Fake {
     /// Fetches what the tail has exposed, one entry at a time.
     pub fn fetch(self: &Rc<Self>, qid: u16) {
         match self.submissions.borrow_mut().get_mut(&qid) {
-            Some(queue) if !queue.fetching && !(self.stopped.get() && qid > 0) => queue.fetching = true,
+            Some(queue) if !queue.fetching && (qid == 0 || !self.stopped.get()) => queue.fetching = true,
             _ => return,
         }
         let fake = self.clone();
@@ -318,9 +326,8 @@ impl Fake {
             AdminOpcode::IDENTIFY => {
                 let page = match Identify::parse(sqe).cns {
                     Cns::CONTROLLER => {
-                        let mut data = IdentifyController::default();
-                        data.mn = identify::ascii_field("Fake");
-                        data.mdts = 5;
+                        let mn = identify::ascii_field("Fake");
+                        let data = IdentifyController { mn, mdts: 5, ..IdentifyController::default() };
                         data.as_bytes().to_vec()
                     }
                     Cns::ACTIVE_NAMESPACES => ActiveNamespaceList::above(sqe.nsid, [1]).as_bytes().to_vec(),
@@ -369,13 +376,13 @@ impl Fake {
             }
             AdminOpcode::ABORT => {
                 let Abort { sqid, cid } = Abort::parse(sqe);
-                let mut swallowed = self.swallowed.borrow_mut();
-                let found = swallowed.iter().position(|command| *command == (sqid, cid));
-                let Some(index) = found.filter(|_| !self.stubborn.get()) else {
+                let was = self.swallowed.borrow().len();
+                if !self.stubborn.get() {
+                    self.swallowed.borrow_mut().retain(|command| *command != (sqid, cid));
+                }
+                if self.swallowed.borrow().len() == was {
                     return Some((Status::SUCCESS, Abort::NOT_ABORTED));
-                };
-                swallowed.remove(index);
-                drop(swallowed);
+                }
                 self.complete(sqid, cid, Status::ABORT_REQUESTED, 0).await;
                 ok
             }
@@ -417,7 +424,9 @@ impl Fake {
                 let stored = || {
                     let media = self.media.borrow();
                     let blocks = command.slba..command.end().unwrap();
-                    blocks.flat_map(|lba| media.get(&lba).cloned().unwrap_or(vec![0; size])).collect::<Vec<u8>>()
+                    blocks
+                        .flat_map(|lba| media.get(&lba).cloned().unwrap_or(vec![0; size]))
+                        .collect::<Vec<u8>>()
                 };
                 match opcode {
                     NvmOpcode::READ => {
@@ -534,7 +543,17 @@ impl Rig {
 }
 
 pub fn link_config() -> PcieConfig {
-    PcieConfig::new(Generation::Gen3, 4)
+    PcieConfig {
+        generation: Generation::Gen3,
+        lanes: 4,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 32,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
 }
 
 /// Runs a test in virtual time.

@@ -1,0 +1,849 @@
+//! The admin commands (NVMe Base 2.1, 5), command by command and status by status.
+
+mod fixture;
+
+use byteway_clock::Delay;
+use byteway_wire::nvme::feature::{
+    Arbitration, AsyncEventConfig, InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues,
+    TemperatureThreshold, VolatileWriteCache,
+};
+use byteway_wire::nvme::identify::{
+    IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, lpa, oncs, sgls, vwc,
+};
+use byteway_wire::nvme::{
+    Abort, ActiveNamespaceList, AdminOpcode, AsyncEvent, Cns, CreateCq, CreateSq, Doorbell, ErrorLogEntry,
+    FirmwareSlotLog, Flush, GetLogPage, Identify, IdentifyNamespace, NSID_ALL, NamespaceDescriptor,
+    NvmOpcode, QueuePriority, Select, SetFeatures, SglDescriptor, SmartLog, Sqe, Status, Vs, csi, fid, lid,
+};
+use byteway_wire::{FromBytes, IntoBytes};
+use fixture::{
+    Bench, LONG, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, TestHost, cc, create_cq, create_sq,
+    delete_cq, delete_sq, get_features, pattern, read_write, set_features,
+};
+
+/// The structure in a page.
+fn parse<T: FromBytes>(page: &[u8]) -> T {
+    T::read_from_prefix(page).expect("the page is long enough").0
+}
+
+fn identify(cns: Cns, nsid: u32) -> Sqe {
+    Identify { cns, ..Identify::default() }.sqe(0, nsid)
+}
+
+// Drivers size transfers, queues and requests by what the controller says, and show its names.
+#[test]
+fn identify_controller_says_what_the_drive_is_and_takes() {
+    Bench::default().enabled(async |host| {
+        let id: IdentifyController = parse(&host.identify(Cns::CONTROLLER, 0).await);
+        assert_eq!((id.serial_number(), id.model_number()), ("TEST0001".into(), "Byteway test drive".into()));
+        assert_eq!(id.firmware_revision(), env!("CARGO_PKG_VERSION"));
+        assert_eq!((id.vid, id.ssvid), (0x1b36, 0x1b36));
+        assert_eq!(id.ver, Vs::V2_0.into_bits());
+        assert_eq!((id.cntrltype, id.nn), (1, 2));
+        assert_eq!(id.transfer_bytes_max(4096), Some(128 << 10));
+        assert_eq!((id.sqes, id.cqes), (0x66, 0x44));
+        assert_eq!((id.acl, id.aerl, id.elpe, id.npss, id.rab), (3, 3, 63, 0, 7));
+        let commands = oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE;
+        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, 0, 0, lpa::EXTENDED));
+        assert_eq!((id.vwc, id.sgls), (vwc::PRESENT | vwc::FLUSH_ALL, 0));
+        assert_eq!(id.frmw, 0b0_001_1, "one slot, read only");
+        assert_eq!(u128::from_le_bytes(id.tnvmcap), u128::from(NS_512_UNITS + NS_4K_UNITS) * 4096);
+        assert!(id.wctemp > 0 && id.cctemp > id.wctemp);
+        let nqn = id.subnqn.split(|byte| *byte == 0).next().unwrap();
+        assert_eq!(nqn, b"nqn.2026-11.org.byteway:TEST0001");
+        let with_nsid: IdentifyController = parse(&host.identify(Cns::CONTROLLER, 77).await);
+        assert_eq!(with_nsid.as_bytes(), id.as_bytes(), "the namespace does not matter");
+    });
+}
+
+// A driver that is told of SGLs uses them.
+#[test]
+fn identify_controller_tells_of_sgls_where_they_are_supported() {
+    Bench::with_sgl().enabled(async |host| {
+        let id: IdentifyController = parse(&host.identify(Cns::CONTROLLER, 0).await);
+        assert_eq!(id.sgls, sgls::SUPPORTED | sgls::BIT_BUCKET);
+    });
+}
+
+// A wrong size or format and a file system is laid over the neighbour, or loses its end.
+#[test]
+fn identify_namespace_says_size_and_format() {
+    Bench::default().enabled(async |host| {
+        let mut eui64 = Vec::new();
+        for (nsid, blocks, lbads) in [(NS_512, NS_512_UNITS * 8, 9), (NS_4K, NS_4K_UNITS, 12)] {
+            let id: IdentifyNamespace = parse(&host.identify(Cns::NAMESPACE, nsid).await);
+            assert_eq!((id.nsze, id.ncap, id.nuse), (blocks, blocks, blocks));
+            assert_eq!((id.nlbaf, id.format().lbads, id.format().ms), (0, lbads, 0));
+            assert_eq!(u128::from_le_bytes(id.nvmcap), u128::from(blocks) << lbads);
+            assert_eq!(
+                id.dlfeat & 0b1111,
+                0b1001,
+                "deallocated blocks read as zeroes, Write Zeroes deallocates"
+            );
+            assert_eq!(id.npwg, if lbads == 9 { 7 } else { 0 }, "writes below 4 KiB are read-modify-write");
+            eui64.push(id.eui64);
+        }
+        assert_ne!(eui64[0], eui64[1], "hosts tell namespaces apart by them");
+        for nsid in [0, 3, 1000, NSID_ALL - 1, NSID_ALL] {
+            let page = host.pages(1);
+            host.refused(identify(Cns::NAMESPACE, nsid).with_prp(page, 0), Status::INVALID_NAMESPACE).await;
+        }
+    });
+}
+
+// A host finds namespaces by these lists; one that doesn't end, or begins one too early, is scanned for ever.
+#[test]
+fn identify_lists_the_namespaces_above_the_given_one() {
+    Bench::default().enabled(async |host| {
+        for cns in [Cns::ACTIVE_NAMESPACES, Cns::COMMAND_SET_ACTIVE_NAMESPACES] {
+            for (above, expected) in [(0, vec![1, 2]), (1, vec![2]), (2, vec![]), (500, vec![])] {
+                let list: ActiveNamespaceList = parse(&host.identify(cns, above).await);
+                assert_eq!(list.iter().collect::<Vec<_>>(), expected, "above {above}");
+            }
+            for above in [NSID_ALL - 1, NSID_ALL] {
+                let page = host.pages(1);
+                host.refused(identify(cns, above).with_prp(page, 0), Status::INVALID_NAMESPACE).await;
+            }
+        }
+    });
+}
+
+// Descriptors are how a host recognises a namespace that comes back by another path.
+#[test]
+fn identify_describes_a_namespace() {
+    Bench::default().enabled(async |host| {
+        for nsid in [NS_512, NS_4K] {
+            let id: IdentifyNamespace = parse(&host.identify(Cns::NAMESPACE, nsid).await);
+            let page = host.identify(Cns::NAMESPACE_DESCRIPTORS, nsid).await;
+            let descriptors: Vec<_> = NamespaceDescriptor::parse_list(&page).collect();
+            assert_eq!(
+                descriptors,
+                [NamespaceDescriptor::Eui64(id.eui64), NamespaceDescriptor::Csi(csi::NVM)]
+            );
+        }
+        for nsid in [0, 3, NSID_ALL] {
+            let page = host.pages(1);
+            let sqe = identify(Cns::NAMESPACE_DESCRIPTORS, nsid).with_prp(page, 0);
+            host.refused(sqe, Status::INVALID_NAMESPACE).await;
+        }
+    });
+}
+
+// The limits of Dataset Management are only here: a host that doesn't see them sends what is refused.
+#[test]
+fn identify_for_the_nvm_command_set() {
+    Bench::default().enabled(async |host| {
+        let limits: IdentifyControllerNvm = parse(&host.identify(Cns::COMMAND_SET_CONTROLLER, 0).await);
+        assert_eq!((limits.dmrl, limits.dmrsl, limits.dmsl), (0, 1 << 20, 1 << 22));
+        assert_eq!((limits.vsl, limits.wzsl), (0, 0));
+        let namespace: IdentifyNamespaceNvm = parse(&host.identify(Cns::COMMAND_SET_NAMESPACE, NS_4K).await);
+        assert_eq!((namespace.lbstm, namespace.pic), (0, 0), "no protection information");
+        let page = host.pages(1);
+        let wrong = identify(Cns::COMMAND_SET_NAMESPACE, 9).with_prp(page, 0);
+        host.refused(wrong, Status::INVALID_NAMESPACE).await;
+        for cns in
+            [Cns::COMMAND_SET_NAMESPACE, Cns::COMMAND_SET_CONTROLLER, Cns::COMMAND_SET_ACTIVE_NAMESPACES]
+        {
+            for csi in [csi::KEY_VALUE, csi::ZONED, 0xff] {
+                let sqe = Identify { cns, csi, ..Identify::default() }.sqe(0, NS_4K).with_prp(page, 0);
+                host.refused(sqe, Status::INVALID_FIELD).await;
+            }
+        }
+    });
+}
+
+// An answer to a question that the drive doesn't know would be taken for a structure.
+#[test]
+fn identify_refuses_what_it_does_not_know() {
+    Bench::default().enabled(async |host| {
+        let known = [0, 1, 2, 3, 5, 6, 7];
+        let page = host.pages(1);
+        for cns in (0..=255).filter(|cns| !known.contains(cns)) {
+            host.refused(identify(Cns(cns), NS_4K).with_prp(page, 0), Status::INVALID_FIELD).await;
+        }
+        assert!(host.peek(page, 4096).iter().all(|byte| *byte == 0));
+    });
+}
+
+// 4 KiB at an offset end in a second page: admin data follows the same pointers as any other.
+#[test]
+fn admin_data_goes_where_the_prps_say() {
+    Bench::default().enabled(async |host| {
+        let expected = host.identify(Cns::CONTROLLER, 0).await;
+        for offset in [0, 4, 512, 4092] {
+            let (first, second) = (host.pages(3), host.pages(3));
+            let sqe = identify(Cns::CONTROLLER, 0).with_prp(first + PAGE + offset, second + PAGE);
+            host.succeed(sqe).await;
+            let split = (PAGE - offset) as usize;
+            assert_eq!(host.peek(first + PAGE + offset, split), expected[..split]);
+            assert_eq!(host.peek(second + PAGE, 4096 - split), expected[split..]);
+            let around =
+                [host.peek(first, PAGE as usize + offset as usize), host.peek(second + 2 * PAGE, 4096)];
+            assert!(around.concat().iter().all(|byte| *byte == 0), "nothing beside it");
+        }
+        let page = host.pages(1);
+        let status = host.admin(identify(Cns::CONTROLLER, 0).with_prp(page + 2, 0)).await.status();
+        assert!(status.is(Status::PRP_OFFSET_INVALID));
+        let status = host.admin(identify(Cns::CONTROLLER, 0).with_prp(host.hole(), 0)).await.status();
+        assert!(status.is(Status::DATA_TRANSFER_ERROR));
+    });
+}
+
+// Over PCIe, admin commands use PRPs, and there are no fused ones.
+#[test]
+fn admin_commands_take_no_sgl_and_no_fuse() {
+    Bench::with_sgl().enabled(async |host| {
+        let page = host.pages(1);
+        let block = SglDescriptor::data_block(page, 4096);
+        host.refused(identify(Cns::CONTROLLER, 0).with_sgl(block), Status::INVALID_FIELD).await;
+        for fuse in 1..=3 {
+            host.refused(
+                identify(Cns::CONTROLLER, 0).with_prp(page, 0).with_fuse(fuse),
+                Status::INVALID_FIELD,
+            )
+            .await;
+        }
+        assert!(host.peek(page, 4096).iter().all(|byte| *byte == 0));
+    });
+}
+
+// Hosts try commands to find out what there is: each unknown one must be answered, and with this.
+#[test]
+fn unknown_admin_opcodes_are_refused() {
+    Bench::default().enabled(async |host| {
+        let known = [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c];
+        for opcode in (0..=255u8).filter(|opcode| !known.contains(opcode)) {
+            host.refused(Sqe::new(opcode, 0, 0), Status::INVALID_OPCODE).await;
+        }
+    });
+}
+
+// A queue that can't be must not be: its completions would go astray.
+#[test]
+fn create_completion_queue_refuses_each_wrong_field() {
+    Bench::default().enabled(async |host| {
+        let base = host.pages(8);
+        let right = CreateCq { qid: 1, qsize_z: 63, pc: true, ien: true, iv: 8 };
+        let wrong = [
+            (CreateCq { qid: 0, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateCq { qid: 9, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateCq { qid: 0xffff, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateCq { qsize_z: 0, ..right }, base, Status::INVALID_QUEUE_SIZE),
+            (CreateCq { qsize_z: 1024, ..right }, base, Status::INVALID_QUEUE_SIZE),
+            (CreateCq { qsize_z: 0xffff, ..right }, base, Status::INVALID_QUEUE_SIZE),
+            (CreateCq { pc: false, ..right }, base, Status::INVALID_FIELD),
+            (CreateCq { iv: 9, ..right }, base, Status::INVALID_INTERRUPT_VECTOR),
+            (CreateCq { iv: 0xffff, ..right }, base, Status::INVALID_INTERRUPT_VECTOR),
+            (right, base + 8, Status::PRP_OFFSET_INVALID),
+            (right, base + 2048, Status::PRP_OFFSET_INVALID),
+        ];
+        for (command, prp1, status) in wrong {
+            host.refused(command.sqe(0, prp1), status).await;
+        }
+        host.succeed(right.sqe(0, base)).await;
+        host.refused(right.sqe(0, base), Status::INVALID_QUEUE_ID).await; // it exists
+        let polled = CreateCq { qid: 2, ien: false, iv: 0xffff, ..right };
+        host.succeed(polled.sqe(0, base + PAGE)).await; // the vector doesn't matter without interrupts
+        let largest = CreateCq { qid: 8, qsize_z: 1023, ..right };
+        host.succeed(largest.sqe(0, base + 2 * PAGE)).await;
+    });
+}
+
+// The same for submission queues, which name a completion queue besides.
+#[test]
+fn create_submission_queue_refuses_each_wrong_field() {
+    Bench::default().enabled(async |host| {
+        let base = host.pages(32);
+        host.create_cq(3, 16, None).await;
+        let right = CreateSq { qid: 1, qsize_z: 63, pc: true, qprio: QueuePriority::Urgent, cqid: 3 };
+        let wrong = [
+            (CreateSq { qid: 0, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateSq { qid: 9, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateSq { qsize_z: 0, ..right }, base, Status::INVALID_QUEUE_SIZE),
+            (CreateSq { qsize_z: 1024, ..right }, base, Status::INVALID_QUEUE_SIZE),
+            (CreateSq { pc: false, ..right }, base, Status::INVALID_FIELD),
+            (CreateSq { cqid: 0, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateSq { cqid: 9, ..right }, base, Status::INVALID_QUEUE_ID),
+            (CreateSq { cqid: 4, ..right }, base, Status::COMPLETION_QUEUE_INVALID),
+            (right, base + 4, Status::PRP_OFFSET_INVALID),
+        ];
+        for (command, prp1, status) in wrong {
+            host.refused(command.sqe(0, prp1), status).await;
+        }
+        host.succeed(right.sqe(0, base)).await;
+        host.refused(right.sqe(0, base), Status::INVALID_QUEUE_ID).await; // it exists
+        let largest = CreateSq { qid: 8, qsize_z: 1023, ..right };
+        host.succeed(largest.sqe(0, base + PAGE)).await;
+    });
+}
+
+// With other sizes of entries the rings would be read at the wrong places.
+#[test]
+fn entry_sizes_in_cc_must_be_the_supported_ones() {
+    for (cc, of_cq, of_sq) in [(cc().with_iosqes(0), false, true), (cc().with_iocqes(5), true, false)] {
+        Bench { cc, ..Bench::default() }.enabled(async move |host| {
+            let cq = host.new_cq(1, 16);
+            if of_cq {
+                host.refused(create_cq(&cq, None), Status::INVALID_QUEUE_SIZE).await;
+            } else {
+                host.succeed(create_cq(&cq, None)).await;
+                assert!(of_sq);
+                host.refused(
+                    create_sq(&host.new_sq(1, 16), 1, QueuePriority::Urgent),
+                    Status::INVALID_QUEUE_SIZE,
+                )
+                .await;
+            }
+        });
+    }
+}
+
+// A completion queue that goes before its submission queues leaves completions with nowhere to go.
+#[test]
+fn queues_are_deleted_in_order_and_once() {
+    Bench::default().enabled(async |host| {
+        let cq = host.create_cq(1, 16, None).await;
+        let first = host.create_sq(1, 16, &cq, QueuePriority::Urgent).await;
+        host.create_sq(2, 16, &cq, QueuePriority::Urgent).await;
+        for qid in [0, 3, 9, 0xffff] {
+            host.refused(delete_sq(qid), Status::INVALID_QUEUE_ID).await;
+        }
+        for qid in [0, 2, 9, 0xffff] {
+            host.refused(delete_cq(qid), Status::INVALID_QUEUE_ID).await;
+        }
+        host.refused(delete_cq(1), Status::INVALID_QUEUE_DELETION).await;
+        host.succeed(delete_sq(1)).await;
+        host.refused(delete_sq(1), Status::INVALID_QUEUE_ID).await;
+        host.refused(delete_cq(1), Status::INVALID_QUEUE_DELETION).await;
+        host.succeed(delete_sq(2)).await;
+        host.succeed(delete_cq(1)).await;
+        host.refused(delete_cq(1), Status::INVALID_QUEUE_ID).await;
+        host.refused(create_sq(&first.sq, 1, QueuePriority::Urgent), Status::COMPLETION_QUEUE_INVALID).await;
+        let pair = host.create_pair(1, 4).await;
+        assert_eq!(
+            host.io(&pair, Flush.sqe(0, NS_4K)).await.status(),
+            Status::SUCCESS,
+            "the numbers are free again"
+        );
+    });
+}
+
+fn queues(sqs: u16, cqs: u16) -> u32 {
+    NumberOfQueues::new().with_nsq_z(sqs - 1).with_ncq_z(cqs - 1).into_bits()
+}
+
+// A host creates as many queues as it was granted; more than that must fail, and less is what it asked for.
+#[test]
+fn number_of_queues_grants_and_binds() {
+    Bench::default().enabled(async |host| {
+        assert_eq!(host.feature(fid::NUMBER_OF_QUEUES).await, queues(8, 8));
+        for (wanted, granted) in [((64, 64), (8, 8)), ((1, 8), (1, 8)), ((2, 3), (2, 3))] {
+            let got = host.set_feature(fid::NUMBER_OF_QUEUES, queues(wanted.0, wanted.1)).await;
+            assert_eq!(got, queues(granted.0, granted.1));
+            assert_eq!(host.feature(fid::NUMBER_OF_QUEUES).await, got);
+        }
+        for value in [0xffff, 0xffff_0000, 0xffff_ffff] {
+            host.refused(set_features(fid::NUMBER_OF_QUEUES, value), Status::INVALID_FIELD).await;
+        }
+        let default = get_features(fid::NUMBER_OF_QUEUES, Select::DEFAULT, 0);
+        assert_eq!(host.succeed(default).await, queues(8, 8));
+        host.create_cq(3, 16, None).await;
+        host.refused(create_cq(&host.new_cq(4, 16), None), Status::INVALID_QUEUE_ID).await;
+        host.succeed(create_sq(&host.new_sq(2, 16), 3, QueuePriority::Urgent)).await;
+        host.refused(create_sq(&host.new_sq(3, 16), 3, QueuePriority::Urgent), Status::INVALID_QUEUE_ID)
+            .await;
+        host.refused(set_features(fid::NUMBER_OF_QUEUES, queues(8, 8)), Status::COMMAND_SEQUENCE_ERROR).await;
+        host.succeed(delete_sq(2)).await;
+        host.refused(set_features(fid::NUMBER_OF_QUEUES, queues(8, 8)), Status::COMMAND_SEQUENCE_ERROR).await;
+        host.succeed(delete_cq(3)).await;
+        host.set_feature(fid::NUMBER_OF_QUEUES, queues(8, 8)).await;
+    });
+}
+
+/// A feature: a value that is not its default, and its default, both with the selector that Get Features needs.
+struct Feature {
+    fid: u8,
+    value: u32,
+    default: u32,
+    selector: u32,
+}
+
+fn features() -> Vec<Feature> {
+    let plain = |fid, value, default| Feature { fid, value, default, selector: 0 };
+    let threshold = |kelvin| TemperatureThreshold::new().with_tmpth(kelvin);
+    let vector = |cd| InterruptVectorConfiguration::new().with_iv(5).with_cd(cd).into_bits();
+    vec![
+        plain(
+            fid::ARBITRATION,
+            Arbitration::new().with_ab(3).with_lpw_z(1).with_mpw_z(2).with_hpw_z(3).into_bits(),
+            Arbitration::new().with_ab(7).into_bits(),
+        ),
+        plain(fid::POWER_MANAGEMENT, 1 << 5, 0),
+        plain(fid::TEMPERATURE_THRESHOLD, threshold(400).into_bits(), 343),
+        Feature {
+            fid: fid::TEMPERATURE_THRESHOLD,
+            value: threshold(200).with_thsel(1).into_bits(),
+            default: 0,
+            selector: threshold(0).with_thsel(1).into_bits(),
+        },
+        plain(fid::ERROR_RECOVERY, 20, 0),
+        plain(fid::VOLATILE_WRITE_CACHE, 0, VolatileWriteCache::new().with_wce(true).into_bits()),
+        plain(
+            fid::INTERRUPT_COALESCING,
+            InterruptCoalescing::new().with_thr_z(4).with_time(9).into_bits(),
+            0,
+        ),
+        Feature {
+            fid: fid::INTERRUPT_VECTOR_CONFIGURATION,
+            value: vector(true),
+            default: vector(false),
+            selector: vector(false),
+        },
+        plain(fid::WRITE_ATOMICITY, 1, 0),
+        plain(fid::ASYNC_EVENT_CONFIGURATION, AsyncEventConfig::new().with_smart(0b10).into_bits(), 0),
+    ]
+}
+
+// What was set must be what is got, and the default must still be known: hosts save and restore.
+#[test]
+fn each_feature_is_set_and_got_with_each_select() {
+    Bench::default().enabled(async |host| {
+        for Feature { fid, value, default, selector } in features() {
+            let get = |sel| get_features(fid, sel, selector);
+            // A threshold comes back without the bits that select it.
+            let expected = if fid == fid::TEMPERATURE_THRESHOLD { value & 0xffff } else { value };
+            assert_eq!(host.succeed(get(Select::CURRENT)).await, default, "feature {fid:#x} at first");
+            host.set_feature(fid, value).await;
+            assert_eq!(host.succeed(get(Select::CURRENT)).await, expected, "feature {fid:#x} set");
+            assert_eq!(host.succeed(get(Select::DEFAULT)).await, default, "feature {fid:#x} default");
+            assert_eq!(host.succeed(get(Select::SAVED)).await, default, "nothing is saved");
+            assert_eq!(host.succeed(get(Select::SUPPORTED)).await, Select::CHANGEABLE);
+            for sel in 4..8 {
+                host.refused(get(Select(sel)), Status::INVALID_FIELD).await;
+            }
+            host.set_feature(fid, default | selector).await;
+            assert_eq!(host.succeed(get(Select::CURRENT)).await, default, "feature {fid:#x} set back");
+        }
+    });
+}
+
+// No feature is saveable: a host that asks for it must learn that it won't survive.
+#[test]
+fn features_refuse_save_and_namespaces() {
+    Bench::default().enabled(async |host| {
+        for Feature { fid, value, default, selector } in features() {
+            let set = SetFeatures { fid, cdw11: value, ..SetFeatures::default() };
+            let saved = SetFeatures { sv: true, ..set };
+            host.refused(saved.sqe(0, 0), Status::FEATURE_NOT_SAVEABLE).await;
+            host.refused(set.sqe(0, NS_4K), Status::FEATURE_NOT_NAMESPACE_SPECIFIC).await;
+            assert_eq!(
+                host.succeed(get_features(fid, Select::CURRENT, selector)).await,
+                default,
+                "unchanged"
+            );
+            host.succeed(set.sqe(0, NSID_ALL)).await;
+        }
+    });
+}
+
+// A feature that isn't there must not look as if it were.
+#[test]
+fn unknown_features_and_impossible_values_are_refused() {
+    Bench::default().enabled(async |host| {
+        let known = [1, 2, 4, 5, 6, 7, 8, 9, 0xa, 0xb];
+        for fid in (0..=255).filter(|fid| !known.contains(fid)) {
+            host.refused(get_features(fid, Select::CURRENT, 0), Status::INVALID_FIELD).await;
+            host.refused(get_features(fid, Select::SUPPORTED, 0), Status::INVALID_FIELD).await;
+            host.refused(set_features(fid, 0), Status::INVALID_FIELD).await;
+        }
+        let threshold = TemperatureThreshold::new();
+        let wrong = [
+            (fid::POWER_MANAGEMENT, 1),
+            (fid::POWER_MANAGEMENT, 31),
+            (fid::TEMPERATURE_THRESHOLD, threshold.with_tmpsel(1).into_bits()),
+            (fid::TEMPERATURE_THRESHOLD, threshold.with_tmpsel(8).into_bits()),
+            (fid::TEMPERATURE_THRESHOLD, threshold.with_thsel(2).into_bits()),
+            (fid::INTERRUPT_VECTOR_CONFIGURATION, 9),
+            (fid::INTERRUPT_VECTOR_CONFIGURATION, 0xffff),
+        ];
+        for (fid, cdw11) in wrong {
+            host.refused(set_features(fid, cdw11), Status::INVALID_FIELD).await;
+        }
+        for (fid, cdw11) in [
+            (fid::TEMPERATURE_THRESHOLD, threshold.with_tmpsel(1).into_bits()),
+            (fid::TEMPERATURE_THRESHOLD, threshold.with_thsel(2).into_bits()),
+            (fid::INTERRUPT_VECTOR_CONFIGURATION, 9),
+        ] {
+            host.refused(get_features(fid, Select::CURRENT, cdw11), Status::INVALID_FIELD).await;
+        }
+    });
+}
+
+/// A drive whose reads of flash take a millisecond, so that something can happen meanwhile.
+fn slow() -> Bench {
+    let mut bench = Bench::default();
+    bench.drive.timing.read = vec![Delay::from_ms(1)];
+    bench.drive.base = byteway_firmware::Base::Filled;
+    bench
+}
+
+// Linux aborts what takes too long: the command must end, with this status, and before the Abort does.
+#[test]
+fn abort_ends_a_command_and_completes_after_it() {
+    slow().with_queue(async |host, pair| {
+        let page = host.pages(1);
+        let read = read_write(NvmOpcode::READ, NS_4K, 0, 1).with_prp(page, 0);
+        let cid = host.submit(&pair.sq, read);
+        host.sleep(Delay::from_us(100)).await;
+        let aborted = host.admin(Abort { sqid: 1, cid }.sqe(0)).await;
+        assert_eq!((aborted.status(), aborted.dw0), (Status::SUCCESS, 0));
+        let cqe = host.take(&pair.cq).expect("the command's completion is there when the Abort's is");
+        assert_eq!((cqe.cid, cqe.status()), (cid, Status::ABORT_REQUESTED));
+        host.ring_head(&pair.cq);
+        assert!(host.peek(page, 4096).iter().all(|byte| *byte == 0), "no data came");
+        assert_eq!(host.io(&pair, read).await.status(), Status::SUCCESS, "the slot serves again");
+    });
+}
+
+// The race that the host always loses: what has ended, or never was, is not aborted, and the Abort says so.
+#[test]
+fn abort_says_when_there_was_nothing_to_abort() {
+    Bench::default().with_queue(async |host, pair| {
+        let done = host.io(&pair, Flush.sqe(0, NS_4K)).await;
+        for command in
+            [Abort { sqid: 1, cid: done.cid }, Abort { sqid: 1, cid: 0xffff }, Abort { sqid: 0, cid: 0xffff }]
+        {
+            let cqe = host.admin(command.sqe(0)).await;
+            assert_eq!((cqe.status(), cqe.dw0), (Status::SUCCESS, Abort::NOT_ABORTED), "{command:?}");
+        }
+        for sqid in [2, 9, 0xffff] {
+            host.refused(Abort { sqid, cid: 1 }.sqe(0), Status::INVALID_FIELD).await;
+        }
+        let sq = host.admin_pair().sq.clone();
+        host.place_as_is(&sq, Abort { sqid: 0, cid: 0x7777 }.sqe(0x7777)); // itself
+        host.ring_tail(&sq);
+        let cqe = host.completion(&host.admin_pair().cq, 0x7777).await;
+        assert_eq!((cqe.status(), cqe.dw0), (Status::SUCCESS, Abort::NOT_ABORTED));
+    });
+}
+
+// More Aborts than Identify says are refused, and do no harm to those within the limit.
+#[test]
+fn aborts_beyond_the_limit_are_refused() {
+    slow().with_queue(async |host, pair| {
+        let page = host.pages(1);
+        let mut reads = Vec::new();
+        for lba in 0..5 {
+            reads.push(host.submit(&pair.sq, read_write(NvmOpcode::READ, NS_4K, lba, 1).with_prp(page, 0)));
+        }
+        host.sleep(Delay::from_us(100)).await;
+        let admin = host.admin_pair();
+        for cid in &reads {
+            host.place(&admin.sq, Abort { sqid: 1, cid: *cid }.sqe(0));
+        }
+        host.ring_tail(&admin.sq);
+        let mut statuses = Vec::new();
+        for cqe in host.next_many(&admin.cq, 5).await {
+            statuses.push(cqe.status());
+        }
+        statuses.sort();
+        assert_eq!(statuses[..4], [Status::SUCCESS; 4]);
+        assert!(statuses[4].is(Status::ABORT_LIMIT_EXCEEDED));
+        let ended: Vec<_> = host.next_many(&pair.cq, 5).await;
+        assert_eq!(ended.iter().filter(|cqe| cqe.status() == Status::ABORT_REQUESTED).count(), 4);
+        assert_eq!(ended.iter().filter(|cqe| cqe.status() == Status::SUCCESS).count(), 1);
+    });
+}
+
+// A driver that unloads takes its event requests back.
+#[test]
+fn event_requests_can_be_aborted() {
+    Bench::default().enabled(async |host| {
+        let (kept, aborted) = (host.request_event(), host.request_event());
+        assert_eq!(host.succeed(Abort { sqid: 0, cid: aborted }.sqe(0)).await, 0);
+        let admin = host.admin_pair();
+        let cqe = host.completion(&admin.cq, aborted).await;
+        assert_eq!(cqe.status(), Status::ABORT_REQUESTED);
+        assert_eq!(host.succeed(Abort { sqid: 0, cid: aborted }.sqe(0)).await, Abort::NOT_ABORTED);
+        host.ring(Doorbell::SubmissionTail(7), 1);
+        assert_eq!(host.completion(&admin.cq, kept).await.status(), Status::SUCCESS, "the other one serves");
+    });
+}
+
+// An Abort of an event request when the completion queue holds nothing more: it must wait, not overwrite.
+#[test]
+fn an_aborted_event_request_waits_for_room_in_the_completion_queue() {
+    Bench { admin_entries: 2, ..Bench::default() }.enabled(async |host| {
+        let admin = host.admin_pair();
+        let request = host.submit(&admin.sq, Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST, 0, 0));
+        host.sleep(Delay::from_us(20)).await;
+        let abort = host.submit(&admin.sq, Abort { sqid: 0, cid: request }.sqe(0));
+        let mut cids = [host.next_quietly(&admin.cq).await.cid, 0];
+        host.sleep(LONG).await;
+        assert!(host.look(&admin.cq).is_none(), "one entry is all that fits");
+        host.ring_head(&admin.cq);
+        cids[1] = host.next(&admin.cq).await.cid;
+        cids.sort_unstable();
+        assert_eq!(cids, [request, abort]);
+    });
+}
+
+/// The event that completes request `cid`.
+async fn event(host: &TestHost, cid: u16) -> AsyncEvent {
+    let cqe = host.completion(&host.admin_pair().cq, cid).await;
+    assert_eq!(cqe.status(), Status::SUCCESS);
+    AsyncEvent::from_dw0(cqe.dw0)
+}
+
+/// Whether nothing arrives for a while.
+async fn nothing_arrives(host: &TestHost) -> bool {
+    host.sleep(LONG).await;
+    host.look(&host.admin_pair().cq).is_none()
+}
+
+// A driver that rings wrongly must be told which of the two mistakes it was; the drive must do nothing else.
+#[test]
+fn invalid_doorbells_raise_their_events() {
+    Bench::default().with_queue(async |host, pair| {
+        let register = [
+            Doorbell::SubmissionTail(2),
+            Doorbell::CompletionHead(2),
+            Doorbell::SubmissionTail(8),
+            Doorbell::SubmissionTail(9),
+            Doorbell::CompletionHead(0xffff),
+        ];
+        let value = [
+            (Doorbell::SubmissionTail(1), 64),
+            (Doorbell::SubmissionTail(1), u32::MAX),
+            (Doorbell::SubmissionTail(1), 0x1_0001),
+            (Doorbell::SubmissionTail(1), 0), // as it is
+            (Doorbell::CompletionHead(1), 64),
+            (Doorbell::CompletionHead(1), 1), // nothing to consume
+            (Doorbell::CompletionHead(1), 0), // as it is
+            (Doorbell::SubmissionTail(0), 4000),
+            (Doorbell::CompletionHead(0), 32),
+        ];
+        let register = register.map(|doorbell| (doorbell, 1, AsyncEvent::INVALID_DOORBELL_REGISTER));
+        let value = value.map(|(doorbell, value)| (doorbell, value, AsyncEvent::INVALID_DOORBELL_VALUE));
+        for (doorbell, value, expected) in register.into_iter().chain(value) {
+            let request = host.request_event();
+            host.sleep(Delay::from_us(20)).await;
+            host.ring(doorbell, value);
+            assert_eq!(event(&host, request).await, expected, "{doorbell:?} {value}");
+            host.log(lid::ERROR_INFORMATION, 0, 64).await;
+        }
+        let fetched = host.drive().controller.counters().fetched.get();
+        assert_eq!(
+            host.io(&pair, Flush.sqe(0, NS_4K)).await.status(),
+            Status::SUCCESS,
+            "the queue is as it was"
+        );
+        assert_eq!(host.drive().controller.counters().fetched.get(), fetched + 1);
+    });
+}
+
+// Events come as often as their cause: masked until the host has looked, one bad driver can't flood its own queue.
+#[test]
+fn events_of_a_type_are_masked_until_the_log_is_read() {
+    Bench::default().enabled(async |host| {
+        let first = host.request_event();
+        host.ring(Doorbell::SubmissionTail(7), 1);
+        assert_eq!(event(&host, first).await, AsyncEvent::INVALID_DOORBELL_REGISTER);
+        let second = host.request_event();
+        host.ring(Doorbell::SubmissionTail(7), 1);
+        host.ring(Doorbell::SubmissionTail(7), 1);
+        host.ring(Doorbell::SubmissionTail(0), 4000);
+        assert!(nothing_arrives(&host).await, "the type is masked");
+        let retained =
+            GetLogPage { lid: lid::ERROR_INFORMATION, numd_z: 15, rae: true, ..GetLogPage::default() };
+        host.succeed(retained.sqe(0, NSID_ALL).with_prp(host.pages(1), 0)).await;
+        assert!(nothing_arrives(&host).await, "it was read with Retain Asynchronous Event");
+        host.log(lid::SMART, 0, 512).await;
+        assert!(nothing_arrives(&host).await, "another log was read");
+        host.log(lid::ERROR_INFORMATION, 0, 64).await;
+        assert_eq!(event(&host, second).await, AsyncEvent::INVALID_DOORBELL_REGISTER);
+        host.log(lid::ERROR_INFORMATION, 0, 64).await;
+        let third = host.request_event();
+        assert_eq!(event(&host, third).await, AsyncEvent::INVALID_DOORBELL_VALUE, "the next one that waited");
+        host.log(lid::ERROR_INFORMATION, 0, 64).await;
+        host.request_event();
+        assert!(nothing_arrives(&host).await, "the same event twice is one");
+    });
+}
+
+// Types are masked one by one: a health warning must come through while doorbell errors wait.
+#[test]
+fn a_crossed_temperature_threshold_is_an_event_of_its_own_type() {
+    Bench::default().enabled(async |host| {
+        let threshold = |kelvin| TemperatureThreshold::new().with_tmpth(kelvin);
+        let (first, second) = (host.request_event(), host.request_event());
+        host.set_feature(fid::TEMPERATURE_THRESHOLD, threshold(300).into_bits()).await;
+        assert!(nothing_arrives(&host).await, "the host has not asked for it");
+        let config = AsyncEventConfig::new().with_smart(SmartLog::WARNING_TEMPERATURE);
+        host.set_feature(fid::ASYNC_EVENT_CONFIGURATION, config.into_bits()).await;
+        host.set_feature(fid::TEMPERATURE_THRESHOLD, threshold(400).into_bits()).await;
+        assert!(nothing_arrives(&host).await, "it is cooler than that");
+        host.ring(Doorbell::SubmissionTail(7), 1);
+        assert_eq!(event(&host, first).await, AsyncEvent::INVALID_DOORBELL_REGISTER);
+        host.set_feature(fid::TEMPERATURE_THRESHOLD, threshold(300).with_tmpsel(15).into_bits()).await;
+        assert_eq!(event(&host, second).await, AsyncEvent::TEMPERATURE_THRESHOLD);
+        let third = host.request_event();
+        host.set_feature(fid::TEMPERATURE_THRESHOLD, threshold(320).with_thsel(1).into_bits()).await;
+        assert!(nothing_arrives(&host).await, "the type is masked");
+        host.log(lid::SMART, 0, 512).await;
+        assert_eq!(event(&host, third).await, AsyncEvent::TEMPERATURE_THRESHOLD, "warmer is wanted");
+    });
+}
+
+// Requests are memory of the drive's: beyond the advertised number they must be refused, not held.
+#[test]
+fn event_requests_beyond_the_limit_are_refused() {
+    Bench::default().enabled(async |host| {
+        let requests: Vec<u16> = (0..4).map(|_| host.request_event()).collect();
+        host.refused(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST, 0, 0), Status::AER_LIMIT_EXCEEDED).await;
+        host.ring(Doorbell::SubmissionTail(7), 1);
+        event(&host, requests[0]).await;
+        host.request_event();
+        host.refused(Sqe::new(AdminOpcode::ASYNC_EVENT_REQUEST, 0, 0), Status::AER_LIMIT_EXCEEDED).await;
+    });
+}
+
+// What happens while no request is held must not be lost.
+#[test]
+fn an_event_waits_for_a_request() {
+    Bench::default().enabled(async |host| {
+        host.ring(Doorbell::CompletionHead(7), 1);
+        host.sleep(LONG).await;
+        let request = host.request_event();
+        assert_eq!(event(&host, request).await, AsyncEvent::INVALID_DOORBELL_REGISTER);
+    });
+}
+
+fn entries(page: &[u8]) -> Vec<ErrorLogEntry> {
+    page.chunks_exact(64).map(parse::<ErrorLogEntry>).take_while(|entry| entry.error_count > 0).collect()
+}
+
+// The error log is what an administrator sees of a failing drive: newest first, and nothing made up.
+#[test]
+fn the_error_log_tells_of_each_failed_command() {
+    Bench::default().with_queue(async |host, pair| {
+        assert_eq!(entries(&host.log(lid::ERROR_INFORMATION, 0, 4096).await), []);
+        let beyond = host.submit(&pair.sq, read_write(NvmOpcode::READ, NS_4K, NS_4K_UNITS + 5, 1));
+        host.completion(&pair.cq, beyond).await;
+        host.refused(Sqe::new(0xc5u8, 0, 3), Status::INVALID_OPCODE).await;
+        let log = entries(&host.log(lid::ERROR_INFORMATION, 0, 4096).await);
+        assert_eq!(log.len(), 2);
+        assert_eq!((log[0].error_count, log[0].sqid, log[0].opcode, log[0].nsid), (2, 0, 0xc5, 3));
+        assert_eq!((log[0].status(), log[0].lba), (Status::INVALID_OPCODE.with_dnr(), 0));
+        assert_eq!((log[1].error_count, log[1].sqid, log[1].cid, log[1].nsid), (1, 1, beyond, NS_4K));
+        assert_eq!((log[1].status(), log[1].lba), (Status::LBA_OUT_OF_RANGE.with_dnr(), NS_4K_UNITS + 5));
+        assert_eq!((log[1].opcode, log[1].version), (NvmOpcode::READ.0, 1));
+        for _ in 0..100 {
+            host.refused(Sqe::new(0xffu8, 0, 0), Status::INVALID_OPCODE).await;
+        }
+        let log = entries(&host.log(lid::ERROR_INFORMATION, 0, 4096).await);
+        let counts: Vec<u64> = log.iter().map(|entry| entry.error_count).collect();
+        assert_eq!(counts, (39..=102).rev().collect::<Vec<_>>(), "the newest 64");
+        let smart: SmartLog = parse(&host.log(lid::SMART, 0, 512).await);
+        assert_eq!(smart.error_log_entries.get(), 102);
+        host.disable().await;
+        host.enable().await;
+        let log = entries(&host.log(lid::ERROR_INFORMATION, 0, 64).await);
+        assert_eq!(log[0].error_count, 102, "the log outlives a reset");
+    });
+}
+
+// Health figures that stand still make every dashboard wrong.
+#[test]
+fn the_smart_log_counts_what_was_done() {
+    Bench::default().with_queue(async |host, pair| {
+        let smart = async || parse::<SmartLog>(&host.log(lid::SMART, 0, 512).await);
+        let before = smart().await;
+        assert_eq!((before.host_read_commands.get(), before.data_units_written.get()), (0, 0));
+        assert_eq!((before.critical_warning, before.composite_temperature.get()), (0, 313));
+        assert_eq!((before.available_spare, before.percentage_used, before.power_cycles.get()), (100, 0, 1));
+        let bytes = pattern(1, 128 << 10);
+        for round in 0..10 {
+            assert_eq!(host.write(&pair, NS_4K, 32 * round, &bytes).await, Status::SUCCESS);
+        }
+        for _ in 0..3 {
+            host.read(&pair, NS_512, 1, 5).await;
+        }
+        let compare = host.write_sqe(NS_4K, 0, &bytes);
+        let mut compare = compare;
+        compare.set_opcode(NvmOpcode::COMPARE);
+        assert_eq!(host.io(&pair, compare).await.status(), Status::SUCCESS);
+        host.io(&pair, Flush.sqe(0, NS_4K)).await;
+        let after = smart().await;
+        assert_eq!((after.host_write_commands.get(), after.host_read_commands.get()), (10, 4));
+        assert_eq!(after.data_units_written.get(), (10 * (128 << 10) as u128).div_ceil(512_000));
+        assert_eq!(after.data_units_read.get(), (3 * 5 * 512 + (128 << 10) as u128).div_ceil(512_000));
+        assert_eq!((after.media_errors.get(), after.error_log_entries.get()), (0, 0));
+    });
+}
+
+// Firmware tools show this.
+#[test]
+fn the_firmware_slot_log_names_the_revision() {
+    Bench::default().enabled(async |host| {
+        let log: FirmwareSlotLog = parse(&host.log(lid::FIRMWARE_SLOT, 0, 512).await);
+        assert_eq!((log.afi, ascii_text(&log.frs[0])), (1, env!("CARGO_PKG_VERSION").into()));
+        assert_eq!(log.frs[1], [0; 8]);
+    });
+}
+
+// Tools read logs piece by piece: each piece must be what the whole has there, and zeroes behind its end.
+#[test]
+fn log_pages_are_read_in_parts() {
+    Bench::default().enabled(async |host| {
+        for nsid in 1..=3 {
+            host.refused(Sqe::new(0xffu8, 0, nsid), Status::INVALID_OPCODE).await;
+        }
+        let whole = host.log(lid::ERROR_INFORMATION, 0, 4096).await;
+        for (offset, bytes) in
+            [(0, 4), (0, 128), (64, 64), (28, 100), (4092, 4), (4032, 128), (4096, 64), (0, 8192)]
+        {
+            let part = host.log(lid::ERROR_INFORMATION, offset, bytes).await;
+            let expected: Vec<u8> = whole[offset as usize..]
+                .iter()
+                .copied()
+                .chain(std::iter::repeat(0))
+                .take(bytes as usize)
+                .collect();
+            assert_eq!(part, expected, "{bytes} from {offset}");
+        }
+        let (smart, tail) = (host.log(lid::SMART, 0, 512).await, host.log(lid::SMART, 500, 12).await);
+        assert_eq!(smart[500..], tail);
+    });
+}
+
+// A length or an offset from the host must not reach beyond the page, nor fill memory.
+#[test]
+fn get_log_page_refuses_each_wrong_field() {
+    Bench::default().enabled(async |host| {
+        let right = GetLogPage { lid: lid::ERROR_INFORMATION, numd_z: 15, ..GetLogPage::default() };
+        let invalid = Status::INVALID_FIELD;
+        let smart = GetLogPage { lid: lid::SMART, numd_z: 127, ..right };
+        let wrong = [
+            (GetLogPage { lpo: 4100, ..right }, 0, invalid),
+            (GetLogPage { lpo: u64::MAX - 3, ..right }, 0, invalid),
+            (GetLogPage { lpo: 2, ..right }, 0, invalid),
+            (GetLogPage { ot: true, ..right }, 0, invalid),
+            (GetLogPage { numd_z: (128 << 10) / 4, ..right }, 0, invalid),
+            (GetLogPage { numd_z: u32::MAX, ..right }, 0, invalid),
+            (smart, NS_4K, invalid),
+            (smart, 77, invalid),
+        ];
+        let page = host.pages(1);
+        for (command, nsid, status) in wrong {
+            host.refused(command.sqe(0, nsid).with_prp(page, 0), status).await;
+        }
+        let known = [lid::ERROR_INFORMATION, lid::SMART, lid::FIRMWARE_SLOT];
+        for lid in (0..=255).filter(|lid| !known.contains(lid)) {
+            host.refused(GetLogPage { lid, ..right }.sqe(0, 0).with_prp(page, 0), Status::INVALID_LOG_PAGE)
+                .await;
+        }
+        assert!(host.peek(page, 4096).iter().all(|byte| *byte == 0));
+        host.succeed(smart.sqe(0, 0).with_prp(page, 0)).await;
+    });
+}

@@ -1,0 +1,107 @@
+//! Write amplification under uniform random writes, against the formula; and the constructed steady state against a
+//! drive that was really overwritten.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+use byteway_clock::random::Rng;
+use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
+use byteway_firmware::ftl::greedy_write_amplification;
+use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, Placement, Site};
+use byteway_flash::{BlockId, Geometry, Timing};
+use byteway_wire::content::Content;
+
+/// 256 superblocks a die, of 512 units in stripes of 4.
+const GEOMETRY: Geometry =
+    Geometry { channels: 2, ways: 1, planes: 2, blocks: 256, pages: 128, page_bytes: 8192 };
+
+fn ftl(executor: &Executor, base: Base, op: f64) -> Ftl {
+    let clock = executor.clock();
+    let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
+    let timing = Timing {
+        read: vec![Delay::from_us(30)],
+        program: vec![Delay::from_us(200)],
+        erase: Delay::from_ms(2),
+        channel: Rate::per_second(2_000_000_000),
+        command: Delay::ZERO,
+        partial_read: None,
+    };
+    let defaults = FtlConfig::default();
+    let config = FtlConfig {
+        user_units: FtlConfig::user_units_at(&GEOMETRY, defaults.gc_reserve_blocks, op),
+        write_buffer_units: 16,
+        base,
+        seed: 3,
+        ..defaults
+    };
+    Ftl::new(clock, Placement::all_at(&site, Cycles::FREE), GEOMETRY, timing, config).unwrap()
+}
+
+/// Overwrites random units, `times` as many as there are.
+fn overwrite(executor: &Executor, ftl: &Ftl, times: f64, name: &str) {
+    let count = (ftl.user_units() as f64 * times) as u64;
+    let mut stream = Rng::new(5).stream(name);
+    let ftl = ftl.clone();
+    let write = async move {
+        let (spans, mut contents) = (Spans::default(), Vec::new());
+        for _ in 0..count {
+            contents.push(Content::Zero);
+            let unit = stream.below(ftl.user_units());
+            ftl.write(SpanId::NONE, &spans, unit, &mut contents, false).await.unwrap();
+        }
+    };
+    executor.run(write).unwrap();
+}
+
+/// Units programmed for each that is written, over the next `times` drive sizes.
+fn write_amplification(executor: &Executor, ftl: &Ftl, times: f64, name: &str) -> f64 {
+    let then = ftl.counters();
+    overwrite(executor, ftl, times, name);
+    ftl.counters().write_amplification_since(&then)
+}
+
+/// The tenths of the distribution of valid counts over closed superblocks, as shares of a superblock.
+fn tenths(ftl: &Ftl) -> Vec<f64> {
+    let blocks = (0..GEOMETRY.total_blocks()).map(|block| ftl.valid_units(BlockId(block)));
+    let mut counts: Vec<u32> = blocks.filter(|(_, closed)| *closed).map(|(valid, _)| valid).collect();
+    counts.sort_unstable();
+    let at = |tenth: usize| counts[(counts.len() - 1) * tenth / 10];
+    (0..=10).map(|tenth| f64::from(at(tenth)) / f64::from(GEOMETRY.units_per_block())).collect()
+}
+
+// A collector that chooses badly, moves what is stale, pads, or keeps too much free shows in this one number.
+#[test]
+fn greedy_collection_amplifies_as_the_formula_says() {
+    for op in [0.07, 0.15, 0.28] {
+        let expected = greedy_write_amplification(op);
+        let executor = Executor::new();
+        let constructed = ftl(&executor, Base::Steady, op);
+        let at_once = write_amplification(&executor, &constructed, 0.25, "at once");
+        overwrite(&executor, &constructed, 1.0, "settle");
+        let later = write_amplification(&executor, &constructed, 1.0, "later");
+
+        let executor = Executor::new();
+        let real = ftl(&executor, Base::Filled, op);
+        overwrite(&executor, &real, 4.0, "fill");
+        let settled = write_amplification(&executor, &real, 1.0, "real");
+        println!(
+            "OP {op}: formula {expected:.3}, constructed {at_once:.3}, later {later:.3}, real {settled:.3}"
+        );
+        for (name, measured, reference, tolerance) in [
+            ("constructed", at_once, expected, 0.03),
+            ("constructed, later", later, expected, 0.03),
+            ("really overwritten", settled, expected, 0.03),
+            ("constructed against real", at_once, settled, 0.02),
+        ] {
+            let off = measured / reference - 1.0;
+            assert!(off.abs() < tolerance, "OP {op}: {name}: {measured:.3} against {reference:.3}");
+        }
+        let constructed = tenths(&ftl(&Executor::new(), Base::Steady, op));
+        for (tenth, (constructed, real)) in constructed.into_iter().zip(tenths(&real)).enumerate() {
+            println!("  tenth {tenth}: constructed {constructed:.4}, real {real:.4}");
+            assert!(
+                (constructed - real).abs() < 0.02,
+                "OP {op}, tenth {tenth}: {constructed:.4} against {real:.4}"
+            );
+        }
+    }
+}

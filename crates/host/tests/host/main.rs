@@ -1,0 +1,9 @@
+//! The driver, its queues and its oracle against a controller that is not ours to trust.
+#![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+
+mod driver;
+mod fake;
+mod io;
+mod oracle;
+mod queue;
+mod shared;

@@ -1,0 +1,214 @@
+//! Throughput against what the slowest resource allows, the queueing of random reads over dies, and Little's law.
+//!
+//! Every limit is computed here from the constants of `round.toml`, of which one is slowed tenfold. The loads are
+//! sequential, so that every die and channel has the same share.
+
+mod common;
+
+use byteway_clock::random::Rng;
+use byteway_lab::summary::Summary;
+use common::{assert_within, reads, round, run, writes};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+
+const PAGE: f64 = 16_384.0;
+const CHANNELS: f64 = 4.0;
+const DIES: f64 = 16.0;
+/// A packet's overhead, without and with an address.
+const COMPLETION: f64 = 20.0;
+const REQUEST: f64 = 24.0;
+/// Of `round.toml`.
+const MPS: f64 = 256.0;
+
+fn utilisation(summary: &Summary, resource: &str) -> f64 {
+    summary.utilisation.iter().find(|row| row.resource == resource).expect("it is reported").mean
+}
+
+/// Asserts the limit, and that the resource was as busy as at its limit it must be.
+fn assert_limited(summary: &Summary, bytes_per_second: f64, limit: f64, resource: &str) {
+    assert_within(1.0, bytes_per_second, limit, resource);
+    let used = utilisation(summary, resource);
+    println!("{resource} used to {used}");
+    assert!(used > 0.985 && used < 1.005, "{resource} was used to {used}");
+}
+
+/// 64 KiB reads, 32 at a time.
+fn sequential(drive: &str, rw: &str) -> Summary {
+    let rest = format!(
+        "[[job]]\nrw = \"{rw}\"\nbs = \"64 KiB\"\niodepth = 32\ncount = 12000\n[measure]\nwarmup = 400\n"
+    );
+    run(&round(drive, &rest))
+}
+
+// Without limits that are the resources' own, the tool would answer "what is the bottleneck?" wrongly. None of these
+// slowed resources is the bottleneck when it is not slowed.
+#[test]
+fn nothing_is_at_its_limit_when_nothing_is_slow() {
+    let summary = sequential("", "read");
+    for resource in ["link to device", "cores"] {
+        assert!(utilisation(&summary, resource) < 0.5, "{resource}");
+    }
+    let slowest = reads(&summary).bytes_per_second;
+    for resource in ["link to host", "channels", "dies"] {
+        println!("{resource}: {}", utilisation(&summary, resource));
+    }
+    assert!(slowest > 3.0e9, "{slowest}");
+}
+
+#[test]
+fn a_slow_link_is_the_limit_of_reads_and_of_writes() {
+    // From twelve lanes to one: no generation and width are ten times slower than another.
+    let lane = 500e6;
+    let drive = "override.link.lanes = 1";
+    // To the host: the data, for each command its completion, and the requests of its entry and of its PRP list.
+    let data = 16.0 * (4096.0 + 4096.0 / MPS * REQUEST);
+    let up = data + (16.0 + REQUEST) + 2.0 * REQUEST;
+    let summary = sequential(drive, "read");
+    assert_limited(&summary, reads(&summary).bytes_per_second, lane * 65_536.0 / up, "link to host");
+
+    // To the device: the data in completions, the entry, the PRP list of 15 entries, and two doorbells; the latter's
+    // number is the host's affair, who rings for several completions at once.
+    let down = 16.0 * (4096.0 + 4096.0 / MPS * COMPLETION) + (64.0 + COMPLETION) + (120.0 + COMPLETION) + (4.0 + REQUEST);
+    let summary = sequential(&format!("precondition = \"empty\"\n{drive}"), "write");
+    assert_limited(&summary, writes(&summary).bytes_per_second, lane * 65_536.0 / down, "link to device");
+}
+
+#[test]
+fn slow_channels_are_the_limit() {
+    let drive = "override.flash.channel_rate = \"100 MB/s\"\noverride.link.lanes = 16";
+    let summary = sequential(drive, "read");
+    let passage = 200e-9 + PAGE / 100e6;
+    assert_limited(&summary, reads(&summary).bytes_per_second, CHANNELS * PAGE / passage, "channels");
+
+    let summary = sequential(&format!("precondition = \"empty\"\n{drive}"), "write");
+    assert_limited(&summary, writes(&summary).bytes_per_second, CHANNELS * PAGE / passage, "channels");
+}
+
+#[test]
+fn slow_dies_are_the_limit() {
+    let summary = sequential("override.flash.read = [\"400 us\"]", "read");
+    // The die holds what it sensed until it has moved out.
+    let read = 200e-9 + 400e-6 + PAGE / 1e9;
+    assert_limited(&summary, reads(&summary).bytes_per_second, DIES * PAGE / read, "dies");
+
+    let drive = "precondition = \"empty\"\noverride.flash.program = [\"4 ms\"]";
+    let summary = sequential(drive, "write");
+    let program = 200e-9 + PAGE / 1e9 + 4e-3;
+    assert_limited(&summary, writes(&summary).bytes_per_second, DIES * PAGE / program, "dies");
+}
+
+#[test]
+fn slow_cores_are_the_limit() {
+    let drive = "override.firmware.cycles.fetch = 2000\noverride.firmware.cycles.parse = 4000\n\
+                 override.firmware.cycles.complete = 3000\noverride.firmware.cycles.translate = 1000\n\
+                 override.firmware.cycles.buffer = 1500";
+    let rest = |rw: &str| {
+        format!("[[job]]\nrw = \"{rw}\"\niodepth = 64\ncount = 20000\n[measure]\nwarmup = 500\n")
+    };
+    let summary = run(&round(drive, &rest("read")));
+    let cores = 2.0 * 1e9;
+    let cycles = 2000.0 + 4000.0 + 3000.0 + 1000.0;
+    assert_limited(&summary, reads(&summary).iops, cores / cycles, "cores");
+
+    let summary = run(&round(&format!("precondition = \"empty\"\noverride.flash.program = [\"100 us\"]\n{drive}"), &rest("write")));
+    assert_limited(&summary, writes(&summary).iops, cores / (cycles + 1500.0), "cores");
+}
+
+/// Reads a second over the sum of what the dies could serve, for random reads of 4 KiB on slow dies.
+fn share_of_dies(ways: u32, times_us: &[f64], depth: u32, count: u64) -> f64 {
+    let mut list = String::new();
+    for time in times_us {
+        let _ = write!(list, "\"{time:.3} us\", ");
+    }
+    // Packets of the largest size and an unlimited host, so that nothing but dies is felt.
+    let drive = format!(
+        "override.flash.ways = {ways}\noverride.flash.read = [{list}]\noverride.flash.channel_rate = \"8 GB/s\"\n\
+         override.firmware.latency = {{ read = \"0 us\", write = \"0 us\" }}"
+    );
+    let rest = format!(
+        "[[job]]\nrw = \"randread\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = {}\n",
+        count / 10
+    );
+    let summary = run(&round(&drive, &rest));
+    let mean = times_us.iter().sum::<f64>() / times_us.len() as f64 * 1e-6;
+    let service = 200e-9 + mean + 4096.0 / 8e9;
+    reads(&summary).iops * service / (CHANNELS * f64::from(ways))
+}
+
+/// D dies under Q random reads, Q / (Q + D - 1) of their sum: exact for service times that are distributed
+/// exponentially.
+fn formula(dies: f64, depth: u32) -> f64 {
+    f64::from(depth) / (f64::from(depth) + dies - 1.0)
+}
+
+/// Eight times of which each stands for an eighth of an exponential distribution, by its mean.
+fn exponential_times_us(mean_us: f64) -> Vec<f64> {
+    let tail = |eighth: u32| 1.0 - f64::from(eighth) / 8.0;
+    // The integral of x e^-x from where the tail is t: t (1 - ln t), and 0 at the end.
+    let integral = |t: f64| if t > 0.0 { t * (1.0 - libm::log(t)) } else { 0.0 };
+    (0..8).map(|i| mean_us * (integral(tail(i)) - integral(tail(i + 1))) * 8.0).collect()
+}
+
+// The formula is what one checks a drive's random reads against; a queue that is not first come, first served, or a die
+// that another waits for without need, would be below it.
+#[test]
+fn random_reads_over_dies_follow_the_formula() {
+    let times = exponential_times_us(2000.0);
+    for (ways, depth) in [(1, 1), (1, 4), (1, 16), (4, 4), (4, 16), (4, 64), (4, 256), (16, 64), (16, 256)] {
+        let dies = CHANNELS * f64::from(ways);
+        let found = share_of_dies(ways, &times, depth, 20_000);
+        assert_within(5.0, found, formula(dies, depth), &format!("{dies} dies, {depth} reads"));
+    }
+}
+
+/// The same queues and nothing else: each read goes to some die and takes its time there, first come, first served.
+fn share_of_servers(dies: u64, depth: usize, count: u64) -> f64 {
+    let mut stream = Rng::new(7).stream("dies");
+    let mut free_at = vec![0u64; dies as usize];
+    let mut ends: BinaryHeap<Reverse<u64>> = (0..depth).map(|_| Reverse(0)).collect();
+    let (warm, mut begin, mut now) = (count / 10, 0, 0);
+    for served in 0..count {
+        let Reverse(end) = ends.pop().expect("the number under way never changes");
+        now = end;
+        if served == warm {
+            begin = now;
+        }
+        let die = &mut free_at[stream.below(dies) as usize];
+        *die = now.max(*die) + 1000;
+        ends.push(Reverse(*die));
+    }
+    (count - warm) as f64 * 1000.0 / (now - begin) as f64 / dies as f64
+}
+
+// With sense times that don't vary, dies serve more than the formula says while few reads wait for each; the formula
+// holds from eight reads a die on. What they serve then is what the bare queues serve.
+#[test]
+fn reads_of_equal_times_wait_less_than_the_formula_says() {
+    for (ways, depth) in [(1, 1), (1, 32), (4, 16), (4, 64), (4, 128), (4, 512), (16, 64)] {
+        let dies = CHANNELS * f64::from(ways);
+        let found = share_of_dies(ways, &[2000.0], depth, 20_000);
+        let bare = share_of_servers(dies as u64, depth as usize, 400_000);
+        assert_within(1.5, found, bare, &format!("{dies} dies, {depth} reads of equal times"));
+        if f64::from(depth) >= 8.0 * dies || depth == 1 {
+            assert_within(5.0, found, formula(dies, depth), "the formula");
+        }
+    }
+}
+
+// Throughput and latency come by different ways into the result; where they contradict each other, one is wrong.
+#[test]
+fn littles_law_holds_at_every_depth() {
+    for depth in [1, 2, 7, 32, 128, 512] {
+        for (rw, bs, count) in [("randread", 4, 20_000u32.max(40 * depth)), ("randrw", 16, 20_000.max(40 * depth))] {
+            let rest = format!(
+                "[[job]]\nrw = \"{rw}\"\nbs = \"{bs} KiB\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = 4000\n"
+            );
+            let summary = run(&round("", &rest));
+            let job = &summary.jobs[0];
+            let kinds = [&job.read, &job.write].into_iter().flatten();
+            let outstanding: f64 = kinds.map(|kind| kind.iops * kind.latency.mean_ns * 1e-9).sum();
+            assert_within(0.5, outstanding, f64::from(depth), &format!("{rw} at depth {depth}"));
+        }
+    }
+}
