@@ -27,16 +27,62 @@ impl TaskId {
 
 struct Task {
     name: &'static str,
-    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+    future: Option<TaskFuture>,
     generation: u32,
     alive: bool,
     queued: bool,
 }
 
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Tasks, which of them are ready, and the timers of the others.
 #[derive(Default)]
-struct Tasks {
+struct Schedule {
     slots: Vec<Task>,
     free: Vec<u32>,
+    ready: VecDeque<TaskId>,
+    wheel: Wheel<TaskId>,
+}
+
+impl Schedule {
+    /// The task, if it lives.
+    fn task(&mut self, id: TaskId) -> Option<&mut Task> {
+        let task = self.slots.get_mut(id.index as usize)?;
+        (task.generation == id.generation && task.alive).then_some(task)
+    }
+
+    /// Takes the task's future, to poll it. None if it has ended since it was made ready.
+    fn take(&mut self, id: TaskId) -> Option<TaskFuture> {
+        let task = self.task(id)?;
+        task.queued = false;
+        task.future.take()
+    }
+
+    /// The next task in virtual time: one that is ready, else that of the next timer, which sets `now`.
+    fn next(&mut self, now: &Cell<u64>) -> Option<(TaskId, TaskFuture)> {
+        while let Some(id) = self.ready.pop_front() {
+            if let Some(future) = self.take(id) {
+                return Some((id, future));
+            }
+        }
+        loop {
+            let timer = self.wheel.pop()?;
+            // A timer of a task that has gone must not move time.
+            if let Some(future) = self.take(timer.target) {
+                now.set(timer.at.max(now.get()));
+                return Some((timer.target, future));
+            }
+        }
+    }
+
+    fn wake(&mut self, id: TaskId) {
+        if let Some(task) = self.task(id)
+            && !task.queued
+        {
+            task.queued = true;
+            self.ready.push_back(id);
+        }
+    }
 }
 
 /// How much the executor did: for benchmarks and for numbering power cuts.
@@ -59,9 +105,7 @@ struct Inner {
     steps: Cell<u32>,
     polls: Cell<u64>,
     timers: Cell<u64>,
-    tasks: RefCell<Tasks>,
-    ready: RefCell<VecDeque<TaskId>>,
-    wheel: RefCell<Wheel<TaskId>>,
+    schedule: RefCell<Schedule>,
 }
 
 /// The handle through which everything tells and spends time. Cheap to clone.
@@ -117,9 +161,7 @@ impl Executor {
                 steps: Cell::new(0),
                 polls: Cell::new(0),
                 timers: Cell::new(0),
-                tasks: RefCell::default(),
-                ready: RefCell::default(),
-                wheel: RefCell::default(),
+                schedule: RefCell::default(),
             })),
         }
     }
@@ -131,16 +173,14 @@ impl Executor {
 
     /// Runs `main` in virtual time until it ends. Other tasks stay as they are and go on in the next `run`.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Stalled> {
-        let (main, result) = self.clock.spawn_main(main);
+        let clock = &self.clock;
+        let (main, result) = clock.spawn_main(main);
         loop {
-            let polled = match self.clock.pop_ready() {
-                Some(task) => {
-                    self.clock.poll_task(task);
-                    task
-                }
-                None => self.clock.fire_next().ok_or_else(|| self.clock.stalled())?,
-            };
-            if polled == main
+            let next = clock.0.schedule.borrow_mut().next(&clock.0.now);
+            let (id, future) = next.ok_or_else(|| clock.stalled())?;
+            let ended = clock.poll(id, future);
+            if ended
+                && id == main
                 && let Some(value) = result.take()
             {
                 return Ok(value);
@@ -168,42 +208,34 @@ impl Clock {
 
     /// Starts a task. `name` says what it is when the simulation stands still.
     pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
-        let future: Pin<Box<dyn Future<Output = ()>>> = Box::pin(future);
-        let mut tasks = self.0.tasks.borrow_mut();
-        let tasks = &mut *tasks;
-        let index = match tasks.free.pop() {
+        let future: TaskFuture = Box::pin(future);
+        let mut schedule = self.0.schedule.borrow_mut();
+        let schedule = &mut *schedule;
+        let index = match schedule.free.pop() {
             Some(index) => index,
             None => {
-                tasks.slots.push(Task { name, future: None, generation: 0, alive: false, queued: false });
-                (tasks.slots.len() - 1) as u32
+                schedule.slots.push(Task { name, future: None, generation: 0, alive: false, queued: false });
+                (schedule.slots.len() - 1) as u32
             }
         };
-        let task = &mut tasks.slots[index as usize];
-        *task = Task {
-            name,
-            future: Some(future),
-            generation: task.generation.wrapping_add(1),
-            alive: true,
-            queued: true,
-        };
-        let id = TaskId { index, generation: task.generation };
-        self.0.ready.borrow_mut().push_back(id);
+        let task = &mut schedule.slots[index as usize];
+        let generation = task.generation.wrapping_add(1);
+        *task = Task { name, future: Some(future), generation, alive: true, queued: true };
+        let id = TaskId { index, generation };
+        schedule.ready.push_back(id);
         id
     }
 
     /// Drops a task where it waits: what a power cut does. A task that has ended is left alone.
     pub fn kill(&self, id: TaskId) {
         let future = {
-            let mut tasks = self.0.tasks.borrow_mut();
-            let Some(task) = tasks.slots.get_mut(id.index as usize) else { return };
-            if task.generation != id.generation || !task.alive {
-                return;
-            }
+            let mut schedule = self.0.schedule.borrow_mut();
+            let Some(task) = schedule.task(id) else { return };
             task.alive = false;
             let future = task.future.take();
             if future.is_some() {
-                tasks.free.push(id.index);
-            } // else it is being polled: `poll_task` frees it
+                schedule.free.push(id.index);
+            } // else it is being polled: `poll` frees it
             future
         };
         drop(future);
@@ -211,12 +243,7 @@ impl Clock {
 
     /// Makes a task ready. One that has ended, or is ready already, is left alone.
     pub fn wake(&self, id: TaskId) {
-        let mut tasks = self.0.tasks.borrow_mut();
-        let Some(task) = tasks.slots.get_mut(id.index as usize) else { return };
-        if task.generation == id.generation && task.alive && !task.queued {
-            task.queued = true;
-            self.0.ready.borrow_mut().push_back(id);
-        }
+        self.0.schedule.borrow_mut().wake(id);
     }
 
     /// Makes a task ready at `at`.
@@ -225,7 +252,7 @@ impl Clock {
             return self.wake(id);
         }
         self.0.timers.set(self.0.timers.get() + 1);
-        self.0.wheel.borrow_mut().insert(at.0, id);
+        self.0.schedule.borrow_mut().wheel.insert(at.0, id);
     }
 
     /// The task that is being polled: what a leaf future notes before it returns `Pending`.
@@ -266,23 +293,33 @@ impl Clock {
         self.0.now.set(now.0.max(self.0.now.get()));
     }
 
-    pub(crate) fn pop_ready(&self) -> Option<TaskId> {
-        self.0.ready.borrow_mut().pop_front()
-    }
-
     pub(crate) fn ready_len(&self) -> usize {
-        self.0.ready.borrow().len()
+        self.0.schedule.borrow().ready.len()
     }
 
     pub(crate) fn next_timer(&self) -> Option<Time> {
-        self.0.wheel.borrow().next_at().map(Time)
+        self.0.schedule.borrow().wheel.next_at().map(Time)
     }
 
     /// Takes the next timer and makes its task ready.
     pub(crate) fn wake_next_timer(&self) {
-        if let Some(timer) = self.0.wheel.borrow_mut().pop() {
-            self.wake(timer.target);
+        let mut schedule = self.0.schedule.borrow_mut();
+        if let Some(timer) = schedule.wheel.pop() {
+            schedule.wake(timer.target);
         }
+    }
+
+    /// Polls the task that was made ready first, unless it has ended since.
+    pub(crate) fn poll_ready(&self) -> Option<TaskId> {
+        let (id, future) = {
+            let mut schedule = self.0.schedule.borrow_mut();
+            let id = schedule.ready.pop_front()?;
+            (id, schedule.take(id))
+        };
+        if let Some(future) = future {
+            self.poll(id, future);
+        }
+        Some(id)
     }
 
     pub(crate) fn spawn_main<T: 'static>(
@@ -295,59 +332,33 @@ impl Clock {
         (id, result)
     }
 
-    /// Jumps to the next timer of a task that lives, and polls it. None when there is none.
-    fn fire_next(&self) -> Option<TaskId> {
-        loop {
-            let timer = self.0.wheel.borrow_mut().pop()?;
-            let id = timer.target;
-            let lives = |task: &Task| task.generation == id.generation && task.alive;
-            if !self.0.tasks.borrow().slots.get(id.index as usize).is_some_and(lives) {
-                continue; // a timer of a task that has gone must not move time
-            }
-            self.set_now(Time(timer.at));
-            self.poll_task(id);
-            return Some(id);
-        }
-    }
-
-    /// Polls a task, unless it has ended since it was made ready.
-    pub(crate) fn poll_task(&self, id: TaskId) {
-        let index = id.index;
-        let mut future = {
-            let mut tasks = self.0.tasks.borrow_mut();
-            let task = &mut tasks.slots[index as usize];
-            if task.generation != id.generation {
-                return; // its place has been taken: polling that one now would give it another's turn
-            }
-            task.queued = false;
-            match task.future.take() {
-                Some(future) => future,
-                None => return,
-            }
-        };
+    /// Polls a task; whether it has ended.
+    fn poll(&self, id: TaskId, mut future: TaskFuture) -> bool {
         self.0.current.set(id);
         self.0.steps.set(0);
         self.0.polls.set(self.0.polls.get() + 1);
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let gone = {
-            let mut tasks = self.0.tasks.borrow_mut();
-            let tasks = &mut *tasks;
-            let task = &mut tasks.slots[index as usize];
+        let ended = {
+            let mut schedule = self.0.schedule.borrow_mut();
+            let schedule = &mut *schedule;
+            let task = &mut schedule.slots[id.index as usize];
             if polled.is_ready() || !task.alive {
                 task.alive = false;
-                tasks.free.push(index);
+                schedule.free.push(id.index);
                 Some(future)
             } else {
                 task.future = Some(future);
                 None
             }
         };
-        drop(gone); // its drop may wake others, so no borrow is held
+        let has_ended = ended.is_some();
+        drop(ended); // its drop may wake others, so no borrow is held
+        has_ended
     }
 
     pub(crate) fn stalled(&self) -> Stalled {
         let mut waiting: Vec<(&'static str, usize)> = Vec::new();
-        for task in self.0.tasks.borrow().slots.iter().filter(|t| t.alive) {
+        for task in self.0.schedule.borrow().slots.iter().filter(|t| t.alive) {
             match waiting.iter_mut().find(|(name, _)| *name == task.name) {
                 Some((_, count)) => *count += 1,
                 None => waiting.push((task.name, 1)),
@@ -359,8 +370,8 @@ impl Clock {
     fn drop_all(&self) {
         loop {
             let futures: Vec<_> = {
-                let mut tasks = self.0.tasks.borrow_mut();
-                let slots = tasks.slots.iter_mut().filter(|t| t.alive);
+                let mut schedule = self.0.schedule.borrow_mut();
+                let slots = schedule.slots.iter_mut().filter(|t| t.alive);
                 slots
                     .map(|t| {
                         t.alive = false;
@@ -373,8 +384,9 @@ impl Clock {
             }
             drop(futures);
         }
-        self.0.ready.borrow_mut().clear();
-        self.0.wheel.borrow_mut().clear();
+        let mut schedule = self.0.schedule.borrow_mut();
+        schedule.ready.clear();
+        schedule.wheel.clear();
     }
 
     /// Under `timing = "none"`: whether this wait may be skipped without yielding.

@@ -69,7 +69,8 @@ impl<T> Mailbox<T> {
         if self.0.wakers.replace(self.0.wakers.get() + 1) == 0
             && let Some(reader) = self.0.reader.get()
         {
-            self.0.clock.wake_at(at, reader);
+            let clock = &self.0.clock;
+            clock.wake_at(if clock.is_immediate() { clock.now() } else { at }, reader);
         }
     }
 

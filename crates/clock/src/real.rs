@@ -90,8 +90,7 @@ impl Executor {
                 woken.drain(..).for_each(|task| clock.wake(task));
             }
             for _ in 0..clock.ready_len().min(BATCH) {
-                let Some(task) = clock.pop_ready() else { break };
-                clock.poll_task(task);
+                let Some(task) = clock.poll_ready() else { break };
                 if task == main
                     && let Some(value) = result.take()
                 {

@@ -44,7 +44,9 @@ pub struct Wheel<T> {
     /// once, and stays in the cache.
     nodes: Vec<Node<T>>,
     free: u32,
+    /// A bit for each slot that has a timer, and a bit for each word of those that isn't zero.
     occupied: [u64; WORDS],
+    words: u64,
     /// The slot number (time >> SLOT_BITS) that `current` holds; everything earlier has fired.
     base: u64,
     /// Latest first, so that the next one is popped from the end.
@@ -61,6 +63,7 @@ impl<T: Copy + Ord> Default for Wheel<T> {
             nodes: Vec::new(),
             free: NONE,
             occupied: [0; WORDS],
+            words: 0,
             base: 0,
             current: Vec::new(),
             later: BinaryHeap::new(),
@@ -94,6 +97,7 @@ impl<T: Copy + Ord> Wheel<T> {
                 }
             };
             self.occupied[index / 64] |= 1 << (index % 64);
+            self.words |= 1 << (index / 64);
             self.in_slots += 1;
         } else {
             self.later.push(Reverse(timer));
@@ -115,7 +119,36 @@ impl<T: Copy + Ord> Wheel<T> {
 
     /// Takes the next timer.
     pub fn pop(&mut self) -> Option<Timer<T>> {
-        self.load();
+        if let Some(timer) = self.current.pop() {
+            return Some(timer);
+        }
+        let in_wheel = if self.in_slots > 0 { self.next_occupied() } else { u64::MAX };
+        let in_heap = self.later.peek().map_or(u64::MAX, |timer| timer.0.at >> SLOT_BITS);
+        let slot = in_wheel.min(in_heap);
+        if slot == u64::MAX {
+            return None;
+        }
+        self.base = slot;
+        let mut only = None;
+        if in_wheel == slot {
+            only = self.empty(slot);
+        }
+        if in_heap == slot {
+            self.current.extend(only.take());
+            while let Some(Reverse(timer)) = self.later.peek() {
+                if timer.at >> SLOT_BITS > slot {
+                    break;
+                }
+                self.current.push(*timer);
+                self.later.pop();
+            }
+        }
+        if only.is_some() {
+            return only; // the usual case: alone in its slot
+        }
+        if self.current.len() > 1 {
+            self.current.sort_unstable_by_key(|t| Reverse(t.key()));
+        }
         self.current.pop()
     }
 
@@ -136,47 +169,41 @@ impl<T: Copy + Ord> Wheel<T> {
         self.nodes.clear();
         self.free = NONE;
         self.occupied = [0; WORDS];
+        self.words = 0;
         self.later.clear();
         self.in_slots = 0;
     }
 
-    /// Makes `current` hold the earliest slot that has a timer.
-    fn load(&mut self) {
-        if !self.current.is_empty() {
-            return;
+    /// Empties an occupied slot: into `current`, unless it holds only one timer.
+    fn empty(&mut self, slot: u64) -> Option<Timer<T>> {
+        let index = (slot & MASK) as usize;
+        let word = &mut self.occupied[index / 64];
+        *word &= !(1 << (index % 64));
+        if *word == 0 {
+            self.words &= !(1 << (index / 64));
         }
-        let in_wheel = if self.in_slots > 0 { Some(self.next_occupied()) } else { None };
-        let in_heap = self.later.peek().map(|t| t.0.at >> SLOT_BITS);
-        let slot = match (in_wheel, in_heap) {
-            (Some(a), Some(b)) => a.min(b),
-            (Some(a), None) => a,
-            (None, Some(b)) => b,
-            (None, None) => return,
-        };
-        self.base = slot;
-        if in_wheel == Some(slot) {
-            let index = (slot & MASK) as usize;
-            let mut place = std::mem::replace(&mut self.slots[index], NONE);
-            while place != NONE {
-                let node = &mut self.nodes[place as usize];
-                self.current.push(node.timer);
-                let next = std::mem::replace(&mut node.next, self.free);
-                self.free = place;
-                place = next;
-            }
-            self.occupied[index / 64] &= !(1 << (index % 64));
-            self.in_slots -= self.current.len();
+        let mut place = std::mem::replace(&mut self.slots[index], NONE);
+        let first = self.release(&mut place);
+        self.in_slots -= 1;
+        if place == NONE {
+            return Some(first);
         }
-        while let Some(Reverse(timer)) = self.later.peek() {
-            if timer.at >> SLOT_BITS > slot {
-                break;
-            }
-            self.current.push(*timer);
-            self.later.pop();
+        self.current.push(first);
+        while place != NONE {
+            let timer = self.release(&mut place);
+            self.current.push(timer);
+            self.in_slots -= 1;
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by_key(|t| Reverse(t.key()));
-        }
+        None
+    }
+
+    /// Takes a timer out of its place, and goes on to the next of the slot's list.
+    fn release(&mut self, place: &mut u32) -> Timer<T> {
+        let node = &mut self.nodes[*place as usize];
+        let timer = node.timer;
+        let next = std::mem::replace(&mut node.next, self.free);
+        self.free = std::mem::replace(place, next);
+        timer
     }
 
     fn list(&self, first: u32) -> impl Iterator<Item = &Node<T>> {
@@ -187,12 +214,16 @@ impl<T: Copy + Ord> Wheel<T> {
     /// The slot number of the first occupied slot after `base`; one exists.
     fn next_occupied(&self) -> u64 {
         let start = ((self.base + 1) & MASK) as usize;
-        let (mut word, bit) = (start / 64, start % 64);
-        let mut bits = self.occupied[word] & (!0u64 << bit);
-        while bits == 0 {
-            word = (word + 1) % WORDS;
-            bits = self.occupied[word];
-        }
+        let (word, bit) = (start / 64, start % 64);
+        let here = self.occupied[word] & (!0u64 << bit);
+        let (word, bits) = if here != 0 {
+            (word, here)
+        } else {
+            // The words behind this one, round to this one's first bits.
+            let turned = self.words.rotate_right(word as u32 + 1);
+            let word = (word + 1 + turned.trailing_zeros() as usize) % WORDS;
+            (word, self.occupied[word])
+        };
         let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
         self.base + 1 + (index.wrapping_sub(self.base + 1) & MASK)
     }

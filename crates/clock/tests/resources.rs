@@ -556,6 +556,49 @@ mod mailbox {
         assert_eq!(log.take(), [(20, "sooner"), (600, "again")]);
     }
 
+    // A quiet letter costs no event, yet it is there in its order as soon as anybody looks.
+    #[test]
+    fn a_quiet_letter_waits_for_one_that_wakes() {
+        let log = Log::default();
+        let log_m = log.clone();
+        run(|clock| async move {
+            let mailbox = Mailbox::new(&clock);
+            let (inner, log, letters) = (clock.clone(), log_m.clone(), mailbox.clone());
+            clock.spawn("reader", async move {
+                loop {
+                    let letter = letters.receive().await;
+                    log.add(&inner, letter);
+                }
+            });
+            clock.sleep(ns(10)).await;
+            mailbox.send_quietly_at(at_ns(20), "quiet 1");
+            mailbox.send_at(at_ns(15), "wakes 1"); // behind the quiet one: at 20
+            mailbox.send_quietly_at(at_ns(30), "quiet 2");
+            mailbox.send_quietly_at(at_ns(50), "quiet 3");
+            clock.sleep_until(at_ns(40)).await;
+            assert_eq!(mailbox.try_receive(), Some("quiet 2"));
+            assert_eq!(mailbox.try_receive(), None); // not there yet
+            mailbox.send_at(at_ns(60), "wakes 2");
+            clock.sleep_until(at_ns(100)).await;
+            // What is lost takes its claim to wake the reader along.
+            mailbox.send_at(at_ns(200), "lost");
+            mailbox.clear();
+            mailbox.send_quietly_at(at_ns(110), "quiet 4");
+            clock.sleep_until(at_ns(300)).await;
+            mailbox.send_at(at_ns(310), "wakes 3");
+            clock.sleep_until(at_ns(400)).await;
+        });
+        let expected = [
+            (20, "quiet 1"),
+            (20, "wakes 1"),
+            (60, "quiet 3"),
+            (60, "wakes 2"),
+            (200, "quiet 4"), // found by the timer of the lost one
+            (310, "wakes 3"),
+        ];
+        assert_eq!(log.take(), expected);
+    }
+
     // Letters may own things that look at the mailbox when they are lost.
     #[test]
     fn a_lost_letter_may_look_at_the_mailbox_as_it_is_dropped() {

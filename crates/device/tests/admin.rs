@@ -1,4 +1,6 @@
 //! The admin commands (NVMe Base 2.1, 5), command by command and status by status.
+//!
+//! Not here: what a device cannot have yet: firmware download, namespace management, self-test.
 
 mod fixture;
 
@@ -46,7 +48,7 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         let commands = oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE;
         assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, 0, 0, lpa::EXTENDED));
         assert_eq!((id.vwc, id.sgls), (vwc::PRESENT | vwc::FLUSH_ALL, 0));
-        assert_eq!(id.frmw, 0b0_001_1, "one slot, read only");
+        assert_eq!(id.frmw, 1 << 1 | 1, "one slot, read only");
         assert_eq!(u128::from_le_bytes(id.tnvmcap), u128::from(NS_512_UNITS + NS_4K_UNITS) * 4096);
         assert!(id.wctemp > 0 && id.cctemp > id.wctemp);
         let nqn = id.subnqn.split(|byte| *byte == 0).next().unwrap();
@@ -280,22 +282,14 @@ fn create_submission_queue_refuses_each_wrong_field() {
 // With other sizes of entries the rings would be read at the wrong places.
 #[test]
 fn entry_sizes_in_cc_must_be_the_supported_ones() {
-    for (cc, of_cq, of_sq) in [(cc().with_iosqes(0), false, true), (cc().with_iocqes(5), true, false)] {
-        Bench { cc, ..Bench::default() }.enabled(async move |host| {
-            let cq = host.new_cq(1, 16);
-            if of_cq {
-                host.refused(create_cq(&cq, None), Status::INVALID_QUEUE_SIZE).await;
-            } else {
-                host.succeed(create_cq(&cq, None)).await;
-                assert!(of_sq);
-                host.refused(
-                    create_sq(&host.new_sq(1, 16), 1, QueuePriority::Urgent),
-                    Status::INVALID_QUEUE_SIZE,
-                )
-                .await;
-            }
-        });
-    }
+    Bench { cc: cc().with_iocqes(5), ..Bench::default() }.enabled(async |host| {
+        host.refused(create_cq(&host.new_cq(1, 16), None), Status::INVALID_QUEUE_SIZE).await;
+    });
+    Bench { cc: cc().with_iosqes(0), ..Bench::default() }.enabled(async |host| {
+        host.create_cq(1, 16, None).await;
+        let sqe = create_sq(&host.new_sq(1, 16), 1, QueuePriority::Urgent);
+        host.refused(sqe, Status::INVALID_QUEUE_SIZE).await;
+    });
 }
 
 // A completion queue that goes before its submission queues leaves completions with nowhere to go.
@@ -769,8 +763,7 @@ fn the_smart_log_counts_what_was_done() {
         for _ in 0..3 {
             host.read(&pair, NS_512, 1, 5).await;
         }
-        let compare = host.write_sqe(NS_4K, 0, &bytes);
-        let mut compare = compare;
+        let mut compare = host.write_sqe(NS_4K, 0, &bytes);
         compare.set_opcode(NvmOpcode::COMPARE);
         assert_eq!(host.io(&pair, compare).await.status(), Status::SUCCESS);
         host.io(&pair, Flush.sqe(0, NS_4K)).await;

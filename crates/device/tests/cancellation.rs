@@ -14,12 +14,12 @@ mod fixture;
 use byteway_clock::{Delay, Time};
 use byteway_wire::nvme::register::CC;
 use byteway_wire::nvme::{
-    Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, DatasetManagement, GetLogPage, Identify, NSID_ALL, NvmOpcode,
-    QueuePriority, Range, ReadWrite, Select, Sqe, Status, WriteZeroes, fid, lid,
+    Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, DatasetManagement, GetLogPage, Identify, NSID_ALL,
+    NvmOpcode, QueuePriority, Range, ReadWrite, Select, Sqe, Status, WriteZeroes, fid, lid,
 };
 use fixture::{
-    Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, create_cq, create_sq, delete_cq, delete_sq,
-    get_features, pattern, read_write, set_features,
+    Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, create_cq, create_sq, delete_cq,
+    delete_sq, get_features, pattern, read_write, set_features,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -224,8 +224,14 @@ impl Rig {
 
     async fn prepare(&self, case: Case) -> Trial {
         let host = &self.host;
-        let mut trial =
-            Trial { is_admin: false, sqe: Sqe::default(), changes: vec![], reads: None, before: vec![], parks: false };
+        let mut trial = Trial {
+            is_admin: false,
+            sqe: Sqe::default(),
+            changes: vec![],
+            reads: None,
+            before: vec![],
+            parks: false,
+        };
         let mut admin = |sqe| {
             trial.is_admin = true;
             sqe
@@ -302,7 +308,9 @@ impl Rig {
                 let (prp1, prp2) = self.prp(self.inputs[0], bytes.len() as u64);
                 read_write(NvmOpcode::COMPARE, NS_512, 3, 12).with_prp(prp1, prp2)
             }
-            Case::Identify => admin(Identify { cns: Cns::CONTROLLER, ..Identify::default() }.sqe(0, 0).with_prp(page, 0)),
+            Case::Identify => {
+                admin(Identify { cns: Cns::CONTROLLER, ..Identify::default() }.sqe(0, 0).with_prp(page, 0))
+            }
             Case::IdentifyOverTwoPages => {
                 let identify = Identify { cns: Cns::ACTIVE_NAMESPACES, ..Identify::default() }.sqe(0, 0);
                 admin(identify.with_prp(page + 1024, page + PAGE))
@@ -351,7 +359,8 @@ impl Rig {
 
     /// Takes away what a command about the other queue pair has left, whatever became of it.
     async fn clean(&self, case: Case) {
-        let about_queues = [Case::CreateCq, Case::CreateSq, Case::DeleteSq, Case::DeleteSqWithCommands, Case::DeleteCq];
+        let about_queues =
+            [Case::CreateCq, Case::CreateSq, Case::DeleteSq, Case::DeleteSqWithCommands, Case::DeleteCq];
         if case == Case::Abort || about_queues.contains(&case) {
             for sqe in [delete_sq(OTHER), delete_cq(OTHER)] {
                 let status = self.host.admin(sqe).await.status();
@@ -437,7 +446,11 @@ impl Rig {
                 note(&mut statuses, &take_all(host, &queue.cq));
                 let count = host.memory().dma_written_bytes();
                 host.sleep(Delay::from_us(20)).await;
-                assert_eq!(host.memory().dma_written_bytes(), count, "the device writes nothing after a reset");
+                assert_eq!(
+                    host.memory().dma_written_bytes(),
+                    count,
+                    "the device writes nothing after a reset"
+                );
                 host.enable().await;
                 self.pair.replace(host.create_pair(1, 64).await);
             }
@@ -482,7 +495,10 @@ impl Rig {
                 host.ring_head(&pair.cq);
                 note(&mut statuses, &seen);
                 host.sleep(Delay::from_us(20)).await;
-                assert!(host.look(&pair.cq).is_none(), "commands of a deleted queue complete before the deletion");
+                assert!(
+                    host.look(&pair.cq).is_none(),
+                    "commands of a deleted queue complete before the deletion"
+                );
                 let sq = host.create_sq(1, 64, &pair.cq, QueuePriority::Urgent).await;
                 self.pair.replace(sq);
             }
@@ -575,7 +591,10 @@ fn cut_short(cases: &[Case], actions: &[Action]) {
         bench.enabled(async move |host| {
             let rig = Rig::new(host).await;
             let instants = rig.instants(case).await;
-            assert!(instants.len() >= 6, "{case:?} has waits: doorbell, fetch, firmware, completion at least");
+            assert!(
+                instants.len() >= 6,
+                "{case:?} has waits: doorbell, fetch, firmware, completion at least"
+            );
             let gaps = instants.windows(2).map(|pair| (pair[0] + pair[1]) / 2);
             let mut times: Vec<i64> = gaps.chain(instants.iter().copied()).collect();
             times.sort_unstable();

@@ -1,4 +1,6 @@
 //! Data pointers in every shape (NVMe Base 2.1, 4.3): PRPs and their lists, SGLs and their segments, right and wrong.
+//!
+//! Not here: memory that goes while a transfer is under way, and lists that change under the walk.
 
 mod fixture;
 

@@ -1,4 +1,6 @@
 //! The NVM command set (NVM Command Set 1.1), command by command and status by status.
+//!
+//! Not here: media errors (the flash has none yet), protection information and metadata (no format has any).
 
 mod fixture;
 

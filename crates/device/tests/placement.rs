@@ -44,7 +44,8 @@ fn run<T: 'static>(borrows: bool, test: impl AsyncFnOnce(Two) -> T + 'static) ->
     let host = |site: &Site, placement: Placement| {
         let memory = Memory::simulated();
         let (end, device) = Link::connect(&clock, link_config(), memory.clone());
-        let drive = Drive::placed(&device, config.clone(), site.clone(), placement).expect("a possible drive");
+        let drive =
+            Drive::placed(&device, config.clone(), site.clone(), placement).expect("a possible drive");
         TestHost::over(&clock, end, device, memory, drive)
     };
     let two = Two { borrower: host(&own, borrowed), lender: host(&lent, at_lent), own, lent };

@@ -1,4 +1,7 @@
 //! Rings as host and drive share them (NVMe Base 2.1, 3.3): wrap, phase, SQHD, full, shared, deleted.
+//!
+//! Not here: arbitration between queues, and deletion or reset at each wait of each command: they have files of their
+//! own.
 
 mod fixture;
 

@@ -8,8 +8,8 @@ use byteway_wire::nvme::register::{
     ACQ, AQA, ASQ, Aqa, CAP, CC, CMBLOC, CMBSZ, CRTO, CSTS, Cap, Cc, Csts, INTMC, INTMS, NSSR, NSSR_RESET,
     PMRCAP, VS, Vs,
 };
-use byteway_wire::nvme::{Cns, Doorbell, QueuePriority, Status, fid};
-use fixture::{Bench, LONG, NS_4K, PAGE, TestHost, cc, create_sq, pattern};
+use byteway_wire::nvme::{AsyncEvent, Cns, Doorbell, QueuePriority, Status, fid};
+use fixture::{Bench, LONG, NS_4K, TestHost, cc, create_sq, pattern};
 
 // A driver sizes its queues and finds its doorbells by these.
 #[test]
@@ -325,7 +325,6 @@ fn doorbells_lie_as_far_apart_as_the_stride_says() {
         let event = host.request_event();
         host.write32(0x1000 + 4, 0); // between two doorbells
         let cqe = host.completion(&host.admin_pair().cq, event).await;
-        assert_eq!(cqe.dw0, byteway_wire::nvme::AsyncEvent::INVALID_DOORBELL_REGISTER.dw0());
-        assert_eq!(PAGE, 4096);
+        assert_eq!(cqe.dw0, AsyncEvent::INVALID_DOORBELL_REGISTER.dw0());
     });
 }

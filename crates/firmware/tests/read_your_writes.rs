@@ -168,10 +168,29 @@ fn what_was_written_last_is_read() {
     for seed in 0..12 {
         for base in [Base::Empty, Base::Filled, Base::Steady] {
             for gc in [Victim::Greedy, Victim::CostBenefit] {
-                let config = FtlConfig { gc, seed, plp: seed % 4 == 3, ..config(2 * 4 * 13 - 1, base) };
+                let gc_reserve_blocks = 1 + seed as u32 % 2;
+                let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
+                let config = config(2 * 4 * 13 - 1, base);
+                let config = FtlConfig {
+                    gc,
+                    gc_reserve_blocks,
+                    gc_start_free_blocks,
+                    plp: seed % 4 == 3,
+                    seed,
+                    ..config
+                };
                 check(seed, TINY, config, 1 + seed % 5, 400);
             }
         }
+    }
+}
+
+// A superblock that closes with stale units in it is a victim that nobody announces; a collector at rest slept on.
+#[test]
+fn seed_287_a_collector_is_called_when_a_superblock_closes() {
+    let one_die = Geometry { channels: 1, planes: 1, blocks: 5, ..TINY };
+    for base in [Base::Empty, Base::Filled] {
+        check(287, one_die, FtlConfig { gc_start_free_blocks: 1, ..config(2 * 7, base) }, 2, 400);
     }
 }
 

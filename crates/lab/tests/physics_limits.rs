@@ -29,14 +29,14 @@ fn utilisation(summary: &Summary, resource: &str) -> f64 {
 fn assert_limited(summary: &Summary, bytes_per_second: f64, limit: f64, resource: &str) {
     assert_within(1.0, bytes_per_second, limit, resource);
     let used = utilisation(summary, resource);
-    println!("{resource} used to {used}");
-    assert!(used > 0.985 && used < 1.005, "{resource} was used to {used}");
+        assert!(used > 0.985 && used < 1.005, "{resource} was used to {used}");
 }
 
-/// 64 KiB reads, 32 at a time.
+/// 64 KiB I/Os, 128 at a time: so many that what starts together, because the host has reaped it together, leaves the
+/// slow resource idle for less than a hundredth of the time.
 fn sequential(drive: &str, rw: &str) -> Summary {
     let rest = format!(
-        "[[job]]\nrw = \"{rw}\"\nbs = \"64 KiB\"\niodepth = 32\ncount = 12000\n[measure]\nwarmup = 400\n"
+        "[[job]]\nrw = \"{rw}\"\nbs = \"64 KiB\"\niodepth = 128\ncount = 20000\n[measure]\nwarmup = 1000\n"
     );
     run(&round(drive, &rest))
 }
@@ -155,30 +155,33 @@ fn exponential_times_us(mean_us: f64) -> Vec<f64> {
 #[test]
 fn random_reads_over_dies_follow_the_formula() {
     let times = exponential_times_us(2000.0);
-    for (ways, depth) in [(1, 1), (1, 4), (1, 16), (4, 4), (4, 16), (4, 64), (4, 256), (16, 64), (16, 256)] {
+    for (ways, depth) in [(1, 1), (1, 4), (1, 16), (4, 4), (4, 16), (4, 64), (4, 256), (16, 64)] {
         let dies = CHANNELS * f64::from(ways);
-        let found = share_of_dies(ways, &times, depth, 20_000);
+        let found = share_of_dies(ways, &times, depth, 16_000.max(250 * u64::from(depth)));
         assert_within(5.0, found, formula(dies, depth), &format!("{dies} dies, {depth} reads"));
     }
 }
 
-/// The same queues and nothing else: each read goes to some die and takes its time there, first come, first served.
+/// The same queues and nothing else, from the end of warming up to the last completion: each read goes to some die and
+/// takes its time there, first come, first served.
 fn share_of_servers(dies: u64, depth: usize, count: u64) -> f64 {
+    const SERVICE: u64 = 1000;
     let mut stream = Rng::new(7).stream("dies");
     let mut free_at = vec![0u64; dies as usize];
-    let mut ends: BinaryHeap<Reverse<u64>> = (0..depth).map(|_| Reverse(0)).collect();
-    let (warm, mut begin, mut now) = (count / 10, 0, 0);
-    for served in 0..count {
-        let Reverse(end) = ends.pop().expect("the number under way never changes");
-        now = end;
-        if served == warm {
-            begin = now;
+    let mut under_way = BinaryHeap::from(vec![Reverse(0u64); depth]);
+    let (warmup, mut begin, mut last) = (count / 10, 0, 0);
+    for completed in 0..count + depth as u64 {
+        Reverse(last) = under_way.pop().expect("as many end as began");
+        if completed == warmup {
+            begin = last;
         }
-        let die = &mut free_at[stream.below(dies) as usize];
-        *die = now.max(*die) + 1000;
-        ends.push(Reverse(*die));
+        if completed < count {
+            let die = &mut free_at[stream.below(dies) as usize];
+            *die = last.max(*die) + SERVICE;
+            under_way.push(Reverse(*die));
+        }
     }
-    (count - warm) as f64 * 1000.0 / (now - begin) as f64 / dies as f64
+    (count + depth as u64 - warmup) as f64 * SERVICE as f64 / (last - begin) as f64 / dies as f64
 }
 
 // With sense times that don't vary, dies serve more than the formula says while few reads wait for each; the formula
@@ -187,8 +190,9 @@ fn share_of_servers(dies: u64, depth: usize, count: u64) -> f64 {
 fn reads_of_equal_times_wait_less_than_the_formula_says() {
     for (ways, depth) in [(1, 1), (1, 32), (4, 16), (4, 64), (4, 128), (4, 512), (16, 64)] {
         let dies = CHANNELS * f64::from(ways);
-        let found = share_of_dies(ways, &[2000.0], depth, 20_000);
-        let bare = share_of_servers(dies as u64, depth as usize, 400_000);
+        let count = 16_000.max(250 * u64::from(depth));
+        let found = share_of_dies(ways, &[2000.0], depth, count);
+        let bare = share_of_servers(dies as u64, depth as usize, count);
         assert_within(1.5, found, bare, &format!("{dies} dies, {depth} reads of equal times"));
         if f64::from(depth) >= 8.0 * dies || depth == 1 {
             assert_within(5.0, found, formula(dies, depth), "the formula");
@@ -196,13 +200,15 @@ fn reads_of_equal_times_wait_less_than_the_formula_says() {
     }
 }
 
-// Throughput and latency come by different ways into the result; where they contradict each other, one is wrong.
+// Throughput and latency come by different ways into the result; where they contradict each other, one is wrong. The
+// end of a run, where fewer are outstanding, is a small part of it here.
 #[test]
 fn littles_law_holds_at_every_depth() {
-    for depth in [1, 2, 7, 32, 128, 512] {
-        for (rw, bs, count) in [("randread", 4, 20_000u32.max(40 * depth)), ("randrw", 16, 20_000.max(40 * depth))] {
+    for depth in [1, 2, 7, 32, 128] {
+        let count = 20_000.max(400 * depth);
+        for (rw, bs) in [("randread", 4), ("randrw", 8), ("read", 16)] {
             let rest = format!(
-                "[[job]]\nrw = \"{rw}\"\nbs = \"{bs} KiB\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = 4000\n"
+                "[[job]]\nrw = \"{rw}\"\nbs = \"{bs} KiB\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = 2000\n"
             );
             let summary = run(&round("", &rest));
             let job = &summary.jobs[0];

@@ -79,6 +79,7 @@ async fn disable(core: &Rc<Core>) {
         core.quiet.notified().await;
     }
     core.events.clear(); // doorbells may have rung meanwhile
+    debug_assert!(core.permits_are_free(), "a command that has ended has given back its place");
     core.interrupts.reset(); // nothing is announced after a reset that was completed before
     core.arbiter.reset(Mechanism::RoundRobin, core.features.weights());
     core.reset_queues();

@@ -178,10 +178,8 @@ impl Controller {
     /// Whether every slot, permit and fetch is free: nothing leaked.
     pub fn is_quiet(&self) -> bool {
         let core = &self.0;
-        let queues = core.queues.borrow();
         core.in_flight.get() == 0
-            && queues.submission.iter().flatten().all(|queue| queue.outstanding() == 0)
-            && queues.completion.iter().flatten().all(|queue| queue.reserved() == 0)
+            && core.permits_are_free()
             && core.free_slots.borrow().len() + core.free_admin_slots.borrow().len() == core.slots.len()
             && core.port.tags_free()
     }
@@ -326,6 +324,13 @@ impl Core {
             self.counters.busy.set(self.counters.busy.get() + busy);
             self.quiet.notify_all();
         }
+    }
+
+    /// Whether no command has a place in a queue.
+    fn permits_are_free(&self) -> bool {
+        let queues = self.queues.borrow();
+        queues.submission.iter().flatten().all(|queue| queue.outstanding() == 0)
+            && queues.completion.iter().flatten().all(|queue| queue.reserved() == 0)
     }
 
     fn take_slot(&self, admin: bool) -> Option<u32> {

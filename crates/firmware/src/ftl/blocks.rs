@@ -43,7 +43,8 @@ struct DieBlocks {
     filling: Vec<Filling>,
     /// How many superblocks were closed so far: the clock by which they age.
     closings: u32,
-    /// The collector found nothing worth collecting: it wants to know of the next unit that becomes stale.
+    /// The collector found nothing worth collecting: it wants to know of the next unit that becomes stale, and of the
+    /// next superblock that is closed, for that may have stale units already.
     starved: bool,
 }
 
@@ -160,21 +161,25 @@ impl Blocks {
         Some((BlockId(block), next_stripe))
     }
 
-    /// A stripe has been programmed, `valid` units of which are valid. The last one closes its superblock.
-    pub(super) fn programmed(&mut self, block: BlockId, valid: u32) {
-        let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
+    /// A stripe has been programmed, `valid` units of which are valid. The last one closes its superblock. Gives the
+    /// die if its collector wants to know of that.
+    pub(super) fn programmed(&mut self, block: BlockId, valid: u32) -> Option<u32> {
+        let die = self.geometry.die_of_block(block);
+        let of_die = &mut self.dies[die as usize];
         let count = &mut self.counts[block.0 as usize];
         *count += valid;
         let index =
             of_die.filling.iter().position(|filling| filling.block == block.0).expect("it is being filled");
         let filling = &mut of_die.filling[index];
         filling.stripes_left -= 1;
-        if filling.stripes_left == 0 {
-            of_die.filling.swap_remove(index);
-            *count &= !NOT_CLOSED;
-            self.closed_at[block.0 as usize] = of_die.closings;
-            of_die.closings = of_die.closings.wrapping_add(1);
+        if filling.stripes_left > 0 {
+            return None;
         }
+        of_die.filling.swap_remove(index);
+        *count &= !NOT_CLOSED;
+        self.closed_at[block.0 as usize] = of_die.closings;
+        of_die.closings = of_die.closings.wrapping_add(1);
+        std::mem::take(&mut of_die.starved).then_some(die)
     }
 
     /// A unit is stale from now on. Gives the die if its collector wants to know.

@@ -61,7 +61,7 @@ struct Collector {
     ticket: Ticket,
     /// The stripe of the last victim to be looked at next; none when there is no victim.
     next_stripe: Option<u32>,
-    /// Oldest first: one, or two while the first waits for a carry.
+    /// Oldest first; all but the last one wait for a carry to be programmed.
     victims: Vec<Emptied>,
     /// Read, and not programmed: what they are, and what they hold.
     carry: Vec<Moved>,
@@ -301,7 +301,7 @@ impl Collector {
                 }
                 self.victims[victim].outstanding -= 1;
             }
-            state.blocks.programmed(program.block, valid);
+            state.blocks.programmed(program.block, valid); // nobody needs to call the one who asks
         }
         self.flying.clear();
         self.programs.clear();

@@ -366,7 +366,9 @@ impl Inner {
                 self.lose(state, lpa, history);
             }
         }
-        state.blocks.programmed(block, valid);
+        if let Some(die) = state.blocks.programmed(block, valid) {
+            self.collectors[die as usize].notify_one();
+        }
         let die = self.geometry.die_of_block(block);
         state.under_way[die as usize] -= 1;
         state.refresh(die);
