@@ -1,6 +1,6 @@
 //! What the array holds: a base state in closed form, and what the run has programmed over it.
 //!
-//! A superblock costs 16 bytes until it is first programmed; from then on 20 bytes for each unit programmed, and
+//! A superblock costs 16 bytes until it is first programmed; from then on 20 bytes for each of its units, and
 //! the bytes of those units that are kept as bytes. Whether a test pattern is kept as a stamp or as its 4096 bytes
 //! is decided where contents come in (`Content::of`, by its `Keep`), so this one store serves both.
 
@@ -59,19 +59,23 @@ const _: () = assert!(size_of::<Block>() == 16);
 
 const BASE: u32 = u32::MAX;
 
-#[derive(Default)]
-struct Live {
-    units: Vec<Content>,
-    lpas: Vec<u32>,
+/// Places for the contents of superblocks: made several at a time, so that a drive that is written all over makes few.
+struct Places {
+    units: Box<[Content]>,
+    lpas: Box<[u32]>,
 }
+
+/// Superblocks whose places are made at once.
+const PLACES: u32 = 16;
 
 pub(crate) struct Store {
     geometry: Geometry,
     base: Box<dyn BaseContent>,
     blocks: Vec<Block>,
-    live: Vec<Live>,
-    /// Those of `live` that belong to no block: empty, with their memory kept.
+    places: Vec<Places>,
+    /// Places that belong to no block; they hold nothing.
     free: Vec<u32>,
+    live_units: u64,
 }
 
 /// A program that is out of order, or of a block that isn't erased.
@@ -84,7 +88,7 @@ impl Store {
         let blocks = (0..geometry.total_blocks())
             .map(|id| Block { live: BASE, programmed: stripes(id), erases: 0, unsettled: false })
             .collect();
-        Store { geometry, base, blocks, live: Vec::new(), free: Vec::new() }
+        Store { geometry, base, blocks, places: Vec::new(), free: Vec::new(), live_units: 0 }
     }
 
     /// Stripes of a block that can be read.
@@ -98,7 +102,7 @@ impl Store {
 
     /// Units that are held in memory rather than in closed form.
     pub(crate) fn live_units(&self) -> u64 {
-        self.live.iter().map(|live| live.units.len() as u64).sum()
+        self.live_units
     }
 
     /// Whether a stripe was left half programmed.
@@ -120,7 +124,10 @@ impl Store {
             take(match state.live {
                 _ if !programmed => Content::Zero,
                 BASE => self.base.content(Ppa(start + unit)),
-                live => self.live[live as usize].units[unit as usize].clone(),
+                live => {
+                    let (places, first) = self.place(live);
+                    self.places[places].units[first + unit as usize].clone()
+                }
             });
         }
     }
@@ -141,7 +148,8 @@ impl Store {
         match block.live {
             BASE => self.base.lpa(ppa),
             live => {
-                let lpa = self.live[live as usize].lpas[self.geometry.unit_of_block(ppa) as usize];
+                let (places, first) = self.place(live);
+                let lpa = self.places[places].lpas[first + self.geometry.unit_of_block(ppa) as usize];
                 (lpa != NO_LPA).then_some(lpa)
             }
         }
@@ -163,28 +171,39 @@ impl Store {
         if self.blocks[block.0 as usize].live == BASE {
             self.make_live(block);
         }
+        let units = self.geometry.units_per_stripe() as usize;
         let state = &mut self.blocks[block.0 as usize];
-        let live = &mut self.live[state.live as usize];
-        for (lpa, content) in batch.drain(..) {
-            live.lpas.push(lpa);
-            live.units.push(content);
-        }
+        let stripe = state.programmed as usize;
         state.programmed += 1;
         state.unsettled = false;
-        let len = (state.programmed * self.geometry.units_per_stripe()) as usize;
-        live.lpas.resize(len, NO_LPA);
-        live.units.resize(len, Content::Zero);
+        let (places, first) = self.place(self.blocks[block.0 as usize].live);
+        let stripe = first + stripe * units..first + (stripe + 1) * units;
+        let places = &mut self.places[places];
+        let into = places.units[stripe.clone()].iter_mut().zip(&mut places.lpas[stripe]);
+        let mut batch = batch.drain(..);
+        for (unit, lpa) in into {
+            (*lpa, *unit) = batch.next().unwrap_or((NO_LPA, Content::Zero));
+        }
+        self.live_units += units as u64;
+    }
+
+    /// Where the contents of place `live` begin: in which of `places`, and at which unit.
+    fn place(&self, live: u32) -> (usize, usize) {
+        let units = self.geometry.units_per_block() as usize;
+        ((live / PLACES) as usize, (live % PLACES) as usize * units)
     }
 
     /// Begins to erase: from now on the block holds nothing.
     pub(crate) fn begin_erase(&mut self, block: BlockId) {
         let state = &mut self.blocks[block.0 as usize];
-        state.programmed = 0;
+        let programmed = std::mem::take(&mut state.programmed);
         state.unsettled = true;
         let live = std::mem::replace(&mut state.live, BASE);
         if live != BASE {
-            self.live[live as usize].units.clear();
-            self.live[live as usize].lpas.clear();
+            let held = (programmed * self.geometry.units_per_stripe()) as usize;
+            let (places, first) = self.place(live);
+            self.places[places].units[first..first + held].fill(Content::Zero);
+            self.live_units -= held as u64;
             self.free.push(live);
         }
     }
@@ -197,19 +216,26 @@ impl Store {
 
     /// Gives a block contents of its own: none, or what the base state says that it holds already.
     fn make_live(&mut self, block: BlockId) {
-        let units = self.geometry.units_per_block() as usize;
-        let index = self.free.pop().unwrap_or_else(|| {
-            // Memory that is never touched costs nothing, and growing would copy it time and again.
-            self.live.push(Live { units: Vec::with_capacity(units), lpas: Vec::with_capacity(units) });
-            (self.live.len() - 1) as u32
+        let live = self.free.pop().unwrap_or_else(|| {
+            let units = (self.geometry.units_per_block() * PLACES) as usize;
+            let first = self.places.len() as u32 * PLACES;
+            self.places.push(Places {
+                units: vec![Content::Zero; units].into_boxed_slice(),
+                lpas: vec![NO_LPA; units].into_boxed_slice(),
+            });
+            self.free.extend((first + 1..first + PLACES).rev());
+            first
         });
         let state = &mut self.blocks[block.0 as usize];
-        state.live = index;
-        let live = &mut self.live[index as usize];
+        state.live = live;
+        let held = state.programmed * self.geometry.units_per_stripe();
+        let (places, first) = self.place(live);
+        let places = &mut self.places[places];
         let start = block.0 * self.geometry.units_per_block();
-        for ppa in (start..start + state.programmed * self.geometry.units_per_stripe()).map(Ppa) {
-            live.units.push(self.base.content(ppa));
-            live.lpas.push(self.base.lpa(ppa).unwrap_or(NO_LPA));
+        for unit in 0..held {
+            places.units[first + unit as usize] = self.base.content(Ppa(start + unit));
+            places.lpas[first + unit as usize] = self.base.lpa(Ppa(start + unit)).unwrap_or(NO_LPA);
         }
+        self.live_units += u64::from(held);
     }
 }

@@ -129,7 +129,7 @@ pub struct Firmware {
     /// Power-loss protection: a completed write survives a power cut.
     #[serde(default)]
     pub plp: bool,
-    /// Spare flash over the capacity, beyond open blocks and those that collection keeps free.
+    /// Spare flash over the capacity, beyond open blocks and those that only collection may take (`gc.urgent`).
     pub op: Percent,
     /// Garbage collection.
     pub gc: Gc,
@@ -322,9 +322,10 @@ impl Geometry {
     }
 }
 
-/// Blocks of a plane that hold no data while it collects, beside the free ones: half each of the host's and the
-/// collector's open block, on average. The translation layer reckons with the same.
-const OPEN_BLOCKS: u64 = 1;
+/// Blocks of a plane that hold no data while the host writes all the time, beside those that only collection may take:
+/// on average half a block, of what is free or open beyond. The translation layer reckons with the same
+/// (`FtlConfig::user_units_at`).
+const OPEN_BLOCKS: f64 = 0.5;
 
 /// Units of 4 KiB in the pages that the planes of a die read or program at once, at most.
 const STRIPE_UNITS_MAX: u64 = 64;
@@ -501,8 +502,9 @@ impl Profile {
 
     /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 8 TiB.
     ///
-    /// Without `flash.blocks`: what `op` makes of the capacity, and in addition the blocks that are open or kept
-    /// free. With it: whatever is left for that must be at least one percent of the capacity.
+    /// Without `flash.blocks`: what `op` makes of the capacity, and in addition the blocks that are open or left to
+    /// collection. In either case one percent of the capacity, at least, must be spare beyond the blocks that are free
+    /// when collection rests: with less it would never rest.
     pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, Fault> {
         let path = "drive.capacity";
         within(path, capacity, Bytes(*CAPACITY_BYTES.start()), Bytes(*CAPACITY_BYTES.end()))?;
@@ -519,21 +521,24 @@ impl Profile {
         let planes = u64::from(flash.channels * flash.ways * flash.dies * flash.planes);
         let block_bytes = u64::from(flash.pages) * flash.page.0;
         let user = capacity.0.div_ceil(planes * block_bytes);
-        let with_spare = (user as f64 * (1.0 + self.firmware.op.0 / 100.0)).ceil() as u64;
+        let spare = 1.0 + self.firmware.op.0 / 100.0;
         let of = |share: Percent, blocks: u64, least: u64| {
             ((blocks as f64 * share.0 / 100.0).ceil() as u64).max(least)
         };
+        let with_spare = (user as f64 * spare).ceil() as u64;
+        let all = flash.blocks.map_or(with_spare, u64::from);
+        let start = of(self.firmware.gc.start, all, 2);
+        let urgent = of(self.firmware.gc.urgent, all, 1).min(start - 1);
+        let least = user + (user / 100).max(1) + start + 1;
+        let net = capacity.0 as f64 / (planes * block_bytes) as f64 * spare;
         let blocks = match flash.blocks {
             Some(blocks) => u64::from(blocks),
-            None => with_spare.max(user + 1) + of(self.firmware.gc.start, with_spare, 2) + OPEN_BLOCKS,
+            None => ((net + urgent as f64 + OPEN_BLOCKS).ceil() as u64).max(least),
         };
-        let start = of(self.firmware.gc.start, if flash.blocks.is_some() { blocks } else { with_spare }, 2);
-        let urgent = of(self.firmware.gc.urgent, blocks, 1).min(start - 1);
-        let least = user + (user / 100).max(1) + start + OPEN_BLOCKS;
         if blocks < least {
             let what = format!(
                 "`flash.blocks` = {blocks} cannot hold {capacity}: {user} blocks a plane for the data, {start} kept free, \
-                 {OPEN_BLOCKS} open, and at least 1 % spare make {least}"
+                 1 open, and at least 1 % spare make {least}"
             );
             return Err(fault(
                 "flash.blocks",
@@ -754,10 +759,10 @@ mod tests {
             let Ok(geometry) = profile.geometry(Bytes(gib << 30)) else { panic!("{name}") };
             (geometry.plane_count(), geometry.blocks, geometry.gc_start_blocks, geometry.gc_urgent_blocks)
         };
-        assert_eq!(geometry("samsung-970-pro", 512), (16, 4383 + 44 + 1, 44, 12));
-        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 1, 2, 1));
-        assert_eq!(geometry("mqsim-mlc", 476), (128, 2038 + 102 + 1, 102, 11));
-        assert_eq!(geometry("cosmos-plus", 931), (32, 7970 + 80 + 1, 80, 21));
+        assert_eq!(geometry("samsung-970-pro", 512), (16, 4383 + 11 + 1, 44, 11));
+        assert_eq!(geometry("samsung-970-pro", 1), (16, 9 + 2 + 1, 2, 1)); // the least that can collect
+        assert_eq!(geometry("mqsim-mlc", 476), (128, 2038 + 11, 102, 11));
+        assert_eq!(geometry("cosmos-plus", 931), (32, 7970 + 20, 80, 20));
     }
 
     // A drive with fewer blocks than its data needs would never finish collecting.

@@ -9,10 +9,10 @@ use byteway_lab::build;
 use byteway_lab::summary::Summary;
 use common::{assert_within, round, run, scenario, writes};
 
-/// Four dies of at least 256 superblocks, each of 256 units of 4 KiB.
+/// Two dies of 512 superblocks and the spare ones, each of 256 units of 4 KiB.
 fn drive(op: u32, precondition: &str) -> String {
     format!(
-        "precondition = \"{precondition}\"\noverride.flash.channels = 2\noverride.flash.ways = 2\n\
+        "precondition = \"{precondition}\"\noverride.flash.channels = 2\noverride.flash.ways = 1\n\
          override.firmware.op = \"{op} %\"\noverride.firmware.write_buffer = \"1 MiB\""
     )
 }

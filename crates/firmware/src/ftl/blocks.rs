@@ -321,14 +321,23 @@ mod tests {
         assert_eq!(victim([4, 4, 4, 4], Victim::CostBenefit), None, "nothing is stale");
     }
 
-    // A collector that found nothing must hear of the next stale unit, once.
+    // A collector that found nothing must hear of the next stale unit, once, and of the next superblock that closes.
     #[test]
-    fn a_starved_collector_is_told_of_the_next_stale_unit() {
-        let mut blocks = closed([4, 4, 4, 4]);
-        assert_eq!(blocks.lost(Ppa(5)), Some(0), "at the start it rests");
-        assert_eq!(blocks.lost(Ppa(6)), None);
+    fn a_starved_collector_is_called() {
+        let mut blocks = blocks();
+        let program = |blocks: &mut Blocks| {
+            let (block, _) = blocks.take_stripe(0, Stream::Host).unwrap();
+            blocks.programmed(block, 2)
+        };
+        assert_eq!(program(&mut blocks), None);
+        assert_eq!(program(&mut blocks), Some(0), "at the start it rests");
+        assert_eq!(blocks.lost(Ppa(0)), None);
         blocks.starve(0);
-        assert_eq!(blocks.lost(Ppa(7)), Some(0));
-        assert_eq!(blocks.valid(BlockId(1)), 1);
+        assert_eq!(blocks.lost(Ppa(1)), Some(0));
+        assert_eq!(blocks.lost(Ppa(2)), None);
+        assert_eq!(blocks.valid(BlockId(0)), 1);
+        blocks.starve(0);
+        assert_eq!(program(&mut blocks), None);
+        assert_eq!(program(&mut blocks), Some(0));
     }
 }
