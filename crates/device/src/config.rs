@@ -140,9 +140,15 @@ impl DriveConfig {
         let c = &self.controller;
         let checks = [
             ((1..=4096).contains(&c.io_queues_max), "controller.io_queues_max must be from 1 to 4096"),
-            ((2..=65536).contains(&c.queue_entries_max), "controller.queue_entries_max must be from 2 to 65536"),
+            (
+                (2..=65536).contains(&c.queue_entries_max),
+                "controller.queue_entries_max must be from 2 to 65536",
+            ),
             ((1..=65536).contains(&c.command_slots), "controller.command_slots must be from 1 to 65536"),
-            ((1..=1024).contains(&c.fetch_outstanding), "controller.fetch_outstanding must be from 1 to 1024"),
+            (
+                (1..=1024).contains(&c.fetch_outstanding),
+                "controller.fetch_outstanding must be from 1 to 1024",
+            ),
             ((1..=64).contains(&c.fetch_burst), "controller.fetch_burst must be from 1 to 64"),
             (
                 c.transfer_bytes_max.is_power_of_two() && (4096..=1 << 24).contains(&c.transfer_bytes_max),
@@ -161,10 +167,19 @@ impl DriveConfig {
             (self.endurance_erases > 0, "flash.endurance must be at least 1"),
             ((1..=1024).contains(&self.site.cores), "firmware.cores must be from 1 to 1024"),
             (self.site.hertz >= 1_000_000, "firmware.clock must be at least 1 MHz"),
-            (!self.namespaces.is_empty() && self.namespaces.len() <= 1024, "a drive has 1 to 1024 namespaces"),
+            (
+                !self.namespaces.is_empty() && self.namespaces.len() <= 1024,
+                "a drive has 1 to 1024 namespaces",
+            ),
             (self.namespaces.iter().all(|n| n.units > 0), "a namespace holds at least 4 KiB"),
-            (self.model.is_ascii() && self.model.len() <= 40, "drive.model must be at most 40 ASCII characters"),
-            (self.serial.is_ascii() && self.serial.len() <= 20, "drive.serial must be at most 20 ASCII characters"),
+            (
+                self.model.is_ascii() && self.model.len() <= 40,
+                "drive.model must be at most 40 ASCII characters",
+            ),
+            (
+                self.serial.is_ascii() && self.serial.len() <= 20,
+                "drive.serial must be at most 20 ASCII characters",
+            ),
         ];
         match checks.into_iter().find(|(holds, _)| !holds) {
             Some((_, message)) => Err(ConfigError { message: message.to_owned() }),

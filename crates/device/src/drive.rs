@@ -38,8 +38,14 @@ impl Drive {
         placement: Placement,
     ) -> Result<Drive, ConfigError> {
         config.validate()?;
-        let ftl = Ftl::new(port.clock(), placement.clone(), config.geometry, config.timing.clone(), ftl_config(&config))
-            .map_err(|error: FtlError| ConfigError { message: error.to_string() })?;
+        let ftl = Ftl::new(
+            port.clock(),
+            placement.clone(),
+            config.geometry,
+            config.timing.clone(),
+            ftl_config(&config),
+        )
+        .map_err(|error: FtlError| ConfigError { message: error.to_string() })?;
         let controller = Controller::start(port, config, placement, ftl);
         Ok(Drive { controller, site })
     }

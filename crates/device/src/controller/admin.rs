@@ -15,8 +15,8 @@ use byteway_wire::nvme::feature::{
     TemperatureThreshold, VolatileWriteCache, fid,
 };
 use byteway_wire::nvme::{
-    Abort, AdminOpcode, CreateCq, CreateSq, DeleteQueue, FirmwareSlotLog, GetFeatures, GetLogPage, Identify, NSID_ALL,
-    Select, SetFeatures, Status, lid,
+    Abort, AdminOpcode, CreateCq, CreateSq, DeleteQueue, FirmwareSlotLog, GetFeatures, GetLogPage, Identify,
+    NSID_ALL, Select, SetFeatures, Status, lid,
 };
 use std::rc::Rc;
 
@@ -245,7 +245,8 @@ fn set_features(context: &Context<'_>) -> Result<u32, Status> {
             let under = threshold.thsel() == 1;
             let cell = if under { &features.under_temperature } else { &features.over_temperature };
             cell.set(threshold.tmpth());
-            let crossed = if under { TEMPERATURE <= threshold.tmpth() } else { TEMPERATURE >= threshold.tmpth() };
+            let crossed =
+                if under { TEMPERATURE <= threshold.tmpth() } else { TEMPERATURE >= threshold.tmpth() };
             if crossed && features.async_events.get().smart() & 0b10 != 0 {
                 core.raise(byteway_wire::nvme::AsyncEvent::TEMPERATURE_THRESHOLD);
             }

@@ -283,10 +283,14 @@ mod tests {
         let executor = Executor::new();
         let arbiter = Arbiter::new(Weights { burst: 4, ..WEIGHTS });
         (1..4).for_each(|id| arbiter.add(queue(&executor, id, QueuePriority::Medium)));
-        let order: Vec<_> = (0..4).map(|_| arbiter.pick(true, true, 64).map(|(q, n)| {
-            (0..n).for_each(|_| std::mem::forget(q.take()));
-            (q.id, n)
-        })).collect();
+        let order: Vec<_> = (0..4)
+            .map(|_| {
+                arbiter.pick(true, true, 64).map(|(q, n)| {
+                    (0..n).for_each(|_| std::mem::forget(q.take()));
+                    (q.id, n)
+                })
+            })
+            .collect();
         assert_eq!(order, [Some((1, 4)), Some((2, 4)), Some((3, 4)), Some((1, 4))]);
     }
 }

@@ -105,5 +105,7 @@ const VENDOR_ID: u16 = 0x1b36;
 
 /// FNV-1a of the serial number: what identifiers of the drive's namespaces are made from.
 fn serial_hash(serial: &str) -> u64 {
-    serial.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    serial
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

@@ -106,9 +106,11 @@ impl Interrupts {
     pub async fn expired(&self) -> u16 {
         loop {
             let (vector, messages) = self.deadlines.receive().await;
-            let waits = self.vectors.borrow().get(vector as usize).is_some_and(|state| {
-                state.messages == messages && state.unannounced > 0
-            });
+            let waits = self
+                .vectors
+                .borrow()
+                .get(vector as usize)
+                .is_some_and(|state| state.messages == messages && state.unannounced > 0);
             if waits {
                 return vector;
             }

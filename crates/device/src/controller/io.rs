@@ -1,8 +1,8 @@
 //! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare.
 
-use crate::controller::{Context, Core};
 use crate::controller::log::add;
 use crate::controller::namespace::Span;
+use crate::controller::{Context, Core};
 use byteway_clock::{Delay, Stage};
 use byteway_firmware::MediaError;
 use byteway_link::{Fault, Purpose};
@@ -76,7 +76,12 @@ impl Context<'_> {
     }
 
     /// Resolves the data pointer.
-    pub(super) async fn resolve(&self, workspace: &mut Workspace, bytes: u64, to_host: bool) -> Result<(), Status> {
+    pub(super) async fn resolve(
+        &self,
+        workspace: &mut Workspace,
+        bytes: u64,
+        to_host: bool,
+    ) -> Result<(), Status> {
         let page_bytes = self.core.registers.page_bytes.get();
         workspace.collector.resolve(&self.core.port, self.sqe, bytes, page_bytes, to_host).await?;
         self.charge(Stage::Link);
@@ -123,7 +128,13 @@ pub fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
 }
 
 /// Adds a part of the payload to the units that it makes up; parts come in order.
-fn assemble(contents: &mut Vec<Content>, unit: &mut [u8; UNIT_BYTES], keep: Keep, offset: usize, mut part: &[u8]) {
+fn assemble(
+    contents: &mut Vec<Content>,
+    unit: &mut [u8; UNIT_BYTES],
+    keep: Keep,
+    offset: usize,
+    mut part: &[u8],
+) {
     let mut at = offset % UNIT_BYTES;
     while !part.is_empty() {
         let (now, later) = part.split_at(part.len().min(UNIT_BYTES - at));
@@ -220,7 +231,12 @@ async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), S
 }
 
 /// Writes `bytes` (or zeroes) over a span that is not whole units: each unit is read, changed and written as one step.
-async fn write_bytes(context: &Context<'_>, span: Span, bytes: Option<&[u8]>, durable: bool) -> Result<(), Status> {
+async fn write_bytes(
+    context: &Context<'_>,
+    span: Span,
+    bytes: Option<&[u8]>,
+    durable: bool,
+) -> Result<(), Status> {
     let core = context.core;
     let mut at = 0;
     for index in 0..u64::from(span.units) {

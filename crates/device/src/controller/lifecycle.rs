@@ -59,7 +59,14 @@ async fn enable(core: &Rc<Core>) {
     core.arbiter.reset(mechanism, core.features.weights());
     core.reset_queues();
     let acq = CompletionQueue::new(0, registers.acq.get(), cq_entries, Some(0));
-    let asq = SubmissionQueue::new(&core.clock, 0, registers.asq.get(), sq_entries, acq.clone(), QueuePriority::Urgent);
+    let asq = SubmissionQueue::new(
+        &core.clock,
+        0,
+        registers.asq.get(),
+        sq_entries,
+        acq.clone(),
+        QueuePriority::Urgent,
+    );
     {
         let mut queues = core.queues.borrow_mut();
         queues.completion[0] = Some(acq);

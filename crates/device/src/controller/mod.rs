@@ -427,7 +427,14 @@ impl Core {
     }
 
     /// Makes a submission queue known.
-    fn add_submission_queue(&self, id: u16, base: u64, entries: u32, cq: Rc<CompletionQueue>, class: QueuePriority) {
+    fn add_submission_queue(
+        &self,
+        id: u16,
+        base: u64,
+        entries: u32,
+        cq: Rc<CompletionQueue>,
+        class: QueuePriority,
+    ) {
         let queue = SubmissionQueue::new(&self.clock, id, base, entries, cq, class);
         self.queues.borrow_mut().submission[id as usize] = Some(queue.clone());
         self.arbiter.add(queue);

@@ -296,10 +296,7 @@ mod tests {
             seen.push((address, entry.phase()));
             sq.completion_queue.set_head((round + 1) % 3).unwrap();
         }
-        assert_eq!(
-            seen,
-            [(0x1000, true), (0x1010, true), (0x1020, true), (0x1000, false), (0x1010, false)]
-        );
+        assert_eq!(seen, [(0x1000, true), (0x1010, true), (0x1020, true), (0x1000, false), (0x1010, false)]);
         assert_eq!(sq.completion_queue.set_head(0), Err(DoorbellError::Value), "nothing to consume");
     }
 

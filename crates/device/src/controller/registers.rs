@@ -67,7 +67,8 @@ impl Registers {
     }
 
     fn word(&self, offset: u64) -> u32 {
-        let halves = |value: u64, first: u64| if offset == first { value as u32 } else { (value >> 32) as u32 };
+        let halves =
+            |value: u64, first: u64| if offset == first { value as u32 } else { (value >> 32) as u32 };
         match offset {
             register::CAP | 0x4 => halves(self.cap.into_bits(), register::CAP),
             register::VS => self.vs.into_bits(),

@@ -1,0 +1,87 @@
+//! Drives of every size that can be asked for, each profile, each beginning, each way to keep data.
+
+mod common;
+
+use byteway_lab::summary::Summary;
+use common::run;
+
+const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];
+
+/// A short mixed run over the whole drive, verified, with trims beside.
+fn mixed(profile: &str, drive: &str, count: u32) -> Summary {
+    let text = format!(
+        "[drive]\nprofile = \"{profile}\"\n{drive}\n\
+         [[job]]\nname = \"mix\"\nrw = \"randrw\"\niodepth = 16\ncount = {count}\n\
+         [[job]]\nname = \"again\"\nrw = \"rw\"\nbs = \"32 KiB\"\nsize = \"16 MiB\"\niodepth = 4\ncount = {}\n\
+         [[job]]\nname = \"trims\"\nrw = \"randtrim\"\nbs = \"64 KiB\"\ncount = {}\n",
+        count / 2,
+        count / 10
+    );
+    println!("{profile}, {}", drive.replace('\n', ", "));
+    let summary = run(&text);
+    assert_eq!(summary.ios, u64::from(count) + u64::from(count / 2) + u64::from(count / 10));
+    assert!(summary.verification.on && summary.verification.reads > u64::from(count) / 2);
+    summary
+}
+
+// Sizes meet the limits of the map, of block numbers and of memory, which no ordinary drive comes near.
+#[test]
+fn every_capacity_profile_and_precondition_runs_and_verifies() {
+    for profile in PROFILES {
+        for capacity in ["1 GiB", "3 GiB", "64 GiB", "1 TiB", "8 TiB"] {
+            for precondition in ["empty", "filled", "steady"] {
+                mixed(profile, &format!("capacity = \"{capacity}\"\nprecondition = \"{precondition}\""), 200);
+            }
+        }
+    }
+}
+
+// Blocks of 512 B are parts of what flash holds: every write is a change of a unit, and the last unit must be whole.
+#[test]
+fn small_blocks_run_and_verify_at_both_ends_of_the_sizes() {
+    for profile in PROFILES {
+        for capacity in ["1 GiB", "8 TiB"] {
+            for precondition in ["empty", "steady"] {
+                let drive =
+                    format!("capacity = \"{capacity}\"\nprecondition = \"{precondition}\"\nlba_size = \"512 B\"");
+                let text = format!(
+                    "[drive]\nprofile = \"{profile}\"\n{drive}\n[[job]]\nrw = \"randrw\"\nbs = \"512 B\"\niodepth = 8\n\
+                     count = 300\n[[job]]\nrw = \"randrw\"\nbs = \"2560 B\"\nsize = \"1 MiB\"\niodepth = 8\ncount = 300\n"
+                );
+                run(&text);
+                mixed(profile, &drive, 100);
+            }
+        }
+    }
+}
+
+// Kept bytes and kept stamps must behave alike: a stamp that says less than the bytes would verify what is wrong.
+#[test]
+fn bytes_and_stamps_give_the_same_result() {
+    for profile in PROFILES {
+        for lba_size in ["512 B", "4 KiB"] {
+            let of = |store: &str| {
+                let drive = format!(
+                    "capacity = \"1 GiB\"\nprecondition = \"steady\"\nlba_size = \"{lba_size}\"\nstore = \"{store}\""
+                );
+                mixed(profile, &drive, 1000).to_json()
+            };
+            assert_eq!(of("ram"), of("stamp"), "{profile}, {lba_size}");
+        }
+    }
+}
+
+// A namespace that began within another would let one tenant write another's data.
+#[test]
+fn namespaces_divide_a_drive() {
+    let job = |namespace: u32| {
+        format!("[[job]]\nname = \"n{namespace}\"\nnamespace = {namespace}\nrw = \"randrw\"\niodepth = 4\ncount = 300\n")
+    };
+    for (profile, lba_size) in PROFILES.into_iter().zip(["4 KiB", "512 B", "4 KiB"]) {
+        let jobs: String = [1, 2, 3, 7].map(job).concat();
+        let text = format!(
+            "[drive]\nprofile = \"{profile}\"\ncapacity = \"1 GiB\"\nlba_size = \"{lba_size}\"\nnamespaces = 7\n{jobs}"
+        );
+        assert_eq!(run(&text).ios, 4 * 300);
+    }
+}
