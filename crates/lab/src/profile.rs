@@ -731,7 +731,8 @@ mod tests {
         near(fetch + cycles_ps(&profile, cycles.fetch), 400);
         let wire = wire_ps(&profile, 4096 + 16 * 20);
         near(wire, 1104);
-        let page = wire_ps(&profile, 24) + round_trip + wire + dram_ps(&profile, 4096);
+        // Of eight requests two go out at a time, a quarter of the tags.
+        let page = wire_ps(&profile, 2 * 24) + round_trip + wire + dram_ps(&profile, 4096);
         near(page + cycles_ps(&profile, cycles.translate + cycles.buffer), 2620);
     }
 
@@ -746,7 +747,8 @@ mod tests {
         near(common + latency.read.0, 21_500);
         near(common + latency.read_large.unwrap().0, 30_490);
         let round_trip = 2 * profile.link.propagation.0 + profile.link.memory_latency.0;
-        near(common + round_trip + wire_ps(&profile, 24) + latency.write.0, 4_460);
+        // All eight requests of a page go out at once.
+        near(common + round_trip + wire_ps(&profile, 8 * 24) + latency.write.0, 4_460);
         let more = dram_ps(&profile, 4096) - profile.dram.latency.0;
         near(more + cycles_ps(&profile, cycles.translate + cycles.buffer), 460);
     }

@@ -42,8 +42,9 @@ fn small_blocks_run_and_verify_at_both_ends_of_the_sizes() {
     for profile in PROFILES {
         for capacity in ["1 GiB", "8 TiB"] {
             for precondition in ["empty", "steady"] {
-                let drive =
-                    format!("capacity = \"{capacity}\"\nprecondition = \"{precondition}\"\nlba_size = \"512 B\"");
+                let drive = format!(
+                    "capacity = \"{capacity}\"\nprecondition = \"{precondition}\"\nlba_size = \"512 B\""
+                );
                 let text = format!(
                     "[drive]\nprofile = \"{profile}\"\n{drive}\n[[job]]\nrw = \"randrw\"\nbs = \"512 B\"\niodepth = 8\n\
                      count = 300\n[[job]]\nrw = \"randrw\"\nbs = \"2560 B\"\nsize = \"1 MiB\"\niodepth = 8\ncount = 300\n"
@@ -75,7 +76,9 @@ fn bytes_and_stamps_give_the_same_result() {
 #[test]
 fn namespaces_divide_a_drive() {
     let job = |namespace: u32| {
-        format!("[[job]]\nname = \"n{namespace}\"\nnamespace = {namespace}\nrw = \"randrw\"\niodepth = 4\ncount = 300\n")
+        format!(
+            "[[job]]\nname = \"n{namespace}\"\nnamespace = {namespace}\nrw = \"randrw\"\niodepth = 4\ncount = 300\n"
+        )
     };
     for (profile, lba_size) in PROFILES.into_iter().zip(["4 KiB", "512 B", "4 KiB"]) {
         let jobs: String = [1, 2, 3, 7].map(job).concat();

@@ -4,7 +4,7 @@ mod common;
 
 use byteway_lab::interrupt::Interrupt;
 use common::{round, run_until, scenario};
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 
 /// Far more than anyone waits for.
@@ -16,6 +16,30 @@ fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
 }
 
+/// Whether a process handles SIGINT itself, and how many hundredths of a second of processor time it has had.
+fn state_of(process: &str) -> (bool, u64) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let status = read("status");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    let handles = u64::from_str_radix(caught.trim(), 16).unwrap_or(0) & (1 << 1) != 0;
+    // Fields are counted behind the name, which may hold spaces: the 12th is user time.
+    let stat = read("stat");
+    let time = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(11));
+    (handles, time.and_then(|time| time.parse().ok()).unwrap_or(0))
+}
+
+/// Waits until a process has had so many more hundredths of a second: wall time says little on a busy machine, but where
+/// it is all there is, half a minute must do.
+fn wait_until_busy(process: &str, hundredths: u64) {
+    let (_, begin) = state_of(process);
+    for _ in 0..1500 {
+        wait(20);
+        if state_of(process).1 >= begin + hundredths {
+            break;
+        }
+    }
+}
+
 // Hours of simulation would be lost, or worse, half a result would pass for a whole one.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "somebody else than the run must interrupt it")]
@@ -24,7 +48,7 @@ fn an_interrupted_run_has_a_partial_summary_that_adds_up() {
     let interrupt = Interrupt::default();
     let user = interrupt.clone();
     let patience = std::thread::spawn(move || {
-        wait(300);
+        wait_until_busy("self", 30);
         user.raise();
     });
     // The run itself fails if ledger, host memory and controller have not counted the same.
@@ -56,19 +80,6 @@ fn an_interrupt_at_once_leaves_an_empty_summary() {
     assert!(summary.to_tables().contains("PARTIAL"));
 }
 
-/// Whether a process handles SIGINT itself, and how many hundredths of a second of processor time it has had.
-#[cfg(target_os = "linux")]
-fn state_of(child: &Child) -> (bool, u64) {
-    let read = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", child.id())).unwrap_or_default();
-    let status = read("status");
-    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
-    let handles = u64::from_str_radix(caught.trim(), 16).unwrap_or(0) & 1 << 1 != 0;
-    // Fields are counted behind the name, which may hold spaces: the 12th is user time.
-    let stat = read("stat");
-    let time = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(11)).and_then(|time| time.parse().ok());
-    (handles, time.unwrap_or(0))
-}
-
 // What a user presses is a signal, not a flag: from it to the file there is a handler, a run, and an exit code.
 #[test]
 #[cfg(target_os = "linux")]
@@ -82,15 +93,12 @@ fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
         .stdout(std::fs::File::create(folder.path().join("stdout")).unwrap())
         .spawn()
         .unwrap();
-    // Interrupted when it is well under way: not by the clock, for the machine may be busy.
-    while child.try_wait().unwrap().is_none() {
-        let (handles, time) = state_of(&child);
-        if handles && time >= 30 {
-            break;
-        }
+    let process = child.id().to_string();
+    while !state_of(&process).0 && child.try_wait().unwrap().is_none() {
         wait(20);
     }
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    wait_until_busy(&process, 30);
+    let sent = Command::new("kill").args(["-INT", &process]).status().unwrap();
     assert!(sent.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let json = std::fs::read_to_string(folder.path().join("out/summary.json")).unwrap();

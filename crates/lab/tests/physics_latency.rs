@@ -135,11 +135,8 @@ fn a_long_read_takes_what_its_steps_take() {
 // Where there is nothing to sense, no flash may be charged, and a part of a page may not cost the whole on the link.
 #[test]
 fn reads_of_nothing_and_of_little_take_what_they_take() {
-    let up_to_map = [
-        ("pipeline of a read", 2 * US),
-        ("cores: translate", 100 * NS),
-        ("DRAM: the map", 50 * NS),
-    ];
+    let up_to_map =
+        [("pipeline of a read", 2 * US), ("cores: translate", 100 * NS), ("DRAM: the map", 50 * NS)];
     let summary = sixteen("precondition = \"empty\"", "rw = \"randread\"");
     let page = [("data: 16 packets of 256 + 24 B", PAGE_UP)];
     assert_takes(&table(&[&up_to_map[..], &page[..]].concat()), reads(&summary), &summary);
@@ -266,8 +263,11 @@ fn the_970_pro_takes_what_its_steps_take() {
 
     let summary = of("rw = \"randwrite\"");
     let middle = [
-        ("data: 8 requests, 32 completions of 128 + 20 B", wire(8 * REQUEST) + round_trip + wire(4096 + 32 * COMPLETION)),
-        ("firmware: what NVMeVirt's total leaves", 969 * NS),
+        (
+            "data: 8 requests, 32 completions of 128 + 20 B",
+            wire(8 * REQUEST) + round_trip + wire(4096 + 32 * COMPLETION),
+        ),
+        ("firmware: what NVMeVirt's total leaves", 927 * NS),
         ("cores: buffer and translate", (80 + 60) * NS),
         ("DRAM: 4096 B at 12.8 GB/s, latency", (320 + 80) * NS),
     ];

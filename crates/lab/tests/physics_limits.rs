@@ -29,7 +29,7 @@ fn utilisation(summary: &Summary, resource: &str) -> f64 {
 fn assert_limited(summary: &Summary, bytes_per_second: f64, limit: f64, resource: &str) {
     assert_within(1.0, bytes_per_second, limit, resource);
     let used = utilisation(summary, resource);
-        assert!(used > 0.985 && used < 1.005, "{resource} was used to {used}");
+    assert!(used > 0.985 && used < 1.005, "{resource} was used to {used}");
 }
 
 /// 64 KiB I/Os, 128 at a time: so many that what starts together, because the host has reaped it together, leaves the
@@ -69,7 +69,10 @@ fn a_slow_link_is_the_limit_of_reads_and_of_writes() {
 
     // To the device: the data in completions, the entry, the PRP list of 15 entries, and two doorbells; the latter's
     // number is the host's affair, who rings for several completions at once.
-    let down = 16.0 * (4096.0 + 4096.0 / MPS * COMPLETION) + (64.0 + COMPLETION) + (120.0 + COMPLETION) + (4.0 + REQUEST);
+    let down = 16.0 * (4096.0 + 4096.0 / MPS * COMPLETION)
+        + (64.0 + COMPLETION)
+        + (120.0 + COMPLETION)
+        + (4.0 + REQUEST);
     let summary = sequential(&format!("precondition = \"empty\"\n{drive}"), "write");
     assert_limited(&summary, writes(&summary).bytes_per_second, lane * 65_536.0 / down, "link to device");
 }
@@ -103,15 +106,17 @@ fn slow_cores_are_the_limit() {
     let drive = "override.firmware.cycles.fetch = 2000\noverride.firmware.cycles.parse = 4000\n\
                  override.firmware.cycles.complete = 3000\noverride.firmware.cycles.translate = 1000\n\
                  override.firmware.cycles.buffer = 1500";
-    let rest = |rw: &str| {
-        format!("[[job]]\nrw = \"{rw}\"\niodepth = 64\ncount = 20000\n[measure]\nwarmup = 500\n")
-    };
+    let rest =
+        |rw: &str| format!("[[job]]\nrw = \"{rw}\"\niodepth = 64\ncount = 20000\n[measure]\nwarmup = 500\n");
     let summary = run(&round(drive, &rest("read")));
     let cores = 2.0 * 1e9;
     let cycles = 2000.0 + 4000.0 + 3000.0 + 1000.0;
     assert_limited(&summary, reads(&summary).iops, cores / cycles, "cores");
 
-    let summary = run(&round(&format!("precondition = \"empty\"\noverride.flash.program = [\"100 us\"]\n{drive}"), &rest("write")));
+    let summary = run(&round(
+        &format!("precondition = \"empty\"\noverride.flash.program = [\"100 us\"]\n{drive}"),
+        &rest("write"),
+    ));
     assert_limited(&summary, writes(&summary).iops, cores / (cycles + 1500.0), "cores");
 }
 

@@ -46,9 +46,9 @@ runtime = "40 ms"
 name = "trims"
 rw = "randtrim"
 bs = "256 KiB"
-count = 20
+count = 100
 [measure]
-warmup = 200
+warmup = 20
 interval = "10 ms"
 "#;
 
@@ -100,7 +100,8 @@ fn ios(scenario: &Scenario, name: &str) -> Vec<Vec<Io>> {
 #[test]
 fn another_job_changes_no_address() {
     let plain = scenario(SCENARIO);
-    let more = "[[job]]\nname = \"before\"\nrw = \"randread\"\ncount = 1000\nnumjobs = 3\n[[job]]\nname = \"mix\"";
+    let more =
+        "[[job]]\nname = \"before\"\nrw = \"randread\"\ncount = 1000\nnumjobs = 3\n[[job]]\nname = \"mix\"";
     let more = scenario(&SCENARIO.replace("[[job]]\nname = \"mix\"", more));
     assert_eq!(more.jobs.len(), plain.jobs.len() + 1);
     for name in ["mix", "scan", "arrivals", "trims"] {

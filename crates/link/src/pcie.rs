@@ -153,14 +153,16 @@ impl PcieConfig {
 
     /// The completions of that read: at most MPS each, each but the last of a request ending on a multiple of RCB.
     pub fn read_completions(&self, address: u64, bytes: u64) -> Tlps {
+        // Powers of two all three, so masks and shifts do for remainders and divisions.
         let (mps, rcb, mrrs) = (u64::from(self.mps), u64::from(self.rcb), u64::from(self.mrrs));
+        let in_mps = |bytes: u64| (bytes + mps - 1) >> mps.trailing_zeros();
         let mut count = 0;
         let (mut at, end) = (address, address + bytes);
         while at < end {
-            let request_end = end.min((at / mrrs + 1) * mrrs);
+            let request_end = end.min((at | (mrrs - 1)) + 1);
             // The first completion ends on the last boundary within MPS; the others follow in whole MPS.
-            let first = (at + mps) / rcb * rcb;
-            count += if first >= request_end { 1 } else { 1 + (request_end - first).div_ceil(mps) };
+            let first = (at + mps) & !(rcb - 1);
+            count += if first >= request_end { 1 } else { 1 + in_mps(request_end - first) };
             at = request_end;
         }
         Tlps { count, wire: bytes + count * self.completion_overhead() }
@@ -175,7 +177,7 @@ impl PcieConfig {
 /// How many aligned pieces of `size` (a power of two of at most 4 KiB) the extent touches.
 fn pieces(address: u64, bytes: u64, size: u64) -> u64 {
     debug_assert!(size <= BOUNDARY);
-    if bytes == 0 { 1 } else { (address % size + bytes).div_ceil(size) }
+    if bytes == 0 { 1 } else { ((address & (size - 1)) + bytes + size - 1) >> size.trailing_zeros() }
 }
 
 impl Tlps {

@@ -64,7 +64,8 @@ pub struct Link {
     /// By queue and slot: the span of the I/O whose command lies there.
     followed: RefCell<Vec<Vec<SpanId>>>,
     faults: Cell<u64>,
-    requests_in_a_batch: u64,
+    /// What a batch of read requests covers at most: a power of two.
+    batch_bytes: u64,
 }
 
 /// Where the drive's BAR0 lies in the host's address space: above 4 GiB.
@@ -72,7 +73,7 @@ const BAR_ADDRESS: u64 = 0x40_0000_0000;
 /// Where interrupt messages go: above 4 GiB, as with interrupt remapping.
 const MSIX_ADDRESS: u64 = 0x41_0000_0000;
 /// Read requests sent as one batch, at most: those of a page at the usual read request size.
-const BATCH_REQUESTS_MAX: u64 = 8;
+const BATCH_REQUESTS_MAX: u32 = 8;
 
 /// The host's end.
 #[derive(Clone)]
@@ -101,7 +102,7 @@ impl Link {
             vectors: RefCell::default(),
             followed: RefCell::default(),
             faults: Cell::default(),
-            requests_in_a_batch: (u64::from(config.read_tags) / 4).clamp(1, BATCH_REQUESTS_MAX),
+            batch_bytes: u64::from(config.mrrs) << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
             config,
         });
         let root = link.clone();
@@ -351,18 +352,20 @@ impl DeviceEnd {
     /// arrived, and holds its tags until its last completion has.
     pub async fn gather(
         &self,
-        segments: impl IntoIterator<Item = Segment, IntoIter: Clone>,
+        segments: impl IntoIterator<Item = Segment>,
         granularity: u64,
         purpose: Purpose,
         mut take: impl FnMut(usize, &[u8]),
     ) -> Result<(), Fault> {
         let link = &self.0;
-        let mut parts = Parts::new(segments.into_iter(), granularity, u64::from(link.config.mrrs) * link.requests_in_a_batch);
+        let mut parts = Parts::new(segments.into_iter(), granularity, link.batch_bytes);
         let mut next = parts.next();
-        if let (Some(part), None) = (next, parts.clone().next()) {
+        let mut after = parts.next();
+        if let (Some(part), None) = (next, after) {
             // One batch, as nearly always: no bookkeeping of batches in flight.
-            let tags = link.tags.acquire(part.requests(link).count as usize).await;
-            let reached = link.send_up(purpose, part.requests(link), 0).arrival + link.config.memory_latency;
+            let requests = part.requests(link);
+            let tags = link.tags.acquire(requests.count as usize).await;
+            let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
             link.clock.sleep_until(reached).await;
             link.settle();
             link.memory.dma_read(part.address, part.bytes as usize, |bytes| part.give(bytes, &mut take))?;
@@ -387,7 +390,7 @@ impl DeviceEnd {
                 };
                 let passage = link.send_up(purpose, requests, 0);
                 requested.push_back((passage.arrival + link.config.memory_latency, part, tags));
-                next = parts.next();
+                next = after.take().or_else(|| parts.next());
             }
             let reached = requested.front().map(|(at, ..)| *at);
             let completed = completing.front().map(|(at, _)| *at);
@@ -498,7 +501,6 @@ impl Part {
 
 /// Rounds extents out to the DMA's granularity, and cuts them at multiples of `size`, so that no part needs more
 /// requests than a batch holds.
-#[derive(Clone)]
 struct Parts<I> {
     segments: I,
     granularity: u64,
@@ -526,8 +528,11 @@ impl<I: Iterator<Item = Segment>> Iterator for Parts<I> {
             if segment.bytes == 0 {
                 continue;
             }
-            // An extent that wraps ends at the address space's end, where no memory is.
-            let end = segment.address.saturating_add(u64::from(segment.bytes));
+            // Of an extent that reaches the address space's last byte or wraps, that byte is asked for: no memory is
+            // there, so the read fails.
+            let Some(end) = segment.address.checked_add(u64::from(segment.bytes)) else {
+                return Some(Part { address: u64::MAX, bytes: 1, skip: 0, wanted: 0, offset: self.offset });
+            };
             let mask = self.granularity - 1;
             self.wanted = (segment.address, end);
             self.rest = match end.checked_add(mask) {
@@ -536,7 +541,7 @@ impl<I: Iterator<Item = Segment>> Iterator for Parts<I> {
             };
         }
         let (address, end) = self.rest;
-        let bytes = (end - address).min(self.size - address % self.size);
+        let bytes = (end - address).min(self.size - (address & (self.size - 1)));
         self.rest.0 = address + bytes;
         let from = self.wanted.0.clamp(address, address + bytes);
         let to = self.wanted.1.clamp(from, address + bytes);

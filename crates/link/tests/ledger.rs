@@ -159,3 +159,31 @@ fn a_fault_in_the_middle_leaves_no_tag_behind() {
         })
         .unwrap();
 }
+
+// An extent at the very end of the address space must not count as read because its end can't be told from its
+// beginning: the command would go on with bytes that never came.
+#[test]
+fn an_extent_that_reaches_the_last_byte_is_a_fault() {
+    let executor = Executor::new();
+    let memory = Memory::simulated();
+    let (_host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let page = memory.allocate(1).unwrap();
+    executor
+        .run(async move {
+            for (address, bytes) in [(u64::MAX, 1), (u64::MAX, u32::MAX), (u64::MAX - 99, 100), (u64::MAX - 98, 99)] {
+                for granularity in [1, 512, 4096] {
+                    let last = Segment { address, bytes };
+                    let alone = device.gather([last], granularity, Purpose::Data, |_, _| panic!("nothing came")).await;
+                    assert!(alone.is_err(), "{bytes} bytes at {address:#x} in units of {granularity}");
+                    let first = Segment { address: page, bytes: 64 };
+                    let mut taken = 0;
+                    let after = device
+                        .gather([first, last, first], granularity, Purpose::Data, |_, bytes| taken += bytes.len())
+                        .await;
+                    assert!(after.is_err() && taken <= 64, "{taken} bytes before {bytes} at {address:#x}");
+                    assert!(device.tags_free());
+                }
+            }
+        })
+        .unwrap();
+}

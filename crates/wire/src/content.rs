@@ -5,6 +5,7 @@
 //! as its [`Stamp`]; every other unit keeps its bytes. So terabytes can be driven and verified on a laptop, and a
 //! real host's data goes through the same code.
 
+use multiversion::multiversion;
 use std::rc::Rc;
 
 /// Bytes of a unit: the granularity at which flash is mapped and contents are kept.
@@ -73,15 +74,7 @@ impl Stamp {
     pub fn fill(self, bytes: &mut [u8]) {
         for (index, block) in bytes.chunks_exact_mut(self.block.bytes()).enumerate() {
             let header = self.header(index as u64);
-            let mut line = first_line(header);
-            let (lines, _) = block.as_chunks_mut::<LINE_BYTES>();
-            for into in lines.iter_mut() {
-                let (words, _) = into.as_chunks_mut::<8>();
-                for (into, word) in words.iter_mut().zip(line) {
-                    *into = word.to_le_bytes();
-                }
-                line = next_line(line);
-            }
+            write_lines(first_line(header), block);
             block[..8].copy_from_slice(&header[0].to_le_bytes());
             block[8..16].copy_from_slice(&header[1].to_le_bytes());
         }
@@ -89,26 +82,13 @@ impl Stamp {
 
     /// Whether `bytes` is this pattern, to the last byte.
     pub fn matches(self, bytes: &[u8]) -> bool {
-        let mut differs = 0u64;
-        for (index, block) in bytes.chunks_exact(self.block.bytes()).enumerate() {
+        bytes.chunks_exact(self.block.bytes()).enumerate().all(|(index, block)| {
             let header = self.header(index as u64);
-            let mut line = first_line(header);
-            let (lines, _) = block.as_chunks::<LINE_BYTES>();
-            let (head, body) = lines.split_first().expect("a block holds lines");
-            for (index, word) in header.iter().chain(&line[2..]).enumerate() {
-                differs |= word_at(head, index * 8) ^ word;
-            }
-            let mut differ = [0u64; LINE_WORDS];
-            for from in body {
-                line = next_line(line);
-                let (words, _) = from.as_chunks::<8>();
-                for ((differ, from), word) in differ.iter_mut().zip(words).zip(line) {
-                    *differ |= u64::from_le_bytes(*from) ^ word;
-                }
-            }
-            differs |= differ.iter().fold(0, |all, one| all | one);
-        }
-        differs == 0
+            let line = first_line(header);
+            let (head, body) = block.split_at(LINE_BYTES);
+            let words = header.iter().chain(&line[2..]).enumerate();
+            are_lines(next_line(line), body) && words.fold(true, |all, (at, word)| all & (word_at(head, at * 8) == *word))
+        })
     }
 
     /// What the header of `bytes` says, if it is a stamp's at all. Whether the rest agrees, [`Stamp::matches`] tells.
@@ -144,6 +124,30 @@ fn first_line(header: [u64; 2]) -> [u64; LINE_WORDS] {
 
 fn next_line(line: [u64; LINE_WORDS]) -> [u64; LINE_WORDS] {
     line.map(|word| word.wrapping_add(WORD.wrapping_mul(LINE_WORDS as u64)))
+}
+
+/// Writes lines that count up from `line`.
+#[multiversion(targets("x86_64+avx2"))]
+fn write_lines(mut line: [u64; LINE_WORDS], bytes: &mut [u8]) {
+    for into in bytes.as_chunks_mut::<LINE_BYTES>().0 {
+        for (into, word) in into.as_chunks_mut::<8>().0.iter_mut().zip(line) {
+            *into = word.to_le_bytes();
+        }
+        line = next_line(line);
+    }
+}
+
+/// Whether the bytes are lines that count up from `line`.
+#[multiversion(targets("x86_64+avx2"))]
+fn are_lines(mut line: [u64; LINE_WORDS], bytes: &[u8]) -> bool {
+    for from in bytes.as_chunks::<LINE_BYTES>().0 {
+        let expected: [u8; LINE_BYTES] = zerocopy::transmute!(line.map(u64::to_le));
+        if *from != expected {
+            return false;
+        }
+        line = next_line(line);
+    }
+    true
 }
 
 fn word_at(bytes: &[u8], at: usize) -> u64 {

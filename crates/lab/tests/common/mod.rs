@@ -28,8 +28,7 @@ pub fn scenario(text: &str) -> Scenario {
 
 /// The same, with what `--set` would add.
 pub fn scenario_with(text: &str, sets: &[&str]) -> Scenario {
-    let options =
-        Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Options::default() };
+    let options = Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Options::default() };
     match Scenario::from_text("test.toml", &folder(), text, &options) {
         Ok(scenario) => scenario,
         Err(error) => panic!("{error}\nin\n{text}"),
@@ -80,5 +79,8 @@ pub fn writes(summary: &Summary) -> &KindSummary {
 pub fn assert_within(percent: f64, found: f64, expected: f64, what: &str) {
     let off = (found / expected - 1.0) * 100.0;
     println!("{what}: {found:.6} against {expected:.6}: {off:+.3} %");
-    assert!(off.abs() <= percent, "{what}: {found} against {expected} is off by {off:+.3} %, not {percent} %");
+    assert!(
+        off.abs() <= percent,
+        "{what}: {found} against {expected} is off by {off:+.3} %, not {percent} %"
+    );
 }

@@ -25,8 +25,12 @@ impl Mapped {
     /// Maps the first `bytes` of `file`, a multiple of 4 KiB that the file must hold.
     pub fn new(file: &File, base: u64, bytes: u64) -> io::Result<Self> {
         let room = file.metadata()?.len();
-        if bytes == 0 || bytes % PAGE_BYTES != 0 || base % PAGE_BYTES != 0 || bytes > room {
-            let why = format!("{bytes} bytes at {base:#x} of a file of {room} bytes: whole pages within the file are needed");
+        let whole = bytes > 0 && bytes.is_multiple_of(PAGE_BYTES) && base.is_multiple_of(PAGE_BYTES);
+        if !whole || bytes > room || base.checked_add(bytes).is_none() {
+            let why = format!(
+                "{bytes} bytes at {base:#x} of a file of {room} bytes: whole pages within the file are needed, below the \
+                 address space's last"
+            );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         }
         let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -75,7 +79,7 @@ impl Mapped {
 
     pub(super) fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let mut from = self.at(address, into.len() as u64)?;
-        if from as usize % 8 != 0 {
+        if !(from as usize).is_multiple_of(8) {
             for byte in into {
                 // SAFETY: `at` checked that into.len() bytes from `from` are mapped; AtomicU8 has no alignment.
                 unsafe {
@@ -106,7 +110,7 @@ impl Mapped {
 
     pub(super) fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
         let mut to = self.at(address, from.len() as u64)?;
-        if to as usize % 8 != 0 {
+        if !(to as usize).is_multiple_of(8) {
             for byte in from {
                 // SAFETY: `at` checked that from.len() bytes from `to` are mapped.
                 unsafe {
@@ -180,7 +184,7 @@ impl Mapped {
     }
 
     fn word(&self, address: u64) -> Result<*mut u8, Fault> {
-        if address % 4 != 0 {
+        if !address.is_multiple_of(4) {
             return Err(Fault { address, bytes: 4 });
         }
         self.at(address, 4)
