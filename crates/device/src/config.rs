@@ -19,7 +19,7 @@ pub struct ControllerConfig {
     pub fetch_outstanding: u32,
     /// Entries in one such read, at most.
     pub fetch_burst: u32,
-    /// Largest transfer of a command, bytes: a power of two of at least 4096.
+    /// Largest transfer of a command, bytes: a power of two of at least 8 KiB, as an MDTS of 0 stands for no limit.
     pub transfer_bytes_max: u32,
     /// Granularity of DMA from the host, bytes: a power of two from 1 (exact) to 4096.
     pub dma_granularity: u32,
@@ -151,8 +151,8 @@ impl DriveConfig {
             ),
             ((1..=64).contains(&c.fetch_burst), "controller.fetch_burst must be from 1 to 64"),
             (
-                c.transfer_bytes_max.is_power_of_two() && (4096..=1 << 24).contains(&c.transfer_bytes_max),
-                "controller.transfer_bytes_max must be a power of two from 4 KiB to 16 MiB",
+                c.transfer_bytes_max.is_power_of_two() && (8192..=1 << 24).contains(&c.transfer_bytes_max),
+                "controller.transfer_bytes_max must be a power of two from 8 KiB to 16 MiB",
             ),
             (
                 c.dma_granularity.is_power_of_two() && c.dma_granularity <= 4096,

@@ -12,15 +12,17 @@ use byteway_wire::nvme::feature::{
 use byteway_wire::nvme::identify::{
     IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, lpa, oncs, sgls, vwc,
 };
+use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::{
-    Abort, ActiveNamespaceList, AdminOpcode, AsyncEvent, Cns, CreateCq, CreateSq, Doorbell, ErrorLogEntry,
-    FirmwareSlotLog, Flush, GetLogPage, Identify, IdentifyNamespace, NSID_ALL, NamespaceDescriptor,
-    NvmOpcode, QueuePriority, Select, SetFeatures, SglDescriptor, SmartLog, Sqe, Status, Vs, csi, fid, lid,
+    Abort, ActiveNamespaceList, AdminOpcode, AsyncEvent, Cns, CommandsSupportedLog, CreateCq, CreateSq, Doorbell,
+    ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, Flush, GetLogPage, Identify, IdentifyNamespace, NSID_ALL,
+    NamespaceDescriptor, NvmOpcode, QueuePriority, Select, SetFeatures, SglDescriptor, SmartLog, Sqe, Status,
+    SupportedLogPages, Vs, csi, fid, lid,
 };
 use byteway_wire::{FromBytes, IntoBytes};
 use fixture::{
     Bench, LONG, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, TestHost, cc, create_cq, create_sq,
-    delete_cq, delete_sq, get_features, pattern, read_write, set_features,
+    delete_cq, delete_sq, drive_config, get_features, pattern, read_write, set_features,
 };
 
 /// The structure in a page.
@@ -46,7 +48,8 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         assert_eq!((id.sqes, id.cqes), (0x66, 0x44));
         assert_eq!((id.acl, id.aerl, id.elpe, id.npss, id.rab), (3, 3, 63, 0, 7));
         let commands = oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE;
-        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, 0, 0, lpa::EXTENDED));
+        let logs = lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES;
+        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, 0, 0, logs));
         assert_eq!((id.vwc, id.sgls), (vwc::PRESENT | vwc::FLUSH_ALL, 0));
         assert_eq!(id.frmw, 1 << 1 | 1, "one slot, read only");
         assert_eq!(u128::from_le_bytes(id.tnvmcap), u128::from(NS_512_UNITS + NS_4K_UNITS) * 4096);
@@ -56,6 +59,25 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         let with_nsid: IdentifyController = parse(&host.identify(Cns::CONTROLLER, 77).await);
         assert_eq!(with_nsid.as_bytes(), id.as_bytes(), "the namespace does not matter");
     });
+}
+
+// A limit of 4 KiB would be an MDTS of 0, which says that there is none: the host's transfers would then fail.
+#[test]
+fn the_largest_transfer_is_one_that_mdts_can_say() {
+    for bytes in [8 << 10, 16 << 20] {
+        let mut bench = Bench::default();
+        bench.drive.controller.transfer_bytes_max = bytes;
+        bench.enabled(async move |host| {
+            let id: IdentifyController = parse(&host.identify(Cns::CONTROLLER, 0).await);
+            assert_eq!(id.transfer_bytes_max(4096), Some(u64::from(bytes)));
+        });
+    }
+    for bytes in [0, 512, 4096, 12 << 10, 32 << 20] {
+        let mut config = drive_config();
+        config.controller.transfer_bytes_max = bytes;
+        let error = config.validate().unwrap_err();
+        assert!(error.message.contains("from 8 KiB to 16 MiB"), "{bytes}: {error}");
+    }
 }
 
 // A driver that is told of SGLs uses them.
@@ -785,6 +807,77 @@ fn the_firmware_slot_log_names_the_revision() {
     });
 }
 
+// Hosts ask for what the list names and leave the rest alone: a page that is missing there might as well not exist.
+#[test]
+fn the_supported_log_pages_are_those_that_are_answered() {
+    Bench::default().enabled(async |host| {
+        let log: SupportedLogPages = parse(&host.log(lid::SUPPORTED_LOG_PAGES, 0, 1024).await);
+        let page = host.pages(1);
+        for lid in 0..=255u8 {
+            let get = GetLogPage { lid, numd_z: 15, ..GetLogPage::default() };
+            let status = host.admin(get.sqe(0, 0).with_prp(page, 0)).await.status();
+            let expected = if status == Status::SUCCESS { SupportedLogPages::LSUPP } else { 0 };
+            assert_eq!(log.lids[usize::from(lid)], expected, "log page {lid:#x}: {status}");
+        }
+        for mandatory in [0, 1, 2, 3, 5, 0x12] {
+            assert_eq!(log.lids[mandatory], SupportedLogPages::LSUPP, "log page {mandatory:#x}, from version 2.0 on");
+        }
+    });
+}
+
+// Linux decides by this log whether a command from a tool needs the queues stopped or the namespaces scanned again.
+#[test]
+fn the_commands_supported_log_tells_of_the_commands_that_are_executed() {
+    Bench::default().with_queue(async |host, pair| {
+        let log: CommandsSupportedLog = parse(&host.log(lid::COMMANDS_SUPPORTED, 0, 4096).await);
+        for opcode in 0..=255u8 {
+            let sqe = Sqe::new(opcode, 0, NS_4K);
+            let executed = match AdminOpcode(opcode) {
+                AdminOpcode::ASYNC_EVENT_REQUEST => true, // answered when something happens
+                _ => !host.admin(sqe).await.status().is(Status::INVALID_OPCODE),
+            };
+            let expected = if executed { CommandsSupportedLog::CSUPP | scope::CONTROLLER } else { 0 };
+            assert_eq!(log.acs[usize::from(opcode)], expected, "{}", AdminOpcode(opcode));
+
+            let executed = !host.io(&pair, sqe).await.status().is(Status::INVALID_OPCODE);
+            let changes = [NvmOpcode::WRITE, NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT];
+            let expected = match executed {
+                true if changes.contains(&NvmOpcode(opcode)) => {
+                    CommandsSupportedLog::CSUPP | CommandsSupportedLog::LBCC | scope::NAMESPACE
+                }
+                true => CommandsSupportedLog::CSUPP | scope::NAMESPACE,
+                false => 0,
+            };
+            assert_eq!(log.iocs[usize::from(opcode)], expected, "{}", NvmOpcode(opcode));
+        }
+        assert_eq!(log.reserved_2048, [0; 2048]);
+    });
+}
+
+// A tool that saves and restores features goes through this list.
+#[test]
+fn the_features_supported_log_tells_of_the_features_that_there_are() {
+    Bench::default().enabled(async |host| {
+        let log: FeaturesSupportedLog = parse(&host.log(lid::FEATURES_SUPPORTED, 0, 1024).await);
+        for fid in 0..=255u8 {
+            let status = host.admin(get_features(fid, Select::CURRENT, 0)).await.status();
+            let expected = match status {
+                Status::SUCCESS => FeaturesSupportedLog::FSUPP | scope::CONTROLLER,
+                _ => 0,
+            };
+            assert_eq!(log.fids[usize::from(fid)], expected, "feature {fid:#x}: {status}");
+        }
+    });
+}
+
+// LPA promises this page together with the others; the drive has no management endpoint, and must say so.
+#[test]
+fn no_management_command_is_supported() {
+    Bench::default().enabled(async |host| {
+        assert_eq!(host.log(lid::NVME_MI_COMMANDS_SUPPORTED, 0, 4096).await, [0; 4096]);
+    });
+}
+
 // Tools read logs piece by piece: each piece must be what the whole has there, and zeroes behind its end.
 #[test]
 fn log_pages_are_read_in_parts() {
@@ -826,12 +919,14 @@ fn get_log_page_refuses_each_wrong_field() {
             (GetLogPage { numd_z: u32::MAX, ..right }, 0, invalid),
             (smart, NS_4K, invalid),
             (smart, 77, invalid),
+            (right, NS_4K, invalid),
+            (GetLogPage { lid: lid::SUPPORTED_LOG_PAGES, lpo: 1028, ..right }, 0, invalid),
         ];
         let page = host.pages(1);
         for (command, nsid, status) in wrong {
             host.refused(command.sqe(0, nsid).with_prp(page, 0), status).await;
         }
-        let known = [lid::ERROR_INFORMATION, lid::SMART, lid::FIRMWARE_SLOT];
+        let known = [0, 1, 2, 3, 5, 0x12, 0x13];
         for lid in (0..=255).filter(|lid| !known.contains(lid)) {
             host.refused(GetLogPage { lid, ..right }.sqe(0, 0).with_prp(page, 0), Status::INVALID_LOG_PAGE)
                 .await;

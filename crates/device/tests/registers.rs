@@ -163,6 +163,7 @@ fn impossible_settings_are_a_fatal_status_until_the_reset() {
             (cc().with_ams(Cc::AMS_VENDOR), usual),
             (cc().with_css(1), usual),
             (cc().with_css(Cc::CSS_ALL), usual),
+            (cc().with_css(Cc::CSS_ADMIN), usual), // reserved where CAP.CSS doesn't offer it
             (cc(), sizes(0, 31)),
             (cc(), sizes(31, 0)),
         ];

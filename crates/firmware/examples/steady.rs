@@ -3,9 +3,6 @@
 //!
 //! `cargo run --release -p byteway-firmware --example steady -- [gibibytes] [op in %] [writes] [reads]`
 
-// An allocator that counts is the one way to count allocations.
-#![allow(unsafe_code, reason = "implements GlobalAlloc, by passing every call on")]
-
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
 use byteway_firmware::{
@@ -14,40 +11,13 @@ use byteway_firmware::{
 use byteway_flash::{BlockId, Geometry, Timing};
 use byteway_wire::content::{BlockSize, Content, Stamp};
 use rustix::time::{ClockId, clock_gettime};
-use std::alloc::{GlobalAlloc, Layout, System};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
+use std::alloc::System;
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-struct Counting;
-
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as the caller's.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as the caller's.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Relaxed);
-        // SAFETY: as the caller's.
-        unsafe { System.realloc(block, layout, size) }
-    }
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: as the caller's.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const DEPTH: u64 = 64;
 
@@ -177,8 +147,12 @@ struct Snapshot {
 impl Snapshot {
     fn new(clock: &Clock) -> Self {
         let counters = clock.counters();
-        let allocations = ALLOCATIONS.load(Relaxed);
-        Snapshot { cpu: Cpu::now(), polls: counters.polls, timers: counters.timers, allocations }
+        Snapshot {
+            cpu: Cpu::now(),
+            polls: counters.polls,
+            timers: counters.timers,
+            allocations: allocations(),
+        }
     }
 
     fn print(&self, what: &str, count: u64, clock: &Clock) {
@@ -190,9 +164,15 @@ impl Snapshot {
             seconds / count as f64 * 1e9,
             each(counters.polls - self.polls),
             each(counters.timers - self.timers),
-            each(ALLOCATIONS.load(Relaxed) - self.allocations),
+            each(allocations() - self.allocations),
         );
     }
+}
+
+/// Since the program's start, with those that changed their size.
+fn allocations() -> u64 {
+    let stats = ALLOCATOR.stats();
+    (stats.allocations + stats.reallocations) as u64
 }
 
 fn resident_mebibytes() -> u64 {

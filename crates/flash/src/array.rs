@@ -166,6 +166,7 @@ impl Flash {
             array.fail(inner, operation);
             return at;
         }
+        array.store.warm(block);
         let index = inner.geometry.die_of_block(block);
         let die = &mut array.dies[index as usize];
         die.queue.push(priority as usize, operation);

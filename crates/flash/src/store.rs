@@ -96,6 +96,12 @@ impl Store {
         self.blocks[block.0 as usize].programmed
     }
 
+    /// Brings a block's state into the cache for an operation that will end later: the table is larger than the cache,
+    /// and nothing waits for this load.
+    pub(crate) fn warm(&self, block: BlockId) {
+        std::hint::black_box(self.blocks[block.0 as usize].programmed);
+    }
+
     pub(crate) fn erases(&self, block: BlockId) -> u32 {
         self.blocks[block.0 as usize].erases
     }

@@ -92,7 +92,7 @@ pub struct Controller {
     pub fetch_outstanding: u16,
     /// Queue entries that one read may ask for.
     pub fetch_burst: u16,
-    /// Maximum data transfer of a command: a power of two of at least 4 KiB.
+    /// Maximum data transfer of a command: a power of two from 8 KiB to 16 MiB.
     pub mdts: Bytes,
     /// Doorbell stride, CAP.DSTRD: doorbells lie 4 << dstrd bytes apart.
     pub dstrd: u8,
@@ -194,8 +194,6 @@ pub enum GcPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
-    /// How much there is.
-    pub size: Bytes,
     /// Bytes a second, in and out together.
     pub bandwidth: Rate,
     /// One access.
@@ -432,7 +430,7 @@ impl Profile {
         within("controller.command_slots", controller.command_slots, 1, 65536)?;
         within("controller.fetch_outstanding", controller.fetch_outstanding, 1, 1024)?;
         within("controller.fetch_burst", controller.fetch_burst, 1, 64)?;
-        power_of_two("controller.mdts", controller.mdts, 4096, 16 << 20)?;
+        power_of_two("controller.mdts", controller.mdts, 8192, 16 << 20)?;
         within("controller.dstrd", controller.dstrd, 0, 8)?;
         power_of_two("controller.dma_unit", controller.dma_unit, 1, 4096)?;
         if let Some(burst) = controller.arbitration_burst {
@@ -463,7 +461,6 @@ impl Profile {
         within("firmware.op", firmware.op, Percent(1.0), Percent(400.0))?;
         within("firmware.gc.start", firmware.gc.start, Percent(0.0), Percent(50.0))?;
         within("firmware.gc.urgent", firmware.gc.urgent, Percent(0.0), firmware.gc.start)?;
-        within("dram.size", self.dram.size, Bytes(1 << 20), Bytes(1 << 40))?;
         within("dram.bandwidth", self.dram.bandwidth, Rate(1_000_000), Rate(1_000_000_000_000))?;
         within("dram.latency", self.dram.latency, Picos(0), MILLISECOND)
     }

@@ -183,9 +183,6 @@ pub struct JobSection {
     /// Workers, each with a queue pair of its own.
     #[serde(default = "one_u32")]
     pub numjobs: u32,
-    /// Commands placed in a queue before its doorbell is rung.
-    #[serde(default = "one_u32")]
-    pub batch: u32,
     /// How random addresses are spread; left out, uniform.
     #[serde(default)]
     pub distribution: Option<Distribution>,
@@ -524,7 +521,13 @@ impl Scenario {
         for (key, weight) in
             [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]
         {
-            within(&format!("host.weights.{key}"), weight, 1, 256).map_err(|fault| placed(&index, fault))?;
+            let path = format!("host.weights.{key}");
+            within(&path, weight, 1, 256).map_err(|fault| placed(&index, fault))?;
+            if index.has(&path) && host.arbitration == Arbitration::RoundRobin {
+                let what = format!("`{path}`: has no effect under round robin");
+                let cure = "set `arbitration = \"weighted\"` in [host], or leave the weights out";
+                return Err(placed(&index, fault(path, what, cure)));
+            }
         }
         let mut jobs = Vec::new();
         for (number, section) in file.job.iter().enumerate() {
@@ -721,7 +724,6 @@ impl Draft<'_> {
         let depth_max = (controller.max_queue_entries - 1).min(65535);
         within(&self.key("iodepth"), section.iodepth, 1, depth_max)?;
         within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
-        within(&self.key("batch"), section.batch, 1, section.iodepth)?;
         if let Some(count) = section.count {
             within(&self.key("count"), count, 1, COUNT_MAX)?;
         }
@@ -744,7 +746,6 @@ impl Draft<'_> {
             range_lba,
             range_blocks,
             iodepth: section.iodepth,
-            batch: section.batch,
             workers: section.numjobs,
             issue,
             priority: section.priority,
@@ -1046,6 +1047,7 @@ mod tests {
         assert_error(with("[measure]\nwarmup = -1\n"), "s.toml:7:10", "-1", "number of I/Os");
         assert_error(with("[jbo]\n"), "s.toml:6:2", "unknown key `jbo`", "`job`?");
         assert_error(with("[host.weights]\nhigh = 0\n"), "s.toml:7:8", "out of range", "1 to 256");
+        assert_error(with("[host.weights]\nlow = 2\n"), "s.toml:7:7", "round robin", "weighted");
         assert_error(parse(DRIVE, &[]), "s.toml:1:1", "no job", "[[job]]");
         assert_error(parse(JOB, &[]), "s.toml:1:1", "lacks the section `[drive]`", "[drive]");
         let text = format!("[drive]\nprofile = \"samsung-970\"\n{JOB}");
@@ -1081,6 +1083,7 @@ mod tests {
         assert_error(over("flash.blocks = 100"), "s.toml:4:16", "cannot hold 512 GiB", "leave it out");
         assert_error(over("flash.read = []"), "s.toml:4:14", "0 entries", "write 1");
         assert_error(over("flash.read = [\"1 us\", 5]"), "s.toml:4:23", "integer `5`", "3.2 us");
+        assert_error(over("controller.mdts = \"4 KiB\""), "s.toml:4:19", "not possible", "from 8 KiB to 16 MiB");
         assert_error(over("link.lanes = 3"), "s.toml:4:14", "not possible", "1, 2, 4, 8, 12, 16, 32");
         assert_error(over("link.mps = \"100 B\""), "s.toml:4:12", "not possible", "power of two");
         assert_error(over("firmware.op = \"0 %\""), "s.toml:4:15", "out of range", "1 % to 400 %");

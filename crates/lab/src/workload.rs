@@ -209,8 +209,6 @@ pub struct JobPlan {
     pub range_blocks: u64,
     /// I/Os of a worker that may be outstanding.
     pub iodepth: u32,
-    /// Commands placed in a queue before its doorbell is rung.
-    pub batch: u32,
     /// Workers, each with a queue pair and a generator of its own.
     pub workers: u32,
     /// What makes the next I/O due.
@@ -616,7 +614,6 @@ mod tests {
             range_lba: 1000,
             range_blocks: 64,
             iodepth: 1,
-            batch: 1,
             workers: 1,
             issue: Issue::Closed,
             priority: Priority::Medium,

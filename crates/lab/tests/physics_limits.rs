@@ -1,13 +1,13 @@
 //! Throughput against what the slowest resource allows, the queueing of random reads over dies, and Little's law.
 //!
-//! Every limit is computed here from the constants of `round.toml`, of which one is slowed tenfold. The loads are
+//! Every limit is computed here from the constants of `round.toml`, of which one is slowed tenfold. Those loads are
 //! sequential, so that every die and channel has the same share.
 
 mod common;
 
 use byteway_clock::random::Rng;
 use byteway_lab::summary::Summary;
-use common::{assert_within, reads, round, run, writes};
+use common::{assert_within, reads, round, run};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Write as _;
@@ -25,99 +25,87 @@ fn utilisation(summary: &Summary, resource: &str) -> f64 {
     summary.utilisation.iter().find(|row| row.resource == resource).expect("it is reported").mean
 }
 
-/// Asserts the limit, and that the resource was as busy as at its limit it must be.
-fn assert_limited(summary: &Summary, bytes_per_second: f64, limit: f64, resource: &str) {
-    assert_within(1.0, bytes_per_second, limit, resource);
-    let used = utilisation(summary, resource);
+/// Runs a load on the drive as it is and with one resource slowed, and asserts that the latter gives the slow
+/// resource's limit, which the former is far above. `limit` is in bytes a second.
+fn assert_limited(load: impl Fn(&str) -> Summary, slowed: &str, resource: &str, limit: f64) {
+    let base = load("").bytes_per_second;
+    assert!(base > 1.7 * limit, "{resource}: {base} is not much more than {limit}");
+    let summary = load(slowed);
+    assert_within(1.0, summary.bytes_per_second, limit, resource);
+    let used = utilisation(&summary, resource);
     assert!(used > 0.985 && used < 1.005, "{resource} was used to {used}");
 }
 
 /// 64 KiB I/Os, 128 at a time: so many that what starts together, because the host has reaped it together, leaves the
 /// slow resource idle for less than a hundredth of the time.
-fn sequential(drive: &str, rw: &str) -> Summary {
-    let rest = format!(
-        "[[job]]\nrw = \"{rw}\"\nbs = \"64 KiB\"\niodepth = 128\ncount = 20000\n[measure]\nwarmup = 1000\n"
-    );
-    run(&round(drive, &rest))
+fn reads_of_64_kib(drive: &str) -> Summary {
+    run(&round(drive, &sequential("read", "64 KiB", 128, 20_000)))
 }
 
-// Without limits that are the resources' own, the tool would answer "what is the bottleneck?" wrongly. None of these
-// slowed resources is the bottleneck when it is not slowed.
-#[test]
-fn nothing_is_at_its_limit_when_nothing_is_slow() {
-    let summary = sequential("", "read");
-    for resource in ["link to device", "cores"] {
-        assert!(utilisation(&summary, resource) < 0.5, "{resource}");
-    }
-    let slowest = reads(&summary).bytes_per_second;
-    for resource in ["link to host", "channels", "dies"] {
-        println!("{resource}: {}", utilisation(&summary, resource));
-    }
-    assert!(slowest > 3.0e9, "{slowest}");
+/// The same as writes, onto a drive that has nothing to collect.
+fn writes_of_64_kib(drive: &str) -> Summary {
+    run(&round(&format!("precondition = \"empty\"\n{drive}"), &sequential("write", "64 KiB", 128, 15_000)))
 }
 
+fn sequential(rw: &str, bs: &str, depth: u32, count: u32) -> String {
+    let warmup = count / 20;
+    format!(
+        "[[job]]\nrw = \"{rw}\"\nbs = \"{bs}\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = {warmup}\n"
+    )
+}
+
+// In all of these: were the limit not the resource's own, the tool would answer wrongly what the bottleneck is.
 #[test]
-fn a_slow_link_is_the_limit_of_reads_and_of_writes() {
-    // From twelve lanes to one: no generation and width are ten times slower than another.
-    let lane = 500e6;
-    let drive = "override.link.lanes = 1";
+fn a_slow_link_is_the_limit() {
+    // No generation and width are exactly ten times slower than another: from 4 GB/s to 250 MB/s.
+    let slowed = "override.link.generation = 1\noverride.link.lanes = 1";
+    let rate = 250e6;
     // To the host: the data, for each command its completion, and the requests of its entry and of its PRP list.
-    let data = 16.0 * (4096.0 + 4096.0 / MPS * REQUEST);
-    let up = data + (16.0 + REQUEST) + 2.0 * REQUEST;
-    let summary = sequential(drive, "read");
-    assert_limited(&summary, reads(&summary).bytes_per_second, lane * 65_536.0 / up, "link to host");
-
-    // To the device: the data in completions, the entry, the PRP list of 15 entries, and two doorbells; the latter's
-    // number is the host's affair, who rings for several completions at once.
-    let down = 16.0 * (4096.0 + 4096.0 / MPS * COMPLETION)
-        + (64.0 + COMPLETION)
-        + (120.0 + COMPLETION)
-        + (4.0 + REQUEST);
-    let summary = sequential(&format!("precondition = \"empty\"\n{drive}"), "write");
-    assert_limited(&summary, writes(&summary).bytes_per_second, lane * 65_536.0 / down, "link to device");
+    let up = 16.0 * (4096.0 + 4096.0 / MPS * REQUEST) + (16.0 + REQUEST) + 2.0 * REQUEST;
+    assert_limited(reads_of_64_kib, slowed, "link to host", rate * 65_536.0 / up);
+    // To the device: the data in completions, the entry, the PRP list of 15 entries, and a doorbell; the other doorbell
+    // is rung for several completions at once.
+    let data = 16.0 * (4096.0 + 4096.0 / MPS * COMPLETION);
+    let down = data + (64.0 + COMPLETION) + (15.0 * 8.0 + COMPLETION) + (4.0 + REQUEST);
+    assert_limited(writes_of_64_kib, slowed, "link to device", rate * 65_536.0 / down);
 }
 
 #[test]
 fn slow_channels_are_the_limit() {
-    let drive = "override.flash.channel_rate = \"100 MB/s\"\noverride.link.lanes = 16";
-    let summary = sequential(drive, "read");
+    let slowed = "override.flash.channel_rate = \"100 MB/s\"";
     let passage = 200e-9 + PAGE / 100e6;
-    assert_limited(&summary, reads(&summary).bytes_per_second, CHANNELS * PAGE / passage, "channels");
-
-    let summary = sequential(&format!("precondition = \"empty\"\n{drive}"), "write");
-    assert_limited(&summary, writes(&summary).bytes_per_second, CHANNELS * PAGE / passage, "channels");
+    assert_limited(reads_of_64_kib, slowed, "channels", CHANNELS * PAGE / passage);
+    // As they are, the dies would be the limit of writes; ten times as fast they are not.
+    let quick = |drive: &str| writes_of_64_kib(&format!("override.flash.program = [\"40 us\"]\n{drive}"));
+    assert_limited(quick, slowed, "channels", CHANNELS * PAGE / passage);
 }
 
 #[test]
 fn slow_dies_are_the_limit() {
-    let summary = sequential("override.flash.read = [\"400 us\"]", "read");
-    // The die holds what it sensed until it has moved out.
+    // A die holds what it sensed until that has moved out.
     let read = 200e-9 + 400e-6 + PAGE / 1e9;
-    assert_limited(&summary, reads(&summary).bytes_per_second, DIES * PAGE / read, "dies");
-
-    let drive = "precondition = \"empty\"\noverride.flash.program = [\"4 ms\"]";
-    let summary = sequential(drive, "write");
+    assert_limited(reads_of_64_kib, "override.flash.read = [\"400 us\"]", "dies", DIES * PAGE / read);
     let program = 200e-9 + PAGE / 1e9 + 4e-3;
-    assert_limited(&summary, writes(&summary).bytes_per_second, DIES * PAGE / program, "dies");
+    assert_limited(writes_of_64_kib, "override.flash.program = [\"4 ms\"]", "dies", DIES * PAGE / program);
 }
 
 #[test]
 fn slow_cores_are_the_limit() {
-    let drive = "override.firmware.cycles.fetch = 2000\noverride.firmware.cycles.parse = 4000\n\
-                 override.firmware.cycles.complete = 3000\noverride.firmware.cycles.translate = 1000\n\
-                 override.firmware.cycles.buffer = 1500";
-    let rest =
-        |rw: &str| format!("[[job]]\nrw = \"{rw}\"\niodepth = 64\ncount = 20000\n[measure]\nwarmup = 500\n");
-    let summary = run(&round(drive, &rest("read")));
+    let slowed = "override.firmware.cycles.fetch = 2000\noverride.firmware.cycles.parse = 4000\n\
+                  override.firmware.cycles.complete = 3000\noverride.firmware.cycles.translate = 1000\n\
+                  override.firmware.cycles.buffer = 1500";
+    // Small I/Os are work for the cores; dies that keep up with them are quick.
+    let quick = "override.flash.read = [\"20 us\"]\noverride.flash.program = [\"40 us\"]\nprecondition";
+    let load = |rw: &'static str, precondition: &'static str| {
+        move |drive: &str| {
+            let drive = format!("{quick} = \"{precondition}\"\n{drive}");
+            run(&round(&drive, &sequential(rw, "4 KiB", 64, 30_000)))
+        }
+    };
     let cores = 2.0 * 1e9;
     let cycles = 2000.0 + 4000.0 + 3000.0 + 1000.0;
-    assert_limited(&summary, reads(&summary).iops, cores / cycles, "cores");
-
-    let summary = run(&round(
-        &format!("precondition = \"empty\"\noverride.flash.program = [\"100 us\"]\n{drive}"),
-        &rest("write"),
-    ));
-    assert_limited(&summary, writes(&summary).iops, cores / (cycles + 1500.0), "cores");
+    assert_limited(load("read", "filled"), slowed, "cores", cores / cycles * 4096.0);
+    assert_limited(load("write", "empty"), slowed, "cores", cores / (cycles + 1500.0) * 4096.0);
 }
 
 /// Reads a second over the sum of what the dies could serve, for random reads of 4 KiB on slow dies.

@@ -115,8 +115,9 @@ proptest! {
         let bytes = page(seed);
         assert_bytes_survive!(
             bytes, Sqe, Cqe, Range, SglDescriptor, ErrorLogEntry, SmartLog, FirmwareSlotLog, ChangedNamespaceLog,
-            CommandsSupportedLog, SupportedLogPages, IdentifyController, IdentifyNamespace, IdentifyNamespaceNvm,
-            IdentifyControllerNvm, IdentifyNamespaceIndependent, ActiveNamespaceList, LbaFormat
+            CommandsSupportedLog, FeaturesSupportedLog, NvmeMiCommandsSupportedLog, SupportedLogPages,
+            IdentifyController, IdentifyNamespace, IdentifyNamespaceNvm, IdentifyControllerNvm,
+            IdentifyNamespaceIndependent, ActiveNamespaceList, LbaFormat
         );
         // What derives from a controller's answer takes any answer.
         let controller = IdentifyController::read_from_bytes(&bytes).expect("a page is its size");

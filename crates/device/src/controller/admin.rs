@@ -1,8 +1,10 @@
 //! The admin commands (NVMe Base 2.1, 5): queues, features, logs, identification, abort, events.
 
-use crate::controller::feature::Features;
+use crate::controller::feature::{Features, is_supported};
 use crate::controller::io::Workspace;
-use crate::controller::log::{TEMPERATURE, add, smart};
+use crate::controller::log::{
+    TEMPERATURE, add, commands_supported, features_supported, smart, supported_log_pages,
+};
 use crate::controller::queue::{CompletionQueue, Fate};
 use crate::controller::{ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, Reply, identify};
 use byteway_clock::Stage;
@@ -16,7 +18,7 @@ use byteway_wire::nvme::feature::{
 };
 use byteway_wire::nvme::{
     Abort, AdminOpcode, CreateCq, CreateSq, DeleteQueue, FirmwareSlotLog, GetFeatures, GetLogPage, Identify,
-    NSID_ALL, Select, SetFeatures, Status, lid,
+    NSID_ALL, NvmeMiCommandsSupportedLog, Select, SetFeatures, Status, lid,
 };
 use std::rc::Rc;
 
@@ -185,22 +187,27 @@ async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Resul
     let command = GetLogPage::parse(context.sqe);
     let drive_wide = context.sqe.nsid == NSID_ALL || context.sqe.nsid == 0;
     let page = match command.lid {
+        lid::SUPPORTED_LOG_PAGES => supported_log_pages().as_bytes().to_vec(),
         lid::ERROR_INFORMATION => core.errors.page(),
-        lid::SMART if drive_wide => {
+        lid::SMART => {
             let page = smart(&core.counters, &core.errors, core.percentage_used(), core.clock.now());
             page.as_bytes().to_vec()
         }
-        lid::SMART => return Err(Status::INVALID_FIELD.with_dnr()), // LPA: no health by namespace
         lid::FIRMWARE_SLOT => {
             let mut page = FirmwareSlotLog { afi: 1, ..Default::default() };
             page.frs[0] = byteway_wire::nvme::identify::ascii_field(env!("CARGO_PKG_VERSION"));
             page.as_bytes().to_vec()
         }
+        lid::COMMANDS_SUPPORTED => commands_supported().as_bytes().to_vec(),
+        lid::FEATURES_SUPPORTED => features_supported().as_bytes().to_vec(),
+        // None: there is no management endpoint.
+        lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
         _ => return Err(Status::INVALID_LOG_PAGE.with_dnr()),
     };
     let (offset, wanted) = (command.lpo, command.bytes());
     let transfer_max = u64::from(core.config.controller.transfer_bytes_max);
-    if command.ot || offset % 4 != 0 || offset > page.len() as u64 || wanted > transfer_max {
+    // All of them are the controller's: a namespace is not to be named.
+    if !drive_wide || command.ot || offset % 4 != 0 || offset > page.len() as u64 || wanted > transfer_max {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     let mut part = page[offset as usize..].to_vec();
@@ -284,10 +291,6 @@ fn set_features(context: &Context<'_>) -> Result<u32, Status> {
         _ => return invalid,
     }
     Ok(0)
-}
-
-fn is_supported(feature: u8) -> bool {
-    matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION) && feature != fid::LBA_RANGE_TYPE
 }
 
 fn queues_dword((sqs, cqs): (u16, u16)) -> u32 {

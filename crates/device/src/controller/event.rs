@@ -1,4 +1,4 @@
-//! Asynchronous events (NVMe Base 2.1, 5.2.2): what happened, held until a request and the host's attention are there.
+//! Asynchronous events (NVMe Base 2.1, 5.1.2): what happened, held until a request and the host's attention are there.
 
 use crate::controller::queue::SubmissionQueue;
 use byteway_wire::nvme::AsyncEvent;

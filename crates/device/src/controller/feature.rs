@@ -1,8 +1,13 @@
-//! Features (NVMe Base 2.1, 5.2.26): what the host has set, and what it may.
+//! Features (NVMe Base 2.1, 5.1.25): what the host has set, and what it may.
 
 use crate::controller::arbiter::Weights;
-use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache};
+use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache, fid};
 use std::cell::Cell;
+
+/// Whether there is such a feature.
+pub fn is_supported(feature: u8) -> bool {
+    matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION) && feature != fid::LBA_RANGE_TYPE
+}
 
 /// The features that hold a value of their own.
 pub struct Features {

@@ -1,4 +1,4 @@
-//! Identify (NVMe Base 2.1, 5.2.13): what the drive says of itself. What it doesn't support it doesn't advertise.
+//! Identify (NVMe Base 2.1, 5.1.13): what the drive says of itself. What it doesn't support it doesn't advertise.
 
 use crate::controller::feature::Features;
 use crate::controller::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
@@ -74,7 +74,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         aerl: (EVENT_REQUESTS_MAX - 1) as u8,
         // One firmware slot, read-only.
         frmw: 1 << 1 | 1,
-        lpa: lpa::EXTENDED,
+        lpa: lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES,
         elpe: (ERROR_ENTRIES - 1) as u8,
         wctemp: Features::OVER_TEMPERATURE,
         cctemp: 353,

@@ -45,7 +45,7 @@ async fn enable(core: &Rc<Core>) {
         _ => None,
     };
     let possible = cc.mps() <= registers.cap.mpsmax()
-        && matches!(cc.css(), Cc::CSS_NVM | Cc::CSS_ADMIN)
+        && cc.css() == Cc::CSS_NVM
         && sq_entries >= 2
         && cq_entries >= 2;
     let (Some(mechanism), true) = (mechanism, possible) else {

@@ -1,7 +1,12 @@
-//! Log pages (NVMe Base 2.1, 5.2.12): errors, and the drive's health with live counters.
+//! Log pages (NVMe Base 2.1, 5.1.12): errors, the drive's health with live counters, and what is supported.
 
+use crate::controller::feature;
 use byteway_clock::{Delay, Time};
-use byteway_wire::nvme::{ErrorLogEntry, SmartLog, Sqe, Status};
+use byteway_wire::nvme::log::scope;
+use byteway_wire::nvme::{
+    AdminOpcode, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, NvmOpcode, SmartLog, Sqe, Status,
+    SupportedLogPages, lid,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
@@ -108,3 +113,61 @@ pub fn smart(counters: &Counters, errors: &ErrorLog, percentage_used: u8, now: T
 
 /// The drive has no thermometer: it reports 40 degrees Celsius, in kelvin.
 pub const TEMPERATURE: u16 = 313;
+
+/// Which log pages there are.
+pub fn supported_log_pages() -> SupportedLogPages {
+    let mut page = SupportedLogPages::default();
+    for lid in [
+        lid::SUPPORTED_LOG_PAGES,
+        lid::ERROR_INFORMATION,
+        lid::SMART,
+        lid::FIRMWARE_SLOT,
+        lid::COMMANDS_SUPPORTED,
+        lid::FEATURES_SUPPORTED,
+        lid::NVME_MI_COMMANDS_SUPPORTED,
+    ] {
+        page.lids[usize::from(lid)] = SupportedLogPages::LSUPP;
+    }
+    page
+}
+
+/// Which commands there are, and what they may change: none but logical blocks.
+pub fn commands_supported() -> CommandsSupportedLog {
+    const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
+    const CHANGES_BLOCKS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
+    let mut page = CommandsSupportedLog::default();
+    for opcode in [
+        AdminOpcode::DELETE_SQ,
+        AdminOpcode::CREATE_SQ,
+        AdminOpcode::GET_LOG_PAGE,
+        AdminOpcode::DELETE_CQ,
+        AdminOpcode::CREATE_CQ,
+        AdminOpcode::IDENTIFY,
+        AdminOpcode::ABORT,
+        AdminOpcode::SET_FEATURES,
+        AdminOpcode::GET_FEATURES,
+        AdminOpcode::ASYNC_EVENT_REQUEST,
+    ] {
+        page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
+    }
+    for (opcode, effects) in [
+        (NvmOpcode::FLUSH, SUPPORTED),
+        (NvmOpcode::WRITE, CHANGES_BLOCKS),
+        (NvmOpcode::READ, SUPPORTED),
+        (NvmOpcode::COMPARE, SUPPORTED),
+        (NvmOpcode::WRITE_ZEROES, CHANGES_BLOCKS),
+        (NvmOpcode::DATASET_MANAGEMENT, CHANGES_BLOCKS),
+    ] {
+        page.iocs[usize::from(opcode.0)] = effects | scope::NAMESPACE;
+    }
+    page
+}
+
+/// Which features there are. Setting one changes neither data nor capabilities.
+pub fn features_supported() -> FeaturesSupportedLog {
+    let mut page = FeaturesSupportedLog::default();
+    for fid in (0..=u8::MAX).filter(|fid| feature::is_supported(*fid)) {
+        page.fids[usize::from(fid)] = FeaturesSupportedLog::FSUPP | scope::CONTROLLER;
+    }
+    page
+}

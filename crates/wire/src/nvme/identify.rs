@@ -118,7 +118,8 @@ pub mod lpa {
     pub const COMMANDS_SUPPORTED: u8 = 1 << 1;
     /// Extended data: 32-bit lengths and offsets in Get Log Page.
     pub const EXTENDED: u8 = 1 << 2;
-    /// Supported Log Pages log and its neighbours.
+    /// The logs Supported Log Pages, Feature Identifiers Supported and Effects, NVMe-MI Commands Supported and Effects,
+    /// and scopes in Commands Supported and Effects.
     pub const SUPPORTED_LOG_PAGES: u8 = 1 << 5;
 }
 

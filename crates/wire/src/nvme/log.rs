@@ -260,9 +260,9 @@ assert_offsets!(ChangedNamespaceLog: 4096; nsids = 0);
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct CommandsSupportedLog {
-    /// Admin commands by opcode, see the constants.
+    /// Admin commands by opcode, see the constants and [`scope`].
     pub acs: [u32; 256],
-    /// I/O commands by opcode, see the constants.
+    /// I/O commands by opcode, see the constants and [`scope`].
     pub iocs: [u32; 256],
     #[doc(hidden)]
     pub reserved_2048: [u8; 2048],
@@ -282,6 +282,59 @@ impl CommandsSupportedLog {
     /// The command may change controller capabilities.
     pub const CCC: u32 = 1 << 4;
 }
+
+/// What a command or a feature acts on: bits of its entry in the logs of what is supported and its effects. Without any
+/// the scope is not told.
+pub mod scope {
+    /// A namespace, or several.
+    pub const NAMESPACE: u32 = 1 << 20;
+    /// The controller.
+    pub const CONTROLLER: u32 = 1 << 21;
+    /// An NVM set.
+    pub const NVM_SET: u32 = 1 << 22;
+    /// An endurance group.
+    pub const ENDURANCE_GROUP: u32 = 1 << 23;
+    /// A domain.
+    pub const DOMAIN: u32 = 1 << 24;
+    /// The NVM subsystem.
+    pub const SUBSYSTEM: u32 = 1 << 25;
+}
+
+/// The Feature Identifiers Supported and Effects log, 1024 bytes (NVMe Base 2.1, 5.1.12.1, log page 12h).
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct FeaturesSupportedLog {
+    /// Features by identifier, see the constants and [`scope`].
+    pub fids: [u32; 256],
+}
+
+assert_offsets!(FeaturesSupportedLog: 1024; fids = 0);
+
+impl FeaturesSupportedLog {
+    /// The feature is supported.
+    pub const FSUPP: u32 = 1 << 0;
+    /// Setting it may change user data.
+    pub const UDCC: u32 = 1 << 1;
+    /// Setting it may change namespace capabilities.
+    pub const NCC: u32 = 1 << 2;
+    /// Setting it may change the inventory of namespaces.
+    pub const NIC: u32 = 1 << 3;
+    /// Setting it may change controller capabilities.
+    pub const CCC: u32 = 1 << 4;
+}
+
+/// The NVMe-MI Commands Supported and Effects log, 4096 bytes (NVMe Base 2.1, 5.1.12.1, log page 13h): the management
+/// commands that NVMe-MI Send and Receive carry.
+#[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct NvmeMiCommandsSupportedLog {
+    /// Commands by opcode, bit 0 of those that are supported, see also [`scope`].
+    pub commands: [u32; 256],
+    #[doc(hidden)]
+    pub reserved_1024: [u8; 3072],
+}
+
+assert_offsets!(NvmeMiCommandsSupportedLog: 4096; commands = 0, reserved_1024 = 1024);
 
 /// The Supported Log Pages log, 1024 bytes (NVMe Base 2.1, 5.1.12.1.1).
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -311,7 +364,15 @@ macro_rules! zeroed_default {
     };
 }
 
-zeroed_default!(SmartLog, FirmwareSlotLog, ChangedNamespaceLog, CommandsSupportedLog, SupportedLogPages);
+zeroed_default!(
+    SmartLog,
+    FirmwareSlotLog,
+    ChangedNamespaceLog,
+    CommandsSupportedLog,
+    FeaturesSupportedLog,
+    NvmeMiCommandsSupportedLog,
+    SupportedLogPages
+);
 
 #[cfg(test)]
 mod tests {

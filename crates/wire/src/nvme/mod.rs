@@ -26,7 +26,10 @@ pub use feature::{AsyncEvent, AsyncEventType, fid};
 pub use identify::{
     ActiveNamespaceList, Cns, IdentifyController, IdentifyNamespace, LbaFormat, NamespaceDescriptor, csi,
 };
-pub use log::{CommandsSupportedLog, ErrorLogEntry, FirmwareSlotLog, SmartLog, SupportedLogPages, lid};
+pub use log::{
+    CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, NvmeMiCommandsSupportedLog, SmartLog,
+    SupportedLogPages, lid,
+};
 pub use opcode::{AdminOpcode, NvmOpcode};
 pub use prp::{PrpError, PrpStep, PrpWalker};
 pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};
