@@ -14,10 +14,10 @@ use byteway_wire::nvme::identify::{
 };
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::{
-    Abort, ActiveNamespaceList, AdminOpcode, AsyncEvent, Cns, CommandsSupportedLog, CreateCq, CreateSq, Doorbell,
-    ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, Flush, GetLogPage, Identify, IdentifyNamespace, NSID_ALL,
-    NamespaceDescriptor, NvmOpcode, QueuePriority, Select, SetFeatures, SglDescriptor, SmartLog, Sqe, Status,
-    SupportedLogPages, Vs, csi, fid, lid,
+    Abort, ActiveNamespaceList, AdminOpcode, AsyncEvent, Cns, CommandsSupportedLog, CreateCq, CreateSq,
+    Doorbell, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, Flush, GetLogPage, Identify,
+    IdentifyNamespace, NSID_ALL, NamespaceDescriptor, NvmOpcode, QueuePriority, Select, SetFeatures,
+    SglDescriptor, SmartLog, Sqe, Status, SupportedLogPages, Vs, csi, fid, lid,
 };
 use byteway_wire::{FromBytes, IntoBytes};
 use fixture::{
@@ -820,7 +820,11 @@ fn the_supported_log_pages_are_those_that_are_answered() {
             assert_eq!(log.lids[usize::from(lid)], expected, "log page {lid:#x}: {status}");
         }
         for mandatory in [0, 1, 2, 3, 5, 0x12] {
-            assert_eq!(log.lids[mandatory], SupportedLogPages::LSUPP, "log page {mandatory:#x}, from version 2.0 on");
+            assert_eq!(
+                log.lids[mandatory],
+                SupportedLogPages::LSUPP,
+                "log page {mandatory:#x}, from version 2.0 on"
+            );
         }
     });
 }

@@ -81,7 +81,8 @@ fn memory_mib(field: &str) -> f64 {
 }
 
 fn scenario(text: &str) -> Scenario {
-    Scenario::from_text("benchmark", Path::new("."), text, &Options::default()).expect("the benchmark's scenario")
+    Scenario::from_text("benchmark", Path::new("."), text, &Options::default())
+        .expect("the benchmark's scenario")
 }
 
 fn scenario_speed(title: &str, text: &str, goal: f64) {
@@ -100,13 +101,25 @@ fn scenario_speed(title: &str, text: &str, goal: f64) {
     assert!(summary.errors.is_empty(), "no command may fail");
     let ios = summary.ios as f64;
     println!("{title}");
-    println!("  {:>12.0} I/Os a CPU-second ({:.2} of the goal of {goal:.0})", ios / seconds, ios / seconds / goal);
-    println!("  {:>12.2} polls, {:.2} timers, {:.6} allocations an I/O", finished.executor.polls as f64 / ios,
-        finished.executor.timers as f64 / ios, (allocations - began.get().1) as f64 / ios);
-    println!("  {:>12.0} IOPS in virtual time{}", summary.iops, match summary.write_amplification {
-        Some(factor) => format!(", write amplification {factor:.3}"),
-        None => String::new(),
-    });
+    println!(
+        "  {:>12.0} I/Os a CPU-second ({:.2} of the goal of {goal:.0})",
+        ios / seconds,
+        ios / seconds / goal
+    );
+    println!(
+        "  {:>12.2} polls, {:.2} timers, {:.6} allocations an I/O",
+        finished.executor.polls as f64 / ios,
+        finished.executor.timers as f64 / ios,
+        (allocations - began.get().1) as f64 / ios
+    );
+    println!(
+        "  {:>12.0} IOPS in virtual time{}",
+        summary.iops,
+        match summary.write_amplification {
+            Some(factor) => format!(", write amplification {factor:.3}"),
+            None => String::new(),
+        }
+    );
     println!("  {:>12.0} MiB peak so far", memory_mib("VmHWM:"));
 }
 
@@ -118,8 +131,11 @@ fn ready() {
         Link::connect(executor.clock(), build::link(&scenario.drive.profile), Memory::simulated());
     let _drive = Drive::new(&device, build::drive(&scenario)).expect("the drive is possible");
     println!("512 GiB drive ready");
-    println!("  {:>12.3} CPU-seconds (goal 10), {:.0} MiB resident (goal 1024)", cpu_seconds() - began,
-        memory_mib("VmRSS:"));
+    println!(
+        "  {:>12.3} CPU-seconds (goal 10), {:.0} MiB resident (goal 1024)",
+        cpu_seconds() - began,
+        memory_mib("VmRSS:")
+    );
 }
 
 /// Twelve drives on one executor, as in a box.
@@ -177,6 +193,9 @@ fn dozen() {
     };
     executor.run(run).expect("runs to its end");
     println!("twelve drives of 4 TiB, 10 million I/Os in all, half of them writes");
-    println!("  {:>12.0} I/Os a CPU-second, {:.0} MiB peak (goal 8192)", IOS as f64 / (cpu_seconds() - began),
-        memory_mib("VmHWM:"));
+    println!(
+        "  {:>12.0} I/Os a CPU-second, {:.0} MiB peak (goal 8192)",
+        IOS as f64 / (cpu_seconds() - began),
+        memory_mib("VmHWM:")
+    );
 }

@@ -1083,7 +1083,12 @@ mod tests {
         assert_error(over("flash.blocks = 100"), "s.toml:4:16", "cannot hold 512 GiB", "leave it out");
         assert_error(over("flash.read = []"), "s.toml:4:14", "0 entries", "write 1");
         assert_error(over("flash.read = [\"1 us\", 5]"), "s.toml:4:23", "integer `5`", "3.2 us");
-        assert_error(over("controller.mdts = \"4 KiB\""), "s.toml:4:19", "not possible", "from 8 KiB to 16 MiB");
+        assert_error(
+            over("controller.mdts = \"4 KiB\""),
+            "s.toml:4:19",
+            "not possible",
+            "from 8 KiB to 16 MiB",
+        );
         assert_error(over("link.lanes = 3"), "s.toml:4:14", "not possible", "1, 2, 4, 8, 12, 16, 32");
         assert_error(over("link.mps = \"100 B\""), "s.toml:4:12", "not possible", "power of two");
         assert_error(over("firmware.op = \"0 %\""), "s.toml:4:15", "out of range", "1 % to 400 %");

@@ -107,7 +107,12 @@ impl PcieConfig {
     pub fn validate(&self) -> Result<(), PcieConfigError> {
         let size = |bytes: u32| bytes.is_power_of_two() && (128..=4096).contains(&bytes);
         let checks = [
-            ("lanes", self.lanes, matches!(self.lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32), "1, 2, 4, 8, 12, 16 or 32"),
+            (
+                "lanes",
+                self.lanes,
+                matches!(self.lanes, 1 | 2 | 4 | 8 | 12 | 16 | 32),
+                "1, 2, 4, 8, 12, 16 or 32",
+            ),
             ("mps", self.mps, size(self.mps), "a power of two from 128 B to 4096 B"),
             ("mrrs", self.mrrs, size(self.mrrs), "a power of two from 128 B to 4096 B"),
             ("rcb", self.rcb, matches!(self.rcb, 64 | 128), "64 B or 128 B"),

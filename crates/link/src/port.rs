@@ -102,7 +102,8 @@ impl Link {
             vectors: RefCell::default(),
             followed: RefCell::default(),
             faults: Cell::default(),
-            batch_bytes: u64::from(config.mrrs) << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
+            batch_bytes: u64::from(config.mrrs)
+                << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
             config,
         });
         let root = link.clone();
@@ -126,9 +127,10 @@ impl Link {
     /// A posted write arrives in host memory.
     fn arrive(&self, write: Upstream) {
         let written = match write {
-            Upstream::Content { address, content, offset, bytes } => self
-                .memory
-                .dma_write(address, bytes as usize, |into| content.write_part(offset as usize, into)),
+            Upstream::Content { address, content, offset, bytes } => {
+                self.memory
+                    .dma_write(address, bytes as usize, |into| content.write_part(offset as usize, into))
+            }
             Upstream::Bytes { address, bytes } => {
                 self.memory.dma_write(address, bytes.len(), |into| into.copy_from_slice(&bytes))
             }

@@ -170,15 +170,21 @@ fn an_extent_that_reaches_the_last_byte_is_a_fault() {
     let page = memory.allocate(1).unwrap();
     executor
         .run(async move {
-            for (address, bytes) in [(u64::MAX, 1), (u64::MAX, u32::MAX), (u64::MAX - 99, 100), (u64::MAX - 98, 99)] {
+            for (address, bytes) in
+                [(u64::MAX, 1), (u64::MAX, u32::MAX), (u64::MAX - 99, 100), (u64::MAX - 98, 99)]
+            {
                 for granularity in [1, 512, 4096] {
                     let last = Segment { address, bytes };
-                    let alone = device.gather([last], granularity, Purpose::Data, |_, _| panic!("nothing came")).await;
+                    let alone = device
+                        .gather([last], granularity, Purpose::Data, |_, _| panic!("nothing came"))
+                        .await;
                     assert!(alone.is_err(), "{bytes} bytes at {address:#x} in units of {granularity}");
                     let first = Segment { address: page, bytes: 64 };
                     let mut taken = 0;
                     let after = device
-                        .gather([first, last, first], granularity, Purpose::Data, |_, bytes| taken += bytes.len())
+                        .gather([first, last, first], granularity, Purpose::Data, |_, bytes| {
+                            taken += bytes.len()
+                        })
                         .await;
                     assert!(after.is_err() && taken <= 64, "{taken} bytes before {bytes} at {address:#x}");
                     assert!(device.tags_free());

@@ -87,7 +87,8 @@ impl Stamp {
             let line = first_line(header);
             let (head, body) = block.split_at(LINE_BYTES);
             let words = header.iter().chain(&line[2..]).enumerate();
-            are_lines(next_line(line), body) && words.fold(true, |all, (at, word)| all & (word_at(head, at * 8) == *word))
+            are_lines(next_line(line), body)
+                && words.fold(true, |all, (at, word)| all & (word_at(head, at * 8) == *word))
         })
     }
 

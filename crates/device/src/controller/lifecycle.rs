@@ -44,10 +44,8 @@ async fn enable(core: &Rc<Core>) {
         Cc::AMS_WEIGHTED_ROUND_ROBIN => Some(Mechanism::WeightedRoundRobin),
         _ => None,
     };
-    let possible = cc.mps() <= registers.cap.mpsmax()
-        && cc.css() == Cc::CSS_NVM
-        && sq_entries >= 2
-        && cq_entries >= 2;
+    let possible =
+        cc.mps() <= registers.cap.mpsmax() && cc.css() == Cc::CSS_NVM && sq_entries >= 2 && cq_entries >= 2;
     let (Some(mechanism), true) = (mechanism, possible) else {
         // The host asked for what CAP doesn't offer: undefined by the specification; the host sees a fatal status.
         core.fail();

@@ -2,7 +2,10 @@
 //!
 //! The other side may write it at any time, so no `&[u8]` of it exists: it is copied by atomic words, and words that
 //! publish others are stored with release. The one file of this crate with `unsafe`.
-#![allow(unsafe_code, reason = "shared memory is reached through raw pointers; every block says why it is sound")]
+#![allow(
+    unsafe_code,
+    reason = "shared memory is reached through raw pointers; every block says why it is sound"
+)]
 
 use super::{Fault, PAGE_BYTES};
 use memmap2::{MmapOptions, MmapRaw};

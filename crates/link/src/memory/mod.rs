@@ -99,7 +99,9 @@ impl Memory {
     /// Copies in.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
         match &self.0.kind {
-            Kind::Simulated(memory) => memory.with_mut(address, from.len(), |bytes| bytes.copy_from_slice(from)),
+            Kind::Simulated(memory) => {
+                memory.with_mut(address, from.len(), |bytes| bytes.copy_from_slice(from))
+            }
             Kind::Mapped(memory) => memory.write(address, from),
         }
     }
@@ -113,7 +115,12 @@ impl Memory {
     }
 
     /// Lets `fill` write an extent; what it doesn't write is unspecified.
-    pub fn with_mut<R>(&self, address: u64, bytes: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Result<R, Fault> {
+    pub fn with_mut<R>(
+        &self,
+        address: u64,
+        bytes: usize,
+        fill: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with_mut(address, bytes, fill),
             Kind::Mapped(memory) => memory.fill_copy(address, bytes, fill),
@@ -123,8 +130,9 @@ impl Memory {
     /// Reads a 32-bit word with acquire: what was written before it by the other side is then visible.
     pub fn load32(&self, address: u64) -> Result<u32, Fault> {
         match &self.0.kind {
-            Kind::Simulated(memory) => memory
-                .with(address, 4, |bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes"))),
+            Kind::Simulated(memory) => {
+                memory.with(address, 4, |bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+            }
             Kind::Mapped(memory) => memory.load32(address),
         }
     }

@@ -50,7 +50,12 @@ impl Simulated {
         self.0.borrow().range(address, bytes).map(|_| ())
     }
 
-    pub(super) fn with<R>(&self, address: u64, bytes: usize, look: impl FnOnce(&[u8]) -> R) -> Result<R, Fault> {
+    pub(super) fn with<R>(
+        &self,
+        address: u64,
+        bytes: usize,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Fault> {
         let memory = self.0.borrow();
         let range = memory.range(address, bytes as u64)?;
         Ok(look(&memory.bytes[range]))

@@ -27,8 +27,8 @@ pub use identify::{
     ActiveNamespaceList, Cns, IdentifyController, IdentifyNamespace, LbaFormat, NamespaceDescriptor, csi,
 };
 pub use log::{
-    CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, NvmeMiCommandsSupportedLog, SmartLog,
-    SupportedLogPages, lid,
+    CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, NvmeMiCommandsSupportedLog,
+    SmartLog, SupportedLogPages, lid,
 };
 pub use opcode::{AdminOpcode, NvmOpcode};
 pub use prp::{PrpError, PrpStep, PrpWalker};
