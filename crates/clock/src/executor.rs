@@ -53,9 +53,24 @@ impl Schedule {
 
     /// Takes the task's future, to poll it. None if it has ended since it was made ready.
     fn take(&mut self, id: TaskId) -> Option<TaskFuture> {
-        let task = self.task(id)?;
+        let task = self.slots.get_mut(id.index as usize)?;
+        if task.generation != id.generation {
+            return None;
+        }
         task.queued = false;
         task.future.take()
+    }
+
+    /// Puts a future back after its poll. One that has ended, or was killed meanwhile, is given back to be dropped.
+    fn put_back(&mut self, id: TaskId, future: TaskFuture, has_ended: bool) -> Option<TaskFuture> {
+        let task = &mut self.slots[id.index as usize];
+        if has_ended || !task.alive {
+            task.alive = false;
+            self.free.push(id.index);
+            return Some(future);
+        }
+        task.future = Some(future);
+        None
     }
 
     /// The next task in virtual time: one that is ready, else that of the next timer, which sets `now`.
@@ -175,15 +190,27 @@ impl Executor {
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Stalled> {
         let clock = &self.clock;
         let (main, result) = clock.spawn_main(main);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut schedule = clock.0.schedule.borrow_mut();
         loop {
-            let next = clock.0.schedule.borrow_mut().next(&clock.0.now);
-            let (id, future) = next.ok_or_else(|| clock.stalled())?;
-            let ended = clock.poll(id, future);
-            if ended
-                && id == main
-                && let Some(value) = result.take()
-            {
-                return Ok(value);
+            let next = schedule.next(&clock.0.now);
+            let Some((id, mut future)) = next else {
+                drop(schedule);
+                return Err(clock.stalled());
+            };
+            clock.begin_poll(id);
+            drop(schedule);
+            let polled = future.as_mut().poll(&mut context);
+            schedule = clock.0.schedule.borrow_mut();
+            if let Some(ended) = schedule.put_back(id, future, polled.is_ready()) {
+                drop(schedule);
+                drop(ended); // its drop may wake others, so no borrow is held
+                if id == main
+                    && let Some(value) = result.take()
+                {
+                    return Ok(value);
+                }
+                schedule = clock.0.schedule.borrow_mut();
             }
         }
     }
@@ -332,28 +359,18 @@ impl Clock {
         (id, result)
     }
 
-    /// Polls a task; whether it has ended.
-    fn poll(&self, id: TaskId, mut future: TaskFuture) -> bool {
+    fn begin_poll(&self, id: TaskId) {
         self.0.current.set(id);
         self.0.steps.set(0);
         self.0.polls.set(self.0.polls.get() + 1);
+    }
+
+    /// Polls a task.
+    fn poll(&self, id: TaskId, mut future: TaskFuture) {
+        self.begin_poll(id);
         let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        let ended = {
-            let mut schedule = self.0.schedule.borrow_mut();
-            let schedule = &mut *schedule;
-            let task = &mut schedule.slots[id.index as usize];
-            if polled.is_ready() || !task.alive {
-                task.alive = false;
-                schedule.free.push(id.index);
-                Some(future)
-            } else {
-                task.future = Some(future);
-                None
-            }
-        };
-        let has_ended = ended.is_some();
+        let ended = self.0.schedule.borrow_mut().put_back(id, future, polled.is_ready());
         drop(ended); // its drop may wake others, so no borrow is held
-        has_ended
     }
 
     pub(crate) fn stalled(&self) -> Stalled {

@@ -51,14 +51,6 @@ impl Delay {
     pub const fn ps(self) -> u64 {
         self.0
     }
-    /// In nanoseconds, with fraction.
-    pub fn ns_f64(self) -> f64 {
-        self.0 as f64 / 1e3
-    }
-    /// In seconds, with fraction.
-    pub fn s_f64(self) -> f64 {
-        self.0 as f64 / 1e12
-    }
     /// The difference; zero if `other` is longer.
     pub fn saturating_sub(self, other: Delay) -> Delay {
         Delay(self.0.saturating_sub(other.0))

@@ -72,11 +72,6 @@ impl Site {
         self.0.cores.utilisation(since, busy_then)
     }
 
-    /// How long the DRAM was moving bytes in all.
-    pub fn dram_busy(&self) -> Delay {
-        self.0.dram.busy()
-    }
-
     /// Whether both are the same cores.
     pub fn is(&self, other: &Site) -> bool {
         Rc::ptr_eq(&self.0, &other.0)

@@ -182,11 +182,6 @@ impl Flash {
         batch.unwrap_or_else(|| Vec::with_capacity(self.0.geometry.units_per_stripe() as usize))
     }
 
-    /// Gives back a batch that was not submitted.
-    pub fn return_batch(&self, batch: Batch) {
-        self.0.array.borrow_mut().recycle(batch);
-    }
-
     /// Reads units and waits for them; what they hold is added to `out`, in the order of `ppas`. Units of one stripe
     /// that follow each other in rising order are read at once.
     pub async fn read(&self, ppas: &[Ppa], priority: Priority, out: &mut Vec<Content>) -> Outcome {

@@ -126,11 +126,6 @@ impl Geometry {
         self.planes * self.units_per_page()
     }
 
-    /// Stripes of a superblock.
-    pub const fn stripes_per_block(&self) -> u32 {
-        self.pages
-    }
-
     /// Units of a superblock.
     pub const fn units_per_block(&self) -> u32 {
         self.pages * self.units_per_stripe()

@@ -234,11 +234,6 @@ impl Oracle {
         }
     }
 
-    /// Size of a block.
-    pub fn block_size(&self) -> BlockSize {
-        self.block
-    }
-
     /// Blocks that were read and found right.
     pub fn verified_blocks(&self) -> u64 {
         self.verified

@@ -37,6 +37,32 @@ impl SharedBar {
         }
     }
 
+    /// The drive's side: as [`SharedBar::publish`], if another value than `value` stands there. Says whether one did.
+    pub fn renew(&self, offset: u64, value: u32) -> bool {
+        let changed = self.load(offset) != value;
+        if changed {
+            self.publish(offset, value);
+        }
+        changed
+    }
+
+    /// The drive's side: what the driver has stored at `offset`, if that is another value than the last that was taken
+    /// or published there.
+    pub fn take(&self, offset: u64) -> Option<u32> {
+        let mut seen = self.seen.borrow_mut();
+        let last = seen.get_mut(offset as usize / 4)?;
+        let value = self.load(offset);
+        (value != *last).then(|| {
+            *last = value;
+            value
+        })
+    }
+
+    /// The drive's side: the last value that was taken or published at `offset`; zero if there was none.
+    pub fn taken(&self, offset: u64) -> u32 {
+        self.seen.borrow().get(offset as usize / 4).copied().unwrap_or(0)
+    }
+
     /// The drive's side: calls `changed(offset, value)` for each of the words `range` that the driver has changed.
     pub fn poll(&self, range: std::ops::Range<usize>, mut changed: impl FnMut(u64, u32)) -> bool {
         let mut seen = self.seen.borrow_mut();

@@ -119,6 +119,9 @@ impl Link {
     /// Brings host memory up to now: payload that arrives wakes nobody, it is written when somebody looks, or with the
     /// completion behind it.
     fn settle(&self) {
+        if self.upstream.is_empty() {
+            return;
+        }
         while let Some(write) = self.upstream.try_receive() {
             self.arrive(write);
         }
@@ -337,11 +340,37 @@ impl DeviceEnd {
 
     /// Reads a short extent of host memory (entries, lists) into `into`.
     pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
-        let segment = Segment { address, bytes: into.len() as u32 };
-        self.gather([segment], 1, purpose, |offset, bytes| {
-            into[offset..offset + bytes.len()].copy_from_slice(bytes);
-        })
-        .await
+        let link = &self.0;
+        let bytes = into.len() as u64;
+        let part = Part { address, bytes, skip: 0, wanted: into.len(), offset: 0 };
+        if address & (link.batch_bytes - 1) > link.batch_bytes - bytes.min(link.batch_bytes)
+            || bytes > link.batch_bytes
+        {
+            let segment = Segment { address, bytes: bytes as u32 };
+            let take = |offset: usize, part: &[u8]| into[offset..offset + part.len()].copy_from_slice(part);
+            return self.gather([segment], 1, purpose, take).await;
+        }
+        self.read_part(part, purpose, |_, bytes| into.copy_from_slice(bytes)).await
+    }
+
+    /// A read of one batch, as nearly all are: no bookkeeping of batches in flight.
+    async fn read_part(
+        &self,
+        part: Part,
+        purpose: Purpose,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Fault> {
+        let link = &self.0;
+        let requests = part.requests(link);
+        let tags = link.tags.acquire(requests.count as usize).await;
+        let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
+        link.clock.sleep_until(reached).await;
+        link.settle();
+        link.memory.dma_read(part.address, part.bytes as usize, |bytes| part.give(bytes, &mut take))?;
+        let passage = link.send_down(purpose, part.completions(link), part.bytes);
+        link.clock.sleep_until(passage.arrival).await;
+        drop(tags);
+        Ok(())
     }
 
     /// Reads extents of host memory. `take(offset, bytes)` is called as each part is sampled, in order, `offset`
@@ -364,17 +393,7 @@ impl DeviceEnd {
         let mut next = parts.next();
         let mut after = parts.next();
         if let (Some(part), None) = (next, after) {
-            // One batch, as nearly always: no bookkeeping of batches in flight.
-            let requests = part.requests(link);
-            let tags = link.tags.acquire(requests.count as usize).await;
-            let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
-            link.clock.sleep_until(reached).await;
-            link.settle();
-            link.memory.dma_read(part.address, part.bytes as usize, |bytes| part.give(bytes, &mut take))?;
-            let passage = link.send_down(purpose, part.completions(link), part.bytes);
-            link.clock.sleep_until(passage.arrival).await;
-            drop(tags);
-            return Ok(());
+            return self.read_part(part, purpose, take).await;
         }
         let mut requested = VecDeque::new();
         let mut completing = VecDeque::new();

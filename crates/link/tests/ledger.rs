@@ -1,6 +1,8 @@
 //! The two ledgers against the per-operation table of the two papers' boards (Gen2 x8, MPS 256, MRRS 512, every address
 //! above 4 GiB), and against counters that host memory keeps for itself.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
 use byteway_clock::{Delay, Executor};
 use byteway_link::{Direction, Generation, Link, Memory, PcieConfig, Purpose};
 use byteway_wire::content::Content;

@@ -1,5 +1,7 @@
 //! Memory shared with another process, through two mappings of one memfd.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
 use byteway_link::memory::Mapped;
 use byteway_link::{Memory, SharedBar};
 use std::fs::File;

@@ -63,10 +63,6 @@ impl Ring {
     fn used(&mut self, commands: u32) {
         self.burst_used += commands;
     }
-
-    fn has_ready(&self) -> bool {
-        self.queues.iter().any(|queue| ready(queue) > 0)
-    }
 }
 
 /// Commands of `queue` that could be fetched now in one read.
@@ -189,12 +185,6 @@ impl Arbiter {
         let state = self.0.borrow();
         let waits = |queue: &Rc<SubmissionQueue>| queue.fate.get() == Fate::Live && queue.waiting() > 0;
         std::iter::once(&state.admin).chain(&state.classes).any(|ring| ring.queues.iter().any(waits))
-    }
-
-    /// Whether anything could be picked.
-    pub fn has_ready(&self, admin: bool, io: bool) -> bool {
-        let state = self.0.borrow();
-        admin && state.admin.has_ready() || io && state.classes.iter().any(Ring::has_ready)
     }
 }
 

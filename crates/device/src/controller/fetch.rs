@@ -63,10 +63,7 @@ fn next(core: &Core, places: &mut Vec<Place>) -> Option<Batch> {
         core.port.spans().charge(span, core.clock.now(), Stage::Doorbell);
         places.push(Place { permit, slot, span });
     }
-    if core
-        .arbiter
-        .has_ready(!core.free_admin_slots.borrow().is_empty(), !core.free_slots.borrow().is_empty())
-    {
+    if core.arbiter.has_waiting() {
         core.fetchable.notify_one(); // for another fetch task
     }
     Some(Batch { queue, first: first.unwrap_or_default(), places: std::mem::take(places) })

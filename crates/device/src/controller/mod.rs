@@ -188,6 +188,19 @@ impl Controller {
     pub fn register(&self, offset: u64, bytes: u32) -> u64 {
         self.0.registers.read(offset, bytes)
     }
+
+    /// I/O queue pairs that it may have, at most.
+    pub fn io_queues_max(&self) -> u16 {
+        self.0.config.controller.io_queues_max
+    }
+
+    /// Whether there is the queue that a doorbell belongs to.
+    pub fn has_queue(&self, doorbell: Doorbell) -> bool {
+        match doorbell {
+            Doorbell::SubmissionTail(id) => self.0.submission_queue(id).is_some(),
+            Doorbell::CompletionHead(id) => self.0.completion_queue(id).is_some(),
+        }
+    }
 }
 
 impl Bar for Core {

@@ -59,11 +59,6 @@ impl CompletionQueue {
         self.entries - 1 - self.occupied() - self.reserved.get()
     }
 
-    /// Whether entries lie there that the host has not consumed.
-    pub fn has_entries(&self) -> bool {
-        self.occupied() > 0
-    }
-
     /// Entries that are reserved for commands under way.
     pub fn reserved(&self) -> u32 {
         self.reserved.get()
