@@ -741,8 +741,11 @@ mod tests {
         let all = cycles.fetch + cycles.parse + cycles.complete + cycles.translate + cycles.buffer;
         let common = command_ps(&profile) + dram_ps(&profile, 4096) + cycles_ps(&profile, all);
         let latency = &profile.firmware.latency;
-        near(common + latency.read.0, 21_500);
-        near(common + latency.read_large.unwrap().0, 30_490);
+        // A read looks into the map in DRAM; it moves no data through the buffer.
+        let read = cycles.fetch + cycles.parse + cycles.complete + cycles.translate;
+        let read = command_ps(&profile) + profile.dram.latency.0 + cycles_ps(&profile, read);
+        near(read + latency.read.0, 21_500);
+        near(read + latency.read_large.unwrap().0, 30_490);
         let round_trip = 2 * profile.link.propagation.0 + profile.link.memory_latency.0;
         // All eight requests of a page go out at once.
         near(common + round_trip + wire_ps(&profile, 8 * 24) + latency.write.0, 4_460);

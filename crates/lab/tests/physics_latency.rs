@@ -239,7 +239,7 @@ fn the_970_pro_takes_what_its_steps_take() {
         let area = format!("offset = \"{offset}\"\nsize = \"512 KiB\"");
         let summary = of(&format!("rw = \"randread\"\n{area}"));
         let middle = [
-            ("firmware: what NVMeVirt's total leaves", 18_565 * NS),
+            ("firmware: what NVMeVirt's total leaves", 18_965 * NS),
             ("cores: translate", 60 * NS),
             ("DRAM: the map", 80 * NS),
             ("flash: sense 4 KiB", sense),
@@ -252,7 +252,7 @@ fn the_970_pro_takes_what_its_steps_take() {
     // More than 4 KiB of a page is a whole page to the die; its units leave one after the other.
     let summary = of("rw = \"randread\"\nbs = \"8 KiB\"\nsize = \"512 KiB\"");
     let middle = [
-        ("firmware: what NVMeVirt's total leaves", 27_555 * NS),
+        ("firmware: what NVMeVirt's total leaves", 27_955 * NS),
         ("cores: translate 2 units", 2 * 60 * NS),
         ("DRAM: the map", 80 * NS),
         ("flash: sense a page", 30_013 * NS),

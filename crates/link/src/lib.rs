@@ -9,7 +9,7 @@
 //! | [`bar`] | a drive's registers in a page shared with another process |
 //!
 //! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
-//! It carries an I/O's span across by function, queue and slot, because the device must not look into the host.
+//! It carries an I/O's span across by queue and slot, because the device must not look into the host.
 
 pub mod bar;
 pub mod ledger;

@@ -5,13 +5,12 @@
 
 use byteway_link::Memory;
 use byteway_link::memory::{Fault, PAGE_BYTES};
-use byteway_wire::IntoBytes;
+use crate::sgl::DESCRIPTORS_PER_PAGE;
 use byteway_wire::nvme::{Segment, SglDescriptor, Sqe, prp, sgl};
 use std::cell::RefCell;
 use std::fmt;
 
 const PAGE: u32 = PAGE_BYTES as u32;
-const DESCRIPTORS_PER_PAGE: usize = PAGE as usize / SglDescriptor::SIZE;
 
 /// How a data pointer says where the payload lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -244,30 +243,16 @@ impl Planner {
         }
         let lists = &pages[slot * self.pages_per_slot..][..self.pages_per_slot];
         let mut written = Ok(());
-        let mut write = |address, bytes: &[u8]| {
+        let mut write = |address: u64, bytes: &[u8]| {
             if written.is_ok() {
                 written = self.memory.write(address, bytes);
             }
         };
         let pointer = match self.method {
-            Method::Prp => {
-                let total = u64::from(bytes);
-                let (prp1, prp2) =
-                    prp::plan_with(&buffer.pages, buffer.offset, total, PAGE, lists, |address, entries| {
-                        write(address, entries.as_bytes());
-                    });
-                DataPointer::Prp { prp1, prp2 }
-            }
+            Method::Prp => crate::prp::plan(buffer, bytes, lists, &mut write),
             Method::Sgl => {
                 let mut descriptors = self.descriptors.borrow_mut();
-                descriptors.clear();
-                descriptors.extend(
-                    buffer.extents(bytes).map(|part| SglDescriptor::data_block(part.address, part.bytes)),
-                );
-                let first = sgl::plan_with(&descriptors, lists, DESCRIPTORS_PER_PAGE, |address, run| {
-                    write(address, run.as_bytes());
-                });
-                DataPointer::Sgl(first)
+                crate::sgl::plan(buffer, bytes, lists, &mut descriptors, &mut write)
             }
         };
         written.map(|()| pointer).map_err(PlanError::Fault)

@@ -1,10 +1,22 @@
-//! `prp`: Physical Region Pages (NVMe Base 2.1, 4.3.1). The device's end; the host's is in [`crate::host`].
+//! `prp`: Physical Region Pages (NVMe Base 2.1, 4.3.1).
 
 use crate::collector::Extent;
+use crate::host::{Buffer, DataPointer};
+use byteway_link::memory::PAGE_BYTES;
 use byteway_link::{DeviceEnd, Purpose};
-use byteway_wire::nvme::{PrpStep, PrpWalker, Status};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::{PrpStep, PrpWalker, Status, prp};
 
-/// Walks a data pointer, fetching lists as they are needed, and appends what it yields to `extents`.
+/// The host's end: PRP1 and PRP2 for the first `bytes` of `buffer`; what `lists` (addresses of list pages) are to hold
+/// goes to `write`.
+pub(crate) fn plan(buffer: &Buffer, bytes: u32, lists: &[u64], write: &mut impl FnMut(u64, &[u8])) -> DataPointer {
+    let place = |address, entries: &[u64]| write(address, entries.as_bytes());
+    let (prp1, prp2) =
+        prp::plan_with(buffer.pages(), buffer.offset(), bytes.into(), PAGE_BYTES as u32, lists, place);
+    DataPointer::Prp { prp1, prp2 }
+}
+
+/// The device's end: walks a data pointer, fetching lists as they are needed, and appends what it yields to `extents`.
 pub(crate) async fn collect(
     walker: &mut PrpWalker,
     port: &DeviceEnd,

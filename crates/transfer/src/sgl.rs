@@ -1,10 +1,31 @@
-//! `sgl`: Scatter Gather Lists (NVMe Base 2.1, 4.3.2). The device's end; the host's is in [`crate::host`].
+//! `sgl`: Scatter Gather Lists (NVMe Base 2.1, 4.3.2).
 
 use crate::collector::Extent;
+use crate::host::{Buffer, DataPointer};
+use byteway_link::memory::PAGE_BYTES;
 use byteway_link::{DeviceEnd, Purpose};
-use byteway_wire::nvme::{SglStep, SglWalker, Status};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::{SglDescriptor, SglStep, SglWalker, Status, sgl};
 
-/// Walks a data pointer, fetching segments as they are needed, and appends what it yields to `extents`.
+/// Descriptors that a page of a list holds.
+pub(crate) const DESCRIPTORS_PER_PAGE: usize = PAGE_BYTES as usize / SglDescriptor::SIZE;
+
+/// The host's end: the descriptor for the first `bytes` of `buffer`, pages that follow one another as one data block;
+/// what `lists` (addresses of segments) are to hold goes to `write`. `descriptors` is memory to work in.
+pub(crate) fn plan(
+    buffer: &Buffer,
+    bytes: u32,
+    lists: &[u64],
+    descriptors: &mut Vec<SglDescriptor>,
+    write: &mut impl FnMut(u64, &[u8]),
+) -> DataPointer {
+    descriptors.clear();
+    descriptors.extend(buffer.extents(bytes).map(|part| SglDescriptor::data_block(part.address, part.bytes)));
+    let place = |address, run: &[SglDescriptor]| write(address, run.as_bytes());
+    DataPointer::Sgl(sgl::plan_with(descriptors, lists, DESCRIPTORS_PER_PAGE, place))
+}
+
+/// The device's end: walks a data pointer, fetching segments as they are needed, and appends what it yields to `extents`.
 pub(crate) async fn collect(
     walker: &mut SglWalker,
     port: &DeviceEnd,

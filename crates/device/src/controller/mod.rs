@@ -29,7 +29,7 @@ pub mod slot;
 
 use crate::config::DriveConfig;
 use arbiter::Arbiter;
-use byteway_clock::{Clock, Delay, Notify, Time};
+use byteway_clock::{Clock, Delay, Notify, SpanId, Stage, Time};
 use byteway_firmware::{Ftl, Placement, Work};
 use byteway_link::{Bar, DeviceEnd, MmioWrite};
 use byteway_transfer::collector::Supported;
@@ -310,7 +310,7 @@ impl Core {
                 Answer::Aborted => (Status::ABORT_REQUESTED, 0),
                 Answer::Event(event) => (Status::SUCCESS, event.dw0()),
             };
-            self.post(Permit::unpark(request.queue), request.cid, status, dw0);
+            self.post(Permit::unpark(request.queue), request.cid, status, dw0, SpanId::NONE);
         }
     }
 
@@ -395,7 +395,7 @@ impl Core {
                 if status != Status::SUCCESS {
                     core.errors.record(queue.id, &sqe, status, workspace.failed_lba);
                 }
-                core.post(permit, sqe.cid(), status, dw0);
+                core.post(permit, sqe.cid(), status, dw0, span);
             }
             slot.clear(status);
             core.free_slot(index);
@@ -413,12 +413,14 @@ impl Core {
     }
 
     /// Posts a completion and announces it.
-    fn post(&self, permit: Permit, cid: u16, status: Status, dw0: u32) {
+    fn post(&self, permit: Permit, cid: u16, status: Status, dw0: u32, span: SpanId) {
         let (address, entry, queue) = permit.complete(cid, status, dw0);
-        if self.port.post(address, entry.to_bytes()).is_err() {
+        let Ok(passage) = self.port.post(address, entry.to_bytes()) else {
             self.fail();
             return;
-        }
+        };
+        // The crossing is the link's until the entry arrives; from then on it is the host that takes its time.
+        self.port.spans().charge(span, passage.arrival, Stage::Link);
         add(&self.counters.posted, 1);
         if let Some(vector) = queue.completion_queue.vector {
             let mask = self.registers.interrupt_mask.get();
@@ -468,7 +470,7 @@ pub struct Context<'a> {
     slot: &'a Slot,
     queue: &'a SubmissionQueue,
     sqe: &'a byteway_wire::nvme::Sqe,
-    span: byteway_clock::SpanId,
+    span: SpanId,
 }
 
 impl Context<'_> {
@@ -477,12 +479,12 @@ impl Context<'_> {
         self.slot.check(self.queue)
     }
 
-    fn charge(&self, stage: byteway_clock::Stage) {
+    fn charge(&self, stage: Stage) {
         self.core.port.spans().charge(self.span, self.core.clock.now(), stage);
     }
 
     fn charge_firmware(&self, queued: Delay) {
-        let stage = byteway_clock::Stage::Firmware;
+        let stage = Stage::Firmware;
         self.core.port.spans().charge_split(self.span, self.core.clock.now(), queued, stage);
     }
 }

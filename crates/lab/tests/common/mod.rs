@@ -1,7 +1,6 @@
 //! The fixture: scenarios on a drive of round numbers (`round.toml`), or on any other, run from text to summary.
 
-// Each test binary uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use byteway_lab::interrupt::Interrupt;
 use byteway_lab::progress::Progress;
