@@ -1,6 +1,6 @@
 //! A nudge: "look again".
 
-use crate::executor::Clock;
+use crate::executor::{Clock, TaskId};
 use crate::wait::{Ticket, WaitLine};
 use std::cell::Cell;
 use std::future::Future;
@@ -11,19 +11,36 @@ use std::task::{Context, Poll};
 pub struct Notify {
     clock: Clock,
     kept: Cell<bool>,
+    /// Most often one task waits: it needs no line. It comes before the line, which others join while it is there.
+    only: Cell<Only>,
     /// What is granted: whether the nudge is to be passed on if its waiter is dropped.
     line: WaitLine<(), bool>,
+}
+
+/// The place of a waiter that needs no line.
+#[derive(Clone, Copy, Default)]
+enum Only {
+    #[default]
+    Free,
+    Waiting(TaskId),
+    /// Its nudge has come, and is or isn't to be passed on if the waiter is dropped.
+    Granted(bool),
 }
 
 impl Notify {
     /// With no nudge kept.
     pub fn new(clock: &Clock) -> Self {
-        Notify { clock: clock.clone(), kept: Cell::new(false), line: WaitLine::default() }
+        Notify {
+            clock: clock.clone(),
+            kept: Cell::new(false),
+            only: Cell::default(),
+            line: WaitLine::default(),
+        }
     }
 
     /// Wakes the first that waits, or keeps the nudge for the next that will.
     pub fn notify_one(&self) {
-        match self.line.grant(|()| true) {
+        match self.grant(true) {
             Some(task) => self.clock.wake(task),
             None => self.kept.set(true),
         }
@@ -31,27 +48,41 @@ impl Notify {
 
     /// Wakes all that wait now; keeps nothing.
     pub fn notify_all(&self) {
-        while let Some(task) = self.line.grant(|()| false) {
+        while let Some(task) = self.grant(false) {
             self.clock.wake(task);
         }
     }
 
+    fn grant(&self, pass_on: bool) -> Option<TaskId> {
+        if let Only::Waiting(task) = self.only.get() {
+            self.only.set(Only::Granted(pass_on));
+            return Some(task);
+        }
+        self.line.grant(|()| pass_on)
+    }
+
     /// Waits for a nudge.
     pub fn notified(&self) -> Notified<'_> {
-        Notified { notify: self, ticket: None }
+        Notified { notify: self, place: Place::None }
     }
 
     /// How many wait.
     pub fn waiting(&self) -> usize {
-        self.line.len()
+        self.line.len() + usize::from(matches!(self.only.get(), Only::Waiting(_)))
     }
+}
+
+enum Place {
+    None,
+    Only,
+    Line(Option<Ticket>),
 }
 
 /// A wait for a nudge; one that had come by [`Notify::notify_one`] is passed on if this is dropped.
 #[must_use = "waits only when it is awaited"]
 pub struct Notified<'a> {
     notify: &'a Notify,
-    ticket: Option<Ticket>,
+    place: Place,
 }
 
 impl Future for Notified<'_> {
@@ -59,23 +90,46 @@ impl Future for Notified<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let notify = self.notify;
-        if self.ticket.is_some() {
-            return match notify.line.take(&mut self.ticket) {
-                Some(_) => Poll::Ready(()),
-                None => Poll::Pending,
-            };
+        match &mut self.place {
+            Place::Only => {
+                if !matches!(notify.only.get(), Only::Granted(_)) {
+                    return Poll::Pending;
+                }
+                notify.only.set(Only::Free);
+                self.place = Place::None;
+                return Poll::Ready(());
+            }
+            Place::Line(ticket) => {
+                return match notify.line.take(ticket) {
+                    Some(_) => Poll::Ready(()),
+                    None => Poll::Pending,
+                };
+            }
+            Place::None => {}
         }
         if notify.kept.replace(false) {
             return Poll::Ready(());
         }
-        self.ticket = Some(notify.line.join(notify.clock.current(), ()));
+        let task = notify.clock.current();
+        self.place = match notify.only.get() {
+            Only::Free if notify.line.len() == 0 => {
+                notify.only.set(Only::Waiting(task));
+                Place::Only
+            }
+            _ => Place::Line(Some(notify.line.join(task, ()))),
+        };
         Poll::Pending
     }
 }
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        if self.notify.line.cancel(&mut self.ticket) == Some(true) {
+        let granted = match &mut self.place {
+            Place::None => return,
+            Place::Only => matches!(self.notify.only.replace(Only::Free), Only::Granted(true)),
+            Place::Line(ticket) => self.notify.line.cancel(ticket) == Some(true),
+        };
+        if granted {
             self.notify.notify_one();
         }
     }

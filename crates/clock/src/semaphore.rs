@@ -35,14 +35,19 @@ impl Semaphore {
 
     /// Takes `credits` if they are there and nobody waits.
     pub fn try_acquire(&self, credits: usize) -> Option<Permit> {
-        if self.0.line.len() > 0 || self.0.available.get() < credits {
-            return None;
-        }
-        self.0.available.set(self.0.available.get() - credits);
-        Some(Permit { semaphore: self.clone(), credits })
+        self.try_take(credits).then(|| Permit { semaphore: self.clone(), credits })
     }
 
-    /// Adds credits: those of a forgotten permit, or new ones.
+    /// Takes `credits` if they are there and nobody waits, without a permit that would give them back.
+    pub fn try_take(&self, credits: usize) -> bool {
+        let there = self.0.line.len() == 0 && self.0.available.get() >= credits;
+        if there {
+            self.0.available.set(self.0.available.get() - credits);
+        }
+        there
+    }
+
+    /// Adds credits: those of a forgotten permit or taken without one, or new ones.
     pub fn release(&self, credits: usize) {
         self.0.available.set(self.0.available.get() + credits);
         self.pass_on();

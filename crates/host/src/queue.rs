@@ -339,11 +339,16 @@ impl SubmissionQueue {
             return Err(lost);
         }
         let begin = self.clock.now();
-        let identifier = self.identifiers.acquire(1).await;
-        let slot = self.slots.acquire(1).await;
-        identifier.forget();
-        slot.forget();
-        let mut room = Room { queue: self, commands: 1 };
+        let mut room = match self.room_now() {
+            Some(room) => room,
+            None => {
+                let identifier = self.identifiers.acquire(1).await;
+                let slot = self.slots.acquire(1).await;
+                identifier.forget();
+                slot.forget();
+                Room { queue: self, commands: 1 }
+            }
+        };
         let more = (requests.len() - 1).min(self.identifiers.available()).min(self.slots.available());
         if more > 0
             && let Some(identifiers) = self.identifiers.try_acquire(more)
@@ -357,6 +362,18 @@ impl SubmissionQueue {
             self.charge(&requests[..room.commands], Delay::ZERO, Stage::Queueing);
         }
         Ok(room)
+    }
+
+    /// Room for one command, if there is room now and nobody waits for it.
+    fn room_now(&self) -> Option<Room<'_>> {
+        if !self.identifiers.try_take(1) {
+            return None;
+        }
+        if !self.slots.try_take(1) {
+            self.identifiers.release(1);
+            return None;
+        }
+        Some(Room { queue: self, commands: 1 })
     }
 
     fn charge(&self, requests: &[Request], queued: Delay, stage: Stage) {

@@ -1,7 +1,7 @@
 //! From a scenario's plan to the parts of a simulation: link, drive, host.
 
 use crate::profile::{Completion, GcPolicy, Geometry, Profile};
-use crate::scenario::{Arbitration, DrivePlan, HostPlan, Precondition, Scenario, Store};
+use crate::scenario::{Arbitration, DrivePlan, HostPlan, Precondition, Scenario, Store, TransferMethod};
 use byteway_clock::{Delay, Rate};
 use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Base, Cycles, Victim, Work};
@@ -163,6 +163,14 @@ pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
     match plan.profile.completion {
         Completion::Polled => byteway_host::Completion::Polled,
         Completion::Interrupt => byteway_host::Completion::Interrupt,
+    }
+}
+
+/// How its commands say where their payload lies.
+pub fn method(plan: &HostPlan) -> byteway_host::Method {
+    match plan.method {
+        TransferMethod::Prp => byteway_host::Method::Prp,
+        TransferMethod::Sgl => byteway_host::Method::Sgl,
     }
 }
 

@@ -16,7 +16,7 @@ use byteway_device::Drive;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
 use byteway_host::oracle::{BaseState, Oracle};
-use byteway_host::{Completion, Method, Port};
+use byteway_host::{Completion, Port};
 use byteway_link::{Direction, HostEnd, Link, Memory, Purpose};
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
@@ -199,7 +199,7 @@ impl Setting {
                     .await?;
                 let index = plan.nsid as usize - 1;
                 let config = ClientConfig {
-                    method: Method::Prp,
+                    method: build::method(&scenario.host),
                     bytes_max: payload_bytes_max(plan),
                     oracle: scenario.host.verify.then(|| oracles[index].clone()),
                 };

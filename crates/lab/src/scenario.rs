@@ -36,6 +36,9 @@ pub struct ScenarioFile {
     /// The host.
     #[serde(default)]
     pub host: HostSection,
+    /// How payloads cross the link.
+    #[serde(default)]
+    pub transfer: TransferSection,
     /// What is asked of the drive; several jobs run at once.
     #[serde(default)]
     pub job: Vec<JobSection>,
@@ -93,6 +96,26 @@ pub enum Precondition {
     Filled,
     /// Random overwrites have gone on until write amplification no longer changed.
     Steady,
+}
+
+/// `[transfer]`
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TransferSection {
+    /// How a command says where its payload lies.
+    #[serde(default)]
+    pub method: TransferMethod,
+}
+
+/// How a command says where its payload lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferMethod {
+    /// Physical Region Pages.
+    #[default]
+    Prp,
+    /// Scatter Gather Lists; the drive must support them.
+    Sgl,
 }
 
 /// `[host]`
@@ -177,9 +200,10 @@ pub struct JobSection {
     /// Bytes of an I/O, a multiple of `lba_size`; left out, 4 KiB.
     #[serde(default)]
     pub bs: Option<Bytes>,
-    /// I/Os of a worker that may be outstanding.
-    #[serde(default = "one_u32")]
-    pub iodepth: u32,
+    /// I/Os of a worker that may be outstanding; left out, 1 in a closed loop and 128 in an open one, where those that
+    /// are due beyond that wait, and the wait counts as latency.
+    #[serde(default)]
+    pub iodepth: Option<u32>,
     /// Workers, each with a queue pair of its own.
     #[serde(default = "one_u32")]
     pub numjobs: u32,
@@ -225,7 +249,7 @@ pub enum IssueMode {
     /// `iodepth` are outstanding at all times: a completion makes the next one due.
     #[default]
     Closed,
-    /// Each is issued at its time, whatever is outstanding.
+    /// Each is issued at its time, as long as fewer than `iodepth` are outstanding.
     Open,
 }
 
@@ -440,6 +464,8 @@ pub struct HostPlan {
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
     pub weights: Weights,
+    /// How its commands say where their payload lies.
+    pub method: TransferMethod,
 }
 
 /// What the command line adds to a scenario.
@@ -451,6 +477,8 @@ pub struct Options {
     pub skip_bad_lines: bool,
 }
 
+/// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
+const OPEN_DEPTH: u32 = 128;
 /// Over all workers; each takes memory of its own.
 const OUTSTANDING_MAX: u64 = 1 << 20;
 const COUNT_MAX: u64 = 1 << 48;
@@ -517,7 +545,14 @@ impl Scenario {
             verify: file.host.verify,
             arbitration: file.host.arbitration,
             weights: file.host.weights,
+            method: file.transfer.method,
         };
+        if host.method == TransferMethod::Sgl && !drive.profile.controller.sgl {
+            let path = "transfer.method";
+            let what = format!("`{path}` = sgl: the drive `{}` has no SGLs", drive.profile_name);
+            let cure = "set `controller.sgl = true` in [drive.override], or use prp";
+            return Err(placed(&index, fault(path, what, cure)));
+        }
         for (key, weight) in
             [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]
         {
@@ -722,7 +757,9 @@ impl Draft<'_> {
         within(&self.key("namespace"), section.namespace, 1, self.drive.namespaces)?;
         let (range_lba, range_blocks) = self.range()?;
         let depth_max = (controller.max_queue_entries - 1).min(65535);
-        within(&self.key("iodepth"), section.iodepth, 1, depth_max)?;
+        if let Some(iodepth) = section.iodepth {
+            within(&self.key("iodepth"), iodepth, 1, depth_max)?;
+        }
         within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
         if let Some(count) = section.count {
             within(&self.key("count"), count, 1, COUNT_MAX)?;
@@ -745,7 +782,10 @@ impl Draft<'_> {
             lba_bytes: self.drive.lba_bytes,
             range_lba,
             range_blocks,
-            iodepth: section.iodepth,
+            iodepth: section.iodepth.unwrap_or(match issue {
+                Issue::Closed => 1,
+                Issue::Open { .. } | Issue::Trace => OPEN_DEPTH.min(depth_max),
+            }),
             workers: section.numjobs,
             issue,
             priority: section.priority,
@@ -1031,6 +1071,13 @@ mod tests {
         assert_error(with("rw = \"read\"\n"), "s.toml:6:1", "duplicate key", "");
         assert_error(with("size = \"1 TiB\"\n"), "s.toml:6:8", "not within the namespace", "at most 512 GiB");
         assert_error(with("offset = \"1 TiB\"\n"), "s.toml:6:10", "beyond the namespace", "below 512 GiB");
+        assert_error(
+            with("[transfer]\nmethod = \"sgl\"\n"),
+            "s.toml:7:10",
+            "`samsung-970-pro` has no SGLs",
+            "controller.sgl = true",
+        );
+        assert_eq!(with("issue = \"open\"\nrate_iops = 1000\n").unwrap().jobs[0].iodepth, 128);
         assert_error(with("iodepth = 0\n"), "s.toml:6:11", "out of range", "from 1 to 16383");
         assert_error(with("iodepth = -1\n"), "s.toml:6:11", "integer `-1`", "u32");
         assert_error(with("numjobs = 33\n"), "s.toml:6:11", "queue pairs", "max_io_queues = 33");

@@ -36,6 +36,27 @@ fn every_capacity_profile_and_precondition_runs_and_verifies() {
     }
 }
 
+// A transfer method that a scenario names must be the one that crosses the link: SGLs of long payloads need no list.
+#[test]
+fn the_transfer_method_is_what_the_scenario_says() {
+    let crossed = |lines: &str| {
+        let text = format!(
+            "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n\
+             override.controller.sgl = true\n{lines}\n\
+             [[job]]\nrw = \"randwrite\"\nbs = \"64 KiB\"\ncount = 50\n\
+             [[job]]\nname = \"reads\"\nrw = \"randread\"\nbs = \"64 KiB\"\ncount = 50\n"
+        );
+        run(&text)
+            .link
+            .into_iter()
+            .filter(|row| row.purpose == "PRP list")
+            .map(|row| row.crossings)
+            .sum::<u64>()
+    };
+    assert!(crossed("") > 0, "sixteen pages need a PRP list");
+    assert_eq!(crossed("[transfer]\nmethod = \"sgl\""), 0);
+}
+
 // Blocks of 512 B are parts of what flash holds: every write is a change of a unit, and the last unit must be whole.
 #[test]
 fn small_blocks_run_and_verify_at_both_ends_of_the_sizes() {

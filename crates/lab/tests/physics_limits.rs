@@ -198,7 +198,7 @@ fn reads_of_equal_times_wait_less_than_the_formula_says() {
 #[test]
 fn littles_law_holds_at_every_depth() {
     for depth in [1, 2, 7, 32, 128] {
-        let count = 20_000.max(400 * depth);
+        let count = 20_000.max(1600 * depth);
         for (rw, bs) in [("randread", 4), ("randrw", 8), ("read", 16)] {
             let rest = format!(
                 "[[job]]\nrw = \"{rw}\"\nbs = \"{bs} KiB\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = 2000\n"

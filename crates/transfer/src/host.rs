@@ -3,9 +3,9 @@
 //! A [`Buffer`] is where a payload lies, page by page. A [`Planner`] turns it into PRPs or an SGL; the lists that
 //! larger payloads need lie in pages that it owns, some for each command slot, so that planning allocates nothing.
 
+use crate::sgl::DESCRIPTORS_PER_PAGE;
 use byteway_link::Memory;
 use byteway_link::memory::{Fault, PAGE_BYTES};
-use crate::sgl::DESCRIPTORS_PER_PAGE;
 use byteway_wire::nvme::{Segment, SglDescriptor, Sqe, prp, sgl};
 use std::cell::RefCell;
 use std::fmt;

@@ -9,7 +9,12 @@ use byteway_wire::nvme::{PrpStep, PrpWalker, Status, prp};
 
 /// The host's end: PRP1 and PRP2 for the first `bytes` of `buffer`; what `lists` (addresses of list pages) are to hold
 /// goes to `write`.
-pub(crate) fn plan(buffer: &Buffer, bytes: u32, lists: &[u64], write: &mut impl FnMut(u64, &[u8])) -> DataPointer {
+pub(crate) fn plan(
+    buffer: &Buffer,
+    bytes: u32,
+    lists: &[u64],
+    write: &mut impl FnMut(u64, &[u8]),
+) -> DataPointer {
     let place = |address, entries: &[u64]| write(address, entries.as_bytes());
     let (prp1, prp2) =
         prp::plan_with(buffer.pages(), buffer.offset(), bytes.into(), PAGE_BYTES as u32, lists, place);

@@ -5,8 +5,7 @@ use crate::controller::Core;
 use crate::controller::log::add;
 use crate::controller::queue::{Fate, Permit, SubmissionQueue};
 use crate::controller::slot::Command;
-use byteway_clock::{Delay, SpanId, Stage};
-use byteway_firmware::Work;
+use byteway_clock::{SpanId, Stage};
 use byteway_link::Purpose;
 use byteway_wire::nvme::Sqe;
 use std::rc::Rc;
@@ -34,8 +33,9 @@ pub async fn run(core: Rc<Core>) {
     let mut bytes = [0u8; BURST_MAX * Sqe::SIZE];
     let mut places = Vec::with_capacity(BURST_MAX);
     loop {
-        let Some(mut batch) = next(&core, &mut places) else {
-            core.starved.set(core.arbiter.has_waiting());
+        let waiting = core.arbiter.has_waiting();
+        let Some(mut batch) = waiting.then(|| next(&core, &mut places)).flatten() else {
+            core.starved.set(waiting);
             core.fetchable.notified().await;
             continue;
         };
@@ -75,16 +75,12 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut [u8; BURST_MAX * 
     let into = &mut bytes[..count * Sqe::SIZE];
     let spans = core.port.spans();
     let read = core.port.read(queue.address(batch.first), into, Purpose::SqeFetch).await;
-    let mut queued = Delay::ZERO;
-    if read.is_ok() {
-        let work = core.placement.run(Work::Fetch, count as u64).await;
-        queued = work.queued;
-        add(&core.counters.fetched, count as u64);
-    } else {
-        core.fail();
+    match read {
+        Ok(()) => add(&core.counters.fetched, count as u64),
+        Err(_) => core.fail(),
     }
     for (Place { permit, slot, span }, entry) in batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)) {
-        spans.charge_split(span, core.clock.now(), queued, Stage::Fetch);
+        spans.charge(span, core.clock.now(), Stage::Fetch);
         if read.is_err() || queue.fate.get() == Fate::Reset {
             drop(permit);
             core.free_slot(slot);

@@ -369,7 +369,7 @@ impl Core {
             let queue = permit.queue().clone();
             let context = Context { core: &core, slot: &slot, queue: &queue, sqe: &sqe, span };
             workspace.failed_lba = 0;
-            let parse = core.placement.reserve(Work::Parse, 1);
+            let parse = core.placement.chain(Work::Fetch, Work::Parse).await;
             let pipeline = if queue.id == 0 { Delay::ZERO } else { io::pipeline(&core, &sqe) };
             core.clock.sleep_until(parse.end + pipeline).await;
             context.charge_firmware(parse.queued);
