@@ -179,6 +179,7 @@ impl Table {
     fn make_dense(&mut self) {
         let Entries::Sparse(sparse) = std::mem::replace(&mut self.entries, dense(self.units)) else { return };
         if let Entries::Dense(entries) = &mut self.entries {
+            #[expect(clippy::iter_over_hash_type, reason = "each entry has its own place: the order shows nowhere")]
             for (lpa, entry) in sparse {
                 entries[lpa as usize] = entry;
             }
