@@ -673,6 +673,13 @@ impl Scenario {
             if scan.wrapped > 0 {
                 note(format!("{} records beyond the range were wrapped into it", scan.wrapped));
             }
+            if scan.widened > 0 {
+                note(format!(
+                    "{} records that begin or end within a block of {} B were widened to whole ones; \
+                     lba_size = \"512 B\" may fit them",
+                    scan.widened, self.drive.lba_bytes
+                ));
+            }
             if scan.commands > tally.records {
                 note(format!(
                     "records longer than one command may be were split: {} commands",

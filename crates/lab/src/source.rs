@@ -489,11 +489,27 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
         .and_then(|rest| rest.split_once(", expected "));
     if let Some((found, expected)) = expected {
         let expected = expected.lines().next().unwrap_or(expected);
-        return (format!("{key}{} does not fit here", found), format!("write {expected}"));
+        return (format!("{key}{} does not fit here", found), format!("write {}", in_toml(expected)));
     }
     match message.split_once('\n') {
         Some((what, cure)) => (format!("{key}{what}"), cure.to_owned()),
         None => (format!("{key}{message}"), "see `byteway schema` for what may stand here".to_owned()),
+    }
+}
+
+/// What serde expected, in the words of someone who writes TOML.
+fn in_toml(expected: &str) -> &str {
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" => "a whole number, zero or more",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "a text in quotes",
+        "a sequence" => "a list in brackets, such as [\"50 us\"]",
+        _ if expected == "a map" || expected.starts_with("struct ") => "a section: keys below a `[header]`",
+        other => other,
     }
 }
 

@@ -275,6 +275,8 @@ pub struct Scan {
     pub commands: u64,
     /// Records whose address was beyond the range and wrapped.
     pub wrapped: u64,
+    /// Records that begin or end within a logical block, and were widened to whole ones.
+    pub widened: u64,
     /// Time of the last record, in picoseconds, scaled.
     pub last_ps: u64,
 }
@@ -462,6 +464,7 @@ struct Replay {
     /// What is left of a record that is longer than one command may be.
     rest: Option<(Record, u64, u64)>,
     wrapped: u64,
+    widened: u64,
     last_ps: u64,
     error: Option<InputError>,
 }
@@ -497,6 +500,7 @@ impl Replay {
             index: 0,
             rest: None,
             wrapped: 0,
+            widened: 0,
             last_ps: 0,
             error: None,
         })
@@ -554,6 +558,7 @@ impl Replay {
         // A record ends at or below 2^63.
         let end = (record.offset_bytes + record.bytes).div_ceil(plan.lba_bytes);
         let blocks = end - first;
+        self.widened += u64::from(blocks * plan.lba_bytes != record.bytes);
         let range = Bytes(plan.range_blocks.saturating_mul(plan.lba_bytes));
         if blocks > plan.range_blocks {
             let what =
@@ -595,6 +600,7 @@ pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<(Format, Scan), 
         tally: replay.reader.tally().clone(),
         commands,
         wrapped: replay.wrapped,
+        widened: replay.widened,
         last_ps: replay.last_ps,
     };
     Ok((replay.reader.format(), scan))

@@ -161,14 +161,15 @@ impl Reader {
             let what = format!("cannot read the trace `{shown}`: {error}");
             InputError::new(what, "check the path (relative to the scenario file) and its permissions")
         };
-        let file = File::open(path).map_err(failed)?;
-        if !file.metadata().map_err(failed)?.is_file() {
+        // Looked at before it is opened: to open a pipe that nobody writes to waits for ever.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
             let what = format!("the trace `{shown}` is not a regular file");
             return Err(InputError::new(
                 what,
                 "name a file; it is read twice, so that a broken line shows at once",
             ));
         }
+        let file = File::open(path).map_err(failed)?;
         Reader::new(file, shown, format, device, skip_bad_lines)
     }
 
