@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Time, Timing};
+use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Time, Timing};
 use byteway_firmware::{
     Base, Cycles, Ftl, FtlConfig, FtlCounters, MediaError, Placement, Region, Site, Victim, Work,
 };
@@ -388,6 +388,44 @@ fn whoever_is_dropped_holds_nothing() {
             .unwrap();
         assert_eq!((ftl.slots_free(), ftl.units_locked()), (ftl.slots(), 0), "dropped at {delay_us} us");
         assert_eq!(ftl.flash().tickets_in_use(), 6, "dropped at {delay_us} us");
+    }
+}
+
+// What a flush waits for can also be deallocated: where no program was under way whose end would have called the
+// flush, it waited for ever.
+#[test]
+fn a_flush_ends_when_what_it_waits_for_is_deallocated() {
+    for whole in [true, false] {
+        for pause_us in (0..12_000).step_by(250) {
+            let executor = Executor::new();
+            let clock = executor.clock().clone();
+            let one_die = Geometry { channels: 1, planes: 1, blocks: 5, ..TINY };
+            let units = 2 * 7;
+            let ftl = ftl(&clock, one_die, config(units, Base::Filled));
+            let flushed = executor.run(async move {
+                let (spans, span) = (Spans::default(), SpanId::NONE);
+                for round in 1..=6 {
+                    let mut contents = (0..units).map(|lpa| stamp(lpa, round)).collect();
+                    ftl.write(span, &spans, 0, &mut contents, round < 6).await.unwrap();
+                }
+                let flusher = ftl.clone();
+                let ended = Rc::new(Notify::new(&clock));
+                let end = ended.clone();
+                clock.spawn("flush", async move {
+                    flusher.flush(SpanId::NONE, &Spans::default()).await;
+                    end.notify_one();
+                });
+                clock.sleep(Delay::from_us(pause_us)).await;
+                if whole {
+                    ftl.trim(span, &spans, 0, units).await.unwrap();
+                } else {
+                    ftl.trim(span, &spans, 0, units - 1).await.unwrap();
+                    ftl.trim(span, &spans, units - 1, 1).await.unwrap();
+                }
+                ended.notified().await;
+            });
+            assert_eq!(flushed, Ok(()), "whole: {whole}, after {pause_us} us");
+        }
     }
 }
 

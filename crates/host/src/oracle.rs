@@ -15,6 +15,7 @@
 //! A block at rest is one 32-bit cell. Only blocks with several writes under way, or a failed one, have more.
 
 use byteway_wire::content::{BlockSize, Stamp};
+use byteway_wire::words::Words;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::fmt;
@@ -51,14 +52,14 @@ const DENSE_BLOCKS_MAX: u64 = 64 << 20;
 const SPARSE_SHARE: u64 = 6;
 
 enum Cells {
-    Dense(Vec<u32>),
+    Dense(Words),
     Sparse { cells: FxHashMap<u64, u32>, blocks: u64 },
 }
 
 impl Cells {
     fn new(blocks: u64) -> Self {
         match usize::try_from(blocks) {
-            Ok(count) if blocks <= DENSE_BLOCKS_MAX => Cells::Dense(vec![0; count]),
+            Ok(count) if blocks <= DENSE_BLOCKS_MAX => Cells::Dense(Words::zeroes(count)),
             _ => Cells::Sparse { cells: FxHashMap::default(), blocks },
         }
     }
@@ -77,7 +78,7 @@ impl Cells {
             Cells::Sparse { cells, blocks } => {
                 cells.insert(lba, cell);
                 if cells.len() as u64 > *blocks / SPARSE_SHARE {
-                    let mut dense = vec![0; *blocks as usize];
+                    let mut dense = Words::zeroes(*blocks as usize);
                     cells.iter().for_each(|(lba, cell)| dense[*lba as usize] = *cell);
                     *self = Cells::Dense(dense);
                 }

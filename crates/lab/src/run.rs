@@ -83,6 +83,8 @@ struct Worker {
     client: Client,
     generator: RefCell<Generator>,
     start: Cell<Time>,
+    /// I/Os of an open loop that were due while `iodepth` others were outstanding.
+    late: Cell<u64>,
 }
 
 impl Setting {
@@ -132,7 +134,10 @@ impl Setting {
         let result = match (failure.take(), broken) {
             (Some(error), _) => Err(error),
             (None, Some(error)) => Err(error.into()),
-            (None, None) => setting.finish(&meter).map(|summary| Finished { summary, executor }),
+            (None, None) => setting.finish(&meter).map(|mut summary| {
+                summary.notes.extend(setting.late_notes(&workers));
+                Finished { summary, executor }
+            }),
         };
         // Tasks have ended, but their last poll may still hold a reference.
         setting.clock.yield_now().await;
@@ -211,6 +216,7 @@ impl Setting {
                     client,
                     generator,
                     start: Cell::default(),
+                    late: Cell::default(),
                 }));
             }
         }
@@ -251,6 +257,7 @@ impl Setting {
             let mut due = self.clock.now();
             if let (Some(at), false) = (io.at, closed) {
                 due = worker.start.get() + Delay::from_ps(at);
+                worker.late.set(worker.late.get() + u64::from(due < self.clock.now()));
                 self.clock.sleep_until(due).await;
             }
             match perform(&worker.client, &mut buffer, io).await {
@@ -265,6 +272,22 @@ impl Setting {
             self.begin_if_due(meter);
         }
         Ok(())
+    }
+
+    /// Open loops that didn't keep to their times: their latency says more about the backlog than about the drive.
+    fn late_notes(&self, workers: &[Rc<Worker>]) -> Vec<String> {
+        let jobs = self.scenario.jobs.iter().enumerate();
+        jobs.filter_map(|(job, plan)| {
+            let late = workers.iter().filter(|worker| worker.job == job).map(|worker| worker.late.get()).sum::<u64>();
+            (late > 0).then(|| {
+                format!(
+                    "job {}: {late} I/Os were issued after they were due, because iodepth = {} were outstanding; the wait is in \
+                     their latency",
+                    plan.name, plan.iodepth
+                )
+            })
+        })
+        .collect()
     }
 
     /// Everything of the measured part, and whether the books balance.

@@ -674,10 +674,11 @@ impl Scenario {
                 note(format!("{} records beyond the range were wrapped into it", scan.wrapped));
             }
             if scan.widened > 0 {
+                let lba_bytes = self.drive.lba_bytes;
+                let cure = if lba_bytes > 512 { "; drive.lba_size = \"512 B\" may fit them" } else { "" };
                 note(format!(
-                    "{} records that begin or end within a block of {} B were widened to whole ones; \
-                     lba_size = \"512 B\" may fit them",
-                    scan.widened, self.drive.lba_bytes
+                    "{} records that begin or end within a block of {lba_bytes} B were widened to whole blocks{cure}",
+                    scan.widened
                 ));
             }
             if scan.commands > tally.records {
@@ -1086,7 +1087,7 @@ mod tests {
         );
         assert_eq!(with("issue = \"open\"\nrate_iops = 1000\n").unwrap().jobs[0].iodepth, 128);
         assert_error(with("iodepth = 0\n"), "s.toml:6:11", "out of range", "from 1 to 16383");
-        assert_error(with("iodepth = -1\n"), "s.toml:6:11", "integer `-1`", "u32");
+        assert_error(with("iodepth = -1\n"), "s.toml:6:11", "integer `-1`", "a whole number from 0");
         assert_error(with("numjobs = 33\n"), "s.toml:6:11", "queue pairs", "max_io_queues = 33");
         assert_error(with("issue = \"open\"\n"), "s.toml:6:9", "needs a rate", "rate_iops");
         assert_error(with("issue = \"opn\"\n"), "s.toml:6:9", "`opn`", "`open`?");
@@ -1149,7 +1150,7 @@ mod tests {
         assert_error(over("firmware.clock = \"1 Hz\""), "s.toml:4:18", "out of range", "1 MHz");
         assert_error(over("firmware.gc.policy = \"gready\""), "s.toml:4:22", "`gready`", "`greedy`?");
         assert_error(over("firmware.write_buffer = \"4 KiB\""), "s.toml:4:25", "out of range", "32 KiB");
-        assert_error(with("override = 4\n"), "s.toml:3:12", "does not fit", "map");
+        assert_error(with("override = 4\n"), "s.toml:3:12", "does not fit", "a section");
     }
 
     // A flag has no line: the message must name the flag itself.

@@ -471,6 +471,9 @@ impl Summary {
         let verification = &self.verification;
         match (verification.on, verification.mismatches) {
             (false, _) => out.push_str("\nData was not verified (host.verify = false)\n"),
+            (true, 0) if verification.reads == 0 => {
+                out.push_str("\nNothing was read, so nothing was verified\n")
+            }
             (true, 0) => {
                 let _ = writeln!(
                     out,

@@ -764,7 +764,7 @@ mod tests {
         ];
         assert_eq!(ios, expected);
         let scan = scan_of(&plan).unwrap();
-        assert_eq!((scan.commands, scan.wrapped, scan.tally.records), (5, 2, 4));
+        assert_eq!((scan.commands, scan.wrapped, scan.widened, scan.tally.records), (5, 2, 2, 4));
     }
 
     // Without `wrap` an address beyond the drive is a mistake of the user's, to be shown with its line.

@@ -15,6 +15,7 @@
 //! | `nvme/prp.rs` | PRP lists: walked by a device, planned by a host |
 //! | `nvme/sgl.rs` | SGLs: walked by a device, planned by a host |
 //! | `content.rs` | what a block's bytes are |
+//! | `words.rs` | a large table of words: what both a map and an oracle are made of, and neither's own |
 //!
 //! Shifts and masks live here and nowhere else.
 //!
@@ -27,5 +28,6 @@ compile_error!("the structures hold native integers, and NVMe is little endian")
 
 pub mod content;
 pub mod nvme;
+pub mod words;
 
 pub use zerocopy::{FromBytes, IntoBytes};

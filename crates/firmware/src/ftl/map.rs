@@ -8,6 +8,7 @@
 //! deallocates terabytes neither waits for a table of them nor makes one.
 
 use byteway_flash::Ppa;
+use byteway_wire::words::Words;
 use rustc_hash::FxHashMap;
 
 /// Where a unit is.
@@ -69,7 +70,7 @@ const DENSE_UNITS: u64 = 64 << 30 >> 12;
 pub(super) const REGION_UNITS: u64 = 4096;
 
 enum Entries {
-    Dense(Vec<u32>),
+    Dense(Words),
     /// Never iterated but to make it dense, where order does not matter.
     Sparse(FxHashMap<u32, u32>),
 }
@@ -179,7 +180,10 @@ impl Table {
     fn make_dense(&mut self) {
         let Entries::Sparse(sparse) = std::mem::replace(&mut self.entries, dense(self.units)) else { return };
         if let Entries::Dense(entries) = &mut self.entries {
-            #[expect(clippy::iter_over_hash_type, reason = "each entry has its own place: the order shows nowhere")]
+            #[expect(
+                clippy::iter_over_hash_type,
+                reason = "each entry has its own place: the order shows nowhere"
+            )]
             for (lpa, entry) in sparse {
                 entries[lpa as usize] = entry;
             }
@@ -188,7 +192,7 @@ impl Table {
 }
 
 fn dense(units: u64) -> Entries {
-    Entries::Dense(vec![0; units as usize])
+    Entries::Dense(Words::zeroes(units as usize))
 }
 
 #[cfg(test)]

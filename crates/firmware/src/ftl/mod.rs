@@ -110,8 +110,8 @@ struct Inner {
     credits: Semaphore,
     slots: u32,
     locks: Locks,
-    /// A program has ended.
-    programmed: Notify,
+    /// Slots have become free: programmed, or dropped while they waited.
+    settled: Notify,
     /// For each die: there may be something to collect.
     collectors: Vec<Notify>,
     writers: Vec<Writer>,
@@ -218,7 +218,7 @@ impl Ftl {
             credits: Semaphore::new(clock, slots as usize),
             slots,
             locks: Locks::new(clock),
-            programmed: Notify::new(clock),
+            settled: Notify::new(clock),
             collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
             writers,
             state: RefCell::new(state),

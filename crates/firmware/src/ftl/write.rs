@@ -231,7 +231,7 @@ impl Ftl {
         };
         inner.dispatch();
         while inner.state.borrow().buffer.settled() < target {
-            inner.programmed.notified().await;
+            inner.settled.notified().await;
         }
         spans.charge(span, inner.clock.now(), Stage::Flash);
     }
@@ -376,7 +376,7 @@ impl Inner {
         state.idle_jobs.push(index);
         drop(guard);
         self.credits.release(count);
-        self.programmed.notify_all();
+        self.settled.notify_all();
     }
 
     fn lose(&self, state: &mut State, lpa: u32, entry: Entry) {
@@ -404,7 +404,7 @@ impl Inner {
         }
         state.counters.units_deallocated += end - first;
         drop(guard);
-        self.give_back(freed);
+        self.dropped(freed);
     }
 
     /// Whatever there is of a unit is history; its map entry is the caller's. Gives how many slots that freed.
@@ -435,8 +435,16 @@ impl Inner {
             freed += 1;
         }
         drop(guard);
-        self.give_back(freed);
+        self.dropped(freed);
         self.collectors.iter().for_each(Notify::notify_one);
+    }
+
+    /// Slots are free without a program: whoever waits for them to settle is not called by the end of one.
+    fn dropped(&self, slots: u32) {
+        if slots > 0 {
+            self.give_back(slots);
+            self.settled.notify_all();
+        }
     }
 }
 
