@@ -262,7 +262,7 @@ impl Clock {
             let future = task.future.take();
             if future.is_some() {
                 schedule.free.push(id.index);
-            } // else it is being polled: `poll` frees it
+            } // else it is being polled: `put_back` frees it
             future
         };
         drop(future);

@@ -74,9 +74,10 @@ impl Pipe {
         self.rate.get()
     }
 
-    /// How long it has been sending in all, including what is reserved already.
+    /// How long it has been sending up to now.
     pub fn busy(&self) -> Delay {
-        self.busy.get()
+        // What is reserved ahead is one stretch without a gap, up to when the pipe is free.
+        self.busy.get().saturating_sub(self.free_at.get().since(self.clock.now()))
     }
 
     /// Bytes sent in all.

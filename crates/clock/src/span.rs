@@ -12,7 +12,7 @@ use std::cell::RefCell;
 pub enum Stage {
     /// The host's software: building, submitting, reaping.
     Host,
-    /// From the doorbell's store to the controller's noticing it.
+    /// From the doorbell's store to the beginning of the fetch, with all waiting for the turn, a slot and room.
     Doorbell,
     /// Fetching the submission queue entry.
     Fetch,

@@ -17,7 +17,7 @@ use crate::controller::Controller;
 use byteway_clock::Delay;
 use byteway_link::{DeviceEnd, MmioWrite, SharedBar};
 use byteway_wire::nvme::Doorbell;
-use byteway_wire::nvme::register::{ACQ, AQA, ASQ, CAP, CC, CRTO, CSTS, Cap, VS};
+use byteway_wire::nvme::register::{ACQ, AQA, ASQ, CAP, CC, CRTO, CSTS, Cap, Csts, VS};
 
 /// Looks in vain before a rest.
 const LOOKS_BEFORE_REST: u32 = 2_000;
@@ -79,6 +79,11 @@ impl SharedFront {
             self.deliver(CC, value);
         }
         let csts = self.controller.register(CSTS, 4) as u32;
+        // A driver that sees RDY cleared reuses the rings: no completion may be under way to them then.
+        let resets = Csts::from_bits(self.page.taken(CSTS)).rdy() && !Csts::from_bits(csts).rdy();
+        if resets && !self.port.has_arrived() {
+            return true;
+        }
         any | self.page.renew(CSTS, csts)
     }
 

@@ -69,8 +69,10 @@ pub struct Meter {
     pub first_mismatch: RefCell<Option<String>>,
     /// Where measuring began; None while warming up.
     pub begin: RefCell<Option<Snapshot>>,
-    /// The last completion.
+    /// The last completion, of all and of each job.
     pub last: Cell<Time>,
+    /// Of each job.
+    pub last_of_job: RefCell<Vec<Time>>,
     progress: RefCell<Progress>,
     interrupt: Interrupt,
     stopped: Cell<bool>,
@@ -98,6 +100,7 @@ impl Meter {
             first_mismatch: RefCell::default(),
             begin: RefCell::default(),
             last: Cell::new(start),
+            last_of_job: RefCell::new(vec![start; jobs]),
             progress: RefCell::new(progress),
             interrupt,
             stopped: Cell::default(),
@@ -128,6 +131,7 @@ impl Meter {
             return;
         }
         self.last.set(now);
+        self.last_of_job.borrow_mut()[job] = now;
         self.jobs.borrow_mut()[job].record(kind, bytes, latency.0);
         let mut stages = self.stages.borrow_mut();
         for (sum, stage) in stages.iter_mut().zip(&record.stages) {

@@ -310,8 +310,10 @@ impl Setting {
             .jobs
             .borrow()
             .iter()
+            .zip(meter.last_of_job.borrow().iter())
             .zip(&scenario.jobs)
-            .map(|(recorder, plan)| recorder.finish(&plan.name, elapsed_ps))
+            // A job that ends before the others is measured over its own time.
+            .map(|((recorder, last), plan)| recorder.finish(&plan.name, last.since(begin.at).0))
             .collect();
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();

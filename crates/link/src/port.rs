@@ -306,11 +306,6 @@ impl DeviceEnd {
         self.0.bar.replace(Some(bar));
     }
 
-    /// Forgets the device: register reads give all ones, as from an empty slot.
-    pub fn detach(&self) {
-        self.0.bar.replace(None);
-    }
-
     /// The next register write.
     pub async fn next_write(&self) -> MmioWrite {
         self.0.mmio.receive().await
@@ -321,9 +316,10 @@ impl DeviceEnd {
         self.0.mmio.send_at(self.0.clock.now(), write);
     }
 
-    /// Register writes that have not been taken.
-    pub fn pending_writes(&self) -> usize {
-        self.0.mmio.len()
+    /// Whether every posted write has arrived in host memory.
+    pub fn has_arrived(&self) -> bool {
+        self.0.settle();
+        self.0.upstream.is_empty()
     }
 
     /// Takes the span of the I/O whose command lies in `slot` of `queue`.

@@ -64,11 +64,11 @@ async fn send(context: &Context<'_>, workspace: &mut Workspace, page: Vec<u8>) -
             let bytes: Rc<[u8]> = page[at..at + count].into();
             let written = core.port.write_bytes(segment.address, bytes, Purpose::Data);
             sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, count as u64);
         }
         at += count;
     }
     core.clock.sleep_until(sent).await;
-    add(&core.counters.data_out_bytes, page.len() as u64);
     context.charge(Stage::Link);
     context.check()?;
     Ok(0)

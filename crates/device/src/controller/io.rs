@@ -186,7 +186,6 @@ fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byte
     let core = context.core;
     let mut at = span.offset as usize;
     let mut sent = core.clock.now();
-    let mut bytes = 0;
     for extent in workspace.collector.extents() {
         let Extent::Memory(segment) = *extent else {
             at += extent.bytes() as usize;
@@ -200,12 +199,11 @@ fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byte
             let address = segment.address + u64::from(done);
             let written = core.port.write_content(address, content, offset as u32, count, Purpose::Data);
             sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, u64::from(count));
             done += count;
             at += count as usize;
-            bytes += u64::from(count);
         }
     }
-    add(&core.counters.data_out_bytes, bytes);
     Ok(sent)
 }
 
@@ -273,7 +271,7 @@ async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Resul
     let command = WriteZeroes::parse(context.sqe);
     workspace.failed_lba = command.slba;
     let span = context.core.namespace(context.sqe.nsid)?.span(command.slba, u64::from(command.blocks()))?;
-    zero(context, span, context.durable(command.fua)).await?;
+    zero(context, span).await?;
     if context.durable(command.fua) {
         settle(context).await;
     }
@@ -281,17 +279,17 @@ async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Resul
 }
 
 /// Makes a span read as zeroes: whole units are unmapped, parts of units overwritten.
-async fn zero(context: &Context<'_>, span: Span, durable: bool) -> Result<(), Status> {
+async fn zero(context: &Context<'_>, span: Span) -> Result<(), Status> {
     let core = context.core;
     let unit = UNIT_BYTES as u64;
     let (first, count) = span.whole_units().unwrap_or((span.unit, 0));
     let head = (first - span.unit) * unit; // bytes of the span's units before the whole ones
     if count == 0 {
-        return write_bytes(context, span, None, durable).await;
+        return write_bytes(context, span, None, false).await;
     }
     if head > 0 {
         let bytes = head - u64::from(span.offset);
-        write_bytes(context, Span { units: 1, bytes, ..span }, None, durable).await?;
+        write_bytes(context, Span { units: 1, bytes, ..span }, None, false).await?;
     }
     let mut done = 0;
     while done < count {
@@ -304,7 +302,7 @@ async fn zero(context: &Context<'_>, span: Span, durable: bool) -> Result<(), St
     let tail = u64::from(span.offset) + span.bytes - head - count * unit;
     if tail > 0 {
         let rest = Span { unit: first + count, units: 1, offset: 0, bytes: tail };
-        write_bytes(context, rest, None, durable).await?;
+        write_bytes(context, rest, None, false).await?;
     }
     Ok(())
 }
@@ -330,7 +328,10 @@ async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     }
     for range in ranges.iter().filter(|range| range.length > 0) {
         let span = namespace.span(range.slba, u64::from(range.length))?;
-        zero(context, span, context.durable(false)).await?;
+        zero(context, span).await?;
+    }
+    if context.durable(false) {
+        settle(context).await;
     }
     Ok(())
 }
