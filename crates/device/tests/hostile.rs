@@ -69,7 +69,8 @@ impl Arena {
     fn check(&self, host: &TestHost) {
         for (run, first) in self.runs.iter().enumerate() {
             let held = host.peek(first - PAGE, PAGE as usize);
-            let differs = held.iter().zip(&pattern(run as u64, PAGE as usize)).position(|(is, was)| is != was);
+            let differs =
+                held.iter().zip(&pattern(run as u64, PAGE as usize)).position(|(is, was)| is != was);
             assert_eq!(differs, None, "memory that no command named was written, before run {run}");
         }
     }
