@@ -118,6 +118,11 @@ impl Meter {
         !self.stopped.get()
     }
 
+    /// Nothing is issued any more: the run has failed.
+    pub fn stop(&self) {
+        self.stopped.set(true);
+    }
+
     /// Whether the run was cut short.
     pub fn was_stopped(&self) -> bool {
         self.stopped.get()

@@ -1,10 +1,11 @@
 //! A run: builds drive and host, lets the jobs loose, and gathers what they found.
 
 use crate::build;
+use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::measure::{Meter, Snapshot};
 use crate::progress::Progress;
-use crate::scenario::{Precondition, Scenario};
+use crate::scenario::{Precondition, RUNTIME_MAX, Scenario};
 use crate::summary::{
     ErrorRow, FlashSummary, LinkRow, SeriesRecorder, Summary, Utilisation, Verification, ns, ratio, span_rows,
 };
@@ -113,6 +114,7 @@ impl Setting {
                 let (left, ended, failure) = (left.clone(), ended.clone(), failure.clone());
                 setting.clock.clone().spawn("job", async move {
                     if let Err(error) = setting.work(&meter, &worker).await {
+                        meter.stop();
                         failure.borrow_mut().get_or_insert(error);
                     }
                     left.set(left.get() - 1);
@@ -255,7 +257,9 @@ impl Setting {
         while meter.goes_on() && runtime.is_none_or(|end| self.clock.now() < end) {
             let Some(io) = worker.generator.borrow_mut().next() else { break };
             let mut due = self.clock.now();
-            if let (Some(at), false) = (io.at, closed) {
+            let at = if closed { None } else { io.at };
+            within_reach(&worker.plan, at.unwrap_or(due.0))?;
+            if let Some(at) = at {
                 due = worker.start.get() + Delay::from_ps(at);
                 worker.late.set(worker.late.get() + u64::from(due < self.clock.now()));
                 self.clock.sleep_until(due).await;
@@ -422,6 +426,21 @@ impl Setting {
             Utilisation::of("link to host", [up], elapsed),
         ]
     }
+}
+
+/// Whether an I/O at `at_ps` is within what a run may take: times come from traces, rates and host profiles.
+fn within_reach(plan: &JobPlan, at_ps: u64) -> Result<(), InputError> {
+    if at_ps <= RUNTIME_MAX.0 {
+        return Ok(());
+    }
+    let what = format!(
+        "job `{}` goes on beyond 200 days of virtual time, which is as far as a run reaches",
+        plan.name
+    );
+    Err(InputError::new(
+        what,
+        "give it a `runtime`, a lower `count`, a higher `rate_iops`, or a smaller `time_scale`",
+    ))
 }
 
 async fn perform(client: &Client, buffer: &mut IoBuffer, io: Io) -> Result<SpanRecord, IoError> {

@@ -482,7 +482,8 @@ const OPEN_DEPTH: u32 = 128;
 /// Over all workers; each takes memory of its own.
 const OUTSTANDING_MAX: u64 = 1 << 20;
 const COUNT_MAX: u64 = 1 << 48;
-const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
+/// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
+pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
 
 impl Scenario {
     /// Reads, resolves and checks a scenario file.

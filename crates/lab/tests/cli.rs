@@ -73,6 +73,9 @@ fn a_wrong_trace_is_refused_with_its_line() {
     let beyond = "1 0 8 8 1\n2 0 99999999999 8 0\n";
     refused(scenario, beyond, &["--out", "o"], &["t.trace:2:1", "LBA", "wrap = true"]);
     refused(scenario, "", &[], &["no record", "format"]);
+    // Within what the clock counts, and beyond what a run may take: this was a panic in mid-run once.
+    let late = "0 0 8 8 1\n18446744073709551 0 8 8 1\n";
+    refused(scenario, late, &["--out", "o"], &["job `job0`", "200 days", "time_scale"]);
     refused(&scenario.replace("t.trace", "u.trace"), "", &[], &["s.toml:5:8", "cannot read the trace"]);
 }
 
