@@ -4,6 +4,8 @@
 //! ([`Clock::current`]) and whoever satisfies it calls [`Clock::wake`]. A task waits on one leaf at a time; a leaf
 //! tolerates being polled early. When no task is ready the clock jumps to the next timer.
 
+use crate::descriptor::Watches;
+use crate::real::Pace;
 use crate::time::{Delay, Time};
 use crate::wheel::Wheel;
 use std::cell::{Cell, RefCell};
@@ -121,6 +123,8 @@ struct Inner {
     polls: Cell<u64>,
     timers: Cell<u64>,
     schedule: RefCell<Schedule>,
+    watches: Watches,
+    pace: Cell<Pace>,
 }
 
 /// The handle through which everything tells and spends time. Cheap to clone.
@@ -177,6 +181,8 @@ impl Executor {
                 polls: Cell::new(0),
                 timers: Cell::new(0),
                 schedule: RefCell::default(),
+                watches: Watches::default(),
+                pace: Cell::default(),
             })),
         }
     }
@@ -231,6 +237,21 @@ impl Clock {
     /// What the executor has done so far.
     pub fn counters(&self) -> Counters {
         Counters { polls: self.0.polls.get(), timers: self.0.timers.get() }
+    }
+
+    /// How far the real runner kept to modelled time so far.
+    pub fn pace(&self) -> Pace {
+        self.0.pace.get()
+    }
+
+    pub(crate) fn change_pace(&self, change: impl FnOnce(&mut Pace)) {
+        let mut pace = self.0.pace.get();
+        change(&mut pace);
+        self.0.pace.set(pace);
+    }
+
+    pub(crate) fn watches(&self) -> &Watches {
+        &self.0.watches
     }
 
     /// Starts a task. `name` says what it is when the simulation stands still.

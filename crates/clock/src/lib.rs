@@ -7,7 +7,8 @@
 //! |---|---|
 //! | [`time`] | [`Time`], [`Delay`], [`Rate`]: picoseconds as newtypes |
 //! | [`executor`] | tasks in a slab, the virtual runner, [`Clock`] |
-//! | [`real`] | the real runner and its inbox for other threads |
+//! | [`real`] | the real runner, its inbox for other threads, how far it kept to modelled time |
+//! | [`descriptor`] | waiting for file descriptors |
 //! | [`wheel`] | the timer wheel |
 //! | [`pipe`] | bandwidth and propagation |
 //! | [`station`] | servers: by reservation (FIFO), and by queue (priority, suspend, hold) |
@@ -16,10 +17,11 @@
 //! | [`span`] | which resource each picosecond of an I/O is charged to |
 //! | [`random`], [`permutation`] | named random streams, distributions, a keyed bijection |
 //!
-//! What it does not do: no I/O, no foreign combinators (`select!`, `join!` of other crates register wakers, and
+//! What it does not do: no I/O (it waits for descriptors, and reads none), no foreign combinators (`select!`, `join!` of other crates register wakers, and
 //! these tasks are polled with a no-op waker), no work stealing. One executor is one core.
 
 pub mod channel;
+pub mod descriptor;
 pub mod executor;
 pub mod mailbox;
 pub mod notify;
@@ -39,7 +41,7 @@ pub use executor::{Clock, Counters, Executor, Stalled, TaskId};
 pub use mailbox::Mailbox;
 pub use notify::Notify;
 pub use pipe::{Passage, Pipe};
-pub use real::{Inbox, Timing};
+pub use real::{Inbox, Pace, Timing};
 pub use semaphore::{Permit, Semaphore};
 pub use span::{SpanId, SpanRecord, Spans, Stage};
 pub use station::{Grant, Priority, PriorityStation, Service, Station};

@@ -1,13 +1,21 @@
-//! The runner in real time: the same tasks, timers at wall time, and an inbox through which other threads wake them.
+//! The runner in real time: the same tasks, timers at wall time, file descriptors, and an inbox through which other
+//! threads wake tasks.
 //!
-//! The one place that reads the wall clock.
+//! The one place that reads the wall clock. Time passes as in a simulation that is held back: a timer that is served
+//! late is served at its own instant, so that delays of the runner don't add up along the waits of a command; only
+//! what comes from outside happens at the wall's time. How late timers were is counted ([`Pace`]).
 #![allow(clippy::disallowed_methods, reason = "the real runner is where wall time comes from")]
 
-use crate::executor::{Executor, Stalled, TaskId};
-use crate::time::Delay;
+use crate::executor::{Clock, Executor, Stalled, TaskId};
+use crate::time::{Delay, Time};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::future::Future;
-use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// What modelled latencies mean in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,72 +26,151 @@ pub enum Timing {
     None,
 }
 
-#[derive(Default)]
-struct Shared {
-    woken: Mutex<Vec<TaskId>>,
-    changed: Condvar,
+/// How far the runner kept to modelled time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// Timers that were served.
+    pub timers: u64,
+    /// Of these, later than [`Pace::LATE`].
+    pub late: u64,
+    /// How late all of them were, together.
+    pub lateness: Delay,
+    /// How late the latest was.
+    pub worst: Delay,
+    /// What modelled time has lost against the wall's, because the machine could not keep up for long.
+    pub slipped: Delay,
 }
 
-/// Wakes tasks from other threads.
-#[derive(Clone, Default)]
+impl Pace {
+    /// A timer that is later than this counts as late.
+    pub const LATE: Delay = Delay::from_us(10);
+
+    fn note(&mut self, late: Delay) {
+        self.timers += 1;
+        self.late += u64::from(late > Self::LATE);
+        self.lateness = self.lateness + late;
+        self.worst = self.worst.max(late);
+    }
+}
+
+struct Shared {
+    woken: Mutex<Vec<TaskId>>,
+    /// Something may be in `woken`.
+    news: AtomicBool,
+    /// The runner pauses, or is about to.
+    paused: AtomicBool,
+    bell: OwnedFd,
+}
+
+/// Wakes tasks from other threads. Cheap to clone.
+#[derive(Clone)]
 pub struct Inbox(Arc<Shared>);
 
 impl Inbox {
+    /// An empty inbox.
+    ///
+    /// # Errors
+    /// The system has no file descriptor left.
+    pub fn new() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let (woken, news, paused) = Default::default();
+        Ok(Inbox(Arc::new(Shared { woken, news, paused, bell })))
+    }
+
     /// Makes a task ready, from any thread.
     pub fn wake(&self, task: TaskId) {
         self.0.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(task);
-        self.0.changed.notify_one();
+        self.0.news.store(true, Ordering::SeqCst);
+        if self.0.paused.load(Ordering::SeqCst) {
+            // It fails only when the bell rings already.
+            let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    fn has_news(&self) -> bool {
+        self.0.news.load(Ordering::SeqCst)
     }
 
     fn drain(&self, into: &mut Vec<TaskId>) {
-        into.append(&mut self.0.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        if self.0.news.swap(false, Ordering::SeqCst) {
+            into.append(&mut self.0.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        }
     }
 
-    fn park(&self, timeout: Option<Duration>) {
-        let woken = self.0.woken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !woken.is_empty() {
-            return;
-        }
-        match timeout {
-            Some(timeout) => drop(self.0.changed.wait_timeout(woken, timeout)),
-            None => drop(self.0.changed.wait(woken)),
-        }
+    /// Says that the runner is about to pause; true if it may.
+    fn pause(&self) -> bool {
+        self.0.paused.store(true, Ordering::SeqCst);
+        !self.has_news()
+    }
+
+    fn resume(&self) {
+        self.0.paused.store(false, Ordering::SeqCst);
+        let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
     }
 }
 
 /// Tasks polled before the wall clock and the inbox are looked at again.
 const BATCH: usize = 32;
+/// A wait for a timer that is shorter is spent looking at the wall clock: a pause may take some tens of microseconds
+/// longer than asked for.
+const SPIN: Delay = Delay::from_us(100);
+/// How often descriptors are looked at while there is something to do.
+const LOOK: Delay = Delay::from_us(50);
+/// How far modelled time may fall behind the wall's before it gives up what it has lost.
+const BEHIND_MAX: Delay = Delay::from_ms(100);
+
+/// The wall's time, as the executor's.
+struct Wall {
+    start: Instant,
+    origin: Time,
+    /// What was given up.
+    slipped: Delay,
+}
+
+impl Wall {
+    fn now(&self) -> Time {
+        let passed = Delay::from_ns(self.start.elapsed().as_nanos() as u64);
+        Time((self.origin + passed).0.saturating_sub(self.slipped.0))
+    }
+}
 
 impl Executor {
-    /// Runs `main` in real time until it ends. Without a ready task, a timer or an inbox that somebody could write
-    /// to, it is stalled.
+    /// Runs `main` in real time until it ends. Without a ready task, a timer, a descriptor that is waited for or an
+    /// inbox that somebody could write to, it is stalled.
     pub fn run_real<T: 'static>(
         &self,
         timing: Timing,
         inbox: Option<&Inbox>,
         main: impl Future<Output = T> + 'static,
     ) -> Result<T, Stalled> {
+        // Else the system adds 50 us to every pause. It may refuse; pauses are then longer.
+        let slack = rustix::thread::current_timer_slack().ok().and_then(NonZeroU64::new);
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         self.clock().set_immediate(timing == Timing::None);
-        let result = self.run_to_wall(inbox, main);
+        let result = self.run_to_wall(timing, inbox, main);
         self.clock().set_immediate(false);
+        let _ = rustix::thread::set_current_timer_slack(slack);
         result
     }
 
     fn run_to_wall<T: 'static>(
         &self,
+        timing: Timing,
         inbox: Option<&Inbox>,
         main: impl Future<Output = T> + 'static,
     ) -> Result<T, Stalled> {
         let clock = self.clock();
-        let start = Instant::now();
-        let origin = clock.now();
-        let wall = || origin + Delay::from_ns(start.elapsed().as_nanos() as u64);
+        let mut wall = Wall { start: Instant::now(), origin: clock.now(), slipped: Delay::ZERO };
         let (main, result) = clock.spawn_main(main);
         let mut woken = Vec::new();
+        let mut look_at = clock.now();
         loop {
-            clock.set_now(wall());
-            while clock.next_timer().is_some_and(|at| at <= clock.now()) {
-                clock.wake_next_timer();
+            let now = wall.now();
+            clock.serve_timers(timing, now);
+            if now.since(clock.now()) > BEHIND_MAX {
+                let behind = now.since(clock.now());
+                wall.slipped = wall.slipped + behind;
+                clock.change_pace(|pace| pace.slipped = pace.slipped + behind);
             }
             if let Some(inbox) = inbox {
                 inbox.drain(&mut woken);
@@ -97,16 +184,59 @@ impl Executor {
                     return Ok(value);
                 }
             }
-            if clock.ready_len() > 0 {
+            let is_busy = clock.ready_len() > 0;
+            let next = clock.next_timer();
+            if is_busy || next.is_some_and(|at| at < now + SPIN) {
+                if now >= look_at {
+                    look_at = now + LOOK;
+                    if !clock.watches().is_empty() {
+                        clock.watches().wait(None, Some(timespec(Delay::ZERO)), |task| clock.wake(task));
+                    }
+                } else if !is_busy {
+                    std::hint::spin_loop();
+                }
                 continue;
             }
-            let until = clock.next_timer().map(|at| Duration::from_nanos(at.since(wall()).0 / 1_000));
-            match (inbox, until) {
-                (_, Some(wait)) if wait < Duration::from_micros(50) => std::hint::spin_loop(),
-                (Some(inbox), wait) => inbox.park(wait),
-                (None, Some(wait)) => std::thread::sleep(wait),
-                (None, None) => return Err(clock.stalled()),
+            if next.is_none() && inbox.is_none() && clock.watches().is_empty() {
+                return Err(clock.stalled());
+            }
+            let pause = next.map(|at| timespec(at.since(wall.now())));
+            match inbox {
+                None => clock.watches().wait(None, pause, |task| clock.wake(task)),
+                Some(inbox) => {
+                    if inbox.pause() {
+                        clock.watches().wait(Some(&inbox.0.bell), pause, |task| clock.wake(task));
+                    }
+                    inbox.resume();
+                }
             }
         }
     }
+}
+
+impl Clock {
+    /// Wakes who has waited for an instant up to `wall`: for the next such instant, which it is then, if modelled time
+    /// passes; for all of them if it doesn't.
+    fn serve_timers(&self, timing: Timing, wall: Time) {
+        let mut served = 0;
+        while let Some(at) = self.next_timer().filter(|at| *at <= wall) {
+            if timing == Timing::Model {
+                if served > 0 && at > self.now() {
+                    return;
+                }
+                self.set_now(at);
+                self.change_pace(|pace| pace.note(wall.since(at)));
+            }
+            self.wake_next_timer();
+            served += 1;
+        }
+        if timing == Timing::None || served == 0 {
+            self.set_now(wall);
+        }
+    }
+}
+
+fn timespec(delay: Delay) -> Timespec {
+    let ns = delay.0 / 1_000;
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as _ }
 }

@@ -12,6 +12,7 @@ use byteway_clock::{
     Semaphore, Station, Time, Timing,
 };
 use std::cell::{Cell, RefCell};
+use std::io::{Read as _, Write as _};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -179,7 +180,7 @@ fn an_inbox_wakes_a_task_from_another_thread() {
     for timing in [Timing::Model, Timing::None] {
         let executor = Executor::new();
         let clock = executor.clock().clone();
-        let inbox = Inbox::default();
+        let inbox = Inbox::new().unwrap();
         let rung = Arc::new(AtomicBool::new(false));
         let (outside, bell) = (inbox.clone(), rung.clone());
         executor
@@ -203,7 +204,7 @@ fn an_inbox_wakes_a_task_from_another_thread() {
 fn an_inbox_that_is_written_to_just_before_the_pause_prevents_it() {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let inbox = Inbox::default();
+    let inbox = Inbox::new().unwrap();
     let own = inbox.clone();
     executor
         .run_real(Timing::Model, Some(&inbox), async move {
@@ -225,7 +226,7 @@ fn an_inbox_that_is_written_to_just_before_the_pause_prevents_it() {
 fn an_inbox_ends_the_pause_for_a_timer() {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let inbox = Inbox::default();
+    let inbox = Inbox::new().unwrap();
     let rung = Arc::new(AtomicBool::new(false));
     let (outside, bell) = (inbox.clone(), rung.clone());
     let start = Instant::now();
@@ -252,7 +253,7 @@ fn no_wake_up_from_a_thread_is_lost() {
     const ROUNDS: usize = 2000;
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let inbox = Inbox::default();
+    let inbox = Inbox::new().unwrap();
     let outside = inbox.clone();
     let served = executor
         .run_real(Timing::None, Some(&inbox), async move {
@@ -338,6 +339,75 @@ fn tasks_go_on_under_the_other_runner() {
     let inner = clock.clone();
     executor.run_real(Timing::Model, None, async move { inner.sleep(Delay::from_ms(1)).await }).unwrap();
     assert!(clock.now() >= Time(100_001_000_000_000), "{}", clock.now());
+}
+
+// A socket that wakes nobody is a host that waits for ever; one that wakes its task too often only costs time.
+#[test]
+fn a_task_waits_for_a_socket_beside_timers_and_busy_tasks() {
+    for (timing, busy) in [(Timing::Model, false), (Timing::None, false), (Timing::None, true)] {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        let near = Rc::new(std::os::fd::OwnedFd::from(near));
+        let inner = clock.clone();
+        clock.spawn("other", async move {
+            loop {
+                if busy {
+                    inner.yield_now().await;
+                } else {
+                    inner.timer(Delay::from_ms(3)).await;
+                }
+            }
+        });
+        let echo = thread::spawn(move || {
+            let mut byte = [0];
+            for _ in 0..100 {
+                (&far).read_exact(&mut byte).unwrap();
+                (&far).write_all(&[byte[0] + 1]).unwrap();
+            }
+        });
+        executor
+            .run_real(timing, None, async move {
+                for sent in 0..100u8 {
+                    clock.writable(&near).await;
+                    rustix::io::write(&near, &[sent]).unwrap();
+                    clock.readable(&near).await;
+                    let mut byte = [0];
+                    assert_eq!(rustix::io::read(&near, &mut byte).unwrap(), 1);
+                    assert_eq!(byte, [sent + 1]);
+                }
+                echo.join().unwrap();
+                clock.readable(&near).await; // the other end has gone
+                drop(clock.readable(&near));
+            })
+            .unwrap();
+    }
+}
+
+// A runner that served each timer at the time at which it got round to it would add its own delays to each of the
+// dozen waits of a command, and the drive would be slower than its model.
+#[test]
+fn timers_that_are_served_late_are_served_at_their_own_instants() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    executor
+        .run_real(Timing::Model, None, async move {
+            let begin = clock.now();
+            for step in 1..=20u64 {
+                clock.sleep(Delay::from_us(10)).await;
+                assert_eq!(clock.now().since(begin), Delay::from_us(10) * step);
+                thread::sleep(Duration::from_micros(100)); // the machine is busy elsewhere
+            }
+            let pace = clock.pace();
+            assert!(pace.timers >= 20 && pace.late >= 18, "{pace:?}");
+            assert!(pace.worst >= Delay::from_us(1000) && pace.slipped == Delay::ZERO, "{pace:?}");
+            thread::sleep(Duration::from_millis(120));
+            clock.sleep(Delay::from_us(10)).await;
+            clock.yield_now().await;
+            let slipped = clock.pace().slipped;
+            assert!((Delay::from_ms(100)..Delay::from_s(100)).contains(&slipped), "{slipped}: it gave up");
+        })
+        .unwrap();
 }
 
 /// Runs `program` under both runners; what it logged.
