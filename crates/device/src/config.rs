@@ -27,6 +27,9 @@ pub struct ControllerConfig {
     pub dstrd: u8,
     /// Whether I/O commands may use SGLs.
     pub sgl: bool,
+    /// Whether Doorbell Buffer Config is offered: for a host that is served by software beside it. Hardware has no use
+    /// for it.
+    pub shadow_doorbells: bool,
     /// MSI-X vectors.
     pub vectors: u16,
     /// Commands of a queue in its turn of arbitration, after power-on: a power of two, or above 64 for no limit.
@@ -159,6 +162,11 @@ impl DriveConfig {
                 "controller.dma_granularity must be a power of two from 1 B to 4 KiB",
             ),
             (c.dstrd <= 8, "controller.dstrd must be from 0 to 8"),
+            (
+                // Two words a queue, with the admin queue, in one page.
+                !c.shadow_doorbells || c.io_queues_max < 512 >> c.dstrd.min(9),
+                "controller.shadow_doorbells needs the doorbells of all queues to fit in 4 KiB",
+            ),
             ((1..=2048).contains(&c.vectors), "controller.vectors must be from 1 to 2048"),
             (
                 c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,

@@ -5,7 +5,6 @@
 //! | [`config`] | the constants that a profile gives |
 //! | [`drive`] | a drive put together: link, controller, firmware, flash |
 //! | [`controller`] | registers, queues, arbitration, fetching, commands |
-//! | [`shared`] | a controller served over a register page that it shares with its driver |
 //!
 //! What it does not do: it never looks into the host (registers, memory and interrupts are all it knows of it), places
 //! no unit in flash (that is `firmware`), and costs no link crossing itself (that is `link`).
@@ -13,9 +12,7 @@
 pub mod config;
 pub mod controller;
 pub mod drive;
-pub mod shared;
 
 pub use config::{ConfigError, ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
 pub use controller::Controller;
 pub use drive::Drive;
-pub use shared::SharedFront;

@@ -41,7 +41,7 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         let id: IdentifyController = parse(&host.identify(Cns::CONTROLLER, 0).await);
         assert_eq!((id.serial_number(), id.model_number()), ("TEST0001".into(), "Byteway test drive".into()));
         assert_eq!(id.firmware_revision(), env!("CARGO_PKG_VERSION"));
-        assert_eq!((id.vid, id.ssvid), (0x1b36, 0x1b36));
+        assert_eq!((id.vid, id.ssvid), (0x1af4, 0x1af4));
         assert_eq!(id.ver, Vs::V2_0.into_bits());
         assert_eq!((id.cntrltype, id.nn), (1, 2));
         assert_eq!(id.transfer_bytes_max(4096), Some(128 << 10));

@@ -3,13 +3,16 @@
 mod fixture;
 
 use byteway_clock::Delay;
+use byteway_link::MmioWrite;
 use byteway_wire::nvme::feature::{NumberOfQueues, VolatileWriteCache};
 use byteway_wire::nvme::register::{
     ACQ, AQA, ASQ, Aqa, CAP, CC, CMBLOC, CMBSZ, CRTO, CSTS, Cap, Cc, Csts, INTMC, INTMS, NSSR, NSSR_RESET,
     PMRCAP, VS, Vs,
 };
-use byteway_wire::nvme::{AsyncEvent, Cns, Doorbell, QueuePriority, Status, fid};
-use fixture::{Bench, LONG, NS_4K, TestHost, cc, create_sq, pattern};
+use byteway_wire::nvme::{AsyncEvent, Cns, Doorbell, NvmOpcode, QueuePriority, Status, fid};
+use fixture::{Bench, LONG, NS_4K, TestHost, cc, create_sq, delete_cq, delete_sq, pattern, read_write};
+use std::cell::Cell;
+use std::rc::Rc;
 
 // A driver sizes its queues and finds its doorbells by these.
 #[test]
@@ -327,5 +330,197 @@ fn doorbells_lie_as_far_apart_as_the_stride_says() {
         host.write32(0x1000 + 4, 0); // between two doorbells
         let cqe = host.completion(&host.admin_pair().cq, event).await;
         assert_eq!(cqe.dw0, AsyncEvent::INVALID_DOORBELL_REGISTER.dw0());
+    });
+}
+
+/// The function's reset is done: every register is put back, and the drive can be enabled and works.
+async fn assert_reset(host: &TestHost, case: &str) {
+    assert_eq!(host.csts().await, Csts::new(), "{case}");
+    for register in [CC, AQA, ASQ, ASQ + 4, ACQ, ACQ + 4, INTMS] {
+        assert_eq!(host.read32(register).await, 0, "{case}: register {register:#x}");
+    }
+    let controller = &host.drive().controller;
+    assert!(controller.is_quiet(), "{case}");
+    controller.each_queue(|doorbell| panic!("{case}: {doorbell:?} is still there"));
+    host.sleep(LONG).await;
+    assert_eq!(host.csts().await, Csts::new(), "{case}: it stays so");
+    host.enable().await;
+    let pair = host.create_pair(1, 64).await;
+    assert_eq!(host.read(&pair, NS_4K, 3, 1).await.len(), 4096, "{case}");
+}
+
+// A host resets a function that it knows nothing of: the one before may have left it in any state.
+#[test]
+fn a_function_reset_works_in_any_state() {
+    Bench::default().run(async |host| {
+        let controller = host.drive().controller.clone();
+        controller.reset().await;
+        assert_reset(&host, "enabled never").await;
+
+        controller.reset().await;
+        assert_reset(&host, "enabled and idle").await;
+
+        host.disable().await;
+        controller.reset().await;
+        assert_reset(&host, "disabled").await;
+
+        controller.reset().await;
+        host.set_admin_queues();
+        host.set_cc(cc());
+        host.sleep(Delay::from_us(5)).await;
+        assert!(!host.csts().await.rdy());
+        controller.reset().await;
+        assert_reset(&host, "being enabled").await;
+
+        let pair = host.create_pair(2, 64).await;
+        assert_eq!(host.write(&pair, NS_4K, 5, &pattern(2, 4096)).await, Status::SUCCESS);
+        host.set_cc(cc().with_shn(Cc::SHN_NORMAL));
+        host.csts_until(|csts| csts.shst() == Csts::SHST_OCCURRING).await;
+        controller.reset().await;
+        assert_reset(&host, "shutting down").await;
+
+        host.set_cc(cc().with_shn(Cc::SHN_NORMAL));
+        host.csts_until(|csts| csts.shst() == Csts::SHST_COMPLETE).await;
+        controller.reset().await;
+        assert_reset(&host, "shut down").await;
+
+        host.disable().await;
+        host.set_admin_queues();
+        host.write64(ASQ, host.hole());
+        host.set_cc(cc());
+        host.csts_until(Csts::rdy).await;
+        host.request_event();
+        host.csts_until(Csts::cfs).await;
+        controller.reset().await;
+        assert_reset(&host, "fatal").await;
+
+        host.disable().await;
+        host.set_cc(cc().with_mps(15));
+        host.csts_until(Csts::cfs).await;
+        controller.reset().await;
+        assert_reset(&host, "fatal before it was ready").await;
+    });
+}
+
+// The next owner of the memory must not find completions, data or interrupts of the one before in it.
+#[test]
+fn after_a_function_reset_nothing_arrives() {
+    for wait_ns in [0, 50, 300, 900, 2_000, 9_000, 12_000, 14_000, 20_000] {
+        Bench::default().enabled(async move |host| {
+            let interrupts = host.listen(1);
+            let cq = host.create_cq(1, 64, Some(1)).await;
+            let pair = host.create_sq(1, 64, &cq, QueuePriority::Urgent).await;
+            let data = host.pages(40);
+            for index in 0..40_u64 {
+                let opcode = if index % 4 == 0 { NvmOpcode::WRITE } else { NvmOpcode::READ };
+                let sqe = read_write(opcode, NS_4K, index, 1).with_prp(data + index * 4096, 0);
+                host.place(&pair.sq, sqe);
+            }
+            host.request_event();
+            host.ring_tail(&pair.sq);
+            host.sleep(Delay::from_ns(wait_ns)).await;
+            host.drive().controller.reset().await;
+            let end = host.clock().now();
+            let memory = || (host.peek(pair.cq.base, 1024), host.peek(data, 40 * 4096));
+            let (before, announced) = (memory(), interrupts.get());
+            // A doorbell that was under way, or comes too late, rings nothing.
+            host.ring_tail(&pair.sq);
+            host.sleep(LONG).await;
+            assert_eq!((before, announced), (memory(), interrupts.get()), "{wait_ns} ns, reset at {end:?}");
+            assert_reset(&host, "under load").await;
+        });
+    }
+}
+
+/// Writes a register without a link between.
+fn deliver(host: &TestHost, offset: u64, value: u32) {
+    host.device().deliver(MmioWrite { offset, value: value.into(), bytes: 4 });
+}
+
+// Two owners may reset at once (the guest and its monitor), and a driver may write CC meanwhile.
+#[test]
+fn function_resets_may_overlap_each_other_and_writes_of_cc() {
+    Bench::default().enabled(async |host| {
+        let mut overlapped = 0;
+        for wait_ns in [0, 200, 700, 1_000, 2_000, 8_000] {
+            let pair = host.create_pair(3, 64).await;
+            for lba in 0..30 {
+                let sqe = read_write(NvmOpcode::READ, NS_4K, lba, 1).with_prp(host.pages(1), 0);
+                host.place(&pair.sq, sqe);
+            }
+            host.ring_tail(&pair.sq);
+            host.sleep(Delay::from_ns(wait_ns)).await;
+            let controller = host.drive().controller.clone();
+            let ended = Rc::new(Cell::new(0));
+            for _ in 0..2 {
+                let (controller, ended) = (controller.clone(), ended.clone());
+                host.clock().spawn("reset", async move {
+                    controller.reset().await;
+                    ended.set(ended.get() + 1);
+                });
+            }
+            host.clock().yield_now().await;
+            if !controller.is_quiet() {
+                deliver(&host, CC, cc().with_en(false).into_bits());
+                deliver(&host, CC, cc().into_bits()); // the reset lasts, and this is lost
+                overlapped += 1;
+            }
+            controller.reset().await;
+            host.clock().yield_now().await;
+            assert_eq!(ended.get(), 2, "they are one reset");
+            assert_reset(&host, "at once").await;
+            // And a controller reset, that a function reset overtakes.
+            host.sleep(Delay::from_us(1)).await; // what was sent before is there
+            deliver(&host, CC, cc().with_en(false).into_bits());
+            host.sleep(Delay::from_ns(wait_ns + 1)).await;
+            controller.reset().await;
+            assert_reset(&host, "after CC").await;
+        }
+        assert!(overlapped >= 2, "{overlapped}");
+    });
+}
+
+// A transport that polls doorbells looks at those that exist: with a stale list it misses a new queue's first command.
+#[test]
+fn a_transport_sees_queues_come_and_go() {
+    Bench::default().enabled(async |host| {
+        let controller = host.drive().controller.clone();
+        let list = || {
+            let mut all = Vec::new();
+            controller.each_queue(|doorbell| all.push(doorbell));
+            all
+        };
+        use Doorbell::{CompletionHead as Head, SubmissionTail as Tail};
+        let mut epochs = vec![controller.queues_epoch()];
+        let mut changed = || {
+            let epoch = controller.queues_epoch();
+            let new = !epochs.contains(&epoch);
+            epochs.push(epoch);
+            new
+        };
+        assert_eq!(list(), [Tail(0), Head(0)]);
+        host.identify(Cns::CONTROLLER, 0).await;
+        assert!(!changed(), "nothing came or went");
+        let cq = host.create_cq(2, 8, None).await;
+        assert!(changed());
+        assert_eq!(list(), [Tail(0), Head(0), Head(2)]);
+        let pair = host.create_sq(1, 8, &cq, QueuePriority::Urgent).await;
+        assert!(changed());
+        assert_eq!(list(), [Tail(0), Tail(1), Head(0), Head(2)]);
+
+        let bytes = host.read(&pair, NS_4K, 0, 1).await;
+        assert_eq!(bytes.len(), 4096);
+        assert!(!changed());
+        host.succeed(delete_sq(1)).await;
+        assert!(changed());
+        host.succeed(delete_cq(2)).await;
+        assert!(changed());
+        assert_eq!(list(), [Tail(0), Head(0)]);
+        host.disable().await;
+        assert!(changed());
+        assert_eq!(list(), []);
+        host.enable().await;
+        assert!(changed());
+        host.identify(Cns::CONTROLLER, 0).await;
     });
 }

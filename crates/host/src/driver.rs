@@ -523,8 +523,6 @@ impl Driver {
     /// Sets the admin queues, enables the controller and waits until it is ready.
     async fn enable(&self) -> Result<(), DriverError> {
         let Inner { port, admin, cap, config, .. } = &*self.0;
-        let qid_max = self.0.queues.borrow().iter().map(|created| created.pair.qid()).max();
-        port.clear_doorbells(qid_max.unwrap_or(0), cap.dstrd());
         let size_z = config.admin_entries - 1;
         port.write32(register::AQA, Aqa::new().with_asqs_z(size_z).with_acqs_z(size_z).into_bits());
         port.write64(register::ASQ, admin.submission.address);

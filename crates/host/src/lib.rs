@@ -33,5 +33,5 @@ pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, Namespace,
 pub use error::DriverError;
 pub use io::{Client, ClientConfig, IoBuffer, IoError};
 pub use oracle::{BaseState, Mismatch, Oracle};
-pub use port::Port;
+pub use port::{Port, Registers};
 pub use queue::{Lost, Pending, QueuePair, Request};

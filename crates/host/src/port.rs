@@ -1,14 +1,25 @@
-//! Where a controller's registers and the host's memory are: behind the simulated link, or in pages shared with the
-//! process that serves the drive.
+//! Where a controller's registers and the host's memory are: behind the simulated link, or with the process that serves
+//! the drive, which shares memory with this one.
 
 use byteway_clock::{Clock, Notify, SpanId, Spans, Time};
-use byteway_link::{HostEnd, Memory, Purpose, SharedBar};
-use byteway_wire::nvme::Doorbell;
+use byteway_link::{HostEnd, Memory, Purpose};
 use std::rc::Rc;
 
-/// Registers in a page shared with another process, and the memory shared with it.
+/// The registers of a controller that another process serves.
+pub trait Registers {
+    /// Reads the `bytes` (4 or 8) at `offset`. All ones: nobody is there.
+    fn read(&self, offset: u64, bytes: u32) -> u64;
+
+    /// Writes the low `bytes` (4 or 8) of `value` at `offset`; before any later access. Doorbells come this way, too,
+    /// where they are not stored to memory.
+    fn write(&self, offset: u64, value: u64, bytes: u32);
+}
+
+/// A controller in another process, and the memory shared with it.
 pub struct SharedPort {
-    bar: SharedBar,
+    registers: Box<dyn Registers>,
+    /// The doorbells' memory, by their offsets in BAR0, where they are stored to memory.
+    doorbells: Option<Memory>,
     memory: Memory,
     clock: Clock,
 }
@@ -18,14 +29,20 @@ pub struct SharedPort {
 pub enum Port {
     /// Over the simulated link: crossings take time, completions and interrupts wake who waits for them.
     Link(HostEnd),
-    /// In shared memory: nothing wakes this side, so it looks again and again.
+    /// With another process: nothing wakes this side, so it looks again and again.
     Shared(Rc<SharedPort>),
 }
 
 impl Port {
-    /// Over shared memory.
-    pub fn shared(bar: SharedBar, memory: Memory, clock: &Clock) -> Port {
-        Port::Shared(Rc::new(SharedPort { bar, memory, clock: clock.clone() }))
+    /// To a controller in another process. `doorbells`: memory in which the doorbells lie by their offsets in BAR0;
+    /// None: they are written like other registers.
+    pub fn shared(
+        registers: Box<dyn Registers>,
+        doorbells: Option<Memory>,
+        memory: Memory,
+        clock: &Clock,
+    ) -> Port {
+        Port::Shared(Rc::new(SharedPort { registers, doorbells, memory, clock: clock.clone() }))
     }
 
     /// The clock.
@@ -66,7 +83,7 @@ impl Port {
     pub async fn read32(&self, offset: u64) -> u32 {
         match self {
             Port::Link(end) => end.read32(offset).await,
-            Port::Shared(shared) => shared.bar.load(offset),
+            Port::Shared(shared) => shared.registers.read(offset, 4) as u32,
         }
     }
 
@@ -74,10 +91,7 @@ impl Port {
     pub async fn read64(&self, offset: u64) -> u64 {
         match self {
             Port::Link(end) => end.read64(offset).await,
-            Port::Shared(shared) => {
-                let low = shared.bar.load(offset);
-                u64::from(low) | u64::from(shared.bar.load(offset + 4)) << 32
-            }
+            Port::Shared(shared) => shared.registers.read(offset, 8),
         }
     }
 
@@ -85,18 +99,15 @@ impl Port {
     pub fn write32(&self, offset: u64, value: u32) {
         match self {
             Port::Link(end) => end.write32(offset, value, Purpose::Register),
-            Port::Shared(shared) => shared.bar.store(offset, value),
+            Port::Shared(shared) => shared.registers.write(offset, value.into(), 4),
         }
     }
 
-    /// Writes a 64-bit register, posted; over shared memory the low half first.
+    /// Writes a 64-bit register, posted.
     pub fn write64(&self, offset: u64, value: u64) {
         match self {
             Port::Link(end) => end.write64(offset, value),
-            Port::Shared(shared) => {
-                shared.bar.store(offset, value as u32);
-                shared.bar.store(offset + 4, (value >> 32) as u32);
-            }
+            Port::Shared(shared) => shared.registers.write(offset, value, 8),
         }
     }
 
@@ -104,19 +115,13 @@ impl Port {
     pub fn ring(&self, offset: u64, value: u32) {
         match self {
             Port::Link(end) => end.write32(offset, value, Purpose::Doorbell),
-            Port::Shared(shared) => shared.bar.store(offset, value),
-        }
-    }
-
-    /// While the controller is disabled: makes the doorbell words of queues up to `qid_max` zero, as a real
-    /// controller's are after a reset. A shared word keeps what was stored, and the same value again is no news.
-    pub(crate) fn clear_doorbells(&self, qid_max: u16, dstrd: u8) {
-        if let Port::Shared(shared) = self {
-            for qid in 0..=qid_max {
-                for doorbell in [Doorbell::SubmissionTail(qid), Doorbell::CompletionHead(qid)] {
-                    shared.bar.store(doorbell.offset(dstrd), 0);
+            Port::Shared(shared) => match &shared.doorbells {
+                Some(doorbells) => {
+                    let stored = doorbells.store32(offset, value);
+                    debug_assert!(stored.is_ok(), "the doorbells of all queues lie in their memory");
                 }
-            }
+                None => shared.registers.write(offset, value.into(), 4),
+            },
         }
     }
 

@@ -1,7 +1,10 @@
 //! From a scenario's plan to the parts of a simulation: link, drive, host.
 
 use crate::profile::{Completion, GcPolicy, Geometry, Profile};
-use crate::scenario::{Arbitration, DrivePlan, HostPlan, Precondition, Scenario, Store, TransferMethod};
+use crate::scenario::{
+    Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store, TransferMethod,
+};
+use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
 use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
 use byteway_firmware::{Base, Cycles, Victim, Work};
@@ -32,13 +35,24 @@ pub fn link(profile: &Profile) -> PcieConfig {
     }
 }
 
-/// The drive.
+/// The drive of a scenario.
 pub fn drive(scenario: &Scenario) -> DriveConfig {
-    let plan = &scenario.drive;
+    configure(&scenario.drive, scenario.seed, format!("BYTEWAY{:08}", scenario.seed % 100_000_000))
+}
+
+/// A drive to be served as `name`. Its serial number follows from seed and name, so that a host can tell two apart.
+pub fn served(device: &Device, name: &str) -> DriveConfig {
+    let number = Rng::new(device.seed).stream(&format!("serial/{name}")).next_u64();
+    let mut config = configure(&device.drive, device.seed, format!("BW{number:016X}"));
+    config.controller.shadow_doorbells = device.serve.shadow_doorbells;
+    config
+}
+
+fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
     let profile = &plan.profile;
     DriveConfig {
         model: profile.drive.model.clone(),
-        serial: format!("BYTEWAY{:08}", scenario.seed % 100_000_000),
+        serial,
         controller: controller(profile),
         site: site(profile),
         geometry: geometry(&plan.geometry),
@@ -55,7 +69,7 @@ pub fn drive(scenario: &Scenario) -> DriveConfig {
             Store::Ram => Keep::Bytes,
             Store::Stamp => Keep::Stamps,
         },
-        seed: scenario.seed,
+        seed,
     }
 }
 
@@ -73,6 +87,7 @@ fn controller(profile: &Profile) -> ControllerConfig {
         dma_granularity: controller.dma_unit.0 as u32,
         dstrd: controller.dstrd,
         sgl: controller.sgl,
+        shadow_doorbells: false,
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

@@ -4,12 +4,15 @@
 //! | file | what |
 //! |---|---|
 //! | [`cli`] | the command line and its exit codes |
-//! | [`scenario`] | the scenario file, and what is left of it once everything is looked up and checked |
+//! | [`scenario`] | the scenario file and the device file, and what is left of them once everything is looked up and checked |
 //! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
 //! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
 //! | [`workload`] | what a job asks of the drive, I/O by I/O |
 //! | [`trace`] | block traces as a stream of records |
-//! | [`run`] | a run from its plan to its summary |
+//! | [`run`] | a run in simulation, from its plan to its summary |
+//! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
+//! | [`bench`] | jobs on a drive that another process serves, in real time |
+//! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
 //! | [`build`] | the parts of a simulation from a plan |
 //! | [`measure`] | what is measured while it runs |
 //! | [`summary`] | what a run found: recorders, `summary.json`, tables |
@@ -17,21 +20,25 @@
 //! | [`error`] | wrong input: place, mistake, cure |
 //! | `source` | TOML that keeps the place of every value through merging and overriding |
 //!
-//! Data flows one way: text -> `ScenarioFile` -> `Scenario` -> `run` -> `Summary` -> tables and files.
+//! Data flows one way: text -> `ScenarioFile` -> `Scenario` -> `run` -> `Summary` -> tables and files; a benchmark joins at
+//! the jobs. A served drive's goes text -> `DeviceFile` -> `Device` -> `Service`, and the rest is the crate `serve`'s.
 //!
 //! What it does not do: it knows no protocol and charges no time; that is the business of the crates below it. It
 //! compares no runs, draws no charts, and reads no profile of a drive other than those in TOML.
 
+pub mod bench;
 pub mod build;
 pub mod cli;
 pub mod error;
 pub mod interrupt;
+pub mod jobs;
 pub mod measure;
 pub mod output;
 pub mod profile;
 pub mod progress;
 pub mod run;
 pub mod scenario;
+pub mod serve;
 mod source;
 pub mod summary;
 pub mod trace;

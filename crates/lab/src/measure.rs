@@ -1,11 +1,14 @@
-//! What a run measures: the jobs' latencies as they come, and every counter of link, drive and flash at the beginning
-//! and at the end of the measured part.
+//! What a run measures: the jobs' latencies as they come, and in a simulation every counter of link, drive and flash at
+//! the beginning and at the end of the measured part.
 
 use crate::interrupt::Interrupt;
+use crate::profile::Completion;
 use crate::progress::Progress;
 use crate::scenario::Warmup;
-use crate::summary::{JobRecorder, SeriesRecorder};
-use crate::workload::Kind;
+use crate::summary::{
+    ClockKind, ErrorRow, JobRecorder, SeriesRecorder, SpanRow, Summary, Verification, ns, ratio, span_rows,
+};
+use crate::workload::{JobPlan, Kind};
 use byteway_clock::{Clock, Delay, SpanRecord, Stage, Time};
 use byteway_device::Drive;
 use byteway_firmware::FtlCounters;
@@ -56,23 +59,22 @@ impl Snapshot {
 /// Shared by the jobs of a run.
 pub struct Meter {
     /// Of each job.
-    pub jobs: RefCell<Vec<JobRecorder>>,
+    jobs: RefCell<Vec<JobRecorder>>,
     /// Over time, if asked for.
-    pub series: RefCell<Option<SeriesRecorder>>,
+    series: RefCell<Option<SeriesRecorder>>,
     /// Time by stage, over all measured I/Os.
-    pub stages: RefCell<[u128; Stage::ALL.len()]>,
+    stages: RefCell<[u128; Stage::ALL.len()]>,
     /// Failed commands by what they failed with.
-    pub errors: RefCell<BTreeMap<String, u64>>,
+    errors: RefCell<BTreeMap<String, u64>>,
     /// Reads whose data was not what it must be.
-    pub mismatches: Cell<u64>,
+    mismatches: Cell<u64>,
     /// The first of them.
-    pub first_mismatch: RefCell<Option<String>>,
-    /// Where measuring began; None while warming up.
-    pub begin: RefCell<Option<Snapshot>>,
+    first_mismatch: RefCell<Option<String>>,
+    /// When measuring began; None while warming up.
+    begin: Cell<Option<Time>>,
     /// The last completion, of all and of each job.
-    pub last: Cell<Time>,
-    /// Of each job.
-    pub last_of_job: RefCell<Vec<Time>>,
+    last: Cell<Time>,
+    last_of_job: RefCell<Vec<Time>>,
     progress: RefCell<Progress>,
     interrupt: Interrupt,
     stopped: Cell<bool>,
@@ -82,25 +84,26 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// For a run of `jobs` jobs that starts at `start`.
+    /// For a run of `jobs` that starts at `start`.
     pub fn new(
-        jobs: usize,
+        jobs: &[JobPlan],
         start: Time,
         warmup: Option<Warmup>,
         series: Option<SeriesRecorder>,
         progress: Progress,
         interrupt: Interrupt,
     ) -> Self {
+        let recorders = jobs.iter().map(|_| JobRecorder::default()).collect();
         Meter {
-            jobs: RefCell::new((0..jobs).map(|_| JobRecorder::default()).collect()),
+            jobs: RefCell::new(recorders),
             series: RefCell::new(series),
             stages: RefCell::default(),
             errors: RefCell::default(),
             mismatches: Cell::default(),
             first_mismatch: RefCell::default(),
-            begin: RefCell::default(),
+            begin: Cell::default(),
             last: Cell::new(start),
-            last_of_job: RefCell::new(vec![start; jobs]),
+            last_of_job: RefCell::new(vec![start; jobs.len()]),
             progress: RefCell::new(progress),
             interrupt,
             stopped: Cell::default(),
@@ -132,7 +135,7 @@ impl Meter {
     pub fn completed(&self, job: usize, kind: Kind, bytes: u64, latency: Delay, record: &SpanRecord) {
         let now = record.last;
         self.count(now);
-        if self.begin.borrow().is_none() {
+        if self.begin.get().is_none() {
             return;
         }
         self.last.set(now);
@@ -167,18 +170,87 @@ impl Meter {
         self.progress.borrow_mut().update(self.completed.get(), now.0);
     }
 
-    /// Whether warming up is over and measuring has not begun: the caller then takes a snapshot.
-    pub fn is_due(&self, now: Time) -> bool {
-        self.begin.borrow().is_none()
+    /// Begins to measure if warming up is over; says whether it has begun just now.
+    pub fn begin_if_due(&self, now: Time) -> bool {
+        let due = self.begin.get().is_none()
             && match self.warmup {
                 None => true,
                 Some(Warmup::Ios(count)) => self.completed.get() >= count,
                 Some(Warmup::Time(time)) => now.since(self.start).0 >= time.0,
-            }
+            };
+        if due {
+            self.begin.set(Some(now));
+            self.last.set(now);
+        }
+        due
     }
 
     /// Gives the progress bar back.
-    pub fn into_progress(self) -> Progress {
-        self.progress.into_inner()
+    pub fn take_progress(&self) -> Progress {
+        self.progress.replace(Progress::hidden())
+    }
+
+    /// Where the time of `ios` I/Os went.
+    pub fn spans(&self, ios: u64) -> Vec<SpanRow> {
+        let stages = self.stages.borrow();
+        let totals: Vec<_> = Stage::ALL.iter().map(|stage| (stage.name(), stages[*stage as usize])).collect();
+        span_rows(&totals, ios)
+    }
+
+    /// What this side of the queues found, over the jobs' measured part. What only the drive's side knows is left
+    /// empty, and so are the names.
+    pub fn summary(&self, plans: &[JobPlan], verify: bool, now: Time) -> Summary {
+        let mut notes = Vec::new();
+        let begin = self.begin.get().unwrap_or_else(|| {
+            notes.push("the run ended while it was warming up: nothing was measured".to_owned());
+            now
+        });
+        let elapsed_ps = self.last.get().since(begin).0;
+        let recorders = self.jobs.borrow();
+        let last_of_job = self.last_of_job.borrow();
+        // A job that ends before the others is measured over its own time.
+        let jobs = recorders.iter().zip(&*last_of_job).zip(plans);
+        let jobs: Vec<_> =
+            jobs.map(|((recorder, last), plan)| recorder.finish(&plan.name, last.since(begin).0)).collect();
+        let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
+        let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
+        let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
+        if let Some(first) = self.first_mismatch.take() {
+            notes.push(format!("DATA DID NOT VERIFY: {first}"));
+        }
+        let errors = self.errors.borrow();
+        Summary {
+            byteway: env!("CARGO_PKG_VERSION"),
+            scenario: String::new(),
+            seed: 0,
+            partial: self.was_stopped(),
+            drive_profile: None,
+            drive_model: String::new(),
+            capacity_bytes: 0,
+            host_profile: None,
+            completion: Completion::Polled,
+            clock: ClockKind::Virtual,
+            elapsed_ns: ns(elapsed_ps),
+            ios,
+            iops: per_second(ios.into()),
+            bytes_per_second: per_second(bytes),
+            jobs,
+            spans: Vec::new(),
+            link: Vec::new(),
+            utilisation: Vec::new(),
+            flash: None,
+            write_amplification: None,
+            verification: Verification {
+                on: verify,
+                reads: recorders.iter().map(JobRecorder::reads).sum(),
+                mismatches: self.mismatches.get(),
+            },
+            errors: errors
+                .iter()
+                .map(|(status, count)| ErrorRow { status: status.clone(), count: *count })
+                .collect(),
+            series: self.series.borrow().as_ref().map(SeriesRecorder::finish),
+            notes,
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! The progress bar: on the terminal's error stream, with rate and time left. The only place in this crate where
-//! wall time passes (inside the bar); nothing of it reaches a result.
+//! The progress bar: on the terminal's error stream, with rate and time left, by wall time. Nothing of it reaches a
+//! result.
 
 use std::io::IsTerminal;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::scenario::Scenario;
+use crate::units::Picos;
 
 /// How far a run is, for the user's eyes.
 pub struct Progress {
@@ -17,7 +17,7 @@ pub struct Progress {
 enum Goal {
     /// So many commands.
     Commands,
-    /// So much virtual time.
+    /// So much time.
     Time,
     /// Nobody knows.
     Unknown,
@@ -26,13 +26,14 @@ enum Goal {
 /// The bar is looked at once in so many calls: a look costs as much as a good part of a simulated I/O.
 const CALLS_PER_LOOK: u32 = 1024;
 
-/// The bar counts virtual time in microseconds.
+/// The bar counts time in microseconds.
 const PS_PER_TICK: u64 = 1_000_000;
 
 impl Progress {
-    /// For a run of a scenario; `quiet` or an error stream that is no terminal shows nothing.
-    pub fn new(scenario: &Scenario, quiet: bool) -> Self {
-        let (goal, length) = match (scenario.command_count(), scenario.runtime()) {
+    /// For so many commands or so much time, of which the former goes first. `what` stands before the bar; `quiet`, or an
+    /// error stream that is no terminal, shows nothing.
+    pub fn new(what: &'static str, commands: Option<u64>, runtime: Option<Picos>, quiet: bool) -> Self {
+        let (goal, length) = match (commands, runtime) {
             (Some(count), _) => (Goal::Commands, Some(count)),
             (None, Some(runtime)) => (Goal::Time, Some(runtime.0 / PS_PER_TICK)),
             (None, None) => (Goal::Unknown, None),
@@ -41,9 +42,10 @@ impl Progress {
         let bar = shown.then(|| {
             let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(10));
             let template = match length {
-                Some(_) => "{bar:40} {percent:>3} %  {msg}, {eta} left",
-                None => "{spinner} {msg}, {elapsed}",
+                Some(_) => "{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left",
+                None => "{prefix}{spinner} {msg}, {elapsed}",
             };
+            bar.set_prefix(what);
             bar.set_style(ProgressStyle::with_template(template).expect("a test uses both templates"));
             bar
         });
@@ -55,7 +57,7 @@ impl Progress {
         Progress { bar: None, goal: Goal::Unknown, calls: 0 }
     }
 
-    /// So many commands have completed by this virtual time. To be called once for each; almost always it does nothing.
+    /// So many commands have completed by this time. To be called once for each; almost always it does nothing.
     #[inline]
     pub fn update(&mut self, commands: u64, now_ps: u64) {
         if self.bar.is_some() {
@@ -93,7 +95,9 @@ mod tests {
     // A template with a mistake would panic, but only on a terminal, where no test runs.
     #[test]
     fn both_templates_are_valid() {
-        for template in ["{bar:40} {percent:>3} %  {msg}, {eta} left", "{spinner} {msg}, {elapsed}"] {
+        for template in
+            ["{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left", "{prefix}{spinner} {msg}, {elapsed}"]
+        {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
         let mut progress = Progress::hidden();

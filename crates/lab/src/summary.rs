@@ -10,6 +10,8 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use byteway_link::{Direction, Ledger, Purpose};
+
 use crate::profile::Completion;
 use crate::workload::Kind;
 
@@ -24,17 +26,19 @@ pub struct Summary {
     pub seed: u64,
     /// The run was interrupted: the figures cover only what had completed.
     pub partial: bool,
-    /// Name of the drive's profile.
-    pub drive_profile: String,
+    /// Name of the drive's profile; `None` if another process serves the drive.
+    pub drive_profile: Option<String>,
     /// Model of the drive.
     pub drive_model: String,
     /// What the host sees, in bytes.
     pub capacity_bytes: u64,
-    /// Name of the host's profile.
-    pub host_profile: String,
+    /// Name of the host's profile; `None` if the host is this machine as it is.
+    pub host_profile: Option<String>,
     /// How the host learned of completions: it changes every figure of the link.
     pub completion: Completion,
-    /// Virtual time that the figures cover, in nanoseconds.
+    /// What every time here is measured by.
+    pub clock: ClockKind,
+    /// Time that the figures cover, in nanoseconds.
     pub elapsed_ns: f64,
     /// I/Os of all jobs.
     pub ios: u64,
@@ -44,14 +48,15 @@ pub struct Summary {
     pub bytes_per_second: f64,
     /// Job by job.
     pub jobs: Vec<JobSummary>,
-    /// Where the time of an I/O goes.
+    /// Where the time of an I/O goes. This and what follows up to the flash only a simulation knows: empty, or `None`,
+    /// if another process serves the drive.
     pub spans: Vec<SpanRow>,
     /// What crossed the link.
     pub link: Vec<LinkRow>,
     /// How busy things were.
     pub utilisation: Vec<Utilisation>,
     /// What the flash did.
-    pub flash: FlashSummary,
+    pub flash: Option<FlashSummary>,
     /// Bytes programmed for each byte that the host wrote; `None` if it wrote nothing.
     pub write_amplification: Option<f64>,
     /// What became of the data.
@@ -62,6 +67,16 @@ pub struct Summary {
     pub series: Option<Series>,
     /// What a reader should know: assumptions, skipped lines.
     pub notes: Vec<String>,
+}
+
+/// What a time is measured by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClockKind {
+    /// The simulation's clock: the same on every machine.
+    Virtual,
+    /// The wall clock of this machine, with whatever else it did.
+    Wall,
 }
 
 /// One job.
@@ -326,7 +341,7 @@ impl JobRecorder {
         self.read.ios + self.write.ios + self.trim.ios
     }
 
-    /// The job's figures over `elapsed_ps` of virtual time.
+    /// The job's figures over `elapsed_ps`.
     pub fn finish(&self, name: &str, elapsed_ps: u64) -> JobSummary {
         let bytes = self.read.bytes.saturating_add(self.write.bytes);
         JobSummary {
@@ -401,6 +416,26 @@ pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
     totals_ps.iter().map(row).collect()
 }
 
+/// What a ledger has, without the rows that are empty.
+pub fn link_rows(ledger: &Ledger) -> Vec<LinkRow> {
+    let mut rows = Vec::new();
+    for purpose in Purpose::ALL {
+        for direction in Direction::ALL {
+            let entry = ledger.entry(purpose, direction);
+            if entry.tlps > 0 {
+                rows.push(LinkRow {
+                    purpose: purpose.name().to_owned(),
+                    direction: direction.name().to_owned(),
+                    crossings: entry.tlps,
+                    payload_bytes: entry.payload,
+                    wire_bytes: entry.wire,
+                });
+            }
+        }
+    }
+    rows
+}
+
 impl Utilisation {
     /// From the busy time of each, over `elapsed_ps`.
     pub fn of(resource: &str, busy_ps: impl IntoIterator<Item = u64>, elapsed_ps: u64) -> Self {
@@ -439,16 +474,20 @@ impl Summary {
         };
         let _ = writeln!(
             out,
-            "{}: {}, {}, seed {}; completions {completion} ({})",
+            "{}: {}, {}, seed {}; completions {completion}{}",
             self.scenario,
             self.drive_model,
             crate::units::Bytes(self.capacity_bytes),
             self.seed,
-            self.host_profile
+            self.host_profile.as_ref().map(|name| format!(" ({name})")).unwrap_or_default()
         );
+        let clock = match self.clock {
+            ClockKind::Virtual => "virtual",
+            ClockKind::Wall => "wall",
+        };
         let _ = writeln!(
             out,
-            "{} I/Os in {} of virtual time: {} IOPS, {}",
+            "{} I/Os in {} of {clock} time: {} IOPS, {}",
             grouped(self.ios),
             time(self.elapsed_ns),
             grouped(self.iops as u64),
@@ -457,20 +496,22 @@ impl Summary {
         if self.partial {
             let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
         }
-        self.section(&mut out, "Throughput", self.throughput());
-        self.section(&mut out, "Latency", self.latency());
-        self.section(&mut out, "Where the time of an I/O goes", self.time_spent());
-        self.section(
-            &mut out,
-            "The link, by purpose (payload as a counter sees it, wire with headers)",
-            self.link_bytes(),
-        );
-        self.section(&mut out, "In use", self.in_use());
-        self.section(&mut out, "Flash", self.flash_operations());
-        self.section(&mut out, "Failed commands", self.failed());
+        section(&mut out, "Throughput", self.throughput());
+        section(&mut out, "Latency", self.latency());
+        section(&mut out, "Where the time of an I/O goes", self.time_spent());
+        section(&mut out, LINK_TITLE, link_table(&self.link, self.ios));
+        section(&mut out, "In use", self.in_use());
+        section(&mut out, "Flash", self.flash_operations());
+        section(&mut out, "Failed commands", self.failed());
         let verification = &self.verification;
         match (verification.on, verification.mismatches) {
-            (false, _) => out.push_str("\nData was not verified (host.verify = false)\n"),
+            (false, _) => {
+                let why = match self.clock {
+                    ClockKind::Virtual => "host.verify = false",
+                    ClockKind::Wall => "--no-verify",
+                };
+                let _ = writeln!(out, "\nData was not verified ({why})");
+            }
             (true, 0) if verification.reads == 0 => {
                 out.push_str("\nNothing was read, so nothing was verified\n")
             }
@@ -494,12 +535,6 @@ impl Summary {
             let _ = writeln!(out, "note: {note}");
         }
         out
-    }
-
-    fn section(&self, out: &mut String, title: &str, table: Option<Table>) {
-        if let Some(table) = table {
-            let _ = writeln!(out, "\n{title}\n{}", table.trim_fmt());
-        }
     }
 
     fn kinds(&self) -> impl Iterator<Item = (&str, &str, &KindSummary)> {
@@ -553,34 +588,6 @@ impl Summary {
         filled(table)
     }
 
-    fn link_bytes(&self) -> Option<Table> {
-        let header = ["purpose", "direction", "crossings", "payload", "wire", "payload / I/O", "wire / I/O"];
-        let mut table = new_table(&header, 2);
-        let ios = u128::from(self.ios);
-        let mut add =
-            |purpose: &str, direction: &str, crossings: Option<u64>, payload_bytes: u64, wire_bytes: u64| {
-                table.add_row([
-                    purpose.to_owned(),
-                    direction.to_owned(),
-                    crossings.map(grouped).unwrap_or_default(),
-                    grouped(payload_bytes),
-                    grouped(wire_bytes),
-                    format!("{:.1} B", ratio(payload_bytes.into(), ios)),
-                    format!("{:.1} B", ratio(wire_bytes.into(), ios)),
-                ]);
-            };
-        let rows = || self.link.iter().filter(|row| row.crossings > 0);
-        for row in rows() {
-            add(&row.purpose, &row.direction, Some(row.crossings), row.payload_bytes, row.wire_bytes);
-        }
-        let payload_bytes = rows().map(|row| row.payload_bytes).fold(0, u64::saturating_add);
-        let wire_bytes = rows().map(|row| row.wire_bytes).fold(0, u64::saturating_add);
-        if rows().next().is_some() {
-            add("all", "", None, payload_bytes, wire_bytes);
-        }
-        filled(table)
-    }
-
     fn in_use(&self) -> Option<Table> {
         let mut table = new_table(&["resource", "count", "mean", "least", "most"], 1);
         for row in &self.utilisation {
@@ -596,7 +603,7 @@ impl Summary {
     }
 
     fn flash_operations(&self) -> Option<Table> {
-        let flash = &self.flash;
+        let flash = self.flash?;
         let mut table = new_table(&["", "host", "collection"], 1);
         table.add_row(["pages read".to_owned(), grouped(flash.host_reads), grouped(flash.collect_reads)]);
         table.add_row([
@@ -620,13 +627,52 @@ impl Summary {
     }
 }
 
+/// A table with its title, if there is anything in it.
+pub(crate) fn section(out: &mut String, title: &str, table: Option<Table>) {
+    if let Some(table) = table {
+        let _ = writeln!(out, "\n{title}\n{}", table.trim_fmt());
+    }
+}
+
+/// What stands above [`link_table`].
+pub(crate) const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";
+
+/// What crossed the link for `ios` I/Os, in both ledgers.
+pub(crate) fn link_table(rows: &[LinkRow], ios: u64) -> Option<Table> {
+    let header = ["purpose", "direction", "crossings", "payload", "wire", "payload / I/O", "wire / I/O"];
+    let mut table = new_table(&header, 2);
+    let ios = u128::from(ios);
+    let mut add =
+        |purpose: &str, direction: &str, crossings: Option<u64>, payload_bytes: u64, wire_bytes: u64| {
+            table.add_row([
+                purpose.to_owned(),
+                direction.to_owned(),
+                crossings.map(grouped).unwrap_or_default(),
+                grouped(payload_bytes),
+                grouped(wire_bytes),
+                format!("{:.1} B", ratio(payload_bytes.into(), ios)),
+                format!("{:.1} B", ratio(wire_bytes.into(), ios)),
+            ]);
+        };
+    let rows = || rows.iter().filter(|row| row.crossings > 0);
+    for row in rows() {
+        add(&row.purpose, &row.direction, Some(row.crossings), row.payload_bytes, row.wire_bytes);
+    }
+    let payload_bytes = rows().map(|row| row.payload_bytes).fold(0, u64::saturating_add);
+    let wire_bytes = rows().map(|row| row.wire_bytes).fold(0, u64::saturating_add);
+    if rows().next().is_some() {
+        add("all", "", None, payload_bytes, wire_bytes);
+    }
+    filled(table)
+}
+
 /// One rule, below the header.
 const RULED: TableStyle =
     TableStyle::new().header_separator(LineStyle::none().fill('\u{2500}').junction('\u{2500}'));
 
 /// A table of which the columns from `numbers` on hold numbers. Its width follows its contents, never the terminal:
 /// the same run prints the same bytes everywhere.
-fn new_table(header: &[&str], numbers: usize) -> Table {
+pub(crate) fn new_table(header: &[&str], numbers: usize) -> Table {
     let mut table = Table::new();
     table.load_style(RULED).force_no_tty().set_header(header);
     for index in numbers..header.len() {
@@ -637,12 +683,12 @@ fn new_table(header: &[&str], numbers: usize) -> Table {
     table
 }
 
-fn filled(table: Table) -> Option<Table> {
+pub(crate) fn filled(table: Table) -> Option<Table> {
     (!table.is_empty()).then_some(table)
 }
 
 /// 1234567 as 1,234,567.
-fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);
     for (index, digit) in digits.chars().enumerate() {
@@ -654,7 +700,7 @@ fn grouped(value: u64) -> String {
     out
 }
 
-fn time(ns: f64) -> String {
+pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 1e3 => format!("{ns:.1} ns"),
         ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
@@ -699,11 +745,12 @@ mod tests {
             scenario: "example".to_owned(),
             seed: 7,
             partial: true,
-            drive_profile: "samsung-970-pro".to_owned(),
+            drive_profile: Some("samsung-970-pro".to_owned()),
             drive_model: "Samsung SSD 970 PRO 512GB".to_owned(),
             capacity_bytes: 512 << 30,
-            host_profile: "linux-polled".to_owned(),
+            host_profile: Some("linux-polled".to_owned()),
             completion: Completion::Polled,
+            clock: ClockKind::Virtual,
             elapsed_ns: ns(elapsed_ps),
             ios: job.ios,
             iops: job.iops,
@@ -716,7 +763,7 @@ mod tests {
                 link("sgl-segment", "to-device", 0, 0, 0),
             ],
             utilisation: vec![Utilisation::of("dies", [elapsed_ps / 2, elapsed_ps / 4], elapsed_ps)],
-            flash: FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() },
+            flash: Some(FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() }),
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
             verification: Verification { on: true, reads: 1000, mismatches: 0 },
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Exponential, Rng, Stream, Zipf};
+use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -43,8 +44,9 @@ pub struct Io {
 }
 
 /// Direction and order of a job, as fio names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
 pub enum Rw {
     /// Sequential reads.
     Read,
@@ -68,6 +70,11 @@ impl Rw {
     /// Whether addresses follow each other.
     pub fn is_sequential(self) -> bool {
         matches!(self, Rw::Read | Rw::Write | Rw::Rw | Rw::Trim)
+    }
+
+    /// Whether any of its I/Os is a read.
+    pub fn has_reads(self) -> bool {
+        matches!(self, Rw::Read | Rw::RandRead) || self.is_mixed()
     }
 
     /// Whether reads and writes are mixed.

@@ -110,7 +110,9 @@ fn help_teaches_and_the_schema_is_json() {
     let help = |arguments: &[&str]| String::from_utf8(byteway(folder.path(), arguments).stdout).unwrap();
     assert!(help(&["--help"]).contains("byteway run scenarios/first.toml"));
     assert!(help(&["run", "--help"]).contains("profile = \"samsung-970-pro\""));
-    for of in ["scenario", "profile", "host"] {
+    assert!(help(&["serve", "--help"]).contains("memory-backend-memfd"));
+    assert!(help(&["bench", "--help"]).contains("--rwmixread 70"));
+    for of in ["scenario", "device", "profile", "host"] {
         let output = byteway(folder.path(), &["schema", of]);
         assert!(output.status.success());
         let schema: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -64,7 +64,7 @@ fn over_provisioning_gives_the_amplification_of_the_formula() {
         let expected = greedy_write_amplification(f64::from(op) / 100.0);
         assert_within(5.0, amplification(&summary), expected, &format!("OP {op} %"));
         // What was programmed is in both books: the translation layer's and the flash's.
-        let flash = &summary.flash;
+        let flash = summary.flash.as_ref().expect("a simulation knows its flash");
         let (host, collector) = (flash.host_programs as f64, flash.collect_programs as f64);
         assert_within(0.5, (host + collector) / host, amplification(&summary), "by the pages programmed");
     }

@@ -6,19 +6,16 @@
 //! | [`ledger`] | every crossing by purpose and direction, in payload bytes and in wire bytes |
 //! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
 //! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
-//! | [`bar`] | a drive's registers in a page shared with another process |
 //!
 //! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
 //! It carries an I/O's span across by queue and slot, because the device must not look into the host.
 
-pub mod bar;
 pub mod ledger;
 pub mod memory;
 pub mod pcie;
 pub mod port;
 
-pub use bar::SharedBar;
 pub use ledger::{Direction, Entry, Ledger, Purpose};
-pub use memory::{Fault, Memory};
+pub use memory::{Epoch, Fault, Memory};
 pub use pcie::{Generation, PcieConfig, Tlps};
 pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite};

@@ -5,7 +5,7 @@
 //! pipe of its own, and everything that enters one is entered in the ledger.
 
 use crate::ledger::{Direction, Ledger, Purpose};
-use crate::memory::{Fault, Memory};
+use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
 use byteway_clock::{Clock, Delay, Mailbox, Notify, Passage, Pipe, Semaphore, SpanId, Spans};
 use byteway_wire::content::Content;
@@ -25,19 +25,44 @@ pub struct MmioWrite {
     pub bytes: u32,
 }
 
-/// What answers register reads: the device's registers, at the instant at which the read arrives.
+/// The device's registers.
 pub trait Bar {
-    /// The `bytes` (4 or 8) at `offset`; an offset without a register reads as zero.
+    /// The `bytes` (4 or 8) at `offset`, at the instant at which the read arrives; an offset without a register reads as
+    /// zero.
     fn read(&self, offset: u64, bytes: u32) -> u64;
+
+    /// A write arrives where modelled waits take no time; otherwise writes wait for [`DeviceEnd::next_write`].
+    fn write(&self, write: MmioWrite);
 }
 
 /// A posted write under way to the host.
 enum Upstream {
-    Content { address: u64, content: Content, offset: u32, bytes: u32 },
-    Bytes { address: u64, bytes: Rc<[u8]> },
+    Content { address: u64, content: Content, offset: u32, bytes: u32, epoch: Epoch },
+    Bytes { address: u64, bytes: Rc<[u8]>, epoch: Epoch },
     Completion { address: u64, entry: [u8; 16] },
     Interrupt { vector: u16 },
 }
+
+impl Upstream {
+    /// The memory that it goes to: where, how many bytes, and the epoch in which that was checked. An interrupt message
+    /// goes to none.
+    fn target(&self) -> Option<(u64, u64, Epoch)> {
+        match self {
+            Upstream::Content { address, bytes, epoch, .. } => Some((*address, u64::from(*bytes), *epoch)),
+            Upstream::Bytes { address, bytes, epoch } => Some((*address, bytes.len() as u64, *epoch)),
+            Upstream::Completion { address, entry } => Some((*address, entry.len() as u64, Epoch::LAST)),
+            Upstream::Interrupt { .. } => None,
+        }
+    }
+
+    /// Whether its arrival wakes somebody: see [`Link::settle`].
+    fn wakes(&self) -> bool {
+        matches!(self, Upstream::Completion { .. } | Upstream::Interrupt { .. })
+    }
+}
+
+/// Who takes interrupt messages, by their vectors.
+type Taker = Rc<dyn Fn(u16)>;
 
 /// A completion queue that a host waits on.
 struct Watch {
@@ -61,6 +86,8 @@ pub struct Link {
     bar: RefCell<Option<Rc<dyn Bar>>>,
     watches: RefCell<Vec<Watch>>,
     vectors: RefCell<Vec<Rc<Notify>>>,
+    /// Who takes interrupt messages beside those that wait for them.
+    on_interrupt: RefCell<Option<Taker>>,
     /// By queue and slot: the span of the I/O whose command lies there.
     followed: RefCell<Vec<Vec<SpanId>>>,
     faults: Cell<u64>,
@@ -100,6 +127,7 @@ impl Link {
             bar: RefCell::default(),
             watches: RefCell::default(),
             vectors: RefCell::default(),
+            on_interrupt: RefCell::default(),
             followed: RefCell::default(),
             faults: Cell::default(),
             batch_bytes: u64::from(config.mrrs)
@@ -110,7 +138,7 @@ impl Link {
         clock.spawn("root complex", async move {
             loop {
                 let write = root.upstream.receive().await;
-                root.arrive(write);
+                root.arrive_unasked(write);
             }
         });
         (HostEnd(link.clone()), DeviceEnd(link))
@@ -123,20 +151,25 @@ impl Link {
             return;
         }
         while let Some(write) = self.upstream.try_receive() {
-            self.arrive(write);
+            self.arrive_unasked(write);
+        }
+    }
+
+    /// A posted write arrives after its sender has gone on.
+    fn arrive_unasked(&self, write: Upstream) {
+        if self.arrive(write).is_err() {
+            // Freed since it was sent: a posted write has no completion that could say so.
+            self.faults.set(self.faults.get() + 1);
         }
     }
 
     /// A posted write arrives in host memory.
-    fn arrive(&self, write: Upstream) {
-        let written = match write {
-            Upstream::Content { address, content, offset, bytes } => {
-                self.memory
-                    .dma_write(address, bytes as usize, |into| content.write_part(offset as usize, into))
+    fn arrive(&self, write: Upstream) -> Result<(), Fault> {
+        match write {
+            Upstream::Content { address, content, offset, bytes, epoch } => {
+                self.memory.dma_write_content(address, &content, offset as usize, bytes as usize, epoch)
             }
-            Upstream::Bytes { address, bytes } => {
-                self.memory.dma_write(address, bytes.len(), |into| into.copy_from_slice(&bytes))
-            }
+            Upstream::Bytes { address, bytes, epoch } => self.memory.dma_write(address, &bytes, epoch),
             Upstream::Completion { address, entry } => {
                 let posted = self.memory.dma_post(address, &entry);
                 let watches = self.watches.borrow();
@@ -149,18 +182,53 @@ impl Link {
                 if let Some(notify) = self.vectors.borrow().get(vector as usize) {
                     notify.notify_one();
                 }
+                let taker = self.on_interrupt.borrow().clone();
+                if let Some(taker) = taker {
+                    taker(vector);
+                }
                 Ok(())
             }
-        };
-        if written.is_err() {
-            // Freed since it was sent: a posted write has no completion that could say so.
-            self.faults.set(self.faults.get() + 1);
         }
+    }
+
+    /// Sends a posted write, which puts `tlps` on the link. It fails where the memory is not there, and has not crossed
+    /// then.
+    fn post(&self, write: Upstream, purpose: Purpose, tlps: Tlps, payload: u64) -> Result<Passage, Fault> {
+        if self.clock.is_immediate() && self.upstream.is_empty() {
+            // It arrives in no time and overtakes nothing: the way through the mailbox is for those that are under way.
+            self.arrive(write)?;
+            return Ok(self.send_up(purpose, tlps, payload));
+        }
+        if let Some((address, bytes, epoch)) = write.target() {
+            self.memory.check_dma(address, bytes, Direction::Up, epoch)?;
+        }
+        let passage = self.send_up(purpose, tlps, payload);
+        if write.wakes() {
+            self.upstream.send_at(passage.arrival, write);
+        } else {
+            self.upstream.send_quietly_at(passage.arrival, write);
+        }
+        Ok(passage)
     }
 
     fn send_down(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
         self.ledger.enter(purpose, Direction::Down, tlps.carrying(payload));
         self.down.send(tlps.wire)
+    }
+
+    /// A read where modelled waits take no time. It is entered as ever, but needs no tag: none is held over a wait.
+    async fn read_at_once(
+        &self,
+        part: Part,
+        purpose: Purpose,
+        sample: impl FnOnce(&Memory) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.send_up(purpose, part.requests(self), 0);
+        self.settle();
+        sample(&self.memory)?;
+        let passage = self.send_down(purpose, part.completions(self), part.bytes);
+        self.clock.sleep_until(passage.arrival).await; // others have their turn
+        Ok(())
     }
 
     fn send_up(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
@@ -229,7 +297,14 @@ impl HostEnd {
         let link = &self.0;
         let tlps = link.config.write(BAR_ADDRESS, u64::from(bytes));
         let passage = link.send_down(purpose, tlps, u64::from(bytes));
-        link.mmio.send_at(passage.arrival, MmioWrite { offset, value, bytes });
+        let write = MmioWrite { offset, value, bytes };
+        if link.clock.is_immediate() && link.mmio.is_empty() {
+            let bar = link.bar.borrow().clone();
+            if let Some(bar) = bar {
+                return bar.write(write);
+            }
+        }
+        link.mmio.send_at(passage.arrival, write);
     }
 
     /// Reads a 32-bit register.
@@ -286,6 +361,12 @@ impl HostEnd {
         vectors[vector as usize].clone()
     }
 
+    /// Calls `taker` with the vector of each interrupt message that arrives, for who passes them on to elsewhere; what
+    /// waits for the vector is woken all the same. There is one taker.
+    pub fn on_interrupt(&self, taker: Rc<dyn Fn(u16)>) {
+        self.0.on_interrupt.replace(Some(taker));
+    }
+
     /// Follows the I/O whose command the host has placed in `slot` of `queue`.
     pub fn follow(&self, queue: u16, slot: u16, span: SpanId) {
         let mut followed = self.0.followed.borrow_mut();
@@ -316,10 +397,25 @@ impl DeviceEnd {
         self.0.mmio.send_at(self.0.clock.now(), write);
     }
 
+    /// Loses the register writes that are under way.
+    pub fn lose_writes(&self) {
+        self.0.mmio.clear();
+    }
+
     /// Whether every posted write has arrived in host memory.
     pub fn has_arrived(&self) -> bool {
         self.0.settle();
         self.0.upstream.is_empty()
+    }
+
+    /// Reads a word of host memory as software beside the host does: at once, and entered in no ledger. With acquire.
+    pub fn load32(&self, address: u64) -> Result<u32, Fault> {
+        self.0.memory.load32(address)
+    }
+
+    /// Writes a word in the same way. With release.
+    pub fn store32(&self, address: u64, value: u32) -> Result<(), Fault> {
+        self.0.memory.store32(address, value)
     }
 
     /// Takes the span of the I/O whose command lies in `slot` of `queue`.
@@ -329,48 +425,65 @@ impl DeviceEnd {
         entry.map_or(SpanId::NONE, |span| std::mem::replace(span, SpanId::NONE))
     }
 
-    /// Whether the host gave the whole extent.
-    pub fn check(&self, segment: Segment) -> Result<(), Fault> {
-        self.0.memory.check(segment.address, u64::from(segment.bytes))
+    /// The present epoch of host memory: for a transfer, to be noted before its extents are checked.
+    pub fn epoch(&self) -> Epoch {
+        self.0.memory.epoch()
     }
 
-    /// Reads a short extent of host memory (entries, lists) into `into`.
+    /// Whether the host gave the whole extent, in `epoch` or before, for payload to cross in `direction`.
+    pub fn check(&self, segment: Segment, direction: Direction, epoch: Epoch) -> Result<(), Fault> {
+        self.0.memory.check_dma(segment.address, u64::from(segment.bytes), direction, epoch)
+    }
+
+    /// Reads a short extent of host memory (entries, lists) into `into`: from what is memory when the read gets there,
+    /// whatever was there before.
     pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
         let link = &self.0;
         let bytes = into.len() as u64;
+        let epoch = Epoch::LAST;
         let part = Part { address, bytes, skip: 0, wanted: into.len(), offset: 0 };
         if address & (link.batch_bytes - 1) > link.batch_bytes - bytes.min(link.batch_bytes)
             || bytes > link.batch_bytes
         {
             let segment = Segment { address, bytes: bytes as u32 };
             let take = |offset: usize, part: &[u8]| into[offset..offset + part.len()].copy_from_slice(part);
-            return self.gather([segment], 1, purpose, take).await;
+            return self.gather([segment], epoch, 1, purpose, take).await;
         }
-        self.read_part(part, purpose, |_, bytes| into.copy_from_slice(bytes)).await
+        if link.clock.is_immediate() {
+            let sample = |memory: &Memory| memory.dma_read_into(address, into, epoch);
+            return link.read_at_once(part, purpose, sample).await;
+        }
+        self.read_part(part, epoch, purpose, |_, bytes| into.copy_from_slice(bytes)).await
     }
 
     /// A read of one batch, as nearly all are: no bookkeeping of batches in flight.
     async fn read_part(
         &self,
         part: Part,
+        epoch: Epoch,
         purpose: Purpose,
         mut take: impl FnMut(usize, &[u8]),
     ) -> Result<(), Fault> {
         let link = &self.0;
+        if link.clock.is_immediate() {
+            let sample = |memory: &Memory| part.sample(memory, epoch, &mut take);
+            return link.read_at_once(part, purpose, sample).await;
+        }
         let requests = part.requests(link);
         let tags = link.tags.acquire(requests.count as usize).await;
         let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
         link.clock.sleep_until(reached).await;
         link.settle();
-        link.memory.dma_read(part.address, part.bytes as usize, |bytes| part.give(bytes, &mut take))?;
+        part.sample(&link.memory, epoch, &mut take)?;
         let passage = link.send_down(purpose, part.completions(link), part.bytes);
         link.clock.sleep_until(passage.arrival).await;
         drop(tags);
         Ok(())
     }
 
-    /// Reads extents of host memory. `take(offset, bytes)` is called as each part is sampled, in order, `offset`
-    /// counting over all extents. An extent outside what the host gave fails the read; parts before it were taken.
+    /// Reads extents of host memory, which were checked in `epoch`. `take(offset, bytes)` is called as each part is
+    /// sampled, in order, `offset` counting over all extents. An extent outside what the host gave, by then, fails the
+    /// read; parts before it were taken.
     ///
     /// `granularity` is that of the device's DMA, a power of two of at most 4 KiB: whole aligned units are read, of
     /// which `take` sees what was asked for.
@@ -380,6 +493,7 @@ impl DeviceEnd {
     pub async fn gather(
         &self,
         segments: impl IntoIterator<Item = Segment>,
+        epoch: Epoch,
         granularity: u64,
         purpose: Purpose,
         mut take: impl FnMut(usize, &[u8]),
@@ -389,7 +503,15 @@ impl DeviceEnd {
         let mut next = parts.next();
         let mut after = parts.next();
         if let (Some(part), None) = (next, after) {
-            return self.read_part(part, purpose, take).await;
+            return self.read_part(part, epoch, purpose, take).await;
+        }
+        if link.clock.is_immediate() {
+            while let Some(part) = next {
+                let sample = |memory: &Memory| part.sample(memory, epoch, &mut take);
+                link.read_at_once(part, purpose, sample).await?;
+                next = after.take().or_else(|| parts.next());
+            }
+            return Ok(());
         }
         let mut requested = VecDeque::new();
         let mut completing = VecDeque::new();
@@ -417,7 +539,7 @@ impl DeviceEnd {
                 completing.pop_front();
             } else if let Some((_, part, tags)) = requested.pop_front() {
                 link.settle();
-                let read = link.memory.dma_read(part.address, part.bytes as usize, |bytes| {
+                let read = link.memory.dma_read(part.address, part.bytes as usize, epoch, |bytes| {
                     if fault.is_none() {
                         part.give(bytes, &mut take);
                     }
@@ -434,47 +556,45 @@ impl DeviceEnd {
         fault.map_or(Ok(()), Err)
     }
 
-    /// Writes `bytes` of `content` from `offset` on to host memory, posted.
+    /// Writes `bytes` of `content` from `offset` on to host memory that was checked in `epoch`, posted.
     pub fn write_content(
         &self,
         address: u64,
         content: Content,
         offset: u32,
         bytes: u32,
+        epoch: Epoch,
         purpose: Purpose,
     ) -> Result<Passage, Fault> {
-        let link = &self.0;
-        link.memory.check(address, u64::from(bytes))?;
-        let passage = link.send_up(purpose, link.config.write(address, u64::from(bytes)), u64::from(bytes));
-        link.upstream.send_quietly_at(passage.arrival, Upstream::Content { address, content, offset, bytes });
-        Ok(passage)
+        let tlps = self.0.config.write(address, u64::from(bytes));
+        let write = Upstream::Content { address, content, offset, bytes, epoch };
+        self.0.post(write, purpose, tlps, u64::from(bytes))
     }
 
-    /// Writes bytes to host memory, posted.
-    pub fn write_bytes(&self, address: u64, bytes: Rc<[u8]>, purpose: Purpose) -> Result<Passage, Fault> {
-        let link = &self.0;
+    /// Writes bytes to host memory that was checked in `epoch`, posted.
+    pub fn write_bytes(
+        &self,
+        address: u64,
+        bytes: Rc<[u8]>,
+        epoch: Epoch,
+        purpose: Purpose,
+    ) -> Result<Passage, Fault> {
         let length = bytes.len() as u64;
-        link.memory.check(address, length)?;
-        let passage = link.send_up(purpose, link.config.write(address, length), length);
-        link.upstream.send_quietly_at(passage.arrival, Upstream::Bytes { address, bytes });
-        Ok(passage)
+        let tlps = self.0.config.write(address, length);
+        self.0.post(Upstream::Bytes { address, bytes, epoch }, purpose, tlps, length)
     }
 
-    /// Writes a completion queue entry, posted.
+    /// Writes a completion queue entry, posted, to what is memory when it arrives.
     pub fn post(&self, address: u64, entry: [u8; 16]) -> Result<Passage, Fault> {
-        let link = &self.0;
-        link.memory.check(address, 16)?;
-        let passage = link.send_up(Purpose::Cqe, link.config.write(address, 16), 16);
-        link.upstream.send_at(passage.arrival, Upstream::Completion { address, entry });
-        Ok(passage)
+        let tlps = self.0.config.write(address, 16);
+        self.0.post(Upstream::Completion { address, entry }, Purpose::Cqe, tlps, 16)
     }
 
     /// Sends an interrupt message, posted.
     pub fn interrupt(&self, vector: u16) -> Passage {
-        let link = &self.0;
-        let passage = link.send_up(Purpose::MsiX, link.config.write(MSIX_ADDRESS, 4), 4);
-        link.upstream.send_at(passage.arrival, Upstream::Interrupt { vector });
-        passage
+        let tlps = self.0.config.write(MSIX_ADDRESS, 4);
+        let sent = self.0.post(Upstream::Interrupt { vector }, Purpose::MsiX, tlps, 4);
+        sent.expect("an interrupt message goes to no memory")
     }
 
     /// Waits until a passage's last byte has left.
@@ -507,6 +627,15 @@ impl Part {
 
     fn completions(&self, link: &Link) -> Tlps {
         link.config.read_completions(self.address, self.bytes)
+    }
+
+    fn sample(
+        &self,
+        memory: &Memory,
+        epoch: Epoch,
+        take: &mut impl FnMut(usize, &[u8]),
+    ) -> Result<(), Fault> {
+        memory.dma_read(self.address, self.bytes as usize, epoch, |bytes| self.give(bytes, take))
     }
 
     fn give(&self, bytes: &[u8], take: &mut impl FnMut(usize, &[u8])) {

@@ -38,7 +38,10 @@ fn write_by_prp(payload: u32, interrupted: bool) -> (u64, u64) {
             device.read(queue, &mut entry, Purpose::SqeFetch).await.unwrap();
             let mut seen = 0;
             let segment = Segment { address: buffer, bytes: payload };
-            device.gather([segment], 4096, Purpose::Data, |_, bytes| seen += bytes.len()).await.unwrap();
+            device
+                .gather([segment], device.epoch(), 4096, Purpose::Data, |_, bytes| seen += bytes.len())
+                .await
+                .unwrap();
             assert_eq!(seen, payload as usize, "the command gets what it asked for, whatever was fetched");
             let mut arrival = device.post(queue + 1024, [0xff; 16]).unwrap().arrival;
             if interrupted {
@@ -95,7 +98,7 @@ fn posted_writes_are_seen_when_they_arrive() {
     executor
         .run(async move {
             let bytes: std::rc::Rc<[u8]> = vec![7u8; 64].into();
-            let passage = device.write_bytes(page, bytes, Purpose::Data).unwrap();
+            let passage = device.write_bytes(page, bytes, device.epoch(), Purpose::Data).unwrap();
             let look = |at: &Memory| at.with(page, 1, |b| b[0]).unwrap();
             device.clock().sleep_until(passage.sent).await;
             assert_eq!(look(host.memory()), 0);
@@ -103,7 +106,10 @@ fn posted_writes_are_seen_when_they_arrive() {
             device.clock().yield_now().await;
             assert_eq!(look(host.memory()), 7);
             let content = Content::Zero;
-            assert!(device.write_content(page + 4096, content, 0, 64, Purpose::Data).is_err(), "not given");
+            assert!(
+                device.write_content(page + 4096, content, 0, 64, device.epoch(), Purpose::Data).is_err(),
+                "not given"
+            );
         })
         .unwrap();
 }
@@ -123,7 +129,7 @@ fn read_tags_bound_and_pipeline_a_long_read() {
                 let segment = Segment { address: pages, bytes: 256 * 4096 };
                 let mut next = 0;
                 device
-                    .gather([segment], 1, Purpose::Data, |offset, bytes| {
+                    .gather([segment], device.epoch(), 1, Purpose::Data, |offset, bytes| {
                         assert_eq!(offset, next);
                         next += bytes.len();
                     })
@@ -152,11 +158,11 @@ fn a_fault_in_the_middle_leaves_no_tag_behind() {
     executor
         .run(async move {
             let segment = Segment { address: pages, bytes: 64 * 4096 };
-            let result = device.gather([segment], 1, Purpose::Data, |_, _| ()).await;
+            let result = device.gather([segment], device.epoch(), 1, Purpose::Data, |_, _| ()).await;
             assert!(result.is_err());
             assert!(device.tags_free());
             let beyond = Segment { address: u64::MAX - 100, bytes: 4096 };
-            assert!(device.gather([beyond], 4096, Purpose::Data, |_, _| ()).await.is_err());
+            assert!(device.gather([beyond], device.epoch(), 4096, Purpose::Data, |_, _| ()).await.is_err());
             assert!(device.tags_free());
         })
         .unwrap();
@@ -178,15 +184,21 @@ fn an_extent_that_reaches_the_last_byte_is_a_fault() {
                 for granularity in [1, 512, 4096] {
                     let last = Segment { address, bytes };
                     let alone = device
-                        .gather([last], granularity, Purpose::Data, |_, _| panic!("nothing came"))
+                        .gather([last], device.epoch(), granularity, Purpose::Data, |_, _| {
+                            panic!("nothing came")
+                        })
                         .await;
                     assert!(alone.is_err(), "{bytes} bytes at {address:#x} in units of {granularity}");
                     let first = Segment { address: page, bytes: 64 };
                     let mut taken = 0;
                     let after = device
-                        .gather([first, last, first], granularity, Purpose::Data, |_, bytes| {
-                            taken += bytes.len()
-                        })
+                        .gather(
+                            [first, last, first],
+                            device.epoch(),
+                            granularity,
+                            Purpose::Data,
+                            |_, bytes| taken += bytes.len(),
+                        )
                         .await;
                     assert!(after.is_err() && taken <= 64, "{taken} bytes before {bytes} at {address:#x}");
                     assert!(device.tags_free());

@@ -1,7 +1,7 @@
 //! The device's end: resolves a command's data pointer to extents of host memory.
 
 use crate::{prp, sgl};
-use byteway_link::{DeviceEnd, Fault};
+use byteway_link::{DeviceEnd, Direction, Epoch, Fault};
 use byteway_wire::nvme::command::{PSDT_PRP, PSDT_SGL};
 use byteway_wire::nvme::{PrpWalker, Segment, SglDescriptor, SglRules, SglWalker, Sqe, Status};
 
@@ -41,6 +41,7 @@ pub struct Collector {
     sgl: SglWalker,
     list: Box<[u8; 4096]>,
     extents: Vec<Extent>,
+    epoch: Epoch,
 }
 
 impl Collector {
@@ -56,6 +57,7 @@ impl Collector {
             prp: PrpWalker::new(0, 0, 0, 4096),
             list: Box::new([0; 4096]),
             extents: Vec::new(),
+            epoch: Epoch::default(),
         }
     }
 
@@ -73,6 +75,7 @@ impl Collector {
         to_host: bool,
     ) -> Result<(), Status> {
         self.extents.clear();
+        self.epoch = port.epoch(); // before the first wait: what is mapped meanwhile is not what the host meant
         match (sqe.psdt(), self.supported.sgl) {
             (PSDT_PRP, _) => {
                 self.prp.reset(sqe.prp1, sqe.prp2, bytes, page_bytes);
@@ -84,12 +87,19 @@ impl Collector {
             }
             _ => return Err(Status::INVALID_FIELD.with_dnr()),
         }
+        let direction = if to_host { Direction::Up } else { Direction::Down };
         for extent in &self.extents {
             if let Extent::Memory(segment) = extent {
-                port.check(*segment).map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
+                let checked = port.check(*segment, direction, self.epoch);
+                checked.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
             }
         }
         Ok(())
+    }
+
+    /// The epoch of host memory in which the extents were checked: the payload is to be accessed as of then.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// What [`Collector::resolve`] found, in the payload's order.

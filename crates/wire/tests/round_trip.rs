@@ -71,6 +71,7 @@ proptest! {
         assert_rebuilds!(sqe, CreateSq, |command| command.sqe(CID, 0x1000));
         assert_rebuilds!(sqe, CreateCq, |command| command.sqe(CID, 0x1000));
         assert_rebuilds!(sqe, DeleteQueue, |command| command.sqe(AdminOpcode::DELETE_CQ, CID));
+        assert_rebuilds!(sqe, DoorbellBufferConfig, |command| command.sqe(CID));
         assert_rebuilds!(sqe, Identify, |command| command.sqe(CID, 1));
         assert_rebuilds!(sqe, GetLogPage, |command| command.sqe(CID, 1));
         assert_rebuilds!(sqe, SetFeatures, |command| command.sqe(CID, 1));

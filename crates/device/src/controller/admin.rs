@@ -17,8 +17,9 @@ use byteway_wire::nvme::feature::{
     TemperatureThreshold, VolatileWriteCache, fid,
 };
 use byteway_wire::nvme::{
-    Abort, AdminOpcode, CreateCq, CreateSq, DeleteQueue, FirmwareSlotLog, GetFeatures, GetLogPage, Identify,
-    NSID_ALL, NvmeMiCommandsSupportedLog, Select, SetFeatures, Status, lid,
+    Abort, AdminOpcode, CreateCq, CreateSq, DeleteQueue, Doorbell, DoorbellBufferConfig, FirmwareSlotLog,
+    GetFeatures, GetLogPage, Identify, NSID_ALL, NvmeMiCommandsSupportedLog, Select, SetFeatures, Status,
+    lid,
 };
 use std::rc::Rc;
 
@@ -41,6 +42,10 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         AdminOpcode::SET_FEATURES => set_features(context),
         AdminOpcode::GET_FEATURES => get_features(context),
         AdminOpcode::ABORT => abort(context).await,
+        AdminOpcode::DOORBELL_BUFFER_CONFIG if context.core.config.controller.shadow_doorbells => {
+            context.core.configure_shadow(&DoorbellBufferConfig::parse(context.sqe))?;
+            Ok(0)
+        }
         AdminOpcode::ASYNC_EVENT_REQUEST => {
             if context.core.events.parked() >= EVENT_REQUESTS_MAX {
                 return Err(Status::AER_LIMIT_EXCEEDED.with_dnr());
@@ -62,7 +67,8 @@ async fn send(context: &Context<'_>, workspace: &mut Workspace, page: Vec<u8>) -
         let count = extent.bytes() as usize;
         if let Extent::Memory(segment) = extent {
             let bytes: Rc<[u8]> = page[at..at + count].into();
-            let written = core.port.write_bytes(segment.address, bytes, Purpose::Data);
+            let epoch = workspace.collector.epoch();
+            let written = core.port.write_bytes(segment.address, bytes, epoch, Purpose::Data);
             sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
             add(&core.counters.data_out_bytes, count as u64);
         }
@@ -105,8 +111,11 @@ fn create_completion_queue(context: &Context<'_>) -> Result<u32, Status> {
         return Err(Status::INVALID_INTERRUPT_VECTOR.with_dnr());
     }
     let vector = command.ien.then_some(command.iv);
+    core.queue_created(Doorbell::CompletionHead(command.qid));
     let queue = CompletionQueue::new(command.qid, context.sqe.prp1, entries, vector);
-    core.queues.borrow_mut().completion[command.qid as usize] = Some(queue);
+    core.queues.borrow_mut().completion[command.qid as usize] = Some(queue.clone());
+    core.queues_changed();
+    core.shadow_completion(&queue);
     Ok(0)
 }
 
@@ -143,6 +152,7 @@ async fn delete_submission_queue(context: &Context<'_>) -> Result<u32, Status> {
     let cq = &queue.completion_queue;
     cq.users.set(cq.users.get() - 1);
     core.queues.borrow_mut().submission[qid as usize] = None;
+    core.queues_changed();
     Ok(0)
 }
 
@@ -155,6 +165,7 @@ fn delete_completion_queue(context: &Context<'_>) -> Result<u32, Status> {
         return Err(Status::INVALID_QUEUE_DELETION.with_dnr());
     }
     core.queues.borrow_mut().completion[qid as usize] = None;
+    core.queues_changed();
     Ok(0)
 }
 
@@ -198,7 +209,9 @@ async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Resul
             page.frs[0] = byteway_wire::nvme::identify::ascii_field(env!("CARGO_PKG_VERSION"));
             page.as_bytes().to_vec()
         }
-        lid::COMMANDS_SUPPORTED => commands_supported().as_bytes().to_vec(),
+        lid::COMMANDS_SUPPORTED => {
+            commands_supported(core.config.controller.shadow_doorbells).as_bytes().to_vec()
+        }
         lid::FEATURES_SUPPORTED => features_supported().as_bytes().to_vec(),
         // None: there is no management endpoint.
         lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),

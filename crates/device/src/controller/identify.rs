@@ -6,7 +6,7 @@ use crate::controller::log::ERROR_ENTRIES;
 use crate::controller::{ABORTS_MAX, Context, EVENT_REQUESTS_MAX};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::identify::{
-    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, lpa, oncs, sgls, vwc,
+    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, lpa, oacs, oncs, sgls, vwc,
 };
 use byteway_wire::nvme::{
     ActiveNamespaceList, Cns, Identify, IdentifyController, NSID_ALL, NamespaceDescriptor, SglRules, Status,
@@ -70,6 +70,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         cntlid: 1,
         ver: context.core.registers.vs.into_bits(),
         cntrltype: 1,
+        oacs: if config.controller.shadow_doorbells { oacs::DOORBELL_BUFFER } else { 0 },
         acl: (ABORTS_MAX - 1) as u8,
         aerl: (EVENT_REQUESTS_MAX - 1) as u8,
         // One firmware slot, read-only.
@@ -100,8 +101,9 @@ fn controller(context: &Context<'_>) -> IdentifyController {
     id
 }
 
-/// The PCI vendor of boards for experiments (Red Hat's, as virtual devices use it).
-const VENDOR_ID: u16 = 0x1b36;
+/// The PCI vendor. There is no free one: Red Hat's for virtual devices has a range of devices that is open to experiments
+/// without registration (1af4:10f0 to 10ff), which will do as long as Byteway has none of its own.
+pub const VENDOR_ID: u16 = 0x1af4;
 
 /// FNV-1a of the serial number: what identifiers of the drive's namespaces are made from.
 fn serial_hash(serial: &str) -> u64 {

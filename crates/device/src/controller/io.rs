@@ -94,13 +94,15 @@ impl Context<'_> {
         let keep = self.core.config.keep;
         let granularity = u64::from(self.core.config.controller.dma_granularity);
         let Workspace { collector, contents, bytes: raw, unit, .. } = workspace;
+        let epoch = collector.epoch();
         contents.clear();
         raw.clear();
         let take = |offset: usize, part: &[u8]| match whole {
             true => assemble(contents, unit, keep, offset, part),
             false => raw.extend_from_slice(part),
         };
-        let gathered = self.core.port.gather(collector.segments(), granularity, Purpose::Data, take).await;
+        let gathered =
+            self.core.port.gather(collector.segments(), epoch, granularity, Purpose::Data, take).await;
         gathered.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
         add(&self.core.counters.data_in_bytes, bytes);
         self.charge(Stage::Link);
@@ -186,6 +188,7 @@ fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byte
     let core = context.core;
     let mut at = span.offset as usize;
     let mut sent = core.clock.now();
+    let epoch = workspace.collector.epoch();
     for extent in workspace.collector.extents() {
         let Extent::Memory(segment) = *extent else {
             at += extent.bytes() as usize;
@@ -197,7 +200,8 @@ fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byte
             let count = (segment.bytes - done).min((UNIT_BYTES - offset) as u32);
             let content = workspace.contents[unit].clone();
             let address = segment.address + u64::from(done);
-            let written = core.port.write_content(address, content, offset as u32, count, Purpose::Data);
+            let written =
+                core.port.write_content(address, content, offset as u32, count, epoch, Purpose::Data);
             sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
             add(&core.counters.data_out_bytes, u64::from(count));
             done += count;

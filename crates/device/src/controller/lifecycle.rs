@@ -1,13 +1,53 @@
-//! Enable, disable, shutdown (NVMe Base 2.1, 3.5 to 3.7).
+//! Enable, disable, shutdown, reset of the function (NVMe Base 2.1, 3.5 to 3.7).
 
 use crate::controller::arbiter::Mechanism;
 use crate::controller::log::add;
 use crate::controller::queue::{CompletionQueue, Fate};
 use crate::controller::{Core, queue::SubmissionQueue};
-use byteway_clock::SpanId;
-use byteway_wire::nvme::QueuePriority;
+use byteway_clock::{Clock, Delay, Notify, SpanId};
 use byteway_wire::nvme::register::{Cc, Csts};
+use byteway_wire::nvme::{Doorbell, QueuePriority};
+use std::cell::Cell;
 use std::rc::Rc;
+
+/// Resets of the function, by count.
+pub struct FunctionResets {
+    asked: Cell<u64>,
+    done: Cell<u64>,
+    /// One is done.
+    ended: Notify,
+}
+
+impl FunctionResets {
+    /// None yet.
+    pub fn new(clock: &Clock) -> Self {
+        FunctionResets { asked: Cell::default(), done: Cell::default(), ended: Notify::new(clock) }
+    }
+
+    /// Whether one was asked for and is not done.
+    pub fn under_way(&self) -> bool {
+        self.done.get() < self.asked.get()
+    }
+}
+
+/// Looks again whether all posted writes have arrived after this time.
+const ARRIVAL: Delay = Delay::from_ns(100);
+
+/// Resets the function, and waits until that is done.
+pub async fn reset_function(core: &Core) {
+    let resets = &core.function_resets;
+    let turn = resets.asked.get() + 1;
+    resets.asked.set(turn);
+    // At once, so that an enabling that is under way ends without one.
+    core.registers.cc.set(Cc::new());
+    core.lifecycle.notify_one();
+    while resets.done.get() < turn {
+        resets.ended.notified().await;
+    }
+    while !core.port.has_arrived() {
+        core.clock.sleep(ARRIVAL).await;
+    }
+}
 
 /// Follows CC: whatever the host asks for while a change is under way is looked at when that is done.
 pub async fn run(core: Rc<Core>) {
@@ -16,6 +56,10 @@ pub async fn run(core: Rc<Core>) {
         loop {
             let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
             let running = csts.rdy() || csts.cfs();
+            if core.function_resets.under_way() {
+                put_back(&core, running).await;
+                continue;
+            }
             let disabled = core.registers.disabled.take() || !cc.en();
             if disabled && running {
                 disable(&core).await;
@@ -56,6 +100,9 @@ async fn enable(core: &Rc<Core>) {
     core.interrupts.reset();
     core.arbiter.reset(mechanism, core.features.weights());
     core.reset_queues();
+    for doorbell in [Doorbell::SubmissionTail(0), Doorbell::CompletionHead(0)] {
+        core.queue_created(doorbell);
+    }
     let acq = CompletionQueue::new(0, registers.acq.get(), cq_entries, Some(0));
     let asq = SubmissionQueue::new(
         &core.clock,
@@ -70,12 +117,14 @@ async fn enable(core: &Rc<Core>) {
         queues.completion[0] = Some(acq);
         queues.submission[0] = Some(asq.clone());
     }
+    core.queues_changed();
     core.arbiter.add(asq);
     registers.csts.set(Csts::new().with_rdy(true));
 }
 
 /// Controller reset: no command runs on, none completes; when all have ended, RDY is cleared.
 async fn disable(core: &Rc<Core>) {
+    core.shadow.clear();
     for queue in core.queues.borrow().submission.iter().flatten() {
         queue.fate.set(Fate::Reset);
     }
@@ -91,6 +140,18 @@ async fn disable(core: &Rc<Core>) {
     core.queues_granted.set(None);
     core.registers.reset();
     add(&core.counters.resets, 1);
+}
+
+/// All resets of the function that were asked for: they are one.
+async fn put_back(core: &Rc<Core>, running: bool) {
+    let resets = &core.function_resets;
+    if running {
+        disable(core).await;
+    }
+    core.registers.power_on();
+    core.port.lose_writes(); // one that enables, and was sent before, would undo this
+    resets.done.set(resets.asked.get());
+    resets.ended.notify_all();
 }
 
 /// Shutdown: what is in the write buffer goes to flash.

@@ -132,7 +132,7 @@ pub fn supported_log_pages() -> SupportedLogPages {
 }
 
 /// Which commands there are, and what they may change: none but logical blocks.
-pub fn commands_supported() -> CommandsSupportedLog {
+pub fn commands_supported(shadow_doorbells: bool) -> CommandsSupportedLog {
     const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
     const CHANGES_BLOCKS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
     let mut page = CommandsSupportedLog::default();
@@ -149,6 +149,9 @@ pub fn commands_supported() -> CommandsSupportedLog {
         AdminOpcode::ASYNC_EVENT_REQUEST,
     ] {
         page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
+    }
+    if shadow_doorbells {
+        page.acs[usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0)] = SUPPORTED | scope::CONTROLLER;
     }
     for (opcode, effects) in [
         (NvmOpcode::FLUSH, SUPPORTED),

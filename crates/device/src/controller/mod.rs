@@ -10,7 +10,8 @@
 //! | [`admin`], [`identify`] | the admin commands |
 //! | [`io`] | the NVM command set |
 //! | [`namespace`], [`feature`], [`log`], [`event`], [`interrupt`] | what they act on |
-//! | [`lifecycle`] | enable, disable, shutdown |
+//! | [`shadow`] | doorbells in host memory |
+//! | [`lifecycle`] | enable, disable, shutdown, reset of the function |
 
 pub mod admin;
 pub mod arbiter;
@@ -25,6 +26,7 @@ pub mod log;
 pub mod namespace;
 pub mod queue;
 pub mod registers;
+pub mod shadow;
 pub mod slot;
 
 use crate::config::DriveConfig;
@@ -42,6 +44,7 @@ use log::{Counters, ErrorLog, add};
 use namespace::Namespace;
 use queue::{CompletionQueue, Fate, Permit, SubmissionQueue};
 use registers::{Effect, Registers};
+use shadow::Shadow;
 use slot::{Command, Slot};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -93,7 +96,13 @@ pub struct Core {
     placement: Placement,
     ftl: Ftl,
     queues_granted: Cell<Option<(u16, u16)>>,
+    /// Changes whenever a queue comes or goes.
+    queues_epoch: Cell<u64>,
+    /// Told of each queue that is about to exist.
+    queue_created: RefCell<Option<Rc<dyn Fn(Doorbell)>>>,
     aborts: Cell<u32>,
+    shadow: Shadow,
+    function_resets: lifecycle::FunctionResets,
 }
 
 /// An NVMe controller. Cheap to clone.
@@ -140,7 +149,11 @@ impl Controller {
             placement,
             ftl,
             queues_granted: Cell::default(),
+            queues_epoch: Cell::default(),
+            queue_created: RefCell::default(),
             aborts: Cell::default(),
+            shadow: Shadow::default(),
+            function_resets: lifecycle::FunctionResets::new(&clock),
             port: port.clone(),
             clock: clock.clone(),
             config,
@@ -201,11 +214,67 @@ impl Controller {
             Doorbell::CompletionHead(id) => self.0.completion_queue(id).is_some(),
         }
     }
+
+    /// Another value than before: queues have come or gone, so a list made by [`Controller::each_queue`] is stale.
+    pub fn queues_epoch(&self) -> u64 {
+        self.0.queues_epoch.get()
+    }
+
+    /// Names the doorbells of all queues that there are: ascending, submission queues first.
+    pub fn each_queue(&self, mut each: impl FnMut(Doorbell)) {
+        let queues = self.0.queues.borrow();
+        let tails = queues.submission.iter().flatten().map(|queue| Doorbell::SubmissionTail(queue.id));
+        let heads = queues.completion.iter().flatten().map(|queue| Doorbell::CompletionHead(queue.id));
+        tails.chain(heads).for_each(&mut each);
+    }
+
+    /// From now on `created` is called with the doorbell of each queue that is about to exist, before the host can
+    /// know of it.
+    pub fn on_queue_created(&self, created: Rc<dyn Fn(Doorbell)>) {
+        self.0.queue_created.replace(Some(created));
+    }
+
+    /// Whether entries are being read or commands executed.
+    pub fn is_busy(&self) -> bool {
+        self.0.in_flight.get() > 0
+    }
+
+    /// Whether the host has given shadow doorbells. Then a write of an I/O queue's doorbell register is only a hint, and
+    /// hosts make few of them while [`Controller::look_at_shadow_doorbells`] is called again and again.
+    pub fn has_shadow_doorbells(&self) -> bool {
+        self.0.has_shadow_doorbells()
+    }
+
+    /// Looks at the shadow doorbells of all I/O queues, and takes what is new: true if there was anything. A poll loop
+    /// calls this, and [`Controller::arm_shadow_doorbells`] before it stops.
+    pub fn look_at_shadow_doorbells(&self) -> bool {
+        self.0.look_at_shadow_doorbells()
+    }
+
+    /// Before polling stops: has the host write the register with its next ring of any queue, and looks once more. True
+    /// if there was anything.
+    pub fn arm_shadow_doorbells(&self) -> bool {
+        self.0.arm_shadow_doorbells()
+    }
+
+    /// A function-level reset (NVMe Base 2.1, 3.7.2; PCIe Base 6.6.2): as if CC.EN were cleared, and every register is
+    /// put back, AQA, ASQ and ACQ too. It may come in any state and several times at once. When this returns nothing
+    /// is under way any more, neither here nor to the host's memory. Register writes that are under way, or come
+    /// meanwhile, are lost.
+    ///
+    /// The reset goes on if this is dropped.
+    pub async fn reset(&self) {
+        lifecycle::reset_function(&self.0).await;
+    }
 }
 
 impl Bar for Core {
     fn read(&self, offset: u64, bytes: u32) -> u64 {
         self.registers.read(offset, bytes)
+    }
+
+    fn write(&self, write: MmioWrite) {
+        self.register_write(write);
     }
 }
 
@@ -216,6 +285,21 @@ impl Core {
         let mut queues = self.queues.borrow_mut();
         queues.submission = vec![None; count];
         queues.completion = vec![None; count];
+        drop(queues);
+        self.queues_changed();
+    }
+
+    /// A queue has come or gone.
+    fn queues_changed(&self) {
+        self.queues_epoch.set(self.queues_epoch.get() + 1);
+    }
+
+    /// A queue is about to exist.
+    fn queue_created(&self, doorbell: Doorbell) {
+        let created = self.queue_created.borrow().clone();
+        if let Some(created) = created {
+            created(doorbell);
+        }
     }
 
     fn submission_queue(&self, id: u16) -> Option<Rc<SubmissionQueue>> {
@@ -244,6 +328,9 @@ impl Core {
         if !matches!(bytes, 4 | 8) || !offset.is_multiple_of(4) {
             return; // undefined by the specification; ignored
         }
+        if self.function_resets.under_way() {
+            return;
+        }
         if offset < byteway_wire::nvme::register::DOORBELLS {
             for effect in self.registers.write(offset, value, bytes) {
                 match effect {
@@ -254,23 +341,40 @@ impl Core {
             }
             return;
         }
-        if !self.registers.csts.get().rdy() {
+        match Doorbell::decode(offset, self.config.controller.dstrd) {
+            Some(doorbell) => self.ring(doorbell, value as u32),
+            None if self.registers.csts.get().rdy() => self.raise(DoorbellError::Register.event()),
+            None => {}
+        }
+    }
+
+    /// A doorbell was written. One of a controller that is not ready means nothing.
+    fn ring(&self, doorbell: Doorbell, value: u32) {
+        if !self.registers.csts.get().rdy() || self.function_resets.under_way() {
             return;
         }
-        let rung = match Doorbell::decode(offset, self.config.controller.dstrd) {
-            Some(Doorbell::SubmissionTail(id)) => match self.submission_queue(id) {
-                Some(queue) => queue.set_tail(value as u32).map(|()| self.fetchable.notify_one()),
+        let rung = match doorbell {
+            Doorbell::SubmissionTail(id) => match self.submission_queue(id) {
+                Some(queue) if self.tail_hint(&queue) => Ok(()),
+                Some(queue) => self.submitted(&queue, value),
                 None => Err(DoorbellError::Register),
             },
-            Some(Doorbell::CompletionHead(id)) => match self.completion_queue(id) {
-                Some(queue) => self.consumed(&queue, value as u32).map(|()| self.room()),
+            Doorbell::CompletionHead(id) => match self.completion_queue(id) {
+                Some(queue) if self.head_hint(&queue) => Ok(()),
+                Some(queue) => self.consumed(&queue, value),
                 None => Err(DoorbellError::Register),
             },
-            None => Err(DoorbellError::Register),
         };
         if let Err(error) = rung {
             self.raise(error.event());
         }
+    }
+
+    /// The host has submitted commands up to `tail`.
+    fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
+        queue.set_tail(tail)?;
+        self.fetchable.notify_one();
+        Ok(())
     }
 
     /// There is a slot or room for a completion again: what waited for it may be fetched.
@@ -286,6 +390,7 @@ impl Core {
         if queue.id == 0 {
             self.events_changed.notify_one();
         }
+        self.room();
         Ok(())
     }
 
@@ -450,8 +555,11 @@ impl Core {
         cq: Rc<CompletionQueue>,
         class: QueuePriority,
     ) {
+        self.queue_created(Doorbell::SubmissionTail(id));
         let queue = SubmissionQueue::new(&self.clock, id, base, entries, cq, class);
         self.queues.borrow_mut().submission[id as usize] = Some(queue.clone());
+        self.queues_changed();
+        self.shadow_submission(&queue);
         self.arbiter.add(queue);
     }
 }

@@ -1,6 +1,7 @@
 //! Submission and completion queues, as the controller sees them (NVMe Base 2.1, 3.3).
 
 use crate::controller::event::DoorbellError;
+use crate::controller::shadow::Mirror;
 use byteway_clock::{Clock, Notify};
 use byteway_wire::nvme::{Cqe, QueuePriority, Sqe, Status};
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub struct CompletionQueue {
     reserved: Cell<u32>,
     /// Submission queues that complete here.
     pub users: Cell<u32>,
+    /// Its shadow doorbell.
+    pub mirror: Mirror,
 }
 
 impl CompletionQueue {
@@ -47,7 +50,18 @@ impl CompletionQueue {
             phase: Cell::new(true),
             reserved: Cell::default(),
             users: Cell::default(),
+            mirror: Mirror::default(),
         })
+    }
+
+    /// Entries, used or not.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// How far the host has consumed.
+    pub fn head(&self) -> u32 {
+        self.head.get()
     }
 
     fn occupied(&self) -> u32 {
@@ -114,6 +128,8 @@ pub struct SubmissionQueue {
     pub class: QueuePriority,
     /// What is to become of its commands.
     pub fate: Cell<Fate>,
+    /// Its shadow doorbell.
+    pub mirror: Mirror,
     outstanding: Cell<u32>,
     drained: Notify,
 }
@@ -138,9 +154,20 @@ impl SubmissionQueue {
             completion_queue,
             class,
             fate: Cell::new(Fate::Live),
+            mirror: Mirror::default(),
             outstanding: Cell::default(),
             drained: Notify::new(clock),
         })
+    }
+
+    /// Entries, used or not.
+    pub fn entries(&self) -> u32 {
+        self.entries
+    }
+
+    /// How far the host has submitted.
+    pub fn tail(&self) -> u32 {
+        self.tail.get()
     }
 
     /// Entries that were submitted and not fetched.
@@ -202,7 +229,7 @@ impl SubmissionQueue {
 }
 
 /// Entries from `from` to before `to` in a ring of `entries`.
-fn distance(from: u32, to: u32, entries: u32) -> u32 {
+pub(super) fn distance(from: u32, to: u32, entries: u32) -> u32 {
     if to >= from { to - from } else { to + entries - from }
 }
 

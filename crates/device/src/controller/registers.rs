@@ -129,4 +129,15 @@ impl Registers {
         self.csts.set(Csts::new());
         self.interrupt_mask.set(0);
     }
+
+    /// What a reset of the function clears: all.
+    pub fn power_on(&self) {
+        self.reset();
+        self.cc.set(Cc::new());
+        self.aqa.set(Aqa::new());
+        self.asq.set(0);
+        self.acq.set(0);
+        self.page_bytes.set(Cc::new().page_bytes());
+        self.disabled.set(false);
+    }
 }

@@ -136,10 +136,6 @@ impl Fake {
         Rc::new(Registers(self.clone()))
     }
 
-    pub async fn clock_yield(&self) {
-        self.clock.yield_now().await;
-    }
-
     fn write(self: &Rc<Self>, write: MmioWrite) {
         let MmioWrite { offset, value, bytes } = write;
         let half = |old: u64, high: bool| {
@@ -495,7 +491,7 @@ impl Fake {
     async fn send(&self, sqe: &Sqe, mut data: &[u8]) {
         for segment in self.segments(sqe, data.len(), true).await {
             let (now, later) = data.split_at(segment.bytes as usize);
-            self.end.write_bytes(segment.address, now.into(), Purpose::Data).unwrap();
+            self.end.write_bytes(segment.address, now.into(), self.end.epoch(), Purpose::Data).unwrap();
             data = later;
         }
     }
@@ -522,6 +518,10 @@ impl Bar for Registers {
             register::CSTS => u64::from(self.0.csts.get().into_bits()),
             _ => 0,
         }
+    }
+
+    fn write(&self, write: MmioWrite) {
+        self.0.write(write);
     }
 }
 

@@ -19,7 +19,7 @@ use byteway_device::{ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceC
 use byteway_firmware::{Base, Cycles, Victim, Work};
 use byteway_flash::{Geometry, Timing};
 use byteway_link::memory::Mapped;
-use byteway_link::{DeviceEnd, Direction, Generation, Memory, PcieConfig, Purpose, SharedBar};
+use byteway_link::{DeviceEnd, Direction, Generation, Memory, PcieConfig, Purpose};
 use byteway_wire::content::{BlockSize, Keep};
 use std::fs::File;
 
@@ -30,10 +30,6 @@ const NS_4K_UNITS: u64 = 8192;
 /// The longest transfer of a command.
 const TRANSFER_BYTES_MAX: u32 = 128 << 10;
 
-/// Registers and doorbells, in words of 32 bits.
-const PAGE_WORDS: usize = 2048;
-/// A page more than that.
-const REGISTER_BYTES: u64 = PAGE_WORDS as u64 * 4 + 4096;
 /// Where the memory that is shared stands in the device's address space, and how much it is.
 const MEMORY_BASE: u64 = 0x10_0000_0000;
 const MEMORY_BYTES: u64 = 32 << 20;
@@ -53,6 +49,7 @@ fn drive_config() -> DriveConfig {
             dma_granularity: 1,
             dstrd: 0,
             sgl: false,
+            shadow_doorbells: false,
             vectors: 5,
             arbitration_burst: 8,
             ready_delay: Delay::from_us(10),
@@ -119,12 +116,6 @@ fn memfd(name: &str, bytes: u64) -> File {
     let file = File::from(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::empty()).unwrap());
     file.set_len(bytes).unwrap();
     file
-}
-
-/// One side's view of the register page; the memory behind it is for what a test says to itself there.
-fn map_registers(file: &File) -> (SharedBar, Memory) {
-    let memory = Memory::mapped(Mapped::new(file, 0, REGISTER_BYTES).unwrap());
-    (SharedBar::new(memory.clone(), 0, PAGE_WORDS), memory)
 }
 
 /// One side's view of the shared memory.

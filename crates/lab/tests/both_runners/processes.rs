@@ -1,7 +1,7 @@
-//! The drive and its driver in two processes that share two files and nothing else.
+//! The drive and its driver in two processes that share a socket, memory and doorbells.
 //!
-//! The test starts itself twice, once as each of them. It ends both when the driver is done, when one fails, and when
-//! they have taken too long.
+//! The test starts itself twice, once as each of them. It ends the drive when the driver is done, and both when one
+//! fails and when they have taken too long.
 
 #![allow(
     clippy::disallowed_methods,
@@ -9,22 +9,25 @@
 )]
 
 use crate::{
-    MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, PAGE_WORDS, REGISTER_BYTES, check_at_rest, drive_config,
-    give_up_after, link_config, map_memory, map_registers, memfd,
+    MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, check_at_rest, drive_config, give_up_after, link_config,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Channel, Clock, Delay, Executor, Timing};
-use byteway_device::{Drive, SharedFront};
+use byteway_device::Drive;
 use byteway_host::{
     BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, IoError, Method, Oracle, Port,
     QueueConfig, QueuePair,
 };
-use byteway_link::Link;
+use byteway_link::{Link, Memory};
+use byteway_serve::attach::Attachment;
+use byteway_serve::function::{Doorbells, Function};
+use byteway_serve::vfio_user::Server;
 use byteway_wire::content::BlockSize;
-use byteway_wire::nvme::{Range, register};
+use byteway_wire::nvme::Range;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -32,17 +35,14 @@ use std::time::{Duration, Instant};
 const IOS: u64 = 1_000_000;
 /// Environment: which process this is to be.
 const ROLE: &str = "BYTEWAY_TEST_ROLE";
-/// Environment: the files' descriptors, and how many I/Os.
-const REGISTERS: &str = "BYTEWAY_TEST_REGISTERS";
-const MEMORY: &str = "BYTEWAY_TEST_MEMORY";
+/// Environment: the socket, and how many I/Os.
+const SOCKET: &str = "BYTEWAY_TEST_SOCKET";
 const COUNT: &str = "BYTEWAY_TEST_COUNT";
 
 /// Queue pairs, and I/Os outstanding in each.
 const PAIRS: usize = 2;
 const DEPTH: u64 = 32;
 const BUFFER_BYTES: u32 = 64 << 10;
-/// Where in the register file the driver says that it is done.
-const DONE: u64 = PAGE_WORDS as u64 * 4;
 /// What each process is given at most.
 const DEADLINE_MS: u64 = 280_000;
 const SEED: u64 = 1;
@@ -51,11 +51,11 @@ const SEED: u64 = 1;
 // waits, whose stores arrive in order, and that never writes while the drive reads.
 #[test]
 fn a_driver_in_another_process_gets_back_what_it_wrote() {
-    let (registers, memory) =
-        (memfd("byteway-registers", REGISTER_BYTES), memfd("byteway-memory", MEMORY_BYTES));
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("cntrl");
     let start = Instant::now();
-    let mut drive = Process::start("drive", &registers, &memory, IOS);
-    let mut driver = Process::start("driver", &registers, &memory, IOS);
+    let mut drive = Process::start("drive", &socket, IOS);
+    let mut driver = Process::start("driver", &socket, IOS);
     let mut ended = (None, None);
     while ended.0.is_none() || ended.1.is_none() {
         ended = (drive.look(), driver.look());
@@ -63,6 +63,9 @@ fn a_driver_in_another_process_gets_back_what_it_wrote() {
             if status.is_some_and(|status| !status.success()) {
                 panic!("the {} has failed\n{}\n{}", process.role, drive.said(), driver.said());
             }
+        }
+        if ended.1.is_some() {
+            drop(drive.child.stdin.take());
         }
         if start.elapsed() > Duration::from_millis(DEADLINE_MS) {
             panic!("drive and driver took too long\n{}\n{}", drive.said(), driver.said());
@@ -79,14 +82,10 @@ fn role() {
     // If the test is killed, so are they.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
     let variable = |name| std::env::var(name).unwrap();
-    let open = |name| {
-        let path = format!("/proc/self/fd/{}", variable(name));
-        File::options().read(true).write(true).open(path).unwrap()
-    };
-    let (registers, memory) = (open(REGISTERS), open(MEMORY));
+    let socket = PathBuf::from(variable(SOCKET));
     match role.as_str() {
-        "drive" => serve(&registers, &memory),
-        "driver" => drive(&registers, &memory, variable(COUNT).parse().unwrap()),
+        "drive" => serve(socket),
+        "driver" => drive(&socket, variable(COUNT).parse().unwrap()),
         other => panic!("no such role: {other}"),
     }
 }
@@ -99,15 +98,14 @@ struct Process {
 }
 
 impl Process {
-    fn start(role: &'static str, registers: &File, memory: &File, ios: u64) -> Process {
+    fn start(role: &'static str, socket: &Path, ios: u64) -> Process {
         let output = tempfile::tempfile().unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "processes::role", "--nocapture"])
             .env(ROLE, role)
-            .env(REGISTERS, registers.as_raw_fd().to_string())
-            .env(MEMORY, memory.as_raw_fd().to_string())
+            .env(SOCKET, socket)
             .env(COUNT, ios.to_string())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(output.try_clone().unwrap())
             .stderr(output.try_clone().unwrap())
             .spawn()
@@ -136,19 +134,18 @@ impl Drop for Process {
 }
 
 /// The drive's process.
-fn serve(registers: &File, memory: &File) {
+fn serve(socket: PathBuf) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     give_up_after(&clock, Delay::from_ms(DEADLINE_MS));
-    let memory = map_memory(memory);
-    let (_host, device) = Link::connect(&clock, link_config(), memory.clone());
+    let memory = Memory::guest();
+    let (host, device) = Link::connect(&clock, link_config(), memory.clone());
     let drive = Drive::new(&device, drive_config()).unwrap();
-    let (page, registers) = map_registers(registers);
-    clock.spawn("front", SharedFront::new(&device, &drive.controller, page).serve());
+    let function = Function::new(&host, &drive.controller, 1, 5, Doorbells::Mapped).unwrap();
+    let server = Server::bind(socket).unwrap();
+    let done = Rc::new(OwnedFd::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap()));
     let main = async move {
-        while registers.load32(DONE).unwrap() == 0 {
-            clock.timer(Delay::from_ms(1)).await;
-        }
+        server.run(&function, async move { clock.readable(&done).await }).await;
         check_at_rest(&drive, &device, &memory);
         let counters = drive.controller.counters();
         let ftl = drive.controller.ftl().counters();
@@ -168,21 +165,20 @@ fn serve(registers: &File, memory: &File) {
 }
 
 /// The driver's process.
-fn drive(registers: &File, memory: &File, ios: u64) {
+fn drive(socket: &Path, ios: u64) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     give_up_after(&clock, Delay::from_ms(DEADLINE_MS));
-    let memory = map_memory(memory);
-    let (page, registers) = map_registers(registers);
-    let port = Port::shared(page, memory, &clock);
     let start = Instant::now();
+    while !socket.exists() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let attachment = Attachment::connect(socket, MEMORY_BYTES).unwrap();
+    assert!(attachment.has_mapped_doorbells());
+    let port = attachment.port(&clock);
     let main = async move {
-        while registers.load32(register::CAP).unwrap() == 0 {
-            clock.timer(Delay::from_ms(1)).await;
-        }
         let verified = Host::attach(port).await.play(ios).await;
         println!("{ios} I/Os, {verified} blocks verified in {:?}", start.elapsed());
-        registers.store32(DONE, 1).unwrap();
     };
     executor.run_real(Timing::None, None, main).unwrap();
 }

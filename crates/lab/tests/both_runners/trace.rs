@@ -5,15 +5,16 @@
 //! command identifiers.
 
 use crate::{
-    MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, REGISTER_BYTES, TRANSFER_BYTES_MAX, check_at_rest, drive_config,
-    give_up_after, link_config, map_memory, map_registers, memfd,
+    MEMORY_BASE, MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, TRANSFER_BYTES_MAX, check_at_rest, drive_config,
+    give_up_after, link_config, map_memory, memfd,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor, Timing};
-use byteway_device::{Drive, SharedFront};
+use byteway_device::Drive;
 use byteway_host::{Driver, DriverConfig, Port, QueueConfig, QueuePair};
-use byteway_link::memory::PAGE_BYTES;
+use byteway_link::memory::{Access, Backing, PAGE_BYTES};
 use byteway_link::{Link, Memory};
+use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
 use byteway_transfer::host::{Buffer, DataPointer, Method, Planner};
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::feature::fid;
@@ -23,6 +24,7 @@ use byteway_wire::nvme::{
     WriteZeroes, lid,
 };
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// Commands under way at once, at most, each with a buffer of its own.
 const LANES: u64 = 8;
@@ -338,25 +340,47 @@ enum How {
     Virtual,
     /// In real time, over the simulated link, in shared memory.
     Link(Timing),
-    /// In real time, over a shared register page, in shared memory.
-    Shared(Timing),
+    /// In real time, by the function that a host attaches to, with the doorbells mapped, in shared memory.
+    Served(Timing),
+}
+
+/// What a client of the function asks it for.
+struct Registers(Rc<Function>);
+
+impl byteway_host::Registers for Registers {
+    fn read(&self, offset: u64, bytes: u32) -> u64 {
+        let mut value = [0; 8];
+        self.0.read(REGION_BAR0, offset, &mut value[..bytes as usize]).unwrap();
+        u64::from_le_bytes(value)
+    }
+
+    fn write(&self, offset: u64, value: u64, bytes: u32) {
+        self.0.write(REGION_BAR0, offset, &value.to_le_bytes()[..bytes as usize]).unwrap();
+    }
 }
 
 fn play(how: How, steps: &[Step]) -> Played {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let files = (memfd("byteway-registers", REGISTER_BYTES), memfd("byteway-memory", MEMORY_BYTES));
+    let file = memfd("byteway-memory", MEMORY_BYTES);
     let memory = match how {
         How::Virtual => Memory::simulated(),
-        _ => map_memory(&files.1),
+        How::Link(_) => map_memory(&file),
+        How::Served(_) => Memory::guest(),
     };
     let (host, device) = Link::connect(&clock, link_config(), memory.clone());
     let drive = Drive::new(&device, drive_config()).unwrap();
     let port = match how {
-        How::Shared(_) => {
-            let front = SharedFront::new(&device, &drive.controller, map_registers(&files.0).0);
-            clock.spawn("front", front.serve());
-            Port::shared(map_registers(&files.0).0, map_memory(&files.1), &clock)
+        How::Served(_) => {
+            let function = Function::new(&host, &drive.controller, 1, 5, Doorbells::Mapped).unwrap();
+            let backing = Backing::File { file: &file, offset: 0 };
+            memory.map(MEMORY_BASE, MEMORY_BYTES, backing, Access::ReadWrite).unwrap();
+            let mappable = function.region(REGION_BAR0).mappable.unwrap();
+            let doorbells = Memory::guest();
+            let backing = Backing::File { file: &mappable.file, offset: mappable.offset };
+            doorbells.map(mappable.offset, mappable.bytes, backing, Access::ReadWrite).unwrap();
+            let registers = Box::new(Registers(function));
+            Port::shared(registers, Some(doorbells), map_memory(&file), &clock)
         }
         _ => Port::Link(host),
     };
@@ -380,7 +404,7 @@ fn play(how: How, steps: &[Step]) -> Played {
     };
     match how {
         How::Virtual => executor.run(main).unwrap(),
-        How::Link(timing) | How::Shared(timing) => {
+        How::Link(timing) | How::Served(timing) => {
             give_up_after(&clock, Delay::from_s(200));
             executor.run_real(timing, None, main).unwrap()
         }
@@ -527,7 +551,7 @@ fn a_trace_gives_the_same_answers_and_media_in_no_time_as_in_virtual_time() {
     let steps = Maker::trace(seed, 3000);
     let expected = play(How::Virtual, &steps);
     assert_varied(&expected, 1500, 12);
-    for how in [How::Shared(Timing::None), How::Link(Timing::None)] {
+    for how in [How::Served(Timing::None), How::Link(Timing::None)] {
         assert_same(seed, how, &steps, &expected, &play(how, &steps));
     }
 }
@@ -539,7 +563,7 @@ fn a_trace_gives_the_same_answers_and_media_at_modelled_speed_as_in_virtual_time
     let steps = Maker::trace(seed, 300);
     let expected = play(How::Virtual, &steps);
     assert_varied(&expected, 100, 8);
-    for how in [How::Shared(Timing::Model), How::Link(Timing::Model)] {
+    for how in [How::Served(Timing::Model), How::Link(Timing::Model)] {
         assert_same(seed, how, &steps, &expected, &play(how, &steps));
     }
 }

@@ -1,195 +1,325 @@
-//! Memory shared with another process.
+//! A file mapped shared with another process.
 //!
-//! The other side may write it at any time, so no `&[u8]` of it exists: it is copied by atomic words, and words that
-//! publish others are stored with release. The one file of this crate with `unsafe`.
+//! The other side may write it at any time, so no `&[u8]` of it exists: it is copied, and parsed from the copy.
+//!
+//! - Words are loaded and stored by atomic accesses: with acquire and release where they publish what was written before
+//!   them.
+//! - All else is copied in lines of 64 bytes by vector registers, in inline assembly, and the rest by relaxed atomic
+//!   accesses. To the compiler the assembly is a function that it can't see into, which reads or writes that memory in
+//!   some order: what a copy by relaxed atomic bytes would be, which Rust has no name for yet. The processor knows no
+//!   data races, only bytes that are old or new: a copy that the other side writes into is a mixture, which is data like
+//!   any other, and nothing is concluded from its being whole. (Atomic words alone take twice the time of `memcpy`; and
+//!   what `rep movsb` has copied is slow to look at.)
+//!
+//! The other side may also cut the file short at any time; [`Guard`] turns that into an error.
 #![allow(
     unsafe_code,
     reason = "shared memory is reached through raw pointers; every block says why it is sound"
 )]
 
-use super::{Fault, PAGE_BYTES};
+use super::guard::Guard;
+use super::{MapError, PAGE_BYTES};
 use memmap2::{MmapOptions, MmapRaw};
-use std::cell::{Cell, RefCell};
+use rustix::fs::{FileType, fstat, fstatfs};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// A file (memfd) mapped shared, that stands at `base` in the device's address space.
+/// What is copied at a time by vector registers.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
+
+/// A file system of huge pages (`linux/magic.h`): its files are mapped in pages of its own size only.
+const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
+
+/// A part of a file (memfd), mapped shared, that stands at an address of the device's.
 pub struct Mapped {
+    guard: Guard, // goes before the mapping does
     map: MmapRaw,
+    /// Where in the mapping the part begins: huge pages are mapped whole.
+    skip: usize,
+    bytes: usize,
     base: u64,
-    bytes: u64,
-    /// Pages handed out by `allocate`, from the beginning.
-    allocated: Cell<u64>,
-    scratch: RefCell<Vec<u8>>,
+    is_writable: bool,
 }
+
+/// The file no longer holds what was mapped of it.
+pub(super) struct Lost;
 
 impl Mapped {
     /// Maps the first `bytes` of `file`, a multiple of 4 KiB that the file must hold.
     pub fn new(file: &File, base: u64, bytes: u64) -> io::Result<Self> {
-        let room = file.metadata()?.len();
-        let whole = bytes > 0 && bytes.is_multiple_of(PAGE_BYTES) && base.is_multiple_of(PAGE_BYTES);
-        if !whole || bytes > room || base.checked_add(bytes).is_none() {
-            let why = format!(
-                "{bytes} bytes at {base:#x} of a file of {room} bytes: whole pages within the file are needed, below the \
-                 address space's last"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
-        let length = usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let map = MmapOptions::new().len(length).map_raw(file)?;
-        Ok(Mapped { map, base, bytes, allocated: Cell::new(0), scratch: RefCell::default() })
+        Self::part(file, 0, base, bytes, true).map_err(|error| match error {
+            MapError::System(error) => error,
+            other => io::Error::new(io::ErrorKind::InvalidInput, other),
+        })
     }
 
-    pub(super) fn allocate(&self, pages: usize) -> Option<u64> {
-        let first = self.allocated.get();
-        let end = first.checked_add(pages as u64)?;
-        if end.checked_mul(PAGE_BYTES)? > self.bytes {
-            return None;
+    /// Maps the `bytes` from `offset` on, to stand at `base`.
+    pub(super) fn part(
+        file: &File,
+        offset: u64,
+        base: u64,
+        bytes: u64,
+        is_writable: bool,
+    ) -> Result<Self, MapError> {
+        let stat = fstat(file).map_err(io::Error::from)?;
+        // Of a device a mapping could be anything; of a pipe or a socket there is none.
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV).into());
         }
-        self.allocated.set(end);
-        let address = self.base + first * PAGE_BYTES;
-        let zeroes = [0u8; PAGE_BYTES as usize];
-        for page in 0..pages as u64 {
-            self.write(address + page * PAGE_BYTES, &zeroes).ok()?;
+        let whole = |number: u64| number.is_multiple_of(PAGE_BYTES);
+        let end = offset.checked_add(bytes).ok_or(MapError::Extent)?;
+        base.checked_add(bytes).ok_or(MapError::Extent)?;
+        let room = u64::try_from(stat.st_size).unwrap_or(0);
+        if bytes == 0 || !whole(bytes) || !whole(base) || !whole(offset) || end > room {
+            return Err(MapError::Extent);
         }
-        Some(address)
+        let page_bytes = page_bytes(file)?;
+        let start = offset & !(page_bytes - 1);
+        let end = end.checked_next_multiple_of(page_bytes).ok_or(MapError::Extent)?;
+        let number = |bytes: u64| usize::try_from(bytes).map_err(|_| MapError::Extent);
+        let length = number(end - start)?;
+        let mut options = MmapOptions::new();
+        options.offset(start).len(length);
+        let map = if is_writable { options.map_raw(file)? } else { options.map_raw_read_only(file)? };
+        let guard = Guard::new(map.as_ptr(), length, number(page_bytes)?)?.ok_or(MapError::TooMany)?;
+        Ok(Mapped { guard, map, skip: number(offset - start)?, bytes: number(bytes)?, base, is_writable })
     }
 
-    pub(super) fn free(&self, address: u64, pages: usize) {
-        // Only the last extent can be given again: users allocate once, at the start.
-        let end = self.base + self.allocated.get() * PAGE_BYTES;
-        if address + pages as u64 * PAGE_BYTES == end {
-            self.allocated.set(self.allocated.get() - pages as u64);
-        }
+    pub(super) fn base(&self) -> u64 {
+        self.base
     }
 
-    pub(super) fn check(&self, address: u64, bytes: u64) -> Result<(), Fault> {
-        self.at(address, bytes).map(|_| ())
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes as u64
     }
 
-    /// The extent's first byte, if all of it is mapped.
-    fn at(&self, address: u64, bytes: u64) -> Result<*mut u8, Fault> {
-        let fault = Fault { address, bytes };
-        let start = address.checked_sub(self.base).ok_or(fault)?;
-        let end = start.checked_add(bytes).ok_or(fault)?;
-        if end > self.bytes {
-            return Err(fault);
-        }
-        // SAFETY: start <= end <= the mapping's length, so the pointer stays within the mapping.
-        Ok(unsafe { self.map.as_mut_ptr().add(start as usize) })
+    /// Whether the file was cut short, as far as accesses have found out.
+    #[inline]
+    pub(super) fn is_lost(&self) -> bool {
+        self.guard.is_lost()
     }
 
-    pub(super) fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let mut from = self.at(address, into.len() as u64)?;
-        if !(from as usize).is_multiple_of(8) {
-            for byte in into {
-                // SAFETY: `at` checked that into.len() bytes from `from` are mapped; AtomicU8 has no alignment.
-                unsafe {
-                    *byte = AtomicU8::from_ptr(from).load(Ordering::Relaxed);
-                    from = from.add(1);
-                }
-            }
-            return Ok(());
+    fn unless_lost<T>(&self, value: T) -> Result<T, Lost> {
+        if self.is_lost() { Err(Lost) } else { Ok(value) }
+    }
+
+    /// The first byte of an extent. The table asks for nothing but what it found to lie here.
+    #[inline]
+    fn at(&self, offset: usize, bytes: usize) -> *mut u8 {
+        assert!(offset <= self.bytes && bytes <= self.bytes - offset, "the extent lies within the mapping");
+        // SAFETY: skip + offset <= skip + self.bytes <= the mapping's length, so the pointer stays within it.
+        unsafe { self.map.as_mut_ptr().add(self.skip + offset) }
+    }
+
+    /// The same, to be written to.
+    #[inline]
+    fn at_mut(&self, offset: usize, bytes: usize) -> *mut u8 {
+        assert!(self.is_writable, "only what is mapped writable is written");
+        self.at(offset, bytes)
+    }
+
+    /// Copies out.
+    pub(super) fn read(&self, offset: usize, into: &mut [u8]) -> Result<(), Lost> {
+        let from = self.at(offset, into.len());
+        // SAFETY: `at` checked that into.len() bytes from `from` are mapped.
+        unsafe { copy_out(from, into) };
+        self.unless_lost(())
+    }
+
+    /// Copies in.
+    pub(super) fn write(&self, offset: usize, from: &[u8]) -> Result<(), Lost> {
+        let to = self.at_mut(offset, from.len());
+        // SAFETY: `at_mut` checked that from.len() bytes from `to` are mapped, writable.
+        unsafe { copy_in(to, from) };
+        self.unless_lost(())
+    }
+
+    /// Reads a word with acquire. `offset` is a multiple of four.
+    pub(super) fn load32(&self, offset: usize) -> Result<u32, Lost> {
+        let from = self.at(offset, 4);
+        assert!(from.addr().is_multiple_of(4), "words are aligned");
+        // SAFETY: `at` checked the extent, and it is aligned.
+        let value = unsafe { AtomicU32::from_ptr(from.cast()) }.load(Ordering::Acquire);
+        self.unless_lost(u32::from_le(value))
+    }
+
+    /// Writes a word with release. `offset` is a multiple of four.
+    pub(super) fn store32(&self, offset: usize, value: u32) -> Result<(), Lost> {
+        let to = self.at_mut(offset, 4);
+        assert!(to.addr().is_multiple_of(4), "words are aligned");
+        // SAFETY: `at_mut` checked the extent, which is writable, and it is aligned.
+        unsafe { AtomicU32::from_ptr(to.cast()) }.store(value.to_le(), Ordering::Release);
+        self.unless_lost(())
+    }
+
+    /// Writes a completion queue entry in two halves, the second with release: its last word, with the phase bit, is
+    /// seen after the first half and never before the word beside it. `offset` is a multiple of eight.
+    pub(super) fn post(&self, offset: usize, entry: &[u8; 16]) -> Result<(), Lost> {
+        let to = self.at_mut(offset, entry.len());
+        assert!(to.addr().is_multiple_of(8), "entries are aligned");
+        let [first, last] = entry.as_chunks::<8>().0 else { unreachable!("16 bytes are two times 8") };
+        // SAFETY: `at_mut` checked 16 bytes, which are writable, and they are aligned.
+        unsafe {
+            AtomicU64::from_ptr(to.cast()).store(u64::from_ne_bytes(*first), Ordering::Relaxed);
+            AtomicU64::from_ptr(to.add(8).cast()).store(u64::from_ne_bytes(*last), Ordering::Release);
         }
-        let mut words = into.chunks_exact_mut(8);
-        for word in &mut words {
-            // SAFETY: within the checked extent, and 8-byte aligned: the start is, and steps are of 8.
-            unsafe {
+        self.unless_lost(())
+    }
+}
+
+/// The length of the pages in which `file` is mapped: a power of two of at least 4 KiB.
+fn page_bytes(file: &File) -> io::Result<u64> {
+    let system = fstatfs(file)?;
+    let is_huge = system.f_type as u64 == HUGETLBFS_MAGIC;
+    let bytes = if is_huge { u64::try_from(system.f_bsize).unwrap_or(0) } else { PAGE_BYTES };
+    if bytes.is_power_of_two() && bytes >= PAGE_BYTES {
+        Ok(bytes)
+    } else {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Copies into.len() bytes that another process may be writing.
+///
+/// # Safety
+/// They are mapped, and no reference to them exists.
+#[inline]
+unsafe fn copy_out(mut from: *mut u8, into: &mut [u8]) {
+    let mut rest = into;
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (lines, tail) = rest.as_chunks_mut::<LINE_BYTES>();
+        // SAFETY: the lines of `from` are mapped, as the caller says; those of `rest` are writable, and lie elsewhere.
+        unsafe {
+            copy_lines(lines.as_mut_ptr().cast(), from, lines.len());
+            from = from.add(lines.len() * LINE_BYTES);
+        }
+        rest = tail;
+    }
+    // SAFETY: within the extent that the caller vouches for; words are read where they are aligned: if the start is,
+    // steps of eight are.
+    unsafe {
+        if from.addr().is_multiple_of(8) {
+            let mut words = rest.chunks_exact_mut(8);
+            for word in &mut words {
                 let value = AtomicU64::from_ptr(from.cast()).load(Ordering::Relaxed);
                 word.copy_from_slice(&value.to_ne_bytes());
                 from = from.add(8);
             }
-        }
-        for byte in words.into_remainder() {
-            // SAFETY: within the checked extent.
-            unsafe {
-                *byte = AtomicU8::from_ptr(from).load(Ordering::Relaxed);
-                from = from.add(1);
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
-        let mut to = self.at(address, from.len() as u64)?;
-        if !(to as usize).is_multiple_of(8) {
-            for byte in from {
-                // SAFETY: `at` checked that from.len() bytes from `to` are mapped.
-                unsafe {
-                    AtomicU8::from_ptr(to).store(*byte, Ordering::Relaxed);
-                    to = to.add(1);
-                }
-            }
-            return Ok(());
-        }
-        let words = from.chunks_exact(8);
-        let rest = words.remainder();
-        for word in words {
-            let value = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
-            // SAFETY: within the checked extent, and 8-byte aligned: the start is, and steps are of 8.
-            unsafe {
-                AtomicU64::from_ptr(to.cast()).store(value, Ordering::Relaxed);
-                to = to.add(8);
-            }
+            rest = words.into_remainder();
         }
         for byte in rest {
-            // SAFETY: within the checked extent.
-            unsafe {
-                AtomicU8::from_ptr(to).store(*byte, Ordering::Relaxed);
-                to = to.add(1);
+            *byte = AtomicU8::from_ptr(from).load(Ordering::Relaxed);
+            from = from.add(1);
+        }
+    }
+}
+
+/// Copies from.len() bytes to where another process may be reading or writing.
+///
+/// # Safety
+/// That is mapped, writable, and no reference to it exists.
+#[inline]
+unsafe fn copy_in(mut to: *mut u8, from: &[u8]) {
+    let mut rest = from;
+    #[cfg(target_arch = "x86_64")]
+    {
+        let (lines, tail) = rest.as_chunks::<LINE_BYTES>();
+        // SAFETY: the lines of `to` are mapped, writable, as the caller says; those of `rest` lie elsewhere.
+        unsafe {
+            copy_lines(to, lines.as_ptr().cast(), lines.len());
+            to = to.add(lines.len() * LINE_BYTES);
+        }
+        rest = tail;
+    }
+    // SAFETY: within the extent that the caller vouches for; words are written where they are aligned: if the start is,
+    // steps of eight are.
+    unsafe {
+        if to.addr().is_multiple_of(8) {
+            let (words, bytes) = rest.as_chunks::<8>();
+            for word in words {
+                AtomicU64::from_ptr(to.cast()).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+                to = to.add(8);
             }
+            rest = bytes;
         }
-        Ok(())
-    }
-
-    pub(super) fn with_copy<R>(
-        &self,
-        address: u64,
-        bytes: usize,
-        look: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R, Fault> {
-        self.check(address, bytes as u64)?; // before the copy's size is believed
-        let mut copy = self.scratch.take();
-        copy.resize(bytes, 0);
-        let read = self.read(address, &mut copy);
-        let result = read.map(|()| look(&copy));
-        self.scratch.replace(copy);
-        result
-    }
-
-    pub(super) fn fill_copy<R>(
-        &self,
-        address: u64,
-        bytes: usize,
-        fill: impl FnOnce(&mut [u8]) -> R,
-    ) -> Result<R, Fault> {
-        self.check(address, bytes as u64)?;
-        let mut copy = self.scratch.take();
-        copy.resize(bytes, 0);
-        let result = fill(&mut copy);
-        let written = self.write(address, &copy);
-        self.scratch.replace(copy);
-        written.map(|()| result)
-    }
-
-    pub(super) fn load32(&self, address: u64) -> Result<u32, Fault> {
-        let from = self.word(address)?;
-        // SAFETY: `word` checked the extent and the alignment.
-        Ok(u32::from_le(unsafe { AtomicU32::from_ptr(from.cast()) }.load(Ordering::Acquire)))
-    }
-
-    pub(super) fn store32(&self, address: u64, value: u32) -> Result<(), Fault> {
-        let to = self.word(address)?;
-        // SAFETY: `word` checked the extent and the alignment.
-        unsafe { AtomicU32::from_ptr(to.cast()) }.store(value.to_le(), Ordering::Release);
-        Ok(())
-    }
-
-    fn word(&self, address: u64) -> Result<*mut u8, Fault> {
-        if !address.is_multiple_of(4) {
-            return Err(Fault { address, bytes: 4 });
+        for byte in rest {
+            AtomicU8::from_ptr(to).store(*byte, Ordering::Relaxed);
+            to = to.add(1);
         }
-        self.at(address, 4)
+    }
+}
+
+/// Copies whole lines by vector registers. See the head of this file.
+///
+/// # Safety
+/// `lines` times [`LINE_BYTES`] from `from` are readable, as many from `to` writable, and the two don't overlap.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+unsafe fn copy_lines(to: *mut u8, from: *const u8, lines: usize) {
+    if lines == 0 {
+        return;
+    }
+    if std::is_x86_feature_detected!("avx") {
+        // SAFETY: as the caller says, and the processor has the registers.
+        return unsafe { copy_lines_avx(to, from, lines) };
+    }
+    // SAFETY: the loop reads and writes what the caller vouches for, line by line, and the registers named.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "movups {a}, [{from}]",
+            "movups {b}, [{from} + 16]",
+            "movups {c}, [{from} + 32]",
+            "movups {d}, [{from} + 48]",
+            "movups [{to}], {a}",
+            "movups [{to} + 16], {b}",
+            "movups [{to} + 32], {c}",
+            "movups [{to} + 48], {d}",
+            "add {from}, 64",
+            "add {to}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            a = out(xmm_reg) _,
+            b = out(xmm_reg) _,
+            c = out(xmm_reg) _,
+            d = out(xmm_reg) _,
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            lines = inout(reg) lines => _,
+            options(nostack),
+        );
+    }
+}
+
+/// The same by registers of 32 bytes.
+///
+/// # Safety
+/// As for [`copy_lines`]; `lines` is not zero.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx")]
+unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, lines: usize) {
+    // SAFETY: the loop reads and writes what the caller vouches for, line by line, and the registers named.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "vmovups {a}, [{from}]",
+            "vmovups {b}, [{from} + 32]",
+            "vmovups [{to}], {a}",
+            "vmovups [{to} + 32], {b}",
+            "add {from}, 64",
+            "add {to}, 64",
+            "dec {lines}",
+            "jnz 2b",
+            "vzeroupper", // what follows may be code that knows of 16 bytes only
+            a = out(ymm_reg) _,
+            b = out(ymm_reg) _,
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            lines = inout(reg) lines => _,
+            options(nostack),
+        );
     }
 }

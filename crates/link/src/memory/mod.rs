@@ -1,21 +1,44 @@
 //! The host's memory, as the host's software and the device's DMA see it.
 //!
-//! Two kinds behind one interface: [`Simulated`] pages that the host gave, and [`Mapped`] memory that is shared with
-//! another process. Whatever is outside is a [`Fault`], never touched. What the device reads is copied once and
-//! parsed from the copy, because the other side of shared memory can change it at any time.
+//! | file | what |
+//! |---|---|
+//! | `simulated` | pages that a simulated host was given |
+//! | `regions` | the other process's memory: a table of regions that come and go |
+//! | `mapped` | a region that lies in a file which both processes map |
+//! | `guard` | what happens when the other process cuts such a file short |
+//!
+//! Whatever is outside is a [`Fault`], never touched. What the device reads is copied once and parsed from the copy,
+//! because the other side of shared memory can change it at any time.
+//!
+//! # When regions go
+//! A host may unmap a region while commands that name it are executed, and map another one at the same addresses.
+//! What the device still has to write must not land there. So each unmapping begins an [`Epoch`], each region carries
+//! the one in which it was mapped, and payload is accessed as of the epoch in which its data pointer was resolved: a
+//! region that was mapped later is as good as none.
+//!
+//! Queues have no epoch: entries are read and completions posted wherever memory is at that moment. A queue is not a
+//! transfer, and a host may put other pages under one, as it may behind an IOMMU.
 
+mod guard;
 mod mapped;
+mod regions;
 mod simulated;
 
 pub use mapped::Mapped;
 pub use simulated::Simulated;
 
+use crate::ledger::Direction;
+use byteway_wire::content::{Content, UNIT_BYTES};
+use regions::Regions;
 use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
+use thiserror::Error;
 
 /// Bytes of a host memory page.
 pub const PAGE_BYTES: u64 = 4096;
+
+static ZEROES: [u8; UNIT_BYTES] = [0; UNIT_BYTES];
 
 /// An access outside what the host gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +57,80 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// How far memory has come: counts the times at which regions were unmapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// Later than any: for what need not have been there before.
+    pub const LAST: Epoch = Epoch(u64::MAX);
+}
+
+/// Memory of the other process that is not shared: reached by messages to it.
+///
+/// Extents lie within the region that it was mapped for, but may have any alignment and, within that, any length.
+/// Regions may be mapped and unmapped during a call.
+pub trait Remote {
+    /// Copies out of the other process's memory; waits for the answer.
+    ///
+    /// # Errors
+    /// The other process refuses, or has gone.
+    fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
+
+    /// Copies into it; when this returns the other process has it, and sees it before what is written later.
+    ///
+    /// # Errors
+    /// As for reading.
+    fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault>;
+}
+
+/// Where the bytes of a region are.
+pub enum Backing<'a> {
+    /// In a file, from `offset` on, a multiple of 4 KiB; shared with the other process.
+    File {
+        /// The file: a regular one, of whatever file system. It need not stay open.
+        file: &'a std::fs::File,
+        /// Where in it the region begins.
+        offset: u64,
+    },
+    /// In the other process only.
+    Remote(Rc<dyn Remote>),
+}
+
+/// What the device may do with a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Only read it.
+    Read,
+    /// Read and write it.
+    ReadWrite,
+    /// Nothing: the addresses are taken, that is all.
+    None,
+}
+
+/// Why a region could not be mapped or unmapped.
+#[derive(Debug, Error)]
+pub enum MapError {
+    /// Not whole pages, empty, beyond the address space or beyond the file.
+    #[error("not whole pages of 4 KiB within the file and the address space, at least one")]
+    Extent,
+    /// It overlaps one that is there.
+    #[error("it overlaps a region that is mapped")]
+    Overlap,
+    /// No such region, or only a part of one.
+    #[error("there is no region, or only a part of one")]
+    Unknown,
+    /// There are too many.
+    #[error("too many regions are mapped")]
+    TooMany,
+    /// The system said no; also that the descriptor is no regular file's (ENODEV).
+    #[error("mapping failed: {0}")]
+    System(#[from] std::io::Error),
+}
+
 enum Kind {
     Simulated(Simulated),
-    Mapped(Mapped),
+    Regions(Regions),
 }
 
 struct Inner {
@@ -55,20 +149,65 @@ impl Memory {
         Self::new(Kind::Simulated(Simulated::default()))
     }
 
-    /// Memory shared with another process.
+    /// Memory shared with another process: one region, of which this side can allocate.
     pub fn mapped(mapped: Mapped) -> Self {
-        Self::new(Kind::Mapped(mapped))
+        Self::new(Kind::Regions(Regions::of(mapped)))
+    }
+
+    /// Memory of another process, of which nothing is mapped yet.
+    pub fn guest() -> Self {
+        Self::new(Kind::Regions(Regions::default()))
     }
 
     fn new(kind: Kind) -> Self {
         Memory(Rc::new(Inner { kind, dma_read_bytes: Cell::default(), dma_written_bytes: Cell::default() }))
     }
 
+    /// Maps a region of the other process at `base` of the device's address space: whole pages, that overlap no other
+    /// region, at most 1024 regions in all.
+    ///
+    /// # Errors
+    /// What [`MapError`] names; nothing has changed then. Simulated memory has no regions: [`MapError::System`].
+    pub fn map(&self, base: u64, bytes: u64, backing: Backing<'_>, access: Access) -> Result<(), MapError> {
+        match &self.0.kind {
+            Kind::Simulated(_) => Err(MapError::System(std::io::ErrorKind::Unsupported.into())),
+            Kind::Regions(regions) => regions.map(base, bytes, backing, access),
+        }
+    }
+
+    /// Unmaps all regions that lie within `bytes` from `base` on, at least one; transfers that are under way there fail
+    /// from now on.
+    ///
+    /// # Errors
+    /// No region lies there, or one lies there only in part, or `base` and `bytes` are not whole pages of the address
+    /// space. Nothing has changed then.
+    pub fn unmap(&self, base: u64, bytes: u64) -> Result<(), MapError> {
+        match &self.0.kind {
+            Kind::Simulated(_) => Err(MapError::Unknown),
+            Kind::Regions(regions) => regions.unmap(base, bytes),
+        }
+    }
+
+    /// Unmaps everything.
+    pub fn unmap_all(&self) {
+        if let Kind::Regions(regions) = &self.0.kind {
+            regions.unmap_all();
+        }
+    }
+
+    /// The present epoch. Simulated memory stays in its first.
+    pub fn epoch(&self) -> Epoch {
+        match &self.0.kind {
+            Kind::Simulated(_) => Epoch::default(),
+            Kind::Regions(regions) => regions.epoch(),
+        }
+    }
+
     /// Gives `pages` contiguous pages of zeroes and their address. None when there is no room.
     pub fn allocate(&self, pages: usize) -> Option<u64> {
         match &self.0.kind {
             Kind::Simulated(memory) => Some(memory.allocate(pages)),
-            Kind::Mapped(memory) => memory.allocate(pages),
+            Kind::Regions(memory) => memory.allocate(pages),
         }
     }
 
@@ -76,15 +215,15 @@ impl Memory {
     pub fn free(&self, address: u64, pages: usize) {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.free(address, pages),
-            Kind::Mapped(memory) => memory.free(address, pages),
+            Kind::Regions(memory) => memory.free(address, pages),
         }
     }
 
-    /// Whether the whole extent was given.
+    /// Whether the whole extent was given, and can be read.
     pub fn check(&self, address: u64, bytes: u64) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.check(address, bytes),
-            Kind::Mapped(memory) => memory.check(address, bytes),
+            Kind::Regions(memory) => memory.check(address, bytes, Direction::Down, Epoch::LAST),
         }
     }
 
@@ -92,7 +231,7 @@ impl Memory {
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with(address, into.len(), |bytes| into.copy_from_slice(bytes)),
-            Kind::Mapped(memory) => memory.read(address, into),
+            Kind::Regions(memory) => memory.read(address, into, Epoch::LAST),
         }
     }
 
@@ -102,15 +241,25 @@ impl Memory {
             Kind::Simulated(memory) => {
                 memory.with_mut(address, from.len(), |bytes| bytes.copy_from_slice(from))
             }
-            Kind::Mapped(memory) => memory.write(address, from),
+            Kind::Regions(memory) => memory.write(address, from, Epoch::LAST),
         }
     }
 
     /// Shows an extent; shared memory is copied first.
     pub fn with<R>(&self, address: u64, bytes: usize, look: impl FnOnce(&[u8]) -> R) -> Result<R, Fault> {
+        self.with_at(address, bytes, Epoch::LAST, look)
+    }
+
+    fn with_at<R>(
+        &self,
+        address: u64,
+        bytes: usize,
+        epoch: Epoch,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with(address, bytes, look),
-            Kind::Mapped(memory) => memory.with_copy(address, bytes, look),
+            Kind::Regions(memory) => memory.with_copy(address, bytes, epoch, look),
         }
     }
 
@@ -123,7 +272,7 @@ impl Memory {
     ) -> Result<R, Fault> {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with_mut(address, bytes, fill),
-            Kind::Mapped(memory) => memory.fill_copy(address, bytes, fill),
+            Kind::Regions(memory) => memory.fill_copy(address, bytes, Epoch::LAST, fill),
         }
     }
 
@@ -133,7 +282,7 @@ impl Memory {
             Kind::Simulated(memory) => {
                 memory.with(address, 4, |bytes| u32::from_le_bytes(bytes.try_into().expect("four bytes")))
             }
-            Kind::Mapped(memory) => memory.load32(address),
+            Kind::Regions(memory) => memory.load32(address),
         }
     }
 
@@ -143,36 +292,113 @@ impl Memory {
             Kind::Simulated(memory) => {
                 memory.with_mut(address, 4, |bytes| bytes.copy_from_slice(&value.to_le_bytes()))
             }
-            Kind::Mapped(memory) => memory.store32(address, value),
+            Kind::Regions(memory) => memory.store32(address, value),
         }
     }
 
-    /// The device reads: as [`Memory::with`], counted.
-    pub fn dma_read<R>(&self, address: u64, bytes: usize, look: impl FnOnce(&[u8]) -> R) -> Result<R, Fault> {
-        let result = self.with(address, bytes, look)?;
-        self.0.dma_read_bytes.set(self.0.dma_read_bytes.get() + bytes as u64);
-        Ok(result)
+    /// Whether the whole extent, which is checked as of `epoch`, may cross in `direction`.
+    pub fn check_dma(
+        &self,
+        address: u64,
+        bytes: u64,
+        direction: Direction,
+        epoch: Epoch,
+    ) -> Result<(), Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => memory.check(address, bytes),
+            Kind::Regions(memory) => memory.check(address, bytes, direction, epoch),
+        }
     }
 
-    /// The device writes: as [`Memory::with_mut`], counted.
-    pub fn dma_write<R>(
+    /// The device reads: as [`Memory::with`], counted. A region that was mapped after `epoch` is a fault.
+    pub fn dma_read<R>(
         &self,
         address: u64,
         bytes: usize,
-        fill: impl FnOnce(&mut [u8]) -> R,
+        epoch: Epoch,
+        look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Fault> {
-        let result = self.with_mut(address, bytes, fill)?;
-        self.0.dma_written_bytes.set(self.0.dma_written_bytes.get() + bytes as u64);
+        let result = self.with_at(address, bytes, epoch, look)?;
+        self.count_read(bytes);
         Ok(result)
     }
 
-    /// The device posts a completion queue entry: its last word, which holds the phase bit, is written last.
-    pub fn dma_post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
-        self.check(address, 16)?;
-        self.write(address, &entry[..12])?;
-        self.store32(address + 12, u32::from_le_bytes(entry[12..].try_into().expect("four bytes")))?;
-        self.0.dma_written_bytes.set(self.0.dma_written_bytes.get() + 16);
+    /// The device reads into memory of its own.
+    pub fn dma_read_into(&self, address: u64, into: &mut [u8], epoch: Epoch) -> Result<(), Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => {
+                memory.with(address, into.len(), |bytes| into.copy_from_slice(bytes))?
+            }
+            Kind::Regions(memory) => memory.read(address, into, epoch)?,
+        }
+        self.count_read(into.len());
         Ok(())
+    }
+
+    /// The device writes bytes that it has.
+    pub fn dma_write(&self, address: u64, from: &[u8], epoch: Epoch) -> Result<(), Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => {
+                memory.with_mut(address, from.len(), |bytes| bytes.copy_from_slice(from))?
+            }
+            Kind::Regions(memory) => memory.write(address, from, epoch)?,
+        }
+        self.count_written(from.len());
+        Ok(())
+    }
+
+    /// The device writes what a unit holds from `offset` on.
+    pub fn dma_write_content(
+        &self,
+        address: u64,
+        content: &Content,
+        offset: usize,
+        bytes: usize,
+        epoch: Epoch,
+    ) -> Result<(), Fault> {
+        let held: &[u8; UNIT_BYTES] = match content {
+            Content::Bytes(unit) => unit,
+            Content::Zero => &ZEROES,
+            Content::Stamp(_) => {
+                return self.dma_fill(address, bytes, epoch, |part| content.write_part(offset, part));
+            }
+        };
+        self.dma_write(address, &held[offset..offset + bytes], epoch)
+    }
+
+    /// The device writes what `fill` makes.
+    fn dma_fill(
+        &self,
+        address: u64,
+        bytes: usize,
+        epoch: Epoch,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => memory.with_mut(address, bytes, fill)?,
+            Kind::Regions(memory) => memory.fill_copy(address, bytes, epoch, fill)?,
+        }
+        self.count_written(bytes);
+        Ok(())
+    }
+
+    /// The device posts a completion queue entry, at a multiple of its 16 bytes: its last word, which holds the phase
+    /// bit, is written last.
+    pub fn dma_post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => memory.with_mut(address, 16, |bytes| bytes.copy_from_slice(entry))?,
+            Kind::Regions(memory) => memory.post(address, entry)?,
+        }
+        self.count_written(entry.len());
+        Ok(())
+    }
+
+    fn count_read(&self, bytes: usize) {
+        self.0.dma_read_bytes.set(self.0.dma_read_bytes.get() + bytes as u64);
+    }
+
+    fn count_written(&self, bytes: usize) {
+        self.0.dma_written_bytes.set(self.0.dma_written_bytes.get() + bytes as u64);
     }
 
     /// Bytes that the device has read, counted here and not by the link.

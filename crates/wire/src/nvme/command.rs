@@ -8,8 +8,8 @@ mod admin;
 mod nvm;
 
 pub use admin::{
-    Abort, AsyncEventRequest, CreateCq, CreateSq, DeleteQueue, GetFeatures, GetLogPage, Identify, KeepAlive,
-    QueuePriority, Select, SetFeatures,
+    Abort, AsyncEventRequest, CreateCq, CreateSq, DeleteQueue, DoorbellBufferConfig, GetFeatures, GetLogPage,
+    Identify, KeepAlive, QueuePriority, Select, SetFeatures,
 };
 pub use nvm::{DatasetManagement, Flush, ReadWrite, WriteZeroes};
 

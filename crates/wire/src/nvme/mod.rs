@@ -17,8 +17,9 @@ pub mod sgl;
 pub mod status;
 
 pub use command::{
-    Abort, AsyncEventRequest, CreateCq, CreateSq, DatasetManagement, DeleteQueue, Flush, GetFeatures,
-    GetLogPage, Identify, KeepAlive, QueuePriority, ReadWrite, Select, SetFeatures, Sqe, WriteZeroes,
+    Abort, AsyncEventRequest, CreateCq, CreateSq, DatasetManagement, DeleteQueue, DoorbellBufferConfig,
+    Flush, GetFeatures, GetLogPage, Identify, KeepAlive, QueuePriority, ReadWrite, Select, SetFeatures, Sqe,
+    WriteZeroes,
 };
 pub use completion::Cqe;
 pub use dataset::Range;

@@ -127,6 +127,28 @@ impl DeleteQueue {
     }
 }
 
+/// Doorbell Buffer Config (NVMe Base 2.1, 5.2.5): two pages of host memory, laid out as the doorbells are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DoorbellBufferConfig {
+    /// The shadow doorbells (PRP1): the host writes tails and heads there.
+    pub shadow_doorbells: u64,
+    /// The event indexes (PRP2): the controller writes there when it wants a doorbell register written.
+    pub event_indexes: u64,
+}
+
+impl DoorbellBufferConfig {
+    /// The fields of a Doorbell Buffer Config.
+    pub const fn parse(sqe: &Sqe) -> DoorbellBufferConfig {
+        DoorbellBufferConfig { shadow_doorbells: sqe.prp1, event_indexes: sqe.prp2 }
+    }
+
+    /// The command.
+    pub fn sqe(&self, cid: u16) -> Sqe {
+        Sqe::new(AdminOpcode::DOORBELL_BUFFER_CONFIG, cid, 0)
+            .with_prp(self.shadow_doorbells, self.event_indexes)
+    }
+}
+
 /// Identify (NVMe Base 2.1, 5.1.13). It returns 4096 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identify {

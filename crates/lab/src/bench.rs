@@ -1,0 +1,334 @@
+//! A benchmark of a drive that another process serves: the host crate's own driver on memory shared with that process,
+//! polling, in real time. Jobs, verification and result are those of a run in simulation; what only the drive's process
+//! knows is not in the result.
+
+use crate::error::InputError;
+use crate::interrupt::Interrupt;
+use crate::jobs::{self, Manner, Oracles, Play};
+use crate::measure::Meter;
+use crate::profile::Fault;
+use crate::progress::Progress;
+use crate::scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Warmup};
+use crate::summary::{ClockKind, Summary};
+use crate::units::Bytes;
+use crate::workload::{Distribution, Issue, JobPlan, Priority, Rw, Source, Synthetic};
+use anyhow::{Context, anyhow, bail};
+use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
+use byteway_host::driver::{Driver, DriverConfig, Namespace};
+use byteway_host::oracle::BaseState;
+use byteway_host::{Completion, Method, Port};
+use byteway_serve::attach::Attachment;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// What is asked of a served drive.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    /// The folder of its socket.
+    pub folder: PathBuf,
+    /// The job.
+    pub job: JobSection,
+    /// Whether every block read is checked.
+    pub verify: bool,
+    /// What the drive holds now.
+    pub assume: Assume,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// What is left out of the figures at the beginning.
+    pub warmup: Option<Warmup>,
+    /// No progress bar.
+    pub quiet: bool,
+}
+
+/// What a drive holds before the benchmark: without knowing that, a read cannot be verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Assume {
+    /// Anything: the range is filled before reads of it are verified, which is not measured.
+    #[default]
+    Unknown,
+    /// Nothing was ever written, so it reads as zeroes: a drive served with precondition = "empty", before its first write.
+    Empty,
+    /// What preconditioning left: a drive served with precondition = "filled" or "steady", before its first write.
+    Filled,
+}
+
+/// Without --size no more than this is filled: a drive may keep every byte in memory.
+const FILL_BYTES: Bytes = Bytes(1 << 30);
+/// A command that fills, at most.
+const FILL_COMMAND_BYTES: u64 = 128 << 10;
+const FILL_DEPTH: u32 = 32;
+/// Host memory for all that is outstanding, at most.
+const MEMORY_BYTES_MAX: Bytes = Bytes(16 << 30);
+/// No drive transfers more with one command.
+const PAYLOAD_BYTES_MAX: u64 = 1 << 28;
+/// A command that takes longer is aborted, and after as long again the controller is reset.
+const TIMEOUT: Delay = Delay::from_s(30);
+/// How often it is asked whether the drive's process is still there.
+const WATCH: Delay = Delay::from_ms(50);
+
+impl Bench {
+    /// Attaches, fills if need be, plays the job, and says what it found.
+    pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Summary> {
+        let attachment = Attachment::connect(&self.folder, self.memory_bytes()?)?;
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let port = attachment.port(&clock);
+        let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
+        let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
+        let (played, watched) = (outcome.clone(), outcome.clone());
+        clock.spawn("benchmark", async move { played.set(stage.play(port).await) });
+        clock.clone().spawn("watch", async move {
+            // Nothing in shared memory tells that the other side is no more.
+            while !attachment.client().channel().has_left() {
+                clock.timer(WATCH).await;
+            }
+            watched.set(Err(anyhow!("the drive's process has gone or dropped this one: its log says more")));
+        });
+        let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
+        result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?
+    }
+
+    /// Host memory that queues, payloads and lists take, generously.
+    fn memory_bytes(&self) -> Result<u64, InputError> {
+        let job = &self.job;
+        let outstanding = u64::from(job.numjobs).saturating_mul(job.iodepth.unwrap_or(1).into());
+        let payload = job.bs.map_or(4096, |bs| bs.0).clamp(4096, PAYLOAD_BYTES_MAX).next_multiple_of(4096);
+        // A command: its payload, list pages, and queue entries in rings of up to twice the depth.
+        let command = payload + ((payload >> 21) + 2) * 4096 + 256;
+        let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
+        if bytes > MEMORY_BYTES_MAX.0 {
+            let what = format!("{outstanding} outstanding I/Os of {} are too many", Bytes(payload));
+            let cure =
+                format!("lower `--iodepth`, `--numjobs` or `--bs`: together at most {MEMORY_BYTES_MAX}");
+            return Err(InputError::new(what, cure));
+        }
+        Ok(bytes)
+    }
+}
+
+/// How a benchmark ends: by itself, or with the drive's process.
+struct Outcome {
+    ended: Notify,
+    result: RefCell<Option<anyhow::Result<Summary>>>,
+}
+
+impl Outcome {
+    /// The first to say counts.
+    fn set(&self, result: anyhow::Result<Summary>) {
+        self.result.borrow_mut().get_or_insert(result);
+        self.ended.notify_one();
+    }
+
+    async fn get(&self) -> anyhow::Result<Summary> {
+        loop {
+            if let Some(result) = self.result.take() {
+                return result;
+            }
+            self.ended.notified().await;
+        }
+    }
+}
+
+/// A benchmark under way.
+struct Stage {
+    bench: Bench,
+    clock: Clock,
+    interrupt: Interrupt,
+}
+
+impl Stage {
+    async fn play(self, port: Port) -> anyhow::Result<Summary> {
+        let bench = &self.bench;
+        let config = DriverConfig {
+            queues_wanted: bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
+            timeout: Some(TIMEOUT),
+            ..DriverConfig::default()
+        };
+        let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
+        let namespace = self.namespace(&driver)?;
+        let (plan, fills) = self.plan(&driver, &namespace)?;
+        let oracles = match bench.verify {
+            true => jobs::oracles(&driver, |tag| match bench.assume {
+                // What is not filled first is not read, or not by who wants to know.
+                Assume::Unknown | Assume::Empty => BaseState::Zeroes,
+                Assume::Filled => BaseState::Stamped { tag },
+            }),
+            false => Oracles::new(),
+        };
+        let manner = Manner {
+            completion: Completion::Polled,
+            method: Method::Prp,
+            cores: 1,
+            queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
+            seed: bench.seed,
+        };
+        if fills {
+            for fill in fill_plans(&plan, driver.transfer_bytes_max()) {
+                self.fill(&driver, fill, &manner, &oracles).await?;
+            }
+        }
+        let plans = [plan];
+        let plan = &plans[0];
+        let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
+        let progress = Progress::new("", plan.count, plan.runtime, bench.quiet);
+        let meter =
+            Meter::new(&plans, self.clock.now(), bench.warmup, None, progress, self.interrupt.clone());
+        let play = Play::new(&self.clock, workers, meter, || ());
+        let played = play.run().await;
+        play.meter.take_progress().finish();
+        played?;
+        let measured = play.meter.summary(&plans, bench.verify, self.clock.now());
+        let mut notes = vec![described(plan)];
+        if fills {
+            notes.push(format!(
+                "the range was filled before: {}",
+                Bytes(plan.range_blocks * u64::from(plan.lba_bytes))
+            ));
+        }
+        notes.extend(measured.notes.iter().cloned());
+        let protocol_errors = driver.protocol_errors();
+        if protocol_errors > 0 {
+            notes.push(format!("{protocol_errors} completions contradicted what was submitted"));
+        }
+        if let Err(error) = driver.shutdown().await {
+            notes.push(format!("the drive did not shut down: {error}"));
+        }
+        Ok(Summary {
+            scenario: "bench".to_owned(),
+            seed: bench.seed,
+            drive_model: driver.identity().model_number(),
+            capacity_bytes: capacity_bytes(&driver),
+            clock: ClockKind::Wall,
+            notes,
+            ..measured
+        })
+    }
+
+    fn namespace(&self, driver: &Driver) -> anyhow::Result<Namespace> {
+        let wanted = self.bench.job.namespace;
+        let namespaces = driver.namespaces();
+        if let Some(namespace) = namespaces.iter().find(|namespace| namespace.nsid == wanted) {
+            return Ok(*namespace);
+        }
+        let list: Vec<_> = namespaces.iter().map(|namespace| namespace.nsid.to_string()).collect();
+        let what = format!("`--namespace`: the drive has no namespace {wanted}");
+        let cure = match list.is_empty() {
+            true => "the drive has none with a usable format".to_owned(),
+            false => format!("choose one of {}", list.join(", ")),
+        };
+        Err(InputError::new(what, cure).into())
+    }
+
+    /// The job against what the drive is, and whether its range is filled first.
+    fn plan(&self, driver: &Driver, namespace: &Namespace) -> Result<(JobPlan, bool), InputError> {
+        let bench = &self.bench;
+        let mut section = bench.job.clone();
+        let reads = section.rw.is_some_and(Rw::has_reads);
+        let fills = bench.verify && reads && bench.assume == Assume::Unknown;
+        let lba_bytes = namespace.block_bytes;
+        if fills && section.size.is_none() {
+            let rest = (namespace.blocks.saturating_mul(lba_bytes.into())).saturating_sub(section.offset.0);
+            section.size = (rest > FILL_BYTES.0).then_some(FILL_BYTES);
+        }
+        let limits = Limits {
+            lba_bytes,
+            namespaces: namespace.nsid,
+            namespace_blocks: namespace.blocks,
+            queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
+            transfer_bytes_max: driver.transfer_bytes_max().unwrap_or(u64::MAX),
+            weighted: false,
+        };
+        let draft = Draft { section: &section, keys: Keys::Flags, limits };
+        let name = section.rw.and_then(|rw| rw.to_possible_value());
+        let name = name.as_ref().map_or("job", PossibleValue::get_name);
+        let plan = draft.plan(name).map_err(|fault: Fault| InputError::new(fault.what, fault.cure))?;
+        let outstanding = u64::from(plan.workers) * u64::from(plan.iodepth);
+        if outstanding > OUTSTANDING_MAX {
+            let what = format!("{outstanding} I/Os could be outstanding over all jobs");
+            let cure = format!("lower `--iodepth` or `--numjobs`: at most {OUTSTANDING_MAX}");
+            return Err(InputError::new(what, cure));
+        }
+        Ok((plan, fills))
+    }
+
+    /// Writes a range once, on a queue pair of its own.
+    async fn fill(
+        &self,
+        driver: &Driver,
+        plan: JobPlan,
+        manner: &Manner,
+        oracles: &Oracles,
+    ) -> anyhow::Result<()> {
+        let plans = [plan];
+        let workers = jobs::workers(driver, &plans, manner, oracles).await?;
+        let queues: Vec<_> = workers.iter().map(|worker| worker.client().queue().clone()).collect();
+        let progress = Progress::new("filling ", plans[0].count, None, self.bench.quiet);
+        let meter = Meter::new(&plans, self.clock.now(), None, None, progress, self.interrupt.clone());
+        let play = Play::new(&self.clock, workers, meter, || ());
+        let played = play.run().await;
+        play.meter.take_progress().finish();
+        played?;
+        let found = play.meter.summary(&plans, true, self.clock.now());
+        if let Some(row) = found.errors.first() {
+            bail!("the drive cannot be filled: {} writes failed with {}", row.count, row.status);
+        }
+        for queue in queues {
+            driver.delete_queue_pair(&queue).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Jobs that write the job's range once: in long commands, and what is left of it block by block.
+fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
+    let lba_bytes = u64::from(plan.lba_bytes);
+    let command = FILL_COMMAND_BYTES.min(transfer_bytes_max.unwrap_or(u64::MAX)) / lba_bytes;
+    let command = command.clamp(1, 65536);
+    let whole = plan.range_blocks / command * command;
+    let fill = |first: u64, blocks: u64, io_blocks: u64| JobPlan {
+        name: "fill".to_owned(),
+        range_lba: plan.range_lba + first,
+        range_blocks: blocks,
+        iodepth: FILL_DEPTH,
+        workers: 1,
+        issue: Issue::Closed,
+        priority: Priority::default(),
+        count: Some(blocks / io_blocks),
+        runtime: None,
+        source: Source::Synthetic(Synthetic {
+            rw: Rw::Write,
+            read_percent: 0,
+            io_blocks: io_blocks as u32,
+            distribution: Distribution::Sequential,
+        }),
+        ..plan.clone()
+    };
+    let parts = [(0, whole, command), (whole, plan.range_blocks - whole, 1)];
+    parts.into_iter().filter(|part| part.1 > 0).map(|(first, blocks, io)| fill(first, blocks, io)).collect()
+}
+
+fn capacity_bytes(driver: &Driver) -> u64 {
+    let bytes = |namespace: &Namespace| namespace.blocks.saturating_mul(namespace.block_bytes.into());
+    driver.namespaces().iter().map(bytes).fold(0, u64::saturating_add)
+}
+
+/// The job in words: no file says what it was.
+fn described(plan: &JobPlan) -> String {
+    let lba_bytes = u64::from(plan.lba_bytes);
+    let bs = match &plan.source {
+        Source::Synthetic(synthetic) => Bytes(u64::from(synthetic.io_blocks) * lba_bytes),
+        Source::Trace(_) => Bytes(0),
+    };
+    format!(
+        "{}, {bs}, iodepth {}, numjobs {}, over {} from {} of namespace {}",
+        plan.name,
+        plan.iodepth,
+        plan.workers,
+        Bytes(plan.range_blocks * lba_bytes),
+        Bytes(plan.range_lba * lba_bytes),
+        plan.nsid
+    )
+}

@@ -1,0 +1,100 @@
+//! The drive of a scenario or of a device file: its profile with the overrides laid on, checked against the section.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::file::{DriveSection, Precondition, Store};
+use crate::error::InputError;
+use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
+use crate::source::{Index, Sources, Tree};
+use crate::units::Bytes;
+
+/// A drive that can be built.
+#[derive(Clone, Debug)]
+pub struct DrivePlan {
+    /// Name of its profile, without folder.
+    pub profile_name: String,
+    /// Its constants, overrides laid on.
+    pub profile: Profile,
+    /// Its flash array.
+    pub geometry: Geometry,
+    /// Bytes of a logical block: 512 or 4096.
+    pub lba_bytes: u32,
+    /// How data is kept.
+    pub store: Store,
+    /// What is on it at the beginning.
+    pub precondition: Precondition,
+    /// Namespaces, from 1.
+    pub namespaces: u32,
+    /// Logical blocks of each namespace.
+    pub namespace_blocks: u64,
+}
+
+impl DrivePlan {
+    /// From the section `[drive]`, of which `index` has the places. `over` is its table of overrides.
+    pub(super) fn load<'t>(
+        sources: &mut Sources<'t>,
+        section: &DriveSection,
+        index: &Index,
+        over: Option<Tree<'t>>,
+    ) -> Result<DrivePlan, InputError> {
+        let span = index.span("drive.profile");
+        let (profile, profile_index): (Profile, Index) =
+            load(sources, &DRIVES, &section.profile, span, over, "profile")?;
+        profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
+        plan(section, profile).map_err(|fault| {
+            // The capacity and what contradicts it may stand in either text.
+            let in_section = index.has(&fault.path) || !profile_index.has(&fault.path);
+            placed(sources, if in_section { index } else { &profile_index }, fault)
+        })
+    }
+}
+
+fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
+    let lba = section.lba_size;
+    if lba != Bytes(512) && lba != Bytes(4096) {
+        return Err(fault(
+            "drive.lba_size",
+            format!("`drive.lba_size` = {lba} is not a format of the drive"),
+            "choose \"512 B\" or \"4 KiB\"",
+        ));
+    }
+    within("drive.namespaces", section.namespaces, 1, 128)?;
+    let geometry = profile.geometry(section.capacity.unwrap_or(profile.drive.capacity))?;
+    // Whole MiB, so that a namespace never begins within a page.
+    let namespace_bytes = (geometry.capacity_bytes / u64::from(section.namespaces)) >> 20 << 20;
+    Ok(DrivePlan {
+        profile_name: profile_stem(&section.profile),
+        geometry,
+        lba_bytes: lba.0 as u32,
+        store: section.store,
+        precondition: section.precondition,
+        namespaces: section.namespaces,
+        namespace_blocks: namespace_bytes / lba.0,
+        profile,
+    })
+}
+
+/// An error that says where the value stands.
+pub(super) fn placed(sources: &Sources<'_>, index: &Index, fault: Fault) -> InputError {
+    let place: Range<usize> = index.span(&fault.path);
+    InputError::new(fault.what, fault.cure).at(sources.place(&place))
+}
+
+/// The table under `[section.override]`, with its places.
+pub(super) fn overrides<'t>(tree: &Spanned<Tree<'t>>, section: &str) -> Option<Tree<'t>> {
+    let DeValue::Table(section) = tree.get_ref().get(section)?.get_ref() else { return None };
+    match section.get("override")?.get_ref() {
+        DeValue::Table(over) => Some(over.clone()),
+        _ => None,
+    }
+}
+
+/// A profile's name in results, which hold no paths.
+pub(super) fn profile_stem(name: &str) -> String {
+    let path = Path::new(name);
+    path.file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}

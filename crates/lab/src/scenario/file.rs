@@ -1,0 +1,438 @@
+//! The scenario as it is written: sections, keys, defaults.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize};
+
+use crate::trace::Format;
+use crate::units::{Bytes, Picos, UnitError};
+use crate::workload::{Arrival, Distribution, Priority, Rw};
+
+/// A scenario as it is written.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioFile {
+    /// What the run is called; left out, the name of the file.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Everything random follows from it: the same seed, the same result.
+    #[serde(default = "one_u64")]
+    pub seed: u64,
+    /// The drive.
+    pub drive: DriveSection,
+    /// The host.
+    #[serde(default)]
+    pub host: HostSection,
+    /// How payloads cross the link.
+    #[serde(default)]
+    pub transfer: TransferSection,
+    /// What is asked of the drive; several jobs run at once.
+    #[serde(default)]
+    pub job: Vec<JobSection>,
+    /// What is measured.
+    #[serde(default)]
+    pub measure: MeasureSection,
+}
+
+/// `[drive]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriveSection {
+    /// A built-in profile by name, or the path of a profile, from the folder of the scenario.
+    pub profile: String,
+    /// What the host sees, 1 GiB to 8 TiB; left out, as the profile says.
+    #[serde(default)]
+    pub capacity: Option<Bytes>,
+    /// A logical block: "512 B" or "4 KiB".
+    #[serde(default = "four_kib")]
+    pub lba_size: Bytes,
+    /// How data is kept.
+    #[serde(default)]
+    pub store: Store,
+    /// What is on the drive at the beginning.
+    #[serde(default)]
+    pub precondition: Precondition,
+    /// Namespaces, equal parts of the capacity.
+    #[serde(default = "one_u32")]
+    pub namespaces: u32,
+    /// Keys of the profile to be replaced, such as `flash.read = ["50 us"]`.
+    #[serde(default, rename = "override")]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub overrides: Option<toml::Table>,
+}
+
+/// How a drive keeps data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// Every byte.
+    Ram,
+    /// Of each block its address, version and checksum: for capacities that no memory holds. Still verified.
+    #[default]
+    Stamp,
+}
+
+/// What is on a drive at the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Precondition {
+    /// Nothing was ever written.
+    Empty,
+    /// Everything was written once, in order.
+    #[default]
+    Filled,
+    /// Random overwrites have gone on until write amplification no longer changed.
+    Steady,
+}
+
+/// `[transfer]`
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TransferSection {
+    /// How a command says where its payload lies.
+    #[serde(default)]
+    pub method: TransferMethod,
+}
+
+/// How a command says where its payload lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TransferMethod {
+    /// Physical Region Pages.
+    #[default]
+    Prp,
+    /// Scatter Gather Lists; the drive must support them.
+    Sgl,
+}
+
+/// `[host]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostSection {
+    /// A built-in host profile by name, or the path of one, from the folder of the scenario.
+    #[serde(default = "linux_polled")]
+    pub profile: String,
+    /// Check every block read against what was written.
+    #[serde(default = "yes")]
+    pub verify: bool,
+    /// How the drive chooses between queues.
+    #[serde(default)]
+    pub arbitration: Arbitration,
+    /// The weights under weighted arbitration, 1 to 256 each.
+    #[serde(default)]
+    pub weights: Weights,
+    /// Keys of the host profile to be replaced, such as `submit = "1 us"`.
+    #[serde(default, rename = "override")]
+    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
+    pub overrides: Option<toml::Table>,
+}
+
+impl Default for HostSection {
+    fn default() -> Self {
+        HostSection {
+            profile: linux_polled(),
+            verify: true,
+            arbitration: Arbitration::default(),
+            weights: Weights::default(),
+            overrides: None,
+        }
+    }
+}
+
+/// How the drive chooses between queues (NVMe Base 2.1, 3.4.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arbitration {
+    /// Each queue in turn.
+    #[default]
+    RoundRobin,
+    /// Weighted round robin with an urgent class: `priority` of the jobs counts.
+    Weighted,
+}
+
+/// Weights of the classes of weighted arbitration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Weights {
+    /// Of the class high.
+    #[serde(default = "four")]
+    pub high: u16,
+    /// Of the class medium.
+    #[serde(default = "two")]
+    pub medium: u16,
+    /// Of the class low.
+    #[serde(default = "one_u16")]
+    pub low: u16,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Weights { high: 4, medium: 2, low: 1 }
+    }
+}
+
+/// `[[job]]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobSection {
+    /// Unique in the scenario; left out, `job0`, `job1` and so on.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Direction and order; needed unless the job replays a trace.
+    #[serde(default)]
+    pub rw: Option<Rw>,
+    /// Share of reads in a mix, 0 to 100; left out, 50.
+    #[serde(default)]
+    pub rwmixread: Option<u8>,
+    /// Bytes of an I/O, a multiple of `lba_size`; left out, 4 KiB.
+    #[serde(default)]
+    pub bs: Option<Bytes>,
+    /// I/Os of a worker that may be outstanding; left out, 1 in a closed loop and 128 in an open one, where those that
+    /// are due beyond that wait, and the wait counts as latency.
+    #[serde(default)]
+    pub iodepth: Option<u32>,
+    /// Workers, each with a queue pair of its own.
+    #[serde(default = "one_u32")]
+    pub numjobs: u32,
+    /// How random addresses are spread; left out, uniform.
+    #[serde(default)]
+    pub distribution: Option<Distribution>,
+    /// Namespace, from 1.
+    #[serde(default = "one_u32")]
+    pub namespace: u32,
+    /// Where the job's range begins, within the namespace.
+    #[serde(default)]
+    pub offset: Bytes,
+    /// Length of the range; left out, to the end of the namespace.
+    #[serde(default)]
+    pub size: Option<Bytes>,
+    /// I/Os of the job, over all workers. Of `count` and `runtime` what is reached first ends the job.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// Virtual time of the job.
+    #[serde(default)]
+    pub runtime: Option<Picos>,
+    /// Whether I/Os wait for those before them.
+    #[serde(default)]
+    pub issue: Option<IssueMode>,
+    /// I/Os a second of an open loop, over all workers.
+    #[serde(default)]
+    pub rate_iops: Option<u64>,
+    /// How the I/Os of an open loop are spaced.
+    #[serde(default)]
+    pub arrival: Option<Arrival>,
+    /// Class of the job's queues under weighted arbitration.
+    #[serde(default)]
+    pub priority: Priority,
+    /// A recording to be replayed instead.
+    #[serde(default)]
+    pub trace: Option<TraceSection>,
+}
+
+impl Default for JobSection {
+    fn default() -> Self {
+        JobSection {
+            name: None,
+            rw: None,
+            rwmixread: None,
+            bs: None,
+            iodepth: None,
+            numjobs: 1,
+            distribution: None,
+            namespace: 1,
+            offset: Bytes(0),
+            size: None,
+            count: None,
+            runtime: None,
+            issue: None,
+            rate_iops: None,
+            arrival: None,
+            priority: Priority::default(),
+            trace: None,
+        }
+    }
+}
+
+/// Whether I/Os wait for those before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum IssueMode {
+    /// `iodepth` are outstanding at all times: a completion makes the next one due.
+    #[default]
+    Closed,
+    /// Each is issued at its time, as long as fewer than `iodepth` are outstanding.
+    Open,
+}
+
+/// `[job.trace]`
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TraceSection {
+    /// The file, from the folder of the scenario.
+    pub file: String,
+    /// How it is written.
+    #[serde(default)]
+    pub format: Format,
+    /// "open" replays at the recorded times, "closed" as fast as `iodepth` allows.
+    #[serde(default = "open")]
+    pub mode: IssueMode,
+    /// Only this device's records; "all" lays every device over the same range.
+    #[serde(default)]
+    pub device: DeviceChoice,
+    /// Addresses beyond the range begin again at its start.
+    #[serde(default)]
+    pub wrap: bool,
+    /// What the recorded times are multiplied with: 0.5 replays twice as fast.
+    #[serde(default = "one_f64")]
+    pub time_scale: f64,
+}
+
+/// `[measure]`
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MeasureSection {
+    /// What is left out of the figures at the beginning: a number of I/Os over all jobs, or a time.
+    #[serde(default)]
+    pub warmup: Option<Warmup>,
+    /// Width of the steps of the series over time; left out, there is none.
+    #[serde(default)]
+    pub interval: Option<Picos>,
+}
+
+/// What is left out of the figures at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Warmup {
+    /// So many I/Os, over all jobs.
+    Ios(u64),
+    /// So much virtual time.
+    Time(Picos),
+}
+
+/// Which devices of a trace are replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DeviceChoice {
+    /// All, over the same range.
+    #[default]
+    All,
+    /// One.
+    One(u32),
+}
+
+const WARMUP_EXPECTED: &str = "a number of I/Os, such as 1000, or a time with its unit, such as \"10 ms\"";
+const DEVICE_EXPECTED: &str = "\"all\", or the number of a device";
+
+struct WarmupVisitor;
+
+impl Visitor<'_> for WarmupVisitor {
+    type Value = Warmup;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(WARMUP_EXPECTED)
+    }
+    fn visit_i64<E: de::Error>(self, count: i64) -> Result<Warmup, E> {
+        u64::try_from(count)
+            .map(Warmup::Ios)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(count), &self))
+    }
+    fn visit_u64<E: de::Error>(self, count: u64) -> Result<Warmup, E> {
+        Ok(Warmup::Ios(count))
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Warmup, E> {
+        text.parse().map(Warmup::Time).map_err(E::custom)
+    }
+}
+
+impl FromStr for Warmup {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim().parse() {
+            Ok(count) => Ok(Warmup::Ios(count)),
+            Err(_) => text.parse().map(Warmup::Time),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Warmup {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(WarmupVisitor)
+    }
+}
+
+impl JsonSchema for Warmup {
+    fn schema_name() -> Cow<'static, str> {
+        "Warmup".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": WARMUP_EXPECTED, "type": ["integer", "string"], "minimum": 0 })
+    }
+}
+
+struct DeviceVisitor;
+
+impl Visitor<'_> for DeviceVisitor {
+    type Value = DeviceChoice;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(DEVICE_EXPECTED)
+    }
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<DeviceChoice, E> {
+        u32::try_from(number)
+            .map(DeviceChoice::One)
+            .map_err(|_| E::invalid_value(de::Unexpected::Signed(number), &self))
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<DeviceChoice, E> {
+        match text {
+            "all" => Ok(DeviceChoice::All),
+            _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for DeviceChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DeviceVisitor)
+    }
+}
+
+impl JsonSchema for DeviceChoice {
+    fn schema_name() -> Cow<'static, str> {
+        "DeviceChoice".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "description": DEVICE_EXPECTED, "type": ["integer", "string"], "minimum": 0 })
+    }
+}
+
+fn one_u16() -> u16 {
+    1
+}
+fn one_u32() -> u32 {
+    1
+}
+pub(super) fn one_u64() -> u64 {
+    1
+}
+fn one_f64() -> f64 {
+    1.0
+}
+fn two() -> u16 {
+    2
+}
+fn four() -> u16 {
+    4
+}
+fn four_kib() -> Bytes {
+    Bytes(4096)
+}
+pub(super) fn yes() -> bool {
+    true
+}
+fn open() -> IssueMode {
+    IssueMode::Open
+}
+fn linux_polled() -> String {
+    "linux-polled".to_owned()
+}

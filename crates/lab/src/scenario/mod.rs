@@ -1,0 +1,312 @@
+//! What the user writes in TOML, and what is left of it once the profiles are loaded, the overrides laid on and every
+//! value checked: all that a run, or a served drive, needs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `file.rs` | the scenario as it is written ([`ScenarioFile`]), section by section |
+//! | `mod.rs` | [`Scenario`]: a scenario that can be run |
+//! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
+//! | `job.rs` | from a job's section, or from flags, to its plan |
+//! | `device.rs` | [`Device`]: a drive to be served, and its file |
+
+mod device;
+mod drive;
+mod file;
+mod job;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use toml::Spanned;
+
+use crate::error::InputError;
+use crate::profile::{Fault, HOSTS, HostProfile, Profile, fault, load, within};
+use crate::source::{Index, Sources, Texts, Tree};
+use crate::trace;
+use crate::units::{Picos, excerpt};
+use crate::workload::{JobPlan, Source};
+use drive::{overrides, placed, profile_stem};
+
+pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
+pub use drive::DrivePlan;
+pub use file::*;
+pub(crate) use job::{Draft, Keys, Limits};
+
+/// A scenario that can be run: everything looked up, laid on, checked.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What the run is called.
+    pub name: String,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// The drive.
+    pub drive: DrivePlan,
+    /// The host.
+    pub host: HostPlan,
+    /// The jobs: at least one.
+    pub jobs: Vec<JobPlan>,
+    /// What is left out of the figures at the beginning.
+    pub warmup: Option<Warmup>,
+    /// Width of the steps of the series over time.
+    pub interval: Option<Picos>,
+}
+
+/// A host that can be built.
+#[derive(Clone, Debug)]
+pub struct HostPlan {
+    /// Name of its profile, without folder.
+    pub profile_name: String,
+    /// Its constants, overrides laid on.
+    pub profile: HostProfile,
+    /// Whether every block read is checked.
+    pub verify: bool,
+    /// How the drive chooses between queues.
+    pub arbitration: Arbitration,
+    /// The weights under weighted arbitration.
+    pub weights: Weights,
+    /// How its commands say where their payload lies.
+    pub method: TransferMethod,
+}
+
+/// What the command line adds to a scenario.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// `key=value` overrides, in their order.
+    pub sets: Vec<String>,
+    /// Skip and count the lines of a trace that are no records.
+    pub skip_bad_lines: bool,
+}
+
+/// Over all workers; each takes memory of its own.
+pub(crate) const OUTSTANDING_MAX: u64 = 1 << 20;
+pub(crate) const COUNT_MAX: u64 = 1 << 48;
+/// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
+pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
+
+impl Scenario {
+    /// Reads, resolves and checks a scenario file.
+    pub fn load(path: &Path, options: &Options) -> Result<Scenario, InputError> {
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_file(path, "scenario")?;
+        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        Scenario::resolve(sources, tree, &stem, options)
+    }
+
+    /// The same for a text that stands for the file `folder`/`name`.
+    pub fn from_text(
+        name: &str,
+        folder: &Path,
+        text: &str,
+        options: &Options,
+    ) -> Result<Scenario, InputError> {
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_text(name, folder, text)?;
+        Scenario::resolve(sources, tree, name.trim_end_matches(".toml"), options)
+    }
+
+    fn resolve<'t>(
+        mut sources: Sources<'t>,
+        mut tree: Spanned<Tree<'t>>,
+        stem: &str,
+        options: &Options,
+    ) -> Result<Scenario, InputError> {
+        for flag in &options.sets {
+            sources.set(&mut tree, flag)?;
+        }
+        let drive_over = overrides(&tree, "drive");
+        let host_over = overrides(&tree, "host");
+        let (file, index): (ScenarioFile, Index) = sources.decode(tree, "scenario")?;
+
+        let drive = DrivePlan::load(&mut sources, &file.drive, &index, drive_over)?;
+        let span = index.span("host.profile");
+        let (host_profile, host_index): (HostProfile, Index) =
+            load(&mut sources, &HOSTS, &file.host.profile, span, host_over, "host profile")?;
+        let placed = |index: &Index, fault: Fault| placed(&sources, index, fault);
+        host_profile.check().map_err(|fault| placed(&host_index, fault))?;
+
+        let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
+        check_name("name", &name).map_err(|fault| placed(&index, fault))?;
+        let host = HostPlan {
+            profile_name: profile_stem(&file.host.profile),
+            profile: host_profile,
+            verify: file.host.verify,
+            arbitration: file.host.arbitration,
+            weights: file.host.weights,
+            method: file.transfer.method,
+        };
+        if host.method == TransferMethod::Sgl && !drive.profile.controller.sgl {
+            let path = "transfer.method";
+            let what = format!("`{path}` = sgl: the drive `{}` has no SGLs", drive.profile_name);
+            let cure = "set `controller.sgl = true` in [drive.override], or use prp";
+            return Err(placed(&index, fault(path, what, cure)));
+        }
+        for (key, weight) in
+            [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]
+        {
+            let path = format!("host.weights.{key}");
+            within(&path, weight, 1, 256).map_err(|fault| placed(&index, fault))?;
+            if index.has(&path) && host.arbitration == Arbitration::RoundRobin {
+                let what = format!("`{path}`: has no effect under round robin");
+                let cure = "set `arbitration = \"weighted\"` in [host], or leave the weights out";
+                return Err(placed(&index, fault(path, what, cure)));
+            }
+        }
+        let mut jobs = Vec::new();
+        for (number, section) in file.job.iter().enumerate() {
+            let path = format!("job.{number}");
+            let keys = Keys::Section { path: &path, index: &index };
+            let draft = Draft { section, keys, limits: Limits::of(&drive, &host) };
+            let mut plan = draft.plan(&format!("job{number}")).map_err(|fault| placed(&index, fault))?;
+            if let Some(trace) = &section.trace {
+                let span = index.span(&format!("{path}.trace.file"));
+                let source = sources.folder(span.start).join(&trace.file);
+                plan.source = draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(
+                    |error| match error.place {
+                        None => error.at(sources.place(&span)),
+                        Some(_) => error,
+                    },
+                )?;
+            }
+            jobs.push(plan);
+        }
+        let scenario = Scenario {
+            name,
+            seed: file.seed,
+            drive,
+            host,
+            jobs,
+            warmup: file.measure.warmup,
+            interval: file.measure.interval,
+        };
+        scenario.check().map_err(|fault| placed(&index, fault))?;
+        Ok(scenario)
+    }
+
+    /// What holds between the parts.
+    fn check(&self) -> Result<(), Fault> {
+        if self.jobs.is_empty() {
+            let cure = "add `[[job]]` with at least `rw = \"randread\"` and `count = 100000`";
+            return Err(fault("job", "the scenario has no job", cure));
+        }
+        let mut names = BTreeSet::new();
+        for (number, job) in self.jobs.iter().enumerate() {
+            if !names.insert(&job.name) {
+                let what = format!("two jobs are called `{}`", job.name);
+                let cure = "give each a name of its own: its random numbers follow from it";
+                return Err(fault(format!("job.{number}.name"), what, cure));
+            }
+        }
+        let last = format!("job.{}", self.jobs.len() - 1);
+        let workers: u64 = self.jobs.iter().map(|job| u64::from(job.workers)).sum();
+        let queues = self.drive.profile.controller.max_io_queues;
+        if workers > u64::from(queues) {
+            let what = format!(
+                "{workers} workers over all jobs need as many queue pairs, and the drive has {queues}"
+            );
+            let cure = format!("lower `numjobs`, or set drive.override.controller.max_io_queues = {workers}");
+            return Err(fault(format!("{last}.numjobs"), what, cure));
+        }
+        let outstanding: u64 =
+            self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
+        if outstanding > OUTSTANDING_MAX {
+            let what = format!("{outstanding} I/Os could be outstanding over all jobs");
+            let cure = format!("lower `iodepth` or `numjobs`: at most {OUTSTANDING_MAX}");
+            return Err(fault(format!("{last}.iodepth"), what, cure));
+        }
+        if let Some(interval) = self.interval {
+            within("measure.interval", interval, Picos(1_000_000), RUNTIME_MAX)?;
+        }
+        match self.warmup {
+            Some(Warmup::Ios(count)) => within("measure.warmup", count, 0, COUNT_MAX),
+            Some(Warmup::Time(time)) => within("measure.warmup", time, Picos(0), RUNTIME_MAX),
+            None => Ok(()),
+        }
+    }
+
+    /// Commands that the run issues in all, if every job knows its own.
+    pub fn command_count(&self) -> Option<u64> {
+        self.jobs.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?))
+    }
+
+    /// The longest runtime, if every job has one: how far virtual time goes at most.
+    pub fn runtime(&self) -> Option<Picos> {
+        self.jobs.iter().map(|job| job.runtime).try_fold(Picos(0), |longest, own| Some(longest.max(own?)))
+    }
+
+    /// What a reader of the result should know about its inputs: what was assumed, skipped, wrapped. Holds no paths.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for job in &self.jobs {
+            let Source::Trace(replay) = &job.source else { continue };
+            let (scan, tally) = (&replay.scan, &replay.scan.tally);
+            let mut note = |text: String| notes.push(format!("job {}: {text}", job.name));
+            let file = trace::file_name(&replay.path);
+            note(format!("{file} taken as {}; {} records", replay.format.assumption(), tally.records));
+            if tally.bad_lines > 0 {
+                let first = tally.first_bad.as_deref().unwrap_or_default();
+                note(format!(
+                    "{} lines of {file} are no records and were skipped; first {first}",
+                    tally.bad_lines
+                ));
+            }
+            if tally.other_devices > 0 {
+                note(format!("{} records of other devices were left out", tally.other_devices));
+            }
+            if tally.times_raised > 0 {
+                note(format!(
+                    "{} times went backwards and were raised to the latest before",
+                    tally.times_raised
+                ));
+            }
+            if scan.wrapped > 0 {
+                note(format!("{} records beyond the range were wrapped into it", scan.wrapped));
+            }
+            if scan.widened > 0 {
+                let lba_bytes = self.drive.lba_bytes;
+                let cure = if lba_bytes > 512 { "; drive.lba_size = \"512 B\" may fit them" } else { "" };
+                note(format!(
+                    "{} records that begin or end within a block of {lba_bytes} B were widened to whole blocks{cure}",
+                    scan.widened
+                ));
+            }
+            if scan.commands > tally.records {
+                note(format!(
+                    "records longer than one command may be were split: {} commands",
+                    scan.commands
+                ));
+            }
+        }
+        notes
+    }
+}
+
+fn check_name(path: &str, name: &str) -> Result<(), Fault> {
+    if !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(fault(path, format!("`{}` is not a name", excerpt(name)), "write 1 to 100 printable characters"))
+}
+
+/// The JSON schema of the scenario file.
+pub fn scenario_schema() -> serde_json::Value {
+    schemars::schema_for!(ScenarioFile).to_value()
+}
+
+/// The JSON schema of the device file.
+pub fn device_schema() -> serde_json::Value {
+    schemars::schema_for!(DeviceFile).to_value()
+}
+
+/// The JSON schema of a drive's profile.
+pub fn profile_schema() -> serde_json::Value {
+    schemars::schema_for!(Profile).to_value()
+}
+
+/// The JSON schema of a host's profile.
+pub fn host_schema() -> serde_json::Value {
+    schemars::schema_for!(HostProfile).to_value()
+}

@@ -1,0 +1,294 @@
+//! Scenarios and what is said about wrong ones.
+
+use super::*;
+use crate::workload::Issue;
+
+const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\n";
+const JOB: &str = "[[job]]\nrw = \"randread\"\ncount = 1000\n";
+
+fn parse(text: &str, sets: &[&str]) -> Result<Scenario, InputError> {
+    let options = Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), skip_bad_lines: false };
+    Scenario::from_text("s.toml", Path::new(""), text, &options)
+}
+
+/// Asserts that the message names place, mistake and cure.
+fn assert_error(result: Result<Scenario, InputError>, place: &str, what: &str, cure: &str) {
+    let error = result.unwrap_err();
+    let shown = error.to_string();
+    assert!(shown.starts_with(place), "place {place:?} in: {shown}");
+    assert!(error.what.contains(what), "what {what:?} in: {shown}");
+    assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
+}
+
+// Defaults that change silently change every result of every scenario that relies on them.
+#[test]
+fn the_least_scenario_gets_its_defaults() {
+    let scenario = parse(&format!("{DRIVE}{JOB}"), &[]).unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.seed), ("s", 1));
+    assert_eq!(scenario.drive.geometry.capacity_bytes, 512 << 30);
+    assert_eq!((scenario.drive.lba_bytes, scenario.drive.namespaces), (4096, 1));
+    assert_eq!((scenario.drive.store, scenario.drive.precondition), (Store::Stamp, Precondition::Filled));
+    assert!(scenario.host.verify);
+    let job = &scenario.jobs[0];
+    assert_eq!((job.name.as_str(), job.iodepth, job.workers, job.nsid), ("job0", 1, 1, 1));
+    assert_eq!((job.range_lba, job.range_blocks), (0, 1 << 27));
+    assert_eq!((job.issue, job.transfer_blocks_max), (Issue::Closed, 64));
+    assert_eq!(scenario.command_count(), Some(1000));
+}
+
+// An override that went to the wrong key, or nowhere, would be a wrong result without a word.
+#[test]
+fn overrides_reach_scenario_and_profile() {
+    let text = format!("{DRIVE}[drive.override]\nflash.read = [\"50 us\", \"60 us\"]\n{JOB}");
+    let sets = [
+        "drive.capacity=64 GiB",
+        "job.0.bs=8 KiB",
+        "job.job0.iodepth=7",
+        "seed=9",
+        "name=\"x\"",
+        "drive.override.link.lanes=2",
+        "host.profile=linux-interrupt",
+        "host.override.submit=1 us",
+        "measure.warmup=\"10 ms\"",
+    ];
+    assert_error(parse(&text, &sets), "--set job.job0.iodepth=7", "there is no `job.job0`", "from 0 to 0");
+    let text = text.replace("[[job]]", "[[job]]\nname = \"job0\"");
+    let scenario = parse(&text, &sets).unwrap();
+    assert_eq!((scenario.name.as_str(), scenario.seed), ("x", 9));
+    assert_eq!(scenario.drive.geometry.capacity_bytes, 64 << 30);
+    assert_eq!(scenario.drive.profile.link.lanes, 2);
+    assert_eq!(scenario.drive.profile.flash.read, [Picos(50_000_000), Picos(60_000_000)]);
+    assert_eq!(scenario.host.profile.submit, Picos(1_000_000));
+    assert_eq!(scenario.jobs[0].iodepth, 7);
+    assert_eq!(scenario.warmup, Some(Warmup::Time(Picos(10_000_000_000))));
+    let Source::Synthetic(synthetic) = &scenario.jobs[0].source else { unreachable!() };
+    assert_eq!(synthetic.io_blocks, 2);
+}
+
+// Each of these is a mistake that users make; the message is all the help they get.
+#[test]
+fn every_error_names_place_and_cure() {
+    let with = |extra: &str| parse(&format!("{DRIVE}{JOB}{extra}"), &[]);
+    assert_error(with("iodept = 4\n"), "s.toml:6:1", "unknown key `iodept` in `job.0`", "`iodepth`?");
+    assert_error(with("bs = \"4 kib\"\n"), "s.toml:6:6", "`job.0.bs`: unknown unit `kib`", "`4 KiB`?");
+    assert_error(with("bs = 4096\n"), "s.toml:6:6", "integer `4096` does not fit", "\"4 KiB\"");
+    assert_error(
+        with("bs = \"6 KiB\"\n"),
+        "s.toml:6:6",
+        "not a multiple of drive.lba_size",
+        "multiple of 4 KiB",
+    );
+    assert_error(with("bs = \"512 KiB\"\n"), "s.toml:6:6", "controller.mdts", "at most 256 KiB");
+    assert_error(with("rw = \"read\"\n"), "s.toml:6:1", "duplicate key", "");
+    assert_error(with("size = \"1 TiB\"\n"), "s.toml:6:8", "not within the namespace", "at most 512 GiB");
+    assert_error(with("offset = \"1 TiB\"\n"), "s.toml:6:10", "beyond the namespace", "below 512 GiB");
+    assert_error(
+        with("[transfer]\nmethod = \"sgl\"\n"),
+        "s.toml:7:10",
+        "`samsung-970-pro` has no SGLs",
+        "controller.sgl = true",
+    );
+    assert_eq!(with("issue = \"open\"\nrate_iops = 1000\n").unwrap().jobs[0].iodepth, 128);
+    assert_error(with("iodepth = 0\n"), "s.toml:6:11", "out of range", "from 1 to 16383");
+    assert_error(with("iodepth = -1\n"), "s.toml:6:11", "integer `-1`", "a whole number from 0");
+    assert_error(with("numjobs = 33\n"), "s.toml:6:11", "queue pairs", "max_io_queues = 33");
+    assert_error(with("issue = \"open\"\n"), "s.toml:6:9", "needs a rate", "rate_iops");
+    assert_error(with("issue = \"opn\"\n"), "s.toml:6:9", "`opn`", "`open`?");
+    assert_error(with("rate_iops = 5\n"), "s.toml:6:13", "no rate", "issue");
+    assert_error(with("priority = \"high\"\n"), "s.toml:6:12", "round robin", "weighted");
+    assert_error(with("distribution = \"zipf:-1\"\n"), "s.toml:6:16", "theta", "0.001 to 20");
+    assert_error(with("distribution = \"sequential\"\n"), "s.toml:6:16", "contradicts", "leave it out");
+    assert_error(with("namespace = 2\n"), "s.toml:6:13", "out of range", "1 to 1");
+    assert_error(with("rwmixread = 70\n"), "s.toml:6:13", "no mix", "randrw");
+    assert_error(with("runtime = \"1 sec\"\n"), "s.toml:6:11", "unknown unit `sec`", "s, min");
+    assert_error(with("x = = 1\n"), "s.toml:6:5", "not TOML", "key = value");
+    assert_error(with("[measure]\nwarmup = -1\n"), "s.toml:7:10", "-1", "number of I/Os");
+    assert_error(with("[jbo]\n"), "s.toml:6:2", "unknown key `jbo`", "`job`?");
+    assert_error(with("[host.weights]\nhigh = 0\n"), "s.toml:7:8", "out of range", "1 to 256");
+    assert_error(with("[host.weights]\nlow = 2\n"), "s.toml:7:7", "round robin", "weighted");
+    assert_error(parse(DRIVE, &[]), "s.toml:1:1", "no job", "[[job]]");
+    assert_error(parse(JOB, &[]), "s.toml:1:1", "lacks the section `[drive]`", "[drive]");
+    let text = format!("[drive]\nprofile = \"samsung-970\"\n{JOB}");
+    assert_error(parse(&text, &[]), "s.toml:2:11", "no built-in profile", "`samsung-970-pro`?");
+    let text = format!("[drive]\nprofile = \"nowhere/x.toml\"\n{JOB}");
+    assert_error(parse(&text, &[]), "s.toml:2:11", "cannot read the profile", "check the path");
+    let text = format!("{DRIVE}[[job]]\nrw = \"randread\"\n");
+    assert_error(parse(&text, &[]), "s.toml:3:1", "never ends", "runtime");
+    let text = format!("{DRIVE}[[job]]\ncount = 1\n");
+    assert_error(parse(&text, &[]), "s.toml:3:1", "neither `rw` nor `trace`", "[job.trace]");
+    let two = format!("{DRIVE}{JOB}name = \"a\"\n{JOB}name = \"a\"\n");
+    assert_error(parse(&two, &[]), "s.toml:10:8", "two jobs are called `a`", "of its own");
+}
+
+// A geometry that cannot exist would hang in garbage collection, or divide by zero.
+#[test]
+fn impossible_drives_are_refused_where_they_are_written() {
+    let with = |extra: &str| parse(&format!("{DRIVE}{extra}{JOB}"), &[]);
+    assert_error(with("capacity = \"9 TiB\"\n"), "s.toml:3:12", "out of range", "1 GiB to 8 TiB");
+    assert_error(with("capacity = \"1000 MB\"\n"), "s.toml:3:12", "out of range", "1 GiB");
+    assert_error(with("capacity = \"2000000000 B\"\n"), "s.toml:3:12", "multiple of 1 MiB", "1907 MiB");
+    assert_error(with("lba_size = \"1 KiB\"\n"), "s.toml:3:12", "not a format", "512 B");
+    let over = |line: &str| with(&format!("[drive.override]\n{line}\n"));
+    assert_error(over("flash.channels = 0"), "s.toml:4:18", "`flash.channels` = 0", "from 1 to 64");
+    assert_error(over("flash.chanels = 4"), "s.toml:4:7", "unknown key `chanels` in `flash`", "`channels`?");
+    assert_error(over("flash.page = \"5 KiB\""), "s.toml:4:14", "not possible", "power of two");
+    assert_error(over("flash.planes = 3"), "s.toml:4:16", "not possible", "1, 2, 4, 8");
+    assert_error(over("flash.blocks = 100"), "s.toml:4:16", "cannot hold 512 GiB", "leave it out");
+    assert_error(over("flash.read = []"), "s.toml:4:14", "0 entries", "write 1");
+    assert_error(over("flash.read = [\"1 us\", 5]"), "s.toml:4:23", "integer `5`", "3.2 us");
+    assert_error(over("controller.mdts = \"4 KiB\""), "s.toml:4:19", "not possible", "from 8 KiB to 16 MiB");
+    assert_error(over("link.lanes = 3"), "s.toml:4:14", "not possible", "1, 2, 4, 8, 12, 16, 32");
+    assert_error(over("link.mps = \"100 B\""), "s.toml:4:12", "not possible", "power of two");
+    assert_error(over("firmware.op = \"0 %\""), "s.toml:4:15", "out of range", "1 % to 400 %");
+    assert_error(over("firmware.clock = \"1 Hz\""), "s.toml:4:18", "out of range", "1 MHz");
+    assert_error(over("firmware.gc.policy = \"gready\""), "s.toml:4:22", "`gready`", "`greedy`?");
+    assert_error(over("firmware.write_buffer = \"4 KiB\""), "s.toml:4:25", "out of range", "32 KiB");
+    assert_error(with("override = 4\n"), "s.toml:3:12", "does not fit", "a section");
+}
+
+// A flag has no line: the message must name the flag itself.
+#[test]
+fn an_error_from_a_flag_names_the_flag() {
+    let text = format!("{DRIVE}{JOB}");
+    let set = |flag: &str| parse(&text, &[flag]);
+    assert_error(set("job.0.bs=5 KiB"), "--set job.0.bs=5 KiB: ", "not a multiple", "multiple of 4 KiB");
+    assert_error(set("drive.capacity=64"), "--set drive.capacity=64: ", "integer `64`", "4 KiB");
+    assert_error(set("drive.capcity=64 GiB"), "--set drive.capcity=64 GiB: ", "unknown key", "`capacity`?");
+    assert_error(set("drive.override.flash.ways=0"), "--set drive.override", "`flash.ways` = 0", "1 to 64");
+    assert_error(set("seed"), "--set seed: ", "no `=`", "--set key=value");
+    assert_error(set("=5"), "--set =5: ", "not a key", "--set key=value");
+    assert_error(set("a..b=5"), "--set a..b=5: ", "not a key", "--set key=value");
+    assert_error(set("job.1.bs=4 KiB"), "--set job.1.bs", "1 entries", "0 to 0");
+    assert_error(set("seed.x=1"), "--set seed.x=1", "", "");
+    assert_error(set("drive.profile.x=1"), "--set drive.profile.x=1", "no keys below", "shorten");
+}
+
+// A scenario is host input: whatever bytes it has, it ends in a message.
+#[test]
+fn hostile_texts_end_in_a_message() {
+    let deep = "a.".repeat(5000) + "a = 1";
+    let nested = "[".repeat(5000);
+    let brackets = format!("x = {}", "[".repeat(50_000));
+    let dots = "a.".repeat(24) + "a = {\n";
+    let tables = dots.repeat(79) + "a = 1" + &"}".repeat(79);
+    let braces = format!("{DRIVE}{JOB}[drive.override]\n{}a = 1{}", "a = {\n".repeat(79), "}".repeat(79));
+    let headers = format!("[{}a]\n{}a = 1", "a.".repeat(24), "a.".repeat(24));
+    let texts = ["\u{0}", "\u{feff}", "=", "[", "[[job]]\n[job]", "job = 1", "drive = 5", "a = 1979-05-27"];
+    for text in texts.iter().copied().chain([deep.as_str(), &nested, &brackets, &tables, &braces, &headers]) {
+        assert!(parse(text, &[]).is_err());
+    }
+    let long = "x".repeat(100_000);
+    let error = parse(&format!("{DRIVE}{JOB}{long} = 1\n"), &[]).unwrap_err();
+    assert!(error.to_string().len() < 2000);
+    let key = "a.".repeat(5000) + "a=1";
+    assert!(parse(&format!("{DRIVE}{JOB}"), &[&key]).is_err());
+    assert!(parse(&format!("{DRIVE}{JOB}"), &["drive.capacity=[[[[[[[[1"]).is_err());
+}
+
+// A replay reads its trace before anything else happens, so that a run does not end in the middle for it.
+#[test]
+fn a_trace_job_is_checked_through() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("t.trace"), "1 0 8 8 1\n2 3 99999999999 8 0\n2 3 8 8 0\nx\n").unwrap();
+    let load = |lines: &str, skip_bad_lines: bool| {
+        let text = format!("{DRIVE}[[job]]\nname = \"t\"\n[job.trace]\nfile = \"t.trace\"\n{lines}");
+        Scenario::from_text("s.toml", folder.path(), &text, &Options { sets: vec![], skip_bad_lines })
+    };
+    let error = load("wrap = true\n", false).unwrap_err();
+    assert!(error.to_string().contains("t.trace:4:1: not a record"), "{error}");
+    let error = load("", true).unwrap_err();
+    assert!(error.to_string().contains("t.trace:2:1: LBA") && error.cure.contains("wrap = true"), "{error}");
+    let scenario = load("wrap = true\nmode = \"closed\"\n", true).unwrap();
+    assert_eq!(scenario.command_count(), Some(3));
+    let notes = scenario.notes();
+    assert!(notes[0].contains("0 = write and 1 = read; 3 records"), "{notes:?}");
+    assert!(notes[1].contains("1 lines of t.trace are no records"), "{notes:?}");
+    assert!(!notes.concat().contains(&folder.path().display().to_string()));
+    assert_eq!(load("device = 0\nformat = \"mqsim\"\n", true).unwrap().command_count(), Some(1));
+    assert_error(load("device = 7\n", true), "s.toml:6:8", "no record to replay", "device");
+    assert_error(load("device = \"al\"\n", true), "s.toml:7:10", "al", "\"all\"");
+    assert_error(load("time_scale = nan\n", true), "s.toml:7:14", "out of range", "from");
+    assert_error(load("format = \"msrr\"\n", true), "s.toml:7:10", "msrr", "`msr`?");
+    let text = format!("{DRIVE}[[job]]\nbs = \"4 KiB\"\n[job.trace]\nfile = \"t.trace\"\n");
+    assert_error(parse(&text, &[]), "s.toml:4:6", "replays a trace", "leave it out");
+    let text = format!("{DRIVE}[[job]]\n[job.trace]\nfile = \"absent.trace\"\n");
+    assert_error(parse(&text, &[]), "s.toml:5:8", "cannot read the trace", "check the path");
+}
+
+// Editors complete and check scenarios by the schema; a section that is missing there does not exist for them.
+#[test]
+fn the_schema_knows_every_section() {
+    let schema = scenario_schema().to_string();
+    for word in ["override", "iodepth", "time_scale", "warmup", "KiB", "randread", "weights", "zipf"] {
+        assert!(schema.contains(word), "{word}");
+    }
+    assert!(device_schema().to_string().contains("shadow_doorbells"));
+    assert!(profile_schema().to_string().contains("channel_rate"));
+    assert!(host_schema().to_string().contains("submit"));
+}
+
+fn device(text: &str, sets: &[&str]) -> Result<Device, InputError> {
+    let options = Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Options::default() };
+    Device::from_text("d.toml", Path::new(""), text, &options)
+}
+
+// A served drive that kept only stamps, or began filled, would not hold what a real host expects of a new drive.
+#[test]
+fn the_least_device_gets_its_own_defaults() {
+    let least = device(DRIVE, &[]).unwrap();
+    assert_eq!((least.name.as_str(), least.seed), ("d", 1));
+    assert_eq!((least.drive.store, least.drive.precondition), (Store::Ram, Precondition::Empty));
+    assert_eq!((least.serve.timing, least.serve.doorbells), (Timing::Model, Doorbells::Mapped));
+    assert!(least.serve.shadow_doorbells);
+    let text = format!(
+        "name = \"x\"\nseed = 7\n{DRIVE}store = \"stamp\"\nprecondition = \"steady\"\n[serve]\ndoorbells = \"trapped\"\n"
+    );
+    let sets = ["serve.timing=none", "serve.shadow_doorbells=false", "drive.override.link.lanes=2"];
+    let full = device(&text, &sets).unwrap();
+    assert_eq!((full.name.as_str(), full.seed, full.drive.profile.link.lanes), ("x", 7, 2));
+    assert_eq!((full.drive.store, full.drive.precondition), (Store::Stamp, Precondition::Steady));
+    assert_eq!((full.serve.timing, full.serve.doorbells), (Timing::None, Doorbells::Trapped));
+    assert!(!full.serve.shadow_doorbells);
+    let plain = device(DRIVE, &["drive.store=stamp"]).unwrap();
+    assert_eq!(plain.drive.store, Store::Stamp, "a flag counts as written");
+}
+
+// Device files are written by hand as scenarios are, and deserve the same help.
+#[test]
+fn a_wrong_device_file_is_refused_with_place_and_cure() {
+    let refused = |text: &str, sets: &[&str], place: &str, what: &str, cure: &str| {
+        let error = device(text, sets).unwrap_err();
+        let shown = error.to_string();
+        assert!(shown.starts_with(place), "place {place:?} in: {shown}");
+        assert!(error.what.contains(what), "what {what:?} in: {shown}");
+        assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
+    };
+    refused(&format!("{DRIVE}{JOB}"), &[], "d.toml:3:3", "unknown key `job` in the device file", "`drive`");
+    refused(
+        &format!("{DRIVE}[serve]\ntimming = 1\n"),
+        &[],
+        "d.toml:4:1",
+        "unknown key `timming`",
+        "`timing`?",
+    );
+    refused(&format!("{DRIVE}[serve]\ntiming = \"non\"\n"), &[], "d.toml:4:10", "`non`", "`none`?");
+    refused(
+        &format!("{DRIVE}[serve]\ndoorbells = 1\n"),
+        &[],
+        "d.toml:4:13",
+        "only a text fits",
+        "`byteway schema device`",
+    );
+    refused("seed = 1\n", &[], "d.toml:1:1", "lacks the section `[drive]`", "[drive]");
+    refused(&format!("{DRIVE}capacity = \"9 TiB\"\n"), &[], "d.toml:3:12", "out of range", "8 TiB");
+    refused(DRIVE, &["serve.timing=off"], "--set serve.timing=off", "`off`", "`model`");
+    for name in ["", "a/b", "..", ".x", "a b", "\u{e4}", "x\u{0}", &"x".repeat(33)] {
+        let text = format!("name = {}\n{DRIVE}", serde_json::to_string(name).unwrap());
+        refused(&text, &[], "d.toml:1:8", "cannot be the name", "letters");
+    }
+    let queues = ["drive.override.controller.max_io_queues=600"];
+    refused(DRIVE, &queues, "", "`serve.shadow_doorbells`", "to at most 511");
+    let mut sets = queues.to_vec();
+    sets.push("serve.shadow_doorbells=false");
+    device(DRIVE, &sets).unwrap();
+}

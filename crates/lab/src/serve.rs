@@ -1,0 +1,337 @@
+//! Served drives: from device files to sockets that a real host attaches to, and what was served in the end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use byteway_clock::Pace;
+use byteway_serve::drive::{Report, Setup, Stop, serve_all};
+use byteway_serve::function;
+use serde::Serialize;
+
+use crate::build;
+use crate::error::InputError;
+use crate::scenario::{Device, Doorbells, Options, Timing};
+use crate::summary::{
+    LINK_TITLE, LinkRow, filled, grouped, link_rows, link_table, new_table, ns, section, time,
+};
+use crate::units::Bytes;
+
+/// What QEMU and SPDK's host call a drive's socket in its folder.
+const SOCKET: &str = "cntrl";
+
+/// Drives, each with its place.
+pub struct Service {
+    drives: Vec<Served>,
+}
+
+/// A drive and where it is served.
+pub struct Served {
+    device: Device,
+    setup: Setup,
+    folder: PathBuf,
+}
+
+impl Service {
+    /// Loads device files and gives each drive its folder: `folder` itself if there is one drive, else one below it, by
+    /// the drive's name. A file that is given again is another drive: NAME-2, and so on.
+    pub fn load(files: &[PathBuf], folder: &Path, options: &Options) -> Result<Service, InputError> {
+        let folder = std::path::absolute(folder).map_err(|error| {
+            let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
+            InputError::new(what, "name a folder with --vfio-user")
+        })?;
+        let mut names: BTreeMap<String, &Path> = BTreeMap::new();
+        let mut drives = Vec::new();
+        for (number, file) in files.iter().enumerate() {
+            let device = Device::load(file, options)?;
+            let before = files[..number].iter().filter(|other| is_same(other, file)).count();
+            let name = match before {
+                0 => device.name.clone(),
+                _ => format!("{}-{}", device.name, before + 1),
+            };
+            if let Some(other) = names.insert(name.clone(), file) {
+                let (other, file) = (other.display(), file.display());
+                let what = format!("two drives are called `{name}`: those of `{other}` and `{file}`");
+                let cure =
+                    "write `name = \"...\"` in one of the files: sockets and serial numbers follow from it";
+                return Err(InputError::new(what, cure));
+            }
+            let folder = if files.len() == 1 { folder.clone() } else { folder.join(&name) };
+            drives.push(Served { setup: setup(&device, name, folder.join(SOCKET)), device, folder });
+        }
+        Ok(Service { drives })
+    }
+
+    /// The drives, in the order of their files.
+    pub fn drives(&self) -> &[Served] {
+        &self.drives
+    }
+
+    /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
+    pub fn run(&self, stop: &Stop, ready: impl FnOnce()) -> anyhow::Result<Vec<Report>> {
+        for drive in &self.drives {
+            std::fs::create_dir_all(&drive.folder).map_err(|error| {
+                let what = format!("cannot make the folder `{}`: {error}", drive.folder.display());
+                InputError::new(what, "choose another folder with --vfio-user, or change its permissions")
+            })?;
+        }
+        let setups = self.drives.iter().map(|drive| drive.setup.clone()).collect();
+        serve_all(setups, stop, ready).context("nothing is served")
+    }
+}
+
+/// Whether two paths lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    match (one.canonicalize(), other.canonicalize()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+fn setup(device: &Device, name: String, socket: PathBuf) -> Setup {
+    Setup {
+        drive: build::served(device, &name),
+        name,
+        link: build::link(&device.drive.profile),
+        timing: match device.serve.timing {
+            Timing::Model => byteway_clock::Timing::Model,
+            Timing::None => byteway_clock::Timing::None,
+        },
+        doorbells: match device.serve.doorbells {
+            Doorbells::Mapped => function::Doorbells::Mapped,
+            Doorbells::Trapped => function::Doorbells::Trapped,
+        },
+        socket,
+    }
+}
+
+/// A drive that is ready, as a line of JSON. The order of the fields is that of the line.
+#[derive(Serialize)]
+struct ReadyLine<'a> {
+    event: &'static str,
+    name: &'a str,
+    model: &'a str,
+    serial: &'a str,
+    capacity_bytes: u64,
+    namespaces: u32,
+    lba_bytes: u32,
+    timing: Timing,
+    doorbells: Doorbells,
+    shadow_doorbells: bool,
+    socket: String,
+    qemu_device: String,
+    bench: String,
+}
+
+impl Served {
+    fn ready(&self) -> ReadyLine<'_> {
+        let Served { device, setup, .. } = self;
+        let socket = setup.socket.to_string_lossy().into_owned();
+        let path = serde_json::to_string(&socket).expect("a text is JSON");
+        let device_of_qemu =
+            format!("{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\",\"path\":{path}}}}}");
+        ReadyLine {
+            event: "ready",
+            name: &setup.name,
+            model: &setup.drive.model,
+            serial: &setup.drive.serial,
+            capacity_bytes: setup.drive.user_bytes(),
+            namespaces: device.drive.namespaces,
+            lba_bytes: device.drive.lba_bytes,
+            timing: device.serve.timing,
+            doorbells: device.serve.doorbells,
+            shadow_doorbells: device.serve.shadow_doorbells,
+            qemu_device: format!("-device {}", quoted(&device_of_qemu)),
+            bench: format!("byteway bench --vfio-user {}", quoted(&self.folder.to_string_lossy())),
+            socket,
+        }
+    }
+
+    /// What a script needs to attach to it, in one line of JSON.
+    pub fn ready_json(&self) -> String {
+        json_line(&self.ready())
+    }
+
+    /// What a person needs.
+    pub fn ready_text(&self) -> String {
+        let ready = self.ready();
+        let timing = match ready.timing {
+            Timing::Model => "with its modelled latencies",
+            Timing::None => "as fast as this machine can",
+        };
+        let doorbells = match ready.doorbells {
+            Doorbells::Mapped => "mapped",
+            Doorbells::Trapped => "trapped",
+        };
+        let namespaces = match ready.namespaces {
+            1 => String::new(),
+            count => format!(" in {count} namespaces"),
+        };
+        format!(
+            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}, doorbells {doorbells}\n  \
+             socket  {}\n  QEMU    {}\n  here    {}\n",
+            ready.name,
+            ready.model,
+            Bytes(ready.capacity_bytes),
+            Bytes(ready.lba_bytes.into()),
+            ready.serial,
+            ready.socket,
+            ready.qemu_device,
+            ready.bench,
+        )
+    }
+}
+
+/// One word for a shell.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:=@%".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
+/// What was served, as a line of JSON.
+#[derive(Serialize)]
+struct ServedLine<'a> {
+    event: &'static str,
+    name: &'a str,
+    clients: u64,
+    commands: u64,
+    reads: Transfers,
+    writes: Transfers,
+    resets: u64,
+    link: Vec<LinkRow>,
+    faults: u64,
+    interrupts_lost: u64,
+    lateness: Option<Lateness>,
+}
+
+#[derive(Serialize)]
+struct Transfers {
+    commands: u64,
+    bytes: u64,
+}
+
+/// How far the real machine was behind the modelled one.
+#[derive(Serialize)]
+struct Lateness {
+    /// Modelled instants that were waited for.
+    waits: u64,
+    /// Of these, reached later than [`Pace::LATE`].
+    late: u64,
+    mean_ns: f64,
+    worst_ns: f64,
+    /// What the modelled clock has lost against the wall's.
+    slipped_ns: f64,
+}
+
+impl Lateness {
+    fn of(pace: &Pace) -> Self {
+        Lateness {
+            waits: pace.timers,
+            late: pace.late,
+            mean_ns: crate::summary::ratio(pace.lateness.0.into(), u128::from(pace.timers) * 1000),
+            worst_ns: ns(pace.worst.0),
+            slipped_ns: ns(pace.slipped.0),
+        }
+    }
+}
+
+/// What was served, one line of JSON a drive.
+pub fn served_json(reports: &[Report]) -> String {
+    let line = |report: &Report| {
+        let transfers = |(commands, bytes)| Transfers { commands, bytes };
+        json_line(&ServedLine {
+            event: "served",
+            name: &report.name,
+            clients: report.clients,
+            commands: report.commands,
+            reads: transfers(report.reads),
+            writes: transfers(report.writes),
+            resets: report.resets,
+            link: link_rows(&report.ledger),
+            faults: report.faults,
+            interrupts_lost: report.interrupts_lost,
+            lateness: report.pace.as_ref().map(Lateness::of),
+        })
+    };
+    reports.iter().map(line).collect()
+}
+
+/// What was served, as tables.
+pub fn served_tables(reports: &[Report]) -> String {
+    let mut out = String::new();
+    let header = ["drive", "clients", "commands", "reads", "read", "writes", "written", "resets"];
+    let mut table = new_table(&header, 1);
+    for report in reports {
+        table.add_row([
+            report.name.clone(),
+            grouped(report.clients),
+            grouped(report.commands),
+            grouped(report.reads.0),
+            format!("{} B", grouped(report.reads.1)),
+            grouped(report.writes.0),
+            format!("{} B", grouped(report.writes.1)),
+            grouped(report.resets),
+        ]);
+    }
+    section(&mut out, "Served", filled(table));
+    for report in reports {
+        let title = match reports.len() {
+            1 => LINK_TITLE.to_owned(),
+            _ => format!("{}: {LINK_TITLE}", report.name),
+        };
+        let ios = report.reads.0.saturating_add(report.writes.0);
+        section(&mut out, &title, link_table(&link_rows(&report.ledger), ios));
+    }
+    let late = ["drive", "modelled waits", "late", "late by, mean", "at most", "clock slipped by"];
+    let mut table = new_table(&late, 1);
+    for report in reports {
+        if let Some(lateness) = report.pace.as_ref().map(Lateness::of) {
+            table.add_row([
+                report.name.clone(),
+                grouped(lateness.waits),
+                grouped(lateness.late),
+                time(lateness.mean_ns),
+                time(lateness.worst_ns),
+                time(lateness.slipped_ns),
+            ]);
+        }
+    }
+    let title = format!("Behind the model (late: by more than {})", crate::units::Picos(Pace::LATE.0));
+    section(&mut out, &title, filled(table));
+    for report in reports {
+        for (count, what) in [
+            (report.faults, "writes went to memory that the host had taken away"),
+            (report.interrupts_lost, "interrupts could not be delivered"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(out, "note: {}: {} {what}", report.name, grouped(count));
+            }
+        }
+    }
+    out
+}
+
+fn json_line(line: &impl Serialize) -> String {
+    let mut json = serde_json::to_string(line).expect("a line has only string keys");
+    json.push('\n');
+    json
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A line that a shell takes apart is no help to who copies it.
+    #[test]
+    fn what_is_copied_to_a_shell_is_one_word() {
+        assert_eq!(quoted("/run/drive-0"), "/run/drive-0");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), "'it'\\''s'");
+        assert_eq!(quoted("$(x)"), "'$(x)'");
+        assert_eq!(quoted(""), "''");
+    }
+}

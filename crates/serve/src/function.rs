@@ -1,0 +1,254 @@
+//! The PCI function that a host sees: its regions, interrupts, memory and reset.
+//!
+//! BAR0 holds the NVMe registers, from 4 KiB on the doorbells, then the MSI-X table and its pending bits. The host's
+//! process keeps the MSI-X table that counts (it gives an eventfd a vector); the one here is memory that is read back.
+
+use crate::front::Front;
+use crate::interrupts::Interrupts;
+use crate::pci::{CONFIG_BYTES, ConfigSpace, Effect, Identity};
+use byteway_clock::Clock;
+use byteway_device::Controller;
+use byteway_link::memory::{Access, Backing, PAGE_BYTES};
+use byteway_link::{HostEnd, Memory, Purpose};
+use byteway_wire::nvme::register::{CAP, Cap, DOORBELLS};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::rc::Rc;
+
+/// VFIO's index of BAR0.
+pub const REGION_BAR0: u32 = 0;
+/// VFIO's index of the configuration space.
+pub const REGION_CONFIG: u32 = 7;
+
+/// How doorbells come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doorbells {
+    /// The host may map them: it stores to memory, at which this side has to look.
+    Mapped,
+    /// Each is a message, which wakes this side.
+    Trapped,
+}
+
+/// A part of a region that the host may map, so that its stores come without a message.
+pub struct Mappable {
+    /// Where it begins within the region, in bytes.
+    pub offset: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// The file that holds it, at the same offset.
+    pub file: Rc<File>,
+}
+
+/// A region, by its VFIO PCI index (0: BAR0, 7: configuration space).
+pub struct Region {
+    /// Its length; 0: there is no such region.
+    pub bytes: u64,
+    /// What of it the host may map.
+    pub mappable: Option<Mappable>,
+}
+
+/// What went wrong with an access, as an errno for the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused(pub u32);
+
+const EINVAL: u32 = 22;
+
+/// Where things lie in BAR0.
+struct Layout {
+    doorbells_bytes: u64,
+    table: u64,
+    pending: u64,
+    bytes: u64,
+}
+
+impl Layout {
+    fn new(queues_max: u16, dstrd: u8, vectors: u16) -> Self {
+        let doorbells_bytes = (2 * (u64::from(queues_max) + 1) * (4 << dstrd)).next_multiple_of(PAGE_BYTES);
+        let table = DOORBELLS + doorbells_bytes;
+        let pending = table + (u64::from(vectors) * 16).next_multiple_of(PAGE_BYTES);
+        let bytes = pending + u64::from(vectors).div_ceil(64).next_multiple_of(PAGE_BYTES / 8) * 8;
+        Layout { doorbells_bytes, table, pending, bytes: bytes.next_power_of_two() }
+    }
+}
+
+/// The PCI function of a drive.
+pub struct Function {
+    host: HostEnd,
+    controller: Controller,
+    front: Rc<Front>,
+    interrupts: Rc<Interrupts>,
+    layout: Layout,
+    page: Option<Rc<File>>,
+    config: ConfigSpace,
+    /// MSI-X table and pending bits.
+    table: RefCell<Vec<u8>>,
+}
+
+impl Function {
+    /// The function of `controller`, which is at the other end of the link; the host's memory is [`Memory::guest`], of
+    /// which nothing is mapped yet. Spawns the task that looks at doorbells.
+    ///
+    /// # Errors
+    /// The system has no memory for the doorbells.
+    pub fn new(
+        host: &HostEnd,
+        controller: &Controller,
+        serial: u64,
+        vectors: u16,
+        doorbells: Doorbells,
+    ) -> io::Result<Rc<Self>> {
+        let dstrd = Cap::from_bits(controller.register(CAP, 8)).dstrd();
+        let layout = Layout::new(controller.io_queues_max(), dstrd, vectors);
+        let (file, page) = match doorbells {
+            Doorbells::Trapped => (None, None),
+            Doorbells::Mapped => {
+                let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+                let file = File::from(memfd_create("byteway-doorbells", flags)?);
+                file.set_len(DOORBELLS + layout.doorbells_bytes)?;
+                // The host has the descriptor: it must not make the file shorter under this side's feet.
+                fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+                let page = Memory::guest();
+                let backing = Backing::File { file: &file, offset: DOORBELLS };
+                page.map(DOORBELLS, layout.doorbells_bytes, backing, Access::ReadWrite)
+                    .map_err(io::Error::other)?;
+                (Some(Rc::new(file)), Some(page))
+            }
+        };
+        let front = Front::new(host, controller, page, dstrd);
+        host.clock().spawn("front", front.clone().run());
+        let interrupts = Rc::new(Interrupts::new(vectors));
+        let messages = interrupts.clone();
+        host.on_interrupt(Rc::new(move |vector| messages.trigger(vector.into())));
+        let identity = Identity::byteway(
+            serial,
+            layout.bytes,
+            vectors,
+            layout.table as u32, // far below 4 GiB: doorbells are at most 64 Ki pairs of 4 Ki
+            layout.pending as u32,
+        );
+        let config = ConfigSpace::new(&identity, host.config());
+        let table = RefCell::new(vec![0; (layout.bytes - layout.table) as usize]);
+        let (host, controller) = (host.clone(), controller.clone());
+        Ok(Rc::new(Function { host, controller, front, interrupts, layout, page: file, config, table }))
+    }
+
+    /// The clock of its executor.
+    pub fn clock(&self) -> &Clock {
+        self.host.clock()
+    }
+
+    /// The region of `index`, any number.
+    pub fn region(&self, index: u32) -> Region {
+        match index {
+            REGION_BAR0 => Region {
+                bytes: self.layout.bytes,
+                mappable: self.page.clone().map(|file| Mappable {
+                    offset: DOORBELLS,
+                    bytes: self.layout.doorbells_bytes,
+                    file,
+                }),
+            },
+            REGION_CONFIG => Region { bytes: CONFIG_BYTES as u64, mappable: None },
+            _ => Region { bytes: 0, mappable: None },
+        }
+    }
+
+    /// Reads from a region.
+    ///
+    /// # Errors
+    /// The extent, any that the host named, is not within the region.
+    pub fn read(&self, index: u32, offset: u64, into: &mut [u8]) -> Result<(), Refused> {
+        self.check(index, offset, into.len())?;
+        if index == REGION_CONFIG {
+            self.config.read(offset, into);
+            return Ok(());
+        }
+        if offset >= self.layout.table {
+            let from = (offset - self.layout.table) as usize;
+            into.copy_from_slice(&self.table.borrow()[from..from + into.len()]);
+            return Ok(());
+        }
+        // Registers are of 4 or 8 bytes; of what begins or ends within one its bytes are given.
+        let mut at = offset;
+        let mut rest = into;
+        while !rest.is_empty() {
+            let word = at & !3;
+            let bytes = (self.controller.register(word, 4) as u32).to_le_bytes();
+            let skip = (at - word) as usize;
+            let count = rest.len().min(4 - skip);
+            let (now, later) = rest.split_at_mut(count);
+            now.copy_from_slice(&bytes[skip..skip + count]);
+            (rest, at) = (later, at + count as u64);
+        }
+        Ok(())
+    }
+
+    /// Writes to a region. Registers take writes of 4 and 8 bytes at multiples of 4; others do nothing.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn write(self: &Rc<Self>, index: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
+        self.check(index, offset, from.len())?;
+        if index == REGION_CONFIG {
+            let effect = self.config.write(offset, from);
+            if effect == Effect::Reset {
+                let function = self.clone();
+                self.clock().spawn("function reset", async move { function.reset().await });
+            }
+            return Ok(());
+        }
+        if offset >= self.layout.table {
+            let to = (offset - self.layout.table) as usize;
+            self.table.borrow_mut()[to..to + from.len()].copy_from_slice(from);
+            return Ok(());
+        }
+        let value = match *from {
+            [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
+            [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            _ => return Ok(()), // undefined by the specification
+        };
+        if offset >= DOORBELLS {
+            self.front.written(offset, value as u32);
+            if from.len() == 8 {
+                self.front.written(offset + 4, (value >> 32) as u32);
+            }
+        } else if from.len() == 8 {
+            self.host.write64(offset, value);
+        } else {
+            self.host.write32(offset, value as u32, Purpose::Register);
+        }
+        Ok(())
+    }
+
+    fn check(&self, index: u32, offset: u64, bytes: usize) -> Result<(), Refused> {
+        let end = offset.checked_add(bytes as u64);
+        let within = end.is_some_and(|end| end <= self.region(index).bytes);
+        if within { Ok(()) } else { Err(Refused(EINVAL)) }
+    }
+
+    /// The MSI-X vectors.
+    pub fn interrupts(&self) -> &Interrupts {
+        &self.interrupts
+    }
+
+    /// The host's memory, of which the host maps and unmaps parts.
+    pub fn memory(&self) -> &Memory {
+        self.host.memory()
+    }
+
+    /// Resets the function; returns when nothing of before is under way any more.
+    pub async fn reset(&self) {
+        self.config.reset();
+        self.table.borrow_mut().fill(0);
+        self.controller.reset().await;
+    }
+
+    /// The host has gone: resets the function, forgets its memory and its eventfds.
+    pub async fn detach(&self) {
+        self.reset().await;
+        self.memory().unmap_all();
+        self.interrupts.clear();
+    }
+}

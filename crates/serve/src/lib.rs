@@ -1,0 +1,22 @@
+//! Real attachments: a drive served to a real host over vfio-user, and the host's end of such an attachment.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`attach`] | the host's end of an attachment, for a driver of our own |
+//! | [`drive`] | a served drive: its thread, its executor, what it reports |
+//! | [`function`] | the PCI function that a host sees: regions, interrupts, memory, reset |
+//! | [`front`] | doorbells that are stored to shared memory, and who looks at them |
+//! | [`interrupts`] | MSI-X messages as eventfds |
+//! | [`pci`] | the configuration space |
+//! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
+//!
+//! What it does not do: it knows no NVMe command, charges no modelled time and keeps no data; the controller behind it
+//! is the one that simulations use. No live migration, no dirty page tracking, no hot-unplug.
+
+pub mod attach;
+pub mod drive;
+pub mod front;
+pub mod function;
+pub mod interrupts;
+pub mod pci;
+pub mod vfio_user;

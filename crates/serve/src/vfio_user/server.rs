@@ -1,0 +1,272 @@
+//! The socket at which clients attach, one at a time.
+
+use super::channel::{ANSWER_LIMIT, Channel, Gone};
+use super::message::Command;
+use super::peer::Peer;
+use super::remote::Line;
+use super::session::Session;
+use crate::function::Function;
+use byteway_clock::{Clock, Delay, Notify};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Stat, lstat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use tracing::{info, warn};
+
+/// Bytes of a socket's path, at most.
+const PATH_BYTES_MAX: usize = 107;
+/// Clients that are turned away at the same time, at most; others are closed at once.
+const TURNED_AWAY_MAX: usize = 4;
+/// How long to wait when the system has no descriptor left for a client.
+const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// The address is too long.
+    #[error(
+        "the socket's path {path} has {bytes} bytes, and at most {PATH_BYTES_MAX} are possible: choose a shorter \
+         directory, or go there and use a relative path"
+    )]
+    TooLong {
+        /// The address.
+        path: PathBuf,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Its directory is missing.
+    #[error("there is no directory {directory} for the socket {path}: make it first (mkdir -p {directory})")]
+    NoDirectory {
+        /// The address.
+        path: PathBuf,
+        /// What is missing.
+        directory: PathBuf,
+    },
+    /// Somebody answers there.
+    #[error("a server answers at {path} already: stop it, or choose another path")]
+    InUse {
+        /// The address.
+        path: PathBuf,
+    },
+    /// Something else has the name.
+    #[error("{path} is there and is not a socket: remove it, or choose another path")]
+    NotASocket {
+        /// The address.
+        path: PathBuf,
+    },
+    /// The system said no.
+    #[error("the socket {path} cannot be made: {source}")]
+    System {
+        /// The address.
+        path: PathBuf,
+        /// Why.
+        source: Errno,
+    },
+}
+
+/// A socket at which clients attach.
+pub struct Server {
+    listener: Rc<OwnedFd>,
+    path: PathBuf,
+    /// Of the socket's file, as it was made.
+    made: Stat,
+}
+
+/// Who is attached.
+struct Attached {
+    line: RefCell<Option<Rc<Line>>>,
+    left: Notify,
+    turned_away: Cell<usize>,
+}
+
+impl Server {
+    /// Makes the socket. A file that is left of a server that is no more is replaced.
+    ///
+    /// # Errors
+    /// What is in the way, and what would help.
+    pub fn bind(path: impl Into<PathBuf>) -> Result<Self, BindError> {
+        let path = path.into();
+        let system = |source| BindError::System { path: path.clone(), source };
+        let bytes = path.as_os_str().len();
+        if bytes > PATH_BYTES_MAX {
+            return Err(BindError::TooLong { path, bytes });
+        }
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        if !directory.is_dir() {
+            let directory = directory.to_path_buf();
+            return Err(BindError::NoDirectory { path, directory });
+        }
+        let address = SocketAddrUnix::new(&path).map_err(system)?;
+        match lstat(&path) {
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(system(errno)),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Socket => {
+                return Err(BindError::NotASocket { path });
+            }
+            Ok(_) => match connect(stream().map_err(system)?, &address) {
+                // Nobody listens.
+                Err(Errno::CONNREFUSED) => rustix::fs::unlink(&path).map_err(system)?,
+                // It went meanwhile.
+                Err(Errno::NOENT) => {}
+                // Its queue is full, so there is one.
+                Ok(()) | Err(Errno::AGAIN) => return Err(BindError::InUse { path }),
+                Err(errno) => return Err(system(errno)),
+            },
+        }
+        let listener = stream().map_err(system)?;
+        bind(&listener, &address).map_err(|errno| match errno {
+            Errno::ADDRINUSE => BindError::InUse { path: path.clone() },
+            errno => system(errno),
+        })?;
+        let made = lstat(&path).map_err(system)?;
+        let server = Server { listener: Rc::new(listener), path: path.clone(), made };
+        listen(&*server.listener, 8).map_err(system)?;
+        Ok(server)
+    }
+
+    /// Where clients find it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Serves one client after the other until `stop` is there; whoever is attached then is dropped, and the function
+    /// is as if nobody had been. Gives how many were served.
+    pub async fn run(&self, function: &Rc<Function>, stop: impl Future<Output = ()>) -> u64 {
+        let clock = function.clock();
+        let attached = Rc::new(Attached {
+            line: RefCell::default(),
+            left: Notify::new(clock),
+            turned_away: Cell::new(0),
+        });
+        let mut stop = pin!(stop);
+        let mut clients = 0;
+        while let Some(socket) = before(stop.as_mut(), self.accept(clock)).await {
+            let peer = Peer::of(&socket);
+            let line = Rc::new(Line::new(clock, Channel::new(socket)));
+            let current = attached.line.borrow().clone();
+            if let Some(current) = current {
+                if !current.channel().has_left() {
+                    attached.turn_away(clock, line, peer);
+                    continue;
+                }
+                // Its last commands may still be under way.
+                if before(stop.as_mut(), attached.gone()).await.is_none() {
+                    break;
+                }
+            }
+            clients += 1;
+            attached.attach(function, line, peer);
+            clients += 1;
+        }
+        let current = attached.line.borrow().clone();
+        if let Some(current) = current {
+            current.channel().end(Gone::Stopped);
+            attached.gone().await;
+        }
+        clients
+    }
+
+    async fn accept(&self, clock: &Clock) -> OwnedFd {
+        loop {
+            match accept_with(&*self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => return socket,
+                Err(Errno::AGAIN) => clock.readable(&self.listener).await,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(errno) => {
+                    warn!("a client cannot be let in at {}: {errno}", self.path.display());
+                    clock.timer(EXHAUSTED_DELAY).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Not that of another server that has come in its place.
+        let is_own = lstat(&self.path)
+            .is_ok_and(|stat| (stat.st_dev, stat.st_ino) == (self.made.st_dev, self.made.st_ino));
+        if is_own {
+            let _ = rustix::fs::unlink(&self.path);
+        }
+    }
+}
+
+impl Attached {
+    /// Starts the session of a client.
+    fn attach(self: &Rc<Self>, function: &Rc<Function>, line: Rc<Line>, peer: Peer) {
+        self.line.replace(Some(line.clone()));
+        info!("{peer} has come");
+        let (attached, function) = (self.clone(), function.clone());
+        function.clock().clone().spawn("vfio-user session", async move {
+            let session = Session::new(line.clone(), function.clone(), peer.clone());
+            match session.run().await {
+                Gone::Closed => info!("{peer} has gone"),
+                Gone::Stopped => info!("{peer} is detached: the server stops"),
+                why => warn!("{peer} is dropped: {why}"),
+            }
+            function.detach().await;
+            if line.channel().stray_replies() > 0 {
+                info!("{peer} sent {} replies that nobody asked for", line.channel().stray_replies());
+            }
+            attached.line.replace(None);
+            attached.left.notify_one();
+        });
+    }
+
+    /// Waits until nobody is attached.
+    async fn gone(&self) {
+        while self.line.borrow().is_some() {
+            self.left.notified().await;
+        }
+    }
+
+    /// Answers the first message of a client for whom there is no room, so that it can say why.
+    fn turn_away(self: &Rc<Self>, clock: &Clock, line: Rc<Line>, peer: Peer) {
+        warn!("{peer} is turned away: another client is attached, and a drive serves one at a time");
+        if self.turned_away.get() == TURNED_AWAY_MAX {
+            return;
+        }
+        self.turned_away.set(self.turned_away.get() + 1);
+        let (attached, limit) = (self.clone(), clock.clone());
+        clock.spawn("vfio-user refusal", async move {
+            let limit = pin!(limit.timer(Delay::from_ms(ANSWER_LIMIT.as_millis() as u64)));
+            if let Some(Ok(message)) = before(limit, line.next()).await
+                && message.header.command() == Command::VERSION
+            {
+                let busy = message.header.failure(Errno::BUSY.raw_os_error().unsigned_abs());
+                // It may have gone.
+                let _ = line.channel().send(busy, &[], &[]);
+            }
+            attached.turned_away.set(attached.turned_away.get() - 1);
+        });
+    }
+}
+
+fn stream() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+}
+
+/// What `work` gives, if it does before `stop`.
+async fn before<T>(mut stop: Pin<&mut impl Future<Output = ()>>, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        if stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        work.as_mut().poll(context).map(Some)
+    })
+    .await
+}

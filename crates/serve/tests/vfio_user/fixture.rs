@@ -1,0 +1,254 @@
+//! A small drive that is served in a thread, and clients for it.
+
+use byteway_clock::{Delay, Rate, Timing};
+use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+use byteway_firmware::{Base, Cycles, Victim};
+use byteway_flash::Geometry;
+use byteway_link::{Generation, PcieConfig};
+use byteway_serve::drive::{Report, ServeError, Setup, Stop, serve};
+use byteway_serve::function::Doorbells;
+use byteway_serve::vfio_user::Client;
+use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Gone, Message};
+use byteway_serve::vfio_user::message::{Capabilities, Command, Header, Version};
+use byteway_wire::content::{BlockSize, Keep};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+pub const BAR0: u32 = 0;
+pub const CONFIG: u32 = 7;
+pub const MSIX: u32 = 2;
+pub const VECTORS: u32 = 5;
+pub const PAGE: u64 = 4096;
+
+pub const EINVAL: i32 = 22;
+pub const EEXIST: i32 = 17;
+pub const ENOENT: i32 = 2;
+pub const ENOTSUP: i32 = 95;
+pub const EBUSY: i32 = 16;
+
+fn drive() -> DriveConfig {
+    DriveConfig {
+        model: "Byteway test drive".into(),
+        serial: "TEST0001".into(),
+        controller: ControllerConfig {
+            io_queues_max: 4,
+            queue_entries_max: 256,
+            command_slots: 16,
+            fetch_outstanding: 1,
+            fetch_burst: 4,
+            transfer_bytes_max: 128 << 10,
+            dma_granularity: 1,
+            dstrd: 0,
+            sgl: false,
+            shadow_doorbells: false,
+            vectors: VECTORS as u16,
+            arbitration_burst: 128,
+            ready_delay: Delay::from_us(10),
+            read_pipeline: Delay::from_ns(500),
+            read_large_pipeline: Delay::from_ns(800),
+            write_pipeline: Delay::from_ns(300),
+        },
+        site: SiteConfig {
+            cores: 1,
+            hertz: 1_000_000_000,
+            cycles: Cycles::FREE,
+            dram_latency: Delay::from_ns(50),
+            dram_rate: Rate::per_second(10_000_000_000),
+        },
+        geometry: Geometry { channels: 1, ways: 2, planes: 1, blocks: 16, pages: 64, page_bytes: 16384 },
+        timing: byteway_flash::Timing {
+            read: vec![Delay::from_us(10)],
+            program: vec![Delay::from_us(50)],
+            erase: Delay::from_us(500),
+            channel: Rate::per_second(800_000_000),
+            command: Delay::from_ns(100),
+            partial_read: None,
+        },
+        endurance_erases: 3000,
+        ftl: FtlPolicy {
+            write_buffer_bytes: 1 << 20,
+            victim: Victim::Greedy,
+            collect_start_blocks: 2,
+            collect_reserve_blocks: 1,
+            power_loss_protection: false,
+        },
+        namespaces: vec![NamespaceConfig { units: 4096, block: BlockSize::B4096 }],
+        base: Base::Empty,
+        keep: Keep::Bytes,
+        seed: 1,
+    }
+}
+
+fn link() -> PcieConfig {
+    PcieConfig {
+        generation: Generation::Gen3,
+        lanes: 4,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 32,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
+}
+
+/// A drive, served until the end of the test.
+pub struct Served {
+    pub directory: tempfile::TempDir,
+    stop: Stop,
+    thread: Option<JoinHandle<Result<Report, ServeError>>>,
+}
+
+impl Served {
+    pub fn new() -> Self {
+        Self::with(Doorbells::Mapped)
+    }
+
+    pub fn with(doorbells: Doorbells) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let stop = Stop::new().unwrap();
+        let (said, ready) = std::sync::mpsc::channel();
+        let (own_stop, socket) = (stop.clone(), directory.path().join("cntrl"));
+        let thread = std::thread::spawn(move || {
+            let setup = Setup {
+                name: "test".into(),
+                drive: drive(),
+                link: link(),
+                timing: Timing::None,
+                doorbells,
+                socket,
+            };
+            serve(setup, &own_stop, move || said.send(()).unwrap())
+        });
+        let served = Served { directory, stop, thread: Some(thread) };
+        if ready.recv().is_err() {
+            served.end();
+            panic!("the drive is not served");
+        }
+        served
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("cntrl")
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.directory.path()).unwrap()
+    }
+
+    /// A client that has said nothing yet.
+    pub fn stranger(&self) -> Client {
+        Client::unversioned(&self.socket()).unwrap()
+    }
+
+    /// What the drive is like when the test has done its worst: a client attaches, reads, maps and goes.
+    pub fn is_well(&self) {
+        let client = eventually(|| Client::connect(&self.socket()).ok());
+        let mut class = [0; 4];
+        client.region_read(CONFIG, 8, &mut class).unwrap();
+        assert_eq!(class[1..], [2, 8, 1]);
+        let file = memfd(PAGE);
+        client.dma_map(0x1000, PAGE, Some((&file, 0)), true).unwrap();
+        client.dma_unmap(0x1000, PAGE).unwrap();
+    }
+
+    /// Ends the service; gives its report.
+    pub fn end(mut self) -> Report {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let result = thread.join();
+            if !std::thread::panicking() {
+                result.unwrap().unwrap();
+            }
+        }
+    }
+}
+
+/// Tries until there is something, for a while.
+pub fn eventually<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(value) = attempt() {
+            return value;
+        }
+        assert!(Instant::now() < end, "it has not happened within 10 s");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub fn memfd(bytes: u64) -> File {
+    let file = File::from(memfd_create("byteway-test", MemfdFlags::CLOEXEC).unwrap());
+    file.set_len(bytes).unwrap();
+    file
+}
+
+pub fn event() -> OwnedFd {
+    eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).unwrap()
+}
+
+/// How often an eventfd was written since it was last asked.
+pub fn count(event: &OwnedFd) -> u64 {
+    let mut bytes = [0; 8];
+    match rustix::io::read(event, &mut bytes) {
+        Ok(_) => u64::from_ne_bytes(bytes),
+        Err(_) => 0,
+    }
+}
+
+/// Sends a request and gives its answer, an error too. None: it is dropped.
+pub fn exchange(
+    client: &Client,
+    command: Command,
+    parts: &[&[u8]],
+    files: &[BorrowedFd<'_>],
+) -> Option<Message> {
+    client.channel().ask(command, parts, files, |_| Ok(())).ok()
+}
+
+/// The errno of the answer to a request; 0: it is done.
+pub fn errno(client: &Client, command: Command, parts: &[&[u8]], files: &[BorrowedFd<'_>]) -> i32 {
+    let answer = exchange(client, command, parts, files).expect("it is answered");
+    assert_eq!(answer.header.has(Header::ERROR), answer.header.error.get() != 0);
+    if answer.header.has(Header::ERROR) {
+        assert!(answer.payload.is_empty(), "an error is a header alone");
+    }
+    answer.header.error.get() as i32
+}
+
+/// Whether the server closes the connection within its limit.
+pub fn is_dropped(client: &Client) -> bool {
+    match client.channel().wait_for(ANSWER_LIMIT, |_| Ok(None::<()>)) {
+        Ok(_) => false,
+        Err(why) => why == Gone::Closed,
+    }
+}
+
+/// Agrees on the version as a client that says no more than it has to.
+pub fn negotiate(client: &Client) {
+    let text = Capabilities::offer();
+    assert_eq!(errno(client, Command::VERSION, &[Version::default().as_bytes(), &text], &[]), 0);
+}
+
+/// Waits until a descriptor can be read.
+pub fn wait_readable(descriptor: &OwnedFd) {
+    let limit = Timespec { tv_sec: 5, tv_nsec: 0 };
+    assert!(poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&limit)).unwrap() > 0);
+}
+
+pub fn exists(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok()
+}

@@ -1,0 +1,10 @@
+//! vfio-user: messages, the channel, a served drive's session as clients of every kind see it.
+#![allow(clippy::disallowed_methods, reason = "a served drive and its clients live in real time, in threads")]
+
+mod channel;
+mod fixture;
+mod memory;
+mod messages;
+mod server;
+mod session;
+mod third_party;

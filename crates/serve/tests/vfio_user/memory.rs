@@ -1,0 +1,370 @@
+//! Memory without a file is reached by messages: without these the device reads and writes elsewhere, waits for ever
+//! for a client that has died, or loses what the client says meanwhile.
+
+use crate::fixture::*;
+use byteway_clock::{Executor, Timing};
+use byteway_link::memory::Remote;
+use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Channel, Gone};
+use byteway_serve::vfio_user::message::{Command, DmaAccess, Header, RegionAccess, take};
+use byteway_serve::vfio_user::remote::{ClientMemory, Line};
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::rc::Rc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+fn pair() -> (OwnedFd, OwnedFd) {
+    socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
+}
+
+/// Where a client puts the data of an answer, and takes that of a request from.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Specified,
+    /// As QEMU: a count of 32 bits and the data behind it, and the size of a structure with a count of 64.
+    Qemu,
+}
+
+/// A client with `memory` from address 0 on, and nothing behind it. Gives the memory when the connection ends, and the
+/// longest count that was asked for.
+fn client(far: OwnedFd, mut memory: Vec<u8>, kind: Kind) -> JoinHandle<(Vec<u8>, u64)> {
+    std::thread::spawn(move || {
+        let channel = Channel::new(far);
+        let mut longest = 0;
+        let end = channel.wait_for(Duration::from_secs(30), |message| {
+            let header = message.header;
+            let (access, _) = take::<DmaAccess>(&message.payload).unwrap();
+            let at = access.address.get() as usize;
+            let count = match kind {
+                Kind::Specified => access.count.get(),
+                Kind::Qemu => access.count.get() & 0xffff_ffff,
+            };
+            longest = longest.max(count);
+            let count = count as usize;
+            let Some(part) = at.checked_add(count).and_then(|end| memory.get_mut(at..end)) else {
+                return channel.send(header.failure(14), &[], &[]).map(|()| None::<()>);
+            };
+            let early = if kind == Kind::Qemu { 12 } else { 16 };
+            match header.command() {
+                Command::DMA_READ => {
+                    let mut answer = access.as_bytes().to_vec();
+                    answer.resize(16 + count, 0);
+                    answer[early..early + count].copy_from_slice(part);
+                    channel.send(header.reply(), &[&answer], &[])?;
+                }
+                Command::DMA_WRITE => {
+                    assert_eq!(message.payload.len(), 16 + count);
+                    part.copy_from_slice(&message.payload[early..early + count]);
+                    let answer = access.as_bytes();
+                    let answer = if kind == Kind::Qemu { &[] } else { answer };
+                    channel.send(header.reply(), &[answer], &[])?;
+                }
+                _ => panic!("{}", header.command()),
+            }
+            Ok(None)
+        });
+        assert_eq!(end, Err(Gone::Closed));
+        (memory, longest)
+    })
+}
+
+fn remote(near: OwnedFd) -> ClientMemory {
+    let executor = Executor::new();
+    ClientMemory(Rc::new(Line::new(executor.clock(), Channel::new(near))))
+}
+
+#[test]
+fn what_is_written_is_read_whatever_the_clients_layout() {
+    for kind in [Kind::Specified, Kind::Qemu] {
+        // The first access decides: each of these comes first once.
+        for (first, value) in [("read", 1u8), ("write", 1), ("write", 0), ("zeroes", 0)] {
+            for bytes in [1usize, 2, 3, 4, 5, 7, 8, 16, 64, 4096] {
+                let (near, far) = pair();
+                let mut memory = vec![0; 3 * 4096];
+                if first == "read" {
+                    // Zeroes at both ends: where the two layouts look the same.
+                    memory[64 + bytes / 2] = value;
+                }
+                let expected = memory.clone();
+                let thread = client(far, memory, kind);
+                let remote = remote(near);
+                let mut read = vec![0xee; bytes];
+                if first != "write" {
+                    remote.read(64, &mut read).unwrap();
+                    assert_eq!(read, expected[64..64 + bytes], "{first} of {bytes}");
+                }
+                let mut written = vec![0; bytes];
+                written[bytes / 2] = value;
+                remote.write(1024, &written).unwrap();
+                remote.read(1024, &mut read).unwrap();
+                assert_eq!(read, written, "{first} of {bytes}");
+                let all: Vec<u8> = (1..=bytes).map(|at| at as u8).collect();
+                remote.write(8192 - 64, &all).unwrap();
+                remote.read(8192 - 64, &mut read).unwrap();
+                assert_eq!(read, all, "{first} of {bytes}");
+                drop(remote);
+                let (memory, _) = thread.join().unwrap();
+                let mut expected = expected;
+                expected[1024..1024 + bytes].copy_from_slice(&written);
+                expected[8192 - 64..8192 - 64 + bytes].copy_from_slice(&all);
+                assert!(memory == expected, "{first} of {bytes}: something else was written");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_access_is_cut_to_what_the_client_takes() {
+    let (near, far) = pair();
+    let thread = client(far, vec![0; 3 << 20], Kind::Specified);
+    let remote = remote(near);
+    remote.0.set_data_bytes_max(8192);
+    let data: Vec<u8> = (0..100_000u32).map(|at| (at % 253) as u8 + 1).collect();
+    remote.write(5, &data).unwrap();
+    let mut read = vec![0; data.len()];
+    remote.read(5, &mut read).unwrap();
+    assert!(read == data);
+    drop(remote);
+    assert_eq!(thread.join().unwrap().1, 8192);
+    let (near, far) = pair();
+    let thread = client(far, vec![1; 3 << 20], Kind::Specified);
+    let remote = self::remote(near);
+    // More than fits into a message is never asked for, whatever the client says.
+    remote.0.set_data_bytes_max(u64::MAX);
+    remote.read(0, &mut vec![0; 3 << 20]).unwrap();
+    drop(remote);
+    assert_eq!(thread.join().unwrap().1, 1 << 20);
+}
+
+#[test]
+fn memory_that_the_client_does_not_have_is_a_fault_and_no_end() {
+    let (near, far) = pair();
+    let thread = client(far, vec![7; 4096], Kind::Specified);
+    let remote = remote(near);
+    for address in [1, 4096, 1 << 40, u64::MAX - 4095] {
+        assert!(remote.read(address, &mut [0; 4096]).is_err());
+        assert!(remote.write(address, &[1; 4096]).is_err());
+    }
+    let mut byte = [0];
+    remote.read(4095, &mut byte).unwrap();
+    assert_eq!(byte, [7]);
+    drop(remote);
+    assert!(thread.join().unwrap().0 == [7; 4096]);
+}
+
+#[test]
+fn answers_that_make_no_sense_are_faults() {
+    for (bytes, is_error) in
+        [(0, false), (15, false), (16, false), (19, false), (21, false), (9000, false), (20, true)]
+    {
+        let (near, far) = pair();
+        let thread = std::thread::spawn(move || {
+            let channel = Channel::new(far);
+            let asked = channel.wait_for(ANSWER_LIMIT, |message| Ok(Some(message))).unwrap().unwrap();
+            let header = if is_error { asked.header.failure(0) } else { asked.header.reply() };
+            channel.send(header, &[&vec![1; bytes]], &[]).unwrap();
+            channel.wait_for(ANSWER_LIMIT, |_| Ok(None::<()>))
+        });
+        let remote = remote(near);
+        let mut word = [0xee; 4];
+        assert!(remote.read(0, &mut word).is_err(), "{bytes}");
+        assert_eq!(word, [0xee; 4]);
+        drop(remote);
+        assert_eq!(thread.join().unwrap(), Err(Gone::Closed));
+    }
+}
+
+#[test]
+fn a_client_that_dies_or_sleeps_holds_nobody_up_for_long() {
+    let (near, far) = pair();
+    let remote_memory = remote(near);
+    drop(far);
+    let began = Instant::now();
+    assert!(remote_memory.read(0, &mut [0; 64]).is_err());
+    assert!(began.elapsed() < Duration::from_secs(1));
+    // It dies while it is waited for.
+    let (near, far) = pair();
+    let remote_memory = remote(near);
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(far);
+    });
+    assert!(remote_memory.write(0, &[1; 64]).is_err());
+    assert!(began.elapsed() < Duration::from_secs(2));
+    thread.join().unwrap();
+    // It never answers: one wait, not one for each access.
+    let (near, _far) = pair();
+    let remote_memory = remote(near);
+    let began = Instant::now();
+    for _ in 0..10 {
+        assert!(remote_memory.read(0, &mut [0; 64]).is_err());
+    }
+    let took = began.elapsed();
+    assert!(took >= ANSWER_LIMIT && took < ANSWER_LIMIT + Duration::from_secs(2), "{took:?}");
+    assert!(matches!(remote_memory.0.channel().try_receive(), Err(Gone::Silent(Command::DMA_READ))));
+}
+
+#[test]
+fn a_client_that_talks_instead_of_answering_is_dropped() {
+    // Requests without end: what is kept of them has a bound.
+    let (near, far) = pair();
+    let thread = std::thread::spawn(move || {
+        let channel = Channel::new(far);
+        for id in 0..100_000u32 {
+            let header = Header::request(id as u16, Command::DEVICE_GET_INFO, 0);
+            if channel.send(header, &[&[0; 16]], &[]).is_err() || channel.drain(ANSWER_LIMIT).is_err() {
+                return;
+            }
+        }
+    });
+    let talkative = remote(near);
+    let began = Instant::now();
+    assert!(talkative.read(0, &mut [0; 64]).is_err());
+    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(matches!(talkative.0.channel().try_receive(), Err(Gone::Flood)));
+    drop(talkative);
+    thread.join().unwrap();
+    // Replies to what was never asked, without end.
+    let (near, far) = pair();
+    let thread = std::thread::spawn(move || {
+        let channel = Channel::new(far);
+        let reply = Header::request(9999, Command::DMA_READ, 0).reply();
+        while channel.send(reply, &[], &[]).is_ok() && channel.drain(ANSWER_LIMIT).is_ok() {}
+    });
+    let talkative = remote(near);
+    assert!(talkative.read(0, &mut [0; 64]).is_err());
+    assert!(began.elapsed() < ANSWER_LIMIT + Duration::from_secs(4));
+    drop(talkative);
+    thread.join().unwrap();
+}
+
+#[test]
+fn what_the_client_says_meanwhile_is_kept_in_order_and_wakes_its_reader() {
+    let (near, far) = pair();
+    let thread = std::thread::spawn(move || {
+        let channel = Channel::new(far);
+        let asked = channel.wait_for(ANSWER_LIMIT, |message| Ok(Some(message))).unwrap().unwrap();
+        channel.send(Header::request(1, Command::DEVICE_GET_INFO, 0), &[&[0; 16]], &[]).unwrap();
+        let access = RegionAccess { count: 4.into(), ..RegionAccess::default() };
+        // A client that holds a lock while its register write is not answered: it is, before the answer to the read.
+        channel
+            .send(Header::request(2, Command::REGION_WRITE, 0), &[access.as_bytes(), &[1; 4]], &[])
+            .unwrap();
+        let posted = channel.wait_for(ANSWER_LIMIT, |message| Ok(Some(message))).unwrap().unwrap();
+        assert_eq!((posted.header.id.get(), posted.header.flags.get()), (2, Header::REPLY));
+        assert_eq!(posted.payload, access.as_bytes());
+        // One that is wrong is left to be refused.
+        channel.send(Header::request(3, Command::REGION_WRITE, 0), &[access.as_bytes()], &[]).unwrap();
+        let (access, _) = take::<DmaAccess>(&asked.payload).unwrap();
+        let data = vec![5; access.count.get() as usize];
+        channel.send(asked.header.reply(), &[access.as_bytes(), &data], &[]).unwrap();
+        channel.send(Header::request(4, Command::DEVICE_GET_INFO, 0), &[&[0; 16]], &[]).unwrap();
+        assert_eq!(channel.wait_for(ANSWER_LIMIT, |_| Ok(None::<()>)), Err(Gone::Closed));
+    });
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let line = Rc::new(Line::new(&clock, Channel::new(near)));
+    let (reader, asker) = (line.clone(), line.clone());
+    let main_clock = clock.clone();
+    let taken = executor
+        .run_real(Timing::None, None, async move {
+            main_clock.spawn("asker", async move {
+                let mut data = [0; 100];
+                ClientMemory(asker).read(0, &mut data).unwrap();
+                assert_eq!(data, [5; 100]);
+            });
+            let mut taken = Vec::new();
+            while taken.len() < 4 {
+                let message = reader.next().await.unwrap();
+                taken.push((message.header.id.get(), message.header.has(Header::NO_REPLY)));
+            }
+            taken
+        })
+        .unwrap();
+    assert_eq!(taken, [(1, false), (2, true), (3, false), (4, false)]);
+    drop((line, executor));
+    thread.join().unwrap();
+}
+
+/// The drive's admin queue in memory that only messages reach.
+mod drive {
+    use super::*;
+    use byteway_serve::function::Doorbells;
+    use byteway_serve::vfio_user::client::Served as ServedMemory;
+    use std::cell::RefCell;
+
+    #[derive(Clone)]
+    struct Pages(Rc<RefCell<Vec<u8>>>);
+
+    impl ServedMemory for Pages {
+        fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
+            let memory = self.0.borrow();
+            let part =
+                usize::try_from(address).ok().and_then(|at| memory.get(at..at.checked_add(into.len())?));
+            part.map(|part| into.copy_from_slice(part)).is_some()
+        }
+
+        fn write(&mut self, address: u64, from: &[u8]) -> bool {
+            let mut memory = self.0.borrow_mut();
+            let part =
+                usize::try_from(address).ok().and_then(|at| memory.get_mut(at..at.checked_add(from.len())?));
+            part.map(|part| part.copy_from_slice(from)).is_some()
+        }
+    }
+
+    #[test]
+    fn a_command_is_fetched_and_answered_by_messages() {
+        let served = Served::with(Doorbells::Trapped);
+        let client = served.client();
+        let pages = Pages(Rc::new(RefCell::new(vec![0; 16 * 4096])));
+        client.serve(Box::new(pages.clone()));
+        client.dma_map(0, 16 * PAGE, None, true).unwrap();
+        let write32 = |offset, value: u32| client.region_write(BAR0, offset, &value.to_le_bytes()).unwrap();
+        write32(0x24, 0x000f_000f);
+        client.region_write(BAR0, 0x28, &0x1000u64.to_le_bytes()).unwrap();
+        client.region_write(BAR0, 0x30, &0x2000u64.to_le_bytes()).unwrap();
+        write32(0x14, 0x0046_0001);
+        eventually(|| {
+            let mut status = [0; 4];
+            client.region_read(BAR0, 0x1c, &mut status).unwrap();
+            (status[0] & 1 == 1).then_some(())
+        });
+        // Identify Controller into the page at 0x3000.
+        let mut command = [0u8; 64];
+        command[0] = 6;
+        command[2] = 0x55;
+        command[24..32].copy_from_slice(&0x3000u64.to_le_bytes());
+        command[40] = 1;
+        pages.0.borrow_mut()[0x1000..0x1040].copy_from_slice(&command);
+        write32(0x1000, 1);
+        eventually(|| {
+            client.serve_for(Duration::from_millis(5)).unwrap();
+            (pages.0.borrow()[0x200e] & 1 == 1).then_some(())
+        });
+        let memory = pages.0.borrow();
+        assert_eq!(memory[0x200c..0x2010], [0x55, 0, 1, 0]);
+        assert_eq!(&memory[0x3004..0x300c], b"TEST0001");
+        assert!(client.answered() >= 3);
+    }
+
+    #[test]
+    fn a_client_that_dies_under_the_drives_request_leaves_it_well() {
+        let served = Served::with(Doorbells::Trapped);
+        for _ in 0..3 {
+            let client = eventually(|| byteway_serve::vfio_user::Client::connect(&served.socket()).ok());
+            client.dma_map(0, 16 * PAGE, None, true).unwrap();
+            let write32 =
+                |offset, value: u32| client.region_write(BAR0, offset, &value.to_le_bytes()).unwrap();
+            write32(0x24, 0x000f_000f);
+            client.region_write(BAR0, 0x28, &0x1000u64.to_le_bytes()).unwrap();
+            client.region_write(BAR0, 0x30, &0x2000u64.to_le_bytes()).unwrap();
+            write32(0x14, 0x0046_0001);
+            std::thread::sleep(Duration::from_millis(20));
+            write32(0x1000, 1);
+            // The drive's request for the command is on its way, or comes: it is never answered.
+            wait_readable(client.channel().socket());
+        }
+        served.is_well();
+    }
+}
