@@ -48,7 +48,7 @@ impl Pace {
     fn note(&mut self, late: Delay) {
         self.timers += 1;
         self.late += u64::from(late > Self::LATE);
-        self.lateness = self.lateness + late;
+        self.lateness += late;
         self.worst = self.worst.max(late);
     }
 }
@@ -109,8 +109,8 @@ impl Inbox {
     }
 }
 
-/// Tasks polled before the wall clock and the inbox are looked at again.
-const BATCH: usize = 32;
+/// Polls before the wall clock and the inbox are looked at again: enough for what one doorbell sets going.
+const BATCH: usize = 8;
 /// A wait for a timer that is shorter is spent looking at the wall clock: a pause may take some tens of microseconds
 /// longer than asked for.
 const SPIN: Delay = Delay::from_us(100);
@@ -169,14 +169,14 @@ impl Executor {
             clock.serve_timers(timing, now);
             if now.since(clock.now()) > BEHIND_MAX {
                 let behind = now.since(clock.now());
-                wall.slipped = wall.slipped + behind;
-                clock.change_pace(|pace| pace.slipped = pace.slipped + behind);
+                wall.slipped += behind;
+                clock.change_pace(|pace| pace.slipped += behind);
             }
             if let Some(inbox) = inbox {
                 inbox.drain(&mut woken);
                 woken.drain(..).for_each(|task| clock.wake(task));
             }
-            for _ in 0..clock.ready_len().min(BATCH) {
+            for _ in 0..BATCH {
                 let Some(task) = clock.poll_ready() else { break };
                 if task == main
                     && let Some(value) = result.take()

@@ -78,14 +78,22 @@ impl Bench {
         let port = attachment.port(&clock);
         let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
         let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
-        let (played, watched) = (outcome.clone(), outcome.clone());
-        clock.spawn("benchmark", async move { played.set(stage.play(port).await) });
+        let gone = || anyhow!("the drive's process has gone, or has dropped this one: its log says more");
+        let attachment = Rc::new(attachment);
+        let (played, attached) = (outcome.clone(), attachment.clone());
+        clock.spawn("benchmark", async move {
+            let result = stage.play(port).await;
+            // What fails because nobody is there any more fails in many words, of which these are the plainest.
+            let has_left = result.is_err() && attached.client().channel().has_left();
+            played.set(if has_left { Err(gone()) } else { result });
+        });
+        let watched = outcome.clone();
         clock.clone().spawn("watch", async move {
             // Nothing in shared memory tells that the other side is no more.
             while !attachment.client().channel().has_left() {
                 clock.timer(WATCH).await;
             }
-            watched.set(Err(anyhow!("the drive's process has gone or dropped this one: its log says more")));
+            watched.set(Err(gone()));
         });
         let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
         result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?

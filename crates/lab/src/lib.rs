@@ -11,7 +11,7 @@
 //! | [`trace`] | block traces as a stream of records |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
-//! | [`bench`] | jobs on a drive that another process serves, in real time |
+//! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
 //! | [`build`] | the parts of a simulation from a plan |
 //! | [`measure`] | what is measured while it runs |

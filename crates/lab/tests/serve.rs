@@ -1,5 +1,6 @@
 //! `byteway serve` and `byteway bench` as processes: what a user sees of a drive in real time, whatever its timing and
 //! its doorbells, when it works and when it doesn't.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(
     clippy::disallowed_methods,
     reason = "processes are held against the wall clock, so that none hangs"
@@ -309,12 +310,13 @@ fn a_second_client_is_turned_away() {
 fn a_benchmark_ends_with_the_process_of_its_drive() {
     let mut service = Service::of(&["serve.timing=none"]);
     let mut bench = service.long_bench();
+    std::thread::sleep(Duration::from_millis(300)); // so that I/Os are outstanding, most likely
     service.process.signal(Signal::KILL);
     service.process.wait();
     let since = Instant::now();
     assert_eq!(bench.wait().code(), Some(1));
     assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
-    assert!(bench.error().contains("has gone") || bench.error().contains("lost"), "{}", bench.error());
+    assert!(bench.error().contains("has gone"), "{}", bench.error());
     // What a killed server leaves behind is no obstacle to the next.
     let mut next =
         Process::start(service.folder.path(), "next", &["serve", "d.toml", "--vfio-user", "drive"]);

@@ -15,7 +15,7 @@ use byteway_clock::{Clock, Delay, Notify};
 use byteway_device::Controller;
 use byteway_link::{HostEnd, Memory, Purpose};
 use byteway_wire::nvme::Doorbell;
-use byteway_wire::nvme::register::ASQ;
+use byteway_wire::nvme::register::{ASQ, CSTS, Csts};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -88,6 +88,7 @@ impl Front {
         }
         if doorbell == Doorbell::SubmissionTail(0) {
             self.has_spoken.set(false);
+            self.rung.notify_one();
         }
     }
 
@@ -105,9 +106,10 @@ impl Front {
     pub async fn run(self: Rc<Self>) {
         let mut busy = self.clock.now();
         loop {
+            let is_ready = Csts::from_bits(self.controller.register(CSTS, 4) as u32).rdy();
             let polls = self.page.is_some() || self.controller.has_shadow_doorbells();
-            if !polls {
-                self.rung.notified().await;
+            if !(is_ready && polls) {
+                self.rung.notified().await; // by a message, or by the first queue
                 busy = self.clock.now();
                 continue;
             }

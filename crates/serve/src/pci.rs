@@ -61,7 +61,7 @@ impl Identity {
     fn check(&self) {
         assert!(self.bar0_bytes.is_power_of_two() && self.bar0_bytes >= 4096, "BAR0 has a possible size");
         assert!((1..=2048).contains(&self.vectors), "MSI-X has 1 to 2048 vectors");
-        assert!((self.table_offset | self.pba_offset) % 8 == 0, "the low bits name the BAR");
+        assert!((self.table_offset | self.pba_offset).is_multiple_of(8), "the low bits name the BAR");
         let vectors = u64::from(self.vectors);
         let table_end = u64::from(self.table_offset) + 16 * vectors;
         let pba_end = u64::from(self.pba_offset) + 8 * vectors.div_ceil(64);

@@ -44,6 +44,11 @@ pub async fn reset_function(core: &Core) {
     while resets.done.get() < turn {
         resets.ended.notified().await;
     }
+    settle(core).await;
+}
+
+/// Waits until everything that was sent to the host has arrived.
+async fn settle(core: &Core) {
     while !core.port.has_arrived() {
         core.clock.sleep(ARRIVAL).await;
     }
@@ -132,6 +137,7 @@ async fn disable(core: &Rc<Core>) {
     while core.in_flight.get() > 0 {
         core.quiet.notified().await;
     }
+    settle(core).await; // a host that sees RDY cleared reuses its memory
     core.events.clear(); // doorbells may have rung meanwhile
     debug_assert!(core.permits_are_free(), "a command that has ended has given back its place");
     core.interrupts.reset(); // nothing is announced after a reset that was completed before

@@ -66,6 +66,9 @@ struct Queues {
     completion: Vec<Option<Rc<CompletionQueue>>>,
 }
 
+/// Called with a queue's doorbell.
+type QueueCreated = Rc<dyn Fn(Doorbell)>;
+
 /// The controller's state, shared by its tasks.
 pub struct Core {
     clock: Clock,
@@ -99,7 +102,7 @@ pub struct Core {
     /// Changes whenever a queue comes or goes.
     queues_epoch: Cell<u64>,
     /// Told of each queue that is about to exist.
-    queue_created: RefCell<Option<Rc<dyn Fn(Doorbell)>>>,
+    queue_created: RefCell<Option<QueueCreated>>,
     aborts: Cell<u32>,
     shadow: Shadow,
     function_resets: lifecycle::FunctionResets,

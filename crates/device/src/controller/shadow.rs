@@ -138,9 +138,15 @@ impl Core {
         self.shadow.buffers.set(Some(Buffers { doorbells, events }));
         self.shadow.armed.set(true);
         self.find_shadowed();
-        for queue in self.shadow.queues.borrow().iter() {
-            self.introduce(queue).map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
-        }
+        let introduced = self.shadow.queues.borrow().iter().try_for_each(|queue| {
+            // Linux keeps the shadow of a queue from the queue's beginning on, and may use it before this command does:
+            // the register was not written for what it has stored there meanwhile.
+            let is_kept = self.port.load32(doorbells + self.shadow_offset(queue))? != 0;
+            if is_kept { self.cover(queue) } else { self.introduce(queue) }
+        });
+        introduced.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
+        fence(Ordering::SeqCst); // as in arm_shadow_doorbells
+        self.look_at_shadowed();
         Ok(())
     }
 
@@ -163,10 +169,15 @@ impl Core {
     /// Writes where a queue is into both buffers.
     fn introduce(&self, queue: &Queue) -> Result<(), Fault> {
         let Some(buffers) = self.shadow.buffers.get() else { return Ok(()) };
-        let (place, mirror) = (queue.place(), queue.mirror());
-        self.port.store32(buffers.doorbells + self.shadow_offset(queue), place)?;
-        mirror.seen.set(place);
-        self.store_event(&buffers, queue, place)
+        self.port.store32(buffers.doorbells + self.shadow_offset(queue), queue.place())?;
+        self.cover(queue)
+    }
+
+    /// From now on a queue's shadow counts, and every ring is to write the register.
+    fn cover(&self, queue: &Queue) -> Result<(), Fault> {
+        let Some(buffers) = self.shadow.buffers.get() else { return Ok(()) };
+        queue.mirror().seen.set(queue.place());
+        self.store_event(&buffers, queue, queue.place())
     }
 
     /// Looks at the shadow doorbells of all queues, and takes what is new. True if there was anything. Who calls this

@@ -26,7 +26,7 @@ use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use std::cell::{Cell, RefCell};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::rc::Rc;
@@ -143,7 +143,7 @@ fn serve(socket: PathBuf) {
     let drive = Drive::new(&device, drive_config()).unwrap();
     let function = Function::new(&host, &drive.controller, 1, 5, Doorbells::Mapped).unwrap();
     let server = Server::bind(socket).unwrap();
-    let done = Rc::new(OwnedFd::from(std::io::stdin().as_fd().try_clone_to_owned().unwrap()));
+    let done = Rc::new(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let main = async move {
         server.run(&function, async move { clock.readable(&done).await }).await;
         check_at_rest(&drive, &device, &memory);

@@ -167,7 +167,6 @@ impl Server {
             }
             clients += 1;
             attached.attach(function, line, peer);
-            clients += 1;
         }
         let current = attached.line.borrow().clone();
         if let Some(current) = current {

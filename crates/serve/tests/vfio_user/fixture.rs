@@ -9,7 +9,7 @@ use byteway_serve::drive::{Report, ServeError, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
 use byteway_serve::vfio_user::Client;
 use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Gone, Message};
-use byteway_serve::vfio_user::message::{Capabilities, Command, Header, Version};
+use byteway_serve::vfio_user::message::{Command, Header};
 use byteway_wire::content::{BlockSize, Keep};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -18,7 +18,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use zerocopy::IntoBytes;
 
 pub const BAR0: u32 = 0;
 pub const CONFIG: u32 = 7;
@@ -235,12 +234,6 @@ pub fn is_dropped(client: &Client) -> bool {
         Ok(_) => false,
         Err(why) => why == Gone::Closed,
     }
-}
-
-/// Agrees on the version as a client that says no more than it has to.
-pub fn negotiate(client: &Client) {
-    let text = Capabilities::offer();
-    assert_eq!(errno(client, Command::VERSION, &[Version::default().as_bytes(), &text], &[]), 0);
 }
 
 /// Waits until a descriptor can be read.

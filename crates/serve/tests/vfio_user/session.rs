@@ -45,7 +45,7 @@ fn versions() {
         assert!(own.get("migration").is_none() && own.get("twin_socket").is_none());
         // Once is enough.
         assert_eq!(errno(&client, Command::VERSION, &[&request(0, 0, b"")], &[]), EINVAL);
-        assert_eq!(read32(&client, 8), 0x0002_0100 & !0xff | read32(&client, 8) & 0x3_ffff);
+        assert_eq!(read32(&client, 8) >> 16, 2, "VS");
     }
     let deep = [vec![b'['; 200_000], vec![0]].concat();
     for wrong in [
@@ -495,7 +495,7 @@ fn regions_that_cannot_be_are_refused() {
     ] {
         assert_eq!(errno(&client, Command::DMA_UNMAP, &[wrong.as_bytes()], &[]), expected, "{wrong:?}");
     }
-    client.dma_unmap(0, u64::MAX & !(PAGE - 1)).unwrap();
+    client.dma_unmap(0, 0u64.wrapping_sub(PAGE)).unwrap();
     drop(client);
     served.is_well();
 }
@@ -719,7 +719,7 @@ fn a_flood_of_small_messages_is_answered() {
 
 #[test]
 fn messages_of_random_bytes() {
-    // A number that stands for the seed is printed with a failure.
+    // Always the same ones: a failure names its step.
     let served = Served::new();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = move || {
@@ -730,9 +730,8 @@ fn messages_of_random_bytes() {
     };
     let interesting = [0, 1, 2, 4, 16, 20, 24, 32, 4095, 4096, 1 << 20, 1 << 31, u64::MAX, u64::MAX - 4095];
     let file = memfd(4 * PAGE);
-    let mut client = None::<Client>;
+    let client = served.client();
     for step in 0..4000 {
-        let current = client.take().unwrap_or_else(|| served_client(&served));
         let command = Command((next() % 18) as u16);
         let words = next() % 12;
         let payload: Vec<u8> = (0..words)
@@ -749,16 +748,9 @@ fn messages_of_random_bytes() {
         let cut = payload.len() - (next() % 4).min(payload.len() as u64) as usize;
         let files = vec![file.as_fd(); (next() % 4).saturating_sub(2) as usize];
         let parts = [&payload[..cut]];
-        if exchange(&current, command, &parts, &files).is_some() {
-            client = Some(current);
-        } else {
-            assert_ne!(current.channel().has_left(), false, "step {step}: {command} has no answer");
-        }
+        let answer = exchange(&client, command, &parts, &files);
+        assert!(answer.is_some(), "step {step}: {command} has no answer");
     }
     drop(client);
     served.is_well();
-}
-
-fn served_client(served: &Served) -> Client {
-    eventually(|| Client::connect(&served.socket()).ok())
 }
