@@ -93,6 +93,13 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// The next value, arrived or not.
+    pub fn receive_early(&self) -> Option<T> {
+        let letter = self.0.letters.borrow_mut().pop_front()?;
+        self.0.wakers.set(self.0.wakers.get() - usize::from(letter.wakes));
+        Some(letter.value)
+    }
+
     /// Values under way.
     pub fn len(&self) -> usize {
         self.0.letters.borrow().len()

@@ -283,6 +283,14 @@ impl HostEnd {
         &self.0.memory
     }
 
+    /// Lets every posted write arrive now, whenever it was to: before memory is taken away, so that no command has
+    /// succeeded whose data went nowhere.
+    pub fn hasten(&self) {
+        while let Some(write) = self.0.upstream.receive_early() {
+            self.0.arrive_unasked(write);
+        }
+    }
+
     /// Writes a 32-bit register, posted. A doorbell or any other register, as `purpose` says.
     pub fn write32(&self, offset: u64, value: u32, purpose: Purpose) {
         self.write(offset, u64::from(value), 4, purpose);

@@ -384,6 +384,35 @@ fn payload_under_way_when_its_region_goes_is_lost() {
     assert!((0..32).all(|page| byte_of(&file, page * PAGE_BYTES) == 0));
 }
 
+// A command whose data had left completes with success: who takes the memory away first lets it arrive, with the
+// completion behind it and no sooner.
+#[test]
+fn payload_that_is_hastened_arrives_before_its_region_goes() {
+    let file = memfd(16 * PAGE_BYTES);
+    let executor = Executor::new();
+    let memory = Memory::guest();
+    map(&memory, BASE, 16, &file, 0, Access::ReadWrite);
+    let (host, device) = Link::connect(executor.clock(), link_config(), memory.clone());
+    let messages = Rc::new(Cell::new(0));
+    let counted = messages.clone();
+    host.on_interrupt(Rc::new(move |_| counted.set(counted.get() + 1)));
+    let test = async move {
+        let content = Content::of(&[9; 4096], Keep::Bytes);
+        let epoch = device.epoch();
+        device.write_content(BASE, content, 0, 4096, epoch, Purpose::Data).unwrap();
+        device.post(BASE + 4096, [7; 16]).unwrap();
+        device.interrupt(3);
+        assert!(!device.has_arrived());
+        host.hasten();
+        memory.unmap(BASE, 16 * PAGE_BYTES).unwrap();
+        assert!(device.has_arrived());
+        device.clock().sleep(Delay::from_us(5)).await; // nothing is left to wake for
+        assert_eq!((device.faults(), messages.get()), (0, 1));
+    };
+    executor.run(test).unwrap();
+    assert_eq!((byte_of(&file, 4095), byte_of(&file, 4096), byte_of(&file, 4112)), (9, 7, 0));
+}
+
 /// Memory behind messages: 64 KiB from an address on.
 struct Elsewhere {
     base: u64,

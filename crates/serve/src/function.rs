@@ -238,6 +238,11 @@ impl Function {
         self.host.memory()
     }
 
+    /// Lets everything that was sent to the host's memory arrive: before it takes any of it away.
+    pub fn hasten(&self) {
+        self.host.hasten();
+    }
+
     /// Resets the function; returns when nothing of before is under way any more.
     pub async fn reset(&self) {
         self.config.reset();

@@ -305,17 +305,20 @@ unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, lines: usize) {
     unsafe {
         std::arch::asm!(
             "2:",
-            "vmovups {a}, [{from}]",
-            "vmovups {b}, [{from} + 32]",
-            "vmovups [{to}], {a}",
-            "vmovups [{to} + 32], {b}",
+            "vmovups ymm0, [{from}]",
+            "vmovups ymm1, [{from} + 32]",
+            "vmovups [{to}], ymm0",
+            "vmovups [{to} + 32], ymm1",
             "add {from}, 64",
             "add {to}, 64",
             "dec {lines}",
             "jnz 2b",
             "vzeroupper", // what follows may be code that knows of 16 bytes only
-            a = out(ymm_reg) _,
-            b = out(ymm_reg) _,
+            // It clears the upper half of every one of them, so none may be in use by a function this is inlined into.
+            out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _,
+            out("ymm4") _, out("ymm5") _, out("ymm6") _, out("ymm7") _,
+            out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+            out("ymm12") _, out("ymm13") _, out("ymm14") _, out("ymm15") _,
             from = inout(reg) from => _,
             to = inout(reg) to => _,
             lines = inout(reg) lines => _,

@@ -310,6 +310,7 @@ impl Session {
     fn dma_unmap(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         let unmap = sized::<DmaUnmap>(payload, |unmap| unmap.argsz.get())?;
         let (base, bytes) = (unmap.address.get(), unmap.bytes.get());
+        self.function.hasten();
         let memory = self.function.memory();
         let mut mappings = self.mappings.borrow_mut();
         match unmap.flags.get() {
