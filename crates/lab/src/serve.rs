@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use byteway_clock::Pace;
+use byteway_clock::{Delay, Pace};
 use byteway_serve::drive::{Report, Setup, Stop, serve_all};
 use byteway_serve::function;
 use serde::Serialize;
@@ -102,6 +102,7 @@ fn setup(device: &Device, name: String, socket: PathBuf) -> Setup {
             Doorbells::Mapped => function::Doorbells::Mapped,
             Doorbells::Trapped => function::Doorbells::Trapped,
         },
+        rest: Delay::from_ps(device.serve.rest.0),
         socket,
     }
 }

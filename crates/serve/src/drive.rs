@@ -4,7 +4,7 @@
 use crate::function::{Doorbells, Function};
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
-use byteway_clock::{Executor, Pace, Stalled, Timing};
+use byteway_clock::{Delay, Executor, Pace, Stalled, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_link::{Ledger, Link, Memory, PcieConfig};
 use rustix::event::{EventfdFlags, eventfd};
@@ -27,6 +27,8 @@ pub struct Setup {
     pub timing: Timing,
     /// How doorbells come.
     pub doorbells: Doorbells,
+    /// How long to rest between two looks at mapped doorbells while nothing happens.
+    pub rest: Delay,
     /// The socket's file.
     pub socket: PathBuf,
 }
@@ -164,7 +166,7 @@ pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Resul
 /// # Errors
 /// The drive cannot be built, or its socket cannot be made.
 pub fn serve(setup: Setup, stop: &Stop, ready: impl FnOnce()) -> Result<Report, ServeError> {
-    let Setup { name, drive, link, timing, doorbells, socket } = setup;
+    let Setup { name, drive, link, timing, doorbells, rest, socket } = setup;
     let system = |source| ServeError::System { name: name.clone(), source };
     let executor = Executor::new();
     let clock = executor.clock().clone();
@@ -174,6 +176,7 @@ pub fn serve(setup: Setup, stop: &Stop, ready: impl FnOnce()) -> Result<Report, 
     let drive =
         Drive::new(&device, drive).map_err(|source| ServeError::Drive { name: name.clone(), source })?;
     let function = Function::new(&host, &drive.controller, serial, vectors, doorbells).map_err(system)?;
+    function.set_rest(rest);
     let server = Server::bind(socket).map_err(|source| ServeError::Bind { name: name.clone(), source })?;
     ready();
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);

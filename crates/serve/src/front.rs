@@ -21,8 +21,8 @@ use std::rc::Rc;
 
 /// How long the front goes on looking after the last doorbell, or while a command is under way.
 const ALERT: Delay = Delay::from_us(200);
-/// How long a rest lasts while doorbells are mapped.
-const REST: Delay = Delay::from_us(200);
+/// How long a rest lasts while doorbells are mapped, if nobody says otherwise.
+pub const REST: Delay = Delay::from_us(250);
 
 /// A doorbell of a queue that exists.
 struct Watched {
@@ -41,6 +41,7 @@ pub struct Front {
     /// The doorbells that the host may map, by their offsets in BAR0.
     page: Option<Memory>,
     dstrd: u8,
+    rest: Cell<Delay>,
     watched: RefCell<Vec<Watched>>,
     /// Which state of the controller's queues `watched` is.
     epoch: Cell<Option<u64>>,
@@ -62,6 +63,7 @@ impl Front {
             controller: controller.clone(),
             page,
             dstrd,
+            rest: Cell::new(REST),
             watched: RefCell::default(),
             epoch: Cell::default(),
             seen: RefCell::new(vec![0; doorbells]),
@@ -75,6 +77,11 @@ impl Front {
             }
         }));
         front
+    }
+
+    /// From now on rests last so long: what a first doorbell waits at most, and what looking costs while idle.
+    pub fn set_rest(&self, rest: Delay) {
+        self.rest.set(rest);
     }
 
     /// A queue is about to exist.
@@ -119,7 +126,7 @@ impl Front {
             if self.clock.now().since(busy) < ALERT {
                 self.clock.yield_now().await;
             } else if self.page.is_some() {
-                self.clock.timer(REST).await;
+                self.clock.timer(self.rest.get()).await;
             } else {
                 if !self.controller.arm_shadow_doorbells() {
                     self.rung.notified().await;

@@ -6,7 +6,7 @@
 use crate::front::Front;
 use crate::interrupts::Interrupts;
 use crate::pci::{CONFIG_BYTES, ConfigSpace, Effect, Identity};
-use byteway_clock::Clock;
+use byteway_clock::{Clock, Delay};
 use byteway_device::Controller;
 use byteway_link::memory::{Access, Backing, PAGE_BYTES};
 use byteway_link::{HostEnd, Memory, Purpose};
@@ -132,6 +132,11 @@ impl Function {
         let table = RefCell::new(vec![0; (layout.bytes - layout.table) as usize]);
         let (host, controller) = (host.clone(), controller.clone());
         Ok(Rc::new(Function { host, controller, front, interrupts, layout, page: file, config, table }))
+    }
+
+    /// How long to rest between two looks at mapped doorbells while nothing happens; [`REST`](crate::front::REST) if this is not called.
+    pub fn set_rest(&self, rest: Delay) {
+        self.front.set_rest(rest);
     }
 
     /// The clock of its executor.

@@ -12,7 +12,7 @@ use super::{DrivePlan, Options};
 use crate::error::InputError;
 use crate::profile::{Fault, fault};
 use crate::source::{Index, Sources, Texts, Tree};
-use crate::units::excerpt;
+use crate::units::{Picos, excerpt};
 
 /// A device file as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -44,11 +44,24 @@ pub struct ServeSection {
     /// Whether the drive offers Doorbell Buffer Config: a host that uses it rings far less often.
     #[serde(default = "yes")]
     pub shadow_doorbells: bool,
+    /// How long to rest between two looks at mapped doorbells while nothing happens, 10 us to 1 s: a first doorbell waits
+    /// up to that long, and every look costs processor time.
+    #[serde(default = "rest")]
+    pub rest: Picos,
+}
+
+fn rest() -> Picos {
+    Picos(byteway_serve::front::REST.0)
 }
 
 impl Default for ServeSection {
     fn default() -> Self {
-        ServeSection { timing: Timing::default(), doorbells: Doorbells::default(), shadow_doorbells: true }
+        ServeSection {
+            timing: Timing::default(),
+            doorbells: Doorbells::default(),
+            shadow_doorbells: true,
+            rest: rest(),
+        }
     }
 }
 
@@ -129,6 +142,7 @@ impl Device {
         let drive = DrivePlan::load(&mut sources, &file.drive, &index, over)?;
         let name = file.name.unwrap_or_else(|| stem.to_owned());
         let checked = check_name(&name).and_then(|()| check_shadow(&file.serve, &drive));
+        let checked = checked.and_then(|()| check_rest(file.serve.rest));
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }
@@ -148,6 +162,15 @@ fn check_shadow(serve: &ServeSection, drive: &DrivePlan) -> Result<(), Fault> {
         queues_max.max(1)
     );
     Err(fault("serve.shadow_doorbells", what, cure))
+}
+
+/// A shorter rest is none, and after a longer one hosts would have given up.
+fn check_rest(rest: Picos) -> Result<(), Fault> {
+    if (10_000_000..=1_000_000_000_000).contains(&rest.0) {
+        return Ok(());
+    }
+    let what = format!("`serve.rest` is {rest}, and can be 10 us to 1 s");
+    Err(fault("serve.rest", what, "leave it out for 250 us"))
 }
 
 /// The name becomes that of a folder.

@@ -240,6 +240,7 @@ fn the_least_device_gets_its_own_defaults() {
     assert_eq!((least.drive.store, least.drive.precondition), (Store::Ram, Precondition::Empty));
     assert_eq!((least.serve.timing, least.serve.doorbells), (Timing::Model, Doorbells::Mapped));
     assert!(least.serve.shadow_doorbells);
+    assert_eq!(least.serve.rest, Picos(250_000_000));
     let text = format!(
         "name = \"x\"\nseed = 7\n{DRIVE}store = \"stamp\"\nprecondition = \"steady\"\n[serve]\ndoorbells = \"trapped\"\n"
     );
@@ -285,6 +286,10 @@ fn a_wrong_device_file_is_refused_with_place_and_cure() {
     for name in ["", "a/b", "..", ".x", "a b", "\u{e4}", "x\u{0}", &"x".repeat(33)] {
         let text = format!("name = {}\n{DRIVE}", serde_json::to_string(name).unwrap());
         refused(&text, &[], "d.toml:1:8", "cannot be the name", "letters");
+    }
+    for rest in ["5 us", "2 s"] {
+        let text = format!("{DRIVE}[serve]\nrest = \"{rest}\"\n");
+        refused(&text, &[], "d.toml:4:8", "`serve.rest` is", "250 us");
     }
     let queues = ["drive.override.controller.max_io_queues=600"];
     refused(DRIVE, &queues, "", "`serve.shadow_doorbells`", "to at most 511");

@@ -122,6 +122,7 @@ impl Served {
                 link: link(),
                 timing: Timing::None,
                 doorbells,
+                rest: byteway_serve::front::REST,
                 socket,
             };
             serve(setup, &own_stop, move || said.send(()).unwrap())
