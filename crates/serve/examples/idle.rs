@@ -1,0 +1,81 @@
+//! What an idle drive costs, and how soon it is awake: attaches to a served drive, leaves it alone for a while, and
+//! reads how much processor time its process has taken; then issues single reads, each after a rest, and takes the
+//! time to their completions.
+//!
+//! ```sh
+//! byteway serve drive.toml --vfio-user /tmp/drive &
+//! cargo run --release -p byteway-serve --example idle -- /tmp/drive
+//! ```
+#![allow(clippy::disallowed_methods, reason = "it measures the real thing")]
+#![allow(clippy::unwrap_used, reason = "what it can't do ends it")]
+
+use byteway_clock::{Clock, Delay, Executor, Timing};
+use byteway_host::{Client, ClientConfig, Driver, DriverConfig, Method, QueueConfig};
+use byteway_serve::attach::Attachment;
+use rustix::net::sockopt::socket_peercred;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long the drive is left alone.
+const ALONE: Duration = Duration::from_secs(5);
+/// Reads, and the rest before each: longer than the drive stays alert.
+const READS: u64 = 500;
+const REST: Delay = Delay::from_ms(10);
+
+fn main() {
+    let path = PathBuf::from(std::env::args_os().nth(1).expect("the folder of a served drive"));
+    let attachment = Attachment::connect(&path, 1 << 20).unwrap();
+    let server = socket_peercred(&**attachment.client().channel().socket()).unwrap().pid;
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let port = attachment.port(&clock);
+    let main = async move {
+        let driver = Driver::attach(port, DriverConfig::default()).await.unwrap();
+        let queue = driver.create_queue_pair(QueueConfig::new(16)).await.unwrap();
+        let config = ClientConfig { method: Method::Prp, bytes_max: 4096, oracle: None };
+        let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
+        let mut buffer = client.buffer().unwrap();
+        client.read(&mut buffer, 0, 1).await.unwrap();
+
+        std::thread::sleep(Duration::from_millis(100)); // it goes to rest
+        let before = processor_time(server.as_raw_nonzero().get());
+        let start = Instant::now();
+        std::thread::sleep(ALONE);
+        let taken = processor_time(server.as_raw_nonzero().get()) - before;
+        let share = taken.as_secs_f64() / start.elapsed().as_secs_f64();
+        println!("idle for {ALONE:?}: {:.2} % of a core", share * 100.0);
+
+        let mut latencies = Vec::new();
+        for read in 0..READS {
+            rest(&clock, read).await;
+            let start = Instant::now();
+            client.read(&mut buffer, 0, 1).await.unwrap();
+            latencies.push(start.elapsed());
+        }
+        latencies.sort_unstable();
+        let at = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
+        println!(
+            "{READS} reads after {REST} of rest each: median {:?}, 90 % within {:?}, 99 % within {:?}, all within {:?}",
+            at(50),
+            at(90),
+            at(99),
+            at(100)
+        );
+    };
+    executor.run_real(Timing::None, None, main).unwrap();
+}
+
+/// Rests, and a little more each time, so that reads come at every moment of the drive's own rests.
+async fn rest(clock: &Clock, read: u64) {
+    clock.timer(REST + Delay::from_us(7) * (read % 50)).await;
+}
+
+/// What a process has taken so far, over all its threads.
+fn processor_time(pid: i32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let of_thread = |path: PathBuf| {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        text.split_whitespace().next().and_then(|ns| ns.parse().ok()).map_or(Duration::ZERO, Duration::from_nanos)
+    };
+    threads.map(|thread| of_thread(thread.unwrap().path())).sum()
+}
