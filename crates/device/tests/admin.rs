@@ -847,9 +847,9 @@ fn the_commands_supported_log_tells_of_the_commands_that_are_executed() {
             let changes = [NvmOpcode::WRITE, NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT];
             let expected = match executed {
                 true if changes.contains(&NvmOpcode(opcode)) => {
-                    CommandsSupportedLog::CSUPP | CommandsSupportedLog::LBCC | scope::NAMESPACE
+                    CommandsSupportedLog::CSUPP | CommandsSupportedLog::LBCC
                 }
-                true => CommandsSupportedLog::CSUPP | scope::NAMESPACE,
+                true => CommandsSupportedLog::CSUPP,
                 false => 0,
             };
             assert_eq!(log.iocs[usize::from(opcode)], expected, "{}", NvmOpcode(opcode));

@@ -161,7 +161,8 @@ pub fn commands_supported(shadow_doorbells: bool) -> CommandsSupportedLog {
         (NvmOpcode::WRITE_ZEROES, CHANGES_BLOCKS),
         (NvmOpcode::DATASET_MANAGEMENT, CHANGES_BLOCKS),
     ] {
-        page.iocs[usize::from(opcode.0)] = effects | scope::NAMESPACE;
+        // Their scope, a namespace, may be left untold: Linux warns of I/O commands that have more than these effects.
+        page.iocs[usize::from(opcode.0)] = effects;
     }
     page
 }

@@ -1,0 +1,174 @@
+//! A guest under QEMU: booted, given scripts, and asked what it saw when one fails.
+
+#![allow(clippy::disallowed_methods, reason = "a guest is held against the wall clock, so that none hangs")]
+
+use crate::process::{Process, tail};
+use crate::server::Server;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// From QEMU's start to the guest's shell; it takes 5 seconds on an idle machine.
+const BOOTS_WITHIN: Duration = Duration::from_secs(60);
+/// From QEMU's start to its end, whatever the guest does.
+const LIVES_FOR: Duration = Duration::from_secs(280);
+/// What the host waits longer than the guest itself for the end of a script.
+const GRACE: Duration = Duration::from_secs(15);
+
+/// The folder of guest/build's results, and that of its scripts.
+pub fn folders() -> (PathBuf, PathBuf) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let built = std::env::var_os("BYTEWAY_GUEST_DIR").map_or(root.join("target/guest"), PathBuf::from);
+    (built, root.join("guest"))
+}
+
+/// Which drives a guest has.
+pub enum Drives {
+    /// Those of a server.
+    Served(Server),
+    /// QEMU's own NVMe controllers: tells whether the guest's list itself is right.
+    Qemu,
+}
+
+impl Drives {
+    fn arguments(&self, folder: &Path) -> Vec<String> {
+        match self {
+            Drives::Served(server) => server
+                .sockets()
+                .iter()
+                .flat_map(|socket| {
+                    let path = socket.to_str().unwrap();
+                    let socket = format!(r#""socket":{{"type":"unix","path":"{path}"}}"#);
+                    ["-device".to_string(), format!(r#"{{"driver":"vfio-user-pci",{socket}}}"#)]
+                })
+                .collect(),
+            Drives::Qemu => (0..2)
+                .flat_map(|index| {
+                    let file = folder.join(format!("drive{index}"));
+                    std::fs::File::create(&file).unwrap().set_len(crate::CAPACITY_GIB << 30).unwrap();
+                    let file = file.to_str().unwrap();
+                    let drive = format!("if=none,id=d{index},format=raw,discard=unmap,file={file}");
+                    let device = format!("nvme,drive=d{index},serial=QEMU{index}");
+                    ["-drive".to_string(), drive, "-device".to_string(), device]
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A running guest with two drives.
+pub struct Guest {
+    qemu: Process,
+    pub drives: Drives,
+    console: PathBuf,
+    errors: PathBuf,
+    /// Stands before each script.
+    pub prelude: String,
+    scripts: u32,
+    ends_by: Instant,
+    _folder: tempfile::TempDir,
+}
+
+impl Guest {
+    /// Boots a guest, whose shell is there; once more if it stalls before, as happens on a machine with much else to
+    /// do. `drives` starts them, in a folder of their own.
+    pub fn boot(kernel: &str, cpus: u32, drives: impl Fn(&Path) -> Drives) -> Guest {
+        let start = Instant::now();
+        for last in [false, true] {
+            let mut guest = Guest::start(kernel, cpus, "on", &drives);
+            match guest.qemu.read_to_line("@ready", Instant::now() + BOOTS_WITHIN) {
+                Ok(_) => {
+                    println!("Linux {kernel} is there: {:.1} s", start.elapsed().as_secs_f32());
+                    return guest;
+                }
+                Err(said) if last => {
+                    panic!(
+                        "Linux {kernel} has stalled twice before its shell was there\n{said}\n{}",
+                        guest.seen()
+                    )
+                }
+                Err(said) => println!("Linux {kernel} has stalled: once more\n{said}\n{}", guest.seen()),
+            }
+        }
+        unreachable!("the last try returns or panics")
+    }
+
+    /// Starts QEMU, and waits for nothing. `share` is whether the guest's memory is shared with the server.
+    pub fn start(kernel: &str, cpus: u32, share: &str, drives: &impl Fn(&Path) -> Drives) -> Guest {
+        let folder = tempfile::tempdir().unwrap();
+        let (console, errors) = (folder.path().join("console.log"), folder.path().join("qemu.log"));
+        let drives = drives(folder.path());
+        let serial = format!("file:{}", console.display());
+        let mut arguments = vec![kernel.to_string(), "byteway.shell=ttyS1".to_string()];
+        arguments.extend(["-serial", &serial, "-serial", "chardev:shell"].map(String::from));
+        arguments.extend(["-chardev", "stdio,id=shell,signal=off"].map(String::from));
+        arguments.extend(drives.arguments(folder.path()));
+        let (built, scripts) = folders();
+        let cpus = cpus.to_string();
+        let environment = [
+            ("BYTEWAY_GUEST_DIR", built.as_os_str()),
+            ("BYTEWAY_GUEST_CPUS", OsStr::new(&cpus)),
+            ("BYTEWAY_GUEST_SHARE", OsStr::new(share)),
+        ];
+        let qemu = Process::start(&scripts.join("qemu"), &arguments, &environment, &errors);
+        let (prelude, ends_by) = (String::new(), Instant::now() + LIVES_FOR);
+        Guest { qemu, drives, console, errors, prelude, scripts: 0, ends_by, _folder: folder }
+    }
+
+    /// Runs a script in the guest. It fails the test if its status is not 0, or if it takes longer than this.
+    pub fn run(&mut self, what: &str, seconds: u64, script: &str) -> String {
+        let start = Instant::now();
+        self.scripts += 1;
+        let (id, prelude) = (self.scripts, &self.prelude);
+        self.qemu.write(&format!("{prelude}\n{}\n@run {id} {seconds}\n", script.trim()));
+        let deadline = self.ends_by.min(start + Duration::from_secs(seconds) + GRACE);
+        let (failure, output) = match self.qemu.read_to_line(&format!("@end {id} "), deadline) {
+            Ok((output, end)) => match end.rsplit(' ').next() {
+                Some("0") => {
+                    println!("{what}: {:.1} s", start.elapsed().as_secs_f32());
+                    return output;
+                }
+                Some("137") => (format!("not done after {seconds} s"), output),
+                _ => (format!("{end:?}"), output),
+            },
+            Err(output) => ("the guest doesn't answer".to_string(), output),
+        };
+        let seen = self.seen();
+        panic!("{what}: {failure}\n-- script\n{}\n-- output\n{output}\n{seen}", script.trim());
+    }
+
+    /// The guest ends by itself.
+    pub fn power_off(mut self) {
+        let start = Instant::now();
+        self.qemu.write("poweroff -f\n@run 0 30\n");
+        let Some(status) = self.qemu.wait(Instant::now() + Duration::from_secs(30)) else {
+            panic!("the guest doesn't power off\n{}", self.seen());
+        };
+        assert!(status.success(), "QEMU: {status}\n{}", self.seen());
+        println!("powered off: {:.1} s", start.elapsed().as_secs_f32());
+    }
+
+    /// Waits until the server has said something in which this stands.
+    pub fn wait_for_server_to_say(&mut self, words: &str) {
+        let deadline = Instant::now() + BOOTS_WITHIN;
+        let Drives::Served(server) = &self.drives else { return };
+        while !server.said().contains(words) {
+            let gone = self.qemu.ended().is_some() || Instant::now() > deadline;
+            assert!(!gone, "the server doesn't say `{words}`\n{}", self.seen());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What the guest's kernel, QEMU and the server have said last.
+    pub fn seen(&self) -> String {
+        let (console, qemu) = (tail(&self.console, 40), tail(&self.errors, 10));
+        let server = match &self.drives {
+            Drives::Served(server) => server.said(),
+            Drives::Qemu => String::new(),
+        };
+        format!(
+            "-- the guest's console\n{console}\n-- QEMU: {}\n{qemu}\n-- the server\n{server}",
+            self.qemu.state()
+        )
+    }
+}

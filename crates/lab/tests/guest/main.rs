@@ -1,0 +1,80 @@
+//! A real Linux guest, whose unmodified driver uses served drives over vfio-user.
+//!
+//! | file | what |
+//! |---|---|
+//! | `list.rs` | what a guest does with its drives, step by step |
+//! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
+//! | `server.rs` | `byteway serve` |
+//! | `process.rs` | processes that end with the test, however it ends |
+//!
+//! `guest/build` must have been run; where it hasn't, nothing is tested, and the tests say so. From the environment:
+//!
+//! - `BYTEWAY_GUEST=required`: then they fail instead. `BYTEWAY_GUEST=qemu`: the list runs with QEMU's own NVMe
+//!   controllers, to find out whether a failure is the drive's or the list's.
+//! - `BYTEWAY_GUEST_DIR`: where guest/build has put its results, if not in `target/guest`.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
+
+mod guest;
+mod list;
+mod process;
+mod server;
+
+use guest::{Drives, Guest, folders};
+use server::Server;
+use std::io::Write;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+/// Of each drive.
+const CAPACITY_GIB: u64 = 8;
+/// Of the guest: a queue for each.
+const CPUS: u32 = 4;
+
+/// One guest at a time: two cores are few for it, its QEMU and its drives' server.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// Whether there is a guest of this kernel; then nobody else has one.
+fn have(kernel: &str) -> Option<MutexGuard<'static, ()>> {
+    let (built, scripts) = folders();
+    if built.join(format!("kernel-{kernel}/initramfs.cpio")).exists() {
+        return Some(ONE_AT_A_TIME.lock().unwrap_or_else(|failed| failed.into_inner()));
+    }
+    let build = scripts.join("build");
+    let missing = format!("no guest with Linux {kernel} is in {}: run {}", built.display(), build.display());
+    assert!(std::env::var_os("BYTEWAY_GUEST").is_none(), "{missing}");
+    // Past the test's capture: a test that was skipped doesn't look like one that passed.
+    std::io::stderr().write_all(format!("guest tests skipped: {missing}\n").as_bytes()).unwrap();
+    None
+}
+
+/// Two drives, each with its kind of doorbells.
+fn drives(folder: &Path, doorbells: [&str; 2]) -> Drives {
+    match std::env::var("BYTEWAY_GUEST").as_deref() {
+        Ok("qemu") => Drives::Qemu,
+        _ => Drives::Served(Server::start(folder, doorbells)),
+    }
+}
+
+// Without this the controller might work with drivers of our own only.
+#[test]
+fn linux_6_1_uses_drives_with_mapped_doorbells() {
+    let Some(_alone) = have("6.1") else { return };
+    list::play(Guest::boot("6.1", CPUS, |folder| drives(folder, ["mapped", "trapped"])), "A");
+}
+
+// This is another driver, and the other kind of doorbells: each is a message to the server.
+#[test]
+fn linux_6_12_uses_drives_with_trapped_doorbells() {
+    let Some(_alone) = have("6.12") else { return };
+    list::play(Guest::boot("6.12", CPUS, |folder| drives(folder, ["trapped", "mapped"])), "B");
+}
+
+// Without this, who forgets share=on has a drive whose commands all time out, and nobody tells why.
+#[test]
+fn the_server_says_that_memory_is_not_shared() {
+    let Some(_alone) = have("6.12") else { return };
+    let mut guest = Guest::start("6.12", 1, "off", &|folder| drives(folder, ["mapped", "trapped"]));
+    guest.wait_for_server_to_say("share=on");
+}

@@ -1,0 +1,85 @@
+//! `byteway serve`, as another process.
+
+#![allow(clippy::disallowed_methods, reason = "another process is waited for by the wall clock")]
+
+use crate::process::{Process, tail};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to listen.
+const LISTENS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A server of two drives.
+pub struct Server {
+    process: Process,
+    errors: PathBuf,
+    sockets: Vec<PathBuf>,
+}
+
+impl Server {
+    /// Starts one, and waits until it listens. Each drive has its kind of doorbells, as a device file says it, and is
+    /// called by it.
+    pub fn start(folder: &Path, doorbells: [&str; 2]) -> Server {
+        let mut arguments = vec!["serve".to_string()];
+        for kind in doorbells {
+            let path = folder.join(format!("{kind}.toml"));
+            std::fs::write(&path, device_file(kind)).unwrap();
+            arguments.push(path.to_str().unwrap().to_string());
+        }
+        let sockets = folder.join("vfio-user");
+        arguments.extend(["--vfio-user".to_string(), sockets.to_str().unwrap().to_string()]);
+        let errors = folder.join("server.log");
+        let program = Path::new(env!("CARGO_BIN_EXE_byteway"));
+        let process = Process::start(program, &arguments, &[], &errors);
+        let sockets = doorbells.map(|name| sockets.join(name).join("cntrl")).to_vec();
+        let mut server = Server { process, errors, sockets };
+        server.wait_until_listening();
+        server
+    }
+
+    fn wait_until_listening(&mut self) {
+        let deadline = Instant::now() + LISTENS_WITHIN;
+        while !self.sockets.iter().all(|socket| listens(socket)) {
+            if let Some(status) = self.process.ended() {
+                panic!("the server has ended ({status}):\n{}", self.said());
+            }
+            assert!(Instant::now() < deadline, "the server doesn't listen:\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Where its drives listen.
+    pub fn sockets(&self) -> &[PathBuf] {
+        &self.sockets
+    }
+
+    /// The last that it said on its standard error.
+    pub fn said(&self) -> String {
+        tail(&self.errors, 30)
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.process.kill();
+    }
+}
+
+/// A small drive of a known model, which answers as fast as it can.
+fn device_file(doorbells: &str) -> String {
+    format!(
+        "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"{} GiB\"\nstore = \"ram\"\n\
+         precondition = \"empty\"\n\n[serve]\ntiming = \"none\"\ndoorbells = \"{doorbells}\"\n",
+        crate::CAPACITY_GIB,
+    )
+}
+
+/// Whether someone listens there; told by the system, for a connection made to find out would be a client's.
+fn listens(socket: &Path) -> bool {
+    const ACCEPTS: &str = "00010000";
+    let table = read_to_string("/proc/net/unix").unwrap();
+    table.lines().any(|line| {
+        let fields: Vec<_> = line.split_whitespace().collect();
+        fields.get(3) == Some(&ACCEPTS) && fields.get(7).map(Path::new) == Some(socket)
+    })
+}
