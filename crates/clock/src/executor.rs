@@ -125,6 +125,8 @@ struct Inner {
     schedule: RefCell<Schedule>,
     watches: Watches,
     pace: Cell<Pace>,
+    /// The wall's time, where modelled time is held to it.
+    wall: Cell<Option<Time>>,
 }
 
 /// The handle through which everything tells and spends time. Cheap to clone.
@@ -183,6 +185,7 @@ impl Executor {
                 schedule: RefCell::default(),
                 watches: Watches::default(),
                 pace: Cell::default(),
+                wall: Cell::default(),
             })),
         }
     }
@@ -248,6 +251,10 @@ impl Clock {
         let mut pace = self.0.pace.get();
         change(&mut pace);
         self.0.pace.set(pace);
+    }
+
+    pub(crate) fn set_wall(&self, wall: Option<Time>) {
+        self.0.wall.set(wall);
     }
 
     pub(crate) fn watches(&self) -> &Watches {
@@ -466,6 +473,12 @@ impl Future for Sleep<'_> {
             return Poll::Pending;
         }
         if clock.now() >= self.at {
+            if let Some(wall) = clock.0.wall.get()
+                && self.modelled
+                && self.armed
+            {
+                clock.change_pace(|pace| pace.note(wall.since(self.at)));
+            }
             return Poll::Ready(());
         }
         if !self.armed {

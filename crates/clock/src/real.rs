@@ -29,11 +29,11 @@ pub enum Timing {
 /// How far the runner kept to modelled time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Timers that were served.
-    pub timers: u64,
+    /// Modelled waits that have passed; timers of the protocol are not counted.
+    pub waits: u64,
     /// Of these, later than [`Pace::LATE`].
     pub late: u64,
-    /// How late all of them were, together.
+    /// How late all of them ended, together.
     pub lateness: Delay,
     /// How late the latest was.
     pub worst: Delay,
@@ -42,11 +42,11 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// A timer that is later than this counts as late.
+    /// A wait that ends later than this counts as late.
     pub const LATE: Delay = Delay::from_us(10);
 
-    fn note(&mut self, late: Delay) {
-        self.timers += 1;
+    pub(crate) fn note(&mut self, late: Delay) {
+        self.waits += 1;
         self.late += u64::from(late > Self::LATE);
         self.lateness += late;
         self.worst = self.worst.max(late);
@@ -149,6 +149,7 @@ impl Executor {
         self.clock().set_immediate(timing == Timing::None);
         let result = self.run_to_wall(timing, inbox, main);
         self.clock().set_immediate(false);
+        self.clock().set_wall(None);
         let _ = rustix::thread::set_current_timer_slack(slack);
         result
     }
@@ -165,12 +166,15 @@ impl Executor {
         let mut woken = Vec::new();
         let mut look_at = clock.now();
         loop {
-            let now = wall.now();
+            let mut now = wall.now();
             clock.serve_timers(timing, now);
+            clock.set_wall((timing == Timing::Model).then_some(now));
             if now.since(clock.now()) > BEHIND_MAX {
                 let behind = now.since(clock.now());
                 wall.slipped += behind;
                 clock.change_pace(|pace| pace.slipped += behind);
+                now = wall.now();
+                look_at = now;
             }
             if let Some(inbox) = inbox {
                 inbox.drain(&mut woken);
@@ -225,7 +229,6 @@ impl Clock {
                     return;
                 }
                 self.set_now(at);
-                self.change_pace(|pace| pace.note(wall.since(at)));
             }
             self.wake_next_timer();
             served += 1;

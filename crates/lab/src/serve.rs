@@ -231,9 +231,9 @@ struct Lateness {
 impl Lateness {
     fn of(pace: &Pace) -> Self {
         Lateness {
-            waits: pace.timers,
+            waits: pace.waits,
             late: pace.late,
-            mean_ns: crate::summary::ratio(pace.lateness.0.into(), u128::from(pace.timers) * 1000),
+            mean_ns: crate::summary::ratio(pace.lateness.0.into(), u128::from(pace.waits) * 1000),
             worst_ns: ns(pace.worst.0),
             slipped_ns: ns(pace.slipped.0),
         }

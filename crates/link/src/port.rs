@@ -283,6 +283,16 @@ impl HostEnd {
         &self.0.memory
     }
 
+    /// Lets every register write arrive now: before a read that is answered at once, which must not pass them.
+    pub fn hasten_writes(&self) {
+        let link = &self.0;
+        let bar = link.bar.borrow().clone();
+        let Some(bar) = bar else { return };
+        while let Some(write) = link.mmio.receive_early() {
+            bar.write(write);
+        }
+    }
+
     /// Lets every posted write arrive now, whenever it was to: before memory is taken away, so that no command has
     /// succeeded whose data went nowhere.
     pub fn hasten(&self) {

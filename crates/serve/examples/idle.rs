@@ -75,7 +75,10 @@ fn processor_time(pid: i32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let of_thread = |path: PathBuf| {
         let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-        text.split_whitespace().next().and_then(|ns| ns.parse().ok()).map_or(Duration::ZERO, Duration::from_nanos)
+        text.split_whitespace()
+            .next()
+            .and_then(|ns| ns.parse().ok())
+            .map_or(Duration::ZERO, Duration::from_nanos)
     };
     threads.map(|thread| of_thread(thread.unwrap().path())).sum()
 }

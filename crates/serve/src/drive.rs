@@ -130,15 +130,12 @@ pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Resul
     let count = setups.len();
     let mut threads = Vec::new();
     for setup in setups {
-        let (name, began, own_stop) = (setup.name.clone(), began.clone(), stop.clone());
+        let name = setup.name.clone();
+        let (said, ending) = (began.clone(), Ending { began: began.clone(), stop: stop.clone() });
+        let own_stop = stop.clone();
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
-            let said = began.clone();
-            let result = serve(setup, &own_stop, move || _ = said.send(true));
-            let _ = began.send(false); // counts only if it has not begun
-            if result.is_err() {
-                own_stop.stop();
-            }
-            result
+            let _ending = ending;
+            serve(setup, &own_stop, move || _ = said.send(true))
         });
         match thread {
             Ok(thread) => threads.push((name, thread)),
@@ -152,13 +149,25 @@ pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Resul
     if begun.iter().take(count).filter(|begun| *begun).count() == count {
         ready();
     }
-    let joined = threads.into_iter().map(|(name, thread)| {
-        thread.join().unwrap_or_else(|_| {
-            stop.stop();
-            Err(ServeError::Panicked { name })
-        })
-    });
-    joined.collect()
+    let join = |(name, thread): (String, std::thread::JoinHandle<_>)| {
+        thread.join().unwrap_or(Err(ServeError::Panicked { name }))
+    };
+    // All of them, before one's error is passed on.
+    let ended: Vec<_> = threads.into_iter().map(join).collect();
+    ended.into_iter().collect()
+}
+
+/// A drive's thread ends, however it does: then all do, and nobody waits for it to begin.
+struct Ending {
+    began: mpsc::Sender<bool>,
+    stop: Stop,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.began.send(false); // counts only if it has not begun
+        self.stop.stop();
+    }
 }
 
 /// Serves a drive until `stop`, in this thread; calls `ready` when it can be attached to.

@@ -39,7 +39,7 @@ pub struct Front {
     host: HostEnd,
     controller: Controller,
     /// The doorbells that the host may map, by their offsets in BAR0.
-    page: Option<Memory>,
+    page: RefCell<Option<Memory>>,
     dstrd: u8,
     rest: Cell<Delay>,
     watched: RefCell<Vec<Watched>>,
@@ -61,7 +61,7 @@ impl Front {
             clock: host.clock().clone(),
             host: host.clone(),
             controller: controller.clone(),
-            page,
+            page: RefCell::new(page),
             dstrd,
             rest: Cell::new(REST),
             watched: RefCell::default(),
@@ -79,6 +79,12 @@ impl Front {
         front
     }
 
+    /// From now on this is the page. The one before may still be stored to by a host that has gone.
+    pub fn replace_page(&self, page: Memory) {
+        self.page.replace(Some(page));
+        self.seen.borrow_mut().fill(0);
+    }
+
     /// From now on rests last so long: what a first doorbell waits at most, and what looking costs while idle.
     pub fn set_rest(&self, rest: Delay) {
         self.rest.set(rest);
@@ -86,7 +92,7 @@ impl Front {
 
     /// A queue is about to exist.
     fn begin(&self, doorbell: Doorbell) {
-        if let Some(page) = &self.page {
+        if let Some(page) = &*self.page.borrow() {
             let stored = page.store32(doorbell.offset(self.dstrd), 0);
             debug_assert!(stored.is_ok(), "the page reaches to the last doorbell");
         }
@@ -101,7 +107,7 @@ impl Front {
 
     /// A doorbell was written by a message: its offset in BAR0 and its value.
     pub fn written(&self, offset: u64, value: u32) {
-        match &self.page {
+        match &*self.page.borrow() {
             // Where the others are looked for.
             Some(page) => _ = page.store32(offset, value),
             None => self.ring(offset, value, Doorbell::decode(offset, self.dstrd)),
@@ -114,7 +120,8 @@ impl Front {
         let mut busy = self.clock.now();
         loop {
             let is_ready = Csts::from_bits(self.controller.register(CSTS, 4) as u32).rdy();
-            let polls = self.page.is_some() || self.controller.has_shadow_doorbells();
+            let is_mapped = self.page.borrow().is_some();
+            let polls = is_mapped || self.controller.has_shadow_doorbells();
             if !(is_ready && polls) {
                 self.rung.notified().await; // by a message, or by the first queue
                 busy = self.clock.now();
@@ -125,7 +132,7 @@ impl Front {
             }
             if self.clock.now().since(busy) < ALERT {
                 self.clock.yield_now().await;
-            } else if self.page.is_some() {
+            } else if is_mapped {
                 self.clock.timer(self.rest.get()).await;
             } else {
                 if !self.controller.arm_shadow_doorbells() {
@@ -139,7 +146,7 @@ impl Front {
     /// Looks once at every doorbell. True if one was rung.
     pub fn look(&self) -> bool {
         let mut any = false;
-        if let Some(page) = &self.page {
+        if let Some(page) = &*self.page.borrow() {
             let epoch = self.controller.queues_epoch();
             if self.epoch.replace(Some(epoch)) != Some(epoch) {
                 self.watch();

@@ -73,6 +73,21 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// A file for the doorbells, at their place in BAR0, and the memory in it.
+    fn page(&self) -> io::Result<(File, Memory)> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(memfd_create("byteway-doorbells", flags)?);
+        file.set_len(DOORBELLS + self.doorbells_bytes)?;
+        // The host has the descriptor: it must not make the file shorter under this side's feet.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let page = Memory::guest();
+        let backing = Backing::File { file: &file, offset: DOORBELLS };
+        page.map(DOORBELLS, self.doorbells_bytes, backing, Access::ReadWrite).map_err(io::Error::other)?;
+        Ok((file, page))
+    }
+}
+
 /// The PCI function of a drive.
 pub struct Function {
     host: HostEnd,
@@ -80,7 +95,8 @@ pub struct Function {
     front: Rc<Front>,
     interrupts: Rc<Interrupts>,
     layout: Layout,
-    page: Option<Rc<File>>,
+    /// The doorbells that the host may map: a file of its own for each host.
+    page: RefCell<Option<Rc<File>>>,
     config: ConfigSpace,
     /// MSI-X table and pending bits.
     table: RefCell<Vec<u8>>,
@@ -104,15 +120,7 @@ impl Function {
         let (file, page) = match doorbells {
             Doorbells::Trapped => (None, None),
             Doorbells::Mapped => {
-                let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-                let file = File::from(memfd_create("byteway-doorbells", flags)?);
-                file.set_len(DOORBELLS + layout.doorbells_bytes)?;
-                // The host has the descriptor: it must not make the file shorter under this side's feet.
-                fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-                let page = Memory::guest();
-                let backing = Backing::File { file: &file, offset: DOORBELLS };
-                page.map(DOORBELLS, layout.doorbells_bytes, backing, Access::ReadWrite)
-                    .map_err(io::Error::other)?;
+                let (file, page) = layout.page()?;
                 (Some(Rc::new(file)), Some(page))
             }
         };
@@ -131,7 +139,16 @@ impl Function {
         let config = ConfigSpace::new(&identity, host.config());
         let table = RefCell::new(vec![0; (layout.bytes - layout.table) as usize]);
         let (host, controller) = (host.clone(), controller.clone());
-        Ok(Rc::new(Function { host, controller, front, interrupts, layout, page: file, config, table }))
+        Ok(Rc::new(Function {
+            host,
+            controller,
+            front,
+            interrupts,
+            layout,
+            page: RefCell::new(file),
+            config,
+            table,
+        }))
     }
 
     /// How long to rest between two looks at mapped doorbells while nothing happens; [`REST`](crate::front::REST) if this is not called.
@@ -149,7 +166,7 @@ impl Function {
         match index {
             REGION_BAR0 => Region {
                 bytes: self.layout.bytes,
-                mappable: self.page.clone().map(|file| Mappable {
+                mappable: self.page.borrow().clone().map(|file| Mappable {
                     offset: DOORBELLS,
                     bytes: self.layout.doorbells_bytes,
                     file,
@@ -175,6 +192,7 @@ impl Function {
             into.copy_from_slice(&self.table.borrow()[from..from + into.len()]);
             return Ok(());
         }
+        self.host.hasten_writes(); // a read doesn't pass the writes before it
         // Registers are of 4 or 8 bytes; of what begins or ends within one its bytes are given.
         let mut at = offset;
         let mut rest = into;
@@ -190,29 +208,25 @@ impl Function {
         Ok(())
     }
 
-    /// Writes to a region. Registers take writes of 4 and 8 bytes at multiples of 4; others do nothing.
+    /// Writes to a region. Registers take writes of 4 and 8 bytes at multiples of 4; others do nothing. What it asks for
+    /// beyond that, a reset, is the caller's to do, and to wait for, before it answers.
     ///
     /// # Errors
     /// As for reading.
-    pub fn write(self: &Rc<Self>, index: u32, offset: u64, from: &[u8]) -> Result<(), Refused> {
+    pub fn write(&self, index: u32, offset: u64, from: &[u8]) -> Result<Effect, Refused> {
         self.check(index, offset, from.len())?;
         if index == REGION_CONFIG {
-            let effect = self.config.write(offset, from);
-            if effect == Effect::Reset {
-                let function = self.clone();
-                self.clock().spawn("function reset", async move { function.reset().await });
-            }
-            return Ok(());
+            return Ok(self.config.write(offset, from));
         }
         if offset >= self.layout.table {
             let to = (offset - self.layout.table) as usize;
             self.table.borrow_mut()[to..to + from.len()].copy_from_slice(from);
-            return Ok(());
+            return Ok(Effect::None);
         }
         let value = match *from {
             [a, b, c, d] => u64::from(u32::from_le_bytes([a, b, c, d])),
             [a, b, c, d, e, f, g, h] => u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-            _ => return Ok(()), // undefined by the specification
+            _ => return Ok(Effect::None), // undefined by the specification
         };
         if offset >= DOORBELLS {
             self.front.written(offset, value as u32);
@@ -224,7 +238,7 @@ impl Function {
         } else {
             self.host.write32(offset, value as u32, Purpose::Register);
         }
-        Ok(())
+        Ok(Effect::None)
     }
 
     fn check(&self, index: u32, offset: u64, bytes: usize) -> Result<(), Refused> {
@@ -255,10 +269,21 @@ impl Function {
         self.controller.reset().await;
     }
 
-    /// The host has gone: resets the function, forgets its memory and its eventfds.
+    /// The host has gone: resets the function, forgets its memory and its eventfds, and gives the next one doorbells of
+    /// its own, because the process that has gone may keep its mapping.
     pub async fn detach(&self) {
         self.reset().await;
         self.memory().unmap_all();
         self.interrupts.clear();
+        if self.page.borrow().is_none() {
+            return;
+        }
+        match self.layout.page() {
+            Ok((file, page)) => {
+                self.page.replace(Some(Rc::new(file)));
+                self.front.replace_page(page);
+            }
+            Err(error) => tracing::error!("the next client gets the doorbells of this one: {error}"),
+        }
     }
 }

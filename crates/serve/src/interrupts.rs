@@ -1,6 +1,10 @@
 //! MSI-X messages: one eventfd a vector, which the host's process gives and waits on.
+//!
+//! The host has the same open file: it can fill the counter, and make writes to it block. So only eventfds are taken,
+//! and a write is made only to one that can be written now.
 
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -25,12 +29,14 @@ impl Interrupts {
     /// From now on messages of `vector` go to `event`, or nowhere.
     ///
     /// # Errors
-    /// There is no such vector, or the descriptor cannot be made one that never blocks.
+    /// There is no such vector, or the descriptor is no eventfd.
     pub fn assign(&self, vector: u32, event: Option<OwnedFd>) -> io::Result<()> {
         let mut vectors = self.vectors.borrow_mut();
         let place = vectors.get_mut(vector as usize).ok_or(io::ErrorKind::InvalidInput)?;
         if let Some(event) = &event {
-            // A full pipe, or a counter that the host has filled, must not hold this side up.
+            if !is_eventfd(event) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
             fcntl_setfl(event, fcntl_getfl(event)? | OFlags::NONBLOCK)?;
         }
         *place = event;
@@ -46,7 +52,10 @@ impl Interrupts {
     pub fn trigger(&self, vector: u32) {
         let vectors = self.vectors.borrow();
         let Some(Some(event)) = vectors.get(vector as usize) else { return };
-        if rustix::io::write(event.as_fd(), &1u64.to_ne_bytes()).is_err() {
+        let mut polled = [PollFd::new(event, PollFlags::OUT)];
+        let is_writable = poll(&mut polled, Some(&Timespec::default())) == Ok(1)
+            && polled[0].revents().contains(PollFlags::OUT);
+        if !is_writable || rustix::io::write(event.as_fd(), &1u64.to_ne_bytes()).is_err() {
             self.lost.set(self.lost.get() + 1);
         }
     }
@@ -55,4 +64,10 @@ impl Interrupts {
     pub fn lost(&self) -> u64 {
         self.lost.get()
     }
+}
+
+/// Whether a descriptor is an eventfd: a file of any other kind could hold up who writes to it.
+fn is_eventfd(descriptor: &OwnedFd) -> bool {
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+    name.is_ok_and(|name| name.as_os_str() == "anon_inode:[eventfd]")
 }

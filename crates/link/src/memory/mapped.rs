@@ -32,6 +32,10 @@ const LINE_BYTES: usize = 64;
 /// A file system of huge pages (`linux/magic.h`): its files are mapped in pages of its own size only.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 
+/// File systems whose files come from elsewhere (`linux/magic.h`): FUSE, NFS, SMB, SMB 2, CIFS, 9P, Ceph, AFS.
+const REMOTE_FILE_SYSTEMS: [u64; 8] =
+    [0x6573_5546, 0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f];
+
 /// A part of a file (memfd), mapped shared, that stands at an address of the device's.
 pub struct Mapped {
     guard: Guard, // goes before the mapping does
@@ -66,6 +70,11 @@ impl Mapped {
         let stat = fstat(file).map_err(io::Error::from)?;
         // Of a device a mapping could be anything; of a pipe or a socket there is none.
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV).into());
+        }
+        // There a page fault waits for somebody: for the other process itself, perhaps, and for ever.
+        let kind = fstatfs(file).map_err(io::Error::from)?.f_type as u64 & 0xffff_ffff;
+        if REMOTE_FILE_SYSTEMS.contains(&kind) {
             return Err(io::Error::from_raw_os_error(libc::ENODEV).into());
         }
         let whole = |number: u64| number.is_multiple_of(PAGE_BYTES);

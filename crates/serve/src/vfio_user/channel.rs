@@ -21,6 +21,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 /// What waits to be sent, at most: who doesn't read its replies is dropped.
 pub const UNSENT_BYTES_MAX: usize = 4 << 20;
+/// Descriptors that wait with it: each is one of this process's, which all its drives share.
+const UNSENT_FILES_MAX: usize = 64;
 /// How long an answer is waited for.
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes taken from the socket at once, at most.
@@ -94,6 +96,7 @@ struct Unsent {
 struct Output {
     queue: VecDeque<Unsent>,
     bytes: usize,
+    files: usize,
 }
 
 /// A connected stream socket.
@@ -396,9 +399,10 @@ impl Output {
             _ => Ok(Vec::new()),
         };
         let files = files.map_err(|_| Gone::Socket(Errno::MFILE))?;
-        self.queue.push_back(Unsent { bytes, sent, files });
         self.bytes += total - sent;
-        if self.bytes > UNSENT_BYTES_MAX {
+        self.files += files.len();
+        self.queue.push_back(Unsent { bytes, sent, files });
+        if self.bytes > UNSENT_BYTES_MAX || self.files > UNSENT_FILES_MAX {
             return Err(Gone::Deaf(self.bytes));
         }
         Ok(())
@@ -411,6 +415,7 @@ impl Output {
             if sent == 0 {
                 return Ok(false);
             }
+            self.files -= first.files.len();
             first.files.clear();
             first.sent += sent;
             self.bytes -= sent;

@@ -17,7 +17,6 @@ pub struct Peer {
 impl Peer {
     /// The process that has connected `socket`.
     pub fn of(socket: &OwnedFd) -> Self {
-        // Zero when the process is in a namespace that cannot be seen from here, which is not a pid.
         let pid = socket_peercred(socket).ok().map(|peer| peer.pid.as_raw_nonzero().get());
         let name = pid.and_then(|pid| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
         let name = name.unwrap_or_default().chars().filter(|letter| !letter.is_control()).collect();

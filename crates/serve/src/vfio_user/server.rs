@@ -259,7 +259,10 @@ fn stream() -> Result<OwnedFd, Errno> {
 }
 
 /// What `work` gives, if it does before `stop`.
-async fn before<T>(mut stop: Pin<&mut impl Future<Output = ()>>, work: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn before<T>(
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|context| {
         if stop.as_mut().poll(context).is_ready() {

@@ -1,6 +1,6 @@
 //! One client: its messages, acted on, and answered.
 
-use super::channel::{Gone, Message};
+use super::channel::{ANSWER_LIMIT, Gone, Message};
 use super::message::{
     Capabilities, Command, DATA_BYTES_MAX, DeviceInfo, DmaMap, DmaUnmap, HEADER_BYTES, Header, IrqInfo,
     MAPS_MAX, RegionAccess, RegionInfo, RegionIoFds, SetIrqs, SmallWrite, SparseMmap, Version, WRITES_MAX,
@@ -8,7 +8,10 @@ use super::message::{
 };
 use super::peer::Peer;
 use super::remote::{ClientMemory, Line};
+use super::server::before;
 use crate::function::{Function, Refused};
+use crate::pci::Effect;
+use byteway_clock::Delay;
 use byteway_link::memory::{Access, Backing, MapError, PAGE_BYTES};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::fstat;
@@ -16,6 +19,7 @@ use rustix::io::Errno;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::pin::pin;
 use std::rc::Rc;
 use tracing::{info, warn};
 use vfio_bindings::bindings::vfio;
@@ -114,8 +118,14 @@ impl Session {
     pub async fn run(&self) -> Gone {
         let mut out = Vec::new();
         let mut turn = 0;
+        // Who only holds the place keeps others out.
+        let limit = Delay::from_ms(ANSWER_LIMIT.as_millis() as u64);
+        let limit = pin!(self.function.clock().timer(limit));
+        let Some(mut next) = before(limit, self.line.next()).await else {
+            return self.line.channel().end(Gone::Protocol("its first message has not come for 5 s"));
+        };
         loop {
-            let message = match self.line.next().await {
+            let message = match next {
                 Ok(message) => message,
                 Err(why) => return why,
             };
@@ -126,6 +136,7 @@ impl Session {
             if turn % TURN == 0 {
                 self.function.clock().yield_now().await;
             }
+            next = self.line.next().await;
         }
     }
 
@@ -209,8 +220,8 @@ impl Session {
             Command::DEVICE_GET_IRQ_INFO => self.irq_info(payload, out)?,
             Command::DEVICE_SET_IRQS => self.set_irqs(payload, files)?,
             Command::REGION_READ => self.region_read(payload, out)?,
-            Command::REGION_WRITE => self.region_write(payload, out)?,
-            Command::REGION_WRITE_MULTI => self.region_write_multi(payload)?,
+            Command::REGION_WRITE => self.region_write(payload, out).await?,
+            Command::REGION_WRITE_MULTI => self.region_write_multi(payload).await?,
             Command::DEVICE_RESET => {
                 if !payload.is_empty() {
                     return Err(Failure::invalid("nothing follows its header"));
@@ -270,7 +281,8 @@ impl Session {
         };
         let mapping = Mapping { bytes, flags, file: identity };
         let mut mappings = self.mappings.borrow_mut();
-        if mappings.get(&base) == Some(&mapping) {
+        // A file that was cut short since is not there again.
+        if mappings.get(&base) == Some(&mapping) && self.function.memory().check(base, bytes).is_ok() {
             return Ok(());
         }
         let before = mappings.range(..end).next_back();
@@ -475,17 +487,26 @@ impl Session {
         Ok(())
     }
 
-    fn region_write(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
+    async fn region_write(&self, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Failure> {
         let (access, data) = take::<RegionAccess>(payload).ok_or(Failure::invalid("it is too short"))?;
         if access.count.get() as usize != data.len() {
             return Err(Failure::invalid("its count is not that of the data it carries"));
         }
-        self.function.write(access.region.get(), access.offset.get(), data)?;
+        self.write(access.region.get(), access.offset.get(), data).await?;
         out.extend_from_slice(access.as_bytes());
         Ok(())
     }
 
-    fn region_write_multi(&self, payload: &[u8]) -> Result<(), Failure> {
+    /// A write to a region, with what it asks for done.
+    async fn write(&self, region: u32, offset: u64, data: &[u8]) -> Result<(), Failure> {
+        match self.function.write(region, offset, data)? {
+            Effect::None => {}
+            Effect::Reset => self.function.reset().await,
+        }
+        Ok(())
+    }
+
+    async fn region_write_multi(&self, payload: &[u8]) -> Result<(), Failure> {
         let (count, writes) = take::<U64>(payload).ok_or(Failure::invalid("it is too short"))?;
         let count = count.get();
         if count > WRITES_MAX || writes.len() as u64 != count * size_of::<SmallWrite>() as u64 {
@@ -495,7 +516,7 @@ impl Session {
             let write = SmallWrite::read_from_bytes(write).expect("as long as a write");
             let data = write.data.get(..write.count.get() as usize);
             let data = data.ok_or(Failure::invalid("one of its writes is longer than 8 bytes"))?;
-            self.function.write(write.region.get(), write.offset.get(), data)?;
+            self.write(write.region.get(), write.offset.get(), data).await?;
         }
         Ok(())
     }

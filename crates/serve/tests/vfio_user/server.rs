@@ -2,6 +2,7 @@
 //! its address; and a second host destroys what the first does.
 
 use crate::fixture::*;
+use byteway_serve::vfio_user::channel::ANSWER_LIMIT;
 use byteway_serve::vfio_user::client::ClientError;
 use byteway_serve::vfio_user::message::Command;
 use byteway_serve::vfio_user::server::BindError;
@@ -131,6 +132,20 @@ fn a_client_finds_nothing_of_the_one_before() {
     // The address is free.
     let other = memfd(PAGE);
     client.dma_map(0, PAGE, Some((&other, 0)), true).unwrap();
+}
+
+// A bare connection would keep the drive from everybody.
+#[test]
+fn who_says_nothing_loses_his_place() {
+    let served = Served::new();
+    let silent = UnixStream::connect(served.socket()).unwrap();
+    let start = Instant::now();
+    while Client::connect(&served.socket()).is_err() {
+        assert!(start.elapsed() < ANSWER_LIMIT * 3, "the place is still taken");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(start.elapsed() > ANSWER_LIMIT / 2, "it had its time");
+    drop(silent);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::fs::File;
 use vfio_bindings::bindings::vfio::*;
 use zerocopy::IntoBytes;
 
+const CC: u64 = 0x14;
 /// CC, AQA, ASQ: registers that hold what is written while the controller is disabled.
 const AQA: u64 = 0x24;
 const ASQ: u64 = 0x28;
@@ -23,6 +24,10 @@ fn read32(client: &Client, offset: u64) -> u32 {
     let mut bytes = [0; 4];
     client.region_read(BAR0, offset, &mut bytes).unwrap();
     u32::from_le_bytes(bytes)
+}
+
+fn write32(client: &Client, offset: u64, value: u32) {
+    client.region_write(BAR0, offset, &value.to_le_bytes()).unwrap();
 }
 
 #[test]
@@ -553,11 +558,15 @@ fn vectors_are_assigned_and_triggered() {
     let client = served.client();
     client.set_irqs(VFIO_IRQ_SET_DATA_NONE, 0, VECTORS, &[], &[]).unwrap();
     assert_eq!(counts(), [0; 5]);
-    // An event that is full, and one that would block, hold nobody up.
-    rustix::io::write(&events[0], &(u64::MAX - 1).to_ne_bytes()).unwrap();
+    // What is no event is refused; events that are full hold nobody up, also if the client has made them block.
     let (_reader, writer) = rustix::pipe::pipe().unwrap();
-    while rustix::io::write(&events[1], &[0; 1]).is_ok() {}
-    client.set_events(0, &[fds[0], writer.as_fd()]).unwrap();
+    assert!(client.set_events(0, &[writer.as_fd()]).is_err());
+    client.set_events(0, &fds[..2]).unwrap();
+    for event in &events[..2] {
+        rustix::io::write(event, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        let flags = rustix::fs::fcntl_getfl(event).unwrap();
+        rustix::fs::fcntl_setfl(event, flags - rustix::fs::OFlags::NONBLOCK).unwrap();
+    }
     for _ in 0..20_000 {
         let set = SetIrqs {
             argsz: 20.into(),
@@ -694,6 +703,59 @@ fn who_never_reads_its_answers_is_dropped_and_the_next_is_served() {
     }
     eventually(|| (was_dropped || client.channel().has_left()).then_some(()));
     served.is_well();
+}
+
+// Each such answer carries a descriptor: of those that wait this process could run out, for all its drives.
+#[test]
+fn who_leaves_descriptors_unread_is_dropped_and_the_next_is_served() {
+    let served = Served::new();
+    let client = served.client();
+    let info = RegionInfo { argsz: 4096.into(), index: BAR0.into(), ..RegionInfo::default() };
+    for id in 0..5_000u32 {
+        let header = Header::request(id as u16, Command::DEVICE_GET_REGION_INFO, 0);
+        let sent = client.channel().send(header, &[info.as_bytes()], &[]);
+        if sent.is_err() || client.channel().drain(ANSWER_LIMIT).is_err() {
+            break;
+        }
+    }
+    eventually(|| client.channel().has_left().then_some(()));
+    served.is_well();
+}
+
+// A reset that is still under way when its write is answered loses what the host writes next.
+#[test]
+fn a_function_level_reset_is_over_when_it_is_answered() {
+    let served = Served::new();
+    let client = served.client();
+    let config = |at: u64| {
+        let mut byte = [0];
+        client.region_read(CONFIG, at, &mut byte).unwrap();
+        u64::from(byte[0])
+    };
+    let mut capability = config(0x34);
+    while config(capability) != 0x10 {
+        capability = config(capability + 1);
+    }
+    for round in 0..50u32 {
+        write32(&client, CC, 0x0046_0001);
+        client.region_write(CONFIG, capability + 9, &[0x80]).unwrap();
+        write32(&client, AQA, round);
+        assert_eq!((read32(&client, CC), read32(&client, AQA)), (0, round));
+    }
+}
+
+// A process that has been detached keeps its mapping of the doorbells: they must be nobody's then.
+#[test]
+fn doorbells_of_a_client_that_has_gone_are_not_those_of_the_next() {
+    let served = Served::new();
+    let file = |client: &Client| client.region(BAR0).unwrap().mappable.unwrap().file;
+    let client = served.client();
+    let (old, same) = (file(&client), file(&client));
+    drop(client);
+    let client = served.client();
+    let inode = |file: &File| rustix::fs::fstat(file).unwrap().st_ino;
+    assert_eq!(inode(&old), inode(&same));
+    assert_ne!(inode(&old), inode(&file(&client)));
 }
 
 #[test]
