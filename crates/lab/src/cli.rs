@@ -121,7 +121,7 @@ What it may say besides, with what holds when it is left out:
   timing = \"model\"                 # latencies as modelled; \"none\": as fast as this machine can
   doorbells = \"mapped\"             # in shared memory; \"trapped\": messages, no CPU time when idle
   shadow_doorbells = true          # offer Doorbell Buffer Config
-  rest = \"250 us\"                  # between looks at mapped doorbells while idle: latency against CPU time
+  rest = \"200 us\"                  # between looks at mapped doorbells while idle: latency against CPU time
 
 One drive listens at DIR/cntrl, several at DIR/NAME/cntrl, each for one client at a time. A drive
 keeps its data from one client to the next, until the program ends.

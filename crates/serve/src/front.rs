@@ -22,7 +22,7 @@ use std::rc::Rc;
 /// How long the front goes on looking after the last doorbell, or while a command is under way.
 const ALERT: Delay = Delay::from_us(200);
 /// How long a rest lasts while doorbells are mapped, if nobody says otherwise.
-pub const REST: Delay = Delay::from_us(250);
+pub const REST: Delay = Delay::from_us(200);
 
 /// A doorbell of a queue that exists.
 struct Watched {

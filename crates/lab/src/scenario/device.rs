@@ -170,7 +170,7 @@ fn check_rest(rest: Picos) -> Result<(), Fault> {
         return Ok(());
     }
     let what = format!("`serve.rest` is {rest}, and can be 10 us to 1 s");
-    Err(fault("serve.rest", what, "leave it out for 250 us"))
+    Err(fault("serve.rest", what, "leave it out for 200 us"))
 }
 
 /// The name becomes that of a folder.

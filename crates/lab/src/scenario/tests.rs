@@ -240,7 +240,7 @@ fn the_least_device_gets_its_own_defaults() {
     assert_eq!((least.drive.store, least.drive.precondition), (Store::Ram, Precondition::Empty));
     assert_eq!((least.serve.timing, least.serve.doorbells), (Timing::Model, Doorbells::Mapped));
     assert!(least.serve.shadow_doorbells);
-    assert_eq!(least.serve.rest, Picos(250_000_000));
+    assert_eq!(least.serve.rest, Picos(200_000_000));
     let text = format!(
         "name = \"x\"\nseed = 7\n{DRIVE}store = \"stamp\"\nprecondition = \"steady\"\n[serve]\ndoorbells = \"trapped\"\n"
     );
@@ -289,7 +289,7 @@ fn a_wrong_device_file_is_refused_with_place_and_cure() {
     }
     for rest in ["5 us", "2 s"] {
         let text = format!("{DRIVE}[serve]\nrest = \"{rest}\"\n");
-        refused(&text, &[], "d.toml:4:8", "`serve.rest` is", "250 us");
+        refused(&text, &[], "d.toml:4:8", "`serve.rest` is", "200 us");
     }
     let queues = ["drive.override.controller.max_io_queues=600"];
     refused(DRIVE, &queues, "", "`serve.shadow_doorbells`", "to at most 511");
