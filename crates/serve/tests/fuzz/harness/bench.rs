@@ -1,0 +1,200 @@
+//! A small drive and its function, in an executor of their own.
+
+use byteway_clock::{Clock, Delay, Executor, Rate, Time, Timing};
+use byteway_device::{ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+use byteway_firmware::{Base, Cycles, Victim};
+use byteway_flash::{Geometry, Timing as FlashTiming};
+use byteway_link::{Bar, Generation, Link, Memory, MmioWrite, PcieConfig};
+use byteway_serve::function::{Doorbells, Function};
+use byteway_wire::content::{BlockSize, Keep};
+use std::future::Future;
+use std::rc::Rc;
+
+/// The namespace with blocks of 512 bytes, at which everything is thrown.
+pub const NS_512: u32 = 1;
+/// The namespace with blocks of 4 KiB, of which a model is kept.
+pub const NS_4K: u32 = 2;
+/// Units of 4 KiB of each.
+pub const NS_UNITS: u64 = 256;
+/// I/O queue pairs of the drive.
+pub const IO_QUEUES: u16 = 4;
+/// MSI-X vectors of the drive.
+pub const VECTORS: u16 = 5;
+
+/// What differs from drive to drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub doorbells: Doorbells,
+    pub sgl: bool,
+    pub dstrd: u8,
+    pub dma_granularity: u32,
+    pub command_slots: u32,
+    pub fetch_outstanding: u32,
+    pub keep: Keep,
+    pub base: Base,
+}
+
+impl Shape {
+    fn drive(self) -> DriveConfig {
+        DriveConfig {
+            model: "Byteway fuzzed drive".into(),
+            serial: "FUZZ0001".into(),
+            controller: ControllerConfig {
+                io_queues_max: IO_QUEUES,
+                queue_entries_max: 256,
+                command_slots: self.command_slots,
+                fetch_outstanding: self.fetch_outstanding,
+                fetch_burst: 4,
+                transfer_bytes_max: 64 << 10,
+                dma_granularity: self.dma_granularity,
+                dstrd: self.dstrd,
+                sgl: self.sgl,
+                vectors: VECTORS,
+                arbitration_burst: 128,
+                shadow_doorbells: true,
+                ready_delay: Delay::ZERO,
+                read_pipeline: Delay::from_ns(500),
+                read_large_pipeline: Delay::from_ns(800),
+                write_pipeline: Delay::from_ns(300),
+            },
+            site: SiteConfig {
+                cores: 2,
+                hertz: 1_000_000_000,
+                cycles: Cycles::FREE,
+                dram_latency: Delay::from_ns(50),
+                dram_rate: Rate::per_second(10_000_000_000),
+            },
+            geometry: Geometry { channels: 2, ways: 1, planes: 1, blocks: 16, pages: 16, page_bytes: 16384 },
+            timing: FlashTiming {
+                read: vec![Delay::from_us(10)],
+                program: vec![Delay::from_us(50)],
+                erase: Delay::from_us(500),
+                channel: Rate::per_second(800_000_000),
+                command: Delay::from_ns(100),
+                partial_read: None,
+            },
+            endurance_erases: 3000,
+            ftl: FtlPolicy {
+                write_buffer_bytes: 256 << 10,
+                victim: Victim::Greedy,
+                collect_start_blocks: 2,
+                collect_reserve_blocks: 1,
+                power_loss_protection: false,
+            },
+            namespaces: vec![
+                NamespaceConfig { units: NS_UNITS, block: BlockSize::B512 },
+                NamespaceConfig { units: NS_UNITS, block: BlockSize::B4096 },
+            ],
+            base: self.base,
+            keep: self.keep,
+            seed: 1,
+        }
+    }
+}
+
+fn link_config() -> PcieConfig {
+    PcieConfig {
+        generation: Generation::Gen3,
+        lanes: 4,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 32,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
+}
+
+/// A drive, as a host's process sees it. Cheap to clone.
+#[derive(Clone)]
+pub struct Served {
+    pub clock: Clock,
+    pub drive: Rc<Drive>,
+    pub function: Rc<Function>,
+}
+
+/// Runs `main` with a drive of `shape`, in real time but for the modelled, as a served drive does.
+pub fn run<T: 'static, F: Future<Output = T> + 'static>(shape: Shape, main: impl FnOnce(Served) -> F) -> T {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let (host, device) = Link::connect(&clock, link_config(), Memory::guest());
+    let drive = Drive::new(&device, shape.drive()).expect("the bench's drive is possible");
+    let function = Function::new(&host, &drive.controller, 1, VECTORS, shape.doorbells)
+        .expect("the system has memory for doorbells");
+    let served = Served { clock, drive: Rc::new(drive), function };
+    let main = main(served);
+    let result = executor.run_real(Timing::None, None, main).unwrap_or_else(|stalled| panic!("{stalled}"));
+    // A link and its controller hold each other, for as long as the process lives; here they must go.
+    device.attach(Rc::new(Nothing));
+    result
+}
+
+struct Nothing;
+
+impl Bar for Nothing {
+    fn read(&self, _: u64, _: u32) -> u64 {
+        0
+    }
+
+    fn write(&self, _: MmioWrite) {}
+}
+
+impl Served {
+    /// Lets every other task run `count` times.
+    pub async fn turns(&self, count: u32) {
+        for _ in 0..count {
+            self.clock.yield_now().await;
+        }
+    }
+
+    /// Lets the other tasks run until `is_done`. What takes seconds will never be.
+    pub async fn until(&self, what: &str, is_done: impl Fn() -> bool) {
+        let mut patience = Patience::new(&self.clock);
+        while !is_done() {
+            patience.turn(&self.clock, || format!("{what} has no end")).await;
+        }
+    }
+
+    /// The host goes: afterwards nothing of it is left, whatever it did.
+    pub async fn detach(&self) {
+        let ended = Rc::new(std::cell::Cell::new(false));
+        let (function, flag) = (self.function.clone(), ended.clone());
+        self.clock.spawn("detaching", async move {
+            function.detach().await;
+            flag.set(true);
+        });
+        self.until("detaching", || ended.get()).await;
+        let controller = &self.drive.controller;
+        assert!(controller.is_quiet(), "the host has gone, so slots, permits and tags are free");
+        assert!(!controller.is_busy(), "nothing is under way");
+        let written = self.function.memory().dma_written_bytes();
+        self.turns(8).await;
+        assert_eq!(self.function.memory().dma_written_bytes(), written, "written after the host had gone");
+    }
+}
+
+/// How long something is waited for.
+pub struct Patience {
+    begun: Time,
+    turns: u32,
+}
+
+impl Patience {
+    /// A limit.
+    const TIME: Delay = Delay::from_ms(5_000);
+    /// A second one, which the other tasks have had by then: the whole process may have stood still for a while.
+    const TURNS: u32 = 20_000;
+
+    pub fn new(clock: &Clock) -> Self {
+        Patience { begun: clock.now(), turns: 0 }
+    }
+
+    /// Lets the other tasks run once. Panics with `complaint` when it has been too long.
+    pub async fn turn(&mut self, clock: &Clock, complaint: impl FnOnce() -> String) {
+        self.turns += 1;
+        let is_over = self.turns > Self::TURNS && clock.now().since(self.begun) > Self::TIME;
+        assert!(!is_over, "{}", complaint());
+        clock.yield_now().await;
+    }
+}

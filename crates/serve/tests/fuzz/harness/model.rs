@@ -1,0 +1,166 @@
+//! What the blocks of a namespace may hold.
+//!
+//! Each block is a register with versions. A write adds its version when it is submitted; one that succeeds, and that
+//! no other overlapped in time, leaves only its own. One that failed may have been done or not. A read must give a
+//! version that the block could have at some time between its submission and its completion, whole.
+
+use std::collections::BTreeSet;
+
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 4096;
+/// Blocks that are used.
+pub const BLOCKS: u64 = 32;
+
+/// What a block may hold.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    versions: BTreeSet<u32>,
+    /// It can be anything: its writer's memory was cut short.
+    is_any: bool,
+}
+
+/// A command that has not completed.
+struct Flight {
+    key: (u16, u16),
+    is_write: bool,
+    version: u32,
+    /// Its blocks: what they may hold, for a read; whether another write overlapped, for a write.
+    first: u64,
+    seen: Vec<Block>,
+    contended: Vec<bool>,
+    /// The memory that it writes from was cut short.
+    is_torn: bool,
+}
+
+/// The blocks, and the commands that act on them.
+pub struct Model {
+    blocks: Vec<Block>,
+    flights: Vec<Flight>,
+    next_version: u32,
+}
+
+impl Model {
+    /// All blocks are zero, which is version 0.
+    pub fn new() -> Self {
+        let zero = Block { versions: BTreeSet::from([0]), is_any: false };
+        Model { blocks: vec![zero; BLOCKS as usize], flights: Vec::new(), next_version: 1 }
+    }
+
+    /// A version that was never written.
+    pub fn version(&mut self) -> u32 {
+        self.next_version += 1;
+        self.next_version - 1
+    }
+
+    /// A read (or a compare) of `count` blocks from `first` on is submitted.
+    pub fn reads(&mut self, key: (u16, u16), first: u64, count: u64) {
+        let seen = self.blocks[first as usize..(first + count) as usize].to_vec();
+        let contended = vec![false; count as usize];
+        let is_write = false;
+        self.flights.push(Flight { key, is_write, version: 0, first, seen, contended, is_torn: false });
+    }
+
+    /// A write of `version` (0: of zeroes) is submitted.
+    pub fn writes(&mut self, key: (u16, u16), first: u64, count: u64, version: u32) {
+        let mut contended = vec![false; count as usize];
+        for lba in first..first + count {
+            self.blocks[lba as usize].versions.insert(version);
+            for flight in &mut self.flights {
+                let Some(index) = flight.index(lba) else { continue };
+                if flight.is_write {
+                    flight.contended[index] = true;
+                    contended[(lba - first) as usize] = true;
+                } else {
+                    flight.seen[index].versions.insert(version);
+                }
+            }
+        }
+        let seen = Vec::new();
+        self.flights.push(Flight { key, is_write: true, version, first, seen, contended, is_torn: false });
+    }
+
+    /// The memory of a command that is under way was cut short: what a write takes from there is anything.
+    pub fn tear(&mut self, key: (u16, u16)) {
+        let Some(at) = self.flights.iter().position(|flight| flight.key == key && flight.is_write) else {
+            return;
+        };
+        self.flights[at].is_torn = true;
+        let range = self.flights[at].first..self.flights[at].first + self.flights[at].contended.len() as u64;
+        for lba in range {
+            self.blocks[lba as usize].is_any = true;
+            for flight in &mut self.flights {
+                if let Some(index) = flight.index(lba)
+                    && let Some(seen) = flight.seen.get_mut(index)
+                {
+                    seen.is_any = true;
+                }
+            }
+        }
+    }
+
+    /// A command has completed. Gives what its blocks may have held, for a read.
+    pub fn ends(&mut self, key: (u16, u16), is_success: bool) -> Option<(u64, Vec<Block>)> {
+        let at = self.flights.iter().position(|flight| flight.key == key)?;
+        let flight = self.flights.swap_remove(at);
+        if !flight.is_write {
+            return Some((flight.first, flight.seen));
+        }
+        if is_success {
+            for (index, contended) in flight.contended.iter().enumerate() {
+                let block = &mut self.blocks[flight.first as usize + index];
+                if !contended {
+                    block.versions = BTreeSet::from([flight.version]);
+                    block.is_any = flight.is_torn;
+                }
+            }
+        }
+        None
+    }
+
+    /// The controller was reset: commands that have not completed never will.
+    pub fn forget(&mut self) {
+        self.flights.clear();
+    }
+}
+
+impl Flight {
+    fn index(&self, lba: u64) -> Option<usize> {
+        let index = lba.checked_sub(self.first)? as usize;
+        (index < self.contended.len()).then_some(index)
+    }
+}
+
+impl Block {
+    /// Whether these bytes are what block `lba` may hold.
+    pub fn allows(&self, lba: u64, bytes: &[u8]) -> bool {
+        self.is_any || self.versions.iter().any(|version| is_version(lba, *version, bytes))
+    }
+
+    /// The one version that it can have.
+    pub fn only(&self) -> Option<u32> {
+        let only = self.versions.first().filter(|_| self.versions.len() == 1 && !self.is_any);
+        only.copied()
+    }
+}
+
+/// Fills a block with what a version of it holds: its address and the version, again and again; zeroes for version 0.
+pub fn fill(lba: u64, version: u32, block: &mut [u8]) {
+    if version == 0 {
+        return block.fill(0);
+    }
+    block[..8].copy_from_slice(&lba.to_le_bytes());
+    block[8..16].copy_from_slice(&u64::from(version).to_le_bytes());
+    // By doubling: a loop over words would be what the fuzzer spends its time in.
+    let mut done = 16;
+    while done < block.len() {
+        let count = done.min(block.len() - done);
+        block.copy_within(..count, done);
+        done += count;
+    }
+}
+
+fn is_version(lba: u64, version: u32, block: &[u8]) -> bool {
+    let mut right = [0; BLOCK_BYTES];
+    fill(lba, version, &mut right);
+    block == right
+}

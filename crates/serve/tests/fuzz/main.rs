@@ -1,0 +1,40 @@
+//! Replays what the fuzzer has kept (`fuzz/corpus`), and what once broke something (`fuzz/regressions`), without the
+//! fuzzer. `fuzz/run` looks for more.
+
+mod harness;
+
+use harness::{TARGETS, leaks};
+use stats_alloc::StatsAlloc;
+use std::alloc::System;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = leaks::ALLOCATOR;
+
+/// The files of a folder, by name; none if it isn't there.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("a folder can be read").path()).collect();
+    files.sort();
+    files
+}
+
+// What nobody runs again comes back: a defect that was fixed, a state that nothing else reaches. One after the other, in
+// one test, since descriptors and memory are counted for the whole process.
+#[test]
+fn what_was_kept_still_breaks_nothing() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    for (name, target) in TARGETS {
+        assert!(!files(&fuzz.join("corpus").join(name)).is_empty(), "the corpus is there");
+        for folder in ["regressions", "corpus"] {
+            for path in files(&fuzz.join(folder).join(name)) {
+                let bytes = std::fs::read(&path).unwrap();
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| leaks::run(target, &bytes))) {
+                    eprintln!("it was fuzz/run {name} replay {}", path.display());
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+    }
+}
