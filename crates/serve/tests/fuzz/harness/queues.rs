@@ -118,8 +118,6 @@ struct Host {
     has_shadow: bool,
     /// The queues' memory went since the controller was enabled.
     is_broken: bool,
-    /// A reset of the function may be under way, during which registers are not written.
-    may_reset: bool,
     detaches: u32,
     sleeps: u32,
     answer: Option<Cqe>,
@@ -140,7 +138,6 @@ impl Host {
             next_cid: 0,
             has_shadow: false,
             is_broken: false,
-            may_reset: false,
             detaches: 0,
             sleeps: 0,
             answer: None,
@@ -215,10 +212,6 @@ impl Host {
     }
 
     async fn reset(&mut self) {
-        if std::mem::take(&mut self.may_reset) {
-            self.served.turns(4).await; // it has begun
-            self.served.function.reset().await;
-        }
         self.write32(register::CC, 0);
         self.served
             .until("resetting the controller", || {
@@ -703,11 +696,9 @@ impl Host {
             18 => self.assign(input),
             19 => match input.below(4) {
                 0 => {
-                    let function = self.served.function.clone();
-                    let config = function.write(REGION_CONFIG, 0x69, &[0x80]);
-                    config.expect("the register lies in the configuration space");
-                    self.served.turns(4).await; // it has begun
-                    function.reset().await;
+                    let effect = self.served.function.write(REGION_CONFIG, 0x69, &[0x80]);
+                    assert_eq!(effect, Ok(Effect::Reset), "a function-level reset was asked for");
+                    self.served.function.reset().await;
                     self.forget();
                 }
                 1 => {
@@ -1011,7 +1002,6 @@ impl Host {
             }
             27 => {
                 let (region, offset) = self.extent(input);
-                self.may_reset |= region == REGION_CONFIG;
                 let count = input.pick(&[4, 8, 4, 1, 2, 3, 16, 255]);
                 let mut bytes = input.array::<8>().to_vec();
                 bytes.resize(count, bytes[0]);
