@@ -28,7 +28,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, OFlags, fcntl_setfl, memfd_create};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType, sendmsg, socket_with,
+};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
 use std::io::{ErrorKind, IoSlice, Read};
@@ -37,7 +40,7 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -182,6 +185,14 @@ struct Client {
     floods: u32,
 }
 
+/// Connects, unless that has to wait for the server ([`Errno::AGAIN`]). Reading from the stream doesn't wait, either.
+fn connect(path: &Path) -> Result<UnixStream, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
+}
+
 impl Client {
     fn new(path: PathBuf) -> Self {
         let mut client = Client {
@@ -205,16 +216,18 @@ impl Client {
     }
 
     fn connect(&mut self) {
-        let mut alarms = 0;
+        let mut waits = 0;
         let stream = loop {
-            match UnixStream::connect(&self.path) {
+            match connect(&self.path) {
                 Ok(stream) => break stream,
-                // It waits while others wait to be let in; the fuzzer's alarm may come then.
-                Err(error) if error.kind() == ErrorKind::Interrupted && alarms < 3 => alarms += 1,
-                Err(error) => panic!("the server is not there: {error}"),
+                Err(Errno::AGAIN) => {
+                    waits += 1;
+                    assert!(waits < WAITS_MAX, "the server lets nobody in");
+                    std::thread::sleep(WAIT);
+                }
+                Err(errno) => panic!("the server is not there: {errno}"),
             }
         };
-        stream.set_nonblocking(true).expect("a socket can be made so");
         self.stream = Some(stream);
         self.received.clear();
         (self.expected, self.admin_tail, self.tail, self.manner) = (0, 0, 0, 0);
@@ -809,7 +822,8 @@ impl Client {
 
     /// Another client, while the first is attached.
     fn other(&mut self, input: &mut Input<'_>) {
-        let Ok(mut other) = UnixStream::connect(&self.path) else { return };
+        // The server may be waiting for an answer, so this must not wait for the server.
+        let Ok(mut other) = connect(&self.path) else { return };
         let mut header = Header::request(1, Command::VERSION, 0);
         header.bytes = ((HEADER_BYTES + size_of::<Version>()) as u32).into();
         let mut bytes = header.as_bytes().to_vec();
@@ -820,7 +834,10 @@ impl Client {
         _ = other.write_all(&bytes);
         match input.byte() % 4 {
             0 => {
-                _ = other.set_read_timeout(Some(Duration::from_millis(5)));
+                _ = poll(
+                    &mut [PollFd::new(&other, PollFlags::IN)],
+                    Some(&Timespec { tv_sec: 0, tv_nsec: 5_000_000 }),
+                );
                 _ = other.read(&mut [0; 64]);
             }
             1 if self.others.len() < 6 => self.others.push(other),
