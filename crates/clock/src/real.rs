@@ -1,9 +1,9 @@
 //! The runner in real time: the same tasks, timers at wall time, file descriptors, and an inbox through which other
 //! threads wake tasks.
 //!
-//! The one place that reads the wall clock. Time passes as in a simulation that is held back: a timer that is served
+//! The one place where wall time becomes the executor's. Time passes as in a simulation that is held back: a timer that is served
 //! late is served at its own instant, so that delays of the runner don't add up along the waits of a command; only
-//! what comes from outside happens at the wall's time. How late timers were is counted ([`Pace`]).
+//! what comes from outside happens at the wall's time. How late modelled waits end is counted ([`Pace`]).
 #![allow(clippy::disallowed_methods, reason = "the real runner is where wall time comes from")]
 
 use crate::executor::{Clock, Executor, Stalled, TaskId};

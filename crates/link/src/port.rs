@@ -410,7 +410,7 @@ impl DeviceEnd {
         self.0.mmio.receive().await
     }
 
-    /// Takes a register write that came by another way than this link: from a shared page or a socket.
+    /// Takes a register write of any length and offset, as if it had just arrived: a hostile host's, in tests.
     pub fn deliver(&self, write: MmioWrite) {
         self.0.mmio.send_at(self.0.clock.now(), write);
     }

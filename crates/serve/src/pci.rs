@@ -223,38 +223,6 @@ impl ConfigSpace {
         }
     }
 
-    /// Whether the function may send messages.
-    pub fn is_msix_enabled(&self) -> bool {
-        self.word(MSIX_CONTROL) & MSIX_ENABLE != 0
-    }
-
-    /// Whether all its vectors are masked, whatever their own masks say.
-    pub fn is_msix_masked(&self) -> bool {
-        self.word(MSIX_CONTROL) & MSIX_MASK != 0
-    }
-
-    /// Whether BAR0 answers: memory space is enabled and the function is in D0.
-    pub fn is_memory_enabled(&self) -> bool {
-        let awake = self.bytes[PMCSR].get() & POWER_STATE == D0;
-        awake && self.word(COMMAND) & COMMAND_MEMORY != 0
-    }
-
-    /// Whether the function may read and write memory, and send messages.
-    pub fn is_bus_master(&self) -> bool {
-        self.word(COMMAND) & COMMAND_MASTER != 0
-    }
-
-    /// Where the host has put BAR0.
-    pub fn bar0(&self) -> u64 {
-        let mut bytes = [0; 8];
-        self.read(BAR0 as u64, &mut bytes);
-        u64::from_le_bytes(bytes) & !0xf
-    }
-
-    fn word(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self.bytes[at].get(), self.bytes[at + 1].get()])
-    }
-
     fn from(&self, offset: u64) -> &[Cell<u8>] {
         let first = usize::try_from(offset).unwrap_or(CONFIG_BYTES).min(CONFIG_BYTES);
         &self.bytes[first..]
@@ -344,6 +312,40 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl ConfigSpace {
+        /// Whether the function may send messages.
+        fn is_msix_enabled(&self) -> bool {
+            self.word(MSIX_CONTROL) & MSIX_ENABLE != 0
+        }
+
+        /// Whether all its vectors are masked, whatever their own masks say.
+        fn is_msix_masked(&self) -> bool {
+            self.word(MSIX_CONTROL) & MSIX_MASK != 0
+        }
+
+        /// Whether BAR0 answers: memory space is enabled and the function is in D0.
+        fn is_memory_enabled(&self) -> bool {
+            let awake = self.bytes[PMCSR].get() & POWER_STATE == D0;
+            awake && self.word(COMMAND) & COMMAND_MEMORY != 0
+        }
+
+        /// Whether the function may read and write memory, and send messages.
+        fn is_bus_master(&self) -> bool {
+            self.word(COMMAND) & COMMAND_MASTER != 0
+        }
+
+        /// Where the host has put BAR0.
+        fn bar0(&self) -> u64 {
+            let mut bytes = [0; 8];
+            self.read(BAR0 as u64, &mut bytes);
+            u64::from_le_bytes(bytes) & !0xf
+        }
+
+        fn word(&self, at: usize) -> u16 {
+            u16::from_le_bytes([self.bytes[at].get(), self.bytes[at + 1].get()])
+        }
+    }
     use byteway_clock::Delay;
     use byteway_link::Generation;
 

@@ -200,7 +200,7 @@ impl Controller {
             && core.port.tags_free()
     }
 
-    /// The value of a register, for who mirrors registers elsewhere.
+    /// The value of a register, at once: for who answers reads of it that don't cross the link.
     pub fn register(&self, offset: u64, bytes: u32) -> u64 {
         self.0.registers.read(offset, bytes)
     }
@@ -208,14 +208,6 @@ impl Controller {
     /// I/O queue pairs that it may have, at most.
     pub fn io_queues_max(&self) -> u16 {
         self.0.config.controller.io_queues_max
-    }
-
-    /// Whether there is the queue that a doorbell belongs to.
-    pub fn has_queue(&self, doorbell: Doorbell) -> bool {
-        match doorbell {
-            Doorbell::SubmissionTail(id) => self.0.submission_queue(id).is_some(),
-            Doorbell::CompletionHead(id) => self.0.completion_queue(id).is_some(),
-        }
     }
 
     /// Another value than before: queues have come or gone, so a list made by [`Controller::each_queue`] is stale.
