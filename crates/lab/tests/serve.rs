@@ -376,6 +376,7 @@ fn an_absent_drive_is_said_to_be_absent() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains("nothing serves a device at") && said.contains("byteway serve"), "{said}");
+        assert_eq!(said.matches("os error").count(), 1, "the cause is said once: {said}");
     }
 }
 

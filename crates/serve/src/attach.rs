@@ -23,7 +23,7 @@ pub enum AttachError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// There is no memory to share.
-    #[error("{bytes} bytes of memory cannot be shared with the device: {source}")]
+    #[error("{bytes} bytes of memory cannot be shared with the device")]
     Memory {
         /// How much was asked for.
         bytes: u64,

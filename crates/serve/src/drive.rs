@@ -81,7 +81,7 @@ pub struct Report {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The drive cannot be built.
-    #[error("drive {name}: {source}")]
+    #[error("drive {name}")]
     Drive {
         /// Its name.
         name: String,
@@ -89,7 +89,7 @@ pub enum ServeError {
         source: ConfigError,
     },
     /// Its socket cannot be made.
-    #[error("drive {name}: {source}")]
+    #[error("drive {name}")]
     Bind {
         /// Its name.
         name: String,
@@ -97,7 +97,7 @@ pub enum ServeError {
         source: BindError,
     },
     /// The system refused something.
-    #[error("drive {name}: {source}")]
+    #[error("drive {name}")]
     System {
         /// Its name.
         name: String,
@@ -105,7 +105,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// A defect.
-    #[error("drive {name}: {source}; this is a defect of Byteway")]
+    #[error("drive {name} stands still; this is a defect of Byteway")]
     Stalled {
         /// Its name.
         name: String,

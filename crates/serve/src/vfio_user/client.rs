@@ -24,7 +24,7 @@ const REGION_INFO_BYTES: usize = 4096;
 pub enum ClientError {
     /// Nobody answers there.
     #[error(
-        "nothing serves a device at {path} ({source}): start one with byteway serve DEVICE.toml --vfio-user DIR, and \
+        "nothing serves a device at {path}: start one with byteway serve DEVICE.toml --vfio-user DIR, and \
          give the same DIR, or the socket's path, here"
     )]
     NobodyThere {
@@ -45,7 +45,7 @@ pub enum ClientError {
     #[error("the device's server is lost: {0}. Its log says more")]
     Lost(#[from] Gone),
     /// The server said no.
-    #[error("the device's server refuses {command}: {source}. Its log says why")]
+    #[error("the device's server refuses {command}; its log says why")]
     Refused {
         /// What was asked for.
         command: Command,

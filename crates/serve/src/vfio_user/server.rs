@@ -63,7 +63,7 @@ pub enum BindError {
         path: PathBuf,
     },
     /// The system said no.
-    #[error("the socket {path} cannot be made: {source}")]
+    #[error("the socket {path} cannot be made")]
     System {
         /// The address.
         path: PathBuf,
