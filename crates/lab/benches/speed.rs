@@ -96,7 +96,7 @@ fn scenario_speed(title: &str, text: &str, goal: f64) {
     let finished = run_observed(&scenario, session, started).expect("the benchmark runs");
     let (cpu, allocations) = (cpu_seconds(), ALLOCATOR.stats().allocations);
     let seconds = cpu - began.get().0;
-    let summary = finished.summary;
+    let summary = finished.results.summary;
     assert_eq!(summary.verification.mismatches, 0, "data must verify");
     assert!(summary.errors.is_empty(), "no command may fail");
     let ios = summary.ios as f64;

@@ -182,8 +182,7 @@ impl Stage {
         let plan = &plans[0];
         let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
         let progress = Progress::new("", plan.count, plan.runtime, bench.quiet);
-        let meter =
-            Meter::new(&plans, self.clock.now(), bench.warmup, None, progress, self.interrupt.clone());
+        let meter = Meter::new(&plans, self.clock.now(), bench.warmup, progress, self.interrupt.clone());
         let play = Play::new(&self.clock, workers, meter, || ());
         let played = play.run().await;
         play.meter.take_progress().finish();
@@ -274,7 +273,7 @@ impl Stage {
         let workers = jobs::workers(driver, &plans, manner, oracles).await?;
         let queues: Vec<_> = workers.iter().map(|worker| worker.client().queue().clone()).collect();
         let progress = Progress::new("filling ", plans[0].count, None, self.bench.quiet);
-        let meter = Meter::new(&plans, self.clock.now(), None, None, progress, self.interrupt.clone());
+        let meter = Meter::new(&plans, self.clock.now(), None, progress, self.interrupt.clone());
         let play = Play::new(&self.clock, workers, meter, || ());
         let played = play.run().await;
         play.meter.take_progress().finish();

@@ -16,6 +16,9 @@
 //! | [`build`] | the parts of a simulation from a plan |
 //! | [`measure`] | what is measured while it runs |
 //! | [`summary`] | what a run found: recorders, `summary.json`, tables |
+//! | [`results`] | the summary with the series over time, distributions and wear |
+//! | [`mod@report`] | `report.html` |
+//! | [`mod@compare`] | many runs side by side |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
 //! | [`error`] | wrong input: place, mistake, cure |
 //! | `source` | TOML that keeps the place of every value through merging and overriding |
@@ -29,6 +32,7 @@
 pub mod bench;
 pub mod build;
 pub mod cli;
+pub mod compare;
 pub mod error;
 pub mod interrupt;
 pub mod jobs;
@@ -36,6 +40,8 @@ pub mod measure;
 pub mod output;
 pub mod profile;
 pub mod progress;
+pub mod report;
+pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod serve;

@@ -6,7 +6,7 @@ use crate::profile::Completion;
 use crate::progress::Progress;
 use crate::scenario::Warmup;
 use crate::summary::{
-    ClockKind, ErrorRow, JobRecorder, SeriesRecorder, SpanRow, Summary, Verification, ns, ratio, span_rows,
+    ClockKind, ErrorRow, JobRecorder, SpanRow, Summary, Verification, ns, ratio, span_rows,
 };
 use crate::workload::{JobPlan, Kind};
 use byteway_clock::{Clock, Delay, SpanRecord, Stage, Time};
@@ -60,8 +60,6 @@ impl Snapshot {
 pub struct Meter {
     /// Of each job.
     jobs: RefCell<Vec<JobRecorder>>,
-    /// Over time, if asked for.
-    series: RefCell<Option<SeriesRecorder>>,
     /// Time by stage, over all measured I/Os.
     stages: RefCell<[u128; Stage::ALL.len()]>,
     /// Failed commands by what they failed with.
@@ -89,14 +87,12 @@ impl Meter {
         jobs: &[JobPlan],
         start: Time,
         warmup: Option<Warmup>,
-        series: Option<SeriesRecorder>,
         progress: Progress,
         interrupt: Interrupt,
     ) -> Self {
         let recorders = jobs.iter().map(|_| JobRecorder::default()).collect();
         Meter {
             jobs: RefCell::new(recorders),
-            series: RefCell::new(series),
             stages: RefCell::default(),
             errors: RefCell::default(),
             mismatches: Cell::default(),
@@ -147,9 +143,6 @@ impl Meter {
         }
         // What an open loop's I/O waited before it could begin.
         stages[Stage::Queueing as usize] += u128::from(latency.0.saturating_sub(now.since(record.begin).0));
-        if let Some(series) = &mut *self.series.borrow_mut() {
-            series.record(now.since(self.start).0, bytes, latency.0);
-        }
     }
 
     /// A command has failed.
@@ -220,7 +213,7 @@ impl Meter {
         }
         let errors = self.errors.borrow();
         Summary {
-            byteway: env!("CARGO_PKG_VERSION"),
+            byteway: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: String::new(),
             seed: 0,
             partial: self.was_stopped(),
@@ -249,7 +242,6 @@ impl Meter {
                 .iter()
                 .map(|(status, count)| ErrorRow { status: status.clone(), count: *count })
                 .collect(),
-            series: self.series.borrow().as_ref().map(SeriesRecorder::finish),
             notes,
         }
     }

@@ -5,8 +5,9 @@ use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play, Worker};
 use crate::measure::{Meter, Snapshot};
 use crate::progress::Progress;
+use crate::results::{Results, Series};
 use crate::scenario::{Precondition, Scenario};
-use crate::summary::{FlashSummary, SeriesRecorder, Summary, Utilisation, link_rows, ratio};
+use crate::summary::{FlashSummary, Summary, Utilisation, link_rows, ratio};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::Drive;
@@ -27,18 +28,18 @@ pub struct Session<'a> {
     pub interrupt: &'a Interrupt,
 }
 
-/// What a run leaves behind: the summary, and what only a benchmark asks for.
+/// What a run leaves behind: the results, and what only a benchmark asks for.
 pub struct Finished {
     /// What happened.
-    pub summary: Summary,
+    pub results: Results,
     /// What the executor did for it, without the setting up.
     pub executor: byteway_clock::Counters,
 }
 
 /// Runs a scenario to its end, or until it is interrupted.
-pub fn run(scenario: &Scenario, session: Session<'_>) -> anyhow::Result<Summary> {
+pub fn run(scenario: &Scenario, session: Session<'_>) -> anyhow::Result<Results> {
     let started = Rc::new(|| ());
-    run_observed(scenario, session, started).map(|finished| finished.summary)
+    run_observed(scenario, session, started).map(|finished| finished.results)
 }
 
 /// The same, and calls `started` when everything is set up and the first I/O is about to be issued.
@@ -79,9 +80,7 @@ impl Setting {
             Err(error) => return (Err(error), progress),
         };
         let scenario = &self.scenario;
-        let series = scenario.interval.map(|interval| SeriesRecorder::new(interval.0));
-        let meter =
-            Meter::new(&scenario.jobs, self.clock.now(), scenario.warmup, series, progress, interrupt);
+        let meter = Meter::new(&scenario.jobs, self.clock.now(), scenario.warmup, progress, interrupt);
         let begin = Rc::new(RefCell::new(None));
         let (clock, host, drive) = (self.clock.clone(), self.host.clone(), self.drive.clone());
         let snapshot = begin.clone();
@@ -91,7 +90,8 @@ impl Setting {
         (self.started)();
         let result = play.run().await.and_then(|executor| {
             let summary = self.finish(&play, begin.take())?;
-            Ok(Finished { summary, executor })
+            let results = Results { summary, series: Series::default(), curves: Vec::new(), wear: None };
+            Ok(Finished { results, executor })
         });
         (result, play.meter.take_progress())
     }

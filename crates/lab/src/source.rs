@@ -115,6 +115,11 @@ impl<'t> Sources<'t> {
         &self.sources[index.saturating_sub(1)]
     }
 
+    /// The whole text of which this is an offset.
+    pub(crate) fn text(&self, offset: usize) -> &'t str {
+        self.of(offset).text
+    }
+
     /// Where a range of offsets stands.
     pub(crate) fn place(&self, range: &Range<usize>) -> Place {
         let source = self.of(range.start);

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use byteway_link::{Direction, Ledger, Purpose};
 
@@ -16,10 +16,10 @@ use crate::profile::Completion;
 use crate::workload::Kind;
 
 /// The result of a run. The order of the fields is that of `summary.json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of the program.
-    pub byteway: &'static str,
+    pub byteway: String,
     /// Name of the scenario.
     pub scenario: String,
     /// Its seed.
@@ -63,14 +63,12 @@ pub struct Summary {
     pub verification: Verification,
     /// Commands that failed, by status.
     pub errors: Vec<ErrorRow>,
-    /// Figures over time, if the scenario asked for them.
-    pub series: Option<Series>,
     /// What a reader should know: assumptions, skipped lines.
     pub notes: Vec<String>,
 }
 
 /// What a time is measured by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClockKind {
     /// The simulation's clock: the same on every machine.
@@ -80,7 +78,7 @@ pub enum ClockKind {
 }
 
 /// One job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSummary {
     /// Its name.
     pub name: String,
@@ -101,7 +99,7 @@ pub struct JobSummary {
 }
 
 /// The reads, writes or trims of a job.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KindSummary {
     /// I/Os completed.
     pub ios: u64,
@@ -116,7 +114,7 @@ pub struct KindSummary {
 }
 
 /// Latency in nanoseconds. Mean, least and most are exact, percentiles within 0.1 %.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Mean.
     pub mean_ns: f64,
@@ -139,7 +137,7 @@ pub struct Latency {
 }
 
 /// One resource's part in the time of an I/O.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpanRow {
     /// The resource, or `queueing` for waiting.
     pub span: String,
@@ -150,7 +148,7 @@ pub struct SpanRow {
 }
 
 /// What crossed the link for one purpose in one direction, in both ledgers.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRow {
     /// Why: doorbell, sqe-fetch, data, ...
     pub purpose: String,
@@ -165,7 +163,7 @@ pub struct LinkRow {
 }
 
 /// How busy several resources of a kind were, as fractions of the time covered.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Utilisation {
     /// `dies`, `channels`, `cores`, ...
     pub resource: String,
@@ -180,7 +178,7 @@ pub struct Utilisation {
 }
 
 /// Operations of the flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlashSummary {
     /// Pages read for the host.
     pub host_reads: u64,
@@ -195,7 +193,7 @@ pub struct FlashSummary {
 }
 
 /// What became of the data that was read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// Whether reads were checked.
     pub on: bool,
@@ -206,32 +204,12 @@ pub struct Verification {
 }
 
 /// Commands that failed with one status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorRow {
     /// The status, by its name in the specification.
     pub status: String,
     /// How many.
     pub count: u64,
-}
-
-/// Figures over time.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Series {
-    /// Width of a step, in nanoseconds.
-    pub interval_ns: f64,
-    /// The steps, from the beginning.
-    pub points: Vec<Point>,
-}
-
-/// A step of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// I/Os completed in it.
-    pub ios: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-    /// Mean latency of them, in nanoseconds; 0 if there are none.
-    pub mean_ns: f64,
 }
 
 /// `numerator` / `denominator`, to six decimals; 0 if there is nothing to divide by.
@@ -354,54 +332,6 @@ impl JobRecorder {
             write: self.write.finish(elapsed_ps),
             trim: self.trim.finish(elapsed_ps),
         }
-    }
-}
-
-/// Collects a series. Takes memory for 4096 steps at most: when they are full, neighbours are joined and the step is
-/// twice as wide.
-pub struct SeriesRecorder {
-    interval_ps: u64,
-    points: Vec<(u64, u64, u128)>,
-}
-
-const POINTS_MAX: usize = 4096;
-
-impl SeriesRecorder {
-    /// Steps of `interval_ps`, at least 1.
-    pub fn new(interval_ps: u64) -> Self {
-        SeriesRecorder { interval_ps: interval_ps.max(1), points: Vec::with_capacity(POINTS_MAX) }
-    }
-
-    /// An I/O completed, `at_ps` after the beginning.
-    pub fn record(&mut self, at_ps: u64, bytes: u64, latency_ps: u64) {
-        while at_ps / self.interval_ps >= POINTS_MAX as u64 {
-            for index in 0..self.points.len().div_ceil(2) {
-                let (ios, bytes, sum_ps) = self.points[2 * index];
-                let (more_ios, more_bytes, more_ps) =
-                    self.points.get(2 * index + 1).copied().unwrap_or_default();
-                self.points[index] = (ios + more_ios, bytes.saturating_add(more_bytes), sum_ps + more_ps);
-            }
-            self.points.truncate(self.points.len().div_ceil(2));
-            self.interval_ps = self.interval_ps.saturating_mul(2);
-        }
-        let index = (at_ps / self.interval_ps) as usize;
-        if index >= self.points.len() {
-            self.points.resize(index + 1, (0, 0, 0));
-        }
-        let point = &mut self.points[index];
-        point.0 += 1;
-        point.1 = point.1.saturating_add(bytes);
-        point.2 += u128::from(latency_ps);
-    }
-
-    /// The series.
-    pub fn finish(&self) -> Series {
-        let points = self.points.iter().map(|&(ios, bytes, sum_ps)| Point {
-            ios,
-            bytes,
-            mean_ns: ratio(sum_ps, u128::from(ios) * 1000),
-        });
-        Series { interval_ns: ns(self.interval_ps), points: points.collect() }
     }
 }
 
@@ -741,7 +671,7 @@ mod tests {
             wire_bytes,
         };
         Summary {
-            byteway: "0.0.0",
+            byteway: "0.0.0".to_owned(),
             scenario: "example".to_owned(),
             seed: 7,
             partial: true,
@@ -767,7 +697,6 @@ mod tests {
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
             verification: Verification { on: true, reads: 1000, mismatches: 0 },
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
-            series: None,
             notes: vec!["a note".to_owned()],
         }
     }
@@ -815,25 +744,6 @@ mod tests {
         assert!(!tables.contains("sgl-segment") && !tables.contains("fabric"));
         assert!(tables.lines().all(|line| line.chars().count() <= 130), "{tables}");
         assert!(!tables.contains('\u{1b}'));
-    }
-
-    // Without joining, a long run with short steps would take all memory.
-    #[test]
-    fn a_series_is_bounded_and_loses_nothing() {
-        let mut series = SeriesRecorder::new(1000);
-        for index in 0..100_000u64 {
-            series.record(index * 1000, 512, 2_000);
-        }
-        series.record(u64::MAX, 512, 4_000);
-        let found = series.finish();
-        assert!(found.points.len() <= POINTS_MAX);
-        assert_eq!(found.points.iter().map(|point| point.ios).sum::<u64>(), 100_001);
-        assert_eq!(series.points.capacity(), POINTS_MAX);
-        let mut series = SeriesRecorder::new(1_000_000);
-        series.record(2_500_000, 4096, 3_000);
-        let found = series.finish();
-        assert_eq!((found.interval_ns, found.points.len()), (1000.0, 3));
-        assert_eq!((found.points[0].mean_ns, found.points[2].mean_ns), (0.0, 3.0));
     }
 
     // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.

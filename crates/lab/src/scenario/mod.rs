@@ -51,6 +51,10 @@ pub struct Scenario {
     pub warmup: Option<Warmup>,
     /// Width of the steps of the series over time.
     pub interval: Option<Picos>,
+    /// The text that it was read from.
+    pub text: String,
+    /// The `key=value` overrides that were laid on it.
+    pub sets: Vec<String>,
 }
 
 /// A host that can be built.
@@ -117,6 +121,7 @@ impl Scenario {
         for flag in &options.sets {
             sources.set(&mut tree, flag)?;
         }
+        let text = sources.text(tree.span().start).to_owned();
         let drive_over = overrides(&tree, "drive");
         let host_over = overrides(&tree, "host");
         let (file, index): (ScenarioFile, Index) = sources.decode(tree, "scenario")?;
@@ -181,6 +186,8 @@ impl Scenario {
             jobs,
             warmup: file.measure.warmup,
             interval: file.measure.interval,
+            text,
+            sets: options.sets.clone(),
         };
         scenario.check().map_err(|fault| placed(&index, fault))?;
         Ok(scenario)

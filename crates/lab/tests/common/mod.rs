@@ -56,7 +56,7 @@ pub fn run_until(scenario: &Scenario, interrupt: &Interrupt) -> Summary {
     let mut progress = Progress::hidden();
     let session = Session { progress: &mut progress, interrupt };
     let summary = match run_scenario(scenario, session) {
-        Ok(summary) => summary,
+        Ok(results) => results.summary,
         Err(error) => panic!("{error:#}"),
     };
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);

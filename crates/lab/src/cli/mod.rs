@@ -1,0 +1,209 @@
+//! The command line: what the user types, and what he is told.
+
+mod bench;
+mod compare;
+mod fio;
+mod profile;
+mod run;
+mod serve;
+mod trace;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::error::InputError;
+use crate::interrupt::EXIT_INTERRUPTED;
+use crate::output::Output;
+use crate::scenario::{device_schema, host_schema, profile_schema, scenario_schema};
+use crate::summary::Summary;
+use crate::units::{Bytes, UnitError};
+
+/// An NVMe solid-state drive in software.
+///
+/// Byteway simulates a drive made of real protocol and real bytes in virtual time, and says what happened and where
+/// the time went: throughput, latency, every byte on the link, the use of every die, channel and core. The same drive
+/// can be served in real time to an unmodified host over vfio-user.
+#[derive(Parser)]
+#[command(name = "byteway", version, max_term_width = 110, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  byteway run scenarios/first.toml                      run it, tables on the terminal
+  byteway run scenarios/first.toml --out results        ... and results/summary.json
+  byteway run s.toml --set drive.profile=mqsim-mlc      the same on another drive
+  byteway run s.toml --format json | jq .iops           for scripts
+  byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
+  byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
+  byteway schema > scenario.schema.json                 for an editor that completes and checks
+
+Exit codes: 0 done; 1 failed, or data did not verify; 2 wrong input, nothing written; 130 interrupted, result marked.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a scenario.
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::Arguments),
+    /// Run a scenario with some of its keys varied, every combination, and compare.
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Arguments),
+    /// Look into a block trace, or convert it.
+    #[command(after_help = trace::EXAMPLES)]
+    Trace(trace::Arguments),
+    /// List the built-in profiles of drives and hosts, or show one.
+    #[command(after_help = profile::EXAMPLES)]
+    Profile(profile::Arguments),
+    /// Print the scenario that a fio job file comes to.
+    #[command(after_help = fio::EXAMPLES)]
+    Fio(fio::Arguments),
+    /// Serve drives in real time to hosts in other processes, until Ctrl-C or SIGTERM.
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::Arguments),
+    /// Drive a served drive as fast as it goes, and measure it.
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(bench::Arguments),
+    /// Print the JSON schema of the scenario file, of the device file, or of a profile.
+    Schema {
+        /// Of what.
+        #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
+        of: SchemaOf,
+    },
+}
+
+/// A size as people who come from fio write it, too: 4k, 1g, or bytes without a unit.
+fn size(text: &str) -> Result<Bytes, UnitError> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => "B",
+        "k" => "KiB",
+        "m" => "MiB",
+        "g" => "GiB",
+        "t" => "TiB",
+        _ => return text.parse(),
+    };
+    match digits.ends_with(|c: char| c.is_ascii_digit()) {
+        true => format!("{digits} {unit}").parse(),
+        false => text.parse(),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OutputFormat {
+    /// Tables for the eye.
+    Table,
+    /// For scripts: what summary.json holds; of served drives, one line each.
+    Json,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SchemaOf {
+    /// The scenario file.
+    Scenario,
+    /// The device file.
+    Device,
+    /// The profile of a drive.
+    Profile,
+    /// The profile of a host.
+    Host,
+}
+
+/// Wrong input.
+const EXIT_INPUT: u8 = 2;
+
+/// The whole program: parses `arguments` (the first is the program's name), does what they say, returns the exit
+/// code.
+pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Prints help and version to the output stream, everything else to the error stream.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_INPUT));
+        }
+    };
+    let done = match arguments.command {
+        Command::Run(arguments) => run::execute(&arguments),
+        Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Trace(arguments) => trace::execute(&arguments),
+        Command::Profile(arguments) => profile::execute(&arguments),
+        Command::Fio(arguments) => fio::execute(&arguments),
+        Command::Serve(arguments) => serve::execute(&arguments),
+        Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Schema { of } => {
+            let schema = match of {
+                SchemaOf::Scenario => scenario_schema(),
+                SchemaOf::Device => device_schema(),
+                SchemaOf::Profile => profile_schema(),
+                SchemaOf::Host => host_schema(),
+            };
+            print(&format!("{schema:#}\n"));
+            Ok(ExitCode::SUCCESS)
+        }
+    };
+    done.unwrap_or_else(|error| report(&error))
+}
+
+/// Writes and prints what was found.
+fn show(summary: &Summary, output: Option<Output>, format: OutputFormat) -> anyhow::Result<ExitCode> {
+    if let Some(output) = output {
+        output.write("summary.json", summary.to_json().as_bytes())?;
+    }
+    print(&match format {
+        OutputFormat::Table => summary.to_tables(),
+        OutputFormat::Json => summary.to_json(),
+    });
+    Ok(exit_code(summary))
+}
+
+fn exit_code(summary: &Summary) -> ExitCode {
+    if summary.verification.mismatches > 0 {
+        return ExitCode::FAILURE;
+    }
+    if summary.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS }
+}
+
+/// Says what went wrong, and turns it into an exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    let wrong_input = error.downcast_ref::<InputError>().is_some();
+    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::from(if wrong_input { EXIT_INPUT } else { 1 })
+}
+
+/// A reader that has seen enough and closed the pipe is no error.
+fn print(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Clap checks an argument definition only when it is used; a contradiction in it would panic at the user's.
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    // Whoever comes from fio writes 4k; taken for 4000 bytes it would be another benchmark.
+    #[test]
+    fn sizes_are_understood_as_fio_understands_them() {
+        for text in ["4k", "4K", "4096", "4 KiB", "4KiB", " 4096 B"] {
+            assert_eq!(size(text).unwrap(), Bytes(4096), "{text}");
+        }
+        assert_eq!(size("1g").unwrap(), Bytes(1 << 30));
+        assert_eq!(size("1.5m").unwrap(), Bytes(3 << 19));
+        assert_eq!(size("4 kB").unwrap(), Bytes(4000));
+        for text in ["", "k", "-4k", "4 x", "4kk", "4.k", "99999999999t"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Everything that a run leaves behind for people and programs to look at: the summary, the figures over time, the
+//! distribution of latencies, and how worn the flash is. `summary.json` is the summary, `results.parquet` the series,
+//! and `report.html` shows all of it.
+//!
+//! Shares are fractions of 1; times are in nanoseconds of the run's clock.
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::Summary;
+use crate::workload::Kind;
+
+/// The results of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The figures over the whole of the measured part.
+    pub summary: Summary,
+    /// The figures over time, warming up included.
+    pub series: Series,
+    /// How the latencies of the measured part are distributed: one curve for each job and kind that had any.
+    pub curves: Vec<Curve>,
+    /// How worn the flash is at the end; `None` if another process serves the drive.
+    pub wear: Option<Wear>,
+}
+
+/// Figures over time: steps of equal width from the first I/O on, the last one shorter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Width of a step.
+    pub interval_ns: f64,
+    /// When measuring began, after warming up.
+    pub measured_from_ns: f64,
+    /// Names of the jobs, in the order of [`Point::jobs`].
+    pub jobs: Vec<String>,
+    /// The steps.
+    pub points: Vec<Point>,
+}
+
+/// A step of a series.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// When it begins, after the first I/O was issued.
+    pub begin_ns: f64,
+    /// When it ends.
+    pub end_ns: f64,
+    /// What completed in it, job by job.
+    pub jobs: Vec<JobPoint>,
+    /// What the drive did in it; `None` if another process serves the drive.
+    pub drive: Option<DrivePoint>,
+}
+
+/// I/Os of a job that completed in a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobPoint {
+    /// Reads.
+    pub read: Flow,
+    /// Writes.
+    pub write: Flow,
+    /// Trims.
+    pub trim: Flow,
+    /// Mean latency of all of them; 0 if there are none.
+    pub mean_ns: f64,
+    /// Half are not longer, within 3 %.
+    pub p50_ns: f64,
+    /// 99 % are not longer, within 3 %.
+    pub p99_ns: f64,
+    /// The longest.
+    pub max_ns: f64,
+}
+
+/// How many, and how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flow {
+    /// I/Os.
+    pub ios: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What the drive did in a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DrivePoint {
+    /// Share of the step in which each die was busy.
+    pub dies: Vec<f64>,
+    /// Share of the step in which each channel was busy.
+    pub channels: Vec<f64>,
+    /// Share of the step in which the cores were busy, in the mean.
+    pub cores: f64,
+    /// The link, to the device.
+    pub link_down: Crossing,
+    /// The link, to the host.
+    pub link_up: Crossing,
+    /// Bytes that the host wrote.
+    pub host_written_bytes: u64,
+    /// Bytes that were programmed into flash, for the host and by collection.
+    pub programmed_bytes: u64,
+    /// Blocks erased.
+    pub erases: u64,
+}
+
+/// One direction of the link in a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Crossing {
+    /// Share of the step in which it was busy.
+    pub busy: f64,
+    /// Payload only.
+    pub payload_bytes: u64,
+    /// With headers, CRC and framing.
+    pub wire_bytes: u64,
+}
+
+/// The latencies of one kind of I/O of a job: the share of them that is not longer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Name of the job.
+    pub job: String,
+    /// Reads, writes or trims.
+    pub kind: Kind,
+    /// Latency, and share of the I/Os that took no longer: both rising, the last share 1. A few hundred at most, dense
+    /// where the tail is.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How often blocks were erased, since the drive was new.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Wear {
+    /// Blocks.
+    pub blocks: u64,
+    /// Erases of the least worn.
+    pub min: u64,
+    /// Erases of the mean.
+    pub mean: f64,
+    /// Erases of the most worn.
+    pub max: u64,
+    /// Erases that a block endures.
+    pub endurance: u64,
+    /// Number of erases, and how many blocks have had so many, rising; at most a few hundred steps, each with the
+    /// blocks up to the next.
+    pub histogram: Vec<(u64, u64)>,
+}
