@@ -2,12 +2,149 @@
 
 use std::process::ExitCode;
 
-pub(super) const EXAMPLES: &str = "";
+use clap::Subcommand;
+use comfy_table::Table;
+use serde_json::json;
+
+use super::{OutputFormat, print};
+use crate::error::{InputError, suggest};
+use crate::profile::{Completion, DRIVES, HOSTS, HostProfile, Profile};
+use crate::profile::{drive_entries, host_entries, text_of};
+use crate::summary::new_table;
+use crate::units::{Picos, excerpt};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  byteway profile list                                  what there is
+  byteway profile show samsung-970-pro                  every constant with its source
+  byteway profile show p4500 > mine.toml                ... to be changed: drive.profile = \"mine.toml\"
+  byteway profile show p4500 --format json | jq .flash  for scripts
+
+A single constant is changed more simply in the scenario, or on the command line:
+  byteway run s.toml --set drive.profile=p4500 --set drive.override.flash.channels=8";
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {}
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// List the profiles of drives and hosts.
+    List {
+        /// What is printed.
+        #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+        format: OutputFormat,
+    },
+    /// Show a profile: a TOML file, each constant followed by its source.
+    Show {
+        /// Its name, as `byteway profile list` has it.
+        name: String,
+        /// What is printed: the text, or its values.
+        #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+        format: OutputFormat,
+    },
+}
 
 /// Lists or shows profiles.
-pub(super) fn execute(_: &Arguments) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not there yet")
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    match &arguments.action {
+        Action::List { format: OutputFormat::Table } => {
+            print(&format!("Drives\n{}\n\nHosts\n{}\n", drive_table(), host_table()));
+        }
+        Action::List { format: OutputFormat::Json } => {
+            print(&format!("{:#}\n", json!({ "drives": drive_entries(), "hosts": host_entries() })));
+        }
+        Action::Show { name, format } => print(&shown(name, *format)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown(name: &str, format: OutputFormat) -> Result<String, InputError> {
+    let Some(text) = text_of(name) else {
+        let names: Vec<&str> = DRIVES.iter().chain(&HOSTS).map(|(name, _)| *name).collect();
+        let what = format!("there is no built-in profile `{}`", excerpt(name));
+        return Err(InputError::new(what, suggest(name, &names)));
+    };
+    Ok(match format {
+        OutputFormat::Table => text.to_owned(),
+        OutputFormat::Json => match (Profile::built_in(name), HostProfile::built_in(name)) {
+            (Some(profile), _) => format!("{:#}\n", json!(profile)),
+            (None, profile) => format!("{:#}\n", json!(profile)),
+        },
+    })
+}
+
+fn drive_table() -> Table {
+    let mut table = new_table(&["name", "what", "link", "capacity", "dies", "page", "read", "program"], 0);
+    for entry in drive_entries() {
+        table.add_row([
+            entry.name.to_owned(),
+            entry.about.to_owned(),
+            format!("Gen{} x{}", entry.generation, entry.lanes),
+            entry.capacity.to_string(),
+            format!("{} on {} channels", entry.dies, entry.channels),
+            entry.page.to_string(),
+            times(&entry.read),
+            times(&entry.program),
+        ]);
+    }
+    table
+}
+
+fn host_table() -> Table {
+    let mut table = new_table(&["name", "what", "completion", "submit", "complete", "interrupt", "cores"], 0);
+    for entry in host_entries() {
+        table.add_row([
+            entry.name.to_owned(),
+            entry.about.to_owned(),
+            match entry.completion {
+                Completion::Polled => "polled".to_owned(),
+                Completion::Interrupt => "interrupt".to_owned(),
+            },
+            entry.submit.to_string(),
+            entry.complete.to_string(),
+            entry.interrupt.to_string(),
+            entry.cores.to_string(),
+        ]);
+    }
+    table
+}
+
+/// Times of page types: one if they are all the same.
+fn times(times: &[Picos]) -> String {
+    match times {
+        [first, rest @ ..] if rest.iter().all(|time| time == first) => first.to_string(),
+        _ => times.iter().map(Picos::to_string).collect::<Vec<_>>().join(" / "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What is shown is what people start from: a text that is not the profile would make another drive of theirs.
+    #[test]
+    fn a_profile_is_shown_as_it_is_or_the_nearest_is_named() {
+        let text = shown("p4500", OutputFormat::Table).unwrap();
+        assert!(text.contains("channels = 12") && text.contains("# derived"));
+        let json: serde_json::Value =
+            serde_json::from_str(&shown("p4500", OutputFormat::Json).unwrap()).unwrap();
+        assert_eq!(json["flash"]["channels"], 12);
+        let host: serde_json::Value =
+            serde_json::from_str(&shown("cosmos", OutputFormat::Json).unwrap()).unwrap();
+        assert_eq!(host["submit"], "60 ns");
+        let error = shown("p450", OutputFormat::Table).unwrap_err();
+        assert!(error.what.contains("`p450`") && error.cure.contains("did you mean `p4500`"), "{error}");
+        assert!(drive_table().to_string().contains("wd-zn540"));
+        assert!(host_table().to_string().contains("linux-interrupt"));
+    }
+
+    // Three equal times in a column say no more than one, and make the table too wide.
+    #[test]
+    fn equal_times_are_shown_once() {
+        assert_eq!(times(&[Picos(1_000_000), Picos(1_000_000)]), "1 us");
+        assert_eq!(times(&[Picos(1_000), Picos(1_000_000)]), "1 ns / 1 us");
+    }
 }

@@ -1,6 +1,8 @@
 //! What a drive and a host are made of: the constants of `profiles/*.toml`, checked, and the geometry that follows
 //! from them and a capacity.
 
+mod catalog;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,18 +10,23 @@ use crate::error::InputError;
 use crate::source::{Index, Sources, Texts, Tree, merge};
 use crate::units::{Bytes, Frequency, Percent, Picos, Rate};
 
+pub use catalog::{DriveEntry, HostEntry, drive_entries, host_entries, text_of};
+
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 3] = [
-    ("samsung-970-pro", include_str!("../../../profiles/samsung-970-pro.toml")),
-    ("mqsim-mlc", include_str!("../../../profiles/mqsim-mlc.toml")),
-    ("cosmos-plus", include_str!("../../../profiles/cosmos-plus.toml")),
+pub const DRIVES: [(&str, &str); 6] = [
+    ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
+    ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
+    ("wd-zn540", include_str!("../../../../profiles/wd-zn540.toml")),
+    ("p4500", include_str!("../../../../profiles/p4500.toml")),
+    ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
+    ("cosmos-plus", include_str!("../../../../profiles/cosmos-plus.toml")),
 ];
 
 /// The profiles of hosts that are part of the program, by name.
 pub const HOSTS: [(&str, &str); 3] = [
-    ("linux-polled", include_str!("../../../profiles/host-linux-polled.toml")),
-    ("linux-interrupt", include_str!("../../../profiles/host-linux-interrupt.toml")),
-    ("cosmos", include_str!("../../../profiles/host-cosmos.toml")),
+    ("linux-polled", include_str!("../../../../profiles/host-linux-polled.toml")),
+    ("linux-interrupt", include_str!("../../../../profiles/host-linux-interrupt.toml")),
+    ("cosmos", include_str!("../../../../profiles/host-cosmos.toml")),
 ];
 
 /// Capacities that a drive may have, in bytes: 1 GiB to 8 TiB.
