@@ -7,6 +7,7 @@
 use crate::descriptor::Watches;
 use crate::real::Pace;
 use crate::time::{Delay, Time};
+use crate::tracer::Tracing;
 use crate::wheel::Wheel;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,7 +25,7 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    const NONE: TaskId = TaskId { index: u32::MAX, generation: 0 };
+    pub(crate) const NONE: TaskId = TaskId { index: u32::MAX, generation: 0 };
 }
 
 struct Task {
@@ -127,7 +128,14 @@ struct Inner {
     pace: Cell<Pace>,
     /// The wall's time, where modelled time is held to it.
     wall: Cell<Option<Time>>,
+    /// The next instant at which `observer` looks; beyond all time if there is none.
+    looks_at: Cell<u64>,
+    observer: RefCell<Option<Observer>>,
+    tracing: Tracing,
 }
+
+/// Sees an instant, and says which one it wants to see next.
+type Observer = Box<dyn FnMut(Time) -> Option<Time>>;
 
 /// The handle through which everything tells and spends time. Cheap to clone.
 #[derive(Clone)]
@@ -186,6 +194,9 @@ impl Executor {
                 watches: Watches::default(),
                 pace: Cell::default(),
                 wall: Cell::default(),
+                looks_at: Cell::new(u64::MAX),
+                observer: RefCell::default(),
+                tracing: Tracing::default(),
             })),
         }
     }
@@ -209,6 +220,9 @@ impl Executor {
             };
             clock.begin_poll(id);
             drop(schedule);
+            if clock.0.now.get() >= clock.0.looks_at.get() {
+                clock.look();
+            }
             let polled = future.as_mut().poll(&mut context);
             schedule = clock.0.schedule.borrow_mut();
             if let Some(ended) = schedule.put_back(id, future, polled.is_ready()) {
@@ -257,8 +271,42 @@ impl Clock {
         self.0.wall.set(wall);
     }
 
+    #[inline]
+    pub(crate) fn tracing(&self) -> &Tracing {
+        &self.0.tracing
+    }
+
     pub(crate) fn watches(&self) -> &Watches {
         &self.0.watches
+    }
+
+    /// Has `observer` look at the instant `at`, and at those that it names each time: after everything that happens
+    /// before such an instant, and before anything that happens at it. It is no task and arms no timer, so it
+    /// changes nothing, and a simulation that stands still is found to. It must wake nobody.
+    ///
+    /// Only in virtual time: the real runner has no instant between two. There is one observer; another takes its place.
+    pub fn observe(&self, at: Time, observer: impl FnMut(Time) -> Option<Time> + 'static) {
+        self.0.looks_at.set(at.0.max(self.0.now.get() + 1));
+        self.0.observer.replace(Some(Box::new(observer)));
+    }
+
+    /// Drops the observer.
+    pub fn stop_observing(&self) {
+        self.0.looks_at.set(u64::MAX);
+        self.0.observer.take();
+    }
+
+    /// Time has moved to, or beyond, an instant that the observer wants to see: it is now, while it looks.
+    #[cold]
+    fn look(&self) {
+        let arrived = self.0.now.get();
+        while self.0.looks_at.get() <= arrived {
+            let at = self.0.looks_at.get();
+            self.0.now.set(at);
+            let next = self.0.observer.borrow_mut().as_mut().and_then(|look| look(Time(at)));
+            self.0.looks_at.set(next.map_or(u64::MAX, |next| next.0.max(at + 1)));
+        }
+        self.0.now.set(arrived);
     }
 
     /// Starts a task. `name` says what it is when the simulation stands still.
@@ -432,6 +480,8 @@ impl Clock {
         let mut schedule = self.0.schedule.borrow_mut();
         schedule.ready.clear();
         schedule.wheel.clear();
+        drop(schedule);
+        self.stop_observing();
     }
 
     /// Under `timing = "none"`: whether this wait may be skipped without yielding.

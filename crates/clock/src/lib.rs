@@ -15,6 +15,7 @@
 //! | [`mailbox`] | delayed FIFO delivery without a task |
 //! | [`semaphore`], [`channel`], [`notify`] | waiting for each other |
 //! | [`span`] | which resource each picosecond of an I/O is charged to |
+//! | [`tracer`] | who used which resource, from when to when |
 //! | [`random`], [`permutation`] | named random streams, distributions, a keyed bijection |
 //!
 //! What it does not do: no I/O (it waits for descriptors, and reads none), no foreign combinators (`select!`, `join!` of other crates register wakers, and
@@ -33,6 +34,7 @@ pub mod semaphore;
 pub mod span;
 pub mod station;
 pub mod time;
+pub mod tracer;
 mod wait;
 pub mod wheel;
 
@@ -43,6 +45,7 @@ pub use notify::Notify;
 pub use pipe::{Passage, Pipe};
 pub use real::{Inbox, Pace, Timing};
 pub use semaphore::{Permit, Semaphore};
-pub use span::{SpanId, SpanRecord, Spans, Stage};
+pub use span::{Segment, SpanId, SpanRecord, Spans, Stage, Trail};
 pub use station::{Grant, Priority, PriorityStation, Service, Station};
 pub use time::{Delay, Rate, Time};
+pub use tracer::{Detail, HeldIos, Resource, Tracer, Track, Usage};

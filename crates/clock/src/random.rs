@@ -390,7 +390,8 @@ const TWO_TO_MINUS_53: f64 = 1.0 / (1_u64 << 53) as f64;
 pub(crate) const GOLDEN_RATIO: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014; variant 13 of Stafford): a bijection.
-pub(crate) const fn mix(x: u64) -> u64 {
+#[inline]
+pub const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

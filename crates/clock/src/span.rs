@@ -64,12 +64,18 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpanId {
     index: u32,
-    generation: u32,
+    /// Counts the I/Os: whoever still holds the id of an aborted one mustn't charge the next that has its entry.
+    number: u32,
 }
 
 impl SpanId {
     /// Nobody follows: charges to it are ignored.
-    pub const NONE: SpanId = SpanId { index: u32::MAX, generation: 0 };
+    pub const NONE: SpanId = SpanId { index: u32::MAX, number: 0 };
+
+    /// The how-many-th I/O it is, from 0; none, if nobody follows it.
+    pub fn number(self) -> Option<u32> {
+        (self != SpanId::NONE).then_some(self.number)
+    }
 }
 
 /// Where an I/O's time went.
@@ -90,21 +96,60 @@ impl SpanRecord {
     }
 }
 
+/// A stretch of an I/O's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// What it is charged to.
+    pub stage: Stage,
+    /// From when.
+    pub begin: Time,
+    /// To when.
+    pub end: Time,
+}
+
+/// Where an I/O's time went, one stretch after the other: from its begin to its last charge, without a gap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// The I/O's number.
+    pub io: u32,
+    /// The stretches. None is empty.
+    pub segments: Vec<Segment>,
+}
+
+impl Trail {
+    fn add(&mut self, stage: Stage, begin: Time, end: Time) {
+        if begin < end {
+            self.segments.push(Segment { stage, begin, end });
+        }
+    }
+}
+
 struct Entry {
     record: SpanRecord,
-    /// Counts the I/Os that had this entry: whoever still holds the id of an aborted one mustn't charge the next.
-    generation: u32,
+    /// Of the I/O that has this entry.
+    number: u32,
+    is_open: bool,
+    /// Its trail is recorded.
+    is_recorded: bool,
+    trail: Trail,
 }
 
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
     free: Vec<u32>,
+    opened: u32,
+    /// Trails of I/Os with lower numbers are recorded.
+    recorded: u32,
+    closed: Option<Trail>,
+    spare: Trail,
 }
 
 impl Table {
+    #[inline]
     fn entry(&mut self, id: SpanId) -> Option<&mut Entry> {
-        self.entries.get_mut(id.index as usize).filter(|entry| entry.generation == id.generation)
+        let entry = self.entries.get_mut(id.index as usize)?;
+        (entry.number == id.number && entry.is_open).then_some(entry)
     }
 }
 
@@ -113,21 +158,35 @@ impl Table {
 pub struct Spans(RefCell<Table>);
 
 impl Spans {
+    /// Records the trails of the I/Os with numbers below `ios`.
+    pub fn record(&self, ios: u32) {
+        self.0.borrow_mut().recorded = ios;
+    }
+
     /// Begins to follow an I/O at `now`.
     pub fn open(&self, now: Time) -> SpanId {
         let mut table = self.0.borrow_mut();
         let record = SpanRecord { begin: now, last: now, ..Default::default() };
-        match table.free.pop() {
+        let number = table.opened;
+        table.opened = number.wrapping_add(1);
+        let is_recorded = number < table.recorded;
+        if !is_recorded {
+            table.recorded = 0; // numbers begin anew some day
+        }
+        let index = match table.free.pop() {
             Some(index) => {
                 let entry = &mut table.entries[index as usize];
-                entry.record = record;
-                SpanId { index, generation: entry.generation }
+                (entry.record, entry.number, entry.is_open) = (record, number, true);
+                entry.is_recorded = is_recorded;
+                index
             }
             None => {
-                table.entries.push(Entry { record, generation: 0 });
-                SpanId { index: (table.entries.len() - 1) as u32, generation: 0 }
+                let trail = Trail::default();
+                table.entries.push(Entry { record, number, is_open: true, is_recorded, trail });
+                (table.entries.len() - 1) as u32
             }
-        }
+        };
+        SpanId { index, number }
     }
 
     /// Charges the time since the last charge to `stage`.
@@ -138,11 +197,17 @@ impl Spans {
     /// The same, of which up to `queued` was waiting behind others.
     pub fn charge_split(&self, id: SpanId, now: Time, queued: Delay, stage: Stage) {
         let mut table = self.0.borrow_mut();
-        let Some(Entry { record, .. }) = table.entry(id) else { return };
+        let Some(Entry { record, is_recorded, trail, .. }) = table.entry(id) else { return };
         let passed = now.since(record.last);
         let queued = queued.min(passed);
         record.stages[Stage::Queueing as usize] += queued;
         record.stages[stage as usize] += passed - queued;
+        if *is_recorded {
+            // Of what was waited for and what was served, the waiting came first; several of both in one charge are
+            // drawn together.
+            trail.add(Stage::Queueing, record.last, record.last + queued);
+            trail.add(stage, record.last + queued, record.last + passed);
+        }
         record.last = now.max(record.last);
     }
 
@@ -150,9 +215,75 @@ impl Spans {
     pub fn close(&self, id: SpanId) -> SpanRecord {
         let mut table = self.0.borrow_mut();
         let Some(entry) = table.entry(id) else { return SpanRecord::default() };
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.is_open = false;
         let record = entry.record;
+        if entry.is_recorded {
+            let mut trail = std::mem::take(&mut entry.trail);
+            trail.io = id.number;
+            table.entries[id.index as usize].trail = std::mem::take(&mut table.spare);
+            table.closed = Some(trail);
+        }
         table.free.push(id.index);
         record
+    }
+
+    /// The trail of the I/O that was closed last, if it was recorded and nobody has taken it. Give it back with
+    /// [`Spans::recycle`].
+    pub fn take_trail(&self) -> Option<Trail> {
+        self.0.borrow_mut().closed.take()
+    }
+
+    /// Takes a trail back, for its memory.
+    pub fn recycle(&self, mut trail: Trail) {
+        trail.segments.clear();
+        self.0.borrow_mut().spare = trail;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A stretch that is charged and not drawn, or drawn twice, would make the picture differ from the sums.
+    #[test]
+    fn a_trail_is_what_was_charged() {
+        let spans = Spans::default();
+        spans.record(2);
+        let first = spans.open(Time(10));
+        let second = spans.open(Time(12));
+        let third = spans.open(Time(13));
+        spans.charge(first, Time(15), Stage::Host);
+        spans.charge_split(first, Time(25), Delay(4), Stage::Flash);
+        spans.charge_split(first, Time(27), Delay(4), Stage::Link); // all of it was waiting
+        spans.charge(first, Time(20), Stage::Dram); // before the last: nothing
+        let record = spans.close(first);
+        let trail = spans.take_trail().expect("the first two are recorded");
+        let segment = |stage, begin, end| Segment { stage, begin: Time(begin), end: Time(end) };
+        let expected = [
+            segment(Stage::Host, 10, 15),
+            segment(Stage::Queueing, 15, 19),
+            segment(Stage::Flash, 19, 25),
+            segment(Stage::Queueing, 25, 27),
+        ];
+        assert_eq!((trail.io, &trail.segments[..]), (0, &expected[..]));
+        for stage in Stage::ALL {
+            let of = trail.segments.iter().filter(|segment| segment.stage == stage);
+            assert_eq!(
+                of.map(|segment| segment.end.since(segment.begin)).sum::<Delay>(),
+                record.stage(stage)
+            );
+        }
+        assert_eq!(spans.take_trail(), None);
+        spans.recycle(trail);
+        spans.charge(third, Time(30), Stage::Host);
+        spans.close(third);
+        assert_eq!(spans.take_trail(), None, "it is not recorded");
+        spans.close(second);
+        assert_eq!(spans.take_trail(), Some(Trail { io: 1, segments: Vec::new() }));
+        // Its entry is another's now, which is not recorded.
+        let fourth = spans.open(Time(40));
+        spans.charge(fourth, Time(41), Stage::Host);
+        spans.close(fourth);
+        assert_eq!(spans.take_trail(), None);
     }
 }

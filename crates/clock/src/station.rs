@@ -7,6 +7,7 @@
 
 use crate::executor::{Clock, TaskId};
 use crate::time::{Delay, Time};
+use crate::tracer::{Resource, Track, Usage};
 use crate::wait::{Ticket, WaitLine};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -29,6 +30,8 @@ pub struct Station {
     free_at: RefCell<Vec<Time>>,
     reserved: Cell<Delay>,
     served: Cell<u64>,
+    /// What its servers are in a trace: of which kind, and which the first one is.
+    track: Option<Track>,
 }
 
 impl Station {
@@ -39,28 +42,60 @@ impl Station {
             free_at: RefCell::new(vec![Time::ZERO; servers.max(1)]),
             reserved: Cell::default(),
             served: Cell::default(),
+            track: None,
         }
+    }
+
+    /// In a trace its servers are of kind `resource`, numbered from `first` on. Without this it is in none.
+    pub fn traced_as(mut self, resource: Resource, first: u32) -> Self {
+        self.track = Some(Track::new(resource, first));
+        self
     }
 
     /// Reserves the server that is free first, for `duration`.
     pub fn reserve(&self, duration: Delay) -> Service {
+        self.reserve_for([("work", duration)])
+    }
+
+    /// The same for several pieces of work that follow one another; a trace shows each under its name.
+    pub fn reserve_for<const PARTS: usize>(&self, parts: [(&'static str, Delay); PARTS]) -> Service {
         let now = self.clock.now();
         self.served.set(self.served.get() + 1);
         if self.clock.is_immediate() {
             return Service { queued: Delay::ZERO, end: now };
         }
+        let duration: Delay = parts.iter().map(|(_, duration)| *duration).sum();
         let mut free_at = self.free_at.borrow_mut();
-        let server = free_at.iter_mut().min().expect("a station has a server");
+        let servers = free_at.iter_mut().enumerate();
+        let (index, server) = servers.min_by_key(|(_, at)| **at).expect("a station has a server");
         let start = (*server).max(now);
         let end = start + duration;
         *server = end;
         self.reserved.set(self.reserved.get() + duration);
+        if self.clock.is_traced()
+            && let Some(Track { resource, index: first }) = self.track
+        {
+            let track = Track::new(resource, first + index as u32);
+            let mut begin = start;
+            for (what, duration) in parts.into_iter().filter(|(_, duration)| *duration > Delay::ZERO) {
+                let end = begin + duration;
+                self.clock.note(&Usage { track, what, begin, end, details: &[] });
+                begin = end;
+            }
+        }
         Service { queued: start.since(now), end }
     }
 
     /// Reserves and waits until served.
     pub async fn serve(&self, duration: Delay) -> Service {
         let service = self.reserve(duration);
+        self.clock.sleep_until(service.end).await;
+        service
+    }
+
+    /// The same for several pieces of work that follow one another.
+    pub async fn serve_for<const PARTS: usize>(&self, parts: [(&'static str, Delay); PARTS]) -> Service {
+        let service = self.reserve_for(parts);
         self.clock.sleep_until(service.end).await;
         service
     }

@@ -487,3 +487,46 @@ fn time_does_not_wrap() {
         clock.sleep(Delay::from_s(u64::MAX)).await;
     });
 }
+
+// Looked at by a task, counters would depend on which of an instant's events came first, and nothing would ever stand
+// still.
+#[test]
+fn an_observer_sees_what_happened_before_its_instants() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let steps = Rc::new(Cell::new(0u32));
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (count, log, eye) = (steps.clone(), seen.clone(), clock.clone());
+    clock.observe(Time(10), move |at| {
+        assert_eq!(eye.now(), at);
+        log.borrow_mut().push((at.0, count.get()));
+        (at.0 < 60).then_some(at + Delay::from_ps(10))
+    });
+    let (stepper, count) = (clock.clone(), steps.clone());
+    let before = clock.counters();
+    let stepped = executor.run(async move {
+        // At 5, 10, 15 and 20; then nothing for a while.
+        for _ in 0..4 {
+            stepper.sleep(Delay::from_ps(5)).await;
+            count.set(count.get() + 1);
+        }
+        stepper.sleep(Delay::from_ps(25)).await;
+        assert_eq!(stepper.now(), Time(45), "time goes on where it was");
+        count.set(count.get() + 1);
+    });
+    assert_eq!(stepped, Ok(()));
+    assert_eq!(*seen.borrow(), [(10, 1), (20, 3), (30, 4), (40, 4)]);
+    assert_eq!(clock.counters().timers - before.timers, 5, "it arms none");
+    // A wait that nobody satisfies is found, though the observer has not seen its last instant.
+    let never = Notify::new(&clock);
+    let stalled = executor.run(async move { never.notified().await }).expect_err("nobody notifies");
+    assert_eq!(stalled.at, Time(45));
+    // Once stopped, or past its last instant, it sees no more.
+    let sleeper = clock.clone();
+    executor.run(async move { sleeper.sleep(Delay::from_ps(100)).await }).expect("it ends");
+    assert_eq!(seen.borrow()[4..], [(50, 5), (60, 5)]);
+    clock.observe(Time(0), |_| panic!("it was stopped"));
+    clock.stop_observing();
+    let sleeper = clock.clone();
+    executor.run(async move { sleeper.sleep(Delay::from_ps(100)).await }).expect("it ends");
+}

@@ -20,7 +20,7 @@ impl Drive {
     /// The cores and DRAM of a drive: made first where another drive's firmware is to run on them.
     pub fn site(clock: &Clock, config: &DriveConfig) -> Site {
         let site = &config.site;
-        Site::new(clock, site.cores as usize, site.hertz, site.dram_latency, site.dram_rate)
+        Site::new(clock, site.cores as usize, site.hertz, site.dram_latency, site.dram_rate).traced()
     }
 
     /// A drive whose firmware runs on its own cores.

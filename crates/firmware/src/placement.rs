@@ -36,14 +36,15 @@ impl Placement {
 
     /// Reserves cores for `count` times `work`; the caller waits for the end.
     pub fn reserve(&self, work: Work, count: u64) -> Service {
-        self.site(work).reserve(self.cycles.of(work).saturating_mul(count))
+        self.site(work).reserve(work, self.cycles.of(work).saturating_mul(count))
     }
 
     /// Does `first` and then `second`, which follow one another without a pause where they run at the same site; gives
     /// the reservation of the last, whose end the caller still waits for.
     pub async fn chain(&self, first: Work, second: Work) -> Service {
         if self.site(first).is(self.site(second)) {
-            return self.site(first).reserve(self.cycles.of(first).saturating_add(self.cycles.of(second)));
+            let with_cycles = |work| (work, self.cycles.of(work));
+            return self.site(first).reserve_both(with_cycles(first), with_cycles(second));
         }
         let before = self.run(first, 1).await;
         let after = self.reserve(second, 1);
@@ -52,7 +53,7 @@ impl Placement {
 
     /// Does `count` times `work`: one after another, on one core.
     pub async fn run(&self, work: Work, count: u64) -> Service {
-        self.site(work).work(self.cycles.of(work).saturating_mul(count)).await
+        self.site(work).work(work, self.cycles.of(work).saturating_mul(count)).await
     }
 }
 

@@ -1,6 +1,9 @@
 //! A site: cores that run at a frequency, and a DRAM.
 
-use byteway_clock::{Clock, Delay, Passage, Pipe, Rate, Service, Station, Time};
+use crate::work::Work;
+use byteway_clock::{
+    Clock, Delay, Detail, Passage, Pipe, Rate, Resource, Service, Station, Time, Track, Usage,
+};
 use std::rc::Rc;
 
 struct Inner {
@@ -8,6 +11,8 @@ struct Inner {
     cores: Station,
     frequency: Rate,
     dram: Pipe,
+    /// A trace shows what is done here.
+    traced: bool,
 }
 
 /// Where firmware work runs: a drive's controller, a host, a bridge, a peer. Cheap to clone; clones are the same
@@ -24,27 +29,57 @@ impl Site {
             cores: Station::new(clock, cores),
             frequency: Rate::per_second(hertz),
             dram: Pipe::new(clock, dram_rate, dram_latency),
+            traced: false,
         }))
     }
 
-    /// Takes `cycles` of the core that is free first. None waits for nobody.
-    pub fn reserve(&self, cycles: u64) -> Service {
+    /// The drive's own, which a trace shows: its cores and its DRAM. To be called before it is shared.
+    pub fn traced(mut self) -> Self {
+        if let Some(inner) = Rc::get_mut(&mut self.0) {
+            let cores = Station::new(&inner.clock, inner.cores.servers());
+            inner.cores = cores.traced_as(Resource::Core, 0);
+            inner.traced = true;
+        }
+        self
+    }
+
+    /// Takes `cycles` for `work` of the core that is free first. None waits for nobody.
+    pub fn reserve(&self, work: Work, cycles: u64) -> Service {
         if cycles == 0 {
             return Service { queued: Delay::ZERO, end: self.0.clock.now() };
         }
-        self.0.cores.reserve(self.0.frequency.time_for(cycles))
+        self.0.cores.reserve_for([(work.name(), self.0.frequency.time_for(cycles))])
     }
 
-    /// Takes `cycles` of the core that is free first, and waits until they are spent.
-    pub async fn work(&self, cycles: u64) -> Service {
-        let service = self.reserve(cycles);
+    /// The same for two pieces of work, one after the other without a pause.
+    pub fn reserve_both(&self, first: (Work, u64), second: (Work, u64)) -> Service {
+        let cycles = first.1.saturating_add(second.1);
+        if cycles == 0 {
+            return Service { queued: Delay::ZERO, end: self.0.clock.now() };
+        }
+        let frequency = &self.0.frequency;
+        let (whole, before) = (frequency.time_for(cycles), frequency.time_for(first.1));
+        let after = whole.saturating_sub(before);
+        self.0.cores.reserve_for([(first.0.name(), before), (second.0.name(), after)])
+    }
+
+    /// Takes `cycles` for `work` of the core that is free first, and waits until they are spent.
+    pub async fn work(&self, work: Work, cycles: u64) -> Service {
+        let service = self.reserve(work, cycles);
         self.0.clock.sleep_until(service.end).await;
         service
     }
 
-    /// Moves `bytes` into or out of the DRAM. The caller waits for what it needs of the passage.
-    pub fn dram(&self, bytes: u64) -> Passage {
-        self.0.dram.send(bytes)
+    /// Moves `bytes` into or out of the DRAM, as `what` says. The caller waits for what it needs of the passage.
+    pub fn dram(&self, what: &'static str, bytes: u64) -> Passage {
+        let passage = self.0.dram.send(bytes);
+        if self.0.clock.is_traced() && self.0.traced {
+            let begin = self.0.clock.now() + passage.queued;
+            let track = Track::new(Resource::Dram, 0);
+            let details = [("bytes", Detail::Number(bytes))];
+            self.0.clock.note(&Usage { track, what, begin, end: passage.sent, details: &details });
+        }
+        passage
     }
 
     /// How long one access to the DRAM takes.

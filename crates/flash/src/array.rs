@@ -10,7 +10,7 @@ use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::{BaseContent, Batch, Store};
 use crate::ticket::{Outcome, Ticket, Tickets};
 use crate::timing::Timing;
-use byteway_clock::{Clock, Delay};
+use byteway_clock::{Clock, Delay, Detail, HeldIos, Resource, Time, Track, Usage};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::RefCell;
 use std::fmt;
@@ -160,8 +160,9 @@ impl Flash {
         };
         let at = array.tickets.add(ticket.index, units);
         let submitted = inner.clock.now();
+        let ios = inner.clock.hold_ios();
         let operation =
-            Operation { verb, block, stripe, ticket: ticket.index, at: at as u32, priority, submitted };
+            Operation { verb, block, stripe, ticket: ticket.index, at: at as u32, priority, submitted, ios };
         if !valid {
             array.fail(inner, operation);
             return at;
@@ -245,6 +246,11 @@ impl Flash {
         self.0.array.borrow().store.erases(block)
     }
 
+    /// Hands `take` how often each superblock was erased in this run, in the order of their numbers.
+    pub fn each_erases(&self, take: impl FnMut(u32)) {
+        self.0.array.borrow().store.each_erases().for_each(take);
+    }
+
     /// What it has done.
     pub fn counters(&self) -> Counters {
         self.0.array.borrow().counters
@@ -264,6 +270,16 @@ impl Flash {
     pub fn pending(&self, die: u32) -> usize {
         let die = &self.0.array.borrow().dies[die as usize];
         die.queue.len() + usize::from(die.current.is_some())
+    }
+
+    /// Shows a trace the operations that are at work, up to now: for its end. Those that end are shown by themselves.
+    pub fn trace_under_way(&self) {
+        let inner = &*self.0;
+        let array = inner.array.borrow();
+        if inner.clock.is_traced() {
+            let now = inner.clock.now();
+            (0..).zip(&array.dies).for_each(|(index, die)| inner.trace_operation(index, die, now));
+        }
     }
 
     /// Tickets that are held, or whose operations are not done.
@@ -381,6 +397,9 @@ impl Array {
         let die = &mut self.dies[request.die as usize];
         if channel.is_idle(now) {
             channel.serve(now, request.usage, request.duration);
+            if inner.clock.is_traced() {
+                inner.trace_passage(number, request.usage, request.duration, request.die, die);
+            }
             return die.start_passage(inner, request.usage, request.duration);
         }
         if request.usage == Use::DataOut {
@@ -397,7 +416,11 @@ impl Array {
         while now >= channel.free_at {
             let Some(Request { die, usage, duration }) = channel.line.pop() else { return };
             channel.serve(now, usage, duration);
+            let index = die;
             let die = &mut self.dies[die as usize];
+            if inner.clock.is_traced() {
+                inner.trace_passage(number, usage, duration, index, die);
+            }
             die.start_passage(inner, usage, duration);
             if die.until <= now {
                 inner.clock.wake(die.task());
@@ -416,7 +439,11 @@ impl Array {
     fn finish(&mut self, inner: &Inner, index: u32) {
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
+        if inner.clock.is_traced() {
+            inner.trace_operation(index, die, now);
+        }
         let operation = die.end(now);
+        inner.clock.release_ios(operation.ios);
         let (cell, channel) = (die.cell, die.channel);
         let queued = now.since(operation.submitted).saturating_sub(cell + channel);
         let mut outcome = Outcome { queued, cell, channel, failed: false };
@@ -455,6 +482,7 @@ impl Array {
     /// Ends an operation that can't be done, without its taking time.
     fn fail(&mut self, inner: &Inner, operation: Operation) {
         self.counters.failed += 1;
+        inner.clock.release_ios(operation.ios);
         let queued = inner.clock.now().since(operation.submitted);
         if let Verb::Program(batch) = operation.verb {
             self.recycle(batch);
@@ -506,6 +534,44 @@ impl Inner {
     /// A modelled time, which takes none under `timing = "none"`.
     fn modelled(&self, delay: Delay) -> Delay {
         if self.clock.is_immediate() { Delay::ZERO } else { delay }
+    }
+
+    /// Shows what a channel does from now on.
+    #[cold]
+    fn trace_passage(&self, channel: u32, usage: Use, duration: Delay, index: u32, die: &Die) {
+        let begin = self.clock.now();
+        let what = match usage {
+            Use::Command => "command",
+            Use::DataOut => "data out",
+            Use::DataIn => "command and data in",
+        };
+        let ios = die.current.as_ref().map_or(HeldIos::NONE, |operation| operation.ios);
+        let details = [("die", Detail::Number(index.into()))];
+        let track = Track::new(Resource::Channel, channel);
+        self.clock.note_held(&Usage { track, what, begin, end: begin + duration, details: &details }, ios);
+    }
+
+    /// Shows what a die has done up to now.
+    #[cold]
+    fn trace_operation(&self, index: u32, die: &Die, now: Time) {
+        let Some(operation) = &die.current else { return };
+        let (what, units) = match &operation.verb {
+            Verb::Read(mask) => ("read", mask.count_ones() as usize),
+            Verb::Program(batch) => ("program", batch.len()),
+            Verb::Erase => ("erase", 0),
+        };
+        let details = [
+            ("for", Detail::Word(operation.priority.client())),
+            ("superblock", Detail::Number(operation.block.0.into())),
+            ("stripe", Detail::Number(operation.stripe.into())),
+            ("units", Detail::Number(units as u64)),
+            ("queued_ps", Detail::Number(die.begun.since(operation.submitted).0)),
+            ("cells_ps", Detail::Number(die.cell.0)),
+        ];
+        // An erase is of the whole superblock.
+        let details = if matches!(operation.verb, Verb::Erase) { &details[..2] } else { &details[..] };
+        let track = Track::new(Resource::Die, index);
+        self.clock.note_held(&Usage { track, what, begin: die.begun, end: now, details }, operation.ios);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::geometry::BlockId;
 use crate::line::Line;
 use crate::store::Batch;
-use byteway_clock::{Delay, TaskId, Time};
+use byteway_clock::{Delay, HeldIos, TaskId, Time};
 
 /// Who asks, most urgent first. Within a priority the first comes first; a lower one that waits has its turn after
 /// eight more urgent operations in a row. Erases are the collector's.
@@ -18,6 +18,14 @@ pub enum Priority {
 }
 
 impl Priority {
+    /// For whom, in a trace.
+    pub(crate) fn client(self) -> &'static str {
+        match self {
+            Priority::HostRead | Priority::HostProgram => "host",
+            Priority::Collector => "collector",
+        }
+    }
+
     /// How many there are.
     pub const COUNT: usize = 3;
 }
@@ -38,6 +46,8 @@ pub(crate) struct Operation {
     pub(crate) at: u32,
     pub(crate) priority: Priority,
     pub(crate) submitted: Time,
+    /// In a trace: the I/Os that it is for.
+    pub(crate) ios: HeldIos,
 }
 
 /// What the die does for its current operation.

@@ -106,6 +106,10 @@ impl Store {
         self.blocks[block.0 as usize].erases
     }
 
+    pub(crate) fn each_erases(&self) -> impl Iterator<Item = u32> {
+        self.blocks.iter().map(|block| block.erases)
+    }
+
     /// Units that are held in memory rather than in closed form.
     pub(crate) fn live_units(&self) -> u64 {
         self.live_units

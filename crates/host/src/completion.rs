@@ -7,7 +7,7 @@
 use crate::costs::HostCosts;
 use crate::port::Port;
 use crate::queue::SubmissionQueue;
-use byteway_clock::{Clock, Delay, Notify, Station};
+use byteway_clock::{Clock, Delay, Notify, SpanId, Station};
 use byteway_wire::nvme::{Cqe, Doorbell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -63,6 +63,8 @@ pub(crate) struct CompletionQueue {
     phase: Cell<bool>,
     /// Entries taken since the doorbell was last rung.
     unrung: Cell<u32>,
+    /// In a trace: of which I/Os they are.
+    unrung_spans: RefCell<Vec<SpanId>>,
     closed: Cell<bool>,
     sources: RefCell<Vec<Rc<SubmissionQueue>>>,
     cpu: Rc<Station>,
@@ -84,6 +86,7 @@ impl CompletionQueue {
             head: Cell::new(0),
             phase: Cell::new(true),
             unrung: Cell::new(0),
+            unrung_spans: RefCell::default(),
             closed: Cell::new(false),
             sources: RefCell::default(),
             cpu: config.cpu,
@@ -169,10 +172,26 @@ impl CompletionQueue {
         if self.unrung.replace(0) == 0 {
             return;
         }
+        self.clock.works_for(self.unrung_spans.borrow_mut().drain(..));
         self.port.ring(self.doorbell, self.head.get());
         if self.costs.doorbell > Delay::ZERO {
-            self.cpu.reserve(self.costs.doorbell); // it holds up what comes next, not what was reaped
+            self.cpu.reserve_for([("ring", self.costs.doorbell)]); // it holds up what comes next, not what was reaped
         }
+        self.clock.works_for([]);
+    }
+
+    /// The I/O whose completion is at the head: for a trace, before the entry is paid for and taken.
+    #[cold]
+    fn span_at_head(&self) -> SpanId {
+        let mut entry = [0; Cqe::SIZE];
+        let address = self.address + u64::from(self.head.get()) * Cqe::SIZE as u64;
+        if self.port.memory().read(address, &mut entry).is_err() {
+            return SpanId::NONE;
+        }
+        let cqe = Cqe::from_bytes(&entry);
+        let sources = self.sources.borrow();
+        let source = sources.iter().find(|source| source.qid == cqe.sqid);
+        source.map_or(SpanId::NONE, |source| source.span(cqe.cid))
     }
 
     /// Takes what is there, at once and for nothing: before the queue goes.
@@ -191,8 +210,13 @@ impl CompletionQueue {
         let budget = (self.entries / 2).max(1);
         while self.peek().is_some() {
             let mut queued = Delay::ZERO;
+            if self.clock.is_traced() {
+                let span = self.span_at_head();
+                self.unrung_spans.borrow_mut().push(span);
+                self.clock.works_for([span]);
+            }
             if self.costs.complete > Delay::ZERO {
-                let service = self.cpu.reserve(self.costs.complete);
+                let service = self.cpu.reserve_for([("complete", self.costs.complete)]);
                 self.clock.sleep_until(service.end).await;
                 queued = service.queued;
             }
@@ -226,7 +250,7 @@ pub(crate) async fn handle(queues: Sharers, interrupt: Rc<Notify>, cpu: Rc<Stati
     loop {
         interrupt.notified().await;
         if cost > Delay::ZERO {
-            cpu.serve(cost).await;
+            cpu.serve_for([("interrupt", cost)]).await;
         }
         for index in 0.. {
             let queue = queues.borrow().get(index).cloned();

@@ -316,7 +316,10 @@ impl Client {
 
     fn close(&self, opened: Opened) -> SpanRecord {
         match self.port().spans() {
-            Some(spans) => spans.close(opened.span),
+            Some(spans) => {
+                self.port().clock().io_ends(opened.span);
+                spans.close(opened.span)
+            }
             None => {
                 SpanRecord { begin: opened.begin, last: self.port().clock().now(), ..SpanRecord::default() }
             }

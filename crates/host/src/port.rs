@@ -71,7 +71,9 @@ impl Port {
 
     /// Begins to follow an I/O at `now`, if I/Os are followed here.
     pub fn open_span(&self, now: Time) -> SpanId {
-        self.spans().map_or(SpanId::NONE, |spans| spans.open(now))
+        let span = self.spans().map_or(SpanId::NONE, |spans| spans.open(now));
+        self.clock().io_begins(span);
+        span
     }
 
     /// Whether nothing wakes this side.

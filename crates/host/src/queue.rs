@@ -315,7 +315,7 @@ impl SubmissionQueue {
             let pages = batch.iter().map(|request| u64::from(request.pages)).sum();
             let cost = self.costs.submission(batch.len() as u64, pages);
             if cost > Delay::ZERO {
-                let service = self.cpu.reserve(cost);
+                let service = self.cpu.reserve_for([("submit", cost)]);
                 self.clock.sleep_until(service.end).await;
                 self.charge(batch, service.queued, Stage::Host);
             }
@@ -465,6 +465,11 @@ impl SubmissionQueue {
             None => self.release(cqe.cid),
         }
         believable
+    }
+
+    /// The I/O of a command.
+    pub(crate) fn span(&self, cid: u16) -> SpanId {
+        self.commands.borrow().get(cid as usize).map_or(SpanId::NONE, |command| command.span)
     }
 
     /// The controller has fetched up to `head`: the slots before it are free.

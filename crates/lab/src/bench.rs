@@ -5,13 +5,14 @@
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play};
-use crate::measure::Meter;
+use crate::measure::{Meter, SeriesRecorder};
 use crate::profile::Fault;
 use crate::progress::Progress;
+use crate::results::Results;
 use crate::scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Warmup};
 use crate::summary::{ClockKind, Summary};
-use crate::units::Bytes;
-use crate::workload::{Distribution, Issue, JobPlan, Priority, Rw, Source, Synthetic};
+use crate::units::{Bytes, Picos};
+use crate::workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
@@ -71,7 +72,7 @@ const WATCH: Delay = Delay::from_ms(50);
 
 impl Bench {
     /// Attaches, fills if need be, plays the job, and says what it found.
-    pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Summary> {
+    pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
         let attachment = Attachment::connect(&self.folder, self.memory_bytes()?)?;
         let executor = Executor::new();
         let clock = executor.clock().clone();
@@ -103,7 +104,8 @@ impl Bench {
     fn memory_bytes(&self) -> Result<u64, InputError> {
         let job = &self.job;
         let outstanding = u64::from(job.numjobs).saturating_mul(job.iodepth.unwrap_or(1).into());
-        let payload = job.bs.map_or(4096, |bs| bs.0).clamp(4096, PAYLOAD_BYTES_MAX).next_multiple_of(4096);
+        let payload =
+            job.bytes_max().map_or(4096, |bs| bs.0).clamp(4096, PAYLOAD_BYTES_MAX).next_multiple_of(4096);
         // A command: its payload, list pages, and queue entries in rings of up to twice the depth.
         let command = payload + ((payload >> 21) + 2) * 4096 + 256;
         let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
@@ -120,17 +122,17 @@ impl Bench {
 /// How a benchmark ends: by itself, or with the drive's process.
 struct Outcome {
     ended: Notify,
-    result: RefCell<Option<anyhow::Result<Summary>>>,
+    result: RefCell<Option<anyhow::Result<Results>>>,
 }
 
 impl Outcome {
     /// The first to say counts.
-    fn set(&self, result: anyhow::Result<Summary>) {
+    fn set(&self, result: anyhow::Result<Results>) {
         self.result.borrow_mut().get_or_insert(result);
         self.ended.notify_one();
     }
 
-    async fn get(&self) -> anyhow::Result<Summary> {
+    async fn get(&self) -> anyhow::Result<Results> {
         loop {
             if let Some(result) = self.result.take() {
                 return result;
@@ -148,7 +150,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn play(self, port: Port) -> anyhow::Result<Summary> {
+    async fn play(self, port: Port) -> anyhow::Result<Results> {
         let bench = &self.bench;
         let config = DriverConfig {
             queues_wanted: bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
@@ -181,13 +183,18 @@ impl Stage {
         let plans = [plan];
         let plan = &plans[0];
         let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
-        let progress = Progress::new("", plan.count, plan.runtime, bench.quiet);
-        let meter = Meter::new(&plans, self.clock.now(), bench.warmup, progress, self.interrupt.clone());
+        let progress = Progress::new("", plan.command_count(), plan.runtime, bench.quiet);
+        let start = self.clock.now();
+        let series = SeriesRecorder::new(&plans, start, None);
+        let meter = Meter::new(&plans, start, series, bench.warmup, progress, self.interrupt.clone());
         let play = Play::new(&self.clock, workers, meter, || ());
         let played = play.run().await;
         play.meter.take_progress().finish();
         played?;
-        let measured = play.meter.summary(&plans, bench.verify, self.clock.now());
+        let end = self.clock.now();
+        let (series, _) = play.meter.series(end, None);
+        let curves = play.meter.curves(&plans);
+        let measured = play.meter.summary(&plans, bench.verify, end);
         let mut notes = vec![described(plan)];
         if fills {
             notes.push(format!(
@@ -203,7 +210,7 @@ impl Stage {
         if let Err(error) = driver.shutdown().await {
             notes.push(format!("the drive did not shut down: {error}"));
         }
-        Ok(Summary {
+        let summary = Summary {
             scenario: "bench".to_owned(),
             seed: bench.seed,
             drive_model: driver.identity().model_number(),
@@ -211,7 +218,8 @@ impl Stage {
             clock: ClockKind::Wall,
             notes,
             ..measured
-        })
+        };
+        Ok(Results { summary, series, curves, wear: None })
     }
 
     fn namespace(&self, driver: &Driver) -> anyhow::Result<Namespace> {
@@ -247,6 +255,7 @@ impl Stage {
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             transfer_bytes_max: driver.transfer_bytes_max().unwrap_or(u64::MAX),
             weighted: false,
+            verify: bench.verify,
         };
         let draft = Draft { section: &section, keys: Keys::Flags, limits };
         let name = section.rw.and_then(|rw| rw.to_possible_value());
@@ -273,7 +282,9 @@ impl Stage {
         let workers = jobs::workers(driver, &plans, manner, oracles).await?;
         let queues: Vec<_> = workers.iter().map(|worker| worker.client().queue().clone()).collect();
         let progress = Progress::new("filling ", plans[0].count, None, self.bench.quiet);
-        let meter = Meter::new(&plans, self.clock.now(), None, progress, self.interrupt.clone());
+        let start = self.clock.now();
+        let series = SeriesRecorder::new(&plans, start, None);
+        let meter = Meter::new(&plans, start, series, None, progress, self.interrupt.clone());
         let play = Play::new(&self.clock, workers, meter, || ());
         let played = play.run().await;
         play.meter.take_progress().finish();
@@ -301,16 +312,18 @@ fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
         range_blocks: blocks,
         iodepth: FILL_DEPTH,
         workers: 1,
+        stride_blocks: None,
         issue: Issue::Closed,
+        cap: None,
+        think: None,
+        phase: 0,
+        start_delay: Picos(0),
+        ramp: Picos(0),
         priority: Priority::default(),
         count: Some(blocks / io_blocks),
+        io_bytes: None,
         runtime: None,
-        source: Source::Synthetic(Synthetic {
-            rw: Rw::Write,
-            read_percent: 0,
-            io_blocks: io_blocks as u32,
-            distribution: Distribution::Sequential,
-        }),
+        source: Source::Synthetic(Synthetic::fixed(Rw::Write, io_blocks as u32)),
         ..plan.clone()
     };
     let parts = [(0, whole, command), (whole, plan.range_blocks - whole, 1)];
@@ -326,8 +339,18 @@ fn capacity_bytes(driver: &Driver) -> u64 {
 fn described(plan: &JobPlan) -> String {
     let lba_bytes = u64::from(plan.lba_bytes);
     let bs = match &plan.source {
-        Source::Synthetic(synthetic) => Bytes(u64::from(synthetic.io_blocks) * lba_bytes),
-        Source::Trace(_) => Bytes(0),
+        Source::Synthetic(synthetic) => {
+            let most = |kind: &Kind| synthetic.lengths.get(*kind).max();
+            let bytes = |blocks: u32| Bytes(u64::from(blocks) * lba_bytes);
+            match synthetic.lengths.fixed(synthetic.rw) {
+                Some(blocks) => bytes(blocks).to_string(),
+                None => {
+                    let most = synthetic.rw.kinds().iter().map(most).max().unwrap_or(1);
+                    format!("{} to {}", bytes(synthetic.lengths.min_of(synthetic.rw)), bytes(most))
+                }
+            }
+        }
+        Source::Trace(_) => "a trace".to_owned(),
     };
     format!(
         "{}, {bs}, iodepth {}, numjobs {}, over {} from {} of namespace {}",

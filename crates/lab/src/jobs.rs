@@ -2,19 +2,20 @@
 //! for a drive in this simulation and for one that another process serves.
 
 use crate::error::InputError;
-use crate::measure::Meter;
+use crate::measure::{Completed, Meter};
 use crate::scenario::RUNTIME_MAX;
-use crate::workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source};
+use crate::timeline::{Ended, Queue, Timeline};
+use crate::workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use anyhow::bail;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, Station, Time};
+use byteway_clock::{Clock, Counters, Notify, Resource, SpanRecord, Station, Time};
 use byteway_host::driver::{Driver, QueueConfig};
 use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Completion, Method};
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -51,18 +52,57 @@ pub struct Manner {
 /// A worker: one queue pair and where its I/Os come from.
 pub struct Worker {
     job: usize,
+    /// Which of all workers, from 0, and which of the job's.
+    number: u32,
+    of_job: u32,
     plan: JobPlan,
     client: Client,
+    /// For reads that are not checked in a namespace where others are.
+    unchecked: Option<Client>,
     generator: RefCell<Generator>,
     start: Cell<Time>,
     /// I/Os of an open loop that were due while `iodepth` others were outstanding.
     late: Cell<u64>,
+    gate: Gate,
+}
+
+/// Lets so many I/Os through between two pauses.
+struct Gate {
+    /// Since the last pause.
+    issued: Cell<u32>,
+    outstanding: Cell<u32>,
+    open: Notify,
 }
 
 impl Worker {
     /// Its queue pair's client.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+}
+
+impl Gate {
+    /// Waits while the worker pauses, or has issued all that it may before it does.
+    async fn pass(&self, think: Think) {
+        while self.issued.get() >= think.blocks {
+            self.open.notified().await;
+        }
+    }
+
+    fn enter(&self) {
+        self.issued.set(self.issued.get() + 1);
+        self.outstanding.set(self.outstanding.get() + 1);
+    }
+
+    /// Whether it was the last before a pause.
+    fn leave(&self, think: Think) -> bool {
+        self.outstanding.set(self.outstanding.get() - 1);
+        self.issued.get() >= think.blocks && self.outstanding.get() == 0
+    }
+
+    fn reopen(&self) {
+        self.issued.set(0);
+        self.open.notify_all();
     }
 }
 
@@ -85,7 +125,8 @@ pub async fn workers(
         );
     }
     let namespaces = driver.namespaces();
-    let cores: Vec<_> = (0..manner.cores.max(1)).map(|_| Rc::new(Station::new(driver.clock(), 1))).collect();
+    let core = |index| Rc::new(Station::new(driver.clock(), 1).traced_as(Resource::HostCore, index));
+    let cores: Vec<_> = (0..u32::from(manner.cores.max(1))).map(core).collect();
     let rng = Rng::new(manner.seed);
     let mut made = Vec::new();
     for (job, plan) in jobs.iter().enumerate() {
@@ -106,15 +147,31 @@ pub async fn workers(
             let config = ClientConfig {
                 method: manner.method,
                 bytes_max: payload_bytes_max(plan),
+                // Even who does not check writes so that others can.
                 oracle: oracles.get(&plan.nsid).cloned(),
+            };
+            let unchecked = match config.oracle.is_some() && !plan.verify {
+                true => {
+                    let config = ClientConfig { oracle: None, ..config.clone() };
+                    Some(Client::new(queue.clone(), *namespace, config)?)
+                }
+                false => None,
             };
             made.push(Rc::new(Worker {
                 job,
+                number: made.len() as u32,
+                of_job: worker,
                 plan: plan.clone(),
                 client: Client::new(queue, *namespace, config)?,
+                unchecked,
                 generator: RefCell::new(Generator::new(plan, worker, &rng)?),
                 start: Cell::default(),
                 late: Cell::default(),
+                gate: Gate {
+                    issued: Cell::default(),
+                    outstanding: Cell::default(),
+                    open: Notify::new(driver.clock()),
+                },
             }));
         }
     }
@@ -131,6 +188,7 @@ pub struct Play {
     under_way: Cell<usize>,
     ended: Notify,
     failure: RefCell<Option<anyhow::Error>>,
+    timeline: OnceCell<Rc<Timeline>>,
 }
 
 impl Play {
@@ -148,10 +206,44 @@ impl Play {
             under_way: Cell::default(),
             ended: Notify::new(clock),
             failure: RefCell::default(),
+            timeline: OnceCell::new(),
             clock: clock.clone(),
         });
         play.begin_if_due();
         play
+    }
+
+    /// Tells `timeline` of each I/O; to be called before playing.
+    pub fn show_on(&self, timeline: Rc<Timeline>) {
+        let _ = self.timeline.set(timeline);
+    }
+
+    /// The queue pairs of its workers, for a timeline; the workers share `cores` processors.
+    pub fn queues(&self, cores: u32) -> Vec<Queue> {
+        let queue = |worker: &Rc<Worker>| Queue {
+            qid: worker.client.queue().qid(),
+            job: worker.plan.name.clone(),
+            worker: worker.of_job,
+            processor: worker.number % cores.max(1),
+        };
+        self.workers.iter().map(queue).collect()
+    }
+
+    /// Shows an I/O that has ended just now.
+    fn show(&self, worker: &Worker, io: Io, due: Time, result: &Result<SpanRecord, IoError>) {
+        let Some(timeline) = self.timeline.get() else { return };
+        let Some(spans) = worker.client.queue().port().spans() else { return };
+        let Some(trail) = spans.take_trail() else { return };
+        let error = result.as_ref().err();
+        let ended = Ended {
+            queue: worker.number,
+            io,
+            due,
+            measured: error.is_none() && self.meter.is_measuring(),
+            error: error.map(|error| error as &dyn std::fmt::Display),
+        };
+        timeline.ended(&ended, &trail);
+        spans.recycle(trail);
     }
 
     /// Plays to the end of all jobs. Gives what the executor did for it.
@@ -160,9 +252,31 @@ impl Play {
     /// An I/O that could not be carried out at all, or a trace that broke; failed commands are only counted.
     pub async fn run(self: &Rc<Self>) -> anyhow::Result<Counters> {
         let before = self.clock.counters();
-        let start = self.clock.now();
-        for worker in &self.workers {
+        let phases = self.workers.iter().map(|worker| worker.plan.phase).max().unwrap_or(0);
+        for phase in 0..=phases {
+            self.begin_phase(phase);
+            while self.under_way.get() > 0 {
+                self.ended.notified().await;
+            }
+        }
+        let after = self.clock.counters();
+        let broken = self.workers.iter().find_map(|worker| worker.generator.borrow().error().cloned());
+        match (self.failure.take(), broken) {
+            (Some(error), _) => Err(error),
+            (None, Some(error)) => Err(error.into()),
+            (None, None) => {
+                Ok(Counters { polls: after.polls - before.polls, timers: after.timers - before.timers })
+            }
+        }
+    }
+
+    /// Lets the workers of a phase loose.
+    fn begin_phase(self: &Rc<Self>, phase: u32) {
+        let now = self.clock.now();
+        for worker in self.workers.iter().filter(|worker| worker.plan.phase == phase) {
+            let start = later(now, worker.plan.start_delay.0);
             worker.start.set(start);
+            self.meter.job_begins(worker.job, later(start, worker.plan.ramp.0));
             for _ in 0..worker.plan.iodepth {
                 self.under_way.set(self.under_way.get() + 1);
                 let (play, worker) = (self.clone(), worker.clone());
@@ -178,18 +292,6 @@ impl Play {
                 });
             }
         }
-        while self.under_way.get() > 0 {
-            self.ended.notified().await;
-        }
-        let after = self.clock.counters();
-        let broken = self.workers.iter().find_map(|worker| worker.generator.borrow().error().cloned());
-        match (self.failure.take(), broken) {
-            (Some(error), _) => Err(error),
-            (None, Some(error)) => Err(error.into()),
-            (None, None) => {
-                Ok(Counters { polls: after.polls - before.polls, timers: after.timers - before.timers })
-            }
-        }
     }
 
     fn begin_if_due(&self) {
@@ -202,28 +304,95 @@ impl Play {
     async fn work(&self, worker: &Worker) -> anyhow::Result<()> {
         let meter = &self.meter;
         let mut buffer = worker.client.buffer()?;
-        let runtime = worker.plan.runtime.map(|runtime| worker.start.get() + Delay::from_ps(runtime.0));
+        let mut unchecked = worker.unchecked.as_ref().map(Client::buffer).transpose()?;
+        let start = worker.start.get();
+        let end = worker.plan.runtime.map(|_| later(start, worker.plan.end_ps()));
         let closed = worker.plan.issue == Issue::Closed;
-        while meter.goes_on() && runtime.is_none_or(|end| self.clock.now() < end) {
-            let Some(io) = worker.generator.borrow_mut().next() else { break };
+        let trims_then_writes =
+            matches!(&worker.plan.source, Source::Synthetic(synthetic) if synthetic.rw.trims_then_writes());
+        // What was trimmed here is written here, so that the write never overtakes its trim.
+        let mut write = None;
+        self.wait_until(&worker.plan, start).await?;
+        while meter.goes_on() && end.is_none_or(|end| self.clock.now() < end) {
+            let io = match write.take() {
+                Some(io) => io,
+                None => {
+                    let mut generator = worker.generator.borrow_mut();
+                    let Some(io) = generator.next() else { break };
+                    if trims_then_writes && io.kind == Kind::Trim {
+                        write = generator.next();
+                    }
+                    io
+                }
+            };
             let mut due = self.clock.now();
-            let at = if closed { None } else { io.at };
-            within_reach(&worker.plan, at.unwrap_or(due.0))?;
-            if let Some(at) = at {
-                due = worker.start.get() + Delay::from_ps(at);
-                worker.late.set(worker.late.get() + u64::from(due < self.clock.now()));
-                self.clock.sleep_until(due).await;
+            within_reach(&worker.plan, due)?;
+            if let Some(at) = io.at {
+                let at = later(start, at);
+                if !closed {
+                    worker.late.set(worker.late.get() + u64::from(at < due));
+                }
+                self.wait_until(&worker.plan, at).await?;
+                // A rate is no arrival: nobody waits for an I/O that may not be issued yet.
+                due = if closed { self.clock.now() } else { at };
             }
-            match perform(&worker.client, &mut buffer, io).await {
+            if let Some(think) = worker.plan.think {
+                worker.gate.pass(think).await;
+                due = self.clock.now();
+                if !meter.goes_on() || end.is_some_and(|end| due >= end) {
+                    break;
+                }
+                worker.gate.enter();
+            }
+            let number = meter.number();
+            let result = match (&worker.unchecked, &mut unchecked) {
+                (Some(client), Some(buffer)) if io.kind == Kind::Read => perform(client, buffer, io).await,
+                _ => perform(&worker.client, &mut buffer, io).await,
+            };
+            self.show(worker, io, due, &result);
+            match result {
                 Ok(record) => {
                     let bytes = u64::from(io.blocks) * u64::from(worker.plan.lba_bytes);
-                    meter.completed(worker.job, io.kind, bytes, record.last.since(due), &record);
+                    let (job, worker) = (worker.job, worker.of_job);
+                    meter.completed(&Completed { number, job, worker, io, bytes, due, record });
                 }
                 Err(IoError::Mismatch(mismatch)) => meter.mismatched(self.clock.now(), mismatch.to_string()),
                 Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    // Those that wait for the next pause find that the play has ended.
+                    meter.stop();
+                    worker.gate.reopen();
+                    return Err(error.into());
+                }
             }
             self.begin_if_due();
+            if let Some(think) = worker.plan.think {
+                self.pause(worker, think, end).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// After an I/O of a worker that pauses: the last of those between two pauses takes the pause, for all of them.
+    async fn pause(&self, worker: &Worker, think: Think, end: Option<Time>) -> Result<(), InputError> {
+        if worker.gate.leave(think) {
+            let until = later(self.clock.now(), think.time.0);
+            let waited = self.wait_until(&worker.plan, end.map_or(until, |end| until.min(end))).await;
+            if waited.is_err() {
+                self.meter.stop();
+            }
+            worker.gate.reopen();
+            waited?;
+        }
+        Ok(())
+    }
+
+    /// Waits for an instant that the job sets, not the model: it is real under every timing.
+    async fn wait_until(&self, plan: &JobPlan, at: Time) -> Result<(), InputError> {
+        let now = self.clock.now();
+        if at > now {
+            within_reach(plan, at)?;
+            self.clock.timer(at.since(now)).await;
         }
         Ok(())
     }
@@ -245,9 +414,14 @@ impl Play {
     }
 }
 
-/// Whether an I/O at `at_ps` is within what a run may take: times come from traces, rates and host profiles.
-fn within_reach(plan: &JobPlan, at_ps: u64) -> Result<(), InputError> {
-    if at_ps <= RUNTIME_MAX.0 {
+/// So many picoseconds after an instant, or the last that the clock knows.
+fn later(at: Time, by_ps: u64) -> Time {
+    Time(at.0.saturating_add(by_ps))
+}
+
+/// Whether an instant is within what a run may take: times come from traces, rates, pauses and host profiles.
+fn within_reach(plan: &JobPlan, at: Time) -> Result<(), InputError> {
+    if at.0 <= RUNTIME_MAX.0 {
         return Ok(());
     }
     let what = format!(
@@ -256,7 +430,8 @@ fn within_reach(plan: &JobPlan, at_ps: u64) -> Result<(), InputError> {
     );
     Err(InputError::new(
         what,
-        "give it a `runtime`, a lower `count`, a higher `rate_iops`, or a smaller `time_scale`",
+        "give it a `runtime`, a lower `count`, a higher `rate_iops`, a shorter `startdelay` or `thinktime`, or a smaller \
+         `time_scale`",
     ))
 }
 
@@ -271,7 +446,10 @@ async fn perform(client: &Client, buffer: &mut IoBuffer, io: Io) -> Result<SpanR
 /// The longest payload of one of the job's commands; a trim's is its list of ranges.
 pub fn payload_bytes_max(plan: &JobPlan) -> u32 {
     let blocks = match &plan.source {
-        Source::Synthetic(synthetic) => synthetic.io_blocks,
+        Source::Synthetic(synthetic) => {
+            let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
+            kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(1)
+        }
         Source::Trace(_) => plan.transfer_blocks_max,
     };
     (blocks * plan.lba_bytes).max(UNIT_BYTES as u32)

@@ -14,24 +14,27 @@
 //! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
 //! | [`build`] | the parts of a simulation from a plan |
-//! | [`measure`] | what is measured while it runs |
-//! | [`summary`] | what a run found: recorders, `summary.json`, tables |
-//! | [`results`] | the summary with the series over time, distributions and wear |
+//! | [`measure`] | what is measured while it runs: recorders, series, `ios.parquet` |
+//! | [`summary`] | what a run found: `summary.json`, tables |
+//! | [`results`] | the summary with the series over time, distributions and wear; `results.parquet` |
+//! | `columns` | what the Parquet files have in common |
 //! | [`mod@report`] | `report.html` |
 //! | [`mod@compare`] | many runs side by side |
+//! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
 //! | [`error`] | wrong input: place, mistake, cure |
 //! | `source` | TOML that keeps the place of every value through merging and overriding |
 //!
-//! Data flows one way: text -> `ScenarioFile` -> `Scenario` -> `run` -> `Summary` -> tables and files; a benchmark joins at
+//! Data flows one way: text -> `ScenarioFile` -> `Scenario` -> `run` -> `Results` -> tables and files; a benchmark joins at
 //! the jobs. A served drive's goes text -> `DeviceFile` -> `Device` -> `Service`, and the rest is the crate `serve`'s.
 //!
 //! What it does not do: it knows no protocol and charges no time; that is the business of the crates below it. It
-//! compares no runs, draws no charts, and reads no profile of a drive other than those in TOML.
+//! reads no profile of a drive other than those in TOML.
 
 pub mod bench;
 pub mod build;
 pub mod cli;
+mod columns;
 pub mod compare;
 pub mod error;
 pub mod interrupt;
@@ -47,6 +50,7 @@ pub mod scenario;
 pub mod serve;
 mod source;
 pub mod summary;
+pub mod timeline;
 pub mod trace;
 pub mod units;
 pub mod workload;

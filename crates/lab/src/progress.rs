@@ -19,6 +19,8 @@ enum Goal {
     Commands,
     /// So much time.
     Time,
+    /// So many bytes of a file.
+    Bytes,
     /// Nobody knows.
     Unknown,
 }
@@ -52,6 +54,16 @@ impl Progress {
         Progress { bar, goal, calls: 0 }
     }
 
+    /// For the bytes of a file, whose records are counted beside them.
+    pub fn bytes(what: &'static str, bytes: u64, quiet: bool) -> Self {
+        Progress { goal: Goal::Bytes, ..Progress::new(what, Some(bytes), None, quiet) }
+    }
+
+    /// So many records have been read, and so many bytes of their file. To be called now and then.
+    pub fn position(&mut self, records: u64, bytes: u64) {
+        self.look(records, bytes);
+    }
+
     /// Shows nothing: for tests and benchmarks.
     pub fn hidden() -> Self {
         Progress { bar: None, goal: Goal::Unknown, calls: 0 }
@@ -73,9 +85,11 @@ impl Progress {
         let Some(bar) = &self.bar else { return };
         let seconds = bar.elapsed().as_secs_f64();
         let rate = if seconds > 0.0 { (commands as f64 / seconds) as u64 } else { 0 };
-        bar.set_message(format!("{} I/Os, {} a second", HumanCount(commands), HumanCount(rate)));
+        let noun = if matches!(self.goal, Goal::Bytes) { "records" } else { "I/Os" };
+        bar.set_message(format!("{} {noun}, {} a second", HumanCount(commands), HumanCount(rate)));
         bar.set_position(match self.goal {
             Goal::Time => now_ps / PS_PER_TICK,
+            Goal::Bytes => now_ps,
             Goal::Commands | Goal::Unknown => commands,
         });
     }

@@ -3,13 +3,14 @@
 use crate::build;
 use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play, Worker};
-use crate::measure::{Meter, Snapshot};
+use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, wear};
 use crate::progress::Progress;
-use crate::results::{Results, Series};
+use crate::results::Results;
 use crate::scenario::{Precondition, Scenario};
 use crate::summary::{FlashSummary, Summary, Utilisation, link_rows, ratio};
+use crate::timeline::{Stage, Timeline};
 use anyhow::{Context, anyhow, bail};
-use byteway_clock::{Clock, Delay, Executor};
+use byteway_clock::{Clock, Delay, Executor, Resource, Station};
 use byteway_device::Drive;
 use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};
@@ -17,7 +18,7 @@ use byteway_host::oracle::BaseState;
 use byteway_link::{Direction, HostEnd, Link, Memory, Purpose};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// What a run shows itself to and listens to.
@@ -38,15 +39,38 @@ pub struct Finished {
 
 /// Runs a scenario to its end, or until it is interrupted.
 pub fn run(scenario: &Scenario, session: Session<'_>) -> anyhow::Result<Results> {
-    let started = Rc::new(|| ());
-    run_observed(scenario, session, started).map(|finished| finished.results)
+    Ok(perform(scenario, session, Rc::new(|| ()), Records::default())?.results)
 }
 
-/// The same, and calls `started` when everything is set up and the first I/O is about to be issued.
+/// What a run writes down while it goes on, beside what it gives at its end.
+#[derive(Default)]
+pub struct Records {
+    /// Every measured I/O.
+    pub ios: Option<IoRecorder>,
+    /// The first I/Os, and every use of every resource while they are under way.
+    pub timeline: Option<Rc<Timeline>>,
+}
+
+/// The same, and writes down what is asked for.
+pub fn run_recorded(scenario: &Scenario, session: Session<'_>, records: Records) -> anyhow::Result<Results> {
+    Ok(perform(scenario, session, Rc::new(|| ()), records)?.results)
+}
+
+/// [`run`], which calls `mark` when everything is set up and the first I/O is about to be issued, and when the last has
+/// completed.
 pub fn run_observed(
     scenario: &Scenario,
     session: Session<'_>,
-    started: Rc<dyn Fn()>,
+    mark: Rc<dyn Fn()>,
+) -> anyhow::Result<Finished> {
+    perform(scenario, session, mark, Records::default())
+}
+
+fn perform(
+    scenario: &Scenario,
+    session: Session<'_>,
+    mark: Rc<dyn Fn()>,
+    records: Records,
 ) -> anyhow::Result<Finished> {
     let Session { progress, interrupt } = session;
     let executor = Executor::new();
@@ -55,7 +79,9 @@ pub fn run_observed(
     let (host, device) = Link::connect(&clock, build::link(&scenario.drive.profile), memory);
     let drive = Rc::new(Drive::new(&device, build::drive(scenario)).context("the drive can't be built")?);
     let bar = std::mem::replace(progress, Progress::hidden());
-    let stage = Setting { clock, host, drive, scenario: scenario.clone(), started };
+    let Records { ios, timeline } = records;
+    let ios = Cell::new(ios);
+    let stage = Setting { clock, host, drive, scenario: scenario.clone(), mark, ios, timeline };
     let (result, bar) = executor
         .run(stage.play(bar, interrupt.clone()))
         .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway: please report the scenario"))?;
@@ -69,7 +95,9 @@ struct Setting {
     host: HostEnd,
     drive: Rc<Drive>,
     scenario: Scenario,
-    started: Rc<dyn Fn()>,
+    mark: Rc<dyn Fn()>,
+    ios: Cell<Option<IoRecorder>>,
+    timeline: Option<Rc<Timeline>>,
 }
 
 impl Setting {
@@ -80,20 +108,73 @@ impl Setting {
             Err(error) => return (Err(error), progress),
         };
         let scenario = &self.scenario;
-        let meter = Meter::new(&scenario.jobs, self.clock.now(), scenario.warmup, progress, interrupt);
+        let start = self.clock.now();
+        let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval)
+            .with_drive(self.snapshot(), self.drive.site.cores() as u64);
+        let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
+        if let Some(ios) = self.ios.take() {
+            meter.record_ios(ios);
+        }
+        self.observe(meter.series_recorder());
         let begin = Rc::new(RefCell::new(None));
         let (clock, host, drive) = (self.clock.clone(), self.host.clone(), self.drive.clone());
         let snapshot = begin.clone();
         let play = Play::new(&self.clock, workers, meter, move || {
             snapshot.replace(Some(Snapshot::take(&clock, &host, &drive)));
         });
-        (self.started)();
-        let result = play.run().await.and_then(|executor| {
-            let summary = self.finish(&play, begin.take())?;
-            let results = Results { summary, series: Series::default(), curves: Vec::new(), wear: None };
+        self.begin_timeline(&play);
+        (self.mark)();
+        let played = play.run().await;
+        (self.mark)();
+        self.clock.stop_observing();
+        self.end_timeline();
+        let result = played.and_then(|executor| {
+            let results = self.finish(&play, begin.take())?;
             Ok(Finished { results, executor })
         });
         (result, play.meter.take_progress())
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.clock, &self.host, &self.drive)
+    }
+
+    /// Has the clock end the steps of the series, each with the drive's counters.
+    fn observe(&self, series: Rc<RefCell<SeriesRecorder>>) {
+        let (clock, host, drive) = (self.clock.clone(), self.host.clone(), self.drive.clone());
+        let mut now = Snapshot::default();
+        let first = series.borrow().until();
+        self.clock.observe(first, move |_| {
+            let mut series = series.borrow_mut();
+            now.retake(&clock, &host, &drive);
+            series.end_step(Some(&mut now));
+            Some(series.until())
+        });
+    }
+
+    /// What crosses the link from now on is in the timeline, and in the snapshot that was taken just now.
+    fn begin_timeline(&self, play: &Play) {
+        let Some(timeline) = &self.timeline else { return };
+        let cores = u32::from(self.scenario.host.profile.cores);
+        let flash = self.drive.controller.ftl().flash();
+        let geometry = flash.geometry();
+        let stage = Stage {
+            processors: cores.max(1) + 1,
+            cores: self.drive.site.cores() as u32,
+            channels: geometry.channels,
+            dies: (0..geometry.dies()).map(|die| geometry.channel_of_die(die)).collect(),
+            queues: play.queues(cores),
+        };
+        self.host.spans().record(timeline.ios_max());
+        play.show_on(timeline.clone());
+        timeline.begin(&self.clock, &stage);
+    }
+
+    fn end_timeline(&self) {
+        if let Some(timeline) = &self.timeline {
+            self.drive.controller.ftl().flash().trace_under_way();
+            timeline.end(&self.clock);
+        }
     }
 
     /// Attaches the driver and makes queue pairs, oracles and generators.
@@ -106,6 +187,11 @@ impl Setting {
         let config = DriverConfig {
             costs: build::host_costs(plan),
             completion,
+            // Its own processor takes the interrupts; it stands behind those of the workers.
+            cpu: Some(Rc::new(
+                Station::new(&self.clock, 1)
+                    .traced_as(Resource::HostCore, u32::from(plan.profile.cores).max(1)),
+            )),
             queues_wanted: workers.min(u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
             timeout: Some(Delay::from_ps(plan.profile.timeout.0)),
@@ -115,7 +201,7 @@ impl Setting {
         if weighted {
             self.set_weights(&driver).await?;
         }
-        let oracles = match plan.verify {
+        let oracles = match scenario.verifies() {
             true => jobs::oracles(&driver, |tag| match scenario.drive.precondition {
                 Precondition::Empty => BaseState::Zeroes,
                 Precondition::Filled | Precondition::Steady => BaseState::Stamped { tag },
@@ -149,19 +235,34 @@ impl Setting {
         Ok(())
     }
 
-    /// Everything of the measured part, and whether the books balance.
-    fn finish(&self, play: &Play, begin: Option<Snapshot>) -> anyhow::Result<Summary> {
+    /// Everything that was found, and whether the books balance.
+    fn finish(&self, play: &Play, begin: Option<Snapshot>) -> anyhow::Result<Results> {
         self.balance()?;
+        let meter = &play.meter;
+        if let Some(ios) = meter.take_ios() {
+            ios.finish()?;
+        }
+        let (series, note) = meter.series(self.clock.now(), Some(&mut self.snapshot()));
+        let mut summary = self.summary(play, begin);
+        summary.notes.extend(note);
+        let curves = meter.curves(&self.scenario.jobs);
+        let endurance = self.scenario.drive.profile.flash.endurance;
+        let wear = wear(self.drive.controller.ftl().flash(), endurance.into());
+        Ok(Results { summary, series, curves, wear: Some(wear) })
+    }
+
+    /// The figures of the measured part.
+    fn summary(&self, play: &Play, begin: Option<Snapshot>) -> Summary {
         let scenario = &self.scenario;
         let drive = &scenario.drive;
-        let end = Snapshot::take(&self.clock, &self.host, &self.drive);
-        let measured = play.meter.summary(&scenario.jobs, scenario.host.verify, end.at);
+        let end = self.snapshot();
+        let measured = play.meter.summary(&scenario.jobs, scenario.verifies(), end.at);
         let mut notes = scenario.notes();
         notes.extend(measured.notes.iter().cloned());
         notes.extend(play.late_notes(&scenario.jobs));
         let begin = begin.as_ref().unwrap_or(&end);
         let written = end.ftl.user_units_written > begin.ftl.user_units_written;
-        Ok(Summary {
+        Summary {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
             drive_profile: Some(drive.profile_name.clone()),
@@ -176,7 +277,7 @@ impl Setting {
             write_amplification: written.then(|| write_amplification(&end, begin)),
             notes,
             ..measured
-        })
+        }
     }
 
     /// The ledger, host memory and the controller have counted the same bytes, each for itself.

@@ -92,9 +92,35 @@ struct Source<'t> {
 enum SourceKind {
     /// A file, with the folder that relative paths in it start from.
     File(PathBuf),
+    /// The same, for a text that was made from a file in another language.
+    Translated {
+        folder: PathBuf,
+        original: String,
+        origins: Vec<Origin>,
+    },
     BuiltIn,
     /// `--set key=value`: relative paths start from where the user is.
     Flag,
+}
+
+/// A place in the text that another was made from: line and column from 1, and the width of what to underline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub line: usize,
+    pub column: usize,
+    pub width: usize,
+}
+
+/// A scenario made from a file in another language.
+pub(crate) struct Translation {
+    /// The scenario.
+    pub text: String,
+    /// What it was made from.
+    pub original: String,
+    /// Where each line of `text` comes from.
+    pub origins: Vec<Origin>,
+    /// What a reader of the result should know of it.
+    pub notes: Vec<String>,
 }
 
 impl<'t> Sources<'t> {
@@ -137,6 +163,11 @@ impl<'t> Sources<'t> {
         let end =
             floor_char_boundary(text, (range.end.max(range.start) - source.base).clamp(start, line_end));
         let line = text[..line_start].bytes().filter(|b| *b == b'\n').count() + 1;
+        if let SourceKind::Translated { original, origins, .. } = &source.kind
+            && let Some(origin) = origins.get(line - 1)
+        {
+            return origin.place(&source.name, original.lines().nth(origin.line - 1).unwrap_or_default());
+        }
         let column = text[line_start..start].chars().count() + 1;
         let shown = text[line_start..line_end].trim_end().replace('\t', " ");
         let worth_showing = shown.chars().count() <= 120 && !shown.chars().any(char::is_control);
@@ -150,7 +181,7 @@ impl<'t> Sources<'t> {
     /// The folder from which a relative path that stands at `offset` starts.
     pub(crate) fn folder(&self, offset: usize) -> &Path {
         match &self.of(offset).kind {
-            SourceKind::File(folder) => folder,
+            SourceKind::File(folder) | SourceKind::Translated { folder, .. } => folder,
             SourceKind::BuiltIn | SourceKind::Flag => Path::new(""),
         }
     }
@@ -168,6 +199,21 @@ impl<'t> Sources<'t> {
         text: &str,
     ) -> Result<Spanned<Tree<'t>>, InputError> {
         self.parse(name.to_owned(), text.to_owned(), SourceKind::File(folder.to_owned()))
+    }
+
+    /// Parses what was made from the file `folder`/`name`.
+    pub(crate) fn parse_translated(
+        &mut self,
+        name: &str,
+        folder: &Path,
+        made: Translation,
+    ) -> Result<Spanned<Tree<'t>>, InputError> {
+        let Translation { text, original, origins, .. } = made;
+        self.parse(
+            name.to_owned(),
+            text,
+            SourceKind::Translated { folder: folder.to_owned(), original, origins },
+        )
     }
 
     /// Reads and parses a file.
@@ -331,7 +377,7 @@ pub(crate) fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
 }
 
 /// Reads a text file of a size that a scenario or profile may have.
-fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
+pub(crate) fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
         InputError::new(

@@ -57,7 +57,17 @@ const BYTES: Quantity = Quantity {
         ("TB", 1_000_000_000_000),
         ("TiB", 1 << 40),
     ],
-    aliases: &[("KB", 1_000)],
+    aliases: &[
+        ("KB", 1_000),
+        ("k", 1 << 10),
+        ("K", 1 << 10),
+        ("m", 1 << 20),
+        ("M", 1 << 20),
+        ("g", 1 << 30),
+        ("G", 1 << 30),
+        ("t", 1 << 40),
+        ("T", 1 << 40),
+    ],
     shown: &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)],
     decimals: 0,
 };
@@ -213,6 +223,14 @@ pub(crate) fn excerpt(text: &str) -> String {
     short
 }
 
+/// A size within one of fio's lists, where a bare number is bytes, as it is for fio.
+pub(crate) fn fio_bytes(text: &str) -> Result<Bytes, UnitError> {
+    match text.trim().parse() {
+        Ok(bytes) if !text.trim().starts_with('+') => Ok(Bytes(bytes)),
+        _ => text.parse(),
+    }
+}
+
 /// Visits a string and leaves everything else to serde's "invalid type".
 struct Text<T>(String, fn(&str) -> Result<T, UnitError>);
 
@@ -276,8 +294,8 @@ macro_rules! quantity {
 }
 
 quantity!(
-    /// A number of bytes: `"4 KiB"`, `"1 TB"`.
-    Bytes, BYTES, "B|[kKMGT]B|[KMGT]iB"
+    /// A number of bytes: `"4 KiB"`, `"1 TB"`, or as fio writes it, `"4k"`.
+    Bytes, BYTES, "B|[kKMGT]B|[KMGT]iB|[kKmMgGtT]"
 );
 quantity!(
     /// A length of time in picoseconds: `"3.2 us"`, `"10 ms"`.

@@ -41,6 +41,14 @@ fn refused(scenario: &str, trace: &str, arguments: &[&str], words: &[&str]) {
     }
 }
 
+// Written nowhere, or covering nothing, the spans would be missed only after the run.
+#[test]
+fn spans_without_a_place_or_of_nothing_are_refused() {
+    refused(SCENARIO, "", &["--spans"], &["no folder for spans.json", "--out DIR"]);
+    refused(SCENARIO, "", &["--spans-ios", "5"], &["no folder for spans.json", "--out DIR"]);
+    refused(SCENARIO, "", &["--out", "o", "--spans-ios", "0"], &["--spans-ios 0", "1 or more"]);
+}
+
 // Without the place the user searches the whole file; without the cure, the manual.
 #[test]
 fn a_wrong_scenario_is_refused_with_place_and_cure() {
@@ -85,6 +93,20 @@ fn an_unwritable_folder_is_refused_before_the_run() {
     refused(SCENARIO, "", &["--out", "t.trace"], &["output folder `t.trace`", "not a folder", "--out"]);
     refused(SCENARIO, "", &["--out", "t.trace/o"], &["output folder", "not a folder"]);
     refused(SCENARIO, "", &["--out", "/proc/byteway/o"], &["output folder", "/proc"]);
+}
+
+// Asked for without a place to put it, a run's every I/O would be lost at its end; and a refusal in mid-run leaves nothing.
+#[test]
+fn every_io_needs_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("s.toml"), SCENARIO).unwrap();
+    let output = byteway(folder.path(), &["run", "s.toml", "--ios"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{message}");
+    assert!(message.contains("--out <DIR>"), "{message}");
+    let scenario = "[drive]\nprofile = \"mqsim-mlc\"\n[[job]]\n[job.trace]\nfile = \"t.trace\"\n";
+    let late = "0 0 8 8 1\n18446744073709551 0 8 8 1\n";
+    refused(scenario, late, &["--ios", "--out", "o"], &["job `job0`", "200 days"]);
 }
 
 // A file that is no scenario at all must end in a message too.

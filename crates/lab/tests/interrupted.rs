@@ -4,6 +4,7 @@ mod common;
 
 use byteway_lab::interrupt::Interrupt;
 use common::{round, run_until, scenario};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::process::Command;
 use std::time::Duration;
 
@@ -89,7 +90,7 @@ fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
     std::fs::write(folder.path().join("endless.toml"), endless).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_byteway"))
         .current_dir(folder.path())
-        .args(["run", "endless.toml", "--quiet", "--out", "out", "--format", "json"])
+        .args(["run", "endless.toml", "--quiet", "--out", "out", "--ios", "--format", "json"])
         .stdout(std::fs::File::create(folder.path().join("stdout")).unwrap())
         .spawn()
         .unwrap();
@@ -107,4 +108,8 @@ fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
     assert!(summary["ios"].as_u64().unwrap() > 0);
     assert_eq!(summary["verification"]["mismatches"], 0);
     assert_eq!(std::fs::read_to_string(folder.path().join("stdout")).unwrap(), json);
+    // Every I/O that was measured until then is written down.
+    let ios = std::fs::File::open(folder.path().join("out/ios.parquet")).unwrap();
+    let ios = ParquetRecordBatchReaderBuilder::try_new(ios).unwrap();
+    assert_eq!(summary["ios"], ios.metadata().file_metadata().num_rows());
 }

@@ -5,7 +5,7 @@ mod common;
 use byteway_clock::random::Rng;
 use byteway_lab::scenario::Scenario;
 use byteway_lab::workload::{Generator, Io};
-use common::{run, run_with, scenario};
+use common::{results, run, run_with, scenario};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,7 +26,7 @@ name = "mix"
 rw = "randrw"
 rwmixread = 60
 iodepth = 8
-distribution = "zipf:1.2"
+random_distribution = "zipf:1.2"
 count = 2000
 [[job]]
 name = "scan"
@@ -55,8 +55,10 @@ interval = "10 ms"
 // Without this nobody can check a figure, or find the cause of a difference between two runs.
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let once = run(SCENARIO).to_json();
-    assert_eq!(once, run(SCENARIO).to_json());
+    let [once, again] = [results(SCENARIO), results(SCENARIO)];
+    assert_eq!(once, again);
+    assert_eq!(once.to_parquet().unwrap(), again.to_parquet().unwrap());
+    let once = once.summary.to_json();
     let other = run_with(SCENARIO, &["seed=43"]).to_json();
     assert_ne!(once, other.replace("\"seed\": 43", "\"seed\": 42"), "the seed is without effect");
 }
@@ -76,15 +78,21 @@ fn the_binary_writes_the_same_bytes_wherever_it_runs() {
             }
             let output = Command::new(env!("CARGO_BIN_EXE_byteway"))
                 .arg("run")
-                .args([&source, Path::new("--out"), &out])
+                .args([&source, Path::new("--ios"), Path::new("--out"), &out])
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            (output.stdout, std::fs::read_to_string(out.join("summary.json")).unwrap())
+            let files = ["summary.json", "results.parquet", "report.html", "ios.parquet"];
+            let files = files.map(|name| std::fs::read(out.join(name)).unwrap());
+            assert_eq!(std::fs::read_dir(&out).unwrap().count(), files.len(), "nothing else is left there");
+            (output.stdout, files)
         })
         .collect();
-    assert_eq!(results[0], results[1]);
-    assert_eq!(results[0].1, run(SCENARIO).to_json(), "the binary runs what the library runs");
+    assert!(results[0] == results[1]);
+    let found = common::results(SCENARIO);
+    let [summary, series, ..] = &results[0].1;
+    assert_eq!(summary, found.summary.to_json().as_bytes(), "the binary runs what the library runs");
+    assert!(series == &found.to_parquet().unwrap(), "and measures the same");
 }
 
 /// The first I/Os of each worker of a job.

@@ -6,6 +6,7 @@
     reason = "processes are held against the wall clock, so that none hangs"
 )]
 
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
@@ -178,6 +179,10 @@ fn served_and_measured(timing: &str, doorbells: &str) {
     let result = service.benched("drive", &arguments);
     let written = std::fs::read_to_string(service.folder.path().join("results/summary.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), result);
+    let series = std::fs::File::open(service.folder.path().join("results/results.parquet")).unwrap();
+    let series = ParquetRecordBatchReaderBuilder::try_new(series).unwrap();
+    let steps = series.metadata().file_metadata().num_rows();
+    assert!((1..=1025).contains(&steps), "one job, in {steps} steps");
     assert_eq!((&result["clock"], &result["completion"]), (&"wall".into(), &"polled".into()));
     assert_eq!((&result["scenario"], &result["partial"]), (&"bench".into(), &false.into()));
     assert_eq!(

@@ -4,10 +4,12 @@
 //! read is two waits: the request, which samples memory when it arrives, and the completion. Each direction is a
 //! pipe of its own, and everything that enters one is entered in the ledger.
 
-use crate::ledger::{Direction, Ledger, Purpose};
+use crate::ledger::{Direction, Entry, Ledger, Purpose};
 use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
-use byteway_clock::{Clock, Delay, Mailbox, Notify, Passage, Pipe, Semaphore, SpanId, Spans};
+use byteway_clock::{
+    Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Track, Usage,
+};
 use byteway_wire::content::Content;
 use byteway_wire::nvme::Segment;
 use std::cell::{Cell, RefCell};
@@ -212,8 +214,13 @@ impl Link {
     }
 
     fn send_down(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
-        self.ledger.enter(purpose, Direction::Down, tlps.carrying(payload));
-        self.down.send(tlps.wire)
+        let crossing = tlps.carrying(payload);
+        self.ledger.enter(purpose, Direction::Down, crossing);
+        let passage = self.down.send(tlps.wire);
+        if self.clock.is_traced() {
+            self.trace(Resource::LinkDown, purpose, crossing, passage);
+        }
+        passage
     }
 
     /// A read where modelled waits take no time. It is entered as ever, but needs no tag: none is held over a wait.
@@ -232,8 +239,27 @@ impl Link {
     }
 
     fn send_up(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
-        self.ledger.enter(purpose, Direction::Up, tlps.carrying(payload));
-        self.up.send(tlps.wire)
+        let crossing = tlps.carrying(payload);
+        self.ledger.enter(purpose, Direction::Up, crossing);
+        let passage = self.up.send(tlps.wire);
+        if self.clock.is_traced() {
+            self.trace(Resource::LinkUp, purpose, crossing, passage);
+        }
+        passage
+    }
+
+    /// Shows a crossing, as long as it keeps the link busy: it arrives `propagation` later.
+    #[cold]
+    fn trace(&self, direction: Resource, purpose: Purpose, crossing: Entry, passage: Passage) {
+        let details = [
+            ("payload_bytes", Detail::Number(crossing.payload)),
+            ("wire_bytes", Detail::Number(crossing.wire)),
+            ("tlps", Detail::Number(crossing.tlps)),
+        ];
+        let begin = self.clock.now() + passage.queued;
+        let track = Track::new(direction, 0);
+        let what = purpose.name();
+        self.clock.note(&Usage { track, what, begin, end: passage.sent, details: &details });
     }
 }
 

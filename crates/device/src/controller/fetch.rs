@@ -74,6 +74,7 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut [u8; BURST_MAX * 
     let count = batch.places.len();
     let into = &mut bytes[..count * Sqe::SIZE];
     let spans = core.port.spans();
+    core.clock.works_for(batch.places.iter().map(|place| place.span));
     let read = core.port.read(queue.address(batch.first), into, Purpose::SqeFetch).await;
     match read {
         Ok(()) => add(&core.counters.fetched, count as u64),

@@ -467,6 +467,7 @@ impl Core {
         loop {
             let Command { sqe, permit, span } = slot.next().await;
             let queue = permit.queue().clone();
+            core.clock.works_for([span]);
             let context = Context { core: &core, slot: &slot, queue: &queue, sqe: &sqe, span };
             workspace.failed_lba = 0;
             let parse = core.placement.chain(Work::Fetch, Work::Parse).await;

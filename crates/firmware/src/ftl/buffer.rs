@@ -12,6 +12,9 @@ use byteway_wire::content::Content;
 
 const NONE: u32 = u32::MAX;
 
+/// Of no I/O that is traced.
+pub(super) const NOBODY: u32 = u32::MAX;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
@@ -29,6 +32,8 @@ pub(super) struct Slot {
     /// Slots are numbered as they are taken.
     pub(super) sequence: u64,
     pub(super) content: Content,
+    /// In a trace: the I/O that wrote it.
+    pub(super) io: u32,
     state: State,
     previous: u32,
     next: u32,
@@ -53,6 +58,7 @@ impl Buffer {
             old_sequence: 0,
             sequence: 0,
             content: Content::Zero,
+            io: NOBODY,
             state: State::Free,
             previous: NONE,
             next: NONE,
@@ -111,7 +117,7 @@ impl Buffer {
     }
 
     /// Takes a slot for a unit. The caller holds a credit for it.
-    pub(super) fn take(&mut self, lpa: u32, content: Content, old: Entry, old_sequence: u64) -> u32 {
+    pub(super) fn take(&mut self, lpa: u32, content: Content, io: u32, old: Entry, old_sequence: u64) -> u32 {
         let index = self.free.pop().expect("a credit stands for a free slot");
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -121,6 +127,7 @@ impl Buffer {
             old_sequence,
             sequence,
             content,
+            io,
             state: State::Waits,
             previous: self.tail,
             next: NONE,
@@ -179,7 +186,7 @@ mod tests {
     use super::*;
 
     fn taken(buffer: &mut Buffer, lpa: u32) -> u32 {
-        buffer.take(lpa, Content::Zero, Entry::BASE, 0)
+        buffer.take(lpa, Content::Zero, NOBODY, Entry::BASE, 0)
     }
 
     // Flush waits for the oldest slot: a list out of order would end it early, or never.

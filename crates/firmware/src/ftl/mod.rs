@@ -97,6 +97,8 @@ struct State {
     idle_jobs: Vec<u32>,
     /// Every collector has been called at least once.
     roused: bool,
+    /// For a moment, in a trace: the I/Os whose units a stripe holds.
+    ios: Vec<u32>,
 }
 
 struct Inner {
@@ -207,6 +209,7 @@ impl Ftl {
             jobs: writers.iter().map(|_| Job::new(&geometry)).collect(),
             idle_jobs: (0..writers.len() as u32).rev().collect(),
             roused: false,
+            ios: Vec::new(),
         };
         let inner = Rc::new(Inner {
             clock: clock.clone(),
@@ -429,7 +432,7 @@ impl Ftl {
     /// Waits for units to come out of the buffer's DRAM.
     async fn leave_buffer(&self, span: SpanId, spans: &Spans, units: u64) {
         let inner = &*self.0;
-        let passage = inner.placement.site(Work::Buffer).dram(units * UNIT_BYTES as u64);
+        let passage = inner.placement.site(Work::Buffer).dram("out of the buffer", units * UNIT_BYTES as u64);
         inner.clock.sleep_until(passage.arrival).await;
         spans.charge_split(span, inner.clock.now(), passage.queued, Stage::Dram);
     }

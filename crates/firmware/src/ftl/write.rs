@@ -5,6 +5,7 @@
 //! end; nothing is allocated for a write.
 
 use super::blocks::Stream;
+use super::buffer::NOBODY;
 use super::map::{Entry, Place, REGION_UNITS};
 use super::{Ftl, Inner, MediaError, State};
 use crate::work::Work;
@@ -212,7 +213,7 @@ impl Ftl {
             queued += service.queued;
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
-        let passage = inner.placement.site(Work::Buffer).dram(count * UNIT_BYTES as u64);
+        let passage = inner.placement.site(Work::Buffer).dram("into the buffer", count * UNIT_BYTES as u64);
         inner.clock.sleep_until(passage.arrival).await;
         spans.charge_split(span, inner.clock.now(), passage.queued, Stage::Dram);
     }
@@ -242,11 +243,11 @@ impl Inner {
     fn reserve_buffering(&self, count: u64) -> Service {
         let placement = &self.placement;
         let site = placement.site(Work::Buffer);
-        let mut cycles = placement.cycles().of(Work::Buffer);
-        if site.is(placement.site(Work::Translate)) {
-            cycles = cycles.saturating_add(placement.cycles().of(Work::Translate));
+        let cycles = |work| (work, placement.cycles().of(work).saturating_mul(count));
+        match site.is(placement.site(Work::Translate)) {
+            true => site.reserve_both(cycles(Work::Buffer), cycles(Work::Translate)),
+            false => placement.reserve(Work::Buffer, count),
         }
-        site.reserve(cycles.saturating_mul(count))
     }
 
     fn give_back(&self, slots: u32) {
@@ -260,12 +261,14 @@ impl Inner {
         let mut state = self.state.borrow_mut();
         let State { map, buffer, counters, .. } = &mut *state;
         let (mut count, mut taken) = (0, 0);
+        let io = self.clock.io().unwrap_or(NOBODY);
         for (lpa, content) in (first..).zip(contents) {
             count += 1;
             let entry = map.get(lpa);
             let slot = match entry.as_slot() {
                 Some(slot) if buffer.waits(slot) => {
-                    buffer.slot_mut(slot).content = content;
+                    let slot = buffer.slot_mut(slot);
+                    (slot.content, slot.io) = (content, io);
                     continue;
                 }
                 Some(slot) => {
@@ -273,12 +276,12 @@ impl Inner {
                     let before = buffer.slot_mut(slot);
                     let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
                     let old_sequence = before.old_sequence;
-                    buffer.take(lpa, content, old, old_sequence)
+                    buffer.take(lpa, content, io, old, old_sequence)
                 }
                 None => {
                     // Whatever may be under way for this unit is older than what the map says.
                     let sequence = buffer.next_sequence();
-                    buffer.take(lpa, content, entry, sequence)
+                    buffer.take(lpa, content, io, entry, sequence)
                 }
             };
             map.set(lpa, Entry::slot(slot));
@@ -319,12 +322,21 @@ impl Inner {
                 batch.push((unit.lpa, unit.content.clone()));
                 job.slots.push(slot);
             }
+            if self.clock.is_traced() {
+                // Whoever happens to send the stripe: what is programmed is of those who wrote it.
+                let slots = job.slots.iter().map(|slot| state.buffer.slot(*slot).io);
+                state.ios.extend(slots.filter(|io| *io != NOBODY));
+                state.ios.dedup();
+            }
             state.counters.units_programmed_host += batch.len() as u64;
             state.counters.units_programmed_padding += u64::from(stripe_units) - batch.len() as u64;
             state.under_way[die as usize] += 1;
             state.refresh(die);
             let writer = &self.writers[index as usize];
+            self.clock.swap_ios(&mut state.ios);
             self.flash.submit_program(block, stripe, batch, Priority::HostProgram, &writer.ticket);
+            self.clock.swap_ios(&mut state.ios);
+            state.ios.clear();
             writer.start.notify_one();
             if stripe == 0 {
                 self.collectors[die as usize].notify_one();

@@ -8,8 +8,8 @@ use crate::bench::{Assume, Bench};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::scenario::{JobSection, Warmup};
-use crate::units::{Bytes, Picos};
-use crate::workload::{Distribution, Rw};
+use crate::units::{Bytes, Picos, Rate};
+use crate::workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 
 pub(super) const EXAMPLES: &str = "\
 Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
@@ -47,13 +47,40 @@ pub(super) struct Arguments {
     /// Share of reads in a mix, in percent; left out, 50.
     #[arg(long, value_name = "PERCENT")]
     rwmixread: Option<u8>,
-    /// How random addresses are spread: uniform, or zipf:1.2; left out, uniform.
-    #[arg(long)]
-    distribution: Option<Distribution>,
-    /// For how long; left out, 5 s, unless there is a count.
+    /// Share of writes in a mix, in percent: what rwmixread leaves.
+    #[arg(long, value_name = "PERCENT")]
+    rwmixwrite: Option<u8>,
+    /// Instead of bs: sizes with their shares in percent, such as 4k/60:64k/40.
+    #[arg(long, value_name = "SIZE/PERCENT:...", conflicts_with_all = ["bs", "bsrange"])]
+    bssplit: Option<PerDirection<SizeSplit>>,
+    /// Instead of bs: the least and the most, such as 4k-64k.
+    #[arg(long, value_name = "MIN-MAX", conflicts_with = "bs")]
+    bsrange: Option<PerDirection<SizeRange>>,
+    /// How random addresses are spread: random, zipf:1.2, pareto:0.2, normal:10, zoned:60/10:40/90; left out, random.
+    #[arg(long, value_name = "DISTRIBUTION")]
+    random_distribution: Option<Distribution>,
+    /// I/Os a second that are not exceeded.
+    #[arg(long, value_name = "N[,N[,N]]")]
+    rate_iops: Option<PerDirection<Iops>>,
+    /// Bytes a second that are not exceeded, such as "100 MB/s".
+    #[arg(long, value_name = "RATE[,RATE[,RATE]]", conflicts_with = "rate_iops")]
+    rate: Option<PerDirection<Rate>>,
+    /// How long a worker pauses after thinktime-blocks I/Os.
+    #[arg(long, value_name = "TIME")]
+    thinktime: Option<Picos>,
+    /// I/Os between two pauses; left out, 1.
+    #[arg(long, value_name = "N", requires = "thinktime")]
+    thinktime_blocks: Option<u32>,
+    /// Time at the beginning that is left out of the figures, beside the runtime.
+    #[arg(long, value_name = "TIME")]
+    ramp_time: Option<Picos>,
+    /// Bytes to transfer, over all workers.
+    #[arg(long, value_parser = size)]
+    io_size: Option<Bytes>,
+    /// For how long; left out, 5 s, unless there is a count or an io-size.
     #[arg(long, value_name = "TIME")]
     runtime: Option<Picos>,
-    /// How many I/Os, over all workers. Of count and runtime what is reached first ends the job.
+    /// How many I/Os, over all workers. Of count, io-size and runtime what is reached first ends the job.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// What is left out of the figures at the beginning: a number of I/Os, or a time.
@@ -77,7 +104,7 @@ pub(super) struct Arguments {
     /// Addresses follow from it.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write summary.json to this folder, which is made if need be.
+    /// Write summary.json and results.parquet to this folder, which is made if need be.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// What is printed.
@@ -90,17 +117,27 @@ pub(super) struct Arguments {
 
 /// Runs the benchmark.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let runtime = match (arguments.runtime, arguments.count) {
-        (None, None) => Some(BENCH_RUNTIME),
-        (runtime, _) => runtime,
+    let runtime = match (arguments.runtime, arguments.count, arguments.io_size) {
+        (None, None, None) => Some(BENCH_RUNTIME),
+        (runtime, ..) => runtime,
     };
+    let sized = arguments.bsrange.is_none() && arguments.bssplit.is_none();
     let job = JobSection {
         rw: Some(arguments.rw),
         rwmixread: arguments.rwmixread,
-        bs: Some(arguments.bs),
+        rwmixwrite: arguments.rwmixwrite,
+        bs: sized.then(|| PerDirection::all(arguments.bs)),
+        bsrange: arguments.bsrange,
+        bssplit: arguments.bssplit.clone(),
         iodepth: Some(arguments.iodepth),
         numjobs: arguments.numjobs,
-        distribution: arguments.distribution,
+        random_distribution: arguments.random_distribution.clone(),
+        rate_iops: arguments.rate_iops,
+        rate: arguments.rate,
+        thinktime: arguments.thinktime,
+        thinktime_blocks: arguments.thinktime_blocks,
+        ramp_time: arguments.ramp_time,
+        io_size: arguments.io_size,
         namespace: arguments.namespace,
         offset: arguments.offset,
         size: arguments.size,
@@ -118,8 +155,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         quiet: arguments.quiet,
     };
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
-    let summary = bench.run(&Interrupt::on_signal())?;
-    show(&summary, output, arguments.format)
+    let results = bench.run(&Interrupt::on_signal())?;
+    show(&results, None, output, arguments.format)
 }
 
 /// A benchmark that is not told how long it is to last.

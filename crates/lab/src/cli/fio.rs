@@ -1,13 +1,47 @@
 //! `byteway fio`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-pub(super) const EXAMPLES: &str = "";
+use super::print;
+use crate::scenario::{Options, Scenario, fio};
+use crate::source::read_small_file;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  byteway run job.fio                             run it as it is, on a samsung-970-pro
+  byteway run job.fio --set drive.profile=mqsim-mlc
+  byteway fio job.fio > job.toml                  the same as a scenario, to go on from there
+
+Taken are rw, bs, bsrange, bssplit, rwmixread, rwmixwrite, iodepth, numjobs, random_distribution, norandommap, offset,
+offset_increment, size, io_size, number_ios, runtime, time_based, ramp_time, startdelay, stonewall, rate, rate_iops,
+thinktime, thinktime_blocks, verify and randseed. Keys that only concern fio's own host side are left out and listed; a key
+that would change the load and is not modelled is an error.";
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {}
+pub(super) struct Arguments {
+    /// The fio job file.
+    job: PathBuf,
+    /// The drive: a built-in profile, or the path of one.
+    #[arg(long, value_name = "NAME", default_value = fio::PROFILE)]
+    profile: String,
+}
 
 /// Prints the scenario.
-pub(super) fn execute(_: &Arguments) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not there yet")
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let text = read_small_file(&arguments.job, "fio job file")?;
+    let name = arguments.job.display().to_string();
+    let made = fio::translate(&name, &text, &arguments.profile)?;
+    // What cannot run is said here already, where the job file says it.
+    let profile = format!("drive.profile={}", arguments.profile);
+    let options = Options { sets: vec![profile], ..Options::default() };
+    let folder = arguments.job.parent().unwrap_or(std::path::Path::new(""));
+    Scenario::from_text("job.fio", folder, &text, &options).map_err(|mut error| {
+        if let Some(place) = error.place.as_mut().filter(|place| place.source == "job.fio") {
+            place.source = name;
+        }
+        error
+    })?;
+    print(&made.text);
+    Ok(ExitCode::SUCCESS)
 }

@@ -17,6 +17,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::error::InputError;
 use crate::interrupt::EXIT_INTERRUPTED;
 use crate::output::Output;
+use crate::report::Page;
+use crate::results::Results;
 use crate::scenario::{device_schema, host_schema, profile_schema, scenario_schema};
 use crate::summary::Summary;
 use crate::units::{Bytes, UnitError};
@@ -36,9 +38,10 @@ struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   byteway run scenarios/first.toml                      run it, tables on the terminal
-  byteway run scenarios/first.toml --out results        ... and results/summary.json
+  byteway run scenarios/first.toml --out results        ... and results/summary.json, report.html, results.parquet
   byteway run s.toml --set drive.profile=mqsim-mlc      the same on another drive
   byteway run s.toml --format json | jq .iops           for scripts
+  byteway compare s.toml --vary iodepth=1..256x2        nine runs, side by side
   byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
   byteway schema > scenario.schema.json                 for an editor that completes and checks
@@ -67,7 +70,7 @@ enum Command {
     Serve(serve::Arguments),
     /// Drive a served drive as fast as it goes, and measure it.
     #[command(after_help = bench::EXAMPLES)]
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Print the JSON schema of the scenario file, of the device file, or of a profile.
     Schema {
         /// Of what.
@@ -150,10 +153,20 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
     done.unwrap_or_else(|error| report(&error))
 }
 
-/// Writes and prints what was found.
-fn show(summary: &Summary, output: Option<Output>, format: OutputFormat) -> anyhow::Result<ExitCode> {
+/// Writes and prints what was found; `page` is what report.html shows of it.
+fn show(
+    results: &Results,
+    page: Option<&Page>,
+    output: Option<Output>,
+    format: OutputFormat,
+) -> anyhow::Result<ExitCode> {
+    let summary = &results.summary;
     if let Some(output) = output {
         output.write("summary.json", summary.to_json().as_bytes())?;
+        output.write("results.parquet", &results.to_parquet()?)?;
+        if let Some(page) = page {
+            output.write("report.html", page.render().as_bytes())?;
+        }
     }
     print(&match format {
         OutputFormat::Table => summary.to_tables(),

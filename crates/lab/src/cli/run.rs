@@ -2,13 +2,20 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
+
+use anyhow::Context;
 
 use super::{OutputFormat, show};
+use crate::error::InputError;
 use crate::interrupt::Interrupt;
-use crate::output::Output;
+use crate::measure::IoRecorder;
+use crate::output::{Output, Unfinished};
 use crate::progress::Progress;
-use crate::run::{Session, run};
+use crate::report::run_report;
+use crate::run::{Records, Session, run_recorded};
 use crate::scenario::{Options, Scenario};
+use crate::timeline::{IOS_DEFAULT, Timeline};
 
 pub(super) const EXAMPLES: &str = "\
 A scenario is a TOML file. The least of them:
@@ -22,7 +29,7 @@ A scenario is a TOML file. The least of them:
   --set job.0.iodepth=16  --set job.0.bs=\"8 KiB\"  --set drive.capacity=\"64 GiB\"
   --set drive.override.link.lanes=2  --set host.profile=linux-interrupt
 
-To replay a block trace (MQSim, SSDSim or MSR Cambridge) give a job a [job.trace] instead of `rw`:
+To replay a block trace (see `byteway trace --help`) give a job a [job.trace] instead of `rw`:
   [[job]]
   iodepth = 32
   [job.trace]
@@ -36,9 +43,19 @@ pub(super) struct Arguments {
     /// Replace or add a key of the scenario; may be repeated, the last one counts.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Write summary.json to this folder, which is made if need be.
+    /// Write summary.json, results.parquet (figures over time) and report.html to this folder, which is made if need be.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Write ios.parquet there, too: every measured I/O with where its time went.
+    #[arg(long, requires = "out")]
+    ios: bool,
+    /// Write spans.json to the folder, too: every I/O, and every use of every resource, as tracks of time. Open it
+    /// at https://ui.perfetto.dev.
+    #[arg(long)]
+    spans: bool,
+    /// The same for the first N I/Os instead of 10,000; each takes about 5 kB.
+    #[arg(long, value_name = "N")]
+    spans_ios: Option<u32>,
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
@@ -55,9 +72,60 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), skip_bad_lines: arguments.skip_bad_lines };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
+    let spans_ios = spans_ios(arguments)?;
     let interrupt = Interrupt::on_signal();
     let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), arguments.quiet);
-    let found = run(&scenario, Session { progress: &mut progress, interrupt: &interrupt });
+    let ios = output.as_ref().filter(|_| arguments.ios).map(|output| IoRecorder::new(output, &scenario));
+    let spans = match (&output, spans_ios) {
+        (Some(output), Some(ios_max)) => Some(Spans::begin(output, ios_max)?),
+        _ => None,
+    };
+    let records = Records { ios, timeline: spans.as_ref().map(|spans| spans.timeline.clone()) };
+    let session = Session { progress: &mut progress, interrupt: &interrupt };
+    let found = run_recorded(&scenario, session, records);
     progress.finish();
-    show(&found?.summary, output, arguments.format)
+    let results = found?;
+    let page = output.is_some().then(|| run_report(&scenario, &results));
+    let shown = show(&results, page.as_ref(), output, arguments.format)?;
+    spans.map(Spans::finish).transpose()?;
+    Ok(shown)
+}
+
+/// How many I/Os spans.json is to cover, if there is to be one.
+fn spans_ios(arguments: &Arguments) -> Result<Option<u32>, InputError> {
+    if !arguments.spans && arguments.spans_ios.is_none() {
+        return Ok(None);
+    }
+    if arguments.out.is_none() {
+        let what = "there is no folder for spans.json";
+        return Err(InputError::new(what, "name one with --out DIR, or leave --spans out"));
+    }
+    match arguments.spans_ios.unwrap_or(IOS_DEFAULT) {
+        0 => Err(InputError::new("--spans-ios 0 covers nothing", "give it 1 or more, or leave it out")),
+        ios_max => Ok(Some(ios_max)),
+    }
+}
+
+/// spans.json while it is written.
+struct Spans {
+    file: Unfinished,
+    timeline: Rc<Timeline>,
+}
+
+const SPANS: &str = "spans.json";
+
+impl Spans {
+    fn begin(output: &Output, ios_max: u32) -> anyhow::Result<Spans> {
+        let file = output.create(SPANS)?;
+        let timeline = Timeline::new(Box::new(file.writer()?), ios_max);
+        Ok(Spans { file, timeline })
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        let Spans { file, timeline } = self;
+        timeline
+            .outcome()
+            .with_context(|| format!("cannot write {SPANS}; the other results are complete"))?;
+        file.finish()
+    }
 }

@@ -1,44 +1,321 @@
-//! A page: sections of text, tables and figures, as one self-contained HTML file.
+//! A page: sections of text, tables and charts, as one self-contained HTML file.
+//!
+//! The file holds what draws the charts too, and its security policy forbids it to fetch anything.
+
+use std::fmt::Write as _;
 
 use plotly::Plot;
 
+use super::chart::Chart;
+
 /// A report.
+#[derive(Clone, Debug, Default)]
 pub struct Page {
     /// What it is about.
     pub title: String,
     /// A line below the title.
     pub subtitle: String,
+    /// What is to be known before anything else: name and value.
+    pub facts: Vec<(String, String)>,
+    /// What must not be overlooked: the run was interrupted, data was wrong.
+    pub warnings: Vec<String>,
+    /// The figures that matter most.
+    pub tiles: Vec<Tile>,
     /// Its sections, in order.
     pub sections: Vec<Section>,
 }
 
+/// A figure to be read from afar.
+#[derive(Clone, Debug, Default)]
+pub struct Tile {
+    /// What it is.
+    pub label: String,
+    /// The figure with its unit.
+    pub value: String,
+    /// What to know about it, in a few words.
+    pub note: String,
+}
+
 /// A part of a report with a heading.
+#[derive(Clone, Debug, Default)]
 pub struct Section {
     /// Its heading.
     pub title: String,
-    /// Paragraphs of plain text before the figures: what there is to be seen.
-    pub text: Vec<String>,
-    /// Rows of a table, the first of which is its header; empty for none.
-    pub table: Vec<Vec<String>>,
-    /// Charts.
-    pub figures: Vec<Figure>,
-    /// Text in a fixed-width face after the figures, such as a scenario; empty for none.
-    pub listing: String,
+    /// What it holds, in order. Figures that follow each other stand side by side where there is room.
+    pub blocks: Vec<Block>,
 }
 
-/// A chart.
+/// A piece of a section.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// A paragraph of plain text.
+    Text(String),
+    /// A chart.
+    Figure(Box<Figure>),
+    /// A table.
+    Table(Table),
+    /// Text in a fixed-width face, such as a scenario.
+    Listing(String),
+}
+
+/// A chart with its words.
+#[derive(Clone, Debug)]
 pub struct Figure {
     /// What it shows.
     pub title: String,
     /// How to read it: what the axes are, what is counted and what is not.
     pub caption: String,
-    /// The chart. The page gives it its size, colours and fonts.
-    pub plot: Plot,
+    /// The chart.
+    pub chart: Chart,
+    /// Takes the whole width of the page.
+    pub wide: bool,
 }
 
-impl Page {
-    /// The page as HTML.
-    pub fn render(&self) -> String {
-        String::new()
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// What it shows; empty for none.
+    pub caption: String,
+    /// The headings of its columns.
+    pub header: Vec<String>,
+    /// Its rows, as long as the header.
+    pub rows: Vec<Vec<String>>,
+    /// The columns from this one on hold numbers and are aligned at the right.
+    pub numbers_from: usize,
+}
+
+impl Section {
+    /// An empty one.
+    pub fn new(title: impl Into<String>) -> Section {
+        Section { title: title.into(), blocks: Vec::new() }
     }
+
+    /// Adds a paragraph.
+    pub fn text(mut self, text: impl Into<String>) -> Section {
+        self.blocks.push(Block::Text(text.into()));
+        self
+    }
+
+    /// Adds a chart, unless there is nothing to be seen in it.
+    pub fn figure(mut self, figure: Figure) -> Section {
+        if !figure.chart.is_empty() {
+            self.blocks.push(Block::Figure(Box::new(figure)));
+        }
+        self
+    }
+
+    /// Adds a table, unless it has no rows.
+    pub fn table(mut self, table: Table) -> Section {
+        if !table.rows.is_empty() {
+            self.blocks.push(Block::Table(table));
+        }
+        self
+    }
+
+    /// Adds text in a fixed-width face.
+    pub fn listing(mut self, text: impl Into<String>) -> Section {
+        self.blocks.push(Block::Listing(text.into()));
+        self
+    }
+}
+
+impl Figure {
+    /// A chart with its words.
+    pub fn new(title: impl Into<String>, caption: impl Into<String>, chart: Chart) -> Figure {
+        Figure { title: title.into(), caption: caption.into(), chart, wide: false }
+    }
+
+    /// Takes the whole width of the page.
+    pub fn wide(mut self) -> Figure {
+        self.wide = true;
+        self
+    }
+}
+
+impl Table {
+    /// A table of which the columns from `numbers_from` on hold numbers.
+    pub fn new<T: Into<String>>(header: impl IntoIterator<Item = T>, numbers_from: usize) -> Table {
+        let header = header.into_iter().map(Into::into).collect();
+        Table { header, numbers_from, ..Table::default() }
+    }
+
+    /// Says what it shows.
+    pub fn caption(mut self, caption: impl Into<String>) -> Table {
+        self.caption = caption.into();
+        self
+    }
+
+    /// Adds a row.
+    pub fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+}
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("page.js");
+/// Nothing is fetched: scripts and styles are those of the file itself, and images only what a chart draws.
+const POLICY: &str =
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:";
+
+impl Page {
+    /// The page as HTML. The same page gives the same bytes.
+    pub fn render(&self) -> String {
+        let mut html = String::with_capacity(5 << 20);
+        let title = text(&self.title);
+        let _ = write!(
+            html,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+             <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<header>\n<h1>{title}</h1>\n"
+        );
+        if !self.subtitle.is_empty() {
+            let _ = writeln!(html, "<p class=\"subtitle\">{}</p>", text(&self.subtitle));
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(html, "<p class=\"warning\" role=\"alert\">{}</p>", text(warning));
+        }
+        if !self.facts.is_empty() {
+            html.push_str("<dl class=\"facts\">\n");
+            for (name, value) in &self.facts {
+                let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", text(name), text(value));
+            }
+            html.push_str("</dl>\n");
+        }
+        html.push_str("</header>\n");
+        if !self.tiles.is_empty() {
+            html.push_str("<ul class=\"tiles\">\n");
+            for tile in &self.tiles {
+                let (label, value) = (text(&tile.label), text(&tile.value));
+                let _ = write!(
+                    html,
+                    "<li><span class=\"label\">{label}</span><span class=\"value\">{value}</span>"
+                );
+                let _ = writeln!(html, "<span class=\"note\">{}</span></li>", text(&tile.note));
+            }
+            html.push_str("</ul>\n");
+        }
+        html.push_str(
+            "<noscript><p class=\"warning\">The charts need JavaScript, which is switched off here. Nothing is fetched: \
+             all of it is in this file. The tables below hold the main figures.</p></noscript>\n",
+        );
+        let mut charts = Vec::new();
+        if self.sections.len() > 1 {
+            html.push_str("<nav aria-label=\"Contents\"><ol>\n");
+            for (number, section) in self.sections.iter().enumerate() {
+                let _ = writeln!(html, "<li><a href=\"#s{}\">{}</a></li>", number + 1, text(&section.title));
+            }
+            html.push_str("</ol></nav>\n");
+        }
+        for (number, section) in self.sections.iter().enumerate() {
+            section.render(&mut html, number + 1, &mut charts);
+        }
+        html.push_str("</main>\n<script type=\"application/json\" id=\"charts\">[\n");
+        for (index, chart) in charts.iter().enumerate() {
+            let comma = if index > 0 { ",\n" } else { "" };
+            let _ = write!(html, "{comma}{}", chart.to_json().replace('<', "\\u003c"));
+        }
+        html.push_str("\n]</script>\n");
+        let sources = Plot::offline_js_sources();
+        html.push_str(plotly_only(&sources));
+        let _ = write!(html, "\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+        html
+    }
+}
+
+/// The first script of `sources`: Plotly. The second is MathJax, which no report needs.
+fn plotly_only(sources: &str) -> &str {
+    const END: &str = "</script>";
+    sources.find(END).map_or(sources, |end| sources[..end + END.len()].trim_start())
+}
+
+impl Section {
+    fn render<'a>(&'a self, html: &mut String, number: usize, charts: &mut Vec<&'a Chart>) {
+        let _ = writeln!(html, "<section id=\"s{number}\">\n<h2>{}</h2>", text(&self.title));
+        let mut in_figures = false;
+        // Figures stand in pairs; one without a partner gets the whole width.
+        let mut alone = true;
+        for (index, block) in self.blocks.iter().enumerate() {
+            let is_figure = matches!(block, Block::Figure(_));
+            match (in_figures, is_figure) {
+                (false, true) => html.push_str("<div class=\"figures\">\n"),
+                (true, false) => html.push_str("</div>\n"),
+                _ => {}
+            }
+            in_figures = is_figure;
+            alone |= !is_figure;
+            match block {
+                Block::Text(paragraph) => {
+                    let _ = writeln!(html, "<p>{}</p>", text(paragraph));
+                }
+                Block::Figure(figure) => {
+                    let partner =
+                        matches!(self.blocks.get(index + 1), Some(Block::Figure(next)) if !next.wide);
+                    let wide = figure.wide || (alone && !partner);
+                    figure.render(html, charts, wide);
+                    alone = wide || !alone;
+                }
+                Block::Table(table) => table.render(html),
+                Block::Listing(listing) => {
+                    let _ = writeln!(html, "<pre tabindex=\"0\">{}</pre>", text(listing));
+                }
+            }
+        }
+        if in_figures {
+            html.push_str("</div>\n");
+        }
+        html.push_str("</section>\n");
+    }
+}
+
+impl Figure {
+    fn render<'a>(&'a self, html: &mut String, charts: &mut Vec<&'a Chart>, wide: bool) {
+        let index = charts.len();
+        charts.push(&self.chart);
+        let wide = if wide { " wide" } else { "" };
+        let described = text(&format!("{}. {}", self.title, self.chart.describe())).into_owned();
+        let _ = write!(
+            html,
+            "<figure class=\"figure{wide}\">\n<h3>{}</h3>\n<div class=\"chart\" id=\"chart-{index}\" role=\"img\" \
+             aria-label=\"{described}\" style=\"height:{}px\"></div>\n",
+            text(&self.title),
+            self.chart.height_px()
+        );
+        if !self.caption.is_empty() {
+            let _ = writeln!(html, "<figcaption>{}</figcaption>", text(&self.caption));
+        }
+        html.push_str("</figure>\n");
+    }
+}
+
+impl Table {
+    fn render(&self, html: &mut String) {
+        html.push_str("<div class=\"table\" tabindex=\"0\"><table>\n");
+        if !self.caption.is_empty() {
+            let _ = writeln!(html, "<caption>{}</caption>", text(&self.caption));
+        }
+        let class = |column: usize| if column >= self.numbers_from { " class=\"number\"" } else { "" };
+        html.push_str("<thead><tr>");
+        for (column, heading) in self.header.iter().enumerate() {
+            let _ = write!(html, "<th scope=\"col\"{}>{}</th>", class(column), text(heading));
+        }
+        html.push_str("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            html.push_str("<tr>");
+            for (column, cell) in row.iter().enumerate() {
+                let _ = write!(html, "<td{}>{}</td>", class(column), text(cell));
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</tbody></table></div>\n");
+    }
+}
+
+/// Text as it stands in HTML, also between quotes.
+fn text(raw: &str) -> std::borrow::Cow<'_, str> {
+    if !raw.contains(['&', '<', '>', '"']) {
+        return raw.into();
+    }
+    raw.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").into()
 }

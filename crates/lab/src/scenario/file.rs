@@ -9,9 +9,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::trace::Format;
-use crate::units::{Bytes, Picos, UnitError};
-use crate::workload::{Arrival, Distribution, Priority, Rw};
+use crate::trace::format::device_pair;
+use crate::trace::{Action, Format};
+use crate::units::{Bytes, Picos, Rate, UnitError};
+use crate::workload::{
+    Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit,
+};
 
 /// A scenario as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -176,7 +179,8 @@ impl Default for Weights {
     }
 }
 
-/// `[[job]]`
+/// `[[job]]`. Keys are called as fio calls them, and mean what they mean there, but for what they say of workers: here they
+/// are for all workers of the job together, unless they say otherwise.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSection {
@@ -189,9 +193,18 @@ pub struct JobSection {
     /// Share of reads in a mix, 0 to 100; left out, 50.
     #[serde(default)]
     pub rwmixread: Option<u8>,
+    /// Share of writes in a mix: what `rwmixread` leaves.
+    #[serde(default)]
+    pub rwmixwrite: Option<u8>,
     /// Bytes of an I/O, a multiple of `lba_size`; left out, 4 KiB.
     #[serde(default)]
-    pub bs: Option<Bytes>,
+    pub bs: Option<PerDirection<Bytes>>,
+    /// Instead of `bs`: any multiple of the least, up to the most. Random addresses are multiples of the least.
+    #[serde(default)]
+    pub bsrange: Option<PerDirection<SizeRange>>,
+    /// Instead of `bs`: several sizes with their shares.
+    #[serde(default)]
+    pub bssplit: Option<PerDirection<SizeSplit>>,
     /// I/Os of a worker that may be outstanding; left out, 1 in a closed loop and 128 in an open one, where those that
     /// are due beyond that wait, and the wait counts as latency.
     #[serde(default)]
@@ -199,33 +212,68 @@ pub struct JobSection {
     /// Workers, each with a queue pair of its own.
     #[serde(default = "one_u32")]
     pub numjobs: u32,
-    /// How random addresses are spread; left out, uniform.
+    /// How random addresses are spread; left out, uniformly.
     #[serde(default)]
-    pub distribution: Option<Distribution>,
+    pub random_distribution: Option<Distribution>,
+    /// Whether random addresses are drawn anew each time; false: every block once before any twice, as fio does if it isn't
+    /// told otherwise. Left out, true.
+    #[serde(default)]
+    pub norandommap: Option<bool>,
     /// Namespace, from 1.
     #[serde(default = "one_u32")]
     pub namespace: u32,
     /// Where the job's range begins, within the namespace.
     #[serde(default)]
     pub offset: Bytes,
-    /// Length of the range; left out, to the end of the namespace.
+    /// Gives each worker a range of its own, which begins so much after that of the worker before ("0 B": the same). Left
+    /// out, all workers share one range, and sequential ones divide it among themselves.
+    #[serde(default)]
+    pub offset_increment: Option<Bytes>,
+    /// Length of the range (with `offset_increment`, of each worker); left out, to the end of the namespace. If none of
+    /// `io_size`, `count` and `runtime` is given, the job ends when it has transferred as much.
     #[serde(default)]
     pub size: Option<Bytes>,
-    /// I/Os of the job, over all workers. Of `count` and `runtime` what is reached first ends the job.
+    /// Bytes that the job transfers, over all workers: less than its range or more. What is trimmed and then written
+    /// counts once.
+    #[serde(default)]
+    pub io_size: Option<Bytes>,
+    /// I/Os of the job, over all workers. Of `io_size`, `count` and `runtime` what is reached first ends the job.
     #[serde(default)]
     pub count: Option<u64>,
-    /// Virtual time of the job.
+    /// Virtual time of the job, after its `ramp_time`.
     #[serde(default)]
     pub runtime: Option<Picos>,
     /// Whether I/Os wait for those before them.
     #[serde(default)]
     pub issue: Option<IssueMode>,
-    /// I/Os a second of an open loop, over all workers.
+    /// I/Os a second, over all workers: of an open loop what it issues, of a closed one what it does not exceed, there
+    /// also for reads, writes and trims apart: "10000,2000".
     #[serde(default)]
-    pub rate_iops: Option<u64>,
+    pub rate_iops: Option<PerDirection<Iops>>,
+    /// Bytes a second that a closed loop does not exceed, over all workers, or for reads, writes and trims apart.
+    #[serde(default)]
+    pub rate: Option<PerDirection<Rate>>,
     /// How the I/Os of an open loop are spaced.
     #[serde(default)]
     pub arrival: Option<Arrival>,
+    /// How long a worker pauses after `thinktime_blocks` I/Os, once the last of them has completed.
+    #[serde(default)]
+    pub thinktime: Option<Picos>,
+    /// I/Os of a worker between two pauses, which also bounds how many are outstanding; left out, 1.
+    #[serde(default)]
+    pub thinktime_blocks: Option<u32>,
+    /// Time at the beginning of the job that is left out of its figures; `measure.warmup` may leave out more.
+    #[serde(default)]
+    pub ramp_time: Option<Picos>,
+    /// How long the job waits before it begins.
+    #[serde(default)]
+    pub startdelay: Option<Picos>,
+    /// Whether the job begins only when all jobs before it have ended; those after it begin with it.
+    #[serde(default)]
+    pub stonewall: bool,
+    /// Whether each block that the job reads is checked against what was written; left out, as `host.verify` says.
+    #[serde(default)]
+    pub verify: Option<bool>,
     /// Class of the job's queues under weighted arbitration.
     #[serde(default)]
     pub priority: Priority,
@@ -240,21 +288,51 @@ impl Default for JobSection {
             name: None,
             rw: None,
             rwmixread: None,
+            rwmixwrite: None,
             bs: None,
+            bsrange: None,
+            bssplit: None,
             iodepth: None,
             numjobs: 1,
-            distribution: None,
+            random_distribution: None,
+            norandommap: None,
             namespace: 1,
             offset: Bytes(0),
+            offset_increment: None,
             size: None,
+            io_size: None,
             count: None,
             runtime: None,
             issue: None,
             rate_iops: None,
+            rate: None,
             arrival: None,
+            thinktime: None,
+            thinktime_blocks: None,
+            ramp_time: None,
+            startdelay: None,
+            stonewall: false,
+            verify: None,
             priority: Priority::default(),
             trace: None,
         }
+    }
+}
+
+impl JobSection {
+    /// The longest I/O, if one is given.
+    pub fn bytes_max(&self) -> Option<Bytes> {
+        let each = |kind: Kind| {
+            let sizes = [
+                self.bs.and_then(|all| *all.0.get(kind)),
+                self.bsrange.and_then(|all| all.0.get(kind).map(|range| range.max)),
+                self.bssplit
+                    .as_ref()
+                    .and_then(|all| all.0.get(kind).as_ref()?.0.iter().map(|part| part.0).max()),
+            ];
+            sizes.into_iter().flatten().max()
+        };
+        [Kind::Read, Kind::Write, Kind::Trim].into_iter().filter_map(each).max()
     }
 }
 
@@ -281,10 +359,20 @@ pub struct TraceSection {
     /// "open" replays at the recorded times, "closed" as fast as `iodepth` allows.
     #[serde(default = "open")]
     pub mode: IssueMode,
-    /// Only this device's records; "all" lays every device over the same range.
+    /// In a format whose operation is a number, the one that means read; left out, the format's own: 1 in mqsim and
+    /// disksim, 0 in tencent.
+    #[serde(default)]
+    pub reads_are: Option<u8>,
+    /// Of blkparse's text, the step of an I/O that counts: Q queued, D issued to the driver, C completed.
+    #[serde(default)]
+    pub action: Action,
+    /// Only this device's records; "all" lays every device over the same range, "spread" gives each an equal slice.
     #[serde(default)]
     pub device: DeviceChoice,
-    /// Addresses beyond the range begin again at its start.
+    /// What becomes of addresses beyond the range; left out, they are an error.
+    #[serde(default)]
+    pub beyond: Option<Beyond>,
+    /// Short for `beyond = "wrap"`.
     #[serde(default)]
     pub wrap: bool,
     /// What the recorded times are multiplied with: 0.5 replays twice as fast.
@@ -299,7 +387,8 @@ pub struct MeasureSection {
     /// What is left out of the figures at the beginning: a number of I/Os over all jobs, or a time.
     #[serde(default)]
     pub warmup: Option<Warmup>,
-    /// Width of the steps of the series over time; left out, there is none.
+    /// Width of the steps of the series over time; left out, it follows from how long the run takes. There are at most 1024
+    /// steps: more are joined.
     #[serde(default)]
     pub interval: Option<Picos>,
 }
@@ -319,12 +408,14 @@ pub enum DeviceChoice {
     /// All, over the same range.
     #[default]
     All,
+    /// All, each with a slice of the range to itself.
+    Spread,
     /// One.
     One(u32),
 }
 
 const WARMUP_EXPECTED: &str = "a number of I/Os, such as 1000, or a time with its unit, such as \"10 ms\"";
-const DEVICE_EXPECTED: &str = "\"all\", or the number of a device";
+const DEVICE_EXPECTED: &str = "\"all\", \"spread\", or the number of a device, such as 3 or \"8,0\"";
 
 struct WarmupVisitor;
 
@@ -386,6 +477,8 @@ impl Visitor<'_> for DeviceVisitor {
     fn visit_str<E: de::Error>(self, text: &str) -> Result<DeviceChoice, E> {
         match text {
             "all" => Ok(DeviceChoice::All),
+            "spread" => Ok(DeviceChoice::Spread),
+            other if device_pair(other).is_some() => Ok(DeviceChoice::One(device_pair(other).unwrap_or(0))),
             _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
         }
     }

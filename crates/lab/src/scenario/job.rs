@@ -9,9 +9,13 @@ use super::{Arbitration, COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name
 use crate::error::InputError;
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
-use crate::trace;
+use crate::trace::{self, ReadOptions};
 use crate::units::{Bytes, Picos};
-use crate::workload::{Distribution, Issue, JobPlan, Rw, Scan, Source, Synthetic, TracePlan, scan};
+use crate::workload::{
+    Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
+    Synthetic, Think, TracePlan, scan,
+};
+use byteway_clock::random::Rng;
 
 /// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
 const OPEN_DEPTH: u32 = 128;
@@ -31,6 +35,8 @@ pub(crate) struct Limits {
     pub transfer_bytes_max: u64,
     /// Whether queues have classes.
     pub weighted: bool,
+    /// Whether reads are checked, unless the job says otherwise.
+    pub verify: bool,
 }
 
 impl Limits {
@@ -43,6 +49,7 @@ impl Limits {
             queue_entries_max: controller.max_queue_entries,
             transfer_bytes_max: controller.mdts.0,
             weighted: host.arbitration == Arbitration::Weighted,
+            verify: host.verify,
         }
     }
 }
@@ -66,7 +73,7 @@ impl Keys<'_> {
     fn name(&self, key: &str) -> String {
         match self {
             Keys::Section { path, .. } => format!("{path}.{key}"),
-            Keys::Flags => format!("--{key}"),
+            Keys::Flags => format!("--{}", key.replace('_', "-")),
         }
     }
 
@@ -117,48 +124,92 @@ impl Draft<'_> {
         let name = section.name.clone().unwrap_or_else(|| name.to_owned());
         check_name(&self.key("name"), &name)?;
         within(&self.key("namespace"), section.namespace, 1, limits.namespaces)?;
+        within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
         let (range_lba, range_blocks) = self.range()?;
         let depth_max = (limits.queue_entries_max - 1).min(65535);
         if let Some(iodepth) = section.iodepth {
             within(&self.key("iodepth"), iodepth, 1, depth_max)?;
         }
-        within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
         if let Some(count) = section.count {
             within(&self.key("count"), count, 1, COUNT_MAX)?;
         }
+        if let Some(io_size) = section.io_size {
+            within(&self.key("io_size"), io_size, Bytes(1), Bytes(1 << 60))?;
+        }
         if let Some(runtime) = section.runtime {
             within(&self.key("runtime"), runtime, Picos(1), RUNTIME_MAX)?;
+        }
+        for (key, time) in [("ramp_time", section.ramp_time), ("startdelay", section.startdelay)] {
+            if let Some(time) = time {
+                within(&self.key(key), time, Picos(0), RUNTIME_MAX)?;
+            }
         }
         if self.keys.has("priority") && !limits.weighted {
             let cure = "set `arbitration = \"weighted\"` in [host], or leave `priority` out";
             return Err(self.fault("priority", "has no effect under round robin", cure));
         }
         let transfer_blocks_max = (limits.transfer_bytes_max / u64::from(limits.lba_bytes)).min(65536) as u32;
-        let (issue, source) = match &section.trace {
-            Some(trace) => (self.check_trace(trace)?, PENDING),
-            None => self.synthetic(range_blocks, transfer_blocks_max)?,
+        let (issue, cap, source) = match &section.trace {
+            Some(trace) => (self.check_trace(trace)?, None, PENDING),
+            None => {
+                let synthetic = self.synthetic(range_blocks, transfer_blocks_max)?;
+                let (issue, cap) = self.issue()?;
+                (issue, cap, Source::Synthetic(synthetic))
+            }
         };
-        Ok(JobPlan {
+        let mut plan = JobPlan {
             name,
             nsid: section.namespace,
             lba_bytes: limits.lba_bytes,
             range_lba,
             range_blocks,
+            stride_blocks: section.offset_increment.map(|bytes| bytes.0 / u64::from(limits.lba_bytes)),
+            namespace_blocks: limits.namespace_blocks,
             iodepth: section.iodepth.unwrap_or(match issue {
                 Issue::Closed => 1,
                 Issue::Open { .. } | Issue::Trace => OPEN_DEPTH.min(depth_max),
             }),
             workers: section.numjobs,
             issue,
+            cap,
+            think: self.think(issue)?,
+            phase: 0,
+            start_delay: section.startdelay.unwrap_or_default(),
+            ramp: section.ramp_time.unwrap_or_default(),
+            verify: section.verify.unwrap_or(limits.verify),
             priority: section.priority,
             count: section.count,
+            io_bytes: section.io_size.map(|bytes| bytes.0),
             runtime: section.runtime,
             transfer_blocks_max,
             source,
-        })
+        };
+        if let (Source::Synthetic(synthetic), None) = (&plan.source, &section.trace) {
+            self.ends(&plan)?;
+            if plan.count.is_none() && plan.runtime.is_none() && plan.io_bytes.is_none() {
+                plan.io_bytes = Some(one_pass(&plan, synthetic));
+            }
+            // What only its generator finds is still said before anything runs, and where it stands.
+            for worker in [0, plan.workers - 1] {
+                if let Err(error) = Generator::new(&plan, worker, &Rng::new(0)) {
+                    return Err(fault(self.key("random_distribution"), error.what, error.cure));
+                }
+            }
+        }
+        Ok(plan)
     }
 
-    /// First block of the range and their number.
+    fn ends(&self, plan: &JobPlan) -> Result<(), Fault> {
+        let bounded = plan.count.is_some() || plan.runtime.is_some() || plan.io_bytes.is_some();
+        if bounded || self.section.size.is_some() {
+            return Ok(());
+        }
+        let job = self.keys.job();
+        let cure = "add `count = 100000`, `runtime = \"1 s\"`, or `size = \"1 GiB\"` to go over so much once";
+        Err(fault(job, format!("`{job}` never ends"), cure))
+    }
+
+    /// First block of the range and their number; of the first worker's range if each has its own.
     fn range(&self) -> Result<(u64, u64), Fault> {
         let lba = u64::from(self.limits.lba_bytes);
         let whole = Bytes(self.limits.namespace_blocks * lba);
@@ -175,100 +226,251 @@ impl Draft<'_> {
             let cure = format!("choose an offset below {whole}, or a larger drive");
             return Err(self.fault("offset", format!("{offset} is beyond the namespace of {whole}"), cure));
         }
+        let increment = self.section.offset_increment.unwrap_or_default();
+        multiple("offset_increment", increment)?;
+        let beyond = increment.0.saturating_mul(u64::from(self.section.numjobs - 1));
         let rest = Bytes(whole.0 - offset.0);
+        if beyond >= rest.0 {
+            let what = format!("the last worker would begin beyond the namespace of {whole}");
+            let cure = "choose a smaller increment or `numjobs`, or a larger drive";
+            return Err(self.fault("offset_increment", what, cure));
+        }
         let size = self.section.size.unwrap_or(rest);
         multiple("size", size)?;
-        if size.0 == 0 || size.0 > rest.0 {
-            let what = format!("{size} from {offset} is not within the namespace of {whole}");
+        let room = match self.section.size {
+            Some(_) => Bytes(rest.0 - beyond),
+            None => rest,
+        };
+        if size.0 == 0 || size.0 > room.0 {
+            let from = Bytes(offset.0 + beyond);
+            let what = format!("{size} from {from} is not within the namespace of {whole}");
             return Err(self.fault(
                 "size",
                 what,
-                format!("choose a size of at most {rest}, or a larger drive"),
+                format!("choose a size of at most {room}, or a larger drive"),
             ));
         }
         Ok((offset.0 / lba, size.0 / lba))
     }
 
-    fn synthetic(&self, range_blocks: u64, transfer_blocks_max: u32) -> Result<(Issue, Source), Fault> {
+    fn synthetic(&self, range_blocks: u64, transfer_blocks_max: u32) -> Result<Synthetic, Fault> {
         let section = self.section;
         let Some(rw) = section.rw else {
-            let cure = "add `rw = \"randread\"` (or read, write, randwrite, rw, randrw, trim, randtrim), or [job.trace]";
+            let cure = "add `rw = \"randread\"` (or read, write, randwrite, rw, randrw, trim, randtrim, trimwrite, randtrimwrite), \
+                        or [job.trace]";
             let job = self.keys.job();
             return Err(fault(job, format!("`{job}` says neither `rw` nor `trace`"), cure));
         };
-        if section.count.is_none() && section.runtime.is_none() {
-            let job = self.keys.job();
-            let what = format!("`{job}` never ends");
-            return Err(fault(job, what, "add `count = 100000` or `runtime = \"1 s\"`"));
+        let lengths = self.lengths(rw, range_blocks, transfer_blocks_max)?;
+        let random_only = [
+            ("random_distribution", section.random_distribution.is_some()),
+            ("norandommap", section.norandommap.is_some()),
+        ];
+        if let Some((key, _)) = random_only.iter().find(|(_, given)| *given && rw.is_sequential()) {
+            let what =
+                "contradicts `rw`: read, write, rw, trim and trimwrite are sequential, rand... are random";
+            return Err(self.fault(key, what, "leave it out, or change `rw`"));
         }
-        if section.rwmixread.is_some() && !rw.is_mixed() {
-            let cure = "choose `rw = \"rw\"` or `\"randrw\"`, or leave it out";
-            return Err(self.fault("rwmixread", "there is no mix", cure));
+        let distribution = section.random_distribution.clone().unwrap_or_default();
+        let once = section.norandommap == Some(false);
+        if once && (distribution != Distribution::Uniform || lengths.fixed(rw).is_none()) {
+            let what = "each block once can be had only with `random_distribution = \"random\"` and one `bs`";
+            return Err(self.fault("norandommap", what, "leave it out"));
         }
-        let read_percent = section.rwmixread.unwrap_or(50);
-        within(&self.key("rwmixread"), read_percent, 0, 100)?;
-        let distribution = match (rw.is_sequential(), section.distribution) {
-            (true, None | Some(Distribution::Sequential)) => Distribution::Sequential,
-            (false, None) => Distribution::Uniform,
-            (false, Some(chosen)) if chosen != Distribution::Sequential => chosen,
-            _ => {
-                let what = "contradicts `rw`: read, write, rw, trim are sequential, rand... are random";
-                return Err(self.fault("distribution", what, "leave it out, or change `rw`"));
+        if let Distribution::ZonedAbs(zones) = &distribution {
+            let range = Bytes(range_blocks * u64::from(self.limits.lba_bytes));
+            let sum = zones.iter().fold(0u64, |sum, zone| sum.saturating_add(zone.size.0));
+            if sum > range.0 {
+                let what =
+                    format!("its zones of {} together are more than the job's range of {range}", Bytes(sum));
+                let cure = "choose smaller zones, or a larger `size`";
+                return Err(self.fault("random_distribution", what, cure));
             }
-        };
-        let bs = section.bs.unwrap_or(Bytes(4096));
-        let lba = Bytes(u64::from(self.limits.lba_bytes));
-        if bs.0 == 0 || !bs.0.is_multiple_of(lba.0) {
-            let what = format!("{bs} is not a multiple of {} = {lba}", self.keys.lba_size());
-            return Err(self.fault("bs", what, format!("choose a multiple of {lba}, or another lba_size")));
         }
-        let io_blocks = bs.0 / lba.0;
-        // A trim moves no data, so the drive's transfer limit does not bind it; one range has 32 bits.
-        let (limit, why) = match rw {
-            Rw::Trim | Rw::RandTrim => (u64::from(u32::MAX), "a trim's range"),
-            _ => (u64::from(transfer_blocks_max), "one command transfers (controller.mdts)"),
-        };
-        if io_blocks > limit {
-            let most = Bytes(limit * lba.0);
-            let cure = format!("choose at most {most}, or override the limit in the profile");
-            return Err(self.fault("bs", format!("{bs} is more than {why}"), cure));
-        }
-        let slices = if rw.is_sequential() { u64::from(section.numjobs) } else { 1 };
-        if io_blocks * slices > range_blocks {
-            let range = Bytes(range_blocks * lba.0);
-            let what = format!("{bs} for each of {slices} workers do not fit in the job's range of {range}");
-            return Err(self.fault("bs", what, "choose a smaller `bs` or `numjobs`, or a larger `size`"));
-        }
-        let synthetic = Synthetic { rw, read_percent, io_blocks: io_blocks as u32, distribution };
-        Ok((self.issue()?, Source::Synthetic(synthetic)))
+        Ok(Synthetic { rw, read_percent: self.read_percent(rw)?, lengths, distribution, once })
     }
 
-    fn issue(&self) -> Result<Issue, Fault> {
-        let section = self.section;
-        match section.issue.unwrap_or_default() {
-            IssueMode::Open => {
-                let Some(rate_iops) = section.rate_iops else {
-                    return Err(self.fault("issue", "an open loop needs a rate", "add `rate_iops = 100000`"));
-                };
-                within(&self.key("rate_iops"), rate_iops, 1, 1_000_000_000)?;
-                Ok(Issue::Open { rate_iops, arrival: section.arrival.unwrap_or_default() })
+    fn read_percent(&self, rw: Rw) -> Result<u8, Fault> {
+        let (read, write) = (self.section.rwmixread, self.section.rwmixwrite);
+        for (key, share) in [("rwmixread", read), ("rwmixwrite", write)] {
+            let Some(share) = share else { continue };
+            if !rw.is_mixed() {
+                let cure = "choose `rw = \"rw\"` or `\"randrw\"`, or leave it out";
+                return Err(self.fault(key, "there is no mix", cure));
             }
-            IssueMode::Closed => {
-                let given =
-                    [("rate_iops", section.rate_iops.is_some()), ("arrival", section.arrival.is_some())];
-                match given.iter().find(|(_, given)| *given) {
-                    Some((key, _)) => {
-                        let cure = "add `issue = \"open\"`, or leave it out";
-                        Err(self.fault(key, "a closed loop has no rate", cure))
-                    }
-                    None => Ok(Issue::Closed),
-                }
-            }
+            within(&self.key(key), share, 0, 100)?;
         }
+        match (read, write) {
+            (Some(read), Some(write)) if read + write != 100 => {
+                let what = format!("{write} contradicts `rwmixread` = {read}: they don't sum to 100");
+                Err(self.fault("rwmixwrite", what, "leave one of the two out"))
+            }
+            (Some(read), _) => Ok(read),
+            (None, write) => Ok(100 - write.unwrap_or(50)),
+        }
+    }
+
+    /// From `bs`, `bsrange` or `bssplit`, of which there may be one.
+    fn lengths(&self, rw: Rw, range_blocks: u64, transfer_blocks_max: u32) -> Result<ByKind<Lengths>, Fault> {
+        let section = self.section;
+        let given = [
+            ("bs", section.bs.is_some()),
+            ("bsrange", section.bsrange.is_some()),
+            ("bssplit", section.bssplit.is_some()),
+        ];
+        let mut given = given.iter().filter(|(_, given)| *given).map(|(key, _)| *key);
+        let key = given.next().unwrap_or("bs");
+        if let Some(other) = given.next() {
+            return Err(self.fault(
+                other,
+                format!("`{key}` has said it already"),
+                "leave one of the two out",
+            ));
+        }
+        let mut lengths = Synthetic::fixed(rw, 1).lengths;
+        for kind in rw.kinds().iter().copied() {
+            let blocks = |bytes| self.io_blocks(key, kind, bytes, transfer_blocks_max);
+            *lengths.get_mut(kind) = if let Some(range) = section.bsrange.and_then(|all| *all.0.get(kind)) {
+                Lengths::Range { min: blocks(range.min)?, max: blocks(range.max)? }
+            } else if let Some(split) = section.bssplit.as_ref().and_then(|all| all.0.get(kind).as_ref()) {
+                let parts = split.0.iter().map(|(bytes, share)| Ok((blocks(*bytes)?, *share)));
+                Lengths::Split(parts.collect::<Result<_, Fault>>()?)
+            } else {
+                let bytes = section.bs.and_then(|all| *all.0.get(kind)).unwrap_or(Bytes(4096));
+                Lengths::Fixed(blocks(bytes)?)
+            };
+        }
+        if rw.trims_then_writes() && lengths.trim != lengths.write {
+            let what = "what is trimmed is also written, so there is one size for both";
+            return Err(self.fault(key, what, "give the same size for writes and trims"));
+        }
+        let lba = u64::from(self.limits.lba_bytes);
+        let range = Bytes(range_blocks * lba);
+        let shared = rw.is_sequential() && section.offset_increment.is_none();
+        let slices = if shared { u64::from(section.numjobs) } else { 1 };
+        let unit = u64::from(lengths.min_of(rw));
+        let most = rw.kinds().iter().map(|kind| lengths.get(*kind).max()).max().unwrap_or(1);
+        if unit.saturating_mul(slices) > range_blocks || u64::from(most) > range_blocks {
+            let bytes = Bytes(u64::from(most) * lba);
+            let what =
+                format!("{bytes} for each of {slices} workers do not fit in the job's range of {range}");
+            return Err(self.fault(key, what, "choose a smaller `bs` or `numjobs`, or a larger `size`"));
+        }
+        Ok(lengths)
+    }
+
+    /// Logical blocks of an I/O of `bytes`.
+    fn io_blocks(&self, key: &str, kind: Kind, bytes: Bytes, transfer_blocks_max: u32) -> Result<u32, Fault> {
+        let lba = Bytes(u64::from(self.limits.lba_bytes));
+        if bytes.0 == 0 || !bytes.0.is_multiple_of(lba.0) {
+            let what = format!("{bytes} is not a multiple of {} = {lba}", self.keys.lba_size());
+            return Err(self.fault(key, what, format!("choose a multiple of {lba}, or another lba_size")));
+        }
+        let blocks = bytes.0 / lba.0;
+        // A trim moves no data, so the drive's transfer limit does not bind it; one range has 32 bits.
+        let (limit, why) = match kind {
+            Kind::Trim => (u64::from(u32::MAX), "a trim's range"),
+            _ => (u64::from(transfer_blocks_max), "one command transfers (controller.mdts)"),
+        };
+        if blocks > limit {
+            let most = Bytes(limit * lba.0);
+            let cure = format!("choose at most {most}, or override the limit in the profile");
+            return Err(self.fault(key, format!("{bytes} is more than {why}"), cure));
+        }
+        Ok(blocks as u32)
+    }
+
+    fn think(&self, issue: Issue) -> Result<Option<Think>, Fault> {
+        let section = self.section;
+        let Some(time) = section.thinktime else {
+            return match section.thinktime_blocks {
+                Some(_) => {
+                    let cure = "add `thinktime = \"1 ms\"`, or leave it out";
+                    Err(self.fault("thinktime_blocks", "there is no `thinktime`", cure))
+                }
+                None => Ok(None),
+            };
+        };
+        if issue != Issue::Closed {
+            let what = "an open loop does not pause: its I/Os come at their times";
+            return Err(self.fault("thinktime", what, "leave it out, or choose a closed loop"));
+        }
+        within(&self.key("thinktime"), time, Picos(0), RUNTIME_MAX)?;
+        let blocks = section.thinktime_blocks.unwrap_or(1);
+        within(&self.key("thinktime_blocks"), blocks, 1, u32::MAX)?;
+        Ok((time.0 > 0).then_some(Think { time, blocks }))
+    }
+
+    fn issue(&self) -> Result<(Issue, Option<Cap>), Fault> {
+        const IOPS_MAX: u64 = 1_000_000_000;
+        let section = self.section;
+        if section.issue == Some(IssueMode::Open) {
+            if section.rate.is_some() {
+                let cure = "give the rate of an open loop as `rate_iops`";
+                return Err(self.fault("rate", "limits a closed loop, and this one is open", cure));
+            }
+            let Some(rates) = section.rate_iops else {
+                return Err(self.fault("issue", "an open loop needs a rate", "add `rate_iops = 100000`"));
+            };
+            let rates = rates.0;
+            let (Some(rate), true) = (rates.read, rates.read == rates.write && rates.write == rates.trim)
+            else {
+                let cure = "write one number, and the shares as `rwmixread`";
+                return Err(self.fault("rate_iops", "an open loop has one rate for all its I/Os", cure));
+            };
+            within(&self.key("rate_iops"), rate.0, 1, IOPS_MAX)?;
+            return Ok((
+                Issue::Open { rate_iops: rate.0, arrival: section.arrival.unwrap_or_default() },
+                None,
+            ));
+        }
+        if section.arrival.is_some() {
+            let cure = "add `issue = \"open\"`, or leave it out";
+            return Err(self.fault("arrival", "a closed loop waits for completions, not for arrivals", cure));
+        }
+        if section.rate.is_some() && section.rate_iops.is_some() {
+            let cure = "leave one of the two out";
+            return Err(self.fault("rate", "`rate_iops` limits the job already", cure));
+        }
+        let cap = match (section.rate, section.rate_iops) {
+            (Some(rates), _) => {
+                let rates = ByKind::from_fn(|kind| rates.0.get(kind).map(|rate| rate.0));
+                for rate in [rates.read, rates.write, rates.trim].into_iter().flatten() {
+                    within(&self.key("rate"), rate, 1, 1 << 50)?;
+                }
+                Some(Cap::Bytes(rates))
+            }
+            (None, Some(rates)) => {
+                let rates = ByKind::from_fn(|kind| rates.0.get(kind).map(|rate| rate.0));
+                for rate in [rates.read, rates.write, rates.trim].into_iter().flatten() {
+                    within(&self.key("rate_iops"), rate, 1, IOPS_MAX)?;
+                }
+                Some(Cap::Iops(rates))
+            }
+            (None, None) => None,
+        };
+        Ok((Issue::Closed, cap))
     }
 
     fn check_trace(&self, trace: &TraceSection) -> Result<Issue, Fault> {
-        let foreign = ["rw", "rwmixread", "bs", "distribution", "issue", "rate_iops", "arrival"];
+        let foreign = [
+            "rw",
+            "rwmixread",
+            "rwmixwrite",
+            "bs",
+            "bsrange",
+            "bssplit",
+            "random_distribution",
+            "norandommap",
+            "issue",
+            "rate_iops",
+            "rate",
+            "arrival",
+            "offset_increment",
+            "io_size",
+            "thinktime",
+            "thinktime_blocks",
+        ];
         if let Some(key) = foreign.iter().find(|key| self.keys.has(key)) {
             let cure = match *key {
                 "issue" => "write `mode = \"open\"` or `\"closed\"` in [job.trace]",
@@ -280,6 +482,13 @@ impl Draft<'_> {
         if !(1e-6..=1e6).contains(&trace.time_scale) {
             let what = format!("`{path}` = {} is out of range", trace.time_scale);
             return Err(fault(path, what, "choose a value from 0.000001 to 1000000.0"));
+        }
+        if trace.wrap && trace.beyond.is_some_and(|beyond| beyond != Beyond::Wrap) {
+            let cure = "leave `wrap` out: it is short for `beyond = \"wrap\"`";
+            return Err(self.fault("trace.wrap", "contradicts `beyond`", cure));
+        }
+        if let Some(number) = trace.reads_are {
+            within(&self.key("trace.reads_are"), number, 0, 1)?;
         }
         Ok(match trace.mode {
             IssueMode::Open => Issue::Trace,
@@ -295,38 +504,49 @@ impl Draft<'_> {
         trace: &TraceSection,
         skip_bad_lines: bool,
     ) -> Result<Source, InputError> {
-        let mut replay = TracePlan {
+        let replay = TracePlan {
             path,
-            format: trace.format,
-            device: match trace.device {
-                DeviceChoice::All => None,
-                DeviceChoice::One(device) => Some(device),
+            read: ReadOptions {
+                format: trace.format,
+                device: match trace.device {
+                    DeviceChoice::All | DeviceChoice::Spread => None,
+                    DeviceChoice::One(device) => Some(device),
+                },
+                skip_bad_lines,
+                reads_are: trace.reads_are,
+                action: trace.action,
             },
-            wrap: trace.wrap,
+            spread: trace.device == DeviceChoice::Spread,
+            beyond: match trace.wrap {
+                true => Beyond::Wrap,
+                false => trace.beyond.unwrap_or_default(),
+            },
             time_scale_q32: libm::round(trace.time_scale * 4_294_967_296.0) as u64,
-            skip_bad_lines,
+            layout: Layout::default(),
             scan: Scan::default(),
         };
-        let (format, scan) = scan(plan, &replay)?;
-        if scan.tally.records == 0 {
+        let found = scan(plan, &replay)?;
+        let tally = &found.scan.tally;
+        if tally.records == 0 {
             let what = format!(
                 "the trace `{}` has no record to replay ({} of other devices, {} bad lines)",
-                trace::file_name(&replay.path),
-                scan.tally.other_devices,
-                scan.tally.bad_lines
+                trace::file_name(&found.path),
+                tally.other_devices,
+                tally.bad_lines
             );
             return Err(InputError::new(what, "choose another `device`, `format` or file"));
         }
-        replay.format = format;
-        replay.scan = scan;
-        Ok(Source::Trace(replay))
+        Ok(Source::Trace(found))
     }
 }
 
+/// Bytes of the job's range, or of all ranges of its workers, as far as whole I/Os go.
+fn one_pass(plan: &JobPlan, synthetic: &Synthetic) -> u64 {
+    let unit = u64::from(synthetic.lengths.min_of(synthetic.rw));
+    let ranges = if plan.stride_blocks.is_some() { plan.workers } else { 1 };
+    let blocks = (0..ranges).map(|worker| plan.range_of(worker).1 / unit * unit);
+    blocks.fold(0, u64::saturating_add).saturating_mul(u64::from(plan.lba_bytes))
+}
+
 /// Stands in a plan until its trace has been read.
-const PENDING: Source = Source::Synthetic(Synthetic {
-    rw: Rw::Read,
-    read_percent: 100,
-    io_blocks: 1,
-    distribution: Distribution::Sequential,
-});
+const PENDING: Source = Source::Synthetic(Synthetic::fixed(Rw::Read, 1));

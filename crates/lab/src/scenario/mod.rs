@@ -7,11 +7,13 @@
 //! | `mod.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
+//! | `fio.rs` | from a fio job file to the text of a scenario |
 //! | `device.rs` | [`Device`]: a drive to be served, and its file |
 
 mod device;
 mod drive;
 mod file;
+pub(crate) mod fio;
 mod job;
 #[cfg(test)]
 mod tests;
@@ -23,10 +25,10 @@ use toml::Spanned;
 
 use crate::error::InputError;
 use crate::profile::{Fault, HOSTS, HostProfile, Profile, fault, load, within};
-use crate::source::{Index, Sources, Texts, Tree};
+use crate::source::{Index, Sources, Texts, Tree, read_small_file};
 use crate::trace;
 use crate::units::{Picos, excerpt};
-use crate::workload::{JobPlan, Source};
+use crate::workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};
 
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
@@ -51,8 +53,10 @@ pub struct Scenario {
     pub warmup: Option<Warmup>,
     /// Width of the steps of the series over time.
     pub interval: Option<Picos>,
-    /// The text that it was read from.
+    /// The text that it was read from; of a fio job file, what it came to.
     pub text: String,
+    /// What a fio job file asked for that means something else here, or nothing.
+    pub translated: Vec<String>,
     /// The `key=value` overrides that were laid on it.
     pub sets: Vec<String>,
 }
@@ -90,12 +94,17 @@ pub(crate) const COUNT_MAX: u64 = 1 << 48;
 pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
 
 impl Scenario {
-    /// Reads, resolves and checks a scenario file.
+    /// Reads, resolves and checks a scenario file, or a fio job file, whose name ends in `.fio`.
     pub fn load(path: &Path, options: &Options) -> Result<Scenario, InputError> {
+        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+        if is_fio(path) {
+            let text = read_small_file(path, "fio job file")?;
+            let folder = path.parent().unwrap_or(Path::new(""));
+            return Scenario::from_fio(&path.display().to_string(), folder, &text, &stem, options);
+        }
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
         let tree = sources.parse_file(path, "scenario")?;
-        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         Scenario::resolve(sources, tree, &stem, options)
     }
 
@@ -106,10 +115,29 @@ impl Scenario {
         text: &str,
         options: &Options,
     ) -> Result<Scenario, InputError> {
+        if is_fio(Path::new(name)) {
+            return Scenario::from_fio(name, folder, text, name.trim_end_matches(".fio"), options);
+        }
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
         let tree = sources.parse_text(name, folder, text)?;
         Scenario::resolve(sources, tree, name.trim_end_matches(".toml"), options)
+    }
+
+    fn from_fio(
+        name: &str,
+        folder: &Path,
+        text: &str,
+        stem: &str,
+        options: &Options,
+    ) -> Result<Scenario, InputError> {
+        let made = fio::translate(name, text, fio::PROFILE)?;
+        let notes = made.notes.clone();
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_translated(name, folder, made)?;
+        let scenario = Scenario::resolve(sources, tree, stem, options)?;
+        Ok(Scenario { translated: notes, ..scenario })
     }
 
     fn resolve<'t>(
@@ -160,12 +188,13 @@ impl Scenario {
                 return Err(placed(&index, fault(path, what, cure)));
             }
         }
-        let mut jobs = Vec::new();
+        let mut jobs: Vec<JobPlan> = Vec::new();
         for (number, section) in file.job.iter().enumerate() {
             let path = format!("job.{number}");
             let keys = Keys::Section { path: &path, index: &index };
             let draft = Draft { section, keys, limits: Limits::of(&drive, &host) };
             let mut plan = draft.plan(&format!("job{number}")).map_err(|fault| placed(&index, fault))?;
+            plan.phase = jobs.last().map_or(0, |before| before.phase + u32::from(section.stonewall));
             if let Some(trace) = &section.trace {
                 let span = index.span(&format!("{path}.trace.file"));
                 let source = sources.folder(span.start).join(&trace.file);
@@ -187,6 +216,7 @@ impl Scenario {
             warmup: file.measure.warmup,
             interval: file.measure.interval,
             text,
+            translated: Vec::new(),
             sets: options.sets.clone(),
         };
         scenario.check().map_err(|fault| placed(&index, fault))?;
@@ -239,20 +269,33 @@ impl Scenario {
         self.jobs.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?))
     }
 
-    /// The longest runtime, if every job has one: how far virtual time goes at most.
+    /// How far virtual time goes at most, if every job has a runtime.
     pub fn runtime(&self) -> Option<Picos> {
-        self.jobs.iter().map(|job| job.runtime).try_fold(Picos(0), |longest, own| Some(longest.max(own?)))
+        let mut whole = 0u64;
+        for phase in self.jobs.chunk_by(|a, b| a.phase == b.phase) {
+            let mut ends = phase.iter().map(|job| {
+                let lead = job.start_delay.0.saturating_add(job.ramp.0);
+                job.runtime.map(|runtime| lead.saturating_add(runtime.0))
+            });
+            whole = whole.saturating_add(ends.try_fold(0, |longest, end| Some(longest.max(end?)))?);
+        }
+        Some(Picos(whole))
+    }
+
+    /// Whether any job's reads are checked.
+    pub fn verifies(&self) -> bool {
+        self.jobs.iter().any(|job| job.verify)
     }
 
     /// What a reader of the result should know about its inputs: what was assumed, skipped, wrapped. Holds no paths.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = self.translated.clone();
         for job in &self.jobs {
             let Source::Trace(replay) = &job.source else { continue };
             let (scan, tally) = (&replay.scan, &replay.scan.tally);
             let mut note = |text: String| notes.push(format!("job {}: {text}", job.name));
             let file = trace::file_name(&replay.path);
-            note(format!("{file} taken as {}; {} records", replay.format.assumption(), tally.records));
+            note(format!("{file} taken as {}; {} records", replay.read.assumption(), tally.records));
             if tally.bad_lines > 0 {
                 let first = tally.first_bad.as_deref().unwrap_or_default();
                 note(format!(
@@ -269,8 +312,30 @@ impl Scenario {
                     tally.times_raised
                 ));
             }
-            if scan.wrapped > 0 {
-                note(format!("{} records beyond the range were wrapped into it", scan.wrapped));
+            if replay.spread {
+                note(format!(
+                    "{} devices have an equal slice of the range each",
+                    replay.layout.device_count()
+                ));
+            }
+            match replay.beyond {
+                Beyond::Wrap if scan.moved > 0 => {
+                    note(format!("{} records beyond the range were wrapped into it", scan.moved));
+                }
+                Beyond::Scale if scan.moved > 0 => {
+                    note(format!(
+                        "addresses were scaled down to the range, those of {} records changed",
+                        scan.moved
+                    ));
+                }
+                Beyond::Compact => note(format!(
+                    "the {} units of 4 KiB that are touched were numbered in the order of their first use",
+                    replay.layout.unit_count()
+                )),
+                _ => {}
+            }
+            if scan.trims_left_out > 0 {
+                note(format!("{} trims of less than a logical block were left out", scan.trims_left_out));
             }
             if scan.widened > 0 {
                 let lba_bytes = self.drive.lba_bytes;
@@ -282,13 +347,17 @@ impl Scenario {
             }
             if scan.commands > tally.records {
                 note(format!(
-                    "records longer than one command may be were split: {} commands",
+                    "records that are longer than one command may be, or lie apart, were split: {} commands",
                     scan.commands
                 ));
             }
         }
         notes
     }
+}
+
+fn is_fio(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("fio"))
 }
 
 fn check_name(path: &str, name: &str) -> Result<(), Fault> {

@@ -2,35 +2,65 @@
 
 use std::fmt;
 
-use byteway_clock::permutation::Permutation;
-use byteway_clock::random::{Exponential, Rng, Stream, Zipf};
+use byteway_clock::random::{Rng, Stream};
 
-use super::{Arrival, Distribution, Io, Issue, JobPlan, Kind, Rw, Synthetic};
+use super::distribution::Spread;
+use super::length::Ruler;
+use super::pace::Pace;
+use super::{Io, JobPlan, Kind, Rw, Synthetic};
 use crate::error::InputError;
 
 pub(super) struct Draws {
     addresses: Addresses,
     address_stream: Stream,
     mix_stream: Stream,
-    arrivals: Arrivals,
-    kind: Option<Kind>,
+    ruler: Ruler,
+    pace: Pace,
+    rw: Rw,
     read_percent: u64,
-    io_blocks: u32,
+    lba_bytes: u64,
     range_lba: u64,
+    range_blocks: u64,
     left: u64,
+    bytes_left: u64,
+    /// A block that was trimmed and is to be written.
+    trimmed: Option<Io>,
 }
 
-/// Which unit of the range comes next; a unit is as long as an I/O.
+/// Which block of the range comes next.
 enum Addresses {
-    Sequential { first: u64, count: u64, next: u64 },
-    Uniform { count: u64 },
-    Zipf { ranks: Zipf, scatter: Permutation },
+    /// The one after the last, within a slice of the range. What would run over its end is cut off there: so each pass
+    /// covers the slice once, whatever lengths are mixed.
+    Sequential { first: u64, end: u64, next: u64 },
+    /// A unit of the shortest length.
+    Random { spread: Spread, unit_blocks: u64 },
 }
 
-enum Arrivals {
-    Closed,
-    Poisson { gap_ps: Exponential, stream: Stream, at_ps: u64 },
-    Fixed { index: u64, step: u64, rate_iops: u64 },
+/// The slice of the worker's range that it goes through if it is sequential, in blocks from the beginning of the range.
+fn slice(plan: &JobPlan, synthetic: &Synthetic, worker: u32) -> (u64, u64) {
+    let unit = u64::from(synthetic.lengths.min_of(synthetic.rw));
+    let units = plan.range_of(worker).1 / unit;
+    if plan.stride_blocks.is_some() {
+        return (0, units * unit);
+    }
+    let part = |of: u32| {
+        let share = u128::from(units) * u128::from(of) / u128::from(plan.workers.max(1));
+        share as u64 * unit
+    };
+    (part(worker), part(worker + 1))
+}
+
+/// Bytes that a worker transfers. Workers that divide a range have so much of them as they have of it.
+pub(super) fn bytes_of(plan: &JobPlan, synthetic: &Synthetic, worker: u32) -> u64 {
+    let Some(bytes) = plan.io_bytes else { return u64::MAX };
+    let workers = u64::from(plan.workers.max(1));
+    if !synthetic.rw.is_sequential() || plan.stride_blocks.is_some() {
+        return bytes / workers + u64::from(u64::from(worker) < bytes % workers);
+    }
+    let whole = slice(plan, synthetic, plan.workers.max(1) - 1).1.max(1);
+    let part = |blocks: u64| (u128::from(bytes) * u128::from(blocks) / u128::from(whole)) as u64;
+    let (first, end) = slice(plan, synthetic, worker);
+    part(end) - part(first)
 }
 
 impl Draws {
@@ -42,92 +72,96 @@ impl Draws {
     ) -> Result<Self, InputError> {
         let name = &plan.name;
         let stream = |purpose: &str| rng.stream(&format!("job/{name}/{worker}/{purpose}"));
-        let (worker, workers) = (u64::from(worker), u64::from(plan.workers.max(1)));
-        let units = plan.range_blocks / u64::from(synthetic.io_blocks.max(1));
         let refused = |error: &dyn fmt::Display| {
             InputError::new(format!("job `{name}`: {error}"), "change the range or the distribution")
         };
-        let addresses = match synthetic.distribution {
-            Distribution::Sequential => {
-                let first = (u128::from(units) * u128::from(worker) / u128::from(workers)) as u64;
-                let end = (u128::from(units) * u128::from(worker + 1) / u128::from(workers)) as u64;
-                Addresses::Sequential { first, count: end - first, next: 0 }
-            }
-            Distribution::Uniform => Addresses::Uniform { count: units },
-            Distribution::Zipf { theta } => {
-                // All workers of a job have the same favourites.
-                let key = rng.stream(&format!("job/{name}/scatter")).next_u64();
-                Addresses::Zipf {
-                    ranks: Zipf::new(units, theta).map_err(|error| refused(&error))?,
-                    scatter: Permutation::new(key, units).map_err(|error| refused(&error))?,
-                }
-            }
-        };
-        let empty = match &addresses {
-            Addresses::Sequential { count, .. } | Addresses::Uniform { count } => *count == 0,
-            Addresses::Zipf { .. } => false,
-        };
-        if empty {
+        let (range_lba, range_blocks) = plan.range_of(worker);
+        let unit_blocks = u64::from(synthetic.lengths.min_of(synthetic.rw));
+        let units = range_blocks / unit_blocks;
+        let (first, end) = slice(plan, synthetic, worker);
+        if units == 0 || (synthetic.rw.is_sequential() && first == end) {
             return Err(refused(&"its range has no room for one I/O of each worker"));
         }
-        let arrivals = match plan.issue {
-            Issue::Closed | Issue::Trace => Arrivals::Closed,
-            Issue::Open { rate_iops, arrival: Arrival::Fixed } => {
-                Arrivals::Fixed { index: worker, step: workers, rate_iops: rate_iops.max(1) }
+        let addresses = if synthetic.rw.is_sequential() {
+            Addresses::Sequential { first, end, next: first }
+        } else {
+            let spread = if synthetic.once {
+                let key = rng.stream(&format!("job/{name}/{worker}/order")).next_u64();
+                Spread::once(units, key)
+            } else {
+                // All workers of a job have the same favourites.
+                let key = rng.stream(&format!("job/{name}/scatter")).next_u64();
+                let unit_bytes = unit_blocks * u64::from(plan.lba_bytes);
+                Spread::new(&synthetic.distribution, units, unit_bytes, key)
+            };
+            let spread = spread.map_err(|error| refused(&error))?;
+            if spread.has_empty_zone() {
+                return Err(refused(&"a zone of its `random_distribution` has no room for an I/O"));
             }
-            Issue::Open { rate_iops, arrival: Arrival::Poisson } => {
-                let mean_ps = 1e12 * workers as f64 / rate_iops.max(1) as f64;
-                let gap_ps = Exponential::new(mean_ps).map_err(|error| refused(&error))?;
-                Arrivals::Poisson { gap_ps, stream: stream("arrival"), at_ps: 0 }
-            }
+            Addresses::Random { spread, unit_blocks }
         };
-        let kind = match synthetic.rw {
-            Rw::Read | Rw::RandRead => Some(Kind::Read),
-            Rw::Write | Rw::RandWrite => Some(Kind::Write),
-            Rw::Trim | Rw::RandTrim => Some(Kind::Trim),
-            Rw::Rw | Rw::RandRw => None,
-        };
-        let share = |count: u64| count / workers + u64::from(worker < count % workers);
+        let (number, workers) = (u64::from(worker), u64::from(plan.workers.max(1)));
+        let share = |count: u64| count / workers + u64::from(number < count % workers);
         Ok(Draws {
             addresses,
             address_stream: stream("address"),
             mix_stream: stream("mix"),
-            arrivals,
-            kind,
+            ruler: Ruler::new(&synthetic.lengths, stream("length")),
+            pace: Pace::new(plan, number, || stream("arrival")).map_err(|error| refused(&error))?,
+            rw: synthetic.rw,
             read_percent: u64::from(synthetic.read_percent),
-            io_blocks: synthetic.io_blocks,
-            range_lba: plan.range_lba,
+            lba_bytes: u64::from(plan.lba_bytes),
+            range_lba,
+            range_blocks,
             left: plan.count.map_or(u64::MAX, share),
+            bytes_left: bytes_of(plan, synthetic, worker),
+            trimmed: None,
         })
     }
 
     pub(super) fn next(&mut self) -> Option<Io> {
+        let io = match self.trimmed.take() {
+            Some(io) => io,
+            None if self.bytes_left == 0 => return None,
+            None => self.draw(),
+        };
         self.left = self.left.checked_sub(1)?;
-        let at = match &mut self.arrivals {
-            Arrivals::Closed => None,
-            Arrivals::Poisson { gap_ps, stream, at_ps } => {
-                *at_ps = at_ps.saturating_add(libm::round(gap_ps.sample(stream)) as u64);
-                Some(*at_ps)
+        if io.kind == Kind::Trim && self.rw.trims_then_writes() {
+            self.trimmed = Some(Io { kind: Kind::Write, ..io });
+        }
+        let at = self.pace.next(io.kind, u64::from(io.blocks) * self.lba_bytes);
+        Some(Io { at, ..io })
+    }
+
+    fn draw(&mut self) -> Io {
+        let kind = match *self.rw.kinds() {
+            [Kind::Read, Kind::Write] => {
+                if self.mix_stream.below(100) < self.read_percent {
+                    Kind::Read
+                } else {
+                    Kind::Write
+                }
             }
-            Arrivals::Fixed { index, step, rate_iops } => {
-                let at = u128::from(*index) * 1_000_000_000_000 / u128::from(*rate_iops);
-                *index = index.saturating_add(*step);
-                Some(u64::try_from(at).unwrap_or(u64::MAX))
+            [kind, ..] => kind,
+            [] => Kind::Read,
+        };
+        let blocks = self.ruler.draw(kind);
+        let (lba, blocks) = match &mut self.addresses {
+            Addresses::Sequential { first, end, next } => {
+                let lba = *next;
+                let blocks = u64::from(blocks).min(*end - lba);
+                *next = if lba + blocks == *end { *first } else { lba + blocks };
+                (lba, blocks as u32)
+            }
+            Addresses::Random { spread, unit_blocks } => {
+                let align = self.ruler.align(kind);
+                let drawn = spread.draw(&mut self.address_stream) * *unit_blocks;
+                // What would run over the end of the range is moved down to it.
+                let last = self.range_blocks - u64::from(blocks);
+                (drawn.min(last) / align * align, blocks)
             }
         };
-        let unit = match &mut self.addresses {
-            Addresses::Sequential { first, count, next } => {
-                let unit = *first + *next;
-                *next = if *next + 1 == *count { 0 } else { *next + 1 };
-                unit
-            }
-            Addresses::Uniform { count } => self.address_stream.below(*count),
-            Addresses::Zipf { ranks, scatter } => scatter.forward(ranks.sample(&mut self.address_stream)),
-        };
-        let kind = self.kind.unwrap_or_else(|| {
-            if self.mix_stream.below(100) < self.read_percent { Kind::Read } else { Kind::Write }
-        });
-        let lba = self.range_lba + unit * u64::from(self.io_blocks);
-        Some(Io { kind, lba, blocks: self.io_blocks, at })
+        self.bytes_left = self.bytes_left.saturating_sub(u64::from(blocks) * self.lba_bytes);
+        Io { kind, lba: self.range_lba + lba, blocks, at: None }
     }
 }

@@ -3,28 +3,43 @@
 //! A generator only says what comes next. Queue depth, time and completions are the runner's: it asks for the next
 //! I/O when a slot is free (closed loop), or issues each at its time whether a slot is free or not (open loop).
 
+//!
+//! | file | what |
+//! |---|---|
+//! | `direction.rs` | values of which reads, writes and trims may each have their own, as fio writes them |
+//! | `length.rs` | how long I/Os are: `bs`, `bsrange`, `bssplit` |
+//! | `distribution.rs` | where random I/Os go: `random_distribution` |
+//! | `pace.rs` | when they are due: open loops, `rate` and `rate_iops` |
+//! | `draws.rs` | all of these together: the I/Os of one worker |
+//! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
+
+mod direction;
+mod distribution;
 mod draws;
+mod layout;
+mod length;
+mod pace;
 mod replay;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::fmt;
-use std::path::PathBuf;
-use std::str::FromStr;
-
 use byteway_clock::random::Rng;
 use clap::ValueEnum;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::InputError;
-use crate::trace::{Format, Tally};
-use crate::units::{Picos, UnitError, excerpt};
+use crate::units::Picos;
 use draws::Draws;
 use replay::Replay;
 
+pub use direction::{ByKind, Directed, Iops, PerDirection, SizeRange, SizeSplit};
+pub use distribution::{Distribution, Zone};
+pub use layout::Layout;
+pub use length::Lengths;
+pub use pace::{Cap, Think};
 pub(crate) use replay::scan;
+pub use replay::{Beyond, Scan, TracePlan};
 
 /// What an I/O does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -47,7 +62,8 @@ pub struct Io {
     pub lba: u64,
     /// Logical blocks, at least 1 and at most [`JobPlan::transfer_blocks_max`].
     pub blocks: u32,
-    /// When it is issued, in picoseconds since the job began; `None` in a closed loop.
+    /// When it is due, in picoseconds since the job began, and under a rate before when it may not be issued; `None` in a
+    /// closed loop without one.
     pub at: Option<u64>,
 }
 
@@ -60,7 +76,9 @@ pub enum Rw {
     Read,
     /// Sequential writes.
     Write,
-    /// Sequential, reads and writes mixed by `rwmixread`.
+    /// Sequential, reads and writes mixed by `rwmixread`; they advance through the range together.
+    #[serde(alias = "readwrite")]
+    #[value(alias = "readwrite")]
     Rw,
     /// Sequential trims.
     Trim,
@@ -72,98 +90,42 @@ pub enum Rw {
     RandRw,
     /// Random trims.
     RandTrim,
+    /// Sequential, each block trimmed and then written.
+    TrimWrite,
+    /// Random, each block trimmed and then written.
+    RandTrimWrite,
 }
 
 impl Rw {
     /// Whether addresses follow each other.
     pub fn is_sequential(self) -> bool {
-        matches!(self, Rw::Read | Rw::Write | Rw::Rw | Rw::Trim)
+        matches!(self, Rw::Read | Rw::Write | Rw::Rw | Rw::Trim | Rw::TrimWrite)
     }
 
     /// Whether any of its I/Os is a read.
     pub fn has_reads(self) -> bool {
-        matches!(self, Rw::Read | Rw::RandRead) || self.is_mixed()
+        self.kinds().contains(&Kind::Read)
     }
 
     /// Whether reads and writes are mixed.
     pub fn is_mixed(self) -> bool {
         matches!(self, Rw::Rw | Rw::RandRw)
     }
-}
 
-/// How random addresses are spread over the range.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Distribution {
-    /// One after the other; what a sequential `rw` implies.
-    Sequential,
-    /// Each equally often.
-    Uniform,
-    /// The r-th most popular in proportion to 1 / r^theta, scattered over the range by a fixed permutation.
-    Zipf {
-        /// Skew, above 0.
-        theta: f64,
-    },
-}
-
-const DISTRIBUTION_EXPECTED: &str =
-    "\"uniform\", \"sequential\", or \"zipf:\" and its theta, such as \"zipf:1.2\"";
-
-impl FromStr for Distribution {
-    type Err = UnitError;
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let wrong = |what: String| UnitError { what, cure: format!("write {DISTRIBUTION_EXPECTED}") };
-        match text.trim() {
-            "uniform" => Ok(Distribution::Uniform),
-            "sequential" => Ok(Distribution::Sequential),
-            other => {
-                let unknown = || wrong(format!("`{}` is not a distribution", excerpt(text)));
-                let theta = other.strip_prefix("zipf:").ok_or_else(unknown)?;
-                match theta.trim().parse::<f64>() {
-                    Ok(theta) if (0.001..=20.0).contains(&theta) => Ok(Distribution::Zipf { theta }),
-                    Ok(_) => Err(UnitError {
-                        what: format!("the theta of `{}` is out of range", excerpt(text)),
-                        cure: "choose a theta from 0.001 to 20".to_owned(),
-                    }),
-                    Err(_) => Err(wrong(format!("the theta of `{}` is not a number", excerpt(text)))),
-                }
-            }
-        }
+    /// Whether each block is trimmed and then written.
+    pub fn trims_then_writes(self) -> bool {
+        matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
     }
-}
 
-impl fmt::Display for Distribution {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What its I/Os do.
+    pub fn kinds(self) -> &'static [Kind] {
         match self {
-            Distribution::Sequential => f.write_str("sequential"),
-            Distribution::Uniform => f.write_str("uniform"),
-            Distribution::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Rw::Read | Rw::RandRead => &[Kind::Read],
+            Rw::Write | Rw::RandWrite => &[Kind::Write],
+            Rw::Trim | Rw::RandTrim => &[Kind::Trim],
+            Rw::Rw | Rw::RandRw => &[Kind::Read, Kind::Write],
+            Rw::TrimWrite | Rw::RandTrimWrite => &[Kind::Trim, Kind::Write],
         }
-    }
-}
-
-impl Serialize for Distribution {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Distribution {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl JsonSchema for Distribution {
-    fn schema_name() -> Cow<'static, str> {
-        "Distribution".into()
-    }
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "type": "string",
-            "description": DISTRIBUTION_EXPECTED,
-            "pattern": r"^(uniform|sequential|zipf:[0-9.]+)$",
-        })
     }
 }
 
@@ -222,16 +184,35 @@ pub struct JobPlan {
     pub range_lba: u64,
     /// Blocks of its range.
     pub range_blocks: u64,
+    /// By how many blocks each worker's range begins after that of the worker before; `None` where all share one, and
+    /// sequential workers divide it among themselves.
+    pub stride_blocks: Option<u64>,
+    /// Blocks of the namespace, beyond which no range goes.
+    pub namespace_blocks: u64,
     /// I/Os of a worker that may be outstanding.
     pub iodepth: u32,
     /// Workers, each with a queue pair and a generator of its own.
     pub workers: u32,
     /// What makes the next I/O due.
     pub issue: Issue,
+    /// What a closed loop does not exceed.
+    pub cap: Option<Cap>,
+    /// When workers pause.
+    pub think: Option<Think>,
+    /// How many jobs with a stonewall there are up to this one: jobs of one phase run together, after the phase before.
+    pub phase: u32,
+    /// From the beginning of its phase to its own.
+    pub start_delay: Picos,
+    /// From its beginning to that of its figures.
+    pub ramp: Picos,
+    /// Whether each block that it reads is checked.
+    pub verify: bool,
     /// Class of its queues.
     pub priority: Priority,
     /// I/Os (records, of a trace), over all workers.
     pub count: Option<u64>,
+    /// Bytes that it transfers, over all workers; the last I/O may go beyond. What is trimmed and then written counts once.
+    pub io_bytes: Option<u64>,
     /// Virtual time after which nothing new is issued.
     pub runtime: Option<Picos>,
     /// The most that one command transfers: longer records of a trace become several commands.
@@ -250,59 +231,68 @@ pub enum Source {
 }
 
 /// Draws.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Synthetic {
     /// Direction and order.
     pub rw: Rw,
     /// Of a mix, the share of reads: 0 to 100.
     pub read_percent: u8,
-    /// Logical blocks of an I/O.
-    pub io_blocks: u32,
-    /// How addresses are spread.
+    /// How long I/Os are.
+    pub lengths: ByKind<Lengths>,
+    /// How random addresses are spread.
     pub distribution: Distribution,
+    /// Whether random I/Os touch each block once before any twice.
+    pub once: bool,
 }
 
-/// A recording and how it is laid on the drive.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TracePlan {
-    /// The file.
-    pub path: PathBuf,
-    /// How it is written, as forced or found.
-    pub format: Format,
-    /// Only this device's records; `None` lays all devices over the same range.
-    pub device: Option<u32>,
-    /// Addresses beyond the range begin again at its start.
-    pub wrap: bool,
-    /// What times are multiplied with, in units of 2^-32.
-    pub time_scale_q32: u64,
-    /// Lines that are no records are skipped and counted.
-    pub skip_bad_lines: bool,
-    /// What the first pass over the file met.
-    pub scan: Scan,
-}
-
-/// What a pass over a trace met.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
-    /// What the reader counted.
-    pub tally: Tally,
-    /// Commands that its records become.
-    pub commands: u64,
-    /// Records whose address was beyond the range and wrapped.
-    pub wrapped: u64,
-    /// Records that begin or end within a logical block, and were widened to whole ones.
-    pub widened: u64,
-    /// Time of the last record, in picoseconds, scaled.
-    pub last_ps: u64,
+impl Synthetic {
+    /// I/Os of one length, with defaults otherwise.
+    pub const fn fixed(rw: Rw, io_blocks: u32) -> Self {
+        Synthetic {
+            rw,
+            read_percent: 50,
+            lengths: ByKind {
+                read: Lengths::Fixed(io_blocks),
+                write: Lengths::Fixed(io_blocks),
+                trim: Lengths::Fixed(io_blocks),
+            },
+            distribution: Distribution::Uniform,
+            once: false,
+        }
+    }
 }
 
 impl JobPlan {
     /// Commands that the job issues in all, if that is known beforehand.
     pub fn command_count(&self) -> Option<u64> {
-        match &self.source {
-            Source::Trace(trace) => Some(trace.scan.commands),
-            Source::Synthetic(_) => self.count,
+        let synthetic = match &self.source {
+            Source::Trace(trace) => return Some(trace.scan.commands),
+            Source::Synthetic(synthetic) => synthetic,
+        };
+        let by_bytes = self.io_bytes.and_then(|_| {
+            let io_bytes = u64::from(synthetic.lengths.fixed(synthetic.rw)?) * u64::from(self.lba_bytes);
+            let workers = 0..self.workers;
+            let blocks = workers.map(|worker| draws::bytes_of(self, synthetic, worker).div_ceil(io_bytes));
+            let commands = if synthetic.rw.trims_then_writes() { 2 } else { 1 };
+            Some(blocks.sum::<u64>() * commands)
+        });
+        match (self.count, by_bytes) {
+            (Some(count), Some(by_bytes)) => Some(count.min(by_bytes)),
+            (Some(count), None) if self.io_bytes.is_none() => Some(count),
+            (_, by_bytes) => by_bytes,
         }
+    }
+
+    /// When nothing new is issued any more, in picoseconds since it began: the runtime comes after the ramp.
+    pub fn end_ps(&self) -> u64 {
+        self.runtime.map_or(u64::MAX, |runtime| runtime.0.saturating_add(self.ramp.0))
+    }
+
+    /// The range of a worker (from 0): its first block in the namespace, and its blocks.
+    pub fn range_of(&self, worker: u32) -> (u64, u64) {
+        let Some(stride) = self.stride_blocks else { return (self.range_lba, self.range_blocks) };
+        let lba = self.range_lba.saturating_add(stride.saturating_mul(u64::from(worker)));
+        (lba, self.range_blocks.min(self.namespace_blocks.saturating_sub(lba)))
     }
 }
 
@@ -325,7 +315,7 @@ impl Generator {
             Source::Synthetic(synthetic) => Inner::Draws(Box::new(Draws::new(plan, synthetic, worker, rng)?)),
             Source::Trace(trace) => Inner::Replay(Box::new(Replay::new(plan, trace, worker, plan.workers)?)),
         };
-        Ok(Generator { inner, runtime_ps: plan.runtime.map_or(u64::MAX, |runtime| runtime.0) })
+        Ok(Generator { inner, runtime_ps: plan.end_ps() })
     }
 
     /// Why a replay ended early: the file changed or broke after it was checked. `None` while all is well.

@@ -1,22 +1,78 @@
 //! A trace as I/O: its records laid on a range of the drive, dealt to the workers, at their times or as fast as it goes.
 
-use super::{Io, Issue, JobPlan, Scan, TracePlan};
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::layout::{Layout, Slice};
+use super::{Io, Issue, JobPlan, Kind};
 use crate::error::InputError;
-use crate::trace::{Format, Reader, Record};
+use crate::trace::convert::scaled;
+use crate::trace::{ReadOptions, Reader, Record, Tally};
 use crate::units::Bytes;
+
+/// A recording and how it is laid on the drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TracePlan {
+    /// The file.
+    pub path: PathBuf,
+    /// How it is read; its format as forced or found.
+    pub read: ReadOptions,
+    /// Whether each device has a slice of the range to itself, instead of all lying over each other.
+    pub spread: bool,
+    /// What becomes of addresses beyond the range.
+    pub beyond: Beyond,
+    /// What times are multiplied with, in units of 2^-32.
+    pub time_scale_q32: u64,
+    /// Where its devices and addresses go, as the first pass found.
+    pub layout: Layout,
+    /// What the first pass over the file met.
+    pub scan: Scan,
+}
+
+/// What becomes of addresses beyond the range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Beyond {
+    /// They are a mistake.
+    #[default]
+    Error,
+    /// They begin again at the start of the range.
+    Wrap,
+    /// All addresses shrink in proportion, so that the last one is the range's.
+    Scale,
+    /// Only what the trace touches has a place, in units of 4 KiB, in the order of their first use.
+    Compact,
+}
+
+/// What a pass over a trace met.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scan {
+    /// What the reader counted.
+    pub tally: Tally,
+    /// Commands that its records become.
+    pub commands: u64,
+    /// Records that were laid at another address than their own, because it was beyond the range.
+    pub moved: u64,
+    /// Records that begin or end within a logical block, and were widened to whole ones; trims were narrowed.
+    pub widened: u64,
+    /// Trims of less than a logical block, left out.
+    pub trims_left_out: u64,
+    /// Time of the last record, in picoseconds, scaled.
+    pub last_ps: u64,
+}
 
 /// A trace laid on a range of the drive. Records are dealt to the workers in turn.
 pub(super) struct Replay {
     reader: Reader,
-    plan: Laying,
+    laying: Laying,
+    layout: Layout,
     worker: u64,
     workers: u64,
     index: u64,
-    /// What is left of a record that is longer than one command may be.
-    rest: Option<(Record, u64, u64)>,
-    wrapped: u64,
-    widened: u64,
-    last_ps: u64,
+    rest: Option<Rest>,
+    scan: Scan,
     pub(super) error: Option<InputError>,
 }
 
@@ -24,12 +80,22 @@ pub(super) struct Replay {
 struct Laying {
     lba_bytes: u64,
     range_lba: u64,
-    range_blocks: u64,
     transfer_blocks_max: u64,
-    wrap: bool,
+    beyond: Beyond,
     timed: bool,
     time_scale_q32: u64,
     count: u64,
+}
+
+/// What is left of a record that becomes several commands.
+#[derive(Clone, Copy)]
+struct Rest {
+    kind: Kind,
+    at: u64,
+    slice: usize,
+    /// Within the slice; of a compact layout, of the trace.
+    first: u64,
+    blocks: u64,
 }
 
 impl Replay {
@@ -39,25 +105,24 @@ impl Replay {
         worker: u32,
         workers: u32,
     ) -> Result<Self, InputError> {
+        let lba_bytes = u64::from(plan.lba_bytes.max(1));
         Ok(Replay {
-            reader: Reader::open(&trace.path, trace.format, trace.device, trace.skip_bad_lines)?,
-            plan: Laying {
-                lba_bytes: u64::from(plan.lba_bytes.max(1)),
+            reader: Reader::open(&trace.path, &trace.read)?,
+            laying: Laying {
+                lba_bytes,
                 range_lba: plan.range_lba,
-                range_blocks: plan.range_blocks,
                 transfer_blocks_max: u64::from(plan.transfer_blocks_max.max(1)),
-                wrap: trace.wrap,
+                beyond: trace.beyond,
                 timed: plan.issue == Issue::Trace,
                 time_scale_q32: trace.time_scale_q32,
                 count: plan.count.unwrap_or(u64::MAX),
             },
+            layout: trace.layout.or_whole(plan.range_blocks, lba_bytes),
             worker: u64::from(worker),
             workers: u64::from(workers.max(1)),
             index: 0,
             rest: None,
-            wrapped: 0,
-            widened: 0,
-            last_ps: 0,
+            scan: Scan::default(),
             error: None,
         })
     }
@@ -77,74 +142,122 @@ impl Replay {
 
     fn advance(&mut self) -> Result<Option<Io>, InputError> {
         while self.rest.is_none() {
-            if self.index >= self.plan.count {
+            if self.index >= self.laying.count {
                 return Ok(None);
             }
             let Some(record) = self.reader.next_record()? else { return Ok(None) };
             let mine = self.index % self.workers == self.worker;
             self.index += 1;
             if mine {
-                let (lba, blocks) = self.lay(&record)?;
-                self.rest = Some((record, lba, blocks));
+                self.rest = self.lay(&record)?;
             }
         }
-        let Some((record, lba, blocks)) = self.rest.take() else { return Ok(None) };
-        let now = blocks.min(self.plan.transfer_blocks_max);
-        if now < blocks {
-            self.rest = Some((record, lba + now, blocks - now));
+        let Some(rest) = self.rest.take() else { return Ok(None) };
+        let (lba, now) = self.cut(&rest)?;
+        if now < rest.blocks {
+            self.rest = Some(Rest { first: rest.first + now, blocks: rest.blocks - now, ..rest });
         }
-        let scaled = (u128::from(record.time_ps) * u128::from(self.plan.time_scale_q32)) >> 32;
-        let at = u64::try_from(scaled).map_err(|_| {
-            let what = "its time, scaled, is beyond the 213 days that a run reaches";
-            InputError::new(what, "choose a smaller `time_scale`").at(self.reader.place())
-        })?;
-        self.last_ps = at;
+        self.scan.last_ps = rest.at;
         Ok(Some(Io {
-            kind: record.kind,
-            lba: self.plan.range_lba + lba,
+            kind: rest.kind,
+            lba: self.laying.range_lba + lba,
             blocks: now as u32,
-            at: self.plan.timed.then_some(at),
+            at: self.laying.timed.then_some(rest.at),
         }))
     }
 
-    /// First block, within the range, and number of blocks: all that the record touches.
-    fn lay(&mut self, record: &Record) -> Result<(u64, u64), InputError> {
-        let plan = &self.plan;
-        let first = record.offset_bytes / plan.lba_bytes;
-        // A record ends at or below 2^63.
-        let end = (record.offset_bytes + record.bytes).div_ceil(plan.lba_bytes);
-        let blocks = end - first;
-        self.widened += u64::from(blocks * plan.lba_bytes != record.bytes);
-        let range = Bytes(plan.range_blocks.saturating_mul(plan.lba_bytes));
-        if blocks > plan.range_blocks {
-            let what =
-                format!("a record of {} is longer than the job's range of {range}", Bytes(record.bytes));
-            return Err(InputError::new(what, "choose a larger drive or range").at(self.reader.place()));
+    /// Where a record goes: all whole blocks that it touches, or, of a trim, that it covers.
+    fn lay(&mut self, record: &Record) -> Result<Option<Rest>, InputError> {
+        let Some(slice) = self.layout.slice_of(record.device) else {
+            let what = format!("the device {} was not there when the trace was checked", record.device);
+            return Err(InputError::new(what, "leave the trace as it is while it is replayed")
+                .at(self.reader.place()));
+        };
+        let at = scaled(record.time_ps, self.laying.time_scale_q32).ok_or_else(|| {
+            let what = "its time, scaled, is beyond the 213 days that a run reaches";
+            InputError::new(what, "choose a smaller `time_scale`").at(self.reader.place())
+        })?;
+        let Some((first, blocks)) = whole_blocks(record, self.laying.lba_bytes) else {
+            self.scan.trims_left_out += 1;
+            return Ok(None);
+        };
+        self.scan.widened += u64::from(blocks * self.laying.lba_bytes != record.bytes);
+        let room = self.layout.slices()[slice];
+        if blocks > room.blocks {
+            return Err(self.too_long(record, &room));
         }
-        if end <= plan.range_blocks {
-            return Ok((first, blocks));
+        let inside = first + blocks <= room.blocks;
+        let last = room.blocks - blocks;
+        let placed = match self.laying.beyond {
+            // Its own addresses, until it is cut into what lies together.
+            Beyond::Compact => first,
+            Beyond::Scale => {
+                let placed = self.layout.shrunk(&room, first).min(last);
+                self.scan.moved += u64::from(placed != first);
+                placed
+            }
+            _ if inside => first,
+            Beyond::Wrap => {
+                self.scan.moved += 1;
+                // A record that would run over the end is moved down to it rather than torn in two.
+                (first % room.blocks).min(last)
+            }
+            Beyond::Error => return Err(self.is_beyond(first + blocks - 1, &room)),
+        };
+        Ok(Some(Rest { kind: record.kind, at, slice, first: placed, blocks }))
+    }
+
+    /// The next command of what is left: its first block within the range, and its blocks.
+    fn cut(&self, rest: &Rest) -> Result<(u64, u64), InputError> {
+        let most = rest.blocks.min(self.laying.transfer_blocks_max);
+        if self.laying.beyond != Beyond::Compact {
+            return Ok((self.layout.slices()[rest.slice].first + rest.first, most));
         }
-        if !plan.wrap {
-            let what = format!(
-                "LBA {} is beyond the job's range of {range}, {} blocks of {} B",
-                end - 1,
-                plan.range_blocks,
-                plan.lba_bytes
-            );
-            let cure = "set `wrap = true` in [job.trace], or choose a larger drive";
-            return Err(InputError::new(what, cure).at(self.reader.place()));
-        }
-        self.wrapped += 1;
-        // A record that would run over the end is moved down to it rather than torn in two.
-        Ok(((first % plan.range_blocks).min(plan.range_blocks - blocks), blocks))
+        self.layout.run(rest.slice, rest.first, most).ok_or_else(|| {
+            let what = "the record was not there when the trace was checked";
+            InputError::new(what, "leave the trace as it is while it is replayed").at(self.reader.place())
+        })
+    }
+
+    fn room(&self, room: &Slice) -> (Bytes, &'static str) {
+        let bytes = Bytes(room.blocks.saturating_mul(self.laying.lba_bytes));
+        (bytes, if self.layout.slices().len() > 1 { "device's slice" } else { "job's range" })
+    }
+
+    fn too_long(&self, record: &Record, room: &Slice) -> InputError {
+        let (bytes, noun) = self.room(room);
+        let what = format!("a record of {} is longer than the {noun} of {bytes}", Bytes(record.bytes));
+        InputError::new(what, "choose a larger drive or range").at(self.reader.place())
+    }
+
+    fn is_beyond(&self, lba: u64, room: &Slice) -> InputError {
+        let (bytes, noun) = self.room(room);
+        let (blocks, lba_bytes) = (room.blocks, self.laying.lba_bytes);
+        let what = format!("LBA {lba} is beyond the {noun} of {bytes}, {blocks} blocks of {lba_bytes} B");
+        let cure = "set `wrap = true` in [job.trace], or `beyond = \"scale\"` or \"compact\", or choose a larger drive";
+        InputError::new(what, cure).at(self.reader.place())
     }
 }
 
-/// Reads a job's trace once from beginning to end, or to the job's count, as all its workers together will: so that
-/// a broken line or an address beyond the drive shows before anything is simulated or written.
-pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<(Format, Scan), InputError> {
-    let mut replay = Replay::new(plan, trace, 0, 1)?;
-    let runtime_ps = plan.runtime.map_or(u64::MAX, |runtime| runtime.0);
+/// First block and number of all blocks that a record touches, or, of a trim, covers: to trim more than was asked for
+/// would lose data. `None` for a trim of less than one.
+pub(super) fn whole_blocks(record: &Record, lba_bytes: u64) -> Option<(u64, u64)> {
+    // A record ends at or below 2^63.
+    let end = record.offset_bytes + record.bytes;
+    let (first, end) = match record.kind {
+        Kind::Trim => (record.offset_bytes.div_ceil(lba_bytes), end / lba_bytes),
+        Kind::Read | Kind::Write => (record.offset_bytes / lba_bytes, end.div_ceil(lba_bytes)),
+    };
+    (first < end).then(|| (first, end - first))
+}
+
+/// Reads a job's trace from beginning to end, or to the job's count, as all its workers together will: so that a broken
+/// line or an address beyond the drive shows before anything is simulated or written. Gives the plan with what it found.
+pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<TracePlan, InputError> {
+    let layout = Layout::survey(plan, trace)?;
+    let mut found = TracePlan { layout, ..trace.clone() };
+    let mut replay = Replay::new(plan, &found, 0, 1)?;
+    let runtime_ps = plan.end_ps();
     let mut commands = 0;
     while let Some(io) = replay.advance()? {
         if io.at.is_some_and(|at| at >= runtime_ps) {
@@ -152,12 +265,7 @@ pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<(Format, Scan), 
         }
         commands += 1;
     }
-    let scan = Scan {
-        tally: replay.reader.tally().clone(),
-        commands,
-        wrapped: replay.wrapped,
-        widened: replay.widened,
-        last_ps: replay.last_ps,
-    };
-    Ok((replay.reader.format(), scan))
+    found.read = *replay.reader.options();
+    found.scan = Scan { tally: replay.reader.tally().clone(), commands, ..replay.scan };
+    Ok(found)
 }

@@ -1,9 +1,12 @@
 //! What every generator keeps to.
 
+mod shares;
+
 use std::io::Write;
 
 use super::*;
 use crate::error::InputError;
+use crate::trace::ReadOptions;
 
 fn job(synthetic: Synthetic) -> JobPlan {
     JobPlan {
@@ -12,19 +15,27 @@ fn job(synthetic: Synthetic) -> JobPlan {
         lba_bytes: 4096,
         range_lba: 1000,
         range_blocks: 64,
+        stride_blocks: None,
+        namespace_blocks: 1 << 30,
         iodepth: 1,
         workers: 1,
         issue: Issue::Closed,
+        cap: None,
+        think: None,
+        phase: 0,
+        start_delay: Picos(0),
+        ramp: Picos(0),
+        verify: true,
         priority: Priority::Medium,
         count: Some(1000),
+        io_bytes: None,
         runtime: None,
         transfer_blocks_max: 64,
         source: Source::Synthetic(synthetic),
     }
 }
 
-const READS: Synthetic =
-    Synthetic { rw: Rw::RandRead, read_percent: 100, io_blocks: 2, distribution: Distribution::Uniform };
+const READS: Synthetic = Synthetic::fixed(Rw::RandRead, 2);
 
 fn ios(plan: &JobPlan, worker: u32) -> Vec<Io> {
     Generator::new(plan, worker, &Rng::new(1)).unwrap().collect()
@@ -33,14 +44,14 @@ fn ios(plan: &JobPlan, worker: u32) -> Vec<Io> {
 // An I/O outside its range would fail on the drive, or overwrite what another job verifies.
 #[test]
 fn every_io_lies_in_its_range() {
-    for distribution in [
-        Distribution::Uniform,
-        Distribution::Zipf { theta: 1.0 },
-        Distribution::Zipf { theta: 1.2 },
-        Distribution::Sequential,
-    ] {
-        for io_blocks in [1, 2, 3, 64] {
-            let plan = job(Synthetic { distribution, io_blocks, ..READS });
+    for distribution in
+        ["random", "zipf:1", "zipf:1.2", "pareto:0.2", "normal:100", "zoned:90/50:10/", "sequential"]
+    {
+        for io_blocks in [1, 2, 3, 32] {
+            let plan = job(match distribution.parse() {
+                Ok(distribution) => Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, io_blocks) },
+                Err(_) => Synthetic::fixed(Rw::Read, io_blocks),
+            });
             let ios = ios(&plan, 0);
             assert_eq!(ios.len(), 1000);
             for io in ios {
@@ -54,7 +65,7 @@ fn every_io_lies_in_its_range() {
 // Workers of a sequential job that all began at the same place would read each block several times.
 #[test]
 fn sequential_workers_share_the_range_and_the_count() {
-    let synthetic = Synthetic { rw: Rw::Write, distribution: Distribution::Sequential, ..READS };
+    let synthetic = Synthetic::fixed(Rw::Write, 2);
     let plan = JobPlan { workers: 3, count: Some(32), ..job(synthetic) };
     let mut seen: Vec<u64> = (0..3).flat_map(|worker| ios(&plan, worker)).map(|io| io.lba).collect();
     assert_eq!(seen.len(), 32);
@@ -81,7 +92,8 @@ fn the_mix_does_not_change_the_addresses() {
 // A skewed job whose favourites lay side by side would load one die only.
 #[test]
 fn zipf_favourites_are_scattered_and_shared_by_workers() {
-    let synthetic = Synthetic { distribution: Distribution::Zipf { theta: 1.2 }, io_blocks: 1, ..READS };
+    let distribution = Distribution::Zipf { theta: 1.2 };
+    let synthetic = Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, 1) };
     let plan = JobPlan { range_blocks: 100_000, workers: 2, count: Some(40_000), ..job(synthetic) };
     let favourite = |worker| {
         let mut counts = std::collections::BTreeMap::new();
@@ -124,11 +136,11 @@ fn trace_job(
     let mut plan = JobPlan { issue: Issue::Trace, count: None, ..job(READS) };
     let mut trace = TracePlan {
         path: file.path().to_owned(),
-        format: Format::Auto,
-        device: None,
-        wrap: true,
+        read: ReadOptions::default(),
+        spread: false,
+        beyond: Beyond::Wrap,
         time_scale_q32: 1 << 32,
-        skip_bad_lines: false,
+        layout: Layout::default(),
         scan: Scan::default(),
     };
     change(&mut plan, &mut trace);
@@ -138,7 +150,7 @@ fn trace_job(
 
 fn scan_of(plan: &JobPlan) -> Result<Scan, InputError> {
     let Source::Trace(trace) = &plan.source else { unreachable!() };
-    scan(plan, trace).map(|(_, scan)| scan)
+    scan(plan, trace).map(|found| found.scan)
 }
 
 // Addresses of a trace are in sectors of 512 B and of another drive: laid wrongly, reads would miss what was written.
@@ -157,13 +169,13 @@ fn records_are_aligned_wrapped_and_split() {
     ];
     assert_eq!(ios, expected);
     let scan = scan_of(&plan).unwrap();
-    assert_eq!((scan.commands, scan.wrapped, scan.widened, scan.tally.records), (5, 2, 2, 4));
+    assert_eq!((scan.commands, scan.moved, scan.widened, scan.tally.records), (5, 2, 2, 4));
 }
 
 // Without `wrap` an address beyond the drive is a mistake of the user's, to be shown with its line.
 #[test]
 fn an_address_beyond_the_range_is_an_error_with_its_line() {
-    let (plan, _file) = trace_job("1 0 0 8 0\n2 0 512 8 1\n", |_, trace| trace.wrap = false);
+    let (plan, _file) = trace_job("1 0 0 8 0\n2 0 512 8 1\n", |_, trace| trace.beyond = Beyond::Error);
     let error = scan_of(&plan).unwrap_err();
     assert!(error.to_string().contains(":2:1: LBA 64 is beyond"), "{error}");
     assert!(error.cure.contains("wrap = true"));
@@ -191,4 +203,88 @@ fn times_scale_and_records_are_dealt_in_turn() {
     assert_eq!(scan_of(&plan).unwrap().commands, 2);
     let (plan, _file) = trace_job(text, |plan, _| plan.issue = Issue::Closed);
     assert!(ios(&plan, 0).iter().all(|io| io.at.is_none()));
+}
+
+fn layout_job(
+    text: &str,
+    beyond: Beyond,
+    spread: bool,
+) -> Result<(JobPlan, tempfile::NamedTempFile), InputError> {
+    let (mut plan, file) = trace_job(text, |_, trace| {
+        trace.beyond = beyond;
+        trace.spread = spread;
+    });
+    let Source::Trace(trace) = &plan.source else { unreachable!() };
+    plan.source = Source::Trace(scan(&plan, trace)?);
+    Ok((plan, file))
+}
+
+fn places(plan: &JobPlan, worker: u32) -> Vec<(u64, u32)> {
+    ios(plan, worker).iter().map(|io| (io.lba - 1000, io.blocks)).collect()
+}
+
+// Wrapped, a trace larger than the drive writes over itself; in proportion, near stays near and far stays far.
+#[test]
+fn scaled_addresses_keep_their_order() {
+    // 256 units of 4 KiB, on 64.
+    let text = "0 0 0 8 0\n1 0 1024 8 0\n2 0 1032 16 0\n3 0 2040 8 0\n";
+    let (plan, _file) = layout_job(text, Beyond::Scale, false).unwrap();
+    assert_eq!(places(&plan, 0), [(0, 1), (32, 1), (32, 2), (63, 1)]);
+    let Source::Trace(trace) = &plan.source else { unreachable!() };
+    assert_eq!(trace.scan.moved, 3);
+    // What fits stays where it is.
+    let (plan, _file) = layout_job("0 0 0 8 0\n1 0 80 8 0\n", Beyond::Scale, false).unwrap();
+    assert_eq!(places(&plan, 0), [(0, 1), (10, 1)]);
+}
+
+// A trace of a terabyte that touches a megabyte of it fits on any drive, if only what it touches has a place.
+#[test]
+fn compact_addresses_are_numbered_by_first_use() {
+    let text = "0 0 800000000 16 0\n1 0 8 8 0\n2 0 800000008 8 1\n3 0 800000008 16 1\n4 0 8 8 1\n";
+    let (mut plan, _file) = layout_job(text, Beyond::Compact, false).unwrap();
+    // The fourth touches a unit that is known and one that is new: they lie apart, and become two commands.
+    assert_eq!(places(&plan, 0), [(0, 2), (2, 1), (1, 1), (1, 1), (3, 1), (2, 1)]);
+    // Every worker finds the same places.
+    plan.workers = 2;
+    assert_eq!(places(&plan, 1), [(2, 1), (1, 1), (3, 1)]);
+    let many: String = (0..65).map(|index| format!("{index} 0 {} 8 0\n", index * 1_000_000)).collect();
+    let error = layout_job(&many, Beyond::Compact, false).err().unwrap();
+    assert!(error.to_string().contains(":65:1") && error.what.contains("256 KiB"), "{error}");
+    assert!(error.cure.contains("beyond = \"wrap\""), "{error}");
+    // A record of terabytes is refused before anything is made of it.
+    let error = layout_job("0 0 0 18014398509481983 0\n", Beyond::Compact, false).err().unwrap();
+    assert!(error.what.contains("longer than the job's range"), "{error}");
+}
+
+// Devices that lie over each other read what another has written; a slice each keeps them apart.
+#[test]
+fn spread_devices_have_slices_of_their_own() {
+    let text = "0 7 0 8 0\n1 3 0 8 0\n2 7 80 8 0\n3 11 8 8 1\n";
+    let (plan, _file) = layout_job(text, Beyond::Error, true).unwrap();
+    // Three slices of 21 blocks, by the number of the device.
+    assert_eq!(places(&plan, 0), [(21, 1), (0, 1), (31, 1), (43, 1)]);
+    let error = layout_job("0 0 0 8 0\n1 1 256 8 0\n", Beyond::Error, true).err().unwrap();
+    assert!(error.what.contains("device's slice of 128 KiB"), "{error}");
+    let (plan, _file) = layout_job("0 0 0 8 0\n1 1 256 8 0\n", Beyond::Wrap, true).unwrap();
+    assert_eq!(places(&plan, 0), [(0, 1), (32, 1)]);
+    let (plan, _file) = layout_job("0 0 999992 8 0\n1 1 8000000 8 0\n", Beyond::Compact, true).unwrap();
+    assert_eq!(places(&plan, 0), [(0, 1), (32, 1)]);
+    let many: String = (0..65).map(|index| format!("{index} {index} 0 8 0\n")).collect();
+    let error = layout_job(&many, Beyond::Wrap, true).err().unwrap();
+    assert!(error.what.contains("no slice for each of 65 devices"), "{error}");
+    let many: String = (0..4097).map(|index| format!("{index} {index} 0 8 0\n")).collect();
+    let error = layout_job(&many, Beyond::Wrap, true).err().unwrap();
+    assert!(error.what.contains("more than 4096 devices"), "{error}");
+}
+
+// A trim that is widened to whole blocks takes away data that nobody gave up.
+#[test]
+fn trims_are_narrowed_to_whole_blocks() {
+    let text = "fio version 3 iolog\n0 a trim 4095 8194\n1 a trim 4095 100\n2 a write 4095 2\n";
+    let (plan, _file) = layout_job(text, Beyond::Error, false).unwrap();
+    let ios = ios(&plan, 0);
+    let found: Vec<_> = ios.iter().map(|io| (io.kind, io.lba - 1000, io.blocks)).collect();
+    assert_eq!(found, [(Kind::Trim, 1, 2), (Kind::Write, 0, 2)]);
+    let Source::Trace(trace) = &plan.source else { unreachable!() };
+    assert_eq!((trace.scan.trims_left_out, trace.scan.commands), (1, 2));
 }

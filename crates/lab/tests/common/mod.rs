@@ -4,6 +4,7 @@
 
 use byteway_lab::interrupt::Interrupt;
 use byteway_lab::progress::Progress;
+use byteway_lab::results::Results;
 use byteway_lab::run::{Session, run as run_scenario};
 use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::{KindSummary, Summary};
@@ -55,13 +56,30 @@ pub fn finish(scenario: &Scenario) -> Summary {
 pub fn run_until(scenario: &Scenario, interrupt: &Interrupt) -> Summary {
     let mut progress = Progress::hidden();
     let session = Session { progress: &mut progress, interrupt };
-    let summary = match run_scenario(scenario, session) {
-        Ok(results) => results.summary,
+    checked(run_scenario(scenario, session)).summary
+}
+
+/// All the results of a scenario. No command may fail and every read must verify.
+pub fn results(text: &str) -> Results {
+    results_with(text, &[])
+}
+
+/// The same, with what `--set` would add.
+pub fn results_with(text: &str, sets: &[&str]) -> Results {
+    let mut progress = Progress::hidden();
+    let session = Session { progress: &mut progress, interrupt: &Interrupt::default() };
+    checked(run_scenario(&scenario_with(text, sets), session))
+}
+
+fn checked(results: anyhow::Result<Results>) -> Results {
+    let results = match results {
+        Ok(results) => results,
         Err(error) => panic!("{error:#}"),
     };
+    let summary = &results.summary;
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);
     assert_eq!(summary.verification.mismatches, 0, "{:?}", summary.notes);
-    summary
+    results
 }
 
 /// The reads of the only job.

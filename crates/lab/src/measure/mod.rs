@@ -1,58 +1,71 @@
-//! What a run measures: the jobs' latencies as they come, and in a simulation every counter of link, drive and flash at
-//! the beginning and at the end of the measured part.
+//! What a run measures: the jobs' latencies as they come, over time and over the whole of the measured part, and in a
+//! simulation every counter of link, drive and flash.
+//!
+//! | file | what |
+//! |---|---|
+//! | this one | [`Meter`]: whom the jobs tell of each I/O |
+//! | `recorder.rs` | [`JobRecorder`]: latencies over the whole of the measured part, and their distribution |
+//! | `series.rs` | [`SeriesRecorder`]: figures over time, in steps |
+//! | `tally.rs` | the small histogram of a step |
+//! | `snapshot.rs` | [`Snapshot`]: every counter at one instant |
+//! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
+//! | `wear.rs` | how worn the flash is |
+
+mod ios;
+mod recorder;
+mod series;
+mod snapshot;
+mod tally;
+mod wear;
+
+pub use ios::IoRecorder;
+pub use recorder::JobRecorder;
+pub use series::SeriesRecorder;
+pub use snapshot::Snapshot;
+pub use wear::wear;
 
 use crate::interrupt::Interrupt;
 use crate::profile::Completion;
 use crate::progress::Progress;
+use crate::results::{Curve, Series};
 use crate::scenario::Warmup;
-use crate::summary::{
-    ClockKind, ErrorRow, JobRecorder, SpanRow, Summary, Verification, ns, ratio, span_rows,
-};
-use crate::workload::{JobPlan, Kind};
-use byteway_clock::{Clock, Delay, SpanRecord, Stage, Time};
-use byteway_device::Drive;
-use byteway_firmware::FtlCounters;
-use byteway_flash::Counters as FlashCounters;
-use byteway_link::{HostEnd, Ledger};
+use crate::summary::{ClockKind, ErrorRow, SpanRow, Summary, Verification, ns, ratio, span_rows};
+use crate::workload::{Io, JobPlan};
+use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
-/// Every counter at one instant.
-pub struct Snapshot {
-    /// When.
-    pub at: Time,
-    /// What has crossed the link.
-    pub ledger: Ledger,
-    /// What the translation layer has done.
-    pub ftl: FtlCounters,
-    /// What flash has done.
-    pub flash: FlashCounters,
-    /// How long each die has been busy.
-    pub dies: Vec<Delay>,
-    /// Each channel.
-    pub channels: Vec<Delay>,
-    /// All cores together.
-    pub cores: Delay,
-    /// The link: down, up.
-    pub link: (Delay, Delay),
+/// An I/O that has completed.
+pub struct Completed {
+    /// Its number, in the order in which I/Os began: from [`Meter::number`].
+    pub number: u64,
+    /// Its job.
+    pub job: usize,
+    /// The job's worker.
+    pub worker: u32,
+    /// What it did.
+    pub io: Io,
+    /// Bytes read, written or trimmed.
+    pub bytes: u64,
+    /// When it was due: its latency begins there.
+    pub due: Time,
+    /// Where its time went.
+    pub record: SpanRecord,
 }
 
-impl Snapshot {
-    /// Takes one.
-    pub fn take(clock: &Clock, host: &HostEnd, drive: &Drive) -> Self {
-        let ftl = drive.controller.ftl();
-        let flash = ftl.flash();
-        let geometry = *flash.geometry();
-        Snapshot {
-            at: clock.now(),
-            ledger: host.ledger().snapshot(),
-            ftl: ftl.counters(),
-            flash: flash.counters(),
-            dies: (0..geometry.dies()).map(|die| flash.die_busy(die)).collect(),
-            channels: (0..geometry.channels).map(|channel| flash.channel_busy(channel)).collect(),
-            cores: drive.site.busy(),
-            link: host.busy(),
-        }
+impl Completed {
+    /// From when it was due to its end.
+    fn latency(&self) -> Delay {
+        self.record.last.since(self.due)
+    }
+
+    /// Time by stage. What an open loop's I/O waited before it could begin is queueing.
+    fn stages(&self) -> [Delay; Stage::ALL.len()] {
+        let mut stages = self.record.stages;
+        let late = self.latency().saturating_sub(self.record.last.since(self.record.begin));
+        stages[Stage::Queueing as usize] += late;
+        stages
     }
 }
 
@@ -60,6 +73,10 @@ impl Snapshot {
 pub struct Meter {
     /// Of each job.
     jobs: RefCell<Vec<JobRecorder>>,
+    series: Rc<RefCell<SeriesRecorder>>,
+    ios: RefCell<Option<IoRecorder>>,
+    /// I/Os that have begun.
+    begun: Cell<u64>,
     /// Time by stage, over all measured I/Os.
     stages: RefCell<[u128; Stage::ALL.len()]>,
     /// Failed commands by what they failed with.
@@ -73,6 +90,8 @@ pub struct Meter {
     /// The last completion, of all and of each job.
     last: Cell<Time>,
     last_of_job: RefCell<Vec<Time>>,
+    /// From when on each job's figures count: its start and ramp. Unknown until its phase begins.
+    begin_of_job: RefCell<Vec<Option<Time>>>,
     progress: RefCell<Progress>,
     interrupt: Interrupt,
     stopped: Cell<bool>,
@@ -86,13 +105,21 @@ impl Meter {
     pub fn new(
         jobs: &[JobPlan],
         start: Time,
+        series: SeriesRecorder,
         warmup: Option<Warmup>,
         progress: Progress,
         interrupt: Interrupt,
     ) -> Self {
         let recorders = jobs.iter().map(|_| JobRecorder::default()).collect();
+        let first_of = |job: &JobPlan| {
+            let lead = job.start_delay.0.saturating_add(job.ramp.0);
+            (job.phase == 0).then(|| Time(start.0.saturating_add(lead)))
+        };
         Meter {
             jobs: RefCell::new(recorders),
+            series: Rc::new(RefCell::new(series)),
+            ios: RefCell::default(),
+            begun: Cell::default(),
             stages: RefCell::default(),
             errors: RefCell::default(),
             mismatches: Cell::default(),
@@ -100,6 +127,7 @@ impl Meter {
             begin: Cell::default(),
             last: Cell::new(start),
             last_of_job: RefCell::new(vec![start; jobs.len()]),
+            begin_of_job: RefCell::new(jobs.iter().map(first_of).collect()),
             progress: RefCell::new(progress),
             interrupt,
             stopped: Cell::default(),
@@ -127,22 +155,58 @@ impl Meter {
         self.stopped.get()
     }
 
-    /// A command has ended; its measuring, if warming up is over. `latency` begins where the I/O was due.
-    pub fn completed(&self, job: usize, kind: Kind, bytes: u64, latency: Delay, record: &SpanRecord) {
-        let now = record.last;
+    /// Has every measured I/O written down, too.
+    pub fn record_ios(&self, recorder: IoRecorder) {
+        self.ios.replace(Some(recorder));
+    }
+
+    /// What was told to write I/Os down.
+    pub fn take_ios(&self) -> Option<IoRecorder> {
+        self.ios.take()
+    }
+
+    /// The figures over time, for whoever ends their steps.
+    pub fn series_recorder(&self) -> Rc<RefCell<SeriesRecorder>> {
+        self.series.clone()
+    }
+
+    /// The number of an I/O that begins.
+    pub fn number(&self) -> u64 {
+        self.begun.replace(self.begun.get() + 1)
+    }
+
+    /// A command has ended; its measuring, if warming up is over.
+    pub fn completed(&self, completed: &Completed) {
+        let Completed { job, bytes, record, .. } = completed;
+        let (now, kind, latency) = (record.last, completed.io.kind, completed.latency());
         self.count(now);
-        if self.begin.get().is_none() {
+        self.series.borrow_mut().completed(now, *job, kind, *bytes, latency.0);
+        let ramping = self.begin_of_job.borrow()[*job].is_none_or(|begin| now < begin);
+        if self.begin.get().is_none() || ramping {
             return;
         }
         self.last.set(now);
-        self.last_of_job.borrow_mut()[job] = now;
-        self.jobs.borrow_mut()[job].record(kind, bytes, latency.0);
+        self.last_of_job.borrow_mut()[*job] = now;
+        self.jobs.borrow_mut()[*job].record(kind, *bytes, latency.0);
         let mut stages = self.stages.borrow_mut();
-        for (sum, stage) in stages.iter_mut().zip(&record.stages) {
+        for (sum, stage) in stages.iter_mut().zip(&completed.stages()) {
             *sum += u128::from(stage.0);
         }
-        // What an open loop's I/O waited before it could begin.
-        stages[Stage::Queueing as usize] += u128::from(latency.0.saturating_sub(now.since(record.begin).0));
+        if let Some(ios) = &mut *self.ios.borrow_mut()
+            && !ios.record(self.start, completed)
+        {
+            self.stop();
+        }
+    }
+
+    /// A job's figures count from `at` on, if warming up is over then.
+    pub fn job_begins(&self, job: usize, at: Time) {
+        self.begin_of_job.borrow_mut()[job] = Some(at);
+    }
+
+    /// Whether warming up is over: what completes counts.
+    pub fn is_measuring(&self) -> bool {
+        self.begin.get().is_some()
     }
 
     /// A command has failed.
@@ -163,9 +227,10 @@ impl Meter {
         self.progress.borrow_mut().update(self.completed.get(), now.0);
     }
 
-    /// Begins to measure if warming up is over; says whether it has begun just now.
+    /// Begins to measure if warming up is over, and some job's ramp; says whether it has begun just now.
     pub fn begin_if_due(&self, now: Time) -> bool {
         let due = self.begin.get().is_none()
+            && self.begin_of_job.borrow().iter().flatten().any(|begin| *begin <= now)
             && match self.warmup {
                 None => true,
                 Some(Warmup::Ios(count)) => self.completed.get() >= count,
@@ -190,6 +255,18 @@ impl Meter {
         span_rows(&totals, ios)
     }
 
+    /// The figures over time, which end `now`, and what is to be said about them. `drive` are the drive's counters.
+    pub fn series(&self, now: Time, drive: Option<&mut Snapshot>) -> (Series, Option<String>) {
+        let measured_from = self.begin.get().unwrap_or(now);
+        self.series.borrow_mut().finish(now, measured_from, drive)
+    }
+
+    /// How the latencies of the measured part are distributed.
+    pub fn curves(&self, plans: &[JobPlan]) -> Vec<Curve> {
+        let recorders = self.jobs.borrow();
+        recorders.iter().zip(plans).flat_map(|(recorder, plan)| recorder.curves(&plan.name)).collect()
+    }
+
     /// What this side of the queues found, over the jobs' measured part. What only the drive's side knows is left
     /// empty, and so are the names.
     pub fn summary(&self, plans: &[JobPlan], verify: bool, now: Time) -> Summary {
@@ -202,9 +279,13 @@ impl Meter {
         let recorders = self.jobs.borrow();
         let last_of_job = self.last_of_job.borrow();
         // A job that ends before the others is measured over its own time.
-        let jobs = recorders.iter().zip(&*last_of_job).zip(plans);
+        let begin_of_job = self.begin_of_job.borrow();
+        let times = begin_of_job.iter().zip(&*last_of_job);
+        let elapsed =
+            times.map(|(own, last)| last.0.saturating_sub(own.map_or(begin, |own| own.max(begin)).0));
+        let jobs = recorders.iter().zip(elapsed).zip(plans);
         let jobs: Vec<_> =
-            jobs.map(|((recorder, last), plan)| recorder.finish(&plan.name, last.since(begin).0)).collect();
+            jobs.map(|((recorder, elapsed_ps), plan)| recorder.finish(&plan.name, elapsed_ps)).collect();
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
         let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
@@ -235,7 +316,12 @@ impl Meter {
             write_amplification: None,
             verification: Verification {
                 on: verify,
-                reads: recorders.iter().map(JobRecorder::reads).sum(),
+                reads: recorders
+                    .iter()
+                    .zip(plans)
+                    .filter(|(_, plan)| plan.verify)
+                    .map(|(job, _)| job.reads())
+                    .sum(),
                 mismatches: self.mismatches.get(),
             },
             errors: errors

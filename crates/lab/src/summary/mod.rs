@@ -1,19 +1,17 @@
-//! What a run found: the recorders that a run feeds, the result that `summary.json` holds, and its tables for the
-//! terminal.
+//! What a run found: the result that `summary.json` holds, and its tables for the terminal.
 //!
 //! Every float comes from one division of exact integers, rounded by plain arithmetic, so that two machines agree
 //! on every digit. Shares and utilisations are fractions of 1.
 
-use std::fmt::Write as _;
+mod tables;
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use byteway_link::{Direction, Ledger, Purpose};
 
 use crate::profile::Completion;
-use crate::workload::Kind;
+
+pub(crate) use tables::{LINK_TITLE, filled, grouped, link_table, new_table, percent, section, time};
 
 /// The result of a run. The order of the fields is that of `summary.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -152,7 +150,7 @@ pub struct SpanRow {
 pub struct LinkRow {
     /// Why: doorbell, sqe-fetch, data, ...
     pub purpose: String,
-    /// `to-device` or `to-host`.
+    /// `to device` or `to host`.
     pub direction: String,
     /// How often.
     pub crossings: u64,
@@ -235,104 +233,8 @@ pub fn ns(ps: u64) -> f64 {
 /// A second, in picoseconds.
 const SECOND_PS: u128 = 1_000_000_000_000;
 
-fn per_second(count: u64, elapsed_ps: u64) -> f64 {
+pub(crate) fn per_second(count: u64, elapsed_ps: u64) -> f64 {
     ratio(u128::from(count) * SECOND_PS, u128::from(elapsed_ps))
-}
-
-/// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
-#[derive(Default)]
-struct Recorder {
-    histogram: Option<Histogram<u64>>,
-    ios: u64,
-    bytes: u64,
-    sum_ps: u128,
-    min_ps: u64,
-    max_ps: u64,
-}
-
-/// Longer latencies count as this in the percentiles: an hour.
-const HISTOGRAM_NS_MAX: u64 = 3_600_000_000_000;
-
-impl Recorder {
-    fn record(&mut self, bytes: u64, latency_ps: u64) {
-        let histogram = self.histogram.get_or_insert_with(|| {
-            Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, 3).expect("the bounds are constants in order")
-        });
-        histogram.saturating_record(latency_ps.saturating_add(500) / 1000);
-        self.min_ps = if self.ios == 0 { latency_ps } else { self.min_ps.min(latency_ps) };
-        self.max_ps = self.max_ps.max(latency_ps);
-        self.ios += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.sum_ps += u128::from(latency_ps);
-    }
-
-    fn finish(&self, elapsed_ps: u64) -> Option<KindSummary> {
-        let histogram = self.histogram.as_ref()?;
-        // The histogram gives the upper end of a bucket, which may lie above the longest latency there was.
-        let most_ns = self.max_ps.saturating_add(500) / 1000;
-        let at = |quantile: f64| histogram.value_at_quantile(quantile).min(most_ns);
-        Some(KindSummary {
-            ios: self.ios,
-            bytes: self.bytes,
-            iops: per_second(self.ios, elapsed_ps),
-            bytes_per_second: per_second(self.bytes, elapsed_ps),
-            latency: Latency {
-                mean_ns: ratio(self.sum_ps, u128::from(self.ios) * 1000),
-                min_ns: ns(self.min_ps),
-                p50_ns: at(0.5),
-                p90_ns: at(0.9),
-                p95_ns: at(0.95),
-                p99_ns: at(0.99),
-                p99_9_ns: at(0.999),
-                p99_99_ns: at(0.9999),
-                max_ns: ns(self.max_ps),
-            },
-        })
-    }
-}
-
-/// Collects what a job's I/Os took.
-#[derive(Default)]
-pub struct JobRecorder {
-    read: Recorder,
-    write: Recorder,
-    trim: Recorder,
-}
-
-impl JobRecorder {
-    /// An I/O completed.
-    pub fn record(&mut self, kind: Kind, bytes: u64, latency_ps: u64) {
-        match kind {
-            Kind::Read => self.read.record(bytes, latency_ps),
-            Kind::Write => self.write.record(bytes, latency_ps),
-            Kind::Trim => self.trim.record(bytes, latency_ps),
-        }
-    }
-
-    /// Reads recorded.
-    pub fn reads(&self) -> u64 {
-        self.read.ios
-    }
-
-    /// I/Os recorded.
-    pub fn ios(&self) -> u64 {
-        self.read.ios + self.write.ios + self.trim.ios
-    }
-
-    /// The job's figures over `elapsed_ps`.
-    pub fn finish(&self, name: &str, elapsed_ps: u64) -> JobSummary {
-        let bytes = self.read.bytes.saturating_add(self.write.bytes);
-        JobSummary {
-            name: name.to_owned(),
-            ios: self.ios(),
-            bytes,
-            iops: per_second(self.ios(), elapsed_ps),
-            bytes_per_second: per_second(bytes, elapsed_ps),
-            read: self.read.finish(elapsed_ps),
-            write: self.write.finish(elapsed_ps),
-            trim: self.trim.finish(elapsed_ps),
-        }
-    }
 }
 
 /// The breakdown of `ios` I/Os, from the time that each span took over all of them.
@@ -394,266 +296,13 @@ impl Summary {
         json.push('\n');
         json
     }
-
-    /// The tables of the terminal.
-    pub fn to_tables(&self) -> String {
-        let mut out = String::new();
-        let completion = match self.completion {
-            Completion::Polled => "polled",
-            Completion::Interrupt => "by interrupt",
-        };
-        let _ = writeln!(
-            out,
-            "{}: {}, {}, seed {}; completions {completion}{}",
-            self.scenario,
-            self.drive_model,
-            crate::units::Bytes(self.capacity_bytes),
-            self.seed,
-            self.host_profile.as_ref().map(|name| format!(" ({name})")).unwrap_or_default()
-        );
-        let clock = match self.clock {
-            ClockKind::Virtual => "virtual",
-            ClockKind::Wall => "wall",
-        };
-        let _ = writeln!(
-            out,
-            "{} I/Os in {} of {clock} time: {} IOPS, {}",
-            grouped(self.ios),
-            time(self.elapsed_ns),
-            grouped(self.iops as u64),
-            rate(self.bytes_per_second)
-        );
-        if self.partial {
-            let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
-        }
-        section(&mut out, "Throughput", self.throughput());
-        section(&mut out, "Latency", self.latency());
-        section(&mut out, "Where the time of an I/O goes", self.time_spent());
-        section(&mut out, LINK_TITLE, link_table(&self.link, self.ios));
-        section(&mut out, "In use", self.in_use());
-        section(&mut out, "Flash", self.flash_operations());
-        section(&mut out, "Failed commands", self.failed());
-        let verification = &self.verification;
-        match (verification.on, verification.mismatches) {
-            (false, _) => {
-                let why = match self.clock {
-                    ClockKind::Virtual => "host.verify = false",
-                    ClockKind::Wall => "--no-verify",
-                };
-                let _ = writeln!(out, "\nData was not verified ({why})");
-            }
-            (true, 0) if verification.reads == 0 => {
-                out.push_str("\nNothing was read, so nothing was verified\n")
-            }
-            (true, 0) => {
-                let _ = writeln!(
-                    out,
-                    "\n{} reads verified: every block as it was written",
-                    grouped(verification.reads)
-                );
-            }
-            (true, wrong) => {
-                let _ = writeln!(
-                    out,
-                    "\nDATA MISMATCH: {} of {} reads did not return what was written",
-                    grouped(wrong),
-                    grouped(verification.reads)
-                );
-            }
-        }
-        for note in &self.notes {
-            let _ = writeln!(out, "note: {note}");
-        }
-        out
-    }
-
-    fn kinds(&self) -> impl Iterator<Item = (&str, &str, &KindSummary)> {
-        self.jobs.iter().flat_map(|job| {
-            [("read", &job.read), ("write", &job.write), ("trim", &job.trim)]
-                .into_iter()
-                .filter_map(|(kind, summary)| Some((job.name.as_str(), kind, summary.as_ref()?)))
-        })
-    }
-
-    fn throughput(&self) -> Option<Table> {
-        let mut table = new_table(&["job", "", "I/Os", "IOPS", "throughput"], 2);
-        for (job, kind, found) in self.kinds() {
-            table.add_row([
-                job.to_owned(),
-                kind.to_owned(),
-                grouped(found.ios),
-                grouped(found.iops as u64),
-                rate(found.bytes_per_second),
-            ]);
-        }
-        filled(table)
-    }
-
-    fn latency(&self) -> Option<Table> {
-        let header = ["job", "", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
-        let mut table = new_table(&header, 2);
-        for (job, kind, found) in self.kinds() {
-            let latency = &found.latency;
-            let mut row = vec![job.to_owned(), kind.to_owned(), time(latency.mean_ns)];
-            let percentiles = [
-                latency.p50_ns,
-                latency.p90_ns,
-                latency.p95_ns,
-                latency.p99_ns,
-                latency.p99_9_ns,
-                latency.p99_99_ns,
-            ];
-            row.extend(percentiles.iter().map(|ns| time(*ns as f64)));
-            row.push(time(latency.max_ns));
-            table.add_row(row);
-        }
-        filled(table)
-    }
-
-    fn time_spent(&self) -> Option<Table> {
-        let mut table = new_table(&["span", "mean", "share"], 1);
-        for row in self.spans.iter().filter(|row| row.mean_ns > 0.0) {
-            table.add_row([row.span.clone(), time(row.mean_ns), percent(row.share)]);
-        }
-        filled(table)
-    }
-
-    fn in_use(&self) -> Option<Table> {
-        let mut table = new_table(&["resource", "count", "mean", "least", "most"], 1);
-        for row in &self.utilisation {
-            table.add_row([
-                row.resource.clone(),
-                grouped(row.count),
-                percent(row.mean),
-                percent(row.min),
-                percent(row.max),
-            ]);
-        }
-        filled(table)
-    }
-
-    fn flash_operations(&self) -> Option<Table> {
-        let flash = self.flash?;
-        let mut table = new_table(&["", "host", "collection"], 1);
-        table.add_row(["pages read".to_owned(), grouped(flash.host_reads), grouped(flash.collect_reads)]);
-        table.add_row([
-            "pages programmed".to_owned(),
-            grouped(flash.host_programs),
-            grouped(flash.collect_programs),
-        ]);
-        table.add_row(["blocks erased".to_owned(), String::new(), grouped(flash.erases)]);
-        if let Some(amplification) = self.write_amplification {
-            table.add_row(["write amplification".to_owned(), format!("{amplification:.3}"), String::new()]);
-        }
-        filled(table)
-    }
-
-    fn failed(&self) -> Option<Table> {
-        let mut table = new_table(&["status", "commands"], 1);
-        for row in &self.errors {
-            table.add_row([row.status.clone(), grouped(row.count)]);
-        }
-        filled(table)
-    }
-}
-
-/// A table with its title, if there is anything in it.
-pub(crate) fn section(out: &mut String, title: &str, table: Option<Table>) {
-    if let Some(table) = table {
-        let _ = writeln!(out, "\n{title}\n{}", table.trim_fmt());
-    }
-}
-
-/// What stands above [`link_table`].
-pub(crate) const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";
-
-/// What crossed the link for `ios` I/Os, in both ledgers.
-pub(crate) fn link_table(rows: &[LinkRow], ios: u64) -> Option<Table> {
-    let header = ["purpose", "direction", "crossings", "payload", "wire", "payload / I/O", "wire / I/O"];
-    let mut table = new_table(&header, 2);
-    let ios = u128::from(ios);
-    let mut add =
-        |purpose: &str, direction: &str, crossings: Option<u64>, payload_bytes: u64, wire_bytes: u64| {
-            table.add_row([
-                purpose.to_owned(),
-                direction.to_owned(),
-                crossings.map(grouped).unwrap_or_default(),
-                grouped(payload_bytes),
-                grouped(wire_bytes),
-                format!("{:.1} B", ratio(payload_bytes.into(), ios)),
-                format!("{:.1} B", ratio(wire_bytes.into(), ios)),
-            ]);
-        };
-    let rows = || rows.iter().filter(|row| row.crossings > 0);
-    for row in rows() {
-        add(&row.purpose, &row.direction, Some(row.crossings), row.payload_bytes, row.wire_bytes);
-    }
-    let payload_bytes = rows().map(|row| row.payload_bytes).fold(0, u64::saturating_add);
-    let wire_bytes = rows().map(|row| row.wire_bytes).fold(0, u64::saturating_add);
-    if rows().next().is_some() {
-        add("all", "", None, payload_bytes, wire_bytes);
-    }
-    filled(table)
-}
-
-/// One rule, below the header.
-const RULED: TableStyle =
-    TableStyle::new().header_separator(LineStyle::none().fill('\u{2500}').junction('\u{2500}'));
-
-/// A table of which the columns from `numbers` on hold numbers. Its width follows its contents, never the terminal:
-/// the same run prints the same bytes everywhere.
-pub(crate) fn new_table(header: &[&str], numbers: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(RULED).force_no_tty().set_header(header);
-    for index in numbers..header.len() {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
-pub(crate) fn filled(table: Table) -> Option<Table> {
-    (!table.is_empty()).then_some(table)
-}
-
-/// 1234567 as 1,234,567.
-pub(crate) fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-pub(crate) fn time(ns: f64) -> String {
-    match ns {
-        ns if ns < 1e3 => format!("{ns:.1} ns"),
-        ns if ns < 1e6 => format!("{:.2} us", ns / 1e3),
-        ns if ns < 1e9 => format!("{:.2} ms", ns / 1e6),
-        ns => format!("{:.3} s", ns / 1e9),
-    }
-}
-
-fn rate(bytes_per_second: f64) -> String {
-    match bytes_per_second {
-        rate if rate < 1e6 => format!("{:.1} kB/s", rate / 1e3),
-        rate if rate < 1e9 => format!("{:.1} MB/s", rate / 1e6),
-        rate => format!("{:.2} GB/s", rate / 1e9),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::JobRecorder;
+    use crate::workload::Kind;
 
     fn example() -> Summary {
         let mut recorder = JobRecorder::default();
@@ -716,6 +365,8 @@ mod tests {
         assert!(json.contains("\"iops\": 1000000.0") && json.contains("\"bytes_per_second\": 4096000000.0"));
         assert!(json.contains("\"write_amplification\": 1.0"));
         assert_eq!(json, example().to_json());
+        // Whoever reads it again has what was found.
+        assert_eq!(serde_json::from_str::<Summary>(&json).unwrap(), example());
     }
 
     // The tables are all that most users ever see: what they need must be in them, and readable.

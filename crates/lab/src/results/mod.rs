@@ -4,6 +4,8 @@
 //!
 //! Shares are fractions of 1; times are in nanoseconds of the run's clock.
 
+mod parquet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
@@ -120,10 +122,10 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// How often blocks were erased, since the drive was new.
+/// How often superblocks were erased in this run: what a drive went through before it, preconditioned or not, counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
-    /// Blocks.
+    /// Superblocks.
     pub blocks: u64,
     /// Erases of the least worn.
     pub min: u64,

@@ -1,0 +1,365 @@
+//! Tracing: who used which resource, from when to when, and for which I/Os.
+//!
+//! A resource says what each use of it was; for whom, it need not know: a task says which I/Os it works for
+//! ([`Clock::works_for`]), and what it sets going while it does is theirs. What goes on without the task, such as an
+//! operation of flash, takes them along ([`Clock::hold_ios`]). Untraced, all this is one look at a flag.
+//!
+//! Tracing never changes what is traced: it waits for nothing, and takes no time.
+
+use crate::executor::{Clock, TaskId};
+use crate::span::SpanId;
+use crate::time::Time;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A kind of resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// Processors of the host.
+    HostCore,
+    /// The link, to the device.
+    LinkDown,
+    /// The link, to the host.
+    LinkUp,
+    /// Processor cores of the drive.
+    Core,
+    /// The drive's DRAM.
+    Dram,
+    /// Channels of the flash array.
+    Channel,
+    /// Dies of the flash array.
+    Die,
+}
+
+/// One resource of its kind. It serves one at a time, so uses of it never overlap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Track {
+    /// Of which kind.
+    pub resource: Resource,
+    /// Which of them, from 0.
+    pub index: u32,
+}
+
+impl Track {
+    /// The `index`-th of a kind.
+    pub const fn new(resource: Resource, index: u32) -> Track {
+        Track { resource, index }
+    }
+}
+
+/// What else there is to say of a use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// A number.
+    Number(u64),
+    /// A word.
+    Word(&'static str),
+}
+
+/// A use of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage<'a> {
+    /// Of which.
+    pub track: Track,
+    /// What for.
+    pub what: &'static str,
+    /// From when.
+    pub begin: Time,
+    /// To when; may lie ahead, where a resource is reserved.
+    pub end: Time,
+    /// What else is known, by name.
+    pub details: &'a [(&'static str, Detail)],
+}
+
+/// Takes what happens. Uses come in the order in which they are known, not in that of their beginning; those of one
+/// track don't overlap.
+pub trait Tracer {
+    /// A resource was used, for these I/Os: none, if for no I/O in particular. Must not call the clock.
+    fn note(&self, usage: &Usage<'_>, ios: &[u32]);
+}
+
+/// I/Os that something works for which goes on without a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldIos(u32);
+
+impl HeldIos {
+    /// Nobody's.
+    pub const NONE: HeldIos = HeldIos(u32::MAX);
+}
+
+/// What is traced, if anything is.
+#[derive(Default)]
+pub(crate) struct Tracing {
+    on: Cell<bool>,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    tracer: Option<Rc<dyn Tracer>>,
+    /// I/Os from this number on are not traced.
+    ios_max: u32,
+    /// When the first of those began: from then on only what is for earlier ones is traced.
+    cut: Option<Time>,
+    /// Traced I/Os under way.
+    under_way: u64,
+    /// By the place of a task: which task, and the I/Os that it works for.
+    tasks: Vec<Option<(TaskId, Vec<u32>)>>,
+    held: Vec<Vec<u32>>,
+    free: Vec<u32>,
+    /// For a moment: those of the I/Os that are traced.
+    traced: Vec<u32>,
+}
+
+impl State {
+    fn of(&mut self, task: TaskId) -> Option<&mut Vec<u32>> {
+        if task == TaskId::NONE {
+            return None;
+        }
+        let index = task.index as usize;
+        if self.tasks.len() <= index {
+            self.tasks.resize_with(index + 1, || None);
+        }
+        let (of, ios) = self.tasks[index].get_or_insert_with(|| (task, Vec::new()));
+        if *of != task {
+            *of = task;
+            ios.clear(); // of a task that lived here before
+        }
+        Some(ios)
+    }
+
+    fn note(&mut self, usage: &Usage<'_>, ios: &[u32]) {
+        let Some(tracer) = &self.tracer else { return };
+        self.traced.clear();
+        self.traced.extend(ios.iter().filter(|io| **io < self.ios_max));
+        if self.cut.is_none() || !self.traced.is_empty() {
+            tracer.note(usage, &self.traced);
+        }
+    }
+}
+
+impl Clock {
+    /// From now on tells `tracer` of every use of a resource, until the I/O with the number `ios_max` begins: from then
+    /// on only of uses for those before it, and of nothing more when they have ended.
+    pub fn trace(&self, tracer: Rc<dyn Tracer>, ios_max: u32) {
+        let tracing = self.tracing();
+        *tracing.state.borrow_mut() = State { tracer: Some(tracer), ios_max, ..State::default() };
+        tracing.on.set(true);
+    }
+
+    /// Ends tracing. Gives when it stopped to be complete, if it did: when the first I/O began that was not traced.
+    pub fn end_trace(&self) -> Option<Time> {
+        let tracing = self.tracing();
+        tracing.on.set(false);
+        std::mem::take(&mut *tracing.state.borrow_mut()).cut
+    }
+
+    /// Whether anybody wants to know.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.tracing().on.get()
+    }
+
+    /// An I/O begins, for which the present task works from now on.
+    pub fn io_begins(&self, io: SpanId) {
+        if !self.is_traced() {
+            return;
+        }
+        self.works_for([io]);
+        let (now, mut state) = (self.now(), self.tracing().state.borrow_mut());
+        match io.number() {
+            Some(number) if number < state.ios_max && state.cut.is_none() => state.under_way += 1,
+            Some(_) => {
+                state.cut.get_or_insert(now);
+                self.end_if_done(&state);
+            }
+            None => {}
+        }
+    }
+
+    /// An I/O has ended.
+    pub fn io_ends(&self, io: SpanId) {
+        if !self.is_traced() {
+            return;
+        }
+        let mut state = self.tracing().state.borrow_mut();
+        if io.number().is_some_and(|number| number < state.ios_max) {
+            state.under_way = state.under_way.saturating_sub(1);
+            self.end_if_done(&state);
+        }
+    }
+
+    fn end_if_done(&self, state: &State) {
+        if state.cut.is_some() && state.under_way == 0 {
+            self.tracing().on.set(false);
+        }
+    }
+
+    /// The I/Os that the present task works for, from now on until it says otherwise.
+    #[inline]
+    pub fn works_for(&self, ios: impl IntoIterator<Item = SpanId>) {
+        if self.is_traced()
+            && let Some(list) = self.tracing().state.borrow_mut().of(self.current())
+        {
+            list.clear();
+            list.extend(ios.into_iter().filter_map(SpanId::number));
+        }
+    }
+
+    /// The first I/O that the present task works for.
+    #[inline]
+    pub fn io(&self) -> Option<u32> {
+        if !self.is_traced() {
+            return None;
+        }
+        self.tracing().state.borrow_mut().of(self.current())?.first().copied()
+    }
+
+    /// Exchanges the I/Os that the present task works for, for something that it does for others; exchange them again
+    /// afterwards.
+    pub fn swap_ios(&self, ios: &mut Vec<u32>) {
+        if self.is_traced()
+            && let Some(list) = self.tracing().state.borrow_mut().of(self.current())
+        {
+            std::mem::swap(list, ios);
+        }
+    }
+
+    /// A resource is used by the present task, for its I/Os. To be called only if [`Clock::is_traced`].
+    #[cold]
+    pub fn note(&self, usage: &Usage<'_>) {
+        let mut state = self.tracing().state.borrow_mut();
+        let ios = state.of(self.current()).map(std::mem::take).unwrap_or_default();
+        state.note(usage, &ios);
+        if let Some(list) = state.of(self.current()) {
+            *list = ios;
+        }
+    }
+
+    /// The present task's I/Os, for what goes on without it. Release them with [`Clock::release_ios`].
+    #[inline]
+    pub fn hold_ios(&self) -> HeldIos {
+        if !self.is_traced() {
+            return HeldIos::NONE;
+        }
+        let mut state = self.tracing().state.borrow_mut();
+        let place = state.free.pop().unwrap_or_else(|| {
+            state.held.push(Vec::new());
+            state.held.len() as u32 - 1
+        });
+        let mut list = std::mem::take(&mut state.held[place as usize]);
+        list.clear();
+        if let Some(ios) = state.of(self.current()) {
+            list.extend_from_slice(ios);
+        }
+        state.held[place as usize] = list;
+        HeldIos(place)
+    }
+
+    /// A resource is used for I/Os that were held. To be called only if [`Clock::is_traced`].
+    #[cold]
+    pub fn note_held(&self, usage: &Usage<'_>, ios: HeldIos) {
+        let mut state = self.tracing().state.borrow_mut();
+        let list = state.held.get_mut(ios.0 as usize).map(std::mem::take).unwrap_or_default();
+        state.note(usage, &list);
+        if let Some(place) = state.held.get_mut(ios.0 as usize) {
+            *place = list;
+        }
+    }
+
+    /// Nothing works for them any more.
+    #[inline]
+    pub fn release_ios(&self, ios: HeldIos) {
+        if ios != HeldIos::NONE && self.is_traced() {
+            self.tracing().state.borrow_mut().free.push(ios.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::Executor;
+    use crate::span::Spans;
+    use crate::station::Station;
+    use crate::time::Delay;
+
+    /// What was used, from when to when, and for which I/Os.
+    type Note = (&'static str, u64, u64, Vec<u32>);
+
+    #[derive(Default)]
+    struct Notes(RefCell<Vec<Note>>);
+
+    impl Tracer for Notes {
+        fn note(&self, usage: &Usage<'_>, ios: &[u32]) {
+            let Usage { what, begin, end, .. } = *usage;
+            self.0.borrow_mut().push((what, begin.0, end.0, ios.to_vec()));
+        }
+    }
+
+    // Tasks take turns at every wait: what one of them uses must not be taken for another's I/O.
+    #[test]
+    fn each_task_has_its_own_ios() {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let (notes, spans) = (Rc::new(Notes::default()), Rc::new(Spans::default()));
+        let station = Rc::new(Station::new(&clock, 1).traced_as(Resource::Core, 0));
+        clock.trace(notes.clone(), 10);
+        for _ in 0..2 {
+            let (clock, spans, station) = (clock.clone(), spans.clone(), station.clone());
+            executor.clock().spawn("worker", async move {
+                let io = spans.open(clock.now());
+                clock.io_begins(io);
+                station.serve_for([("first", Delay(3)), ("none", Delay(0)), ("second", Delay(2))]).await;
+                station.serve_for([("third", Delay(1))]).await;
+            });
+        }
+        let main = clock.clone();
+        let ended = executor.run(async move {
+            main.sleep(Delay(100)).await;
+            station.serve_for([("alone", Delay(1))]).await;
+            main.end_trace()
+        });
+        assert_eq!(ended, Ok(None));
+        let expected = vec![
+            ("first", 0, 3, vec![0]),
+            ("second", 3, 5, vec![0]),
+            ("first", 5, 8, vec![1]),
+            ("second", 8, 10, vec![1]),
+            ("third", 10, 11, vec![0]),
+            ("third", 11, 12, vec![1]),
+            ("alone", 100, 101, vec![]),
+        ];
+        assert_eq!(notes.0.take(), expected);
+    }
+
+    // A trace without an end grows with the run; one that ends in the middle of an I/O shows half of it.
+    #[test]
+    fn a_trace_ends_with_the_last_io_that_it_covers() {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let (notes, spans) = (Rc::new(Notes::default()), Spans::default());
+        let station = Station::new(&clock, 1).traced_as(Resource::Core, 0);
+        clock.trace(notes.clone(), 1);
+        let main = clock.clone();
+        let ended = executor.run(async move {
+            let covered = spans.open(main.now());
+            main.io_begins(covered);
+            let other = spans.open(main.now());
+            main.io_begins(other);
+            station.serve_for([("other", Delay(1))]).await;
+            main.works_for([covered]);
+            station.serve_for([("covered", Delay(1))]).await;
+            main.works_for([other, covered]);
+            station.serve_for([("both", Delay(1))]).await;
+            main.io_ends(other);
+            assert!(main.is_traced());
+            main.io_ends(covered);
+            assert!(!main.is_traced());
+            station.serve_for([("late", Delay(1))]).await;
+            main.end_trace()
+        });
+        assert_eq!(ended, Ok(Some(Time(0))));
+        assert_eq!(notes.0.take(), [("covered", 1, 2, vec![0]), ("both", 2, 3, vec![0])]);
+    }
+}

@@ -1,0 +1,61 @@
+//! What the Parquet files have in common: columns with their descriptions, and a writer whose bytes follow from its rows
+//! alone.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::Result;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+
+/// A column: its name, its type, what it holds.
+pub(crate) struct Column {
+    pub(crate) name: String,
+    pub(crate) data: DataType,
+    pub(crate) nullable: bool,
+    pub(crate) description: String,
+}
+
+impl Column {
+    pub(crate) fn new(name: &str, data: DataType, description: &str) -> Self {
+        Column { name: name.to_owned(), data, nullable: false, description: description.to_owned() }
+    }
+
+    /// Null where nobody knows.
+    pub(crate) fn nullable(self) -> Self {
+        Column { nullable: true, ..self }
+    }
+}
+
+/// The schema of such columns; each field's metadata has its `description`.
+pub(crate) fn schema(columns: impl IntoIterator<Item = Column>) -> SchemaRef {
+    let field = |column: Column| {
+        let metadata = [("description".to_owned(), column.description)].into_iter().collect();
+        Field::new(column.name, column.data, column.nullable).with_metadata(metadata)
+    };
+    Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
+}
+
+/// A writer of rows of `schema`; `about` says what they are of, as the file's metadata.
+pub(crate) fn writer<W: Write + Send>(
+    out: W,
+    schema: &SchemaRef,
+    about: &[(&str, String)],
+) -> Result<ArrowWriter<W>> {
+    let about = about.iter().map(|(key, value)| KeyValue::new((*key).to_owned(), value.clone())).collect();
+    let properties = WriterProperties::builder()
+        .set_created_by(concat!("byteway version ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
+        .set_key_value_metadata(Some(about))
+        .build();
+    ArrowWriter::try_new(out, schema.clone(), Some(properties))
+}
+
+/// Rows from their columns, in the schema's order.
+pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+}

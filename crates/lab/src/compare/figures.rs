@@ -1,0 +1,251 @@
+//! The figures by which points are compared, and the differences between them.
+
+use serde::Serialize;
+
+use super::outcome::Found;
+use crate::summary::{KindSummary, Latency, Summary, grouped, ratio, time};
+use crate::workload::Kind;
+
+/// A figure of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// I/Os a second of all jobs.
+    Iops,
+    /// Bytes a second of all jobs.
+    BytesPerSecond,
+    /// Mean latency of all I/Os, in nanoseconds.
+    MeanNs,
+    /// Half of all I/Os took no longer.
+    P50Ns,
+    /// 99 % took no longer.
+    P99Ns,
+    /// 99.9 % took no longer.
+    #[serde(rename = "p99_9_ns")]
+    P999Ns,
+    /// Bytes on the link for each I/O, both directions, with headers, CRC and framing.
+    WireBytesPerIo,
+    /// The same, payload only, as a performance counter sees it.
+    PayloadBytesPerIo,
+    /// Bytes programmed for each byte that the host wrote.
+    WriteAmplification,
+}
+
+impl Metric {
+    /// All, in the order of tables.
+    pub const ALL: [Metric; 9] = [
+        Metric::Iops,
+        Metric::BytesPerSecond,
+        Metric::MeanNs,
+        Metric::P50Ns,
+        Metric::P99Ns,
+        Metric::P999Ns,
+        Metric::WireBytesPerIo,
+        Metric::PayloadBytesPerIo,
+        Metric::WriteAmplification,
+    ];
+
+    /// Its key in JSON and CSV.
+    pub fn key(self) -> &'static str {
+        match self {
+            Metric::Iops => "iops",
+            Metric::BytesPerSecond => "bytes_per_second",
+            Metric::MeanNs => "mean_ns",
+            Metric::P50Ns => "p50_ns",
+            Metric::P99Ns => "p99_ns",
+            Metric::P999Ns => "p99_9_ns",
+            Metric::WireBytesPerIo => "wire_bytes_per_io",
+            Metric::PayloadBytesPerIo => "payload_bytes_per_io",
+            Metric::WriteAmplification => "write_amplification",
+        }
+    }
+
+    /// At the head of a column.
+    pub fn header(self) -> &'static str {
+        match self {
+            Metric::Iops => "IOPS",
+            Metric::BytesPerSecond => "throughput",
+            Metric::MeanNs => "mean",
+            Metric::P50Ns => "p50",
+            Metric::P99Ns => "p99",
+            Metric::P999Ns => "p99.9",
+            Metric::WireBytesPerIo => "wire / I/O",
+            Metric::PayloadBytesPerIo => "payload / I/O",
+            Metric::WriteAmplification => "WA",
+        }
+    }
+
+    /// In a sentence.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Metric::Iops => "IOPS",
+            Metric::BytesPerSecond => "bytes a second",
+            Metric::MeanNs => "mean latency",
+            Metric::P50Ns => "median latency",
+            Metric::P99Ns => "p99 latency",
+            Metric::P999Ns => "p99.9 latency",
+            Metric::WireBytesPerIo => "wire bytes per I/O",
+            Metric::PayloadBytesPerIo => "payload bytes per I/O",
+            Metric::WriteAmplification => "write amplification",
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Metric::Iops | Metric::BytesPerSecond)
+    }
+
+    /// With its unit, for people.
+    pub fn show(self, value: f64) -> String {
+        match self {
+            Metric::Iops => grouped(value as u64),
+            Metric::BytesPerSecond if value < 1e6 => format!("{:.1} kB/s", value / 1e3),
+            Metric::BytesPerSecond if value < 1e9 => format!("{:.1} MB/s", value / 1e6),
+            Metric::BytesPerSecond => format!("{:.2} GB/s", value / 1e9),
+            Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::P999Ns => time(value),
+            Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => format!("{value:.1} B"),
+            Metric::WriteAmplification => format!("{value:.3}"),
+        }
+    }
+}
+
+/// All figures of a point; `None` where there is none: no write, no write amplification.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures([Option<f64>; Metric::ALL.len()]);
+
+impl Figures {
+    /// Of a run.
+    pub fn of(found: &Found) -> Figures {
+        let summary = &found.summary;
+        let ios = u128::from(summary.ios);
+        let wire: u128 = summary.link.iter().map(|row| u128::from(row.wire_bytes)).sum();
+        let payload: u128 = summary.link.iter().map(|row| u128::from(row.payload_bytes)).sum();
+        let per_io = |bytes: u128| (!summary.link.is_empty()).then(|| ratio(bytes, ios));
+        let at = |share: f64, of: fn(&Latency) -> u64| percentile(found, share, of);
+        Figures(Metric::ALL.map(|metric| match metric {
+            Metric::Iops => Some(summary.iops),
+            Metric::BytesPerSecond => Some(summary.bytes_per_second),
+            Metric::MeanNs => mean(summary),
+            Metric::P50Ns => at(0.5, |latency| latency.p50_ns),
+            Metric::P99Ns => at(0.99, |latency| latency.p99_ns),
+            Metric::P999Ns => at(0.999, |latency| latency.p99_9_ns),
+            Metric::WireBytesPerIo => per_io(wire),
+            Metric::PayloadBytesPerIo => per_io(payload),
+            Metric::WriteAmplification => summary.write_amplification,
+        }))
+    }
+
+    /// Figures made up by a test.
+    #[cfg(test)]
+    pub(super) fn from_fn(of: impl Fn(Metric) -> Option<f64>) -> Figures {
+        Figures(Metric::ALL.map(of))
+    }
+
+    /// One of them.
+    pub fn get(&self, metric: Metric) -> Option<f64> {
+        self.0[metric as usize]
+    }
+
+    /// As a share of another point's.
+    pub fn ratio(&self, base: &Figures, metric: Metric) -> Option<f64> {
+        let (own, base) = (self.get(metric)?, base.get(metric)?);
+        (base != 0.0).then(|| own / base)
+    }
+}
+
+/// Jobs and kinds of I/O apart.
+pub(super) fn streams(summary: &Summary) -> impl Iterator<Item = (&str, Kind, &KindSummary)> {
+    summary.jobs.iter().flat_map(|job| {
+        [(Kind::Read, &job.read), (Kind::Write, &job.write), (Kind::Trim, &job.trim)]
+            .into_iter()
+            .filter_map(|(kind, found)| Some((job.name.as_str(), kind, found.as_ref()?)))
+    })
+}
+
+/// Mean latency of all I/Os.
+fn mean(summary: &Summary) -> Option<f64> {
+    let (mut ios, mut sum, mut only) = (0u64, 0.0, None);
+    for (_, _, found) in streams(summary) {
+        only = if ios == 0 { Some(found.latency.mean_ns) } else { None };
+        ios += found.ios;
+        sum += found.latency.mean_ns * found.ios as f64;
+    }
+    only.or_else(|| (ios > 0).then(|| sum / ios as f64))
+}
+
+/// The latency that `share` of all I/Os don't exceed. Of one kind of I/O it is the summary's. Several are put together by
+/// their curves, and where those are missing the slowest one's stands for all.
+fn percentile(found: &Found, share: f64, of: fn(&Latency) -> u64) -> Option<f64> {
+    let summary = &found.summary;
+    let all: Vec<_> = streams(summary).collect();
+    let slowest = all.iter().map(|(_, _, stream)| of(&stream.latency)).max()? as f64;
+    if all.len() == 1 {
+        return Some(slowest);
+    }
+    let mut steps = Vec::new();
+    for (index, (job, kind, _)) in all.iter().enumerate() {
+        let curve = found.curves.iter().find(|curve| curve.job == *job && curve.kind == *kind);
+        let Some(curve) = curve else { return Some(slowest) };
+        steps.extend(curve.points.iter().map(|(latency, share)| (*latency, index, *share)));
+    }
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let wanted = share * summary.ios as f64;
+    let mut reached = vec![0.0; all.len()];
+    for (latency, index, share) in steps {
+        reached[index] = share * all[index].2.ios as f64;
+        if reached.iter().sum::<f64>() >= wanted {
+            return Some(latency);
+        }
+    }
+    Some(slowest)
+}
+
+/// Below this, two figures are called equal.
+pub const EQUAL: f64 = 0.01;
+
+/// Whether two figures are too near to each other for a claim.
+pub fn equal(a: f64, b: f64) -> bool {
+    (a - b).abs() < EQUAL * a.abs().max(b.abs()) || a == b
+}
+
+/// A difference for people: `=` below 1 %, per cent up to a factor of 2, a factor beyond.
+pub fn difference(ratio: f64) -> String {
+    match ratio {
+        ratio if equal(ratio, 1.0) => "=".to_owned(),
+        ratio if ratio > 0.5 && ratio < 2.0 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
+        ratio if ratio >= 99.95 => format!("x{ratio:.0}"),
+        ratio if ratio >= 0.1 => format!("x{ratio:.2}"),
+        ratio => format!("x{ratio:.4}"),
+    }
+}
+
+/// The resource that was busiest in the mean, and its share of the time.
+pub fn busiest(summary: &Summary) -> Option<(&str, f64)> {
+    let busy = summary.utilisation.iter().map(|row| (row.resource.as_str(), row.mean));
+    busy.reduce(|best, row| if row.1 > best.1 { row } else { best })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // "+900 %" has to be translated by every reader, and "-90 %" and "-99 %" look alike.
+    #[test]
+    fn differences_read_in_their_direction() {
+        for (ratio, text) in [
+            (1.0, "="),
+            (1.0099, "="),
+            (1.02, "+2.0 %"),
+            (0.9, "-10.0 %"),
+            (1.999, "+99.9 %"),
+            (2.0, "x2.00"),
+            (9.5, "x9.50"),
+            (250.4, "x250"),
+            (0.25, "x0.25"),
+            (0.0123, "x0.0123"),
+        ] {
+            assert_eq!(difference(ratio), text);
+        }
+        assert!(equal(100.0, 100.9) && !equal(100.0, 101.5) && equal(0.0, 0.0));
+    }
+}

@@ -1,0 +1,125 @@
+//! Findings on points that were made up.
+
+use super::*;
+
+fn axis(flag: &str) -> Axis {
+    Axis::parse(flag, 1).unwrap()
+}
+
+fn figures(iops: f64, mean_ns: f64, wire: f64, payload: f64) -> Figures {
+    Figures::from_fn(|metric| match metric {
+        Metric::Iops => Some(iops),
+        Metric::BytesPerSecond => Some(iops * 4096.0),
+        Metric::WireBytesPerIo => Some(wire),
+        Metric::PayloadBytesPerIo => Some(payload),
+        Metric::WriteAmplification => None,
+        _ => Some(mean_ns),
+    })
+}
+
+/// Depths of 1 to 256 on a drive that does so many I/Os a second with so many outstanding.
+fn depths(iops: impl Fn(f64) -> f64) -> Vec<Finding> {
+    let points: Vec<Seen> = (0..9)
+        .map(|at| {
+            let depth = f64::from(1 << at);
+            let found = figures(iops(depth), depth * 1e9 / iops(depth), 1.0, 1.0);
+            Seen { choice: vec![at], figures: Some(found), outstanding: Some(1 << at) }
+        })
+        .collect();
+    findings(&[axis("iodepth=1..256x2")], &points)
+}
+
+fn knee_of(found: &[Finding]) -> (&Fact, &str) {
+    let knee = found.iter().find(|finding| matches!(finding.fact, Fact::Knee { .. })).unwrap();
+    (&knee.fact, &knee.text)
+}
+
+// 16 balanced servers: the mean value analysis of a closed network gives X(N) = N / (N + 15) of the sum, whose power
+// is the most at N = 15. A definition that puts the knee elsewhere would send people to the wrong depth.
+#[test]
+fn the_knee_of_sixteen_servers_is_at_sixteen() {
+    let found = depths(|n| 400e3 * n / (n + 15.0));
+    let (fact, text) = knee_of(&found);
+    let Fact::Knee { plateau, knee, little: Some(corner), .. } = fact else { panic!("{text}") };
+    assert_eq!((plateau.as_deref(), knee.as_deref()), (None, Some("16")), "{text}");
+    assert!((corner.outstanding - 15.1).abs() < 0.1, "{text}");
+}
+
+// Without a sharp bound in words nobody knows what "the knee" of the sentence is.
+#[test]
+fn a_drive_without_chance_turns_at_the_corner() {
+    let found = depths(|n| 400e3 * (n / 16.0).min(1.0));
+    let (fact, text) = knee_of(&found);
+    let Fact::Knee { plateau, knee, .. } = fact else { panic!("{text}") };
+    assert_eq!((plateau.as_deref(), knee.as_deref()), (Some("16"), Some("16")));
+    assert_eq!(
+        text,
+        "IOPS are within 5 % of their best (400 K IOPS) from iodepth 16 on; the knee, the most throughput for its \
+         latency, is at 16; Little's law (400 K IOPS x 40.00 us) puts it at 16 outstanding"
+    );
+}
+
+// Noise, a climb that hasn't ended, and a collapse are no knees.
+#[test]
+fn no_knee_is_claimed_where_there_is_none() {
+    for (iops, words) in [
+        (Box::new(|n: f64| 1000.0 * n) as Box<dyn Fn(f64) -> f64>, "still rise at the last value of iodepth"),
+        (Box::new(|n: f64| 1e5 + n), "do not depend on iodepth"),
+        (
+            Box::new(|n: f64| 1e5 * (1.0 + n / 6400.0)),
+            "are within 5 % of their best (104 K IOPS) at every iodepth",
+        ),
+        (Box::new(|n: f64| 1e5 / n), "are best at iodepth=1 (100 K IOPS) and fall"),
+    ] {
+        let found = depths(iops);
+        let (fact, text) = knee_of(&found);
+        assert!(text.contains(words), "{text}");
+        assert!(matches!(fact, Fact::Knee { knee: None, little: None, .. }), "{text}");
+    }
+    let two = axis("iodepth=1,2");
+    let seen = |at: usize| Seen {
+        choice: vec![at],
+        figures: Some(figures(1000.0 * (at + 1) as f64, 1e6, 1.0, 1.0)),
+        outstanding: Some(at as u64 + 1),
+    };
+    let found = findings(&[two], &[seen(0), seen(1)]);
+    assert!(found.iter().all(|finding| matches!(finding.fact, Fact::Best { .. })), "{found:?}");
+}
+
+// The question that one buys the command for: from which size on is the other method better?
+#[test]
+fn a_crossover_is_placed_and_its_absence_is_said() {
+    let axes = [axis("method=prp,sgl"), axis("bs=512 B,1 KiB,2 KiB")];
+    let wire = [[600.0, 1100.0, 2400.0], [640.0, 1060.0, 2100.0]];
+    let points: Vec<Seen> = (0..6)
+        .map(|at| {
+            let (method, size) = (at / 3, at % 3);
+            let found = figures(1000.0, 1000.0, wire[method][size], 512.0);
+            Seen { choice: vec![method, size], figures: Some(found), outstanding: None }
+        })
+        .collect();
+    let found = findings(&axes, &points);
+    let crossing = found.iter().find(|finding| matches!(finding.fact, Fact::Crossover { .. })).unwrap();
+    // Half of the way on the logarithmic axis.
+    assert_eq!(
+        crossing.text,
+        "sgl overtakes prp between bs 512 B and 1 KiB (at about 724 B by interpolation), in wire bytes per I/O"
+    );
+    let never = found.iter().find(|finding| matches!(finding.fact, Fact::NoCrossover { .. })).unwrap();
+    assert_eq!(
+        never.text,
+        "prp and sgl never change places over bs in IOPS (equal), mean latency (equal), p99 latency (equal), \
+         payload bytes per I/O (equal)"
+    );
+    // A lead of half a percent is no lead.
+    let even: Vec<Seen> = points
+        .iter()
+        .map(|point| {
+            let tilt = 1.0 + 0.004 * (point.choice[0] as f64 - 0.5) * (point.choice[1] as f64 - 1.0);
+            Seen { figures: Some(figures(1000.0, 1000.0, 600.0 * tilt, 512.0)), ..point.clone() }
+        })
+        .collect();
+    let found = findings(&axes, &even);
+    assert!(!found.iter().any(|finding| matches!(finding.fact, Fact::Crossover { .. })), "{found:?}");
+    assert!(found[0].text.contains("all 6 points are equal in IOPS"), "{}", found[0].text);
+}

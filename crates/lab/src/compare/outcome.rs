@@ -1,0 +1,160 @@
+//! What became of each point, and running those that were not run before: several at once, each for itself, so that
+//! their number changes nothing but how long it takes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use indicatif::ProgressBar;
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Plan, Planned};
+use super::store::Store;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::results::Curve;
+use crate::run::{Session, run};
+use crate::summary::Summary;
+
+/// What became of a point.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It ran to its end.
+    Done(Box<Found>),
+    /// It did not: why, and what it had found if it came so far.
+    Failed(String, Option<Box<Found>>),
+    /// The comparison was interrupted before.
+    NotRun,
+}
+
+/// What a comparison keeps of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// As `byteway run` has it.
+    pub summary: Summary,
+    /// How the latencies are distributed.
+    pub curves: Vec<Curve>,
+}
+
+impl Outcome {
+    /// The figures of a point that ran to its end without a failure.
+    pub fn done(&self) -> Option<&Found> {
+        match self {
+            Outcome::Done(found) => Some(found),
+            Outcome::Failed(..) | Outcome::NotRun => None,
+        }
+    }
+
+    /// Whatever was found.
+    pub fn found(&self) -> Option<&Found> {
+        match self {
+            Outcome::Done(found) | Outcome::Failed(_, Some(found)) => Some(found),
+            Outcome::Failed(_, None) | Outcome::NotRun => None,
+        }
+    }
+}
+
+/// How to run.
+pub struct Manner<'a> {
+    /// Runs at once, at least 1.
+    pub threads: usize,
+    /// Where to keep what is done.
+    pub store: Option<&'a Store>,
+    /// Run what was kept again.
+    pub fresh: bool,
+    /// Says when to stop.
+    pub interrupt: &'a Interrupt,
+    /// Counts points.
+    pub bar: &'a ProgressBar,
+}
+
+/// Every point's outcome, in order, and how many of them had been kept.
+pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<(Vec<Outcome>, usize)> {
+    let mut outcomes: Vec<Outcome> = plan.points.iter().map(|_| Outcome::NotRun).collect();
+    let mut resumed = 0;
+    if let (Some(store), false) = (manner.store, manner.fresh) {
+        let mut kept = store.kept();
+        for (index, point) in plan.points.iter().enumerate() {
+            if let Some(found) = kept.remove(&point.fingerprint) {
+                store.keep(index, &point.fingerprint, &found)?;
+                outcomes[index] = Outcome::Done(Box::new(found));
+                resumed += 1;
+            }
+        }
+    }
+    manner.bar.set_position(resumed as u64);
+    let todo: Vec<usize> = (0..plan.points.len()).filter(|at| outcomes[*at] == Outcome::NotRun).collect();
+    let next = AtomicUsize::new(0);
+    // What ended the whole: results that can't be written.
+    let trouble = Mutex::new(None);
+    let done = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(&index) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if manner.interrupt.is_raised() || locked(&trouble).is_some() {
+                break;
+            }
+            let point = &plan.points[index];
+            let outcome = run_one(point, manner.interrupt);
+            if let (Outcome::Done(found), Some(store)) = (&outcome, manner.store)
+                && let Err(error) = store.keep(index, &point.fingerprint, found)
+            {
+                locked(&trouble).get_or_insert(error);
+            }
+            locked(&done).push((index, outcome));
+            manner.bar.inc(1);
+        }
+    };
+    std::thread::scope(|scope| {
+        let others = manner.threads.min(todo.len()).saturating_sub(1);
+        for _ in 0..others {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if let Some(error) = locked(&trouble).take() {
+        return Err(error.context("a point's results cannot be written"));
+    }
+    for (index, outcome) in locked(&done).drain(..) {
+        outcomes[index] = outcome;
+    }
+    Ok((outcomes, resumed))
+}
+
+/// A lock that a panicking thread left behind holds what it held: runs panic outside.
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn run_one(point: &Planned, interrupt: &Interrupt) -> Outcome {
+    // A defect in one run must not cost the others: it says where it is on the error stream, and here that it was.
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        let mut progress = Progress::hidden();
+        run(&point.scenario, Session { progress: &mut progress, interrupt })
+    }));
+    let results = match ran {
+        Ok(Ok(results)) => results,
+        Ok(Err(error)) => return Outcome::Failed(format!("{error:#}"), None),
+        Err(_) => return Outcome::Failed("the run panicked; this is a defect of Byteway".to_owned(), None),
+    };
+    if results.summary.partial {
+        return Outcome::NotRun;
+    }
+    let found = Box::new(Found { summary: results.summary, curves: results.curves });
+    match failure(&found.summary) {
+        Some(reason) => Outcome::Failed(reason, Some(found)),
+        None => Outcome::Done(found),
+    }
+}
+
+/// What makes the figures of a run useless for comparing.
+fn failure(summary: &Summary) -> Option<String> {
+    if summary.verification.mismatches > 0 {
+        let (wrong, reads) = (summary.verification.mismatches, summary.verification.reads);
+        return Some(format!("{wrong} of {reads} reads did not return what was written"));
+    }
+    if let Some(row) = summary.errors.first() {
+        let all: u64 = summary.errors.iter().map(|row| row.count).sum();
+        return Some(format!("{all} commands failed: {}", row.status));
+    }
+    (summary.ios == 0).then(|| "no I/O was measured".to_owned())
+}

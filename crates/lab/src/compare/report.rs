@@ -1,0 +1,372 @@
+//! `report.html` of a comparison: the findings, charts along each key, the distributions, and all points as a table.
+
+use super::comparison::{Comparison, Point};
+use super::figures::Metric;
+use super::finding::{Corner, Fact, Seen, Series, series, throughput_of};
+use super::outcome::Outcome;
+use super::plan::describe;
+use super::vary::{Axis as Key, Scale};
+use crate::profile::Completion;
+use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
+use crate::summary::{Summary, grouped, time};
+use crate::workload::Kind;
+
+/// Lines that can be told apart in one chart.
+const LINES_MAX: usize = 12;
+
+/// Combinations of the other keys in one chart: each may have two lines.
+const COMBINATIONS_MAX: usize = 6;
+
+/// A chart with room for so many entries in its legend, which on a telephone has a line for each.
+fn roomy(chart: Chart, entries: usize) -> Chart {
+    chart.height(340 + 22 * entries.saturating_sub(4))
+}
+
+/// What `report.html` shows.
+pub fn report(comparison: &Comparison) -> Page {
+    let keys: Vec<&str> = comparison.axes.iter().map(|axis| axis.key.as_str()).collect();
+    let mut sections = vec![findings(comparison)];
+    for (axis, key) in comparison.axes.iter().enumerate().filter(|(_, key)| key.values.len() > 1) {
+        sections.push(along(comparison, axis, key));
+    }
+    sections.extend(distributions(comparison));
+    sections.push(table(comparison));
+    let repeat = Section::new("The scenario")
+        .text("With this file and this command the same figures come out, to the byte, on any machine.")
+        .listing(comparison.command.clone())
+        .listing(comparison.text.clone());
+    sections.push(repeat);
+    let mut warnings = Vec::new();
+    if comparison.is_partial() {
+        warnings.push("The comparison was interrupted: some points were not run.".to_owned());
+    }
+    for point in &comparison.points {
+        if let Outcome::Failed(reason, _) = &point.outcome {
+            warnings.push(format!("Failed: {}: {reason}", describe(&comparison.axes, &point.seen.choice)));
+        }
+    }
+    Page {
+        title: format!("{}: by {}", comparison.scenario, keys.join(" and ")),
+        subtitle: format!(
+            "{} points, against {}; in virtual time",
+            grouped(comparison.points.len() as u64),
+            comparison.baseline
+        ),
+        facts: facts(comparison),
+        warnings,
+        sections,
+        ..Page::default()
+    }
+}
+
+/// What all points have in common.
+fn facts(comparison: &Comparison) -> Vec<(String, String)> {
+    let found: Vec<_> = comparison.points.iter().filter_map(|point| point.outcome.found()).collect();
+    let Some(first) = found.first() else { return Vec::new() };
+    let of = |summary: &Summary| {
+        let completion = match summary.completion {
+            Completion::Polled => "polled",
+            Completion::Interrupt => "by interrupt",
+        };
+        [
+            ("Drive", summary.drive_model.clone()),
+            ("Host", summary.host_profile.clone().unwrap_or_default()),
+            ("Completions", completion.to_owned()),
+            ("Seed", summary.seed.to_string()),
+            ("Byteway", summary.byteway.clone()),
+        ]
+    };
+    let common = of(&first.summary).into_iter().enumerate().filter_map(|(at, (name, value))| {
+        let same = found.iter().all(|found| of(&found.summary)[at].1 == value);
+        same.then(|| (name.to_owned(), value))
+    });
+    common.collect()
+}
+
+fn findings(comparison: &Comparison) -> Section {
+    let mut section = Section::new("What was found");
+    if comparison.findings.is_empty() {
+        section = section.text("There are too few points for findings.");
+    }
+    for finding in &comparison.findings {
+        section = section.text(format!("{}.", finding.text));
+    }
+    section.text(
+        "Differences below 1 % are called equal. The knee is the point with the most throughput for its latency. Little's \
+         law, in flight = throughput x latency, bounds throughput by in flight / latency of the idle drive, and the \
+         resources by the most there was; the bounds meet where that law is said to put the knee. Beyond it more in \
+         flight costs more latency than it brings throughput. Because requests fall on dies by chance, throughput comes \
+         within 5 % of its best only well after the knee.",
+    )
+}
+
+/// The lines of a chart along a key: the combinations of the others, each with its points that were done.
+struct Lines<'a> {
+    key: &'a Key,
+    axis: usize,
+    all: Vec<(String, Vec<&'a Point>)>,
+    left_out: usize,
+}
+
+fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
+    let seen: Vec<Seen> = comparison.points.iter().map(|point| point.seen.clone()).collect();
+    let mut all: Vec<(String, Vec<&Point>)> = series(&comparison.axes, &seen, axis)
+        .iter()
+        .map(|series: &Series| {
+            let points = series.points.iter().map(|at| &comparison.points[*at]);
+            (series.others(&comparison.axes), points.filter(|point| point.seen.figures.is_some()).collect())
+        })
+        .collect();
+    let left_out = all.len().saturating_sub(COMBINATIONS_MAX);
+    all.truncate(COMBINATIONS_MAX);
+    let lines = Lines { key, axis, all, left_out };
+    let mut section = Section::new(format!("Along {}", key.key));
+    if lines.left_out > 0 {
+        section = section.text(format!(
+            "The charts show the first {COMBINATIONS_MAX} combinations of the other keys; {} more are in the table.",
+            lines.left_out
+        ));
+    }
+    let figures = comparison.points.iter().filter_map(|point| point.seen.figures.as_ref());
+    let metric = throughput_of(figures);
+    let mut throughput = lines.chart(metric, false);
+    let mut caption = "All jobs together. Higher is better.".to_owned();
+    if let Some((corner, outstanding_is_x)) = corner(comparison, &lines)
+        && outstanding_is_x
+    {
+        throughput = bounds(throughput, &lines, &corner);
+        caption += &format!(
+            " The gray line is the bound that Little's law sets: in flight / {} until it meets the most there was, at \
+             {:.0} in flight.",
+            time(corner.latency_ns),
+            corner.outstanding
+        );
+    }
+    section = section.figure(Figure::new(format!("Throughput by {}", key.key), caption, throughput));
+    section = section.figure(Figure::new(
+        format!("Latency by {}", key.key),
+        "Of all I/Os of all jobs, from submission to completion. The p99 is what one in a hundred exceeds. The axis is \
+         logarithmic. Lower is better.",
+        lines.latency(),
+    ));
+    section = section.figure(Figure::new(
+        format!("Bytes on the link by {}", key.key),
+        "For each I/O, both directions, in both ledgers: what a performance counter sees (payload), and what the wire \
+         carries with headers, CRC and framing.",
+        lines.link(),
+    ));
+    if lines.all.iter().any(|(_, points)| has(points, Metric::WriteAmplification)) {
+        section = section.figure(Figure::new(
+            format!("Write amplification by {}", key.key),
+            "Bytes programmed into flash for each byte that the host wrote. Below 1, what was written last was still in the \
+             drive's buffer, or replaced there.",
+            lines.chart(Metric::WriteAmplification, true),
+        ));
+    }
+    let others = lines.all.first().map(|(name, _)| name.clone()).unwrap_or_default();
+    let at = if others.is_empty() { String::new() } else { format!(" At {others}.") };
+    section.figure(
+        Figure::new(
+            format!("Where the time of an I/O goes, by {}", key.key),
+            format!("Mean of all I/Os; the parts add up to the mean latency.{at}"),
+            lines.stages(),
+        )
+        .wide(),
+    )
+}
+
+fn has(points: &[&Point], metric: Metric) -> bool {
+    points.iter().any(|point| point.figures.is_some_and(|figures| figures.get(metric).is_some()))
+}
+
+/// The corner of the only line, and whether the key is the number outstanding.
+fn corner(comparison: &Comparison, lines: &Lines<'_>) -> Option<(Corner, bool)> {
+    if comparison.axes.len() > 1 {
+        return None;
+    }
+    let corner = comparison.findings.iter().find_map(|finding| match &finding.fact {
+        Fact::Knee { little, .. } => *little,
+        _ => None,
+    })?;
+    let (_, points) = lines.all.first()?;
+    let same = points
+        .iter()
+        .all(|point| point.seen.outstanding.map(|outstanding| outstanding as f64) == lines.number(point));
+    Some((corner, same))
+}
+
+/// Draws the asymptotic bounds.
+fn bounds(chart: Chart, lines: &Lines<'_>, corner: &Corner) -> Chart {
+    let Some((_, points)) = lines.all.first() else { return chart };
+    let x = points.iter().filter_map(|point| lines.number(point));
+    let bound = x.map(|x| (x, (x * 1e9 / corner.latency_ns).min(corner.iops_max))).collect();
+    let at = format!("Little's law: {:.0}", corner.outstanding);
+    let chart = chart.rule(corner.outstanding, at);
+    chart.line("bound by Little's law", Ink::GRAY, bound)
+}
+
+impl Lines<'_> {
+    fn number(&self, point: &Point) -> Option<f64> {
+        self.key.values[point.seen.choice[self.axis]].number
+    }
+
+    fn x(&self) -> Axis {
+        let key = self.key;
+        match &key.scale {
+            Scale::Names => Axis::names(key.key.clone(), key.values.iter().map(|value| value.label.clone())),
+            Scale::Numbers(unit) => {
+                let (title, unit) = match unit.as_str() {
+                    "B" => (key.key.clone(), Unit::BinaryBytes),
+                    "ns" => (key.key.clone(), Unit::Nanoseconds),
+                    _ => (key.title(), Unit::Count),
+                };
+                match key.is_geometric() {
+                    true => Axis::log_at_points(title, unit),
+                    false => Axis::linear(title, unit).from_data(),
+                }
+            }
+        }
+    }
+
+    /// One metric, one line or set of bars for each combination.
+    fn chart(&self, metric: Metric, from_data: bool) -> Chart {
+        let unit = match metric {
+            Metric::Iops => Unit::Iops,
+            Metric::BytesPerSecond => Unit::BytesPerSecond,
+            Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
+            Metric::WriteAmplification => Unit::Count,
+            Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::P999Ns => Unit::Nanoseconds,
+        };
+        let y = Axis::linear(metric.noun(), unit);
+        let mut chart = Chart::new(self.x(), if from_data { y.from_data() } else { y });
+        for (index, (name, points)) in self.all.iter().enumerate() {
+            let name = if name.is_empty() { metric.noun() } else { name };
+            chart = self.add(chart, name, Ink::nth(index), points, metric);
+        }
+        roomy(chart, self.all.len())
+    }
+
+    fn add(&self, chart: Chart, name: &str, ink: Ink, points: &[&Point], metric: Metric) -> Chart {
+        let figure = |point: &Point| point.figures.and_then(|figures| figures.get(metric));
+        if self.key.is_numeric() {
+            let line = points.iter().filter_map(|point| Some((self.number(point)?, figure(point)?)));
+            return chart.marked(name, ink, line.collect());
+        }
+        let mut bars = vec![f64::NAN; self.key.values.len()];
+        for point in points {
+            bars[point.seen.choice[self.axis]] = figure(point).unwrap_or(f64::NAN);
+        }
+        chart.bars(name, ink, bars)
+    }
+
+    fn latency(&self) -> Chart {
+        let y = Axis::log("latency", Unit::Nanoseconds);
+        let mut chart = Chart::new(self.x(), y);
+        if let [(_, points)] = &self.all[..] {
+            let all = [
+                (Metric::MeanNs, "mean"),
+                (Metric::P50Ns, "p50"),
+                (Metric::P99Ns, "p99"),
+                (Metric::P999Ns, "p99.9"),
+            ];
+            for (index, (metric, name)) in all.iter().enumerate() {
+                chart = self.add(chart, name, Ink::nth(index), points, *metric);
+            }
+            return chart;
+        }
+        for (index, (name, points)) in self.all.iter().enumerate() {
+            for (stroke, (metric, what)) in
+                [(Metric::P50Ns, "p50"), (Metric::P99Ns, "p99")].iter().enumerate()
+            {
+                chart = self.add(chart, &format!("{name}, {what}"), Ink::of(index, stroke), points, *metric);
+            }
+        }
+        roomy(chart, 2 * self.all.len())
+    }
+
+    fn link(&self) -> Chart {
+        let mut chart = Chart::new(self.x(), Axis::linear("bytes per I/O", Unit::Bytes));
+        for (index, (name, points)) in self.all.iter().enumerate() {
+            let ledgers = [(Metric::WireBytesPerIo, "wire"), (Metric::PayloadBytesPerIo, "payload")];
+            for (stroke, (metric, ledger)) in ledgers.iter().enumerate() {
+                let name = if name.is_empty() { (*ledger).to_owned() } else { format!("{name}, {ledger}") };
+                let ink = if self.all.len() == 1 { Ink::nth(stroke) } else { Ink::of(index, stroke) };
+                chart = self.add(chart, &name, ink, points, *metric);
+            }
+        }
+        roomy(chart, 2 * self.all.len())
+    }
+
+    /// Of the first combination of the other keys.
+    fn stages(&self) -> Chart {
+        let points = self.all.first().map(|(_, points)| points.as_slice()).unwrap_or_default();
+        let labels: Vec<&str> =
+            points.iter().map(|point| self.key.values[point.seen.choice[self.axis]].label.as_str()).collect();
+        let x = Axis::names(self.key.key.clone(), labels);
+        let mut chart = Chart::new(x, Axis::linear("mean latency", Unit::Nanoseconds)).stacked();
+        let rows = |point: &Point| {
+            point.outcome.found().map(|found| found.summary.spans.clone()).unwrap_or_default()
+        };
+        let all: Vec<Vec<_>> = points.iter().map(|point| rows(point)).collect();
+        let names: Vec<String> =
+            all.first().map(|rows| rows.iter().map(|row| row.span.clone()).collect()).unwrap_or_default();
+        let mut shown = 0;
+        for (index, name) in names.iter().enumerate() {
+            let values: Vec<f64> =
+                all.iter().map(|rows| rows.get(index).map_or(0.0, |row| row.mean_ns)).collect();
+            if values.iter().any(|value| *value > 0.0) {
+                chart = chart.bars(name.clone(), Ink::nth(shown), values);
+                shown += 1;
+            }
+        }
+        chart
+    }
+}
+
+/// The latency curves of all points, if they are few.
+fn distributions(comparison: &Comparison) -> Option<Section> {
+    let mut chart =
+        Chart::new(Axis::log("latency", Unit::Nanoseconds), Axis::tail("I/Os that took no longer"));
+    let mut lines = 0;
+    for point in &comparison.points {
+        let Some(found) = point.outcome.done() else { continue };
+        for curve in &found.curves {
+            let mut name = describe(&comparison.axes, &point.seen.choice);
+            if found.summary.jobs.len() > 1 {
+                name += &format!(", {}", curve.job);
+            }
+            if found.curves.len() > 1 {
+                name += match curve.kind {
+                    Kind::Read => ", reads",
+                    Kind::Write => ", writes",
+                    Kind::Trim => ", trims",
+                };
+            }
+            chart = chart.line(name, Ink::nth(lines), curve.points.clone());
+            lines += 1;
+        }
+    }
+    let caption = "The share of I/Os that took no longer. Shares are stretched towards 100 %, so that the slowest in a \
+                   hundred, in a thousand and so on can be seen. Left is better.";
+    let figure = Figure::new("Latency distributions", caption, roomy(chart, lines)).wide();
+    (1..=LINES_MAX).contains(&lines).then(|| Section::new("How latencies are distributed").figure(figure))
+}
+
+fn table(comparison: &Comparison) -> Section {
+    let mut rows = comparison.rows().into_iter();
+    let mut table = Table::new(rows.next().unwrap_or_default(), comparison.axes.len())
+        .caption("In parentheses: the difference; = is less than 1 %.");
+    for row in rows {
+        table.row(row.into_iter().map(|cell| match cell.split_once('\n') {
+            Some((figure, difference)) => format!("{figure} ({difference})"),
+            None => cell,
+        }));
+    }
+    Section::new("All points")
+        .text(format!(
+            "Against {}. Latencies are of all I/Os of all jobs; bytes per I/O are both directions of the link; busiest is \
+             the resource that was in use for the largest share of the time, in the mean.",
+            comparison.baseline
+        ))
+        .table(table)
+}

@@ -1,0 +1,483 @@
+//! What `--vary KEY=VALUES` says: which keys of the scenario it means, and the values that they take one after the
+//! other.
+//!
+//! A key is written as for `--set`, or shorter: `iodepth` is `job.*.iodepth` (every job's), because only jobs have such a
+//! key; `profile` is refused, because drives and hosts have one. Values are separated by commas that stand in no
+//! quotes, brackets or braces. `1..256x2` is 1, 2, 4 and so on up to 256; `0..100+25` is 0, 25 and so on; `1..4` goes by
+//! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.
+
+use crate::error::{InputError, Place, nearest};
+use crate::units::{Bytes, Picos, excerpt};
+
+/// Runs of one comparison, and values of one key: more is a slip in a range.
+pub const POINTS_MAX: usize = 10_000;
+
+/// A key that is varied, and its values in their order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// The key as the user wrote it.
+    pub key: String,
+    /// The keys of the scenario that it stands for.
+    pub paths: Vec<String>,
+    /// Its values: at least one, all different.
+    pub values: Vec<Value>,
+    /// What kind of values they are.
+    pub scale: Scale,
+}
+
+/// A value of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// As `--set` takes it.
+    pub raw: String,
+    /// Without quotes, for people.
+    pub label: String,
+    /// Where it lies on the key's scale; `None` on [`Scale::Names`].
+    pub number: Option<f64>,
+}
+
+/// What kind of values a key has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// They are names: no order, nothing between two of them.
+    Names,
+    /// Numbers in this unit, which may be empty. Sizes are in B, times in ns.
+    Numbers(String),
+}
+
+impl Axis {
+    /// What one `--vary` says. `jobs` is the number of jobs in the scenario.
+    pub fn parse(flag: &str, jobs: usize) -> Result<Axis, InputError> {
+        let example = "write --vary KEY=VALUE,VALUE, such as --vary iodepth=1..256x2 or --vary drive.profile=samsung-970-pro,mqsim-mlc";
+        let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--vary", flag));
+        let Some((key, list)) = flag.split_once('=') else {
+            return Err(refuse("no `=` in it".to_owned(), example.to_owned()));
+        };
+        let key = key.trim();
+        let paths = resolve(key, jobs).map_err(|(what, cure)| refuse(what, cure))?;
+        let mut values: Vec<Value> = Vec::new();
+        for item in split(list).map_err(|(what, cure)| refuse(what, cure))? {
+            if item.is_empty() {
+                let what = format!("`{}` lacks a value", excerpt(key));
+                return Err(refuse(what, example.to_owned()));
+            }
+            for raw in expand(item).map_err(|(what, cure)| refuse(what, cure))? {
+                let label = unquoted(&raw).to_owned();
+                if values.iter().any(|value| value.label == label) {
+                    let what = format!("`{}` has the value `{}` twice", excerpt(key), excerpt(&label));
+                    return Err(refuse(what, "leave one of them out".to_owned()));
+                }
+                values.push(Value { raw, label, number: None });
+                if values.len() > POINTS_MAX {
+                    let what = format!("`{}` has more than {POINTS_MAX} values", excerpt(key));
+                    let cure = "give the range a larger step, or double: 1..256x2";
+                    return Err(refuse(what, cure.to_owned()));
+                }
+            }
+        }
+        let scale = scale_of(&mut values);
+        Ok(Axis { key: key.to_owned(), paths, values, scale })
+    }
+
+    /// Whether its values are numbers.
+    pub fn is_numeric(&self) -> bool {
+        self.scale != Scale::Names
+    }
+
+    /// What its axis in a chart is called.
+    pub fn title(&self) -> String {
+        match &self.scale {
+            Scale::Numbers(unit) if !unit.is_empty() => format!("{} ({unit})", self.key),
+            _ => self.key.clone(),
+        }
+    }
+
+    /// Whether its values grow by factors rather than by steps, so that a logarithmic axis shows them evenly.
+    pub fn is_geometric(&self) -> bool {
+        let mut numbers: Vec<f64> = self.values.iter().filter_map(|value| value.number).collect();
+        numbers.sort_by(f64::total_cmp);
+        if !self.is_numeric() || numbers.len() < 3 || numbers[0] <= 0.0 {
+            return false;
+        }
+        let spread = |of: fn(f64, f64) -> f64| {
+            let steps = numbers.windows(2).map(|pair| of(pair[0], pair[1]));
+            let (least, most) = steps
+                .fold((f64::MAX, 0.0), |(least, most): (f64, f64), step| (least.min(step), most.max(step)));
+            most / least
+        };
+        // Of 1, 2, 4, 8 the factors are alike and the steps are not; of 10, 20, 30 it is the other way round.
+        spread(|low, high| high / low) < spread(|low, high| high - low)
+    }
+
+    /// The value of that name, as `--baseline` gives it.
+    pub fn position(&self, text: &str) -> Option<usize> {
+        let wanted = unquoted(text.trim());
+        self.values.iter().position(|value| value.label == wanted)
+    }
+}
+
+/// A flag as the place of an error.
+pub(super) fn place(flag: &str, text: &str) -> Place {
+    Place { source: format!("{flag} {}", excerpt(text)), position: None, excerpt: None }
+}
+
+/// What is wrong, and the cure.
+type Trouble = (String, String);
+
+/// The keys of the scenario that a key stands for.
+pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
+    if key.is_empty() || key.split('.').any(|part| part.trim().is_empty()) {
+        let cure = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
+        return Err((format!("`{}` is not a key", excerpt(key)), cure.to_owned()));
+    }
+    let schema = crate::scenario::scenario_schema();
+    let keys_of = |definition: &serde_json::Value| -> Vec<String> {
+        let properties = definition["properties"].as_object();
+        properties.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
+    };
+    let first = key.split('.').next().unwrap_or(key);
+    let key = if keys_of(&schema).iter().any(|top| top == first) {
+        key.to_owned()
+    } else {
+        let mut homes = Vec::new();
+        let mut names = Vec::new();
+        for (section, definition) in SECTIONS {
+            for name in keys_of(&schema["$defs"][definition]) {
+                if name == first {
+                    homes.push(format!("{section}.{key}"));
+                }
+                names.push(name);
+            }
+        }
+        match homes.len() {
+            1 => homes.swap_remove(0),
+            0 => {
+                let what = format!("no section of the scenario has the key `{}`", excerpt(first));
+                let cure = match nearest(first, names.iter().map(String::as_str)) {
+                    Some(name) => format!("did you mean `{name}`? `byteway schema` lists the keys"),
+                    None => {
+                        "`byteway schema` lists the keys; those of a profile begin with drive.override. or \
+                         host.override."
+                            .to_owned()
+                    }
+                };
+                return Err((what, cure));
+            }
+            _ => {
+                let list = homes.iter().map(|home| format!("`{home}`")).collect::<Vec<_>>().join(", ");
+                return Err((
+                    format!("`{}` could be any of {list}", excerpt(key)),
+                    "write it out".to_owned(),
+                ));
+            }
+        }
+    };
+    match key.strip_prefix("job.*.") {
+        None if key.contains('*') => {
+            let cure = "`*` stands for the number of a job only: job.*.iodepth";
+            Err((format!("`{}` is not a key", excerpt(&key)), cure.to_owned()))
+        }
+        None => Ok(vec![key]),
+        Some(_) if jobs == 0 => {
+            let what = format!("`{}`: the scenario has no job", excerpt(&key));
+            Err((what, "add `[[job]]` to the scenario".to_owned()))
+        }
+        Some(rest) => Ok((0..jobs).map(|job| format!("job.{job}.{rest}")).collect()),
+    }
+}
+
+/// Sections whose keys may be written without them, and what the schema calls them.
+const SECTIONS: [(&str, &str); 5] = [
+    ("drive", "DriveSection"),
+    ("host", "HostSection"),
+    ("transfer", "TransferSection"),
+    ("job.*", "JobSection"),
+    ("measure", "MeasureSection"),
+];
+
+/// Splits at the commas that stand in no quotes, brackets or braces.
+pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {
+    let mut items = Vec::new();
+    let mut closers: Vec<char> = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (at, c) in list.char_indices() {
+        match closers.last() {
+            Some('"') if escaped => escaped = false,
+            Some('"') if c == '\\' => escaped = true,
+            Some(&quote @ ('"' | '\'')) => {
+                if c == quote {
+                    closers.pop();
+                }
+            }
+            Some(&closer) if c == closer => {
+                closers.pop();
+            }
+            _ => match c {
+                '"' | '\'' => closers.push(c),
+                '[' => closers.push(']'),
+                '{' => closers.push('}'),
+                ',' if closers.is_empty() => {
+                    items.push(list[start..at].trim());
+                    start = at + 1;
+                }
+                _ => {}
+            },
+        }
+    }
+    if let Some(closer) = closers.last() {
+        let what = format!("`{}` lacks a closing `{closer}`", excerpt(list));
+        return Err((
+            what,
+            "close it, and quote the whole for the shell: --vary 'key=[1, 2],[3, 4]'".to_owned(),
+        ));
+    }
+    items.push(list[start..].trim());
+    Ok(items)
+}
+
+/// Text without the quotes around it.
+fn unquoted(raw: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some(inner) = raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner;
+        }
+    }
+    raw
+}
+
+/// The values of one item of a list: itself, or those of the range that it is.
+fn expand(item: &str) -> Result<Vec<String>, Trouble> {
+    let Some((from, rest)) = item.split_once("..") else { return Ok(vec![item.to_owned()]) };
+    // A path such as ../drive.toml, and what is in quotes, is no range.
+    let Some(low) = Amount::parse(from) else { return Ok(vec![item.to_owned()]) };
+    let wrong = |what: &str| {
+        let cure = "write 1..256x2 (doubling), 0..100+25 (in steps), 1..4 (by ones), or 4 KiB..1 MiB x2; text goes in quotes";
+        (format!("the range `{}` {what}", excerpt(item)), cure.to_owned())
+    };
+    let (to, step) = match rest.find(['x', '+']) {
+        Some(at) => (&rest[..at], Some((rest.as_bytes()[at], &rest[at + 1..]))),
+        None => (rest, None),
+    };
+    let high = Amount::parse(to).ok_or_else(|| wrong("has an end that is no number"))?;
+    if high.kind != low.kind {
+        return Err(wrong("begins and ends in different units"));
+    }
+    if high.value < low.value {
+        return Err(wrong("ends before it begins"));
+    }
+    let next: Box<dyn Fn(u64) -> Option<u64>> = match step {
+        Some((b'x', factor)) => {
+            let factor: u64 = factor
+                .trim()
+                .parse()
+                .ok()
+                .filter(|factor| *factor >= 2)
+                .ok_or_else(|| wrong("has a factor that is no whole number of at least 2"))?;
+            if low.value == 0 {
+                return Err(wrong("begins at 0, which no factor changes"));
+            }
+            Box::new(move |value| value.checked_mul(factor))
+        }
+        Some((_, step)) => {
+            let step = Amount::parse(step).filter(|step| step.kind == low.kind && step.value > 0);
+            let step = step.ok_or_else(|| wrong("has a step that is no number in its units above 0"))?;
+            Box::new(move |value| value.checked_add(step.value))
+        }
+        None if low.kind == Kind::Count => Box::new(|value| value.checked_add(MILLIONTHS)),
+        None => return Err(wrong("of sizes or times has no step")),
+    };
+    let mut values = Vec::new();
+    let mut at = Some(low.value);
+    while let Some(value) = at.filter(|value| *value <= high.value) {
+        values.push(low.kind.show(value));
+        if values.len() > POINTS_MAX {
+            return Err(wrong(&format!("has more than {POINTS_MAX} values")));
+        }
+        at = next(value);
+    }
+    Ok(values)
+}
+
+/// Numbers without a unit are counted in these, so that 0.25 is exact.
+const MILLIONTHS: u64 = 1_000_000;
+
+/// The end or the step of a range.
+#[derive(Clone, Copy)]
+struct Amount {
+    kind: Kind,
+    value: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Count,
+    Bytes,
+    Time,
+}
+
+impl Amount {
+    fn parse(text: &str) -> Option<Amount> {
+        let text = text.trim();
+        if let Ok(bytes) = text.parse::<Bytes>() {
+            return Some(Amount { kind: Kind::Bytes, value: bytes.0 });
+        }
+        if let Ok(time) = text.parse::<Picos>() {
+            return Some(Amount { kind: Kind::Time, value: time.0 });
+        }
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty()
+            || !digits(whole)
+            || !digits(fraction)
+            || fraction.len() > 6
+            || text.ends_with('.')
+        {
+            return None;
+        }
+        let millionths: u64 = format!("{fraction:0<6}").parse().ok()?;
+        let value = whole.parse::<u64>().ok()?.checked_mul(MILLIONTHS)?.checked_add(millionths)?;
+        Some(Amount { kind: Kind::Count, value })
+    }
+}
+
+impl Kind {
+    fn show(self, value: u64) -> String {
+        match self {
+            Kind::Count if value.is_multiple_of(MILLIONTHS) => (value / MILLIONTHS).to_string(),
+            Kind::Count => {
+                let fraction = format!("{:06}", value % MILLIONTHS);
+                format!("{}.{}", value / MILLIONTHS, fraction.trim_end_matches('0'))
+            }
+            Kind::Bytes => Bytes(value).to_string(),
+            Kind::Time => Picos(value).to_string(),
+        }
+    }
+}
+
+/// The scale on which all values lie, which is then entered in them.
+fn scale_of(values: &mut [Value]) -> Scale {
+    let Some(numbers) = values.iter().map(|value| number(&value.label)).collect::<Option<Vec<_>>>() else {
+        return Scale::Names;
+    };
+    let unit = numbers[0].1.clone();
+    if numbers.iter().any(|(_, other)| *other != unit) {
+        return Scale::Names;
+    }
+    for (value, (number, _)) in values.iter_mut().zip(numbers) {
+        value.number = Some(number);
+    }
+    Scale::Numbers(unit)
+}
+
+/// A number with its unit: sizes in bytes, times in nanoseconds, others as they are.
+fn number(label: &str) -> Option<(f64, String)> {
+    if let Ok(bytes) = label.parse::<Bytes>() {
+        return Some((bytes.0 as f64, "B".to_owned()));
+    }
+    if let Ok(time) = label.parse::<Picos>() {
+        return Some((time.0 as f64 / 1000.0, "ns".to_owned()));
+    }
+    let end = label.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '-')).unwrap_or(label.len());
+    let number: f64 = label[..end].parse().ok()?;
+    let unit = label[end..].trim();
+    // As fio writes sizes.
+    let shift = match unit {
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        _ => {
+            let plain = unit.chars().all(|c| c.is_alphabetic() || c == '/' || c == '%') && unit.len() <= 8;
+            return (number.is_finite() && plain).then(|| (number, unit.to_owned()));
+        }
+    };
+    Some((number * (1u64 << shift) as f64, "B".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(flag: &str) -> Vec<String> {
+        let axis = Axis::parse(flag, 2).unwrap_or_else(|error| panic!("{error}"));
+        axis.values.into_iter().map(|value| value.label).collect()
+    }
+
+    // A value more or less at the end of a range, and every figure after it is of another load.
+    #[test]
+    fn lists_and_ranges_give_their_values() {
+        assert_eq!(labels("iodepth=1..256x2"), ["1", "2", "4", "8", "16", "32", "64", "128", "256"]);
+        assert_eq!(labels("iodepth=1..200x2").last().unwrap(), "128");
+        assert_eq!(labels("iodepth=1..10+3"), ["1", "4", "7", "10"]);
+        assert_eq!(labels("iodepth=1..3, 8"), ["1", "2", "3", "8"]);
+        assert_eq!(labels("bs=512 B..2 KiB x2"), ["512 B", "1 KiB", "2 KiB"]);
+        assert_eq!(labels("runtime=1 ms..2 ms+500 us"), ["1 ms", "1.5 ms", "2 ms"]);
+        assert_eq!(labels("trace.time_scale=0.5..1+0.25"), ["0.5", "0.75", "1"]);
+        assert_eq!(labels("drive.profile=../a.toml,'b,c.toml'"), ["../a.toml", "b,c.toml"]);
+        assert_eq!(labels("drive.override.flash.read=[\"1 us\", \"2 us\"],[\"3 us\"]").len(), 2);
+        assert_eq!(labels(r#"job.0.name="a\",b","c""#), [r#"a\",b"#, "c"]);
+    }
+
+    // Typed by everyone: a key without its section. Taken for another section's it would vary something else.
+    #[test]
+    fn a_short_key_is_found_where_it_is_unambiguous() {
+        assert_eq!(resolve("iodepth", 2).unwrap(), ["job.0.iodepth", "job.1.iodepth"]);
+        assert_eq!(resolve("job.*.bs", 1).unwrap(), ["job.0.bs"]);
+        assert_eq!(resolve("trace.mode", 1).unwrap(), ["job.0.trace.mode"]);
+        assert_eq!(resolve("method", 1).unwrap(), ["transfer.method"]);
+        assert_eq!(resolve("capacity", 1).unwrap(), ["drive.capacity"]);
+        for key in ["seed", "job.greedy.iodepth", "drive.override.link.lanes"] {
+            assert_eq!(resolve(key, 2).unwrap(), [key]);
+        }
+        let (what, _) = resolve("profile", 1).unwrap_err();
+        assert!(what.contains("`drive.profile`, `host.profile`"), "{what}");
+        let (_, cure) = resolve("iodept", 1).unwrap_err();
+        assert!(cure.contains("did you mean `iodepth`?"), "{cure}");
+        assert!(resolve("iodepth", 0).unwrap_err().0.contains("no job"));
+        assert!(resolve("drive.*.x", 1).unwrap_err().1.contains("job.*.iodepth"));
+    }
+
+    // What the user is told is all that he has to find his slip with.
+    #[test]
+    fn a_wrong_flag_is_refused_with_its_place_and_a_cure() {
+        for (flag, words) in [
+            ("iodepth", &["--vary iodepth: no `=`", "--vary iodepth=1..256x2"][..]),
+            ("=1", &["`` is not a key", "before the `=`"]),
+            ("iodepth=", &["lacks a value"]),
+            ("iodepth=1,,2", &["`iodepth` lacks a value"]),
+            ("iodepth=1,2,1", &["the value `1` twice", "leave one"]),
+            ("iodepth=1..x2", &["an end that is no number", "1..256x2"]),
+            ("iodepth=1..8x1", &["factor", "at least 2"]),
+            ("iodepth=0..8x2", &["begins at 0"]),
+            ("iodepth=8..1", &["ends before it begins"]),
+            ("iodepth=1..8+0", &["a step"]),
+            ("iodepth=1..100000", &["more than 10000 values"]),
+            ("bs=4 KiB..8", &["different units"]),
+            ("bs=4 KiB..8 KiB", &["no step", "4 KiB..1 MiB x2"]),
+            ("job.0.name=\"a", &["lacks a closing `\"`", "quote the whole"]),
+        ] {
+            let message = Axis::parse(flag, 1).unwrap_err().to_string();
+            for word in words {
+                assert!(message.contains(word), "{word:?} is missing in: {message}");
+            }
+        }
+    }
+
+    // Drawn as names, depths would stand side by side in the order of typing, and no knee would be looked for.
+    #[test]
+    fn numbers_are_told_from_names() {
+        let scale = |flag: &str| Axis::parse(flag, 1).unwrap().scale;
+        assert_eq!(scale("iodepth=1,2"), Scale::Numbers(String::new()));
+        assert_eq!(scale("bs=512 B,4 KiB"), Scale::Numbers("B".to_owned()));
+        assert_eq!(scale("bs=4k,64k"), Scale::Numbers("B".to_owned()));
+        assert_eq!(scale("host.override.submit=500 ns,1 us"), Scale::Numbers("ns".to_owned()));
+        assert_eq!(scale("drive.override.firmware.op=7 %,28 %"), Scale::Numbers("%".to_owned()));
+        assert_eq!(scale("transfer.method=prp,sgl"), Scale::Names);
+        assert_eq!(scale("measure.warmup=1000,1 ms"), Scale::Names);
+        let geometric = |flag: &str| Axis::parse(flag, 1).unwrap().is_geometric();
+        assert!(geometric("iodepth=1..256x2") && geometric("bs=512 B,4 KiB,64 KiB"));
+        assert!(
+            !geometric("iodepth=10..50+10") && !geometric("iodepth=1,2") && !geometric("rwmixread=0,50,100")
+        );
+    }
+}

@@ -1,0 +1,198 @@
+//! `ios.parquet`: a row for each measured I/O, in the order in which they completed, written while the run goes on.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, DictionaryArray, Float64Array, Int32Array, StringArray, UInt32Array, UInt64Array,
+};
+use arrow_schema::{DataType, SchemaRef};
+use byteway_clock::{Delay, Stage, Time};
+use parquet::arrow::ArrowWriter;
+
+use super::Completed;
+use crate::columns::{self, Column};
+use crate::output::{Output, Unfinished};
+use crate::scenario::Scenario;
+use crate::summary::ns;
+
+/// The file.
+const NAME: &str = "ios.parquet";
+
+/// Rows that are held in memory, and written as one row group.
+const ROWS: usize = 1 << 16;
+
+/// Names of [`Kind`](crate::workload::Kind)s, in their order.
+const KINDS: [&str; 3] = ["read", "write", "trim"];
+
+/// Writes I/Os down.
+pub struct IoRecorder {
+    output: Output,
+    about: Vec<(&'static str, String)>,
+    /// None until the first row group.
+    writer: Option<ArrowWriter<Unfinished>>,
+    schema: SchemaRef,
+    jobs: ArrayRef,
+    kinds: ArrayRef,
+    rows: Vec<Row>,
+    failure: Option<anyhow::Error>,
+}
+
+struct Row {
+    number: u64,
+    job: u32,
+    worker: u32,
+    kind: u8,
+    blocks: u32,
+    lba: u64,
+    bytes: u64,
+    due: Delay,
+    begin: Delay,
+    end: Delay,
+    stages: [Delay; Stage::ALL.len()],
+}
+
+impl IoRecorder {
+    /// Of a run of `scenario`, to `ios.parquet` in `output`, which appears when it is finished.
+    pub fn new(output: &Output, scenario: &Scenario) -> Self {
+        let about = vec![
+            ("byteway.content", "ios".to_owned()),
+            ("byteway.version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("byteway.scenario", scenario.name.clone()),
+            ("byteway.seed", scenario.seed.to_string()),
+            ("byteway.units", "_ns: nanoseconds of virtual time; lba, blocks: logical blocks".to_owned()),
+        ];
+        IoRecorder {
+            output: output.clone(),
+            about,
+            writer: None,
+            schema: schema(),
+            jobs: Arc::new(StringArray::from_iter_values(scenario.jobs.iter().map(|job| &job.name))),
+            kinds: Arc::new(StringArray::from_iter_values(KINDS)),
+            rows: Vec::with_capacity(ROWS),
+            failure: None,
+        }
+    }
+
+    /// An I/O has completed; the run began at `start`. False if it cannot be written down: [`finish`](Self::finish) says
+    /// why.
+    pub(super) fn record(&mut self, start: Time, completed: &Completed) -> bool {
+        let Completed { number, job, worker, io, bytes, due, record } = completed;
+        self.rows.push(Row {
+            number: *number,
+            job: *job as u32,
+            worker: *worker,
+            kind: io.kind as u8,
+            lba: io.lba,
+            blocks: io.blocks,
+            bytes: *bytes,
+            due: due.since(start),
+            begin: record.begin.since(start),
+            end: record.last.since(start),
+            stages: completed.stages(),
+        });
+        if self.rows.len() >= ROWS && self.failure.is_none() {
+            self.failure = self.write().err();
+        }
+        if self.failure.is_some() {
+            self.rows.clear();
+        }
+        self.failure.is_none()
+    }
+
+    /// Writes what is in memory as a row group.
+    fn write(&mut self) -> anyhow::Result<()> {
+        let batch = columns::batch(&self.schema, self.columns()?)?;
+        self.rows.clear();
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            None => {
+                let file = self.output.create(NAME)?;
+                let writer = columns::writer(file, &self.schema, &self.about);
+                self.writer.insert(writer.with_context(|| self.output.refusal(NAME))?)
+            }
+        };
+        let written = writer.write(&batch).and_then(|()| writer.flush());
+        written.with_context(|| self.output.refusal(NAME))
+    }
+
+    fn columns(&self) -> anyhow::Result<Vec<ArrayRef>> {
+        let rows = &self.rows;
+        let long = |get: fn(&Row) -> u64| -> ArrayRef {
+            Arc::new(UInt64Array::from_iter_values(rows.iter().map(get)))
+        };
+        let short = |get: fn(&Row) -> u32| -> ArrayRef {
+            Arc::new(UInt32Array::from_iter_values(rows.iter().map(get)))
+        };
+        let time = |get: &dyn Fn(&Row) -> Delay| -> ArrayRef {
+            Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ns(get(row).0))))
+        };
+        let name = |get: fn(&Row) -> i32, names: &ArrayRef| -> anyhow::Result<ArrayRef> {
+            let keys = Int32Array::from_iter_values(rows.iter().map(get));
+            Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, names.clone())?))
+        };
+        let mut columns = vec![
+            long(|row| row.number),
+            name(|row| row.job as i32, &self.jobs)?,
+            short(|row| row.worker),
+            name(|row| i32::from(row.kind), &self.kinds)?,
+            long(|row| row.lba),
+            short(|row| row.blocks),
+            long(|row| row.bytes),
+            time(&|row| row.due),
+            time(&|row| row.begin),
+            time(&|row| row.end),
+            time(&|row| row.end.saturating_sub(row.due)),
+        ];
+        columns.extend(Stage::ALL.iter().map(|stage| time(&|row| row.stages[*stage as usize])));
+        Ok(columns)
+    }
+
+    /// Writes the rest; the file gets its name.
+    ///
+    /// # Errors
+    /// It cannot be written, now or before.
+    pub fn finish(mut self) -> anyhow::Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        // A file without rows is one, too.
+        if !self.rows.is_empty() || self.writer.is_none() {
+            self.write()?;
+        }
+        let Some(writer) = self.writer else { return Ok(()) };
+        writer.into_inner().with_context(|| self.output.refusal(NAME))?.finish()
+    }
+}
+
+fn schema() -> SchemaRef {
+    let name = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let columns = [
+        Column::new("io", DataType::UInt64, "Number of the I/O, from 0 in the order in which they began"),
+        Column::new("job", name(), "Name of its job"),
+        Column::new("worker", DataType::UInt32, "Worker of the job, from 0: each has a queue pair"),
+        Column::new("kind", name(), "read, write or trim"),
+        Column::new("lba", DataType::UInt64, "First logical block, within the namespace"),
+        Column::new("blocks", DataType::UInt32, "Logical blocks"),
+        Column::new("bytes", DataType::UInt64, "Bytes read, written or trimmed"),
+        Column::new(
+            "due_ns",
+            DataType::Float64,
+            "When it was due, after the run began: its latency begins there",
+        ),
+        Column::new(
+            "begin_ns",
+            DataType::Float64,
+            "When it was issued; later than due_ns in an open loop that is behind",
+        ),
+        Column::new("end_ns", DataType::Float64, "When the host had its completion"),
+        Column::new("latency_ns", DataType::Float64, "end_ns - due_ns"),
+    ];
+    let stages = Stage::ALL.iter().map(|stage| {
+        let name = stage.name();
+        let text = format!("Part of latency_ns that went to {name}; they sum to it");
+        Column::new(&format!("{name}_ns"), DataType::Float64, &text)
+    });
+    columns::schema(columns.into_iter().chain(stages))
+}

@@ -1,0 +1,145 @@
+//! The recorders of latencies, one for each job and kind, over the whole of the measured part.
+
+use hdrhistogram::Histogram;
+
+use crate::results::Curve;
+use crate::summary::{JobSummary, KindSummary, Latency, ns, per_second, ratio};
+use crate::workload::Kind;
+
+/// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
+#[derive(Default)]
+struct Recorder {
+    histogram: Option<Histogram<u64>>,
+    ios: u64,
+    bytes: u64,
+    sum_ps: u128,
+    min_ps: u64,
+    max_ps: u64,
+}
+
+/// Longer latencies count as this in the percentiles: an hour.
+const HISTOGRAM_NS_MAX: u64 = 3_600_000_000_000;
+
+impl Recorder {
+    fn record(&mut self, bytes: u64, latency_ps: u64) {
+        let histogram = self.histogram.get_or_insert_with(|| {
+            Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, 3).expect("the bounds are constants in order")
+        });
+        histogram.saturating_record(latency_ps.saturating_add(500) / 1000);
+        self.min_ps = if self.ios == 0 { latency_ps } else { self.min_ps.min(latency_ps) };
+        self.max_ps = self.max_ps.max(latency_ps);
+        self.ios += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.sum_ps += u128::from(latency_ps);
+    }
+
+    /// The longest latency: the histogram gives the upper end of a bucket, which may lie above it.
+    fn most_ns(&self) -> u64 {
+        self.max_ps.saturating_add(500) / 1000
+    }
+
+    fn finish(&self, elapsed_ps: u64) -> Option<KindSummary> {
+        let histogram = self.histogram.as_ref()?;
+        let most_ns = self.most_ns();
+        let at = |quantile: f64| histogram.value_at_quantile(quantile).min(most_ns);
+        Some(KindSummary {
+            ios: self.ios,
+            bytes: self.bytes,
+            iops: per_second(self.ios, elapsed_ps),
+            bytes_per_second: per_second(self.bytes, elapsed_ps),
+            latency: Latency {
+                mean_ns: ratio(self.sum_ps, u128::from(self.ios) * 1000),
+                min_ns: ns(self.min_ps),
+                p50_ns: at(0.5),
+                p90_ns: at(0.9),
+                p95_ns: at(0.95),
+                p99_ns: at(0.99),
+                p99_9_ns: at(0.999),
+                p99_99_ns: at(0.9999),
+                max_ns: ns(self.max_ps),
+            },
+        })
+    }
+}
+
+/// The distribution of a histogram: the share of the I/Os that were not longer, about every 128th of them, and in the
+/// tail at every 16th of those that are left. Ends of flat stretches are kept, so that a jump looks like one.
+fn curve(histogram: &Histogram<u64>, most_ns: u64) -> Vec<(f64, f64)> {
+    let all = u128::from(histogram.len());
+    let mut points = Vec::new();
+    let (mut passed, mut kept) = (0u128, 0u128);
+    let mut last = None;
+    for bucket in histogram.iter_recorded() {
+        let count = u128::from(bucket.count_at_value());
+        let latency_ns = bucket.value_iterated_to().min(most_ns) as f64;
+        let dense = |from: u128, to: u128| (to - from) * 128 >= all || (to - from) * 16 >= all - from;
+        if let Some(last) = last.take().filter(|_| dense(passed, passed + count)) {
+            points.push(last);
+            kept = passed;
+        }
+        passed += count;
+        let point = (latency_ns, passed as f64 / all as f64);
+        if kept == 0 || dense(kept, passed) {
+            points.push(point);
+            kept = passed;
+        } else {
+            last = Some(point);
+        }
+    }
+    points.extend(last);
+    points
+}
+
+/// Collects what a job's I/Os took.
+#[derive(Default)]
+pub struct JobRecorder {
+    read: Recorder,
+    write: Recorder,
+    trim: Recorder,
+}
+
+impl JobRecorder {
+    /// An I/O completed.
+    pub fn record(&mut self, kind: Kind, bytes: u64, latency_ps: u64) {
+        match kind {
+            Kind::Read => self.read.record(bytes, latency_ps),
+            Kind::Write => self.write.record(bytes, latency_ps),
+            Kind::Trim => self.trim.record(bytes, latency_ps),
+        }
+    }
+
+    /// Reads recorded.
+    pub fn reads(&self) -> u64 {
+        self.read.ios
+    }
+
+    /// I/Os recorded.
+    pub fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios + self.trim.ios
+    }
+
+    /// How its latencies are distributed: a curve for each kind that it had.
+    pub fn curves(&self, name: &str) -> Vec<Curve> {
+        let kinds = [(Kind::Read, &self.read), (Kind::Write, &self.write), (Kind::Trim, &self.trim)];
+        let curves = kinds.into_iter().filter_map(|(kind, recorder)| {
+            let points = curve(recorder.histogram.as_ref()?, recorder.most_ns());
+            Some(Curve { job: name.to_owned(), kind, points })
+        });
+        curves.collect()
+    }
+
+    /// The job's figures over `elapsed_ps`.
+    pub fn finish(&self, name: &str, elapsed_ps: u64) -> JobSummary {
+        let bytes = self.read.bytes.saturating_add(self.write.bytes);
+        JobSummary {
+            name: name.to_owned(),
+            ios: self.ios(),
+            bytes,
+            iops: per_second(self.ios(), elapsed_ps),
+            bytes_per_second: per_second(bytes, elapsed_ps),
+            read: self.read.finish(elapsed_ps),
+            write: self.write.finish(elapsed_ps),
+            trim: self.trim.finish(elapsed_ps),
+        }
+    }
+}

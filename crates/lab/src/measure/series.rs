@@ -1,0 +1,502 @@
+//! The recorder of figures over time.
+//!
+//! Steps have equal widths. There are never more than [`STEPS_MAX`] of them: when all are full, neighbours are joined and
+//! the width doubles, so that memory is bounded and no run is too short or too long. Everything that is kept of a
+//! step can be added to that of the next without loss, so joined steps are exactly those that a run with the
+//! wider interval has. A simulation's drive is looked at just before the instant at which a step ends
+//! (`Clock::observe`): what happens at that instant belongs to the next one.
+
+use byteway_clock::Time;
+use byteway_link::{Direction, Purpose};
+use byteway_wire::content::UNIT_BYTES;
+
+use super::snapshot::Snapshot;
+use super::tally::{Count, Tally, merge, percentile_ns};
+use crate::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
+use crate::summary::{ns, ratio};
+use crate::units::Picos;
+use crate::workload::{JobPlan, Kind};
+
+/// Steps at most.
+const STEPS_MAX: usize = 1024;
+/// The first width, unless one is asked for: 10 us.
+const WIDTH_PS: u64 = 10_000_000;
+/// What is kept of each step: so many jobs over all steps, at most.
+const JOBS_MAX: usize = 1 << 18;
+/// And so many dies and channels.
+const BUSY_MAX: usize = 1 << 22;
+/// Steps that even a drive of 65536 dies gets.
+const STEPS_MIN: usize = 64;
+
+/// Records figures over time.
+pub struct SeriesRecorder {
+    start: Time,
+    width_ps: u64,
+    /// The interval that was asked for.
+    asked_ps: Option<u64>,
+    steps_max: usize,
+    /// Steps that are over.
+    steps: usize,
+    names: Vec<String>,
+    /// The step under way, job by job.
+    live: Vec<(JobStep, Tally)>,
+    /// The steps that are over, job by job within each.
+    jobs: Vec<JobStep>,
+    /// The latencies of all of `jobs`.
+    counts: Vec<Count>,
+    /// What `counts` is joined into.
+    spare: Vec<Count>,
+    drive: Option<DriveSteps>,
+}
+
+/// A job in a step.
+#[derive(Clone, Copy, Default)]
+struct JobStep {
+    read: Flow,
+    write: Flow,
+    trim: Flow,
+    sum_ps: u128,
+    max_ps: u64,
+    /// Where its latencies begin and end in the recorder's `counts`.
+    counts: (usize, usize),
+}
+
+impl JobStep {
+    fn flow(&mut self, kind: Kind) -> &mut Flow {
+        match kind {
+            Kind::Read => &mut self.read,
+            Kind::Write => &mut self.write,
+            Kind::Trim => &mut self.trim,
+        }
+    }
+
+    fn ios(&self) -> u64 {
+        self.read.ios + self.write.ios + self.trim.ios
+    }
+
+    fn add(&mut self, other: &JobStep) {
+        for (flow, more) in
+            [(&mut self.read, other.read), (&mut self.write, other.write), (&mut self.trim, other.trim)]
+        {
+            flow.ios += more.ios;
+            flow.bytes = flow.bytes.saturating_add(more.bytes);
+        }
+        self.sum_ps += other.sum_ps;
+        self.max_ps = self.max_ps.max(other.max_ps);
+    }
+
+    fn point(&self, counts: &[Count]) -> JobPoint {
+        let max_ns = ns(self.max_ps);
+        JobPoint {
+            read: self.read,
+            write: self.write,
+            trim: self.trim,
+            mean_ns: ratio(self.sum_ps, u128::from(self.ios()) * 1000),
+            p50_ns: percentile_ns(counts, 50).min(max_ns),
+            p99_ns: percentile_ns(counts, 99).min(max_ns),
+            max_ns,
+        }
+    }
+}
+
+/// The drive in each step.
+struct DriveSteps {
+    cores: u64,
+    dies: usize,
+    /// Dies and channels.
+    things: usize,
+    /// Its counters where the step under way began.
+    last: Snapshot,
+    /// How long each die and each channel was busy in picoseconds, step by step.
+    busy: Vec<u64>,
+    sums: Vec<DriveSums>,
+}
+
+/// What a drive did in a step, but for dies and channels.
+#[derive(Clone, Copy, Default)]
+struct DriveSums {
+    cores_ps: u64,
+    link: [LinkSums; 2],
+    written_units: u64,
+    programmed_units: u64,
+    erases: u64,
+}
+
+/// One direction of the link in a step.
+#[derive(Clone, Copy, Default)]
+struct LinkSums {
+    busy_ps: u64,
+    payload_bytes: u64,
+    wire_bytes: u64,
+}
+
+impl DriveSums {
+    fn between(then: &Snapshot, now: &Snapshot) -> Self {
+        let crossed = now.ledger.since(&then.ledger);
+        let link = |direction, busy_ps| {
+            let mut sums = LinkSums { busy_ps, ..LinkSums::default() };
+            for purpose in Purpose::ALL {
+                let entry = crossed.entry(purpose, direction);
+                sums.payload_bytes += entry.payload;
+                sums.wire_bytes += entry.wire;
+            }
+            sums
+        };
+        DriveSums {
+            cores_ps: now.cores.saturating_sub(then.cores).0,
+            link: [
+                link(Direction::Down, now.link.0.saturating_sub(then.link.0).0),
+                link(Direction::Up, now.link.1.saturating_sub(then.link.1).0),
+            ],
+            written_units: now.ftl.user_units_written - then.ftl.user_units_written,
+            programmed_units: now.ftl.units_programmed() - then.ftl.units_programmed(),
+            erases: now.flash.erases - then.flash.erases,
+        }
+    }
+
+    fn add(&mut self, other: &DriveSums) {
+        self.cores_ps += other.cores_ps;
+        for (link, more) in self.link.iter_mut().zip(&other.link) {
+            link.busy_ps += more.busy_ps;
+            link.payload_bytes += more.payload_bytes;
+            link.wire_bytes += more.wire_bytes;
+        }
+        self.written_units += other.written_units;
+        self.programmed_units += other.programmed_units;
+        self.erases += other.erases;
+    }
+}
+
+impl DriveSteps {
+    fn push(&mut self, now: &mut Snapshot) {
+        let each = |now: &Snapshot, then: &Snapshot, busy: &mut Vec<u64>| {
+            let pairs = now.dies.iter().zip(&then.dies).chain(now.channels.iter().zip(&then.channels));
+            busy.extend(pairs.map(|(now, then)| now.saturating_sub(*then).0));
+        };
+        each(now, &self.last, &mut self.busy);
+        self.sums.push(DriveSums::between(&self.last, now));
+        std::mem::swap(&mut self.last, now);
+    }
+
+    /// Adds every second step to the one before it.
+    fn join(&mut self) {
+        let pairs = self.sums.len() / 2;
+        for pair in 0..pairs {
+            let (first, second) = (2 * pair * self.things, (2 * pair + 1) * self.things);
+            for thing in 0..self.things {
+                self.busy[pair * self.things + thing] = self.busy[first + thing] + self.busy[second + thing];
+            }
+            let mut sums = self.sums[2 * pair];
+            sums.add(&self.sums[2 * pair + 1]);
+            self.sums[pair] = sums;
+        }
+        self.busy.truncate(pairs * self.things);
+        self.sums.truncate(pairs);
+    }
+
+    /// Adds the last step to the one before it.
+    fn join_last(&mut self) {
+        let last = self.sums.len() - 1;
+        let (before, after) = self.busy.split_at_mut(last * self.things);
+        for (busy, more) in before[(last - 1) * self.things..].iter_mut().zip(after) {
+            *busy += *more;
+        }
+        let sums = self.sums[last];
+        self.sums[last - 1].add(&sums);
+        self.busy.truncate(last * self.things);
+        self.sums.truncate(last);
+    }
+
+    fn point(&self, step: usize, width_ps: u64) -> DrivePoint {
+        let width = u128::from(width_ps);
+        let share = |busy_ps: u64| ratio(busy_ps.into(), width);
+        let busy = &self.busy[step * self.things..(step + 1) * self.things];
+        let (dies, channels) = busy.split_at(self.dies);
+        let sums = &self.sums[step];
+        let crossing = |direction: Direction| {
+            let link = &sums.link[direction as usize];
+            Crossing {
+                busy: share(link.busy_ps),
+                payload_bytes: link.payload_bytes,
+                wire_bytes: link.wire_bytes,
+            }
+        };
+        DrivePoint {
+            dies: dies.iter().copied().map(share).collect(),
+            channels: channels.iter().copied().map(share).collect(),
+            cores: ratio(sums.cores_ps.into(), width * u128::from(self.cores)),
+            link_down: crossing(Direction::Down),
+            link_up: crossing(Direction::Up),
+            host_written_bytes: sums.written_units * UNIT_BYTES as u64,
+            programmed_bytes: sums.programmed_units * UNIT_BYTES as u64,
+            erases: sums.erases,
+        }
+    }
+}
+
+impl SeriesRecorder {
+    /// Of `jobs` that start at `start`, in steps of `interval` if one is asked for.
+    pub fn new(jobs: &[JobPlan], start: Time, interval: Option<Picos>) -> Self {
+        Self::named(jobs.iter().map(|job| job.name.clone()).collect(), start, interval)
+    }
+
+    fn named(names: Vec<String>, start: Time, interval: Option<Picos>) -> Self {
+        SeriesRecorder {
+            start,
+            width_ps: interval.map_or(WIDTH_PS, |interval| interval.0.max(1)),
+            asked_ps: interval.map(|interval| interval.0),
+            steps_max: steps_max(names.len(), JOBS_MAX),
+            steps: 0,
+            live: names.iter().map(|_| Default::default()).collect(),
+            names,
+            jobs: Vec::new(),
+            counts: Vec::new(),
+            spare: Vec::new(),
+            drive: None,
+        }
+    }
+
+    /// The same, with what a drive of so many cores does; `now` are its counters at the start.
+    pub fn with_drive(mut self, now: Snapshot, cores: u64) -> Self {
+        let things = now.dies.len() + now.channels.len();
+        self.steps_max = self.steps_max.min(steps_max(things, BUSY_MAX));
+        self.drive = Some(DriveSteps {
+            cores,
+            dies: now.dies.len(),
+            things,
+            last: now,
+            busy: Vec::with_capacity(self.steps_max * things),
+            sums: Vec::with_capacity(self.steps_max),
+        });
+        self
+    }
+
+    /// When the step under way ends.
+    pub fn until(&self) -> Time {
+        Time(self.start.0.saturating_add(self.width_ps.saturating_mul(self.steps as u64 + 1)))
+    }
+
+    /// An I/O completed.
+    #[inline]
+    pub(super) fn completed(&mut self, now: Time, job: usize, kind: Kind, bytes: u64, latency_ps: u64) {
+        // With a drive, the clock's observer has ended the step already.
+        while self.drive.is_none() && now >= self.until() {
+            self.end_step(None);
+        }
+        let (step, tally) = &mut self.live[job];
+        let flow = step.flow(kind);
+        flow.ios += 1;
+        flow.bytes = flow.bytes.saturating_add(bytes);
+        step.sum_ps += u128::from(latency_ps);
+        step.max_ps = step.max_ps.max(latency_ps);
+        tally.count(latency_ps.saturating_add(500) / 1000);
+    }
+
+    /// It is [`until`](Self::until); `drive` are the drive's counters, and other ones afterwards. When all steps are full
+    /// they are joined, and the one under way goes on.
+    pub fn end_step(&mut self, drive: Option<&mut Snapshot>) {
+        if self.steps >= self.steps_max {
+            self.join();
+        } else {
+            self.push(drive);
+        }
+    }
+
+    fn push(&mut self, drive: Option<&mut Snapshot>) {
+        for (step, tally) in &mut self.live {
+            let begin = self.counts.len();
+            tally.drain_into(&mut self.counts);
+            let counts = (begin, self.counts.len());
+            self.jobs.push(JobStep { counts, ..std::mem::take(step) });
+        }
+        if let (Some(steps), Some(now)) = (&mut self.drive, drive) {
+            steps.push(now);
+        }
+        self.steps += 1;
+    }
+
+    /// Two of `jobs` as one, whose latencies are added to the end of `counts`.
+    fn joined(&self, first: usize, second: usize, counts: &mut Vec<Count>) -> JobStep {
+        let (first, second) = (&self.jobs[first], &self.jobs[second]);
+        let begin = counts.len();
+        merge(
+            &self.counts[first.counts.0..first.counts.1],
+            &self.counts[second.counts.0..second.counts.1],
+            counts,
+        );
+        let mut joined = *first;
+        joined.add(second);
+        joined.counts = (begin, counts.len());
+        joined
+    }
+
+    /// Joins every step with its neighbour: half as many, twice as wide.
+    fn join(&mut self) {
+        let jobs = self.names.len();
+        let mut counts = std::mem::take(&mut self.spare);
+        counts.clear();
+        for index in 0..self.steps / 2 * jobs {
+            let first = index / jobs * 2 * jobs + index % jobs;
+            self.jobs[index] = self.joined(first, first + jobs, &mut counts);
+        }
+        self.spare = std::mem::replace(&mut self.counts, counts);
+        self.steps /= 2;
+        self.jobs.truncate(self.steps * jobs);
+        self.width_ps = self.width_ps.saturating_mul(2);
+        if let Some(drive) = &mut self.drive {
+            drive.join();
+        }
+    }
+
+    /// Adds the last step to the one before it.
+    fn join_last(&mut self) {
+        let jobs = self.names.len();
+        let last = (self.steps - 1) * jobs;
+        let mut counts = std::mem::take(&mut self.spare);
+        counts.clear();
+        for index in last..last + jobs {
+            let mut step = self.joined(index - jobs, index, &mut counts);
+            let begin = self.counts.len();
+            self.counts.append(&mut counts);
+            step.counts = (begin, self.counts.len());
+            self.jobs[index - jobs] = step;
+        }
+        self.spare = counts;
+        self.steps -= 1;
+        self.jobs.truncate(last);
+        if let Some(drive) = &mut self.drive {
+            drive.join_last();
+        }
+    }
+
+    /// What became of it by `now`, where the last step ends. Measuring began at `measured_from`.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        measured_from: Time,
+        drive: Option<&mut Snapshot>,
+    ) -> (Series, Option<String>) {
+        let begun = Time(self.start.0.saturating_add(self.width_ps.saturating_mul(self.steps as u64)));
+        let lasts = now > begun;
+        if lasts && self.steps >= self.steps_max {
+            self.join();
+        }
+        self.push(drive);
+        // What happened at the very end of the last step would make one of no width.
+        if !lasts && self.steps > 1 {
+            self.join_last();
+        }
+        let end_ps = now.since(self.start).0;
+        let jobs = self.names.len();
+        let points = (0..self.steps).map(|step| {
+            let begin = self.width_ps * step as u64;
+            let end = end_ps.min(begin.saturating_add(self.width_ps)).max(begin);
+            let of_jobs = &self.jobs[step * jobs..(step + 1) * jobs];
+            Point {
+                begin_ns: ns(begin),
+                end_ns: ns(end),
+                jobs: of_jobs
+                    .iter()
+                    .map(|step| step.point(&self.counts[step.counts.0..step.counts.1]))
+                    .collect(),
+                drive: self.drive.as_ref().map(|drive| drive.point(step, end - begin)),
+            }
+        });
+        let series = Series {
+            points: points.collect(),
+            interval_ns: ns(self.width_ps),
+            measured_from_ns: ns(measured_from.since(self.start).0),
+            jobs: self.names.clone(),
+        };
+        let note = self.asked_ps.filter(|asked| *asked != self.width_ps).map(|asked| {
+            format!(
+                "measure.interval = {} makes more than {} steps: they were joined to steps of {}",
+                Picos(asked),
+                self.steps_max,
+                Picos(self.width_ps)
+            )
+        });
+        (series, note)
+    }
+}
+
+/// How many steps there are if each has so many of what there may be `most` of in all: a power of two.
+fn steps_max(each: usize, most: usize) -> usize {
+    let steps = (most / each.max(1)).clamp(STEPS_MIN, STEPS_MAX);
+    1 << steps.ilog2()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000_000;
+
+    fn recorder(interval: Option<u64>) -> SeriesRecorder {
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        SeriesRecorder::named(names, Time(7), interval.map(Picos))
+    }
+
+    /// I/Os of two jobs, at irregular times over five seconds.
+    fn busy(recorder: &mut SeriesRecorder) -> Series {
+        let mut now = 7;
+        for i in 0..20_000u64 {
+            now += i * i % 977 * 500_000;
+            let kind = if i % 5 == 0 { Kind::Write } else { Kind::Read };
+            recorder.completed(Time(now), (i % 3 == 0).into(), kind, 4096, 50_000_000 + i * 7919 % 9_000_000);
+        }
+        recorder.finish(Time(now), Time(7), None).0
+    }
+
+    // A served drive has no virtual time whose steps anybody ends: they must end by what completes, and be just as exact.
+    #[test]
+    fn steps_end_by_themselves_where_nobody_ends_them() {
+        let automatic = busy(&mut recorder(None));
+        assert!((512..=1024).contains(&automatic.points.len()), "{}", automatic.points.len());
+        let width_ps = (automatic.interval_ns * 1000.0) as u64;
+        assert_eq!(width_ps % WIDTH_PS, 0);
+        assert_eq!(automatic, busy(&mut recorder(Some(width_ps))));
+        let ios = |of: fn(&JobPoint) -> u64| -> u64 {
+            automatic.points.iter().flat_map(|point| &point.jobs).map(of).sum()
+        };
+        assert_eq!((ios(|job| job.read.ios), ios(|job| job.write.ios)), (16_000, 4000));
+        assert!(automatic.points.iter().all(|point| point.drive.is_none()));
+    }
+
+    // A gap of months must cost no step for each 10 us of it.
+    #[test]
+    fn a_long_gap_is_crossed_quickly() {
+        let mut recorder = recorder(Some(1_000_000));
+        recorder.completed(Time(8), 0, Kind::Read, 4096, 1);
+        let late = Time(200 * 86_400 * 1000 * MS);
+        recorder.completed(late, 1, Kind::Trim, 4096, 1);
+        let (series, note) = recorder.finish(late, Time(7), None);
+        assert!(series.points.len() <= 1025);
+        assert_eq!(series.points[0].jobs[0].read.ios, 1);
+        assert_eq!(series.points.last().map(|point| point.jobs[1].trim.ios), Some(1));
+        assert!(note.is_some_and(|note| note.contains("measure.interval = 1 us")));
+    }
+
+    // A last step of no width would divide by nothing, and be missing from every chart.
+    #[test]
+    fn what_completes_at_the_very_end_is_in_the_last_step() {
+        let mut recorder = recorder(Some(MS));
+        recorder.completed(Time(7 + MS), 0, Kind::Read, 4096, 5);
+        recorder.completed(Time(7 + 2 * MS), 0, Kind::Read, 4096, 9);
+        let (series, note) = recorder.finish(Time(7 + 2 * MS), Time(7), None);
+        let found: Vec<_> =
+            series.points.iter().map(|point| (point.end_ns, point.jobs[0].read.ios)).collect();
+        assert_eq!(found, [(1e6, 0), (2e6, 2)]);
+        assert_eq!(series.points[1].jobs[0].max_ns, 0.009);
+        assert_eq!(note, None);
+    }
+
+    // Without a bound, a drive of 65536 dies would take half a gigabyte to draw.
+    #[test]
+    fn what_is_kept_is_bounded() {
+        assert_eq!(steps_max(64 + 8, BUSY_MAX), 1024);
+        assert_eq!(steps_max(5000, BUSY_MAX), 512);
+        assert_eq!(steps_max(65536, BUSY_MAX), 64);
+        assert_eq!(steps_max(0, JOBS_MAX), 1024);
+    }
+}

@@ -1,0 +1,54 @@
+//! Every counter of link, drive and flash at one instant.
+
+use byteway_clock::{Clock, Delay, Time};
+use byteway_device::Drive;
+use byteway_firmware::FtlCounters;
+use byteway_flash::Counters as FlashCounters;
+use byteway_link::{HostEnd, Ledger};
+
+/// Every counter at one instant.
+#[derive(Default)]
+pub struct Snapshot {
+    /// When.
+    pub at: Time,
+    /// What has crossed the link.
+    pub ledger: Ledger,
+    /// What the translation layer has done.
+    pub ftl: FtlCounters,
+    /// What flash has done.
+    pub flash: FlashCounters,
+    /// How long each die has been busy.
+    pub dies: Vec<Delay>,
+    /// Each channel.
+    pub channels: Vec<Delay>,
+    /// All cores together.
+    pub cores: Delay,
+    /// The link: down, up.
+    pub link: (Delay, Delay),
+}
+
+impl Snapshot {
+    /// Takes one.
+    pub fn take(clock: &Clock, host: &HostEnd, drive: &Drive) -> Self {
+        let mut snapshot = Snapshot::default();
+        snapshot.retake(clock, host, drive);
+        snapshot
+    }
+
+    /// Takes it anew, without a new allocation. It only looks: nothing is delivered, woken or charged.
+    pub fn retake(&mut self, clock: &Clock, host: &HostEnd, drive: &Drive) {
+        let ftl = drive.controller.ftl();
+        let flash = ftl.flash();
+        let geometry = flash.geometry();
+        self.at = clock.now();
+        self.ledger = host.ledger().snapshot();
+        self.ftl = ftl.counters();
+        self.flash = flash.counters();
+        self.dies.clear();
+        self.dies.extend((0..geometry.dies()).map(|die| flash.die_busy(die)));
+        self.channels.clear();
+        self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
+        self.cores = drive.site.busy();
+        self.link = host.busy();
+    }
+}

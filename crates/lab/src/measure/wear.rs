@@ -1,0 +1,27 @@
+//! How worn the flash is.
+
+use byteway_flash::Flash;
+
+use crate::results::Wear;
+use crate::summary::ratio;
+
+/// Steps of the histogram, at most.
+const STEPS_MAX: u64 = 256;
+
+/// The erases of all blocks in this run. Two passes over their counts, and nothing is kept of each.
+pub fn wear(flash: &Flash, endurance: u64) -> Wear {
+    let (mut blocks, mut sum, mut min, mut max) = (0u64, 0u128, u64::MAX, 0u64);
+    flash.each_erases(|erases| {
+        blocks += 1;
+        sum += u128::from(erases);
+        min = min.min(erases.into());
+        max = max.max(erases.into());
+    });
+    let min = min.min(max);
+    let width = (max - min) / STEPS_MAX + 1;
+    let mut counts = vec![0u64; ((max - min) / width + 1) as usize];
+    flash.each_erases(|erases| counts[((u64::from(erases) - min) / width) as usize] += 1);
+    let steps = (0u64..).zip(counts).filter(|(_, count)| *count > 0);
+    let histogram = steps.map(|(step, count)| (min + step * width, count)).collect();
+    Wear { blocks, min, mean: ratio(sum, blocks.into()), max, endurance, histogram }
+}

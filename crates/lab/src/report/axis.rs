@@ -1,0 +1,380 @@
+//! Axes: what they measure, in which unit they show it, and where their ticks stand.
+
+use plotly::common::{ExponentFormat, TickMode};
+use plotly::layout::{AxisRange, AxisType, RangeMode};
+
+/// What an axis measures. Values are given in the unit named here; the axis shows them in one that suits their size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Time in nanoseconds.
+    Nanoseconds,
+    /// Bytes a second.
+    BytesPerSecond,
+    /// I/Os a second.
+    Iops,
+    /// Bytes, counted in decimal units.
+    Bytes,
+    /// A size that is usually a power of two: 4 KiB, 1 MiB.
+    BinaryBytes,
+    /// A share, as a fraction of 1; shown in percent.
+    Share,
+    /// How many of something, or a plain number.
+    Count,
+}
+
+impl Unit {
+    /// Its units from the smallest up: the name, and its size.
+    fn scales(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Unit::Nanoseconds => &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)],
+            Unit::BytesPerSecond => &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)],
+            Unit::Iops => &[("IOPS", 1.0), ("thousand IOPS", 1e3), ("million IOPS", 1e6)],
+            Unit::Bytes => &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)],
+            Unit::BinaryBytes => &[
+                ("B", 1.0),
+                ("KiB", 1024.0),
+                ("MiB", 1_048_576.0),
+                ("GiB", 1_073_741_824.0),
+                ("TiB", 1_099_511_627_776.0),
+            ],
+            Unit::Share => &[("%", 0.01)],
+            Unit::Count => &[("", 1.0)],
+        }
+    }
+
+    /// The largest unit of which `value` has at least one.
+    fn scale(self, value: f64) -> (&'static str, f64) {
+        let scales = self.scales();
+        scales.iter().rev().find(|(_, size)| value >= *size).copied().unwrap_or(scales[0])
+    }
+
+    /// A value as a tick says it: `10 us`.
+    fn label(self, value: f64) -> String {
+        let (name, size) = match self {
+            Unit::Iops | Unit::Count => match value {
+                value if value >= 1e9 => ("G", 1e9),
+                value if value >= 1e6 => ("M", 1e6),
+                value if value >= 1e4 => ("K", 1e3),
+                _ => ("", 1.0),
+            },
+            _ => self.scale(value),
+        };
+        let space = if name.is_empty() { "" } else { " " };
+        format!("{}{space}{name}", rounded(value / size))
+    }
+}
+
+/// `value` to five significant digits: what a chart shows of it, at a third of its length.
+pub(super) fn rounded(value: f64) -> f64 {
+    if value == 0.0 || !value.is_finite() {
+        return value;
+    }
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Scale {
+    Linear,
+    Log { ticks_at_points: bool },
+    Tail,
+    Names(Vec<String>),
+}
+
+/// An axis of a chart.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    title: String,
+    unit: Unit,
+    scale: Scale,
+    range: Option<(f64, f64)>,
+    from_zero: bool,
+}
+
+impl Axis {
+    /// A linear axis; begins at 0 unless it is given a range or the data are below.
+    pub fn linear(title: impl Into<String>, unit: Unit) -> Axis {
+        Axis { title: title.into(), unit, scale: Scale::Linear, range: None, from_zero: true }
+    }
+
+    /// A logarithmic axis. Values that are not above 0 are left out.
+    pub fn log(title: impl Into<String>, unit: Unit) -> Axis {
+        Axis { scale: Scale::Log { ticks_at_points: false }, ..Axis::linear(title, unit) }
+    }
+
+    /// A logarithmic axis with its ticks where the points are, for values that someone chose: 1, 2, 4, ... 256.
+    pub fn log_at_points(title: impl Into<String>, unit: Unit) -> Axis {
+        Axis { scale: Scale::Log { ticks_at_points: true }, ..Axis::linear(title, unit) }
+    }
+
+    /// An axis of shares that rise to 1, stretched towards it: 90 %, 99 % and 99.9 % are equally far apart, so that a
+    /// tail can be seen. A share of 1 has no place on it and is left out.
+    pub fn tail(title: impl Into<String>) -> Axis {
+        Axis { scale: Scale::Tail, ..Axis::linear(title, Unit::Share) }
+    }
+
+    /// An axis of names, for bars: one for each value of [`super::Chart::bars`].
+    pub fn names<T: Into<String>>(title: impl Into<String>, names: impl IntoIterator<Item = T>) -> Axis {
+        let names = names.into_iter().map(Into::into).collect();
+        Axis { scale: Scale::Names(names), ..Axis::linear(title, Unit::Count) }
+    }
+
+    /// Shows from `low` to `high`, whatever the data are.
+    pub fn range(mut self, low: f64, high: f64) -> Axis {
+        self.range = Some((low, high));
+        self
+    }
+
+    /// A linear axis then begins near the least value instead of at 0.
+    pub fn from_data(mut self) -> Axis {
+        self.from_zero = false;
+        self
+    }
+
+    pub(super) fn names_of(&self) -> Option<&[String]> {
+        match &self.scale {
+            Scale::Names(names) => Some(names),
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_linear(&self) -> bool {
+        self.scale == Scale::Linear
+    }
+
+    /// The axis for these values: in one unit, with ticks.
+    pub(super) fn fit(&self, values: impl Iterator<Item = f64>) -> FittedAxis<'_> {
+        let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut points = Vec::new();
+        let keep = self.scale == Scale::Log { ticks_at_points: true };
+        for value in values.chain(self.range.into_iter().flat_map(|(low, high)| [low, high])) {
+            if self.holds(value) {
+                min = min.min(value);
+                max = max.max(value);
+                if keep && !points.contains(&value) && points.len() <= TICKS_MAX {
+                    points.push(value);
+                }
+            }
+        }
+        points.sort_by(f64::total_cmp);
+        let (unit_name, size) = match self.scale {
+            _ if min > max => self.unit.scales()[0],
+            Scale::Log { .. } => self.unit.scale(min),
+            _ => self.unit.scale(max.abs().max(min.abs())),
+        };
+        FittedAxis { axis: self, min, max, points, unit_name, size }
+    }
+
+    fn holds(&self, value: f64) -> bool {
+        match self.scale {
+            Scale::Linear | Scale::Names(_) => value.is_finite(),
+            Scale::Log { .. } => value.is_finite() && value > 0.0,
+            Scale::Tail => (0.0..1.0).contains(&value),
+        }
+    }
+}
+
+/// More ticks than this overlap.
+const TICKS_MAX: usize = 12;
+/// The tail's ticks: from half of the I/Os to all but one in a million.
+const TAIL_TICKS: [(f64, &str); 7] = [
+    (0.5, "50 %"),
+    (0.9, "90 %"),
+    (0.99, "99 %"),
+    (0.999, "99.9 %"),
+    (0.9999, "99.99 %"),
+    (0.99999, "99.999 %"),
+    (0.999999, "99.9999 %"),
+];
+
+/// An axis that knows its data.
+pub(super) struct FittedAxis<'a> {
+    axis: &'a Axis,
+    min: f64,
+    max: f64,
+    points: Vec<f64>,
+    pub(super) unit_name: &'static str,
+    size: f64,
+}
+
+impl FittedAxis<'_> {
+    /// Where a value stands, in the axis's unit. Not a number if it has no place.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        match self.axis.scale {
+            _ if !self.axis.holds(value) => f64::NAN,
+            Scale::Tail => rounded(-libm::log10(1.0 - value)),
+            _ => rounded(value / self.size),
+        }
+    }
+
+    /// Where a shape or an annotation stands: a logarithmic axis counts these in decades.
+    pub(super) fn place_of_shape(&self, value: f64) -> f64 {
+        match self.axis.scale {
+            Scale::Log { .. } => rounded(libm::log10(value / self.size)),
+            _ => self.place(value),
+        }
+    }
+
+    /// The title with the unit.
+    pub(super) fn title(&self) -> String {
+        let plain = matches!(self.axis.scale, Scale::Names(_) | Scale::Tail | Scale::Log { .. });
+        match self.unit_name {
+            "" => self.axis.title.clone(),
+            _ if plain => self.axis.title.clone(),
+            unit if self.axis.title.is_empty() => unit.to_owned(),
+            unit => format!("{} ({unit})", self.axis.title),
+        }
+    }
+
+    /// How a point's value is shown when it is pointed at, in Plotly's template: `letter` is `x` or `y`.
+    pub(super) fn hover(&self, letter: &str) -> String {
+        match self.axis.scale {
+            Scale::Names(_) | Scale::Tail => format!("%{{{letter}}}"),
+            _ => format!("%{{{letter}:,.4~g}} {}", self.unit_name).trim_end().to_owned(),
+        }
+    }
+
+    /// From where to where, in words.
+    pub(super) fn extent(&self) -> String {
+        match &self.axis.scale {
+            Scale::Names(names) => names.join(", "),
+            _ if self.min > self.max => "no values".to_owned(),
+            _ => {
+                let label = |value| match self.axis.unit {
+                    Unit::Share => format!("{} %", rounded(value * 100.0)),
+                    unit => unit.label(value),
+                };
+                format!("{} to {}", label(self.min), label(self.max))
+            }
+        }
+    }
+
+    /// For Plotly.
+    pub(super) fn layout(&self) -> plotly::layout::Axis {
+        let axis = plotly::layout::Axis::new()
+            .title(super::chart::escaped(&self.title()))
+            .auto_margin(true)
+            .exponent_format(ExponentFormat::SI)
+            .hover_format(",.4~g");
+        let at = |axis: plotly::layout::Axis, ticks: Vec<(f64, String)>| {
+            let (places, labels) = ticks.into_iter().unzip();
+            axis.tick_mode(TickMode::Array).tick_values(places).tick_text(labels)
+        };
+        match &self.axis.scale {
+            Scale::Names(_) => axis.type_(AxisType::Category),
+            Scale::Linear => {
+                let axis = axis.type_(AxisType::Linear);
+                match self.axis.range {
+                    Some((low, high)) => axis.range(AxisRange::new(self.place(low), self.place(high))),
+                    None if self.axis.from_zero => axis.range_mode(RangeMode::ToZero),
+                    None => axis,
+                }
+            }
+            Scale::Log { .. } if self.min > self.max => axis.type_(AxisType::Log),
+            Scale::Log { ticks_at_points } => {
+                let by_points = *ticks_at_points && self.points.len() <= TICKS_MAX;
+                let (mut low, mut high) = (self.min, self.max);
+                let ticks = match by_points {
+                    true => {
+                        low /= 1.15;
+                        high *= 1.15;
+                        self.points.clone()
+                    }
+                    false => {
+                        let ticks = log_ticks(self.min, self.max);
+                        low = ticks.first().copied().unwrap_or(low);
+                        high = ticks.last().copied().unwrap_or(high);
+                        thinned(ticks)
+                    }
+                };
+                let label = |value: f64| (rounded(value / self.size), self.axis.unit.label(value));
+                let range = AxisRange::new(self.place_of_shape(low), self.place_of_shape(high));
+                at(axis.type_(AxisType::Log).range(range), ticks.into_iter().map(label).collect())
+            }
+            Scale::Tail => {
+                let ticks = TAIL_TICKS.map(|(share, label)| (self.place(share), label.to_owned()));
+                let most = self.place(self.max.clamp(0.99, 0.999999)) + 0.1;
+                at(axis.type_(AxisType::Linear).range(AxisRange::new(0.0, rounded(most))), ticks.to_vec())
+            }
+        }
+    }
+}
+
+/// The numbers 1, 2 and 5 times a power of ten from just below `min` to just above `max`, both above 0.
+fn log_ticks(min: f64, max: f64) -> Vec<f64> {
+    let (min, max) = (min.max(1e-9), max.clamp(1e-9, 1e30));
+    let mut ticks = Vec::new();
+    for exponent in -10..=31 {
+        for digit in [1, 2, 5] {
+            let tick: f64 = format!("{digit}e{exponent}").parse().unwrap_or(1.0);
+            if tick <= min {
+                ticks.clear();
+            }
+            ticks.push(tick);
+            if tick >= max && ticks.len() > 1 {
+                return ticks;
+            }
+        }
+    }
+    ticks
+}
+
+/// At most eight or so of them: the powers of ten if these are enough, each second of them if they are too many.
+fn thinned(ticks: Vec<f64>) -> Vec<f64> {
+    if ticks.len() <= 8 {
+        return ticks;
+    }
+    let tens: Vec<f64> = ticks.into_iter().filter(|tick| format!("{tick:e}").starts_with('1')).collect();
+    let step = tens.len().div_ceil(8);
+    tens.into_iter().step_by(step).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Without ticks of their own, logarithmic axes say 65.5k where a reader wants 64 KiB, or say nothing at all.
+    #[test]
+    fn ticks_of_a_logarithmic_axis_are_round_numbers() {
+        assert_eq!(log_ticks(65_000.0, 330_000.0), [50_000.0, 100_000.0, 200_000.0, 500_000.0]);
+        assert_eq!(log_ticks(10.0, 10.0), [10.0, 20.0]);
+        assert_eq!(thinned(log_ticks(1.0, 1e9)).len(), 5);
+        let labels = |axis: &Axis, values: &[f64]| {
+            let json = serde_json::to_value(axis.fit(values.iter().copied()).layout()).unwrap();
+            (json["ticktext"].clone(), json["range"].clone())
+        };
+        let (text, range) = labels(&Axis::log("", Unit::Nanoseconds), &[65_000.0, 1_100_000.0, 0.0]);
+        assert_eq!(text, serde_json::json!(["50 us", "100 us", "200 us", "500 us", "1 ms", "2 ms"]));
+        assert_eq!(range, serde_json::json!([1.699, 3.301]), "decades of the axis's unit");
+        let sizes = [512.0, 4096.0, 65_536.0, 1_048_576.0];
+        let (text, _) = labels(&Axis::log_at_points("", Unit::BinaryBytes), &sizes);
+        assert_eq!(text, serde_json::json!(["512 B", "4 KiB", "64 KiB", "1 MiB"]));
+        let (text, _) = labels(&Axis::log_at_points("", Unit::Count), &[1.0, 16.0, 1024.0, 131_072.0]);
+        assert_eq!(text, serde_json::json!(["1", "16", "1024", "131.07 K"]));
+    }
+
+    // All of a tail would lie within one pixel of 100 %.
+    #[test]
+    fn a_tail_has_a_place_for_each_nine() {
+        let axis = Axis::tail("share");
+        let fitted = axis.fit([0.5, 0.9, 0.99].into_iter());
+        assert_eq!((fitted.place(0.9), fitted.place(0.99), fitted.place(0.999)), (1.0, 2.0, 3.0));
+        assert!(fitted.place(1.0).is_nan() && fitted.place(-0.1).is_nan());
+        assert_eq!(rounded(0.1 + 0.2), 0.3);
+    }
+
+    // A run that was interrupted at once has no values, and its axes no ends.
+    #[test]
+    fn an_axis_without_values_has_a_layout() {
+        let axes = [
+            Axis::linear("", Unit::Iops),
+            Axis::log("", Unit::Nanoseconds),
+            Axis::log_at_points("", Unit::Count),
+            Axis::tail(""),
+            Axis::names::<String>("", []),
+        ];
+        for axis in axes {
+            let fitted = axis.fit([f64::NAN].into_iter());
+            assert!(!serde_json::to_string(&fitted.layout()).unwrap().is_empty());
+        }
+    }
+}

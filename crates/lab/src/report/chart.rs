@@ -1,0 +1,496 @@
+//! Charts: lines, bands, bars and heat maps over two axes, in colours and strokes that can be told apart by anybody.
+//!
+//! A chart says what is shown. How large it is, its face and the colours of its frame are the page's; what draws it
+//! is Plotly, for which [`Chart::to_json`] describes it.
+
+use plotly::common::{
+    Anchor, ColorBar, ColorScale, ColorScalePalette, DashType, Fill, HoverInfo, Line, LineShape, Marker,
+    MarkerSymbol, Mode, Orientation, Pattern, PatternFillMode, PatternShape, TextPosition, Title,
+};
+use plotly::layout::{
+    Annotation, BarMode, HoverMode, Layout, Legend, Margin, Shape, ShapeLayer, ShapeLine, ShapeType,
+    TraceOrder,
+};
+use plotly::{Bar, HeatMap, Scatter, Trace};
+use serde_json::Value;
+
+use super::axis::{Axis, FittedAxis};
+use crate::workload::Kind;
+
+/// The colours of Okabe and Ito that are dark enough for lines on white and light enough for lines on black.
+const HUES: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#808080"];
+const SHADE: &str = "rgba(128,128,128,0.25)";
+const DASHES: [DashType; 5] =
+    [DashType::Solid, DashType::Dash, DashType::Dot, DashType::DashDot, DashType::LongDash];
+const SYMBOLS: [MarkerSymbol; 5] = [
+    MarkerSymbol::Circle,
+    MarkerSymbol::Square,
+    MarkerSymbol::Diamond,
+    MarkerSymbol::TriangleUp,
+    MarkerSymbol::Cross,
+];
+const PATTERNS: [PatternShape; 5] = [
+    PatternShape::None,
+    PatternShape::RightDiagonalLine,
+    PatternShape::Dot,
+    PatternShape::HorizontalLine,
+    PatternShape::Cross,
+];
+
+/// How a series looks: a colour, and a stroke (of lines the dash, of points the symbol, of bars the hatching), so that
+/// it can be told from others without the colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ink {
+    hue: usize,
+    stroke: usize,
+}
+
+impl Ink {
+    /// For what is neither this nor that: totals, spreads.
+    pub const GRAY: Ink = Ink { hue: 6, stroke: 0 };
+
+    /// The look of the series `index` of a chart, from 0.
+    pub const fn nth(index: usize) -> Ink {
+        Ink { hue: index % HUES.len(), stroke: index % DASHES.len() }
+    }
+
+    /// The colour of `hue` with the stroke of `stroke`, as [`Ink::nth`] counts them: for series that vary in two ways.
+    pub const fn of(hue: usize, stroke: usize) -> Ink {
+        Ink { hue: hue % HUES.len(), stroke: stroke % DASHES.len() }
+    }
+
+    /// Reads, writes and trims look the same in all charts.
+    pub const fn kind(kind: Kind) -> Ink {
+        match kind {
+            Kind::Read => Ink::nth(0),
+            Kind::Write => Ink::nth(1),
+            Kind::Trim => Ink::nth(2),
+        }
+    }
+
+    fn color(self) -> &'static str {
+        HUES[self.hue]
+    }
+
+    /// The colour, translucent.
+    fn wash(self) -> String {
+        format!("{}38", self.color())
+    }
+}
+
+/// How the points of a line are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Join {
+    Straight,
+    Marked,
+    Steps,
+}
+
+#[derive(Clone, Debug)]
+enum Mark {
+    Line { name: String, ink: Ink, join: Join, points: Vec<(f64, f64)> },
+    Band { name: String, ink: Ink, points: Vec<(f64, f64, f64)> },
+    Bars { name: String, ink: Ink, values: Vec<f64>, labels: Vec<String> },
+    Gap { values: Vec<f64> },
+    Heat { x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, label: String },
+}
+
+/// A chart.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    x: Axis,
+    y: Axis,
+    marks: Vec<Mark>,
+    shades: Vec<(f64, f64, String)>,
+    rules: Vec<(f64, String)>,
+    stacked: bool,
+    height_px: usize,
+}
+
+impl Chart {
+    /// An empty one over these axes.
+    pub fn new(x: Axis, y: Axis) -> Chart {
+        let (marks, shades, rules) = (Vec::new(), Vec::new(), Vec::new());
+        Chart { x, y, marks, shades, rules, stacked: false, height_px: 340 }
+    }
+
+    /// A line through the points (x, y), in their order. A y that is not a number leaves a gap.
+    pub fn line(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
+        self.mark(Mark::Line { name: name.into(), ink, join: Join::Straight, points })
+    }
+
+    /// The same, with each point marked: for points that someone chose.
+    pub fn marked(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
+        self.mark(Mark::Line { name: name.into(), ink, join: Join::Marked, points })
+    }
+
+    /// A line of steps: each y holds from its x to the next.
+    pub fn steps(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
+        self.mark(Mark::Line { name: name.into(), ink, join: Join::Steps, points })
+    }
+
+    /// A translucent band in steps: x, lower and upper end.
+    pub fn band(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64, f64)>) -> Chart {
+        self.mark(Mark::Band { name: name.into(), ink, points })
+    }
+
+    /// A bar for each name of the axis that has names, side by side with those of other calls. Bars stand on an x axis
+    /// of names and lie on a y axis of names.
+    pub fn bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
+        self.labelled_bars(name, ink, values, Vec::new())
+    }
+
+    /// The same, with a text at each bar.
+    pub fn labelled_bars(
+        self,
+        name: impl Into<String>,
+        ink: Ink,
+        values: Vec<f64>,
+        labels: Vec<String>,
+    ) -> Chart {
+        self.mark(Mark::Bars { name: name.into(), ink, values, labels })
+    }
+
+    /// Room below the bars that follow, for stacked bars that begin in the air.
+    pub fn gap(self, values: Vec<f64>) -> Chart {
+        self.mark(Mark::Gap { values })
+    }
+
+    /// Cells coloured by a share from 0 to 1: `rows[i][j]` lies at `x[j]`, `y[i]` (their middles). `label` says what
+    /// the colour means.
+    pub fn heat(self, x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, label: impl Into<String>) -> Chart {
+        self.mark(Mark::Heat { x, y, rows, label: label.into() })
+    }
+
+    /// Bars of one name are put upon each other.
+    pub fn stacked(mut self) -> Chart {
+        self.stacked = true;
+        self
+    }
+
+    /// Shades what lies between two values of x, and says why.
+    pub fn shade(mut self, from: f64, to: f64, label: impl Into<String>) -> Chart {
+        self.shades.push((from, to, label.into()));
+        self
+    }
+
+    /// A dotted vertical line at a value of x, and what it stands for.
+    pub fn rule(mut self, x: f64, label: impl Into<String>) -> Chart {
+        self.rules.push((x, label.into()));
+        self
+    }
+
+    /// Its height in CSS pixels, instead of 340.
+    pub fn height(mut self, px: usize) -> Chart {
+        self.height_px = px;
+        self
+    }
+
+    fn mark(mut self, mark: Mark) -> Chart {
+        self.marks.push(mark);
+        self
+    }
+
+    pub(super) fn height_px(&self) -> usize {
+        self.height_px
+    }
+
+    /// Whether there is anything to be seen.
+    pub fn is_empty(&self) -> bool {
+        self.marks.iter().all(|mark| match mark {
+            Mark::Line { points, .. } => points.is_empty(),
+            Mark::Band { points, .. } => points.is_empty(),
+            Mark::Bars { values, .. } => values.is_empty(),
+            Mark::Gap { .. } => true,
+            Mark::Heat { rows, .. } => rows.is_empty(),
+        })
+    }
+
+    fn fit(&self) -> (FittedAxis<'_>, FittedAxis<'_>) {
+        let lies = self.y.names_of().is_some();
+        let bars = self.marks.iter().flat_map(|mark| match mark {
+            Mark::Bars { values, .. } => values.as_slice(),
+            _ => &[],
+        });
+        // Of stacked bars what counts is the height of the stack.
+        let names = self.x.names_of().or(self.y.names_of()).map_or(0, <[String]>::len);
+        let stack = |index: usize| -> f64 {
+            let of = |mark: &Mark| match mark {
+                Mark::Bars { values, .. } | Mark::Gap { values } => values.get(index).copied().unwrap_or(0.0),
+                _ => 0.0,
+            };
+            self.marks.iter().map(of).sum()
+        };
+        let stacks = (0..if self.stacked { names } else { 0 }).map(stack);
+        let bars: Vec<f64> = bars.copied().chain(stacks).collect();
+        let (mut xs, mut ys) = if lies { (bars, Vec::new()) } else { (Vec::new(), bars) };
+        for mark in &self.marks {
+            match mark {
+                Mark::Line { points, .. } => {
+                    xs.extend(points.iter().map(|(x, _)| x));
+                    ys.extend(points.iter().map(|(_, y)| y));
+                }
+                Mark::Band { points, .. } => {
+                    xs.extend(points.iter().map(|(x, ..)| x));
+                    ys.extend(points.iter().flat_map(|(_, low, high)| [low, high]));
+                }
+                Mark::Heat { x, y, .. } => {
+                    xs.extend(x);
+                    ys.extend(y);
+                }
+                Mark::Bars { .. } | Mark::Gap { .. } => {}
+            }
+        }
+        (self.x.fit(xs.into_iter()), self.y.fit(ys.into_iter()))
+    }
+
+    /// What the chart shows, in words, for who can't see it.
+    pub fn describe(&self) -> String {
+        let (x, y) = self.fit();
+        let kind = match self.marks.first() {
+            Some(Mark::Bars { .. } | Mark::Gap { .. }) => "Bar chart",
+            Some(Mark::Heat { .. }) => "Heat map",
+            _ => "Line chart",
+        };
+        let names: Vec<&str> = self
+            .marks
+            .iter()
+            .filter_map(|mark| match mark {
+                Mark::Line { name, .. } | Mark::Band { name, .. } | Mark::Bars { name, .. } => {
+                    Some(name.as_str())
+                }
+                Mark::Heat { label, .. } => Some(label.as_str()),
+                Mark::Gap { .. } => None,
+            })
+            .filter(|name| !name.is_empty())
+            .collect();
+        let of = if names.is_empty() { String::new() } else { format!(" of {}", names.join(", ")) };
+        let side = |axis: &Axis, fitted: &FittedAxis<'_>| {
+            let title = fitted.title();
+            if axis.names_of().is_some() || title.is_empty() {
+                fitted.extent()
+            } else {
+                format!("{title}, {}", fitted.extent())
+            }
+        };
+        format!("{kind}{of}. Horizontal: {}. Vertical: {}.", side(&self.x, &x), side(&self.y, &y))
+    }
+
+    /// The chart for `Plotly.newPlot`: an object of `data` and `layout`.
+    pub fn to_json(&self) -> String {
+        let (x, y) = self.fit();
+        let traces: Vec<String> = self.traces(&x, &y).iter().map(|trace| trace.to_json()).collect();
+        let layout = serde_json::to_string(&self.layout(&x, &y)).expect("a layout has only string keys");
+        format!("{{\"data\":[{}],\"layout\":{layout}}}", traces.join(","))
+    }
+
+    fn traces(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Vec<Box<dyn Trace>> {
+        let mut traces: Vec<Box<dyn Trace>> = Vec::new();
+        let hover = format!("{}<extra>%{{fullData.name}}</extra>", y.hover("y"));
+        for mark in &self.marks {
+            match mark {
+                Mark::Line { name, ink, join, points } => {
+                    let (xs, ys) = points.iter().map(|&(a, b)| (x.place(a), y.place(b))).unzip();
+                    let line = Line::new().color(ink.color()).width(2.0).dash(DASHES[ink.stroke].clone());
+                    let line = if *join == Join::Steps { line.shape(LineShape::Hv) } else { line };
+                    let mode = if *join == Join::Marked { Mode::LinesMarkers } else { Mode::Lines };
+                    let mut trace = Scatter::new(xs, ys)
+                        .name(escaped(name))
+                        .mode(mode)
+                        .line(line)
+                        .hover_template(&hover)
+                        .connect_gaps(false);
+                    if *join == Join::Marked {
+                        let symbol = SYMBOLS[ink.stroke].clone();
+                        trace = trace.marker(Marker::new().color(ink.color()).size(8).symbol(symbol));
+                    }
+                    traces.push(trace);
+                }
+                Mark::Band { name, ink, points } => {
+                    let xs: Vec<f64> = points.iter().map(|point| x.place(point.0)).collect();
+                    let edge = || Line::new().width(0.0).shape(LineShape::Hv).color(ink.color());
+                    let lower = points.iter().map(|point| y.place(point.1)).collect();
+                    let upper = points.iter().map(|point| y.place(point.2)).collect();
+                    let base = Scatter::new(xs.clone(), lower).mode(Mode::Lines).line(edge());
+                    traces.push(base.show_legend(false).hover_info(HoverInfo::Skip));
+                    let top = Scatter::new(xs, upper).mode(Mode::Lines).line(edge()).name(escaped(name));
+                    traces.push(top.fill(Fill::ToNextY).fill_color(ink.wash()).hover_info(HoverInfo::Skip));
+                }
+                Mark::Bars { name, ink, values, labels } => {
+                    let pattern = Pattern::new()
+                        .shape(PATTERNS[ink.stroke].clone())
+                        .fill_mode(PatternFillMode::Overlay)
+                        .foreground_color("#ffffff")
+                        .foreground_opacity(0.65)
+                        .solidity(0.3);
+                    let marker = Marker::new().color(ink.color()).pattern(pattern);
+                    let mut bar = self.bar(values, x, y).name(escaped(name)).marker(marker);
+                    if !labels.is_empty() {
+                        let labels: Vec<String> = labels.iter().map(|label| escaped(label)).collect();
+                        bar = bar.text_array(labels).text_position(TextPosition::Outside);
+                        bar = bar.clip_on_axis(false);
+                    }
+                    traces.push(bar);
+                }
+                Mark::Gap { values } => {
+                    let clear = Marker::new().color("rgba(0,0,0,0)");
+                    let bar = self.bar(values, x, y).marker(clear);
+                    traces.push(bar.show_legend(false).hover_info(HoverInfo::Skip));
+                }
+                Mark::Heat { x: xs, y: ys, rows, label } => {
+                    let percent = |row: &Vec<f64>| -> Vec<f64> {
+                        row.iter().map(|share| libm::round(share * 1000.0) / 10.0).collect()
+                    };
+                    let xs = xs.iter().map(|value| x.place(*value)).collect();
+                    let ys: Vec<f64> = ys.iter().map(|value| y.place(*value)).collect();
+                    let bar = ColorBar::new()
+                        .title(Title::with_text(escaped(label)))
+                        .tick_suffix(" %")
+                        .thickness(14)
+                        .outline_width(0);
+                    let trace = HeatMap::new(xs, ys, rows.iter().map(percent).collect())
+                        .zmin(0.0)
+                        .zmax(100.0)
+                        .color_scale(ColorScale::Palette(ColorScalePalette::Cividis))
+                        .color_bar(bar)
+                        .hover_template(format!(
+                            "{}<br>{}<br>%{{z}} %<extra></extra>",
+                            x.hover("x"),
+                            y.hover("y")
+                        ));
+                    traces.push(trace);
+                }
+            }
+        }
+        // A shade is explained in the legend: a text in the chart would lie on the lines.
+        for (_, _, label) in &self.shades {
+            let swatch = Marker::new().color(SHADE).symbol(MarkerSymbol::Square).size(12);
+            let nothing = Scatter::new(vec![f64::NAN], vec![f64::NAN]).mode(Mode::Markers).marker(swatch);
+            traces.push(nothing.name(escaped(label)).hover_info(HoverInfo::Skip));
+        }
+        traces
+    }
+
+    /// Bars along the axis that measures: lying if the vertical one has names.
+    fn bar(&self, values: &[f64], x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Box<Bar<Value, Value>> {
+        let lies = self.y.names_of().is_some();
+        let names = self.x.names_of().or(self.y.names_of()).unwrap_or_default();
+        let names = names.iter().map(|name| Value::from(escaped(name))).collect();
+        let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
+        let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
+        let hover = format!("{}<extra>%{{fullData.name}}</extra>", measure.hover(letter));
+        match lies {
+            true => Bar::new(values, names).orientation(Orientation::Horizontal).hover_template(&hover),
+            false => Bar::new(names, values).hover_template(&hover),
+        }
+    }
+
+    fn layout(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Layout {
+        let mut shapes = Vec::new();
+        let mut annotations = Vec::new();
+        let note = |text: &str, at: f64| {
+            let note = Annotation::new().text(escaped(text)).show_arrow(false).x_ref("x").y_ref("paper");
+            note.x(at).y(1.0).y_anchor(Anchor::Top)
+        };
+        for (from, to, _) in &self.shades {
+            let (from, to) = (x.place_of_shape(*from), x.place_of_shape(*to));
+            let shape = Shape::new().shape_type(ShapeType::Rect).layer(ShapeLayer::Below);
+            let shape = shape.x_ref("x").y_ref("paper").x0(from).x1(to).y0(0.0).y1(1.0);
+            shapes.push(shape.fill_color(SHADE).line(ShapeLine::new().width(0.0)));
+        }
+        for (at, label) in &self.rules {
+            let at = x.place_of_shape(*at);
+            let line = ShapeLine::new().width(1.5).dash(DashType::Dot).color("#808080");
+            let shape = Shape::new().shape_type(ShapeType::Line).x_ref("x").y_ref("paper");
+            shapes.push(shape.x0(at).x1(at).y0(0.0).y1(1.0).line(line));
+            annotations.push(note(label, at).x_anchor(Anchor::Left).x_shift(4.0));
+        }
+        let named = |mark: &&Mark| match mark {
+            Mark::Line { name, .. } | Mark::Band { name, .. } | Mark::Bars { name, .. } => !name.is_empty(),
+            Mark::Gap { .. } | Mark::Heat { .. } => false,
+        };
+        let lines = self.marks.iter().all(|mark| matches!(mark, Mark::Line { .. } | Mark::Band { .. }));
+        let lies = self.y.names_of().is_some();
+        let mut vertical = y.layout();
+        if lies {
+            // The first name is to be the highest.
+            let last = self.y.names_of().map_or(0, <[String]>::len) as f64 - 0.5;
+            vertical = vertical.range(plotly::layout::AxisRange::new(last, -0.5));
+        }
+        let legend = Legend::new()
+            .orientation(Orientation::Horizontal)
+            .x(0.0)
+            .y(1.02)
+            .y_anchor(Anchor::Bottom)
+            .trace_order(TraceOrder::Normal);
+        Layout::new()
+            .x_axis(x.layout())
+            .y_axis(vertical)
+            .legend(legend)
+            .show_legend(self.marks.iter().filter(named).count() + self.shades.len() > 1)
+            .margin(Margin::new().left(56).right(16).top(24).bottom(48))
+            .hover_mode(if lines && self.x.is_linear() { HoverMode::XUnified } else { HoverMode::Closest })
+            .bar_mode(if self.stacked { BarMode::Stack } else { BarMode::Group })
+            .bar_gap(0.25)
+            .shapes(shapes)
+            .annotations(annotations)
+    }
+}
+
+/// Plotly takes a few HTML elements in its texts: names of jobs are to have none, and lines are broken where they are.
+pub(super) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('\n', "<br>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Unit;
+
+    fn json(chart: &Chart) -> Value {
+        serde_json::from_str(&chart.to_json()).unwrap()
+    }
+
+    // A value in the wrong unit is off by a thousand, and no one sees it in a picture.
+    #[test]
+    fn values_are_in_the_unit_that_the_axis_names() {
+        let chart =
+            Chart::new(Axis::linear("time", Unit::Nanoseconds), Axis::linear("rate", Unit::BytesPerSecond))
+                .steps("a", Ink::nth(0), vec![(0.0, 1.5e9), (2_500_000.0, f64::NAN), (5_000_000.0, 3e9)]);
+        let json = json(&chart);
+        assert_eq!(json["layout"]["xaxis"]["title"]["text"], "time (ms)");
+        assert_eq!(json["layout"]["yaxis"]["title"]["text"], "rate (GB/s)");
+        assert_eq!(json["data"][0]["x"], serde_json::json!([0.0, 2.5, 5.0]));
+        assert_eq!(json["data"][0]["y"], serde_json::json!([1.5, null, 3.0]), "not a number is a gap");
+        assert_eq!(
+            chart.describe(),
+            "Line chart of a. Horizontal: time (ms), 0 ns to 5 ms. Vertical: rate (GB/s), 1.5 GB/s to 3 GB/s."
+        );
+    }
+
+    // Series told apart only by colour are one series to one reader in twelve, and to every printer.
+    #[test]
+    fn no_two_of_the_first_series_look_the_same_without_colour() {
+        for (a, b) in (0..5).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            assert_ne!(Ink::nth(a).stroke, Ink::nth(b).stroke);
+        }
+        for (a, b) in (0..7).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            assert_ne!(Ink::nth(a).color(), Ink::nth(b).color());
+        }
+    }
+
+    // Stacked bars whose axis fits only the longest part run out of the chart; names are text, not markup.
+    #[test]
+    fn bars_stack_within_the_axis() {
+        let chart = Chart::new(Axis::linear("time", Unit::Nanoseconds), Axis::names("", ["a<b>", "c"]))
+            .gap(vec![0.0, 900.0])
+            .bars("", Ink::nth(0), vec![900.0, 600.0])
+            .stacked();
+        let json = json(&chart);
+        assert_eq!(json["layout"]["xaxis"]["title"]["text"], "time (us)");
+        assert_eq!(json["data"][1]["x"], serde_json::json!([0.9, 0.6]));
+        assert_eq!(json["data"][1]["y"], serde_json::json!(["a&lt;b>", "c"]));
+        assert_eq!(json["data"][1]["orientation"], "h");
+        assert!(Chart::new(Axis::names("", ["a"]), Axis::linear("", Unit::Count)).is_empty());
+    }
+}

@@ -1,0 +1,262 @@
+//! The drive from inside: dies, channels and cores in use; write amplification; wear.
+
+use super::flow::{elapsed, with_warmup};
+use super::percent;
+use super::steps::Steps;
+use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
+use crate::results::{DrivePoint, Point, Results, Wear};
+use crate::summary::{Summary, grouped};
+
+/// Cells of the heat map, at most: more are smaller than a pixel and larger than a page.
+const HEAT_COLUMNS_MAX: usize = 256;
+const HEAT_ROWS_MAX: usize = 128;
+
+pub(super) fn usage(steps: &Steps, summary: &Summary) -> Option<Section> {
+    if summary.utilisation.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("Dies, channels and cores in use").text(
+        "A resource is in use while it works for an I/O or for collection. What is near 100 % limits the drive: I/Os wait \
+         for it, and more of them in flight make each slower but not all of them faster. A wide band says that the load \
+         is not spread evenly.",
+    );
+    let mut table = Table::new(["resource", "count", "mean", "least", "most"], 1);
+    for row in &summary.utilisation {
+        table.row([
+            row.resource.clone(),
+            grouped(row.count),
+            percent(row.mean),
+            percent(row.min),
+            percent(row.max),
+        ]);
+    }
+    section = section.table(table.caption("Share of the measured time in use"));
+    if !steps.has_drive() {
+        return Some(section);
+    }
+    let share = || Axis::linear("time in use", Unit::Share).range(0.0, 1.0);
+    let each = [
+        ("Dies", Ink::nth(0), (|drive| &drive.dies) as fn(&DrivePoint) -> &Vec<f64>),
+        ("Channels", Ink::of(2, 0), |drive| &drive.channels),
+    ];
+    for (title, ink, of) in each {
+        let shares = |point: &Point| point.drive.as_ref().map(of).cloned().unwrap_or_default();
+        let ends = |point: &Point| {
+            let shares = shares(point);
+            let low = shares.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = shares.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if low > high { (f64::NAN, f64::NAN) } else { (low, high) }
+        };
+        let count = steps.points.iter().map(|point| shares(point).len()).max().unwrap_or(0);
+        let chart = Chart::new(elapsed(), share()).band("least to most busy", ink, steps.band(ends)).steps(
+            "mean",
+            ink,
+            steps.line(|point| mean(&shares(point))),
+        );
+        let caption =
+            format!("Share of each step in which a {} was busy, over {count} of them.", singular(title));
+        section =
+            section.figure(Figure::new(format!("{title} over time"), caption, with_warmup(chart, steps)));
+    }
+    let cores = steps.line(|point| point.drive.as_ref().map_or(f64::NAN, |drive| drive.cores));
+    let chart = Chart::new(elapsed(), share()).steps("", Ink::of(3, 0), cores);
+    section = section.figure(Figure::new(
+        "Cores over time",
+        "Share of each step in which the drive's processor cores were busy, in the mean over all of them.",
+        with_warmup(chart, steps),
+    ));
+    if let Some(figure) = heat(steps) {
+        section = section.figure(figure);
+    }
+    Some(section)
+}
+
+fn singular(title: &str) -> &'static str {
+    if title == "Dies" { "die" } else { "channel" }
+}
+
+fn mean(shares: &[f64]) -> f64 {
+    if shares.is_empty() { f64::NAN } else { shares.iter().sum::<f64>() / shares.len() as f64 }
+}
+
+/// Dies over time, as colours.
+fn heat(steps: &Steps) -> Option<Figure> {
+    let points: Vec<(&Point, &DrivePoint)> =
+        steps.points.iter().filter_map(|point| Some((point, point.drive.as_ref()?))).collect();
+    let dies = points.iter().map(|(_, drive)| drive.dies.len()).min()?;
+    if dies == 0 {
+        return None;
+    }
+    let (wide, high) = (points.len().div_ceil(HEAT_COLUMNS_MAX), dies.div_ceil(HEAT_ROWS_MAX));
+    let columns: Vec<&[(&Point, &DrivePoint)]> = points.chunks(wide).collect();
+    let middle = |column: &&[(&Point, &DrivePoint)]| {
+        let begin = column.first().map_or(0.0, |(point, _)| point.begin_ns);
+        let end = column.last().map_or(0.0, |(point, _)| point.end_ns);
+        (begin + end) / 2.0
+    };
+    let x: Vec<f64> = columns.iter().map(middle).collect();
+    let firsts: Vec<usize> = (0..dies).step_by(high).collect();
+    let last = |first: usize| (first + high).min(dies);
+    let y = firsts.iter().map(|&first| (first + last(first) - 1) as f64 / 2.0).collect();
+    let cell = |first: usize, column: &&[(&Point, &DrivePoint)]| {
+        let shares: Vec<f64> =
+            column.iter().flat_map(|(_, drive)| drive.dies[first..last(first)].iter().copied()).collect();
+        mean(&shares)
+    };
+    let rows =
+        firsts.iter().map(|&first| columns.iter().map(|column| cell(first, column)).collect()).collect();
+    let caption = match (wide, high) {
+        (1, 1) => "Each row is a die, each column a step; the colour is the share of the step in which it was busy. Dark \
+                   rows are dies that nobody asks."
+            .to_owned(),
+        _ => {
+            let of = |count: usize, one: &str, many: &str| match count {
+                1 => one.to_owned(),
+                count => format!("{count} {many}"),
+            };
+            format!(
+                "Each cell is {} over {}; the colour is the share of that time in which it was busy, in the mean.",
+                of(high, "a die", "neighbouring dies"),
+                of(wide, "a step", "steps"),
+            )
+        }
+    };
+    let number = Axis::linear("die", Unit::Count).from_data();
+    let chart = Chart::new(elapsed().from_data(), number).heat(x, y, rows, "busy").height(380);
+    Some(Figure::new("Each die over time", caption, chart).wide())
+}
+
+pub(super) fn writing(steps: &Steps, results: &Results) -> Option<Section> {
+    let summary = &results.summary;
+    let flash = summary.flash?;
+    let mut section = Section::new("Writing, collection and wear");
+    section = match summary.write_amplification {
+        Some(amplification) => section.text(format!(
+            "Flash is erased in blocks that are larger than what is written, so a drive moves what is still valid before \
+             it erases. Write amplification is how many bytes were programmed for each byte that the host wrote: {:.3} \
+             over the measured part. What is in the write buffer counts as written, not yet as programmed.",
+            amplification
+        )),
+        None => section.text("The host wrote nothing, so there is no write amplification."),
+    };
+    let mut table = Table::new(["", "for the host", "by collection"], 1).caption("Operations of the flash");
+    table.row(["pages read".to_owned(), grouped(flash.host_reads), grouped(flash.collect_reads)]);
+    table.row(["pages programmed".to_owned(), grouped(flash.host_programs), grouped(flash.collect_programs)]);
+    table.row(["blocks erased".to_owned(), "-".to_owned(), grouped(flash.erases)]);
+    section = section.table(table);
+    if summary.write_amplification.is_some() && steps.has_drive() {
+        section = over_time(section, steps, summary);
+    }
+    if let Some(wear) = &results.wear {
+        section = worn(section, wear);
+    }
+    Some(section)
+}
+
+fn over_time(section: Section, steps: &Steps, summary: &Summary) -> Section {
+    let written = |point: &Point| point.drive.as_ref().map_or(0, |drive| drive.host_written_bytes);
+    let programmed = |point: &Point| point.drive.as_ref().map_or(0, |drive| drive.programmed_bytes);
+    let amplification = |programmed: u64, written: u64| match written {
+        0 => f64::NAN,
+        written => programmed as f64 / written as f64,
+    };
+    let (mut all_written, mut all_programmed) = (0u64, 0u64);
+    let mut total: Vec<(f64, f64)> = Vec::new();
+    for point in steps.points.iter().filter(|point| point.end_ns > steps.measured_from_ns) {
+        all_written += written(point);
+        all_programmed += programmed(point);
+        total.push((point.end_ns, amplification(all_programmed, all_written)));
+    }
+    let per_step = steps.line(|point| amplification(programmed(point), written(point)));
+    // Of a moment with hardly a write it says nothing, and would put all others at the foot of the chart.
+    let highest =
+        per_step.iter().chain(&total).map(|(_, y)| *y).filter(|y| y.is_finite()).fold(1.0, f64::max);
+    let top = 3.0 * summary.write_amplification.unwrap_or(1.0).max(1.0);
+    let axis = Axis::linear("write amplification", Unit::Count);
+    let axis = if highest > top { axis.range(0.0, top) } else { axis };
+    let chart = Chart::new(elapsed(), axis).steps("in each step", Ink::of(5, 0), per_step).line(
+        "since measuring began",
+        Ink::nth(1),
+        total,
+    );
+    let mut caption = format!(
+        "Bytes programmed for each byte that the host wrote: in each step, and added up since measuring began, which \
+         comes out at {:.3}.",
+        summary.write_amplification.unwrap_or_default()
+    );
+    if highest > top {
+        let over = format!(" Moments with few writes reach up to {highest:.0} and are cut off.");
+        caption.push_str(&over);
+    }
+    let rates = Chart::new(elapsed(), Axis::linear("bytes a second", Unit::BytesPerSecond))
+        .steps("written by the host", Ink::nth(0), steps.per_second(written))
+        .steps("programmed", Ink::nth(1), steps.per_second(programmed));
+    let mut section = section
+        .figure(Figure::new("Write amplification over time", caption, with_warmup(chart, steps)))
+        .figure(Figure::new(
+            "Written and programmed",
+            "The distance between the lines is what collection moves, and what the write buffer takes up or gives back.",
+            with_warmup(rates, steps),
+        ));
+    let erases = |point: &Point| point.drive.as_ref().map_or(0, |drive| drive.erases);
+    if steps.points.iter().any(|point| erases(point) > 0) {
+        let chart = Chart::new(elapsed(), Axis::linear("blocks erased a second", Unit::Count)).steps(
+            "",
+            Ink::of(3, 0),
+            steps.per_second(erases),
+        );
+        let caption = "Erases come in bursts where dies collect at the same time.";
+        section = section.figure(Figure::new("Erases over time", caption, with_warmup(chart, steps)));
+    }
+    section
+}
+
+/// Bars of the wear histogram.
+const WEAR_BARS_MAX: u64 = 24;
+
+fn worn(section: Section, wear: &Wear) -> Section {
+    if wear.blocks == 0 {
+        return section;
+    }
+    let used = if wear.endurance > 0 { wear.mean / wear.endurance as f64 * 100.0 } else { 0.0 };
+    let used = if used < 0.01 { "less than 0.01 %".to_owned() } else { format!("{used:.2} %") };
+    let words = format!(
+        "Wear: in this run each of {} blocks was erased {} to {} times, {:.3} times in the mean: {used} of the {} erases \
+         that a block endures. What the drive went through before the run is not counted.",
+        grouped(wear.blocks),
+        grouped(wear.min),
+        grouped(wear.max),
+        wear.mean,
+        grouped(wear.endurance)
+    );
+    // A histogram of nothing is one bar.
+    if wear.max == 0 {
+        return section.text(words);
+    }
+    let spread = wear.max.saturating_sub(wear.min);
+    let width = (spread + 1).div_ceil(WEAR_BARS_MAX).max(1);
+    let bars = spread / width + 1;
+    let mut counts = vec![0u64; bars as usize];
+    for (erases, blocks) in &wear.histogram {
+        let bar = (erases.saturating_sub(wear.min) / width).min(bars - 1);
+        counts[bar as usize] += blocks;
+    }
+    let name = |bar: u64| {
+        let first = wear.min + bar * width;
+        if width == 1 { first.to_string() } else { format!("{first}-{}", first + width - 1) }
+    };
+    let share = counts.iter().map(|blocks| *blocks as f64).collect();
+    let labels = counts.iter().map(|blocks| if bars <= 8 { grouped(*blocks) } else { String::new() });
+    let chart = Chart::new(
+        Axis::names("erases of a block", (0..bars).map(name)),
+        Axis::linear("blocks", Unit::Count),
+    )
+    .labelled_bars("", Ink::nth(0), share, labels.collect());
+    let section = section.figure(Figure::new(
+        "How worn the blocks are",
+        "How many blocks were erased so often. A narrow heap is an even wear; a drive ends when its first blocks reach \
+         their endurance.",
+        chart,
+    ));
+    section.text(words)
+}

@@ -1,0 +1,99 @@
+//! What crossed the link.
+
+use super::flow::{elapsed, with_warmup};
+use super::steps::Steps;
+use super::{bytes_per_io, per_io};
+use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
+use crate::results::{Crossing, Point};
+use crate::summary::{LinkRow, Summary, grouped};
+use byteway_link::Direction;
+
+pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
+    if summary.link.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("The link").text(
+        "Bytes by purpose, in two ledgers: payload is what a performance counter of the root complex sees; wire is what \
+         really crosses, with the headers, checksums and framing of each packet. Each direction has its own, since the \
+         two do not share the link's bandwidth.",
+    );
+    let most = summary.link.iter().map(|row| per_io(row.wire_bytes, summary.ios)).fold(0.0, f64::max);
+    for (direction, title) in [(Direction::Down, "To the device"), (Direction::Up, "To the host")] {
+        let rows: Vec<&LinkRow> =
+            summary.link.iter().filter(|row| row.direction == direction.name()).collect();
+        let names = rows.iter().map(|row| row.purpose.clone());
+        let of = |bytes: fn(&LinkRow) -> u64| -> (Vec<f64>, Vec<String>) {
+            let of =
+                |row: &&LinkRow| (per_io(bytes(row), summary.ios), bytes_per_io(bytes(row), summary.ios));
+            rows.iter().map(of).unzip()
+        };
+        let (payload, payload_labels) = of(|row| row.payload_bytes);
+        let (wire, wire_labels) = of(|row| row.wire_bytes);
+        // Room for the label of the longest bar.
+        let bytes =
+            Axis::linear("bytes of an I/O, in the mean", Unit::Bytes).range(0.0, most.max(1.0) * 1.25);
+        let chart = Chart::new(bytes, Axis::names("", names))
+            .labelled_bars("payload", Ink::nth(0), payload, payload_labels)
+            .labelled_bars("wire", Ink::nth(1), wire, wire_labels)
+            .height(130 + 52 * rows.len());
+        let caption = "Bytes of one I/O of any job in the mean, by what they are for.";
+        section = section.figure(Figure::new(title, caption, chart));
+    }
+
+    let header = ["purpose", "direction", "crossings", "payload", "wire", "payload / I/O", "wire / I/O"];
+    let mut table = Table::new(header, 2);
+    let mut add = |purpose: &str, direction: &str, crossings: u64, payload: u64, wire: u64| {
+        table.row([
+            purpose.to_owned(),
+            direction.to_owned(),
+            grouped(crossings),
+            grouped(payload),
+            grouped(wire),
+            format!("{} B", bytes_per_io(payload, summary.ios)),
+            format!("{} B", bytes_per_io(wire, summary.ios)),
+        ]);
+    };
+    for row in &summary.link {
+        add(&row.purpose, &row.direction, row.crossings, row.payload_bytes, row.wire_bytes);
+    }
+    let sum = |of: fn(&LinkRow) -> u64| summary.link.iter().map(of).fold(0, u64::saturating_add);
+    add("all", "", sum(|row| row.crossings), sum(|row| row.payload_bytes), sum(|row| row.wire_bytes));
+    section = section.table(table.caption("Bytes of the measured part; crossings are packets"));
+
+    if steps.has_drive() {
+        let (down, up) = (Ink::nth(0), Ink::nth(1));
+        let of = |crossing: fn(&Point) -> Option<Crossing>| {
+            move |point: &Point| crossing(point).unwrap_or_default()
+        };
+        let to_device = of(|point| point.drive.as_ref().map(|drive| drive.link_down));
+        let to_host = of(|point| point.drive.as_ref().map(|drive| drive.link_up));
+        let use_of = Chart::new(elapsed(), Axis::linear("time in use", Unit::Share).range(0.0, 1.0))
+            .steps("to the device", down, steps.line(|point| to_device(point).busy))
+            .steps("to the host", up, steps.line(|point| to_host(point).busy));
+        let rate = Chart::new(elapsed(), Axis::linear("bytes on the wire", Unit::BytesPerSecond))
+            .steps("to the device", down, steps.per_second(|point| to_device(point).wire_bytes))
+            .steps("to the host", up, steps.per_second(|point| to_host(point).wire_bytes))
+            .steps(
+                "to the device, payload",
+                Ink::of(5, 2),
+                steps.per_second(|point| to_device(point).payload_bytes),
+            )
+            .steps(
+                "to the host, payload",
+                Ink::of(4, 2),
+                steps.per_second(|point| to_host(point).payload_bytes),
+            );
+        section = section
+            .figure(Figure::new(
+                "Link in use over time",
+                "Share of each step in which a direction carried a packet. At 100 % the link is what limits.",
+                with_warmup(use_of, steps),
+            ))
+            .figure(Figure::new(
+                "Bytes on the link over time",
+                "What is between a wire line and its payload line are headers and framing.",
+                with_warmup(rate, steps),
+            ));
+    }
+    Some(section)
+}

@@ -1,0 +1,320 @@
+//! The report of a run: what it was, its main figures, and one section for each thing that can be looked at.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod.rs` | the head, the tables of jobs, errors and notes, and how to repeat the run |
+//! | `steps.rs` | the series over time, with no more steps than a chart can show |
+//! | `flow.rs` | throughput, latency, and where the time of an I/O goes |
+//! | `link.rs` | what crossed the link |
+//! | `drive.rs` | dies, channels and cores in use; write amplification; wear |
+//!
+//! A section of which the run knows nothing says so, or is left out if there can't be anything.
+
+mod drive;
+mod flow;
+mod link;
+mod steps;
+
+use super::{Page, Section, Table, Tile};
+use crate::profile::Completion;
+use crate::results::Results;
+use crate::scenario::{Scenario, Warmup};
+use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, time};
+use crate::units::Bytes;
+use crate::workload::Kind;
+use steps::Steps;
+
+/// What `report.html` shows of a run.
+pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
+    let summary = &results.summary;
+    let steps = Steps::of(&results.series);
+    let sections = [
+        Some(flow::throughput(&steps, summary)),
+        Some(flow::latency(&steps, results)),
+        flow::spans(summary),
+        link::link(&steps, summary),
+        drive::usage(&steps, summary),
+        drive::writing(&steps, results),
+        Some(jobs(summary)),
+        Some(repeat(scenario, summary)),
+    ];
+    Page {
+        title: summary.scenario.clone(),
+        subtitle: headline(summary),
+        facts: facts(scenario, summary),
+        warnings: warnings(summary),
+        tiles: tiles(summary),
+        sections: sections.into_iter().flatten().collect(),
+    }
+}
+
+fn headline(summary: &Summary) -> String {
+    let host = match &summary.host_profile {
+        Some(name) => format!("driven by {name}"),
+        None => "driven by this machine".to_owned(),
+    };
+    format!("{}, {}, {host}", summary.drive_model, Bytes(summary.capacity_bytes))
+}
+
+fn facts(scenario: &Scenario, summary: &Summary) -> Vec<(String, String)> {
+    let completion = match summary.completion {
+        Completion::Polled => "polled",
+        Completion::Interrupt => "by interrupt",
+    };
+    let clock = match summary.clock {
+        ClockKind::Virtual => "virtual: the same on every machine",
+        ClockKind::Wall => "wall: of the machine that it ran on",
+    };
+    let warmup = match scenario.warmup {
+        Some(Warmup::Time(span)) => format!(" after {span} of warming up"),
+        Some(Warmup::Ios(ios)) => format!(" after {} I/Os of warming up", grouped(ios)),
+        None => String::new(),
+    };
+    let measured = format!("{} I/Os in {}{warmup}", grouped(summary.ios), time(summary.elapsed_ns));
+    let mut facts = vec![("Measured", measured)];
+    if let Some(profile) = &summary.drive_profile {
+        facts.push(("Drive profile", profile.clone()));
+    }
+    facts.push(("Completions", completion.to_owned()));
+    facts.push(("Clock", clock.to_owned()));
+    facts.push(("Seed", summary.seed.to_string()));
+    facts.push(("Byteway", summary.byteway.clone()));
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn warnings(summary: &Summary) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if summary.verification.mismatches > 0 {
+        let (wrong, reads) = (summary.verification.mismatches, summary.verification.reads);
+        warnings.push(format!(
+            "Data mismatch: {} of {} reads did not return what was written.",
+            grouped(wrong),
+            grouped(reads)
+        ));
+    }
+    let failed: u64 = summary.errors.iter().map(|row| row.count).sum();
+    if failed > 0 {
+        warnings.push(format!(
+            "{} commands failed: see \u{201c}Jobs, errors and notes\u{201d}.",
+            grouped(failed)
+        ));
+    }
+    if summary.partial {
+        let what = "Partial: the run was interrupted. The figures cover what had completed.";
+        warnings.push(what.to_owned());
+    }
+    warnings
+}
+
+/// Each job's reads, writes and trims, of those that it had any.
+fn kinds(summary: &Summary) -> impl Iterator<Item = (&JobSummary, Kind, &KindSummary)> {
+    summary.jobs.iter().flat_map(|job| {
+        [(Kind::Read, &job.read), (Kind::Write, &job.write), (Kind::Trim, &job.trim)]
+            .into_iter()
+            .filter_map(move |(kind, found)| Some((job, kind, found.as_ref()?)))
+    })
+}
+
+fn plural(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "reads",
+        Kind::Write => "writes",
+        Kind::Trim => "trims",
+    }
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    match bytes_per_second {
+        rate if rate < 1e6 => format!("{:.1} kB/s", rate / 1e3),
+        rate if rate < 1e9 => format!("{:.1} MB/s", rate / 1e6),
+        rate => format!("{:.2} GB/s", rate / 1e9),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Bytes of one of `ios` I/Os, in the mean.
+fn per_io(bytes: u64, ios: u64) -> f64 {
+    crate::summary::ratio(bytes.into(), ios.into())
+}
+
+/// A time to three digits, as long as a tile has room for.
+fn short_time(ns: f64) -> String {
+    let (value, unit) = match ns {
+        ns if ns < 1e3 => (ns, "ns"),
+        ns if ns < 1e6 => (ns / 1e3, "us"),
+        ns if ns < 1e9 => (ns / 1e6, "ms"),
+        ns => (ns / 1e9, "s"),
+    };
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {unit}")
+}
+
+/// From the least to the most, or only once if they look the same.
+fn spread(values: impl Iterator<Item = u64>) -> String {
+    let values: Vec<u64> = values.collect();
+    let text = |value: Option<&u64>| value.map_or("-".to_owned(), |value| short_time(*value as f64));
+    let (low, high) = (text(values.iter().min()), text(values.iter().max()));
+    if low == high { low } else { format!("{low} - {high}") }
+}
+
+/// Bytes of an I/O in the mean, as a table says them.
+fn bytes_per_io(bytes: u64, ios: u64) -> String {
+    let mean = per_io(bytes, ios);
+    if mean < 1000.0 { format!("{mean:.1}") } else { grouped(libm::round(mean) as u64) }
+}
+
+fn tiles(summary: &Summary) -> Vec<Tile> {
+    let tile = |label: &str, value: String, note: String| Tile { label: label.to_owned(), value, note };
+    let several = kinds(summary).count() > 1;
+    let of = if several { "least and most over jobs and kinds" } else { "" };
+    let mut tiles = vec![
+        tile("IOPS", grouped(libm::round(summary.iops) as u64), "all jobs".to_owned()),
+        tile("Throughput", rate(summary.bytes_per_second), "payload, all jobs".to_owned()),
+        tile("Median latency", spread(kinds(summary).map(|(.., found)| found.latency.p50_ns)), of.to_owned()),
+        tile(
+            "99th percentile",
+            spread(kinds(summary).map(|(.., found)| found.latency.p99_ns)),
+            of.to_owned(),
+        ),
+    ];
+    if !summary.link.is_empty() {
+        let wire: u64 = summary.link.iter().map(|row| row.wire_bytes).sum();
+        let payload: u64 = summary.link.iter().map(|row| row.payload_bytes).sum();
+        let note = format!("{} B of it payload", bytes_per_io(payload, summary.ios));
+        let value = format!("{} B", bytes_per_io(wire, summary.ios));
+        tiles.push(tile("On the link, per I/O", value, note));
+    }
+    if let Some(busiest) = summary.utilisation.iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) {
+        tiles.push(tile("Busiest", percent(busiest.mean), format!("{}, in the mean", busiest.resource)));
+    }
+    if let Some(flash) = summary.flash {
+        let (value, note) = match summary.write_amplification {
+            Some(amplification) => {
+                (format!("{amplification:.2}"), format!("{} blocks erased", grouped(flash.erases)))
+            }
+            None => ("-".to_owned(), "nothing was written".to_owned()),
+        };
+        tiles.push(tile("Write amplification", value, note));
+    }
+    let verification = &summary.verification;
+    let (value, note) = match (verification.on, verification.mismatches, verification.reads) {
+        (false, ..) => ("off".to_owned(), "reads were not checked".to_owned()),
+        (true, 0, 0) => ("-".to_owned(), "nothing was read".to_owned()),
+        (true, 0, reads) => ("all correct".to_owned(), format!("{} reads checked", grouped(reads))),
+        (true, wrong, reads) => (format!("{} wrong", grouped(wrong)), format!("of {} reads", grouped(reads))),
+    };
+    tiles.push(tile("Verification", value, note));
+    tiles
+}
+
+fn jobs(summary: &Summary) -> Section {
+    let mut table = Table::new(["job", "", "I/Os", "bytes", "IOPS", "throughput"], 2);
+    for (job, kind, found) in kinds(summary) {
+        table.row([
+            job.name.clone(),
+            plural(kind).to_owned(),
+            grouped(found.ios),
+            grouped(found.bytes),
+            grouped(libm::round(found.iops) as u64),
+            rate(found.bytes_per_second),
+        ]);
+    }
+    if summary.jobs.len() > 1 {
+        let bytes: u64 = summary.jobs.iter().map(|job| job.bytes).fold(0, u64::saturating_add);
+        table.row([
+            "all".to_owned(),
+            String::new(),
+            grouped(summary.ios),
+            grouped(bytes),
+            grouped(libm::round(summary.iops) as u64),
+            rate(summary.bytes_per_second),
+        ]);
+    }
+    let mut errors = Table::new(["status", "commands"], 1).caption("Commands that failed");
+    for row in &summary.errors {
+        errors.row([row.status.clone(), grouped(row.count)]);
+    }
+    let verification = &summary.verification;
+    let checked = match (verification.on, verification.mismatches) {
+        (false, _) => {
+            "The data that was read was not checked: a defect of the drive that returns wrong data would not show."
+                .to_owned()
+        }
+        (true, 0) if verification.reads == 0 => "Nothing was read, so nothing was verified.".to_owned(),
+        (true, 0) => format!(
+            "{} reads were verified: every block was as the host had written it. What a block may hold follows from \
+             the order of reads and writes as the host saw it; nothing is asked of the drive.",
+            grouped(verification.reads)
+        ),
+        (true, wrong) => format!(
+            "{} of {} reads did not return what was written.",
+            grouped(wrong),
+            grouped(verification.reads)
+        ),
+    };
+    let mut section = Section::new("Jobs, errors and notes").table(table);
+    section = match summary.errors.is_empty() {
+        true => section.text("No command failed."),
+        false => section.table(errors),
+    };
+    section = section.text(checked);
+    for note in &summary.notes {
+        section = section.text(format!("Note: {note}"));
+    }
+    section
+}
+
+fn repeat(scenario: &Scenario, summary: &Summary) -> Section {
+    let mut command = format!("byteway run {}.toml", scenario.name);
+    for set in &scenario.sets {
+        command.push_str(" --set ");
+        command.push_str(&quoted(set));
+    }
+    let mut section = Section::new("The scenario, and how to repeat the run")
+        .text(match summary.clock {
+            ClockKind::Virtual => format!(
+                "With the text below in {}.toml, and the profiles and traces that it names, version {} of Byteway gives \
+                 the same figures to the last digit, on any machine: everything random follows from seed {}.",
+                scenario.name, summary.byteway, summary.seed
+            ),
+            ClockKind::Wall => format!(
+                "The I/Os are the same with seed {}; the times are those of the machine that it ran on.",
+                summary.seed
+            ),
+        })
+        .listing(command);
+    if !scenario.sets.is_empty() {
+        let mut sets = Table::new(["key", "value"], 2).caption("Laid on the text by --set, in this order");
+        for set in &scenario.sets {
+            let (key, value) = set.split_once('=').unwrap_or((set, ""));
+            sets.row([key, value]);
+        }
+        section = section.table(sets);
+    }
+    section.listing(scenario.text.trim_end())
+}
+
+/// As a shell takes it for one word.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=/:,+%".contains(c);
+    if word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A value with a space or a quote would be two words, or an open quote, to the shell that it is pasted into.
+    #[test]
+    fn a_word_is_one_word_to_a_shell() {
+        assert_eq!(quoted("job.0.iodepth=4"), "job.0.iodepth=4");
+        assert_eq!(quoted("job.0.bs=4 KiB"), "'job.0.bs=4 KiB'");
+        assert_eq!(quoted("name='a'"), "'name='\\''a'\\'''");
+    }
+}

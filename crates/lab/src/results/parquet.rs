@@ -1,0 +1,174 @@
+//! `results.parquet`: the series, a row for each job in each step.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
+use arrow_schema::{DataType, SchemaRef};
+
+use super::{DrivePoint, JobPoint, Point, Results};
+use crate::columns::{self, Column};
+use crate::profile::Completion;
+use crate::summary::{ClockKind, Summary};
+
+/// A job in a step.
+struct Row<'a> {
+    step: usize,
+    point: &'a Point,
+    name: &'a str,
+    job: &'a JobPoint,
+}
+
+/// A figure of every row: its name, what it is, and how a row has it.
+type Figure<S, T> = (&'static str, &'static str, fn(&S) -> T);
+
+const JOB_COUNTS: [Figure<JobPoint, u64>; 6] = [
+    ("read_ios", "Reads of the job that completed in the step", |job| job.read.ios),
+    ("read_bytes", "Bytes that they read", |job| job.read.bytes),
+    ("write_ios", "Writes of the job that completed in the step", |job| job.write.ios),
+    ("write_bytes", "Bytes that they wrote", |job| job.write.bytes),
+    ("trim_ios", "Trims of the job that completed in the step", |job| job.trim.ios),
+    ("trim_bytes", "Bytes that they trimmed", |job| job.trim.bytes),
+];
+
+const JOB_TIMES: [Figure<JobPoint, f64>; 4] = [
+    ("mean_ns", "Mean latency of all of them, from when each was due; 0 if there are none", |job| {
+        job.mean_ns
+    }),
+    ("p50_ns", "Latency that half of them don't exceed, within 3 %", |job| job.p50_ns),
+    ("p99_ns", "Latency that 99 % of them don't exceed, within 3 %", |job| job.p99_ns),
+    ("max_ns", "Longest latency of them", |job| job.max_ns),
+];
+
+const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
+    ("dies_busy_mean", "Share of the step in which a die was busy, in the mean", |drive| mean(&drive.dies)),
+    ("dies_busy_min", "The same of the least busy die", |drive| {
+        drive.dies.iter().copied().reduce(f64::min).unwrap_or_default()
+    }),
+    ("dies_busy_max", "The same of the busiest die", |drive| max(&drive.dies)),
+    ("channels_busy_mean", "Share of the step in which a channel was busy, in the mean", |drive| {
+        mean(&drive.channels)
+    }),
+    ("channels_busy_max", "The same of the busiest channel", |drive| max(&drive.channels)),
+    ("cores_busy", "Share of the step in which the drive's cores were busy, in the mean", |drive| {
+        drive.cores
+    }),
+    ("link_down_busy", "Share of the step in which the link to the device was busy", |drive| {
+        drive.link_down.busy
+    }),
+    ("link_up_busy", "Share of the step in which the link to the host was busy", |drive| drive.link_up.busy),
+];
+
+const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 7] = [
+    ("link_down_payload_bytes", "Payload that crossed to the device", |drive| drive.link_down.payload_bytes),
+    ("link_down_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_down.wire_bytes),
+    ("link_up_payload_bytes", "Payload that crossed to the host", |drive| drive.link_up.payload_bytes),
+    ("link_up_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_up.wire_bytes),
+    ("host_written_bytes", "Bytes that the drive took from the host's writes", |drive| {
+        drive.host_written_bytes
+    }),
+    ("programmed_bytes", "Bytes programmed into flash: for the host, by collection, and padding", |drive| {
+        drive.programmed_bytes
+    }),
+    ("erases", "Superblocks erased", |drive| drive.erases),
+];
+
+fn mean(shares: &[f64]) -> f64 {
+    if shares.is_empty() { 0.0 } else { shares.iter().sum::<f64>() / shares.len() as f64 }
+}
+
+fn max(shares: &[f64]) -> f64 {
+    shares.iter().copied().fold(0.0, f64::max)
+}
+
+impl Results {
+    /// What `results.parquet` holds: a row for each job in each step, by step and in the order of the jobs. What the drive
+    /// did is the same in all rows of a step, and null if another process serves it.
+    ///
+    /// # Errors
+    /// A defect of what writes it.
+    pub fn to_parquet(&self) -> anyhow::Result<Vec<u8>> {
+        let schema = schema();
+        let mut out = Vec::new();
+        let mut writer = columns::writer(&mut out, &schema, &about(&self.summary))?;
+        writer.write(&columns::batch(&schema, self.columns())?)?;
+        writer.close()?;
+        Ok(out)
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let steps = self.series.points.iter().enumerate();
+        let rows = steps.flat_map(|(step, point)| {
+            let jobs = self.series.jobs.iter().zip(&point.jobs);
+            jobs.map(move |(name, job)| Row { step, point, name, job })
+        });
+        rows.collect()
+    }
+
+    fn columns(&self) -> Vec<ArrayRef> {
+        let rows = self.rows();
+        let rows = || rows.iter();
+        let drives = || rows().map(|row| row.point.drive.as_ref());
+        let mut columns: Vec<ArrayRef> = vec![
+            Arc::new(UInt64Array::from_iter_values(rows().map(|row| row.step as u64))),
+            Arc::new(Float64Array::from_iter_values(rows().map(|row| row.point.begin_ns))),
+            Arc::new(Float64Array::from_iter_values(rows().map(|row| row.point.end_ns))),
+            Arc::new(StringArray::from_iter_values(rows().map(|row| row.name))),
+        ];
+        for (.., get) in JOB_COUNTS {
+            columns.push(Arc::new(UInt64Array::from_iter_values(rows().map(|row| get(row.job)))));
+        }
+        for (.., get) in JOB_TIMES {
+            columns.push(Arc::new(Float64Array::from_iter_values(rows().map(|row| get(row.job)))));
+        }
+        for (.., get) in DRIVE_SHARES {
+            columns.push(Arc::new(Float64Array::from_iter(drives().map(|drive| drive.map(get)))));
+        }
+        for (.., get) in DRIVE_COUNTS {
+            columns.push(Arc::new(UInt64Array::from_iter(drives().map(|drive| drive.map(get)))));
+        }
+        columns
+    }
+}
+
+fn schema() -> SchemaRef {
+    let rows = [
+        Column::new("step", DataType::UInt64, "Number of the step, from 0"),
+        Column::new("begin_ns", DataType::Float64, "When the step begins, after the first I/O was issued"),
+        Column::new(
+            "end_ns",
+            DataType::Float64,
+            "When it ends; this instant is not in it, but at the end of the run",
+        ),
+        Column::new("job", DataType::Utf8, "Name of the job"),
+    ];
+    let counts = JOB_COUNTS.map(|(name, text, _)| Column::new(name, DataType::UInt64, text));
+    let times = JOB_TIMES.map(|(name, text, _)| Column::new(name, DataType::Float64, text));
+    let shares = DRIVE_SHARES.map(|(name, text, _)| Column::new(name, DataType::Float64, text).nullable());
+    let sums = DRIVE_COUNTS.map(|(name, text, _)| Column::new(name, DataType::UInt64, text).nullable());
+    columns::schema(rows.into_iter().chain(counts).chain(times).chain(shares).chain(sums))
+}
+
+/// What the file is of.
+fn about(summary: &Summary) -> Vec<(&'static str, String)> {
+    let clock = match summary.clock {
+        ClockKind::Virtual => "virtual",
+        ClockKind::Wall => "wall",
+    };
+    let completion = match summary.completion {
+        Completion::Polled => "polled",
+        Completion::Interrupt => "interrupt",
+    };
+    vec![
+        ("byteway.content", "series".to_owned()),
+        ("byteway.version", summary.byteway.clone()),
+        ("byteway.scenario", summary.scenario.clone()),
+        ("byteway.seed", summary.seed.to_string()),
+        ("byteway.completion", completion.to_owned()),
+        ("byteway.clock", clock.to_owned()),
+        ("byteway.partial", summary.partial.to_string()),
+        ("byteway.units", UNITS.to_owned()),
+    ]
+}
+
+/// What the names of columns end with.
+const UNITS: &str = "_ns: nanoseconds of the run's clock; _bytes: bytes; busy: fractions of 1";

@@ -1,0 +1,254 @@
+//! Results as a run could leave them behind, made up: the report must show them whatever runs can do today.
+
+use byteway_lab::profile::Completion;
+use byteway_lab::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
+use byteway_lab::scenario::{Options, Scenario};
+use byteway_lab::summary::{
+    ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, SpanRow, Summary, Utilisation,
+    Verification,
+};
+use byteway_lab::workload::Kind;
+use std::path::Path;
+
+pub fn scenario() -> Scenario {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/first.toml");
+    let sets = vec!["job.greedy.iodepth=16".to_owned()];
+    Scenario::load(&path, &Options { sets, ..Options::default() }).unwrap_or_else(|error| panic!("{error}"))
+}
+
+const STEPS: usize = 700;
+const WIDTH_NS: f64 = 1.4e6;
+const DIES: usize = 16;
+
+/// Something between 0 and 1 that looks like chance.
+fn noise(a: usize, b: usize) -> f64 {
+    let mixed = (a as u64 * 0x9e37_79b9 + b as u64 * 0x85eb_ca6b).wrapping_mul(0xc2b2_ae35_27d4_eb4f);
+    (mixed >> 40) as f64 / (1u64 << 24) as f64
+}
+
+fn latency(typical_ns: f64) -> Latency {
+    let at = |factor: f64| (typical_ns * factor) as u64;
+    Latency {
+        mean_ns: typical_ns * 1.2,
+        min_ns: typical_ns * 0.8,
+        p50_ns: at(1.0),
+        p90_ns: at(1.9),
+        p95_ns: at(2.3),
+        p99_ns: at(4.4),
+        p99_9_ns: at(12.0),
+        p99_99_ns: at(45.0),
+        max_ns: typical_ns * 62.0,
+    }
+}
+
+fn curve(job: &str, kind: Kind, typical_ns: f64) -> Curve {
+    let anchors = [
+        (0.8, 0.0001),
+        (0.95, 0.25),
+        (1.0, 0.5),
+        (1.9, 0.9),
+        (2.3, 0.95),
+        (4.4, 0.99),
+        (12.0, 0.999),
+        (45.0, 0.9999),
+        (62.0, 1.0),
+    ];
+    let mut points = Vec::new();
+    for pair in anchors.windows(2) {
+        let ((a, p), (b, q)) = (pair[0], pair[1]);
+        for step in 0..30 {
+            let part = f64::from(step) / 30.0;
+            points.push((typical_ns * (a + (b - a) * part), p + (q - p) * part));
+        }
+    }
+    points.push((typical_ns * 62.0, 1.0));
+    Curve { job: job.to_owned(), kind, points }
+}
+
+fn kind(ios: u64, typical_ns: f64) -> KindSummary {
+    let bytes = ios * 4096;
+    let (iops, bytes_per_second) = (ios as f64 / 0.98, bytes as f64 / 0.98);
+    KindSummary { ios, bytes, iops, bytes_per_second, latency: latency(typical_ns) }
+}
+
+fn job(name: &str, read: Option<KindSummary>, write: Option<KindSummary>) -> JobSummary {
+    let both = || read.iter().chain(&write);
+    JobSummary {
+        name: name.to_owned(),
+        ios: both().map(|kind| kind.ios).sum(),
+        bytes: both().map(|kind| kind.bytes).sum(),
+        iops: both().map(|kind| kind.iops).sum(),
+        bytes_per_second: both().map(|kind| kind.bytes_per_second).sum(),
+        read: read.clone(),
+        write: write.clone(),
+        trim: None,
+    }
+}
+
+/// One job that reads, beside one that reads and writes on a drive that collects.
+pub fn mixed() -> Results {
+    results(true)
+}
+
+/// The same without writes, and without steps of warming up.
+pub fn reads() -> Results {
+    let mut results = results(false);
+    results.series.measured_from_ns = 0.0;
+    results.wear = None;
+    results
+}
+
+fn results(writes: bool) -> Results {
+    let jobs = vec![
+        job("patient", Some(kind(11_020, 88_000.0)), None),
+        job("greedy", Some(kind(180_400, 130_000.0)), writes.then(|| kind(78_300, 21_000.0))),
+    ];
+    let ios: u64 = jobs.iter().map(|job| job.ios).sum();
+    let mut curves = vec![curve("patient", Kind::Read, 88_000.0), curve("greedy", Kind::Read, 130_000.0)];
+    if writes {
+        curves.push(curve("greedy", Kind::Write, 21_000.0));
+    }
+    let summary = Summary {
+        byteway: "0.1.0".to_owned(),
+        scenario: "first".to_owned(),
+        seed: 1,
+        partial: false,
+        drive_profile: Some("samsung-970-pro".to_owned()),
+        drive_model: "Samsung SSD 970 PRO 512GB".to_owned(),
+        capacity_bytes: 512 << 30,
+        host_profile: Some("linux-polled".to_owned()),
+        completion: Completion::Polled,
+        clock: ClockKind::Virtual,
+        elapsed_ns: 0.98e9,
+        ios,
+        iops: jobs.iter().map(|job| job.iops).sum(),
+        bytes_per_second: jobs.iter().map(|job| job.bytes_per_second).sum(),
+        jobs,
+        spans: spans(),
+        link: link(ios, writes),
+        utilisation: utilisation(),
+        flash: Some(FlashSummary {
+            host_reads: 191_420,
+            host_programs: if writes { 9_788 } else { 0 },
+            collect_reads: if writes { 44_120 } else { 0 },
+            collect_programs: if writes { 11_030 } else { 0 },
+            erases: if writes { 81 } else { 0 },
+        }),
+        write_amplification: writes.then_some(2.127),
+        verification: Verification { on: true, reads: 191_420, mismatches: 0 },
+        errors: Vec::new(),
+        notes: vec!["the trace's offsets were wrapped to the namespace".to_owned()],
+    };
+    let wear = Wear {
+        blocks: 32_768,
+        min: 14,
+        mean: 25.4,
+        max: 41,
+        endurance: 3_000,
+        histogram: (14..=41)
+            .map(|erases: u64| {
+                let off = erases as f64 - 25.4;
+                (erases, (3_400.0 * libm::exp(-off * off / 30.0)) as u64)
+            })
+            .collect(),
+    };
+    Results { summary, series: series(writes), curves, wear: Some(wear) }
+}
+
+fn spans() -> Vec<SpanRow> {
+    let parts = [
+        ("host", 2_084.0),
+        ("doorbell", 390.0),
+        ("fetch", 610.0),
+        ("link", 1_912.0),
+        ("firmware", 3_340.0),
+        ("dram", 118.0),
+        ("flash", 52_600.0),
+        ("fabric", 0.0),
+        ("queueing", 61_300.0),
+    ];
+    let whole: f64 = parts.iter().map(|(_, ns)| ns).sum();
+    let row = |(span, ns): (&str, f64)| SpanRow { span: span.to_owned(), mean_ns: ns, share: ns / whole };
+    parts.into_iter().map(row).collect()
+}
+
+fn link(ios: u64, writes: bool) -> Vec<LinkRow> {
+    let row = |purpose: &str, direction: &str, count: u64, payload: u64, wire: u64| LinkRow {
+        purpose: purpose.to_owned(),
+        direction: direction.to_owned(),
+        crossings: count,
+        payload_bytes: payload,
+        wire_bytes: wire,
+    };
+    let mut rows = vec![
+        row("doorbell", "to device", 2 * ios, 8 * ios, 56 * ios),
+        row("SQE fetch", "to device", ios, 64 * ios, 84 * ios),
+        row("SQE fetch", "to host", ios, 0, 24 * ios),
+        row("data", "to host", 32 * ios, 2_900 * ios, 3_540 * ios),
+        row("CQE", "to host", ios, 16 * ios, 40 * ios),
+    ];
+    if writes {
+        rows.push(row("data", "to device", 16 * ios, 1_190 * ios, 1_420 * ios));
+    }
+    rows
+}
+
+fn utilisation() -> Vec<Utilisation> {
+    let of = |resource: &str, count, mean, min, max| Utilisation {
+        resource: resource.to_owned(),
+        count,
+        mean,
+        min,
+        max,
+    };
+    vec![
+        of("dies", DIES as u64, 0.784, 0.71, 0.86),
+        of("channels", 8, 0.312, 0.28, 0.35),
+        of("cores", 5, 0.21, 0.21, 0.21),
+        of("link to device", 1, 0.09, 0.09, 0.09),
+        of("link to host", 1, 0.34, 0.34, 0.34),
+    ]
+}
+
+fn series(writes: bool) -> Series {
+    let flow = |ios: f64| Flow { ios: ios as u64, bytes: ios as u64 * 4096 };
+    let point = |step: usize| {
+        let begin_ns = step as f64 * WIDTH_NS;
+        let slow = if writes && step % 140 > 120 { 0.6 } else { 1.0 };
+        let busy = |die: usize| (0.65 + 0.3 * noise(step, die) + 0.02 * (die % 3) as f64).min(1.0);
+        let job = |read: f64, write: f64, typical_ns: f64| JobPoint {
+            read: flow(read * slow * (0.9 + 0.2 * noise(step, 97))),
+            write: flow(if writes { write * slow * (0.9 + 0.2 * noise(step, 98)) } else { 0.0 }),
+            trim: Flow::default(),
+            mean_ns: typical_ns * 1.2 / slow,
+            p50_ns: typical_ns / slow * (0.95 + 0.1 * noise(step, 99)),
+            p99_ns: typical_ns / slow * (3.5 + 2.0 * noise(step, 100)),
+            max_ns: typical_ns / slow * (6.0 + 30.0 * noise(step, 101)),
+        };
+        let jobs = vec![job(15.0, 0.0, 88_000.0), job(256.0, 112.0, 130_000.0)];
+        let written: u64 = jobs.iter().map(|job| job.write.bytes).sum();
+        let cross =
+            |busy: f64, payload: u64| Crossing { busy, payload_bytes: payload, wire_bytes: payload * 6 / 5 };
+        let drive = DrivePoint {
+            dies: (0..DIES).map(busy).collect(),
+            channels: (0..8).map(|channel| 0.25 + 0.12 * noise(step, 50 + channel)).collect(),
+            cores: 0.2 + 0.03 * noise(step, 70),
+            link_down: cross(0.08 + 0.02 * noise(step, 71), written + 20_000),
+            link_up: cross(0.32 + 0.04 * noise(step, 72), 1_100_000),
+            host_written_bytes: written,
+            programmed_bytes: if writes {
+                (written as f64 * (1.4 + 1.5 * noise(step, 73))) as u64
+            } else {
+                0
+            },
+            erases: u64::from(writes && step.is_multiple_of(9)),
+        };
+        Point { begin_ns, end_ns: begin_ns + WIDTH_NS, jobs, drive: Some(drive) }
+    };
+    Series {
+        interval_ns: WIDTH_NS,
+        measured_from_ns: 20e6,
+        jobs: vec!["patient".to_owned(), "greedy".to_owned()],
+        points: (0..STEPS).map(point).collect(),
+    }
+}

@@ -1,0 +1,324 @@
+//! Every format there and back: what is written in it is told by its first lines and read as it was, up to what the
+//! format can hold, packed or plain; and whatever bytes a file has, reading it ends.
+
+use std::path::{Path, PathBuf};
+
+use byteway_lab::error::InputError;
+use byteway_lab::trace::archive::Packing;
+use byteway_lab::trace::{Action, Format, ReadOptions, Reader, Record, Writer};
+use byteway_lab::workload::Kind;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
+
+/// The same cases in every run.
+fn config(cases: u32) -> Config {
+    Config {
+        cases,
+        rng_algorithm: RngAlgorithm::ChaCha,
+        rng_seed: RngSeed::Fixed(1),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
+fn write(path: &Path, format: Format, lossy: bool, records: &[Record]) -> anyhow::Result<Vec<String>> {
+    let mut writer = Writer::new(Vec::new(), format, Packing::named(path), lossy)?;
+    for record in records {
+        writer.write(record)?;
+    }
+    let (bytes, losses) = writer.finish()?;
+    std::fs::write(path, bytes)?;
+    Ok(losses.notes(format))
+}
+
+fn read(path: &Path, options: &ReadOptions) -> Result<(Format, Vec<Record>), InputError> {
+    let mut reader = Reader::open(path, options)?;
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        records.push(record);
+    }
+    Ok((reader.format(), records))
+}
+
+fn read_any(path: &Path) -> Result<(Format, Vec<Record>), InputError> {
+    read(path, &ReadOptions::default())
+}
+
+/// What a format keeps: picoseconds of its ticks, the unit of its offsets and of its lengths, devices, writes, trims.
+fn keeps(format: Format) -> (u64, u64, u64, bool, bool, bool) {
+    const US: u64 = 1_000_000;
+    match format {
+        Format::Mqsim | Format::Disksim | Format::Fiu => (1_000, 512, 512, true, true, false),
+        Format::Msr => (100_000, 1, 1, true, true, false),
+        Format::Alibaba => (US, 1, 1, true, true, false),
+        Format::Tencent => (1_000_000 * US, 512, 512, true, true, false),
+        Format::Systor => (1_000, 1, 1, true, true, false),
+        Format::Blkparse => (1_000, 512, 512, true, true, true),
+        Format::Iolog2 | Format::Iolog3 => (US, 1, 1, true, true, true),
+        Format::OracleGeneral => (1_000_000 * US, 4096, 1, false, false, false),
+        Format::Vscsi1 | Format::Vscsi2 => (US, 512, 1, false, true, false),
+        Format::Auto => unreachable!("a trace has a format"),
+    }
+}
+
+/// The records as a format keeps them, of which it can hold all.
+fn kept(format: Format, records: &[Record]) -> Vec<Record> {
+    let (tick, offset, size, devices, writes, trims) = keeps(format);
+    let keep = |record: &Record| Record {
+        time_ps: record.time_ps / tick * tick,
+        device: if devices { record.device } else { 0 },
+        offset_bytes: record.offset_bytes / offset * offset,
+        bytes: record.bytes.next_multiple_of(size),
+        kind: match record.kind {
+            Kind::Write | Kind::Trim if !writes => Kind::Read,
+            Kind::Trim if !trims => Kind::Write,
+            kind => kind,
+        },
+    };
+    records.iter().map(keep).collect()
+}
+
+/// Records of a trace: the first at time zero, times that do not go back.
+fn records() -> impl Strategy<Value = Vec<Record>> {
+    let one = (
+        prop_oneof![0..5_000_000u64, 0..5_000_000_000_000u64],
+        prop_oneof![0..4u32, Just(u32::MAX), any::<u32>()],
+        prop_oneof![0..1u64 << 30, 0..1u64 << 61],
+        prop_oneof![1..1u64 << 16, 1..1u64 << 31],
+        prop_oneof![3 => Just(Kind::Read), 2 => Just(Kind::Write), 1 => Just(Kind::Trim)],
+    );
+    prop::collection::vec(one, 1..60).prop_map(|parts| {
+        let mut now = 0;
+        let records =
+            parts.into_iter().enumerate().map(|(index, (gap, device, offset_bytes, bytes, kind))| {
+                now += if index == 0 { 0 } else { gap };
+                Record { time_ps: now, device, offset_bytes, bytes, kind }
+            });
+        records.collect()
+    })
+}
+
+// A reader and a writer that disagree by a field would turn one trace into another without a word.
+#[test]
+fn every_format_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in Format::ALL {
+        for name in ["t", "t.gz", "t.xz", "t.zst"] {
+            let path = folder.path().join(name);
+            let cases = if name == "t" { 64 } else { 4 };
+            proptest!(config(cases), |(records in records())| {
+                let records = kept(format, &records);
+                let notes = write(&path, format, false, &records).unwrap();
+                prop_assert!(notes.is_empty() || format == Format::OracleGeneral, "{:?}", notes);
+                let (found, back) = read_any(&path).unwrap_or_else(|error| panic!("{format:?}: {error}"));
+                prop_assert_eq!(found, format);
+                prop_assert_eq!(back, records);
+            });
+        }
+    }
+}
+
+// What is rounded or given up must be the least that the format needs, and must be said.
+#[test]
+fn what_is_lost_is_said_and_no_more_than_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    for format in Format::ALL {
+        let (tick, offset, size, devices, writes, trims) = keeps(format);
+        let record = |time_ps, device, offset_bytes, bytes, kind| Record {
+            time_ps,
+            device,
+            offset_bytes,
+            bytes,
+            kind,
+        };
+        let first = record(0, 0, 8192, 4096, Kind::Read);
+        let strict = |record: Record| write(&path, format, false, &[first, record]);
+        let cases = [
+            (record(7, 3, 0, 4096, Kind::Read), !devices, "devices"),
+            (record(7, 0, 0, 4096, Kind::Write), !writes, "direction"),
+            (record(7, 0, 0, 4096, Kind::Trim), !trims, "trims"),
+            (record(7, 0, 100, 4096, Kind::Read), offset > 1, "whole units"),
+        ];
+        for (odd, is_lost, word) in cases {
+            let (refused, lossy) = (strict(odd), write(&path, format, true, &[first, odd]).unwrap());
+            assert_eq!(refused.is_err(), is_lost, "{format:?} {odd:?}");
+            assert_eq!(lossy.iter().any(|note| note.contains(word)), is_lost, "{format:?} {word}: {lossy:?}");
+            assert!(
+                lossy.iter().any(|note| note.contains("resolution") || note.contains("trims")),
+                "{tick} {lossy:?}"
+            );
+            if let Err(error) = refused {
+                let error = error.downcast::<InputError>().unwrap();
+                assert!(error.cure.contains("--to") && error.cure.contains("--lossy"), "{error}");
+                assert!(error.what.starts_with("record 2 does not fit"), "{error}");
+            }
+        }
+        // Widened to all that the record touches.
+        write(&path, format, true, &[first, record(7, 0, offset + 3, 4096, Kind::Read)]).unwrap();
+        let (_, back) = read_any(&path).unwrap();
+        let (start, end) = ((offset + 3) / offset * offset, (offset + 3 + 4096).next_multiple_of(size));
+        assert_eq!((back[1].offset_bytes, back[1].bytes), (start, end - start), "{format:?}");
+        // Beyond what a field of the format can say, nothing helps.
+        if matches!(format, Format::OracleGeneral | Format::Vscsi1 | Format::Vscsi2) {
+            let error = write(&path, format, true, &[record(0, 0, 0, 1 << 33, Kind::Read)]).unwrap_err();
+            assert!(error.to_string().contains("8 GiB"), "{error}");
+        }
+    }
+}
+
+// Someone else's file may be anything: a panic, an endless loop or a full memory is never the answer.
+#[test]
+fn no_bytes_break_a_reader() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    let words = prop::sample::select(vec![
+        "0",
+        "1",
+        "8,0",
+        "Q",
+        "D",
+        "R",
+        "W",
+        "read",
+        "write",
+        "wait",
+        "trim",
+        "add",
+        "fio version 2 iolog",
+        "+",
+        ",",
+        " ",
+        "\n",
+        "\t",
+        ".",
+        "-",
+        "Timestamp",
+        "18446744073709551615",
+        "9223372036854775807",
+        "1.5",
+        "0x1",
+        "#",
+        "\0",
+        "\u{feff}",
+    ]);
+    let text = prop::collection::vec((words, prop::sample::select(vec!["", " ", ",", "\n"])), 0..200)
+        .prop_map(|parts| {
+            parts.into_iter().flat_map(|(word, end)| [word, end]).collect::<String>().into_bytes()
+        });
+    let magic = prop::sample::select(vec![
+        &b""[..],
+        b"\x1f\x8b\x08",
+        b"\xfd7zXZ\x00",
+        b"\x28\xb5\x2f\xfd",
+        b"\x01\x00\x00\x01",
+        b"fio version 3 iolog\n",
+    ]);
+    let noise = (magic, prop::collection::vec(any::<u8>(), 0..3000))
+        .prop_map(|(magic, tail)| [magic, &tail].concat());
+    proptest!(config(256), |(bytes in prop_oneof![text, noise], format in 0..=Format::ALL.len())| {
+        std::fs::write(&path, &bytes).unwrap();
+        let format = Format::ALL.get(format).copied().unwrap_or_default();
+        for skip_bad_lines in [false, true] {
+            let options = ReadOptions { skip_bad_lines, ..ReadOptions::of(format) };
+            match read(&path, &options) {
+                Ok((_, records)) => {
+                    prop_assert!(records.len() <= bytes.len());
+                    for record in &records {
+                        prop_assert!(record.bytes > 0 && record.offset_bytes + record.bytes <= 1 << 63);
+                    }
+                }
+                Err(error) => prop_assert!(!error.cure.is_empty() && error.to_string().len() < 1500, "{}", error),
+            }
+        }
+    });
+}
+
+/// The folder of the real traces: `BYTEWAY_TRACES`, or `../shared/traces` beside the repository.
+fn traces() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let folder = std::env::var_os("BYTEWAY_TRACES").map_or(beside, PathBuf::from);
+    folder.is_dir().then_some(folder)
+}
+
+// Generated records are as odd as one thought of; real ones are odd in other ways.
+#[test]
+fn real_traces_go_through_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["tpcc-small", "wsrch-small"] {
+        let path = traces().map(|folder| folder.join(format!("block/mqsim/{name}.trace")));
+        let Some(path) = path.filter(|path| path.is_file()) else {
+            eprintln!("SKIPPED: no real trace {name} here; set BYTEWAY_TRACES to the folder of the traces");
+            continue;
+        };
+        let (format, records) = read_any(&path).unwrap();
+        assert_eq!(format, Format::Mqsim);
+        for format in Format::ALL {
+            let new = folder.path().join("t.zst");
+            write(&new, format, true, &records).unwrap();
+            let (found, back) = read_any(&new).unwrap();
+            assert_eq!((found, back.len()), (format, records.len()));
+            let (_, offset, ..) = keeps(format);
+            if offset <= 512 {
+                assert_eq!(back, kept(format, &records), "{format:?}");
+            }
+        }
+    }
+}
+
+// The polarity is an assumption; whoever knows better must be able to say so, and a format that spells it out must not.
+#[test]
+fn the_polarity_can_be_turned_where_it_is_a_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    for (text, own) in [("1 0 8 8 1\n", 1), ("1.0 0 8 8 1\n", 1), ("1,8,8,0,3\n", 0)] {
+        std::fs::write(&path, text).unwrap();
+        for (reads_are, kind) in [(None, Kind::Read), (Some(own), Kind::Read), (Some(1 - own), Kind::Write)] {
+            let reader =
+                &mut Reader::open(&path, &ReadOptions { reads_are, ..ReadOptions::default() }).unwrap();
+            assert_eq!(reader.next_record().unwrap().unwrap().kind, kind, "{text}");
+            let turned = reader.options().assumption().contains(&format!("as asked for: {} = read", 1 - own));
+            assert_eq!(turned, kind == Kind::Write);
+        }
+        let error = read(&path, &ReadOptions { reads_are: Some(2), ..ReadOptions::default() }).unwrap_err();
+        assert!(error.what.contains("neither 0 nor 1"), "{error}");
+    }
+    std::fs::write(&path, "419,W,8192,512,7\n").unwrap();
+    let error = read(&path, &ReadOptions { reads_are: Some(0), ..ReadOptions::default() }).unwrap_err();
+    assert!(error.what.contains("alibaba") && error.cure.contains("--reads-are"), "{error}");
+    let error = read(&path, &ReadOptions { action: Action::C, ..ReadOptions::default() }).unwrap_err();
+    assert!(error.cure.contains("--action"), "{error}");
+    std::fs::write(&path, "8,0 3 1 0.0 697 Q W 8 + 8 [x]\n8,0 3 2 0.5 697 C W 8 + 8 [0]\n").unwrap();
+    let reader = Reader::open(&path, &ReadOptions { action: Action::C, ..ReadOptions::default() }).unwrap();
+    assert!(reader.options().assumption().contains("action C"));
+}
+
+// A download that broke off must not pass for the whole trace, nor half a record for one.
+#[test]
+fn what_is_cut_short_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |index: u64| Record {
+        time_ps: index * 1_000_000,
+        device: 0,
+        offset_bytes: (index * 7919 % 100_000) * 4096,
+        bytes: 4096,
+        kind: Kind::Read,
+    };
+    let records: Vec<Record> = (0..20_000).map(record).collect();
+    for (name, word) in [("t.gz", "gzip"), ("t.xz", "xz"), ("t.zst", "zstd")] {
+        let path = folder.path().join(name);
+        write(&path, Format::Mqsim, false, &records).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() * 2 / 3]).unwrap();
+        let error = read(&path, &ReadOptions { skip_bad_lines: true, ..ReadOptions::default() }).unwrap_err();
+        assert!(error.what.contains("cannot read") && error.cure.contains(word), "{error}");
+    }
+    let path = folder.path().join("t");
+    write(&path, Format::Vscsi2, false, &records[..10]).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
+    let error = read_any(&path).unwrap_err();
+    assert!(error.to_string().contains("record 10") && error.what.contains("within a record"), "{error}");
+    let (_, rest) = read(&path, &ReadOptions { skip_bad_lines: true, ..ReadOptions::default() }).unwrap();
+    assert_eq!(rest.len(), 9);
+}
