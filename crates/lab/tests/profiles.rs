@@ -11,11 +11,11 @@ fn summary(profile: &str, drive: &str, job: &str) -> Summary {
 }
 
 fn read_us(summary: &Summary) -> f64 {
-    summary.jobs[0].read.as_ref().unwrap().latency.mean_ns / 1e3
+    summary.jobs[0].read.as_ref().expect("there were reads").latency.mean_ns / 1e3
 }
 
 fn write_us(summary: &Summary) -> f64 {
-    summary.jobs[0].write.as_ref().unwrap().latency.mean_ns / 1e3
+    summary.jobs[0].write.as_ref().expect("there were writes").latency.mean_ns / 1e3
 }
 
 fn near(found: f64, wanted: f64, percent: f64) {

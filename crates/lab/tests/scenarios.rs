@@ -12,8 +12,8 @@ fn folder() -> PathBuf {
 }
 
 fn all() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder()).unwrap();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    let entries = std::fs::read_dir(folder()).expect("the scenarios are there");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     files
