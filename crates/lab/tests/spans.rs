@@ -37,7 +37,7 @@ name = "mix"
 rw = "randrw"
 rwmixread = 60
 iodepth = 8
-distribution = "zipf:1.2"
+random_distribution = "zipf:1.2"
 count = 1000
 [[job]]
 name = "scan"
