@@ -239,7 +239,7 @@ impl Play {
             queue: worker.number,
             io,
             due,
-            measured: error.is_none() && self.meter.is_measuring(),
+            measured: result.as_ref().is_ok_and(|record| self.meter.counts(worker.job, record.last)),
             error: error.map(|error| error as &dyn std::fmt::Display),
         };
         timeline.ended(&ended, &trail);

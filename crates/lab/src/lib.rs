@@ -23,6 +23,7 @@
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
 //! | [`error`] | wrong input: place, mistake, cure |
+//! | `shell` | commands that reports tell one to type |
 //! | `source` | TOML that keeps the place of every value through merging and overriding |
 //!
 //! Data flows one way: text -> `ScenarioFile` -> `Scenario` -> `run` -> `Results` -> tables and files; a benchmark joins at
@@ -48,6 +49,7 @@ pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod serve;
+mod shell;
 mod source;
 pub mod summary;
 pub mod timeline;

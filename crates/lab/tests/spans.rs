@@ -39,6 +39,7 @@ rwmixread = 60
 iodepth = 8
 random_distribution = "zipf:1.2"
 count = 1000
+ramp_time = "1 ms"
 [[job]]
 name = "scan"
 rw = "read"

@@ -326,6 +326,7 @@ impl Inner {
                 // Whoever happens to send the stripe: what is programmed is of those who wrote it.
                 let slots = job.slots.iter().map(|slot| state.buffer.slot(*slot).io);
                 state.ios.extend(slots.filter(|io| *io != NOBODY));
+                state.ios.sort_unstable();
                 state.ios.dedup();
             }
             state.counters.units_programmed_host += batch.len() as u64;

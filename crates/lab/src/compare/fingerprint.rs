@@ -27,8 +27,7 @@ pub(super) fn of(
     hashed: &mut BTreeMap<PathBuf, String>,
 ) -> Result<Fingerprint, InputError> {
     let mut hash = Fnv::default();
-    let Scenario { name, seed, drive, host, jobs, warmup, interval, text: _, sets: _, translated: _ } =
-        scenario;
+    let Scenario { name, seed, drive, host, jobs, warmup, interval, text: _, sets: _, translated } = scenario;
     let mut jobs = jobs.clone();
     let mut contents = Vec::new();
     for job in &mut jobs {
@@ -44,7 +43,7 @@ pub(super) fn of(
     }
     let _ = write!(
         hash,
-        "{PROGRAM} {name:?} {seed} {drive:?} {host:?} {jobs:?} {warmup:?} {interval:?} {contents:?}"
+        "{PROGRAM} {name:?} {seed} {drive:?} {host:?} {jobs:?} {warmup:?} {interval:?} {contents:?} {translated:?}"
     );
     Ok(Fingerprint(hash.hex()))
 }

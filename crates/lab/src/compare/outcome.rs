@@ -73,17 +73,21 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<(Vec<Outcome>
     let mut outcomes: Vec<Outcome> = plan.points.iter().map(|_| Outcome::NotRun).collect();
     let mut resumed = 0;
     if let (Some(store), false) = (manner.store, manner.fresh) {
-        let mut kept = store.kept();
+        let kept = store.kept();
         for (index, point) in plan.points.iter().enumerate() {
-            if let Some(found) = kept.remove(&point.fingerprint) {
-                store.keep(index, &point.fingerprint, &found)?;
-                outcomes[index] = Outcome::Done(Box::new(found));
+            if let Some(found) = kept.get(&point.fingerprint) {
+                store.keep(index, &point.fingerprint, found)?;
+                outcomes[index] = Outcome::Done(Box::new(found.clone()));
                 resumed += 1;
             }
         }
     }
     manner.bar.set_position(resumed as u64);
     let todo: Vec<usize> = (0..plan.points.len()).filter(|at| outcomes[*at] == Outcome::NotRun).collect();
+    // What another comparison left in a point's folder must not pass for this one's, should the point fail.
+    if let Some(store) = manner.store {
+        todo.iter().try_for_each(|index| store.forget(*index))?;
+    }
     let next = AtomicUsize::new(0);
     // What ended the whole: results that can't be written.
     let trouble = Mutex::new(None);

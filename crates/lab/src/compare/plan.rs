@@ -10,6 +10,7 @@ use super::fingerprint::{self, Fingerprint};
 use super::vary::{Axis, POINTS_MAX, place, resolve, split};
 use crate::error::{InputError, Place, suggest};
 use crate::scenario::{Options, Scenario};
+use crate::shell::quoted;
 use crate::source::{Sources, Texts};
 use crate::units::excerpt;
 use crate::workload::{Issue, JobPlan};
@@ -138,7 +139,12 @@ impl Plan {
 
 /// The command without what doesn't change the results.
 fn command(request: &Request) -> String {
-    let file = request.scenario.file_name().unwrap_or_default().to_string_lossy();
+    // The text that stands beside the command is a scenario's, also if it came from a fio job file.
+    let name = match request.scenario.extension().is_some_and(|extension| extension == "fio") {
+        true => request.scenario.with_extension("toml"),
+        false => request.scenario.clone(),
+    };
+    let file = name.file_name().unwrap_or_default().to_string_lossy();
     let mut parts = vec!["byteway compare".to_owned(), quoted(&file)];
     let flags = request.varies.iter().map(|vary| ("--vary", vary));
     let flags = flags.chain(request.options.sets.iter().map(|set| ("--set", set)));
@@ -150,16 +156,6 @@ fn command(request: &Request) -> String {
         parts.push("--skip-bad-lines".to_owned());
     }
     parts.join(" ")
-}
-
-/// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "=.,_-/:%+".contains(c);
-    if word.chars().all(plain) && !word.is_empty() {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// A point in words: `iodepth=4, method=sgl`.

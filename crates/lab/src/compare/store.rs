@@ -49,19 +49,31 @@ impl Store {
 
     /// Keeps a point. What it is resumed from is written last: a point without it is run again.
     pub(super) fn keep(&self, index: usize, fingerprint: &Fingerprint, found: &Found) -> anyhow::Result<()> {
-        let folder = self.folder.join("points").join(format!("{index:0width$}", width = self.digits));
+        let folder = self.point(index);
         let output = Output::check(&folder)?;
         let kept = Kept { fingerprint: fingerprint.clone(), found: found.clone() };
         let mut json = serde_json::to_string(&kept)?;
         json.push('\n');
         // Before the first of the two changes, what is there must no longer pass for a whole point.
-        match std::fs::remove_file(folder.join("point.json")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-            _ => {}
-        }
+        self.forget(index)?;
         output.write("summary.json", found.summary.to_json().as_bytes())?;
         output.write("point.json", json.as_bytes())?;
         Ok(())
+    }
+
+    /// Removes what is kept of a point.
+    pub(super) fn forget(&self, index: usize) -> anyhow::Result<()> {
+        for name in ["point.json", "summary.json"] {
+            match std::fs::remove_file(self.point(index).join(name)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn point(&self, index: usize) -> PathBuf {
+        self.folder.join("points").join(format!("{index:0width$}", width = self.digits))
     }
 
     /// Writes a file beside the points.

@@ -181,8 +181,7 @@ impl Meter {
         let (now, kind, latency) = (record.last, completed.io.kind, completed.latency());
         self.count(now);
         self.series.borrow_mut().completed(now, *job, kind, *bytes, latency.0);
-        let ramping = self.begin_of_job.borrow()[*job].is_none_or(|begin| now < begin);
-        if self.begin.get().is_none() || ramping {
+        if !self.counts(*job, now) {
             return;
         }
         self.last.set(now);
@@ -204,9 +203,10 @@ impl Meter {
         self.begin_of_job.borrow_mut()[job] = Some(at);
     }
 
-    /// Whether warming up is over: what completes counts.
-    pub fn is_measuring(&self) -> bool {
-        self.begin.get().is_some()
+    /// Whether what a job completes `at` counts: warming up and its own ramp are over.
+    pub fn counts(&self, job: usize, at: Time) -> bool {
+        let begun = self.begin_of_job.borrow()[job].is_some_and(|begin| begin <= at);
+        begun && self.begin.get().is_some()
     }
 
     /// A command has failed.

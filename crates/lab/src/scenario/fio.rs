@@ -70,6 +70,7 @@ pub(crate) fn translate(name: &str, text: &str, profile: &str) -> Result<Transla
         jobs.push(format!("name = {}", quoted(&unique)), section.origin);
         reader.job(section, number, &mut jobs)?;
     }
+    reader.one_drive(&sections)?;
     reader.say(&sections);
     let start = Origin { line: 1, column: 1, width: 1 };
     let mut scenario = Lines::default();
@@ -429,15 +430,34 @@ impl Reader<'_> {
             let cure = "leave it out: a job drives one range of a drive";
             return Err(self.error(entry.origin, "a job has no files", cure));
         }
-        if let Some(entry) = keys.get("ioengine") {
+        if keys.contains_key("ioengine") {
             self.ignored.insert("ioengine".to_owned());
-            let engine = entry.value.as_str();
-            let deep = keys.get("iodepth").is_some_and(|entry| entry.value != "1");
-            if SYNCHRONOUS.contains(&engine) && deep {
-                self.notes.push(format!(
-                    "fio: `ioengine={engine}` has one I/O outstanding whatever `iodepth` says; here `iodepth` holds"
-                ));
+        }
+        // What fio takes on Linux if nobody chooses.
+        let engine = keys.get("ioengine").map_or("psync", |entry| &entry.value);
+        let deep = keys.get("iodepth").is_some_and(|entry| entry.value != "1");
+        if SYNCHRONOUS.contains(&engine) && deep {
+            let note = format!(
+                "fio: `ioengine={engine}` has one I/O outstanding whatever `iodepth` says; here `iodepth` holds"
+            );
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
             }
+        }
+        Ok(())
+    }
+
+    /// All jobs drive the one drive that there is.
+    fn one_drive(&mut self, sections: &[Section]) -> Result<(), InputError> {
+        let mut first: Option<&str> = None;
+        for entry in sections.iter().filter_map(|section| section.keys.get("filename")) {
+            self.ignored.insert("filename".to_owned());
+            let name = entry.value.as_str();
+            if name.contains(':') || first.is_some_and(|first| first != name) {
+                let cure = "name one for all jobs, or leave it out: a scenario has one drive; `offset` and `size` part it";
+                return Err(self.error(entry.origin, "several files or drives", cure));
+            }
+            first = Some(name);
         }
         Ok(())
     }
@@ -458,9 +478,15 @@ impl Reader<'_> {
                 "fio: without `direct=1` I/O would go through the page cache; here all of it reaches the drive".to_owned(),
             );
         }
-        if sections.len() > 1 && !self.ignored.contains("filename") {
+        if sections.len() > 1 && !sections.iter().any(|section| section.keys.contains_key("filename")) {
             self.notes.push(
                 "fio: without `filename` each job would have a file of its own; here all jobs share the drive".to_owned(),
+            );
+        }
+        if ["hipri", "sqthread_poll"].iter().any(|key| self.ignored.contains(*key)) {
+            self.notes.push(
+                "fio: how completions are learned of is the host profile's: linux-polled or linux-interrupt"
+                    .to_owned(),
             );
         }
         let ignored = self.ignored.iter();

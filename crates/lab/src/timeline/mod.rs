@@ -30,7 +30,7 @@
 //! tracks cease to be complete: from then on they show only what is for I/Os that are covered. `otherData.ios` says how
 //! many are in the file, `measured_ios` how many of them are in the summary, and `complete` whether that is all.
 //!
-//! It is written while the run goes on, and holds 64 KiB in memory however long the run is. Uses come in the order in
+//! It is written while the run goes on, and holds 64 KiB and a bit for each I/O covered in memory, however long the run is. Uses come in the order in
 //! which they were known; viewers sort them.
 
 pub mod event;

@@ -82,6 +82,9 @@ impl Draws {
         if units == 0 || (synthetic.rw.is_sequential() && first == end) {
             return Err(refused(&"its range has no room for one I/O of each worker"));
         }
+        if !synthetic.rw.is_sequential() && u64::from(synthetic.lengths.max_of(synthetic.rw)) > range_blocks {
+            return Err(refused(&"its range has no room for the longest I/O of each worker"));
+        }
         let addresses = if synthetic.rw.is_sequential() {
             Addresses::Sequential { first, end, next: first }
         } else {
@@ -121,11 +124,17 @@ impl Draws {
 
     pub(super) fn next(&mut self) -> Option<Io> {
         let io = match self.trimmed.take() {
-            Some(io) => io,
+            // What was trimmed is always written, though the count ends between the two.
+            Some(io) => {
+                self.left = self.left.saturating_sub(1);
+                io
+            }
             None if self.bytes_left == 0 => return None,
-            None => self.draw(),
+            None => {
+                self.left = self.left.checked_sub(1)?;
+                self.draw()
+            }
         };
-        self.left = self.left.checked_sub(1)?;
         if io.kind == Kind::Trim && self.rw.trims_then_writes() {
             self.trimmed = Some(Io { kind: Kind::Write, ..io });
         }

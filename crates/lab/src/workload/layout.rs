@@ -203,7 +203,7 @@ fn each(
     let mut reader = Reader::open(&trace.path, &trace.read)?;
     let count = plan.count.unwrap_or(u64::MAX);
     let runtime_ps = match (plan.issue, plan.runtime) {
-        (Issue::Trace, Some(runtime)) => runtime.0,
+        (Issue::Trace, Some(_)) => plan.end_ps(),
         _ => u64::MAX,
     };
     while reader.tally().records < count {

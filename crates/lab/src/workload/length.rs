@@ -68,6 +68,11 @@ impl ByKind<Lengths> {
         rw.kinds().iter().map(|kind| self.get(*kind).min()).min().unwrap_or(1).max(1)
     }
 
+    /// The longest length of those that `rw` uses.
+    pub fn max_of(&self, rw: Rw) -> u32 {
+        rw.kinds().iter().map(|kind| self.get(*kind).max()).max().unwrap_or(1)
+    }
+
     /// The length that all I/Os of `rw` have, if there is one.
     pub fn fixed(&self, rw: Rw) -> Option<u32> {
         let mut kinds = rw.kinds().iter().map(|kind| match self.get(*kind) {

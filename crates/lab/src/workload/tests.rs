@@ -288,3 +288,38 @@ fn trims_are_narrowed_to_whole_blocks() {
     let Source::Trace(trace) = &plan.source else { unreachable!() };
     assert_eq!((trace.scan.trims_left_out, trace.scan.commands), (1, 2));
 }
+
+// A survey that ended with the runtime would not know what the trace touches while the job ramps up besides.
+#[test]
+fn a_ramp_belongs_to_what_a_layout_is_made_for() {
+    let text = "0 0 0 8 0\n1500000000 0 800 8 0\n1600000000 0 8000 8 0\n";
+    for beyond in [Beyond::Compact, Beyond::Scale] {
+        let (plan, _file) = trace_job(text, |plan, trace| {
+            trace.beyond = beyond;
+            plan.runtime = Some(Picos(1_000_000_000_000));
+            plan.ramp = Picos(1_000_000_000_000);
+        });
+        assert_eq!(scan_of(&plan).unwrap().commands, 3, "{beyond:?}");
+    }
+}
+
+// A worker whose own range is shorter than its longest I/O would reach beyond it.
+#[test]
+fn the_longest_io_fits_every_workers_range() {
+    let lengths = Lengths::Range { min: 1, max: 16 };
+    let synthetic = Synthetic {
+        lengths: ByKind { read: lengths.clone(), write: lengths.clone(), trim: lengths },
+        ..Synthetic::fixed(Rw::RandRead, 1)
+    };
+    let plan = JobPlan { range_blocks: 8, ..job(synthetic) };
+    let error = Generator::new(&plan, 0, &Rng::new(1)).err().unwrap();
+    assert!(error.what.contains("longest"), "{error}");
+}
+
+// A block that is trimmed and never written holds nothing, though each was to hold something.
+#[test]
+fn a_count_never_ends_between_a_trim_and_its_write() {
+    let plan = JobPlan { count: Some(3), ..job(Synthetic::fixed(Rw::RandTrimWrite, 1)) };
+    let kinds: Vec<Kind> = ios(&plan, 0).iter().map(|io| io.kind).collect();
+    assert_eq!(kinds, [Kind::Trim, Kind::Write, Kind::Trim, Kind::Write]);
+}

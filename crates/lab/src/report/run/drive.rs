@@ -162,7 +162,7 @@ fn over_time(section: Section, steps: &Steps, summary: &Summary) -> Section {
     };
     let (mut all_written, mut all_programmed) = (0u64, 0u64);
     let mut total: Vec<(f64, f64)> = Vec::new();
-    for point in steps.points.iter().filter(|point| point.end_ns > steps.measured_from_ns) {
+    for point in steps.points.iter().filter(|point| point.begin_ns >= steps.measured_from_ns) {
         all_written += written(point);
         all_programmed += programmed(point);
         total.push((point.end_ns, amplification(all_programmed, all_written)));
@@ -180,8 +180,8 @@ fn over_time(section: Section, steps: &Steps, summary: &Summary) -> Section {
         total,
     );
     let mut caption = format!(
-        "Bytes programmed for each byte that the host wrote: in each step, and added up since measuring began, which \
-         comes out at {:.3}.",
+        "Bytes programmed for each byte that the host wrote: in each step, and added up since the first step after \
+         warming up. Over the whole of the measured part it is {:.3}.",
         summary.write_amplification.unwrap_or_default()
     );
     if highest > top {

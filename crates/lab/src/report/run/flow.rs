@@ -8,7 +8,7 @@ use crate::summary::{Summary, time};
 use crate::workload::Kind;
 
 /// More lines in one chart can't be told apart.
-const LINES_MAX: usize = 10;
+const LINES_MAX: usize = 7;
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Trim];
 
 pub(super) fn elapsed() -> Axis {

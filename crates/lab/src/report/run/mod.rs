@@ -19,9 +19,11 @@ use super::{Page, Section, Table, Tile};
 use crate::profile::Completion;
 use crate::results::Results;
 use crate::scenario::{Scenario, Warmup};
+use crate::shell::quoted;
 use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, time};
 use crate::units::Bytes;
 use crate::workload::Kind;
+use crate::workload::{JobPlan, Source};
 use steps::Steps;
 
 /// What `report.html` shows of a run.
@@ -268,17 +270,22 @@ fn jobs(summary: &Summary) -> Section {
 }
 
 fn repeat(scenario: &Scenario, summary: &Summary) -> Section {
-    let mut command = format!("byteway run {}.toml", scenario.name);
+    let file = format!("{}.toml", scenario.name.replace('/', "-"));
+    let mut command = format!("byteway run {}", quoted(&file));
     for set in &scenario.sets {
         command.push_str(" --set ");
         command.push_str(&quoted(set));
     }
+    let skips = |job: &JobPlan| matches!(&job.source, Source::Trace(replay) if replay.read.skip_bad_lines);
+    if scenario.jobs.iter().any(skips) {
+        command.push_str(" --skip-bad-lines");
+    }
     let mut section = Section::new("The scenario, and how to repeat the run")
         .text(match summary.clock {
             ClockKind::Virtual => format!(
-                "With the text below in {}.toml, and the profiles and traces that it names, version {} of Byteway gives \
+                "With the text below in {file}, and the profiles and traces that it names, version {} of Byteway gives \
                  the same figures to the last digit, on any machine: everything random follows from seed {}.",
-                scenario.name, summary.byteway, summary.seed
+                summary.byteway, summary.seed
             ),
             ClockKind::Wall => format!(
                 "The I/Os are the same with seed {}; the times are those of the machine that it ran on.",
@@ -295,26 +302,4 @@ fn repeat(scenario: &Scenario, summary: &Summary) -> Section {
         section = section.table(sets);
     }
     section.listing(scenario.text.trim_end())
-}
-
-/// As a shell takes it for one word.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.=/:,+%".contains(c);
-    if word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // A value with a space or a quote would be two words, or an open quote, to the shell that it is pasted into.
-    #[test]
-    fn a_word_is_one_word_to_a_shell() {
-        assert_eq!(quoted("job.0.iodepth=4"), "job.0.iodepth=4");
-        assert_eq!(quoted("job.0.bs=4 KiB"), "'job.0.bs=4 KiB'");
-        assert_eq!(quoted("name='a'"), "'name='\\''a'\\'''");
-    }
 }

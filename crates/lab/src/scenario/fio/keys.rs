@@ -1,7 +1,8 @@
 //! The keys of fio job files: those that are taken, those that change nothing here, and those that are refused.
 
 /// Keys with a meaning here, as they are called first and otherwise.
-pub(super) const TAKEN: [(&str, &[&str]); 31] = [
+pub(super) const TAKEN: [(&str, &[&str]); 32] = [
+    ("filename", &[]),
     ("rw", &["readwrite"]),
     ("bs", &["blocksize"]),
     ("bsrange", &["blocksize_range"]),
@@ -36,7 +37,7 @@ pub(super) const TAKEN: [(&str, &[&str]); 31] = [
 ];
 
 /// Keys of fio's host side: they change neither which I/Os reach the drive nor when.
-pub(super) const IGNORED: [&str; 92] = [
+pub(super) const IGNORED: [&str; 91] = [
     "allow_file_create",
     "allow_mounted_write",
     "allrandrepeat",
@@ -68,7 +69,6 @@ pub(super) const IGNORED: [&str; 92] = [
     "fadvise_hint",
     "fallocate",
     "file_service_type",
-    "filename",
     "filename_format",
     "fixedbufs",
     "force_async",

@@ -134,6 +134,7 @@ fn errors_stand_where_the_job_file_has_them() {
     no("size=${SIZE}", "j.fio:2:1", "environment variables", "itself");
     no("include other.fio", "j.fio:2:1", "`include`", "here");
     no("direct=0", "j.fio:2:8", "page cache", "direct=1");
+    no("filename=/dev/nvme0n1:/dev/nvme1n1", "j.fio:2:10", "several files or drives", "one for all jobs");
     no("nrfiles=4", "j.fio:2:9", "no files", "leave it out");
     no("runtime=5x", "j.fio:2:9", "unknown unit `x`", "runtime=10s");
     no("runtime=99999999999999d", "j.fio:2:9", "too long", "10s");

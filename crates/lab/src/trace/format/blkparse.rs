@@ -54,9 +54,12 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble
         return Ok(None);
     }
     let rwbs = present(fields.next(), "RWBS")?;
-    let Some(kind) = rwbs.iter().find_map(|byte| match byte {
+    // Zones are opened, closed and reset (Z and R, O, C, F), and zeroes are written (W and Z), without data; only an append
+    // (Z and A) carries some.
+    let zeroes_or_zone = rwbs.contains(&b'Z') && !rwbs.contains(&b'A');
+    let Some(kind) = rwbs.iter().filter(|_| !zeroes_or_zone).find_map(|byte| match byte {
         b'R' => Some(Kind::Read),
-        b'W' => Some(Kind::Write),
+        b'W' | b'Z' => Some(Kind::Write),
         b'D' => Some(Kind::Trim),
         _ => None,
     }) else {
@@ -128,7 +131,10 @@ mod tests {
         assert_eq!(read("8,0 3 2 0.1 697 Q DS 8 + 8 [fstrim]").unwrap().unwrap().kind, Kind::Trim);
         assert_eq!(read("8,0 3 2 0.1 697 Q RA 8 + 8 [cat]").unwrap().unwrap().kind, Kind::Read);
         assert_eq!(read("8,0 3 2 0.1 697 Q FWS 8 + 8 [x]").unwrap().unwrap().kind, Kind::Write);
+        assert_eq!(read("259,0 1 7 0.1 9 Q ZA 0 + 8 [x]").unwrap().unwrap().kind, Kind::Write);
         for other in [
+            "259,0 1 7 0.1 9 Q ZR 0 + 524288 [x]",
+            "259,0 1 7 0.1 9 Q WZS 0 + 8 [x]",
             "8,0 3 2 0.000001829 697 G W 223490 + 8 [kjournald]",
             "8,0 3 4 0.000006980 697 P N [kjournald]",
             "8,0 3 4 0.000006980 697 Q N [kjournald]",

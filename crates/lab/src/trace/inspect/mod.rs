@@ -231,7 +231,7 @@ impl Inspector {
             byteway: env!("CARGO_PKG_VERSION").to_owned(),
             trace: name.to_owned(),
             format: reader.format(),
-            assumption: reader.format().assumption().to_owned(),
+            assumption: reader.options().assumption().to_owned(),
             device: options.device,
             partial,
             records: self.records,

@@ -23,6 +23,7 @@ fn a_small_trace_is_described() {
     let found = found(text, &options()).unwrap();
     assert_eq!((found.records, found.bytes, found.duration_ns), (6, 30_720, 1e6));
     assert!(found.assumption.contains("0 = write"));
+    assert!(found.assumption.contains("1 = read"));
     let kinds: Vec<_> = found.kinds.iter().map(|row| (row.records, row.bytes)).collect();
     assert_eq!(kinds, [(4, 22_528), (2, 8192), (0, 0)]);
     assert_eq!(found.sizes[0].frequent[0].bytes, 4096);
