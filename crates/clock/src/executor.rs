@@ -120,6 +120,8 @@ struct Inner {
     current: Cell<TaskId>,
     /// Modelled waits take no time (`timing = "none"`).
     immediate: Cell<bool>,
+    /// Somebody wants to know of every use of a resource.
+    traced: Cell<bool>,
     steps: Cell<u32>,
     polls: Cell<u64>,
     timers: Cell<u64>,
@@ -187,6 +189,7 @@ impl Executor {
                 now: Cell::new(0),
                 current: Cell::new(TaskId::NONE),
                 immediate: Cell::new(false),
+                traced: Cell::new(false),
                 steps: Cell::new(0),
                 polls: Cell::new(0),
                 timers: Cell::new(0),
@@ -271,7 +274,16 @@ impl Clock {
         self.0.wall.set(wall);
     }
 
+    /// Whether anybody wants to know of every use of a resource: see [`tracer`](crate::tracer).
     #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.0.traced.get()
+    }
+
+    pub(crate) fn set_traced(&self, traced: bool) {
+        self.0.traced.set(traced);
+    }
+
     pub(crate) fn tracing(&self) -> &Tracing {
         &self.0.tracing
     }

@@ -117,6 +117,14 @@ pub struct Trail {
 }
 
 impl Trail {
+    /// Of what was waited for and what was served, the waiting came first; several of both in one charge are drawn
+    /// together.
+    #[cold]
+    fn charge(&mut self, begin: Time, queued: Delay, passed: Delay, stage: Stage) {
+        self.add(Stage::Queueing, begin, begin + queued);
+        self.add(stage, begin + queued, begin + passed);
+    }
+
     fn add(&mut self, stage: Stage, begin: Time, end: Time) {
         if begin < end {
             self.segments.push(Segment { stage, begin, end });
@@ -203,10 +211,7 @@ impl Spans {
         record.stages[Stage::Queueing as usize] += queued;
         record.stages[stage as usize] += passed - queued;
         if *is_recorded {
-            // Of what was waited for and what was served, the waiting came first; several of both in one charge are
-            // drawn together.
-            trail.add(Stage::Queueing, record.last, record.last + queued);
-            trail.add(stage, record.last + queued, record.last + passed);
+            trail.charge(record.last, queued, passed, stage);
         }
         record.last = now.max(record.last);
     }

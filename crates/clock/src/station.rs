@@ -54,17 +54,36 @@ impl Station {
 
     /// Reserves the server that is free first, for `duration`.
     pub fn reserve(&self, duration: Delay) -> Service {
-        self.reserve_for([("work", duration)])
+        self.reserve_for("work", duration)
     }
 
-    /// The same for several pieces of work that follow one another; a trace shows each under its name.
-    pub fn reserve_for<const PARTS: usize>(&self, parts: [(&'static str, Delay); PARTS]) -> Service {
+    /// The same for work of this name, as a trace shows it.
+    pub fn reserve_for(&self, what: &'static str, duration: Delay) -> Service {
+        self.reserve_parts(duration, || [(what, duration)])
+    }
+
+    /// The same for several pieces of work that follow one another: `parts`, which is asked only in a trace, names them
+    /// and divides `duration`.
+    #[inline]
+    pub fn reserve_parts<const PARTS: usize>(
+        &self,
+        duration: Delay,
+        parts: impl FnOnce() -> [(&'static str, Delay); PARTS],
+    ) -> Service {
+        let (index, service) = self.take(duration);
+        if self.clock.is_traced() {
+            self.trace(index, service.end, &parts());
+        }
+        service
+    }
+
+    /// Which server it is, and when it serves.
+    fn take(&self, duration: Delay) -> (usize, Service) {
         let now = self.clock.now();
         self.served.set(self.served.get() + 1);
         if self.clock.is_immediate() {
-            return Service { queued: Delay::ZERO, end: now };
+            return (0, Service { queued: Delay::ZERO, end: now });
         }
-        let duration: Delay = parts.iter().map(|(_, duration)| *duration).sum();
         let mut free_at = self.free_at.borrow_mut();
         let servers = free_at.iter_mut().enumerate();
         let (index, server) = servers.min_by_key(|(_, at)| **at).expect("a station has a server");
@@ -72,18 +91,20 @@ impl Station {
         let end = start + duration;
         *server = end;
         self.reserved.set(self.reserved.get() + duration);
-        if self.clock.is_traced()
-            && let Some(Track { resource, index: first }) = self.track
-        {
-            let track = Track::new(resource, first + index as u32);
-            let mut begin = start;
-            for (what, duration) in parts.into_iter().filter(|(_, duration)| *duration > Delay::ZERO) {
-                let end = begin + duration;
-                self.clock.note(&Usage { track, what, begin, end, details: &[] });
-                begin = end;
-            }
+        (index, Service { queued: start.since(now), end })
+    }
+
+    #[cold]
+    fn trace(&self, index: usize, end: Time, parts: &[(&'static str, Delay)]) {
+        let Some(Track { resource, index: first }) = self.track else { return };
+        let track = Track::new(resource, first + index as u32);
+        let whole: Delay = parts.iter().map(|(_, duration)| *duration).sum();
+        let mut begin = Time(end.0.saturating_sub(whole.0));
+        for (what, duration) in parts.iter().filter(|(_, duration)| *duration > Delay::ZERO) {
+            let end = begin + *duration;
+            self.clock.note(&Usage { track, what, begin, end, details: &[] });
+            begin = end;
         }
-        Service { queued: start.since(now), end }
     }
 
     /// Reserves and waits until served.
@@ -93,9 +114,9 @@ impl Station {
         service
     }
 
-    /// The same for several pieces of work that follow one another.
-    pub async fn serve_for<const PARTS: usize>(&self, parts: [(&'static str, Delay); PARTS]) -> Service {
-        let service = self.reserve_for(parts);
+    /// The same for work of this name, as a trace shows it.
+    pub async fn serve_for(&self, what: &'static str, duration: Delay) -> Service {
+        let service = self.reserve_for(what, duration);
         self.clock.sleep_until(service.end).await;
         service
     }

@@ -9,7 +9,7 @@
 use crate::executor::{Clock, TaskId};
 use crate::span::SpanId;
 use crate::time::Time;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A kind of resource.
@@ -90,7 +90,6 @@ impl HeldIos {
 /// What is traced, if anything is.
 #[derive(Default)]
 pub(crate) struct Tracing {
-    on: Cell<bool>,
     state: RefCell<State>,
 }
 
@@ -144,27 +143,26 @@ impl Clock {
     pub fn trace(&self, tracer: Rc<dyn Tracer>, ios_max: u32) {
         let tracing = self.tracing();
         *tracing.state.borrow_mut() = State { tracer: Some(tracer), ios_max, ..State::default() };
-        tracing.on.set(true);
+        self.set_traced(true);
     }
 
     /// Ends tracing. Gives when it stopped to be complete, if it did: when the first I/O began that was not traced.
     pub fn end_trace(&self) -> Option<Time> {
         let tracing = self.tracing();
-        tracing.on.set(false);
+        self.set_traced(false);
         std::mem::take(&mut *tracing.state.borrow_mut()).cut
     }
 
-    /// Whether anybody wants to know.
+    /// An I/O begins, for which the present task works from now on.
     #[inline]
-    pub fn is_traced(&self) -> bool {
-        self.tracing().on.get()
+    pub fn io_begins(&self, io: SpanId) {
+        if self.is_traced() {
+            self.note_begin(io);
+        }
     }
 
-    /// An I/O begins, for which the present task works from now on.
-    pub fn io_begins(&self, io: SpanId) {
-        if !self.is_traced() {
-            return;
-        }
+    #[cold]
+    fn note_begin(&self, io: SpanId) {
         self.works_for([io]);
         let (now, mut state) = (self.now(), self.tracing().state.borrow_mut());
         match io.number() {
@@ -178,10 +176,15 @@ impl Clock {
     }
 
     /// An I/O has ended.
+    #[inline]
     pub fn io_ends(&self, io: SpanId) {
-        if !self.is_traced() {
-            return;
+        if self.is_traced() {
+            self.note_end(io);
         }
+    }
+
+    #[cold]
+    fn note_end(&self, io: SpanId) {
         let mut state = self.tracing().state.borrow_mut();
         if io.number().is_some_and(|number| number < state.ios_max) {
             state.under_way = state.under_way.saturating_sub(1);
@@ -191,16 +194,21 @@ impl Clock {
 
     fn end_if_done(&self, state: &State) {
         if state.cut.is_some() && state.under_way == 0 {
-            self.tracing().on.set(false);
+            self.set_traced(false);
         }
     }
 
     /// The I/Os that the present task works for, from now on until it says otherwise.
     #[inline]
     pub fn works_for(&self, ios: impl IntoIterator<Item = SpanId>) {
-        if self.is_traced()
-            && let Some(list) = self.tracing().state.borrow_mut().of(self.current())
-        {
+        if self.is_traced() {
+            self.note_ios(ios);
+        }
+    }
+
+    #[cold]
+    fn note_ios(&self, ios: impl IntoIterator<Item = SpanId>) {
+        if let Some(list) = self.tracing().state.borrow_mut().of(self.current()) {
             list.clear();
             list.extend(ios.into_iter().filter_map(SpanId::number));
         }
@@ -209,18 +217,19 @@ impl Clock {
     /// The first I/O that the present task works for.
     #[inline]
     pub fn io(&self) -> Option<u32> {
-        if !self.is_traced() {
-            return None;
-        }
+        if self.is_traced() { self.first_io() } else { None }
+    }
+
+    #[cold]
+    fn first_io(&self) -> Option<u32> {
         self.tracing().state.borrow_mut().of(self.current())?.first().copied()
     }
 
     /// Exchanges the I/Os that the present task works for, for something that it does for others; exchange them again
     /// afterwards.
+    #[cold]
     pub fn swap_ios(&self, ios: &mut Vec<u32>) {
-        if self.is_traced()
-            && let Some(list) = self.tracing().state.borrow_mut().of(self.current())
-        {
+        if let Some(list) = self.tracing().state.borrow_mut().of(self.current()) {
             std::mem::swap(list, ios);
         }
     }
@@ -239,9 +248,11 @@ impl Clock {
     /// The present task's I/Os, for what goes on without it. Release them with [`Clock::release_ios`].
     #[inline]
     pub fn hold_ios(&self) -> HeldIos {
-        if !self.is_traced() {
-            return HeldIos::NONE;
-        }
+        if self.is_traced() { self.copy_ios() } else { HeldIos::NONE }
+    }
+
+    #[cold]
+    fn copy_ios(&self) -> HeldIos {
         let mut state = self.tracing().state.borrow_mut();
         let place = state.free.pop().unwrap_or_else(|| {
             state.held.push(Vec::new());
@@ -270,7 +281,14 @@ impl Clock {
     /// Nothing works for them any more.
     #[inline]
     pub fn release_ios(&self, ios: HeldIos) {
-        if ios != HeldIos::NONE && self.is_traced() {
+        if ios != HeldIos::NONE {
+            self.free_ios(ios);
+        }
+    }
+
+    #[cold]
+    fn free_ios(&self, ios: HeldIos) {
+        if self.is_traced() {
             self.tracing().state.borrow_mut().free.push(ios.0);
         }
     }
@@ -310,14 +328,15 @@ mod tests {
             executor.clock().spawn("worker", async move {
                 let io = spans.open(clock.now());
                 clock.io_begins(io);
-                station.serve_for([("first", Delay(3)), ("none", Delay(0)), ("second", Delay(2))]).await;
-                station.serve_for([("third", Delay(1))]).await;
+                let parts = [("first", Delay(3)), ("none", Delay(0)), ("second", Delay(2))];
+                clock.sleep_until(station.reserve_parts(Delay(5), || parts).end).await;
+                station.serve_for("third", Delay(1)).await;
             });
         }
         let main = clock.clone();
         let ended = executor.run(async move {
             main.sleep(Delay(100)).await;
-            station.serve_for([("alone", Delay(1))]).await;
+            station.serve_for("alone", Delay(1)).await;
             main.end_trace()
         });
         assert_eq!(ended, Ok(None));
@@ -347,16 +366,16 @@ mod tests {
             main.io_begins(covered);
             let other = spans.open(main.now());
             main.io_begins(other);
-            station.serve_for([("other", Delay(1))]).await;
+            station.serve_for("other", Delay(1)).await;
             main.works_for([covered]);
-            station.serve_for([("covered", Delay(1))]).await;
+            station.serve_for("covered", Delay(1)).await;
             main.works_for([other, covered]);
-            station.serve_for([("both", Delay(1))]).await;
+            station.serve_for("both", Delay(1)).await;
             main.io_ends(other);
             assert!(main.is_traced());
             main.io_ends(covered);
             assert!(!main.is_traced());
-            station.serve_for([("late", Delay(1))]).await;
+            station.serve_for("late", Delay(1)).await;
             main.end_trace()
         });
         assert_eq!(ended, Ok(Some(Time(0))));

@@ -48,7 +48,7 @@ impl Site {
         if cycles == 0 {
             return Service { queued: Delay::ZERO, end: self.0.clock.now() };
         }
-        self.0.cores.reserve_for([(work.name(), self.0.frequency.time_for(cycles))])
+        self.0.cores.reserve_for(work.name(), self.0.frequency.time_for(cycles))
     }
 
     /// The same for two pieces of work, one after the other without a pause.
@@ -57,10 +57,11 @@ impl Site {
         if cycles == 0 {
             return Service { queued: Delay::ZERO, end: self.0.clock.now() };
         }
-        let frequency = &self.0.frequency;
-        let (whole, before) = (frequency.time_for(cycles), frequency.time_for(first.1));
-        let after = whole.saturating_sub(before);
-        self.0.cores.reserve_for([(first.0.name(), before), (second.0.name(), after)])
+        let whole = self.0.frequency.time_for(cycles);
+        self.0.cores.reserve_parts(whole, || {
+            let before = self.0.frequency.time_for(first.1);
+            [(first.0.name(), before), (second.0.name(), whole.saturating_sub(before))]
+        })
     }
 
     /// Takes `cycles` for `work` of the core that is free first, and waits until they are spent.

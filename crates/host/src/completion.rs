@@ -172,10 +172,12 @@ impl CompletionQueue {
         if self.unrung.replace(0) == 0 {
             return;
         }
-        self.clock.works_for(self.unrung_spans.borrow_mut().drain(..));
+        if self.clock.is_traced() {
+            self.clock.works_for(self.unrung_spans.borrow_mut().drain(..));
+        }
         self.port.ring(self.doorbell, self.head.get());
         if self.costs.doorbell > Delay::ZERO {
-            self.cpu.reserve_for([("ring", self.costs.doorbell)]); // it holds up what comes next, not what was reaped
+            self.cpu.reserve_for("ring", self.costs.doorbell); // it holds up what comes next, not what was reaped
         }
         self.clock.works_for([]);
     }
@@ -216,7 +218,7 @@ impl CompletionQueue {
                 self.clock.works_for([span]);
             }
             if self.costs.complete > Delay::ZERO {
-                let service = self.cpu.reserve_for([("complete", self.costs.complete)]);
+                let service = self.cpu.reserve_for("complete", self.costs.complete);
                 self.clock.sleep_until(service.end).await;
                 queued = service.queued;
             }
@@ -250,7 +252,7 @@ pub(crate) async fn handle(queues: Sharers, interrupt: Rc<Notify>, cpu: Rc<Stati
     loop {
         interrupt.notified().await;
         if cost > Delay::ZERO {
-            cpu.serve_for([("interrupt", cost)]).await;
+            cpu.serve_for("interrupt", cost).await;
         }
         for index in 0.. {
             let queue = queues.borrow().get(index).cloned();

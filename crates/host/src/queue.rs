@@ -315,7 +315,7 @@ impl SubmissionQueue {
             let pages = batch.iter().map(|request| u64::from(request.pages)).sum();
             let cost = self.costs.submission(batch.len() as u64, pages);
             if cost > Delay::ZERO {
-                let service = self.cpu.reserve_for([("submit", cost)]);
+                let service = self.cpu.reserve_for("submit", cost);
                 self.clock.sleep_until(service.end).await;
                 self.charge(batch, service.queued, Stage::Host);
             }

@@ -322,22 +322,19 @@ impl Inner {
                 batch.push((unit.lpa, unit.content.clone()));
                 job.slots.push(slot);
             }
-            if self.clock.is_traced() {
-                // Whoever happens to send the stripe: what is programmed is of those who wrote it.
-                let slots = job.slots.iter().map(|slot| state.buffer.slot(*slot).io);
-                state.ios.extend(slots.filter(|io| *io != NOBODY));
-                state.ios.sort_unstable();
-                state.ios.dedup();
-            }
             state.counters.units_programmed_host += batch.len() as u64;
             state.counters.units_programmed_padding += u64::from(stripe_units) - batch.len() as u64;
             state.under_way[die as usize] += 1;
             state.refresh(die);
             let writer = &self.writers[index as usize];
-            self.clock.swap_ios(&mut state.ios);
+            let traced = self.clock.is_traced();
+            if traced {
+                state.work_for_writers(&self.clock, index);
+            }
             self.flash.submit_program(block, stripe, batch, Priority::HostProgram, &writer.ticket);
-            self.clock.swap_ios(&mut state.ios);
-            state.ios.clear();
+            if traced {
+                self.clock.swap_ios(&mut state.ios);
+            }
             writer.start.notify_one();
             if stripe == 0 {
                 self.collectors[die as usize].notify_one();
@@ -458,6 +455,20 @@ impl Inner {
             self.give_back(slots);
             self.settled.notify_all();
         }
+    }
+}
+
+impl State {
+    /// In a trace: whoever happens to send a job's stripe, what is programmed is of those who wrote it. The present task
+    /// works for them until its own I/Os are swapped back.
+    #[cold]
+    fn work_for_writers(&mut self, clock: &Clock, job: u32) {
+        let slots = self.jobs[job as usize].slots.iter().map(|slot| self.buffer.slot(*slot).io);
+        self.ios.clear();
+        self.ios.extend(slots.filter(|io| *io != NOBODY));
+        self.ios.sort_unstable();
+        self.ios.dedup();
+        clock.swap_ios(&mut self.ios);
     }
 }
 
