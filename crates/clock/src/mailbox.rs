@@ -93,6 +93,12 @@ impl<T> Mailbox<T> {
         }
     }
 
+    /// The next value, if it has arrived and woke nobody.
+    pub fn try_receive_quiet(&self) -> Option<T> {
+        let is_quiet = self.0.letters.borrow().front().is_some_and(|letter| !letter.wakes);
+        is_quiet.then(|| self.try_receive()).flatten()
+    }
+
     /// The next value, arrived or not.
     pub fn receive_early(&self) -> Option<T> {
         let letter = self.0.letters.borrow_mut().pop_front()?;

@@ -4,6 +4,9 @@ use byteway_clock::{Delay, Rate};
 use byteway_firmware::{Base, Cycles, Victim};
 use byteway_flash::{Geometry, Timing};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
+use byteway_wire::nvme::register::DOORBELLS;
+use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
+use byteway_wire::nvme::vendor::{Chunk, Methods, ResultSlot};
 use std::fmt;
 
 /// The controller's limits and fixed delays.
@@ -21,7 +24,7 @@ pub struct ControllerConfig {
     pub fetch_burst: u32,
     /// Largest transfer of a command, bytes: a power of two of at least 8 KiB, as an MDTS of 0 stands for no limit.
     pub transfer_bytes_max: u32,
-    /// Granularity of DMA from the host, bytes: a power of two from 1 (exact) to 4096.
+    /// Granularity of DMA from the host by PRPs, bytes: a power of two from 1 (exact) to 4096. By SGLs it is exact.
     pub dma_granularity: u32,
     /// Doorbell stride, as CAP.DSTRD: 4 << dstrd bytes.
     pub dstrd: u8,
@@ -42,6 +45,65 @@ pub struct ControllerConfig {
     pub read_large_pipeline: Delay,
     /// The same of a write.
     pub write_pipeline: Delay,
+}
+
+/// What chunks that are counted with 16 bits carry.
+const REASSEMBLY_BYTES_MAX: u32 = u16::MAX as u32 * Chunk::PAYLOAD_BYTES as u32;
+/// What pieces that are counted with 16 bits carry, with their head.
+const PIPELINED_BYTES_MAX: u32 = (HEAD_BYTES + u16::MAX as usize * PIPELINED_PIECE_BYTES) as u32;
+/// What slots that are counted with 15 bits carry.
+const RESULT_BYTES_MAX: u32 = (u16::MAX as u32 >> 1) * ResultSlot::PAYLOAD_BYTES as u32;
+/// Pages that the parts of BAR0 begin at.
+const BAR_PAGE_BYTES: u64 = 4096;
+/// What the payload buffer in BAR0 begins at a multiple of.
+const BAR_ALIGNMENT: u64 = 64 << 10;
+
+impl ControllerConfig {
+    /// Where the payload buffer lies in BAR0: behind the doorbells, the MSI-X table and the pending bits, each on pages
+    /// of its own, on a multiple of 64 KiB.
+    pub fn bar_offset(&self) -> u64 {
+        let pages = |bytes: u64| bytes.next_multiple_of(BAR_PAGE_BYTES);
+        let doorbells = 2 * (u64::from(self.io_queues_max) + 1) * (4 << self.dstrd);
+        let table = u64::from(self.vectors) * 16;
+        let pending = u64::from(self.vectors).div_ceil(64) * 8;
+        (DOORBELLS + pages(doorbells) + pages(table) + pages(pending)).next_multiple_of(BAR_ALIGNMENT)
+    }
+}
+
+/// What the drive offers beyond plain NVMe for small payloads ([`byteway_wire::nvme::vendor`]). The default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransferConfig {
+    /// What a host may enable.
+    pub methods: Methods,
+    /// The longest payload inline, bytes.
+    pub inline_bytes_max: u32,
+    /// The longest payload in chunks, bytes.
+    pub reassembly_bytes_max: u32,
+    /// The longest payload piggybacked, bytes.
+    pub piggyback_bytes_max: u32,
+    /// The longest result behind a completion, bytes.
+    pub inline_result_bytes_max: u32,
+    /// Incomplete payloads that are kept at once.
+    pub partial_payloads_max: u32,
+    /// After how long one is given up.
+    pub partial_timeout: Delay,
+    /// The buffer for payload in BAR0, bytes: 0 for none, or a multiple of 4 KiB.
+    pub bar_bytes: u32,
+    /// The payload sink, bytes: 0 for none.
+    pub sink_bytes: u64,
+    /// Moving the payload of one queue entry into DRAM, while the command waits.
+    pub chunk_store: Delay,
+}
+
+impl TransferConfig {
+    /// Whether payloads may come in parts.
+    pub fn has_partials(&self) -> bool {
+        self.methods.reassembly() || self.has_streams()
+    }
+
+    fn has_streams(&self) -> bool {
+        self.methods.piggyback() || self.methods.piggyback_pipelined()
+    }
 }
 
 /// The drive's processor and DRAM.
@@ -92,6 +154,8 @@ pub struct DriveConfig {
     pub serial: String,
     /// Controller.
     pub controller: ControllerConfig,
+    /// Ways for small payloads.
+    pub transfer: TransferConfig,
     /// Processor and DRAM.
     pub site: SiteConfig,
     /// Flash array.
@@ -128,6 +192,11 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl DriveConfig {
+    /// Where the payload buffer lies in BAR0: [`ControllerConfig::bar_offset`].
+    pub fn bar_offset(&self) -> u64 {
+        self.controller.bar_offset()
+    }
+
     /// Units of 4 KiB over all namespaces.
     pub fn user_units(&self) -> u64 {
         self.namespaces.iter().map(|namespace| namespace.units).sum()
@@ -141,6 +210,8 @@ impl DriveConfig {
     /// Checks what one field can't check for itself.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let c = &self.controller;
+        let t = &self.transfer;
+        let is_inline = t.methods.inline() || t.methods.inline_tail();
         let checks = [
             ((1..=4096).contains(&c.io_queues_max), "controller.io_queues_max must be from 1 to 4096"),
             (
@@ -172,6 +243,50 @@ impl DriveConfig {
                 c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,
                 "controller.arbitration_burst must be a power of two from 1 to 128 (128: no limit)",
             ),
+            (!t.methods.cxl_mem(), "transfer.methods: cxl_mem is not there yet"),
+            (
+                !is_inline || (1..=c.transfer_bytes_max).contains(&t.inline_bytes_max),
+                "transfer.inline_bytes_max must be from 1 B to the longest transfer of a command",
+            ),
+            (
+                !t.methods.reassembly()
+                    || (1..=REASSEMBLY_BYTES_MAX.min(c.transfer_bytes_max)).contains(&t.reassembly_bytes_max),
+                "transfer.reassembly_bytes_max must be from 1 B to the longest transfer of a command, and at most 65535 chunks",
+            ),
+            (
+                !t.has_streams() || (1..=c.transfer_bytes_max).contains(&t.piggyback_bytes_max),
+                "transfer.piggyback_bytes_max must be from 1 B to the longest transfer of a command",
+            ),
+            (
+                !t.methods.piggyback_pipelined() || t.piggyback_bytes_max <= PIPELINED_BYTES_MAX,
+                "transfer.piggyback_bytes_max must be at most 65535 pieces",
+            ),
+            (
+                !t.has_partials() || t.partial_timeout > Delay::ZERO,
+                "transfer.partial_timeout must be longer than 0",
+            ),
+            (
+                !t.has_partials() || (1..=4096).contains(&t.partial_payloads_max),
+                "transfer.partial_payloads_max must be from 1 to 4096",
+            ),
+            (
+                // Buffers go round between incomplete payloads and commands, so each may have grown to a transfer.
+                !t.has_partials()
+                    || u64::from(t.partial_payloads_max) * u64::from(c.transfer_bytes_max) <= 1 << 32,
+                "transfer.partial_payloads_max times controller.transfer_bytes_max must be at most 4 GiB",
+            ),
+            (
+                !t.methods.inline_result()
+                    || (1..=c.transfer_bytes_max.min(RESULT_BYTES_MAX)).contains(&t.inline_result_bytes_max),
+                "transfer.inline_result_bytes_max must be from 1 B to the longest transfer of a command, and at most 32767 slots",
+            ),
+            (
+                t.bar_bytes.is_multiple_of(4096)
+                    && t.bar_bytes <= 1 << 30
+                    && (t.bar_bytes > 0) == t.methods.mmio(),
+                "transfer.bar_bytes must be a multiple of 4 KiB, at most 1 GiB; there is a buffer if mmio is offered",
+            ),
+            (t.sink_bytes <= 1 << 40, "transfer.sink_bytes must be at most 1 TiB"),
             (self.endurance_erases > 0, "flash.endurance must be at least 1"),
             ((1..=1024).contains(&self.site.cores), "firmware.cores must be from 1 to 1024"),
             (self.site.hertz >= 1_000_000, "firmware.clock must be at least 1 MHz"),

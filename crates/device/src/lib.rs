@@ -13,6 +13,8 @@ pub mod config;
 pub mod controller;
 pub mod drive;
 
-pub use config::{ConfigError, ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+pub use config::{
+    ConfigError, ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
+};
 pub use controller::Controller;
 pub use drive::Drive;

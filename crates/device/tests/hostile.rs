@@ -1,4 +1,5 @@
-//! A hostile driver: random registers, doorbells, entries, data pointers, lists, resets, in any order and at any time.
+//! A hostile driver: random registers, doorbells, entries, data pointers, lists, resets, in any order and at any time;
+//! and, to drives that offer them, trains, chunks, pieces and stores of payload, right, wrong, too short and too long.
 //!
 //! Verified, with every seed: no panic; a reset ends within a second of virtual time whatever was going on, and the
 //! drive then works and is quiet; no step makes the device work without end; nothing is written but memory that the
@@ -15,15 +16,19 @@ mod fixture;
 
 use byteway_clock::Delay;
 use byteway_clock::random::{Rng, Stream};
+use byteway_device::TransferConfig;
 use byteway_firmware::Base;
 use byteway_link::MmioWrite;
 use byteway_wire::content::Keep;
 use byteway_wire::nvme::register::{self, Aqa, Cc};
+use byteway_wire::nvme::vendor::{
+    Chunk, InlineSlots, Methods, Sink, bar_descriptor, inline_descriptor, piggyback, reassembled_descriptor,
+};
 use byteway_wire::nvme::{
     Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, CreateCq, CreateSq, DatasetManagement, DeleteQueue,
     Doorbell, GetFeatures, GetLogPage, Identify, NSID_ALL, NvmOpcode, QueuePriority, Range, ReadWrite,
-    Select, SetFeatures, SglDescriptor, Sqe, Status, WriteZeroes, command::PSDT_SGL, sgl::SglSubType,
-    sgl::SglType,
+    Select, SetFeatures, SglDescriptor, Sqe, Status, VendorOpcode, WriteZeroes, command::PSDT_SGL, fid,
+    sgl::SglSubType, sgl::SglType,
 };
 use fixture::{Bench, NS_4K, NS_512, PAGE, TestHost, block_bytes, cc, pattern};
 use std::cell::Cell;
@@ -96,6 +101,10 @@ struct Hostile {
     next_cid: u16,
     /// Queue and identifier of the last commands: what an Abort may find.
     recent: [(u16, u16); 16],
+    /// Whether the drive offers the vendor's ways for payload.
+    offers: bool,
+    /// Where the buffer for payload is.
+    bar_offset: u64,
     step: Rc<Cell<u32>>,
 }
 
@@ -353,6 +362,9 @@ impl Hostile {
             }
             12 => {
                 // The features that matter, with values that do something.
+                if self.offers && self.one_in(2) {
+                    return self.enabling();
+                }
                 let (fid, cdw11) = match self.below(4) {
                     0 => (0x08, (word & 0x0303) | 0x0100),
                     1 => (0x01, word),
@@ -402,17 +414,143 @@ impl Hostile {
     fn submit(&mut self) {
         let queue = self.below(QUEUES as u64 + 2).saturating_sub(2) as usize;
         for _ in 0..1 + self.below(6) {
-            let bytes = self.command(queue);
-            let Queue { sq, sq_entries, tail, .. } = self.queues[queue];
-            // A damaged idea of the queue's size must not make the driver itself write where it may not.
-            if sq_entries >= 2 && u64::from(sq_entries) * 64 <= RUN * PAGE {
-                self.host.poke(sq + u64::from(tail) * 64, &bytes);
-                self.queues[queue].tail = (tail + 1) % sq_entries;
+            if queue > 0 && self.offers && self.one_in(2) {
+                self.submit_payload(queue);
+                continue;
             }
+            let bytes = self.command(queue);
+            self.place(queue, &bytes);
         }
         if !self.one_in(10) {
             self.ring(Doorbell::SubmissionTail(queue as u16), self.queues[queue].tail);
         }
+    }
+
+    /// Places an entry at the tail.
+    fn place(&mut self, queue: usize, bytes: &[u8; 64]) {
+        let Queue { sq, sq_entries, tail, .. } = self.queues[queue];
+        // A damaged idea of the queue's size must not make the driver itself write where it may not.
+        if sq_entries >= 2 && u64::from(sq_entries) * 64 <= RUN * PAGE {
+            self.host.poke(sq + u64::from(tail) * 64, bytes);
+            self.queues[queue].tail = (tail + 1) % sq_entries;
+        }
+    }
+
+    /// A length of payload: mostly one that a queue of this size can hold.
+    fn payload_bytes(&mut self) -> u32 {
+        match self.below(20) {
+            0 => self.random.next_u64() as u32,
+            1 => self.below(20_000) as u32,
+            2..5 => self.below(2000) as u32,
+            _ => self.below(300) as u32,
+        }
+    }
+
+    /// Places a payload by one of the vendor's ways, entire, or with entries that are missing, too many or damaged.
+    fn submit_payload(&mut self, queue: usize) {
+        let bytes = self.payload_bytes();
+        let said = if self.one_in(10) { self.payload_bytes() } else { bytes };
+        let offset = if self.one_in(20) { self.random.next_u64() } else { self.below(4096) };
+        let sink = Sink { offset, bytes: said };
+        let nsid = self.namespace();
+        let entry =
+            |hostile: &mut Self| -> [u8; 64] { std::array::from_fn(|_| hostile.random.next_u64() as u8) };
+        self.next_cid = self.next_cid.wrapping_add(1);
+        let cid = self.next_cid;
+        self.recent[usize::from(cid) % 16] = (queue as u16, cid);
+        let mut entries: Vec<[u8; 64]> = Vec::new();
+        match self.below(9) {
+            0..3 => {
+                let opcode = match self.below(12) {
+                    0 => VendorOpcode::SINK_READ,
+                    1 => VendorOpcode::SINK_STORE,
+                    _ => VendorOpcode::SINK_WRITE,
+                };
+                let sqe = sink.sqe(opcode, cid, nsid);
+                let sqe = match self.below(4) {
+                    0 => {
+                        let prp1 = self.data();
+                        Sqe { cdw3: bytes, ..sqe.with_prp(prp1, 0) }
+                    }
+                    _ => sqe.with_sgl(inline_descriptor(bytes)),
+                };
+                entries.push(sqe.to_bytes());
+                let count = InlineSlots { bytes }.count().min(80);
+                entries.extend((0..count).map(|_| entry(self)));
+            }
+            3 | 4 => {
+                let id = 0x8000 | self.below(12) as u16;
+                let total = Chunk::count(bytes.min(4000)) as u16;
+                for index in 0..total {
+                    let index = if self.one_in(30) { self.below(90) as u16 } else { index };
+                    let total = if self.one_in(40) { self.below(90) as u16 } else { total };
+                    let part = entry(self);
+                    let flags = if self.one_in(8) { Chunk::COMPLETE } else { 0 };
+                    entries.push(
+                        Chunk::new(id, index, total, &part[..Chunk::PAYLOAD_BYTES], flags).sqe().to_bytes(),
+                    );
+                }
+                let sqe = sink.sqe(VendorOpcode::SINK_WRITE, cid, nsid);
+                entries.push(sqe.with_sgl(reassembled_descriptor(id, bytes)).to_bytes());
+                if self.one_in(3) {
+                    self.random.shuffle(&mut entries);
+                }
+            }
+            5 | 6 => {
+                let pipelined = self.one_in(2);
+                let mut sqe = sink.sqe(VendorOpcode::SINK_STORE, cid, nsid);
+                let part = entry(self);
+                piggyback::Head::fill(&mut sqe, &part[..35]);
+                sqe.cdw2 = u32::from(pipelined) * piggyback::Head::PIPELINED;
+                entries.push(sqe.to_bytes());
+                for sequence in 1..piggyback::commands(bytes.min(2000), pipelined) as u16 {
+                    self.next_cid = self.next_cid.wrapping_add(1);
+                    let (next, part) = (self.next_cid, entry(self));
+                    let sequence = if self.one_in(30) { self.random.next_u64() as u16 } else { sequence };
+                    let piece = piggyback::PipelinedPiece { stream: cid, sequence };
+                    let sqe = match pipelined {
+                        true => piece.sqe(next, nsid, &part[..52]),
+                        false => piggyback::Piece::sqe(next, nsid, &part[..56]),
+                    };
+                    entries.push(sqe.to_bytes());
+                }
+            }
+            7 => {
+                let at = if self.one_in(10) { self.random.next_u64() } else { self.below(70_000) };
+                let sqe = sink.sqe(VendorOpcode::SINK_WRITE, cid, nsid).with_sgl(bar_descriptor(at, bytes));
+                entries.push(sqe.to_bytes());
+            }
+            _ => {
+                let mut sqe = sink.sqe(VendorOpcode::SINK_READ, cid, nsid);
+                sqe.cdw2 = Sink::INLINE_RESULT;
+                let sqe = self.with_pointer(sqe, said.into());
+                entries.push(sqe.to_bytes());
+            }
+        }
+        match self.below(12) {
+            0 => entries.truncate(self.random.below(entries.len() as u64 + 1) as usize),
+            1 => entries.push(entry(self)),
+            _ => {}
+        }
+        for bytes in entries {
+            self.place(queue, &bytes);
+            if self.one_in(12) {
+                self.ring(Doorbell::SubmissionTail(queue as u16), self.queues[queue].tail);
+            }
+        }
+    }
+
+    /// Enables some ways for payload on a queue, or what isn't offered.
+    fn enabling(&mut self) -> Sqe {
+        let qid = self.below(QUEUES as u64 + 1) as u32;
+        let cdw11 = match self.below(8) {
+            0 => self.random.next_u64() as u32,
+            1 => 0,
+            2..5 => 0x1ff & !(1 << 6),
+            _ => self.random.next_u64() as u32 & 0x1bf,
+        };
+        let command = SetFeatures { fid: fid::PAYLOAD_METHODS, cdw11, ..SetFeatures::default() };
+        Sqe { cdw12: qid, ..command.sqe(0, 0) }
     }
 
     /// Consumes what has completed, and rings.
@@ -535,7 +673,10 @@ impl Hostile {
             let qprio = QueuePriority::from_bits(self.below(4) as u8);
             let cqid = if self.one_in(4) { 1 } else { qid };
             let create_sq = CreateSq { qid, qsize_z: sq_entries as u16 - 1, pc: true, qprio, cqid };
-            for sqe in [create_cq.sqe(0xf000 + qid, cq), create_sq.sqe(0xf100 + qid, sq)] {
+            let methods = if self.offers && !self.one_in(4) { 0x1bf } else { 0 };
+            let allow = SetFeatures { fid: fid::PAYLOAD_METHODS, cdw11: methods, ..SetFeatures::default() };
+            let allow = Sqe { cdw12: qid.into(), ..allow.sqe(0xf200 + qid, 0) };
+            for sqe in [create_cq.sqe(0xf000 + qid, cq), create_sq.sqe(0xf100 + qid, sq), allow] {
                 let Queue { sq, sq_entries, tail, .. } = self.queues[0];
                 self.host.poke(sq + u64::from(tail) * 64, &sqe.to_bytes());
                 self.queues[0].tail = (tail + 1) % sq_entries;
@@ -584,6 +725,14 @@ impl Hostile {
                 let shn = 1 + self.below(2) as u8;
                 self.host.set_cc(cc().with_shn(shn));
             }
+            83 if self.offers => {
+                let offset = match self.below(4) {
+                    0 => self.random.next_u64(),
+                    _ => self.bar_offset + self.below(70_000),
+                };
+                let bytes: Vec<u8> = (0..1 + self.below(64)).map(|byte| byte as u8).collect();
+                self.host.end().store(offset, &bytes);
+            }
             84 => self.host.write32(register::INTMS, self.random.next_u64() as u32),
             85 => self.host.write32(register::INTMC, self.random.next_u64() as u32),
             86..90 => self.host.sleep(Delay::from_us(self.random.below(200))).await,
@@ -609,6 +758,9 @@ impl Hostile {
             assert_eq!(self.host.write(&pair, nsid, slba, &bytes).await, Status::SUCCESS);
             assert!(self.host.read(&pair, nsid, slba, blocks).await == bytes, "what was written is read");
         }
+        if self.offers {
+            self.prove_trains(&pair).await;
+        }
         let flush = self.host.io(&pair, Sqe::new(NvmOpcode::FLUSH, 0, NSID_ALL)).await;
         assert_eq!(flush.status(), Status::SUCCESS);
         // Nothing is kept in slots; programs under way have ended with the flush.
@@ -619,6 +771,48 @@ impl Hostile {
         assert_eq!(ftl.slots_free(), ftl.slots(), "slots of the write buffer");
         assert_eq!(ftl.units_locked(), 0, "locked units");
         self.arena.check(&self.host);
+    }
+}
+
+impl Hostile {
+    /// After enabling, payload crosses behind its command again, and is what comes back.
+    async fn prove_trains(&mut self, pair: &fixture::Pair) {
+        let enable = SetFeatures { fid: fid::PAYLOAD_METHODS, cdw11: 1, ..SetFeatures::default() };
+        self.host.succeed(Sqe { cdw12: pair.sq.id.into(), ..enable.sqe(0, 0) }).await;
+        for bytes in [1, 64, 200] {
+            let payload = pattern(self.random.next_u64(), bytes as usize);
+            let sink = Sink { offset: 77, bytes };
+            let sqe = sink.sqe(VendorOpcode::SINK_WRITE, 0, NS_4K).with_sgl(inline_descriptor(bytes));
+            let cid = self.host.place(&pair.sq, sqe);
+            for part in payload.chunks(64) {
+                let mut slot = [0; 64];
+                slot[..part.len()].copy_from_slice(part);
+                self.host.place_as_is(&pair.sq, Sqe::from_bytes(&slot));
+            }
+            self.host.ring_tail(&pair.sq);
+            assert_eq!(self.host.completion(&pair.cq, cid).await.status(), Status::SUCCESS);
+            let page = self.host.pages(1);
+            let read = sink.sqe(VendorOpcode::SINK_READ, 0, NS_4K).with_prp(page, 0);
+            assert_eq!(self.host.io(pair, read).await.status(), Status::SUCCESS);
+            assert!(self.host.peek(page, bytes as usize) == payload, "the payload is read back");
+            self.host.memory().free(page, 1);
+        }
+    }
+}
+
+/// Everything that a drive can offer, with little room.
+fn everything() -> TransferConfig {
+    TransferConfig {
+        methods: Methods::from_bits(0x1bf),
+        inline_bytes_max: 1500,
+        reassembly_bytes_max: 1500,
+        piggyback_bytes_max: 1500,
+        inline_result_bytes_max: 700,
+        partial_payloads_max: 6,
+        partial_timeout: Delay::from_us(300),
+        bar_bytes: 65536,
+        sink_bytes: 16384,
+        chunk_store: Delay::from_ns(100),
     }
 }
 
@@ -652,7 +846,12 @@ fn run(seed: u64, steps: u32) {
         bench.drive.base = Base::Steady;
     }
     bench.ends_quiet = false; // commands fail half-way here, so payloads are more than what they count
-    let dstrd = bench.drive.controller.dstrd;
+    let offers = seed % 5 != 4;
+    if offers {
+        bench.drive.controller.fetch_burst = [1, 4, 64][(seed % 3) as usize];
+        bench.drive.transfer = everything();
+    }
+    let (dstrd, bar_offset) = (bench.drive.controller.dstrd, bench.drive.bar_offset());
     let step = Rc::new(Cell::new(0));
     let _says = Seed { seed, step: step.clone() };
     bench.run(async move |host| {
@@ -660,8 +859,18 @@ fn run(seed: u64, steps: u32) {
         let queue = || Queue { sq: 0, sq_entries: 2, tail: 0, cq: 0, cq_entries: 2, head: 0, phase: true };
         let queues = (0..QUEUES).map(|_| queue()).collect();
         let random = Rng::new(seed).stream("hostile");
-        let mut hostile =
-            Hostile { host, arena, random, queues, dstrd, next_cid: 100, recent: [(0, 0); 16], step };
+        let mut hostile = Hostile {
+            host,
+            arena,
+            random,
+            queues,
+            dstrd,
+            next_cid: 100,
+            recent: [(0, 0); 16],
+            offers,
+            bar_offset,
+            step,
+        };
         hostile.prove().await;
         let tickets = hostile.host.drive().controller.ftl().flash().tickets_in_use();
         hostile.enable_again().await;

@@ -16,12 +16,24 @@ pub enum Work {
     Collect,
     /// Building and posting a completion. Per command.
     Complete,
+    /// Setting up DMA between host and drive by a data pointer. Per 4 KiB or part of it.
+    Dma,
+    /// Taking an entry of a queue that carries payload. Per entry.
+    Chunk,
 }
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 6] =
-        [Work::Fetch, Work::Parse, Work::Translate, Work::Buffer, Work::Collect, Work::Complete];
+    pub const ALL: [Work; 8] = [
+        Work::Fetch,
+        Work::Parse,
+        Work::Translate,
+        Work::Buffer,
+        Work::Collect,
+        Work::Complete,
+        Work::Dma,
+        Work::Chunk,
+    ];
 
     /// Its name in profiles and reports.
     pub fn name(self) -> &'static str {
@@ -32,6 +44,8 @@ impl Work {
             Work::Buffer => "buffer",
             Work::Collect => "collect",
             Work::Complete => "complete",
+            Work::Dma => "DMA",
+            Work::Chunk => "chunk",
         }
     }
 

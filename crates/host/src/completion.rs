@@ -2,12 +2,15 @@
 //!
 //! An entry is new when its phase tag says so; the dword that holds the tag is read first, with acquire, because
 //! another process may be writing the entry. A reaper takes entries one after the other, each at its cost in
-//! processor time, and rings the head doorbell once nothing more is there.
+//! processor time, and rings the head doorbell once nothing more is there. An entry with a result behind it is new when all
+//! slots of the result are.
 
 use crate::costs::HostCosts;
 use crate::port::Port;
 use crate::queue::SubmissionQueue;
 use byteway_clock::{Clock, Delay, Notify, SpanId, Station};
+use byteway_transfer::result::Joining;
+use byteway_wire::nvme::vendor::ResultSlot;
 use byteway_wire::nvme::{Cqe, Doorbell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -66,6 +69,8 @@ pub(crate) struct CompletionQueue {
     /// In a trace: of which I/Os they are.
     unrung_spans: RefCell<Vec<SpanId>>,
     closed: Cell<bool>,
+    /// Results may lie behind completions.
+    has_results: Cell<bool>,
     sources: RefCell<Vec<Rc<SubmissionQueue>>>,
     cpu: Rc<Station>,
     costs: HostCosts,
@@ -88,6 +93,7 @@ impl CompletionQueue {
             unrung: Cell::new(0),
             unrung_spans: RefCell::default(),
             closed: Cell::new(false),
+            has_results: Cell::new(false),
             sources: RefCell::default(),
             cpu: config.cpu,
             costs: config.costs,
@@ -132,40 +138,103 @@ impl CompletionQueue {
         self.unrung.set(0);
     }
 
-    /// The dword with the phase tag of the entry at the head, if the entry is new.
-    fn peek(&self) -> Option<[u8; 4]> {
+    /// From now on a source may have results behind its completions, or none has any more.
+    pub(crate) fn note_results(&self) {
+        let sources = self.sources.borrow();
+        self.has_results.set(sources.iter().any(|source| source.enabled().inline_result()));
+    }
+
+    /// How long the result behind the entry at the head is, if the entry is new and the result is there as a whole.
+    fn peek(&self) -> Option<u32> {
         if self.closed.get() {
             return None;
         }
-        let address = self.address + u64::from(self.head.get()) * Cqe::SIZE as u64;
+        self.tag(0)?;
+        if !self.has_results.get() {
+            return Some(0);
+        }
+        let cqe = Cqe::from_bytes(&self.entry(0)?);
+        let sources = self.sources.borrow();
+        let source = sources.iter().find(|source| source.qid == cqe.sqid);
+        let bytes = source.map_or(0, |source| source.result_behind(&cqe));
+        let slots = ResultSlot::count(bytes);
+        if slots >= self.entries {
+            return Some(0); // it cannot be
+        }
+        (1..=slots).all(|index| self.tag(index).is_some()).then_some(bytes)
+    }
+
+    /// The dword with the phase tag of the entry `index` slots behind the head, if the entry is new, and its address.
+    fn tag(&self, index: u32) -> Option<(u64, [u8; 4])> {
+        let slot = self.head.get() + index;
+        let wraps = slot >= self.entries;
+        let slot = if wraps { slot - self.entries } else { slot };
+        let address = self.address + u64::from(slot) * Cqe::SIZE as u64;
         let last = self.port.memory().load32(address + 12).ok()?.to_le_bytes();
         let mut entry = [0; Cqe::SIZE];
         entry[12..].copy_from_slice(&last);
-        (Cqe::from_bytes(&entry).phase() == self.phase.get()).then_some(last)
+        (Cqe::from_bytes(&entry).phase() == (self.phase.get() != wraps)).then_some((address, last))
     }
 
-    /// Takes the entry at the head, if it is new. `queued` is how long its taking waited for the processor.
-    fn take(&self, queued: Delay) -> Option<()> {
-        let last = self.peek()?;
-        let head = self.head.get();
+    /// The entry `index` slots behind the head, if it is new.
+    fn entry(&self, index: u32) -> Option<[u8; Cqe::SIZE]> {
+        let (address, last) = self.tag(index)?;
         let mut entry = [0; Cqe::SIZE];
-        let address = self.address + u64::from(head) * Cqe::SIZE as u64;
         self.port.memory().read(address, &mut entry[..12]).ok()?;
         entry[12..].copy_from_slice(&last);
-        if head + 1 == self.entries {
-            self.head.set(0);
+        Some(entry)
+    }
+
+    fn advance(&self, slots: u32) {
+        let head = self.head.get() + slots;
+        if head >= self.entries {
+            self.head.set(head - self.entries);
             self.phase.set(!self.phase.get());
         } else {
-            self.head.set(head + 1);
+            self.head.set(head);
         }
-        self.unrung.set(self.unrung.get() + 1);
-        let cqe = Cqe::from_bytes(&entry);
+        self.unrung.set(self.unrung.get() + slots);
+    }
+
+    /// Takes the entry at the head, if it is new, with the result behind it. `queued` is how long its taking waited for
+    /// the processor.
+    fn take(&self, queued: Delay) -> Option<()> {
+        let bytes = self.peek()?;
+        let cqe = Cqe::from_bytes(&self.entry(0)?);
         let sources = self.sources.borrow();
         let source = sources.iter().find(|source| source.qid == cqe.sqid);
-        if !source.is_some_and(|source| source.complete(cqe, queued)) {
+        let mut slots = 1;
+        let mut believable = true;
+        if self.has_results.get()
+            && let Some(source) = source
+        {
+            believable = source.join_result(&cqe, |result| {
+                let (parts, is_whole) = self.join(bytes, result);
+                slots += parts;
+                is_whole
+            });
+        }
+        self.advance(slots);
+        if !source.is_some_and(|source| source.complete(cqe, queued)) || !believable {
             self.protocol_errors.set(self.protocol_errors.get() + 1);
         }
         Some(())
+    }
+
+    /// Puts a result of `bytes` behind the entry at the head together. Gives how many slots are its, and whether it is
+    /// whole. Of a broken one, slots are its up to the first that cannot be a part of it: that is a completion.
+    fn join(&self, bytes: u32, result: &mut Vec<u8>) -> (u32, bool) {
+        let mut joining = Joining::new(bytes);
+        let (parts, mut is_whole) = (ResultSlot::count(bytes), bytes > 0);
+        for index in 1..=parts {
+            let Some(entry) = self.entry(index) else { return (index - 1, false) };
+            let slot = ResultSlot::from_bytes(&entry);
+            if slot.part() == 0 || u32::from(slot.part()) > parts {
+                return (index - 1, false);
+            }
+            is_whole &= joining.add(&slot, result).is_ok();
+        }
+        (parts, is_whole)
     }
 
     fn ring(&self) {
@@ -210,15 +279,16 @@ impl CompletionQueue {
     async fn reap(&self) {
         // A controller that never ceases must leave time to others, and must get its entries back before they run out.
         let budget = (self.entries / 2).max(1);
-        while self.peek().is_some() {
+        while let Some(result_bytes) = self.peek() {
             let mut queued = Delay::ZERO;
             if self.clock.is_traced() {
                 let span = self.span_at_head();
                 self.unrung_spans.borrow_mut().push(span);
                 self.clock.works_for([span]);
             }
-            if self.costs.complete > Delay::ZERO {
-                let service = self.cpu.reserve_for("complete", self.costs.complete);
+            let cost = self.costs.complete + self.costs.chunk * u64::from(ResultSlot::count(result_bytes));
+            if cost > Delay::ZERO {
+                let service = self.cpu.reserve_for("complete", cost);
                 self.clock.sleep_until(service.end).await;
                 queued = service.queued;
             }

@@ -15,6 +15,12 @@ pub struct HostCosts {
     pub complete: Delay,
     /// Taking one interrupt, before the first completion is looked at.
     pub interrupt: Delay,
+    /// Placing one more entry that carries payload, of a train or a chunk, or taking one of a result.
+    pub chunk: Delay,
+    /// Between a completion and the next command of the same payload, where one waits for the other.
+    pub turnaround: Delay,
+    /// A write-combined store of 64 bytes to the device's buffer.
+    pub store: Delay,
 }
 
 impl HostCosts {

@@ -3,14 +3,16 @@
 use crate::completion::{CompletionConfig, CompletionQueue, Sharers, handle, poll};
 use crate::costs::HostCosts;
 use crate::error::DriverError;
+use crate::extension::Extensions;
 use crate::port::{ABSENT, Port};
 use crate::queue::{Lost, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
 use crate::watchdog;
 use byteway_clock::{Clock, Delay, Notify, Station, TaskId};
 use byteway_link::memory::PAGE_BYTES;
-use byteway_transfer::host::{Buffer, Method, PlanError, Planner};
+use byteway_transfer::host::{Buffer, PlanError, Planner, PointerKind};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
+use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
     GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, fid,
@@ -139,6 +141,8 @@ pub enum Data<'a> {
 
 /// The longest data of an admin command.
 const ADMIN_BYTES_MAX: u32 = 128 << 10;
+/// Command identifiers of a queue: those from 8000h on are payloads'.
+const IDENTIFIERS_MAX: u16 = 0x8000;
 /// Namespaces that are looked at: one list's worth.
 const NAMESPACES_MAX: usize = 1024;
 /// The least that a change of ready is given, whatever CAP.TO says.
@@ -173,6 +177,7 @@ pub(crate) struct Inner {
     changed: Notify,
     identity: RefCell<Rc<IdentifyController>>,
     namespaces: RefCell<Rc<[Namespace]>>,
+    extensions: Rc<Extensions>,
     granted: Cell<u16>,
     pub(crate) resets: Cell<u64>,
     protocol_errors: Rc<Cell<u64>>,
@@ -227,6 +232,7 @@ impl Driver {
         let clock = port.clock().clone();
         let cpu = config.cpu.clone().unwrap_or_else(|| Rc::new(Station::new(&clock, 1)));
         let protocol_errors = Rc::new(Cell::new(0));
+        let extensions = Rc::new(Extensions::new(&clock));
         let completion = Rc::new(CompletionQueue::new(
             &port,
             CompletionConfig {
@@ -250,6 +256,7 @@ impl Driver {
                 identifiers: config.admin_entries - 1,
                 cpu: cpu.clone(),
                 costs: config.costs,
+                extensions: extensions.clone(),
             },
             completion.work.clone(),
         );
@@ -263,6 +270,7 @@ impl Driver {
             changed: Notify::new(&clock),
             identity: RefCell::new(Rc::new(IdentifyController::default())),
             namespaces: RefCell::new(Rc::new([])),
+            extensions,
             granted: Cell::new(0),
             resets: Cell::new(0),
             protocol_errors,
@@ -271,7 +279,7 @@ impl Driver {
             completion_ids: RefCell::default(),
             reapers: RefCell::default(),
             vectors: RefCell::default(),
-            planner: Planner::new(port.memory(), Method::Prp, ADMIN_BYTES_MAX),
+            planner: Planner::new(port.memory(), PointerKind::Prp, ADMIN_BYTES_MAX),
             scratch: RefCell::default(),
             clock,
             port,
@@ -311,6 +319,12 @@ impl Driver {
     /// The active namespaces that have a usable format, in order.
     pub fn namespaces(&self) -> Rc<[Namespace]> {
         self.0.namespaces.borrow().clone()
+    }
+
+    /// What the controller offers beyond NVMe, as read at the last attach, reset or refresh; all zero if that is
+    /// nothing.
+    pub fn capabilities(&self) -> Capabilities {
+        self.0.extensions.capabilities()
     }
 
     /// The most bytes that one I/O command may transfer. None: no limit.
@@ -378,6 +392,7 @@ impl Driver {
     pub async fn refresh(&self) -> Result<(), DriverError> {
         let mut identity = Box::new(IdentifyController::default());
         self.identify(Cns::CONTROLLER, 0, identity.as_mut_bytes()).await?;
+        self.0.extensions.learn(Capabilities::parse(&identity.vs));
         self.0.identity.replace(Rc::from(identity));
         let mut list = Box::new(ActiveNamespaceList::default());
         self.identify(Cns::ACTIVE_NAMESPACES, 0, list.as_mut_bytes()).await?;
@@ -423,7 +438,7 @@ impl Driver {
             }
         };
         inner.submission_ids.borrow_mut().insert(qid);
-        let identifiers = config.entries.saturating_sub(1).clamp(1, u32::from(u16::MAX)) as u16;
+        let identifiers = config.entries.saturating_sub(1).clamp(1, u32::from(IDENTIFIERS_MAX)) as u16;
         let submission = Rc::new(SubmissionQueue::new(
             &inner.port,
             SubmissionConfig {
@@ -431,9 +446,10 @@ impl Driver {
                 entries: config.entries,
                 address,
                 dstrd: inner.cap.dstrd(),
-                identifiers: config.outstanding_max.unwrap_or(identifiers).clamp(1, u16::MAX),
+                identifiers: config.outstanding_max.unwrap_or(identifiers).clamp(1, IDENTIFIERS_MAX),
                 cpu: config.cpu.clone().unwrap_or_else(|| inner.cpu.clone()),
                 costs: inner.config.costs,
+                extensions: inner.extensions.clone(),
             },
             completion.work.clone(),
         ));
@@ -464,6 +480,36 @@ impl Driver {
         self.checked("Delete I/O Submission Queue", sqe, Data::None).await?;
         self.forget(&pair).await;
         Ok(())
+    }
+
+    /// Enables for a queue, beside what is enabled for it already, what the controller offers of `wanted`; again after
+    /// each reset, before the queue takes commands. Gives what is enabled then.
+    ///
+    /// # Errors
+    /// The controller refuses what it offers.
+    pub async fn enable_methods(&self, pair: &QueuePair, wanted: Methods) -> Result<Methods, DriverError> {
+        let pair = self.find(pair)?;
+        let submission = &pair.submission;
+        let enabled = submission.enabled();
+        let wanted = submission.want(wanted).and(self.capabilities().offered());
+        if wanted.is_within(enabled) {
+            return Ok(enabled);
+        }
+        self.announce_methods(&pair, wanted).await
+    }
+
+    async fn announce_methods(&self, pair: &QueuePair, methods: Methods) -> Result<Methods, DriverError> {
+        let qid = u32::from(pair.qid());
+        let set = SetFeatures {
+            fid: fid::PAYLOAD_METHODS,
+            cdw11: methods.into_bits(),
+            cdw12: qid,
+            ..SetFeatures::default()
+        };
+        self.checked("Set Features (Payload Methods)", set.sqe(0, 0), Data::None).await?;
+        pair.submission.enable(methods);
+        pair.completion.note_results();
+        Ok(methods)
     }
 
     /// Resets the controller: disables it, enables it again, creates its queues anew. Commands outstanding at that
@@ -795,6 +841,13 @@ impl Driver {
         self.enable().await?;
         inner.admin.submission.set_state(State::Live);
         self.ask_for_queues().await?;
+        let extended =
+            inner.queues.borrow().iter().any(|created| !created.pair.submission.wanted().is_empty());
+        if extended {
+            let mut identity = Box::new(IdentifyController::default());
+            self.identify(Cns::CONTROLLER, 0, identity.as_mut_bytes()).await?;
+            inner.extensions.learn(Capabilities::parse(&identity.vs));
+        }
         let queues: Vec<_> =
             inner.queues.borrow().iter().map(|created| (created.pair.clone(), created.priority)).collect();
         let mut announced = Vec::new();
@@ -804,6 +857,10 @@ impl Driver {
                 announced.push(pair.cqid());
             }
             self.announce_submission_queue(&pair, priority).await?;
+            let wanted = pair.submission.wanted().and(self.capabilities().offered());
+            if !wanted.is_empty() {
+                self.announce_methods(&pair, wanted).await?;
+            }
             if pair.submission.is(State::Resetting) {
                 pair.submission.set_state(State::Live);
             }

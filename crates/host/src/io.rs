@@ -1,15 +1,19 @@
 //! Block I/O: one command each, followed from start to end by a span, and verified if there is an oracle.
 
+use crate::carrier::{self, Carrier, Counts, each_extent};
 use crate::driver::Namespace;
+use crate::extension::HeldArea;
 use crate::oracle::{Mismatch, Oracle, Outcome, ReadToken, WriteToken};
 use crate::port::Port;
 use crate::queue::{Lost, QueuePair, Request};
+use crate::sink_oracle::WrongByte;
 use byteway_clock::{SpanId, SpanRecord, Time};
 use byteway_link::memory::Fault;
-use byteway_transfer::host::{Buffer, Method, PlanError, Planner};
+use byteway_transfer::Rules;
+use byteway_transfer::host::{Buffer, PlanError};
 use byteway_wire::content::{BlockSize, Stamp};
 use byteway_wire::nvme::{
-    DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status, WriteZeroes, dataset,
+    Cqe, DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status, WriteZeroes, dataset,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -60,13 +64,34 @@ pub enum IoError {
         /// Metadata bytes of a block.
         metadata_bytes: u16,
     },
+    /// A result that should lie behind its completion is not whole, or not the one that was asked for.
+    #[error("the result behind the completion is not whole")]
+    BrokenResult,
+    /// The drive has no payload sink.
+    #[error("the drive has no payload sink")]
+    NoSink,
+    /// What crossed is not what was sent: the checksums differ.
+    #[error(
+        "the payload at {offset} was corrupted: its CRC-32C is {found:#010x} and must be {expected:#010x}"
+    )]
+    Corrupt {
+        /// Where in the sink.
+        offset: u64,
+        /// The sender's checksum.
+        expected: u32,
+        /// The receiver's.
+        found: u32,
+    },
+    /// A byte of the sink that was read holds what it must not.
+    #[error(transparent)]
+    WrongByte(#[from] WrongByte),
 }
 
 /// How a client does its I/O.
 #[derive(Clone)]
 pub struct ClientConfig {
-    /// How its data pointers say where the payload lies.
-    pub method: Method,
+    /// How payloads of writes go to the device. Those of reads come by data pointer.
+    pub rules: Rules,
     /// The longest payload of one command.
     pub bytes_max: u32,
     /// Verifies every read, and fills every write with patterns. Shared by the clients of one namespace. None: buffers
@@ -76,8 +101,10 @@ pub struct ClientConfig {
 
 /// Memory for the payload of one command at a time, with its lists.
 pub struct IoBuffer {
-    buffer: Buffer,
-    slot: usize,
+    pub(crate) buffer: Buffer,
+    pub(crate) slot: usize,
+    /// Of the device's buffer, for payloads that go there.
+    pub(crate) area: Option<HeldArea>,
 }
 
 impl IoBuffer {
@@ -88,13 +115,10 @@ impl IoBuffer {
 }
 
 struct Inner {
-    queue: QueuePair,
+    carrier: Carrier,
     namespace: Namespace,
     block: BlockSize,
-    planner: Planner,
     oracle: Option<Rc<RefCell<Oracle>>>,
-    /// For blocks that lie across pages which don't follow one another.
-    scratch: RefCell<Vec<u8>>,
 }
 
 /// Block I/O to one namespace over one queue pair. Cheap to clone; any number of I/Os may be under way, each with a
@@ -123,9 +147,8 @@ impl Client {
         let Namespace { block_bytes, metadata_bytes, .. } = namespace;
         let block = BlockSize::from_bytes(u64::from(block_bytes)).filter(|_| metadata_bytes == 0);
         let block = block.ok_or(IoError::Format { block_bytes, metadata_bytes })?;
-        let planner = Planner::new(queue.port().memory(), config.method, config.bytes_max);
-        let scratch = RefCell::default();
-        Ok(Client(Rc::new(Inner { queue, namespace, block, planner, oracle: config.oracle, scratch })))
+        let carrier = Carrier::new(queue, config.rules, config.bytes_max, Vec::new());
+        Ok(Client(Rc::new(Inner { carrier, namespace, block, oracle: config.oracle })))
     }
 
     /// The namespace.
@@ -135,32 +158,34 @@ impl Client {
 
     /// The queue pair.
     pub fn queue(&self) -> &QueuePair {
-        &self.0.queue
+        &self.0.carrier.queue
+    }
+
+    /// Payloads to the device by the way that they went.
+    pub fn counts(&self) -> Counts {
+        self.0.carrier.counts.get()
     }
 
     /// A buffer for payloads of up to [`ClientConfig::bytes_max`], in pages that follow one another.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
-        let bytes = self.0.planner.bytes_max();
-        let buffer = Buffer::contiguous(self.port().memory(), 0, bytes).ok_or(IoError::NoRoom { bytes })?;
-        self.adopt(buffer)
+        self.0.carrier.buffer()
     }
 
     /// Takes a buffer that was made elsewhere: scattered, or with an offset in its first page.
     pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
-        let slot = self.0.planner.add_slot().ok_or(IoError::NoRoom { bytes: buffer.bytes() })?;
-        Ok(IoBuffer { buffer, slot })
+        self.0.carrier.adopt(buffer)
     }
 
     /// Reads `blocks` blocks from `lba` on, and verifies them.
     pub async fn read(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
         let bytes = self.bytes(lba, blocks)?;
-        let span = self.open();
+        let span = Opened::open(self.port());
         let reading = self.0.oracle.as_deref().map(|oracle| {
             let token = oracle.borrow_mut().begin_read();
             Reading { oracle, token }
         });
         let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::READ, 0, self.0.namespace.nsid);
-        let record = self.transfer(span, sqe, buffer, bytes).await?;
+        let record = self.receive(span, sqe, buffer, bytes).await?;
         if let Some(reading) = reading {
             self.verify(&reading, &buffer.buffer, lba, bytes)?;
         }
@@ -191,7 +216,7 @@ impl Client {
     ) -> Result<SpanRecord, IoError> {
         let bytes = self.bytes(lba, blocks)?;
         self.fits(buffer, bytes)?;
-        let span = self.open();
+        let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
         let begun = oracle.map(|oracle| oracle.borrow_mut().begin_write(lba, u64::from(blocks)));
         let result = match &begun {
@@ -222,14 +247,14 @@ impl Client {
             })?;
             expected.map_err(|lba| IoError::Unsettled { lba })?;
         }
-        let span = self.open();
+        let span = Opened::open(self.port());
         let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::COMPARE, 0, self.0.namespace.nsid);
         self.transfer(span, sqe, buffer, bytes).await
     }
 
     /// Waits until everything that was completed is on the medium.
     pub async fn flush(&self) -> Result<SpanRecord, IoError> {
-        let span = self.open();
+        let span = Opened::open(self.port());
         self.execute(span, Flush.sqe(0, self.0.namespace.nsid), 0).await
     }
 
@@ -253,7 +278,7 @@ impl Client {
                 into.iter_mut().zip(&mut list).for_each(|(into, byte)| *into = byte);
             })
         })?;
-        let span = self.open();
+        let span = Opened::open(self.port());
         let begun: Vec<WriteToken> = match self.0.oracle.as_deref() {
             Some(oracle) => {
                 let mut oracle = oracle.borrow_mut();
@@ -270,7 +295,7 @@ impl Client {
     /// Writes zeroes to `blocks` blocks from `lba` on, with or without leave to deallocate them.
     pub async fn write_zeroes(&self, lba: u64, blocks: u32, deallocate: bool) -> Result<SpanRecord, IoError> {
         self.bytes(lba, blocks)?;
-        let span = self.open();
+        let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
         let begun = oracle.map(|oracle| oracle.borrow_mut().begin_zeroes(lba, u64::from(blocks)));
         let command =
@@ -284,46 +309,18 @@ impl Client {
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
         let bytes = u32::try_from(from.len()).unwrap_or(u32::MAX);
         self.fits(buffer, bytes)?;
-        let mut rest = from;
-        self.each_part(&buffer.buffer, bytes, |part, _| {
-            let (now, later) = rest.split_at(part.bytes as usize);
-            rest = later;
-            self.port().memory().write(part.address, now)
-        })
+        carrier::put(self.port().memory(), &buffer.buffer, from)
     }
 
     /// Copies the beginning of a buffer out.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
         let bytes = u32::try_from(into.len()).unwrap_or(u32::MAX);
         self.fits(buffer, bytes)?;
-        let mut done = 0;
-        self.each_part(&buffer.buffer, bytes, |part, _| {
-            let range = done..done + part.bytes as usize;
-            done = range.end;
-            self.port().memory().read(part.address, &mut into[range])
-        })
+        carrier::get(self.port().memory(), &buffer.buffer, into)
     }
 
     fn port(&self) -> &Port {
-        self.0.queue.port()
-    }
-
-    /// Begins to follow an I/O; over shared memory it has no span and only its times are known.
-    fn open(&self) -> Opened {
-        let begin = self.port().clock().now();
-        Opened { span: self.port().open_span(begin), begin }
-    }
-
-    fn close(&self, opened: Opened) -> SpanRecord {
-        match self.port().spans() {
-            Some(spans) => {
-                self.port().clock().io_ends(opened.span);
-                spans.close(opened.span)
-            }
-            None => {
-                SpanRecord { begin: opened.begin, last: self.port().clock().now(), ..SpanRecord::default() }
-            }
-        }
+        self.0.carrier.queue.port()
     }
 
     /// Bytes of `blocks` blocks, if they can be one command.
@@ -341,29 +338,46 @@ impl Client {
         if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
     }
 
+    /// A command that reads into the first `bytes` of `buffer`.
+    async fn receive(
+        &self,
+        opened: Opened,
+        sqe: Sqe,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<SpanRecord, IoError> {
+        let carrier = &self.0.carrier;
+        match carrier.plan(carrier.result_kind(bytes), buffer, bytes) {
+            Ok(pointer) => {
+                self.execute(opened, pointer.placed_in(sqe), buffer.buffer.pages_touched(bytes)).await
+            }
+            Err(error) => {
+                opened.close(self.port());
+                Err(error)
+            }
+        }
+    }
+
     /// A command with the first `bytes` of `buffer` as its data.
     async fn transfer(
         &self,
         opened: Opened,
         sqe: Sqe,
-        buffer: &mut IoBuffer,
+        buffer: &IoBuffer,
         bytes: u32,
     ) -> Result<SpanRecord, IoError> {
-        match self.0.planner.plan(buffer.slot, &buffer.buffer, bytes) {
-            Ok(pointer) => {
-                self.execute(opened, pointer.placed_in(sqe), buffer.buffer.pages_touched(bytes)).await
-            }
-            Err(error) => {
-                self.close(opened);
-                Err(error.into())
-            }
-        }
+        let completed = self.0.carrier.send(opened.span, sqe, buffer, bytes).await;
+        self.end(opened, completed)
     }
 
     async fn execute(&self, opened: Opened, sqe: Sqe, pages: u32) -> Result<SpanRecord, IoError> {
-        let request = Request { sqe, span: opened.span, pages, patient: false };
-        let completed = self.0.queue.execute(request).await;
-        let record = self.close(opened);
+        let request = Request { span: opened.span, pages, ..sqe.into() };
+        let completed = self.0.carrier.queue.execute(request).await;
+        self.end(opened, completed.map_err(IoError::Lost))
+    }
+
+    fn end(&self, opened: Opened, completed: Result<Cqe, IoError>) -> Result<SpanRecord, IoError> {
+        let record = opened.close(self.port());
         match completed?.status() {
             status if status.is_success() => Ok(record),
             status => Err(IoError::Status(status)),
@@ -401,20 +415,12 @@ impl Client {
         bytes: u32,
         mut fill: impl FnMut(u64, &mut [u8]),
     ) -> Result<(), IoError> {
-        let memory = self.port().memory();
-        if self.is_whole(buffer, bytes) {
-            return self.each_part(buffer, bytes, |part, blocks| {
-                memory.with_mut(part.address, part.bytes as usize, |part| fill(blocks, part))
-            });
+        if !self.is_whole(buffer, bytes) {
+            return self.0.carrier.with_payload_mut(buffer, bytes, |all| fill(0, all));
         }
-        let mut scratch = self.0.scratch.borrow_mut();
-        scratch.resize(bytes as usize, 0);
-        fill(0, &mut scratch);
-        let mut rest = scratch.as_slice();
-        self.each_part(buffer, bytes, |part, _| {
-            let (now, later) = rest.split_at(part.bytes as usize);
-            rest = later;
-            memory.write(part.address, now)
+        let memory = self.port().memory();
+        self.each_part(buffer, bytes, |part, blocks| {
+            memory.with_mut(part.address, part.bytes as usize, |part| fill(blocks, part))
         })
     }
 
@@ -425,22 +431,13 @@ impl Client {
         bytes: u32,
         mut look: impl FnMut(u64, &[u8]),
     ) -> Result<(), IoError> {
-        let memory = self.port().memory();
-        if self.is_whole(buffer, bytes) {
-            return self.each_part(buffer, bytes, |part, blocks| {
-                memory.with(part.address, part.bytes as usize, |part| look(blocks, part))
-            });
+        if !self.is_whole(buffer, bytes) {
+            return self.0.carrier.with_payload(buffer, bytes, |all| look(0, all));
         }
-        let mut scratch = self.0.scratch.borrow_mut();
-        scratch.resize(bytes as usize, 0);
-        let mut done = 0;
-        self.each_part(buffer, bytes, |part, _| {
-            let into = done..done + part.bytes as usize;
-            done = into.end;
-            memory.read(part.address, &mut scratch[into])
-        })?;
-        look(0, &scratch);
-        Ok(())
+        let memory = self.port().memory();
+        self.each_part(buffer, bytes, |part, blocks| {
+            memory.with(part.address, part.bytes as usize, |part| look(blocks, part))
+        })
     }
 
     /// Whether no block lies across pages that don't follow one another.
@@ -455,19 +452,37 @@ impl Client {
         mut act: impl FnMut(Segment, u64) -> Result<(), Fault>,
     ) -> Result<(), IoError> {
         let mut before = 0;
-        for part in buffer.extents(bytes) {
-            act(part, u64::from(before / self.0.block.bytes() as u32)).map_err(IoError::Memory)?;
+        each_extent(buffer, bytes, |part| {
+            act(part, u64::from(before / self.0.block.bytes() as u32))?;
             before += part.bytes;
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
 /// An I/O that has begun.
 #[derive(Clone, Copy)]
-struct Opened {
-    span: SpanId,
+pub(crate) struct Opened {
+    pub(crate) span: SpanId,
     begin: Time,
+}
+
+impl Opened {
+    /// Begins to follow an I/O; over shared memory it has no span and only its times are known.
+    pub(crate) fn open(port: &Port) -> Opened {
+        let begin = port.clock().now();
+        Opened { span: port.open_span(begin), begin }
+    }
+
+    pub(crate) fn close(self, port: &Port) -> SpanRecord {
+        match port.spans() {
+            Some(spans) => {
+                port.clock().io_ends(self.span);
+                spans.close(self.span)
+            }
+            None => SpanRecord { begin: self.begin, last: port.clock().now(), ..SpanRecord::default() },
+        }
+    }
 }
 
 fn read_write(lba: u64, blocks: u32, fua: bool) -> ReadWrite {

@@ -13,6 +13,10 @@ pub trait Registers {
     /// Writes the low `bytes` (4 or 8) of `value` at `offset`; before any later access. Doorbells come this way, too,
     /// where they are not stored to memory.
     fn write(&self, offset: u64, value: u64, bytes: u32);
+
+    /// Stores `bytes` at `offset` of BAR0, in the controller's buffer for payload. They are there when this returns, so that
+    /// no doorbell is seen before them, however it is rung.
+    fn store(&self, offset: u64, bytes: &[u8]);
 }
 
 /// A controller in another process, and the memory shared with it.
@@ -110,6 +114,15 @@ impl Port {
         match self {
             Port::Link(end) => end.write64(offset, value),
             Port::Shared(shared) => shared.registers.write(offset, value, 8),
+        }
+    }
+
+    /// Stores `bytes` at `offset` of BAR0, in the controller's buffer for payload: posted, in stores of 64 bytes, none of which
+    /// a later ring of a doorbell passes.
+    pub fn store(&self, offset: u64, bytes: &[u8]) {
+        match self {
+            Port::Link(end) => _ = end.store(offset, bytes),
+            Port::Shared(shared) => shared.registers.store(offset, bytes),
         }
     }
 

@@ -3,14 +3,26 @@
 //! The submission ring lies in host memory. A command takes a slot of the ring until the controller says, by SQHD,
 //! that it has fetched it, and a command identifier until it has completed: two different things, of which either
 //! may run out first. Waiting for one allocates nothing: waiters stand in line, command records are reused.
+//!
+//! Entries may carry payload: a train behind its command, chunks of a payload that is put together by its identifier. A
+//! command and what is placed with it get their room at once, or wait for it.
 
 use crate::completion::{CompletionQueue, Work};
 use crate::costs::HostCosts;
+use crate::extension::{Extensions, PAYLOAD_ID_MIN};
 use crate::port::Port;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, Station, TaskId, Time};
+use byteway_link::Memory;
+use byteway_link::memory::PAGE_BYTES;
+use byteway_transfer::Limits;
+use byteway_transfer::host::Buffer;
+use byteway_transfer::inline;
+use byteway_transfer::mmio::{self, Area};
+use byteway_transfer::reassembly::Chunked;
+use byteway_wire::nvme::vendor::{Capabilities, Chunk, InlineSlots, Methods};
 use byteway_wire::nvme::{Cqe, Doorbell, Sqe};
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -30,11 +42,75 @@ pub enum Lost {
     /// The controller didn't come back from a reset.
     #[error("the controller has failed: it didn't come back from a reset")]
     Failed,
+    /// It was not placed: its payload can never fit, or the queue is not enabled for it any more.
+    #[error("the command was not placed: the queue cannot take its payload")]
+    NotPlaced,
+}
+
+/// A part of a buffer: payload that the host itself moves.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// Where it lies.
+    pub buffer: &'a Buffer,
+    /// From which byte of the buffer on.
+    pub offset: u32,
+    /// How long it is.
+    pub bytes: u32,
+}
+
+impl Part<'_> {
+    /// Copies what begins at `at` of it into `into`, as far as there is something.
+    pub(crate) fn read(&self, memory: &Memory, at: u32, into: &mut [u8]) {
+        let count = (into.len() as u32).min(self.bytes.saturating_sub(at));
+        let mut place = u64::from(self.buffer.offset()) + u64::from(self.offset) + u64::from(at);
+        let mut rest = &mut into[..count as usize];
+        while !rest.is_empty() {
+            let Some(page) = self.buffer.pages().get((place / PAGE_BYTES) as usize) else { return };
+            let within = place % PAGE_BYTES;
+            let now = rest.len().min((PAGE_BYTES - within) as usize);
+            let (part, later) = rest.split_at_mut(now);
+            if memory.read(page + within, part).is_err() {
+                return; // not memory any more: the checksum will tell
+            }
+            (rest, place) = (later, place + now as u64);
+        }
+    }
+}
+
+/// Chunks of a payload: every `step`th from `first` on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunks<'a> {
+    pub chunked: Chunked,
+    pub payload: Part<'a>,
+    pub first: u32,
+    pub step: u32,
+    /// The last one asks for a completion.
+    pub completes: bool,
+}
+
+impl Chunks<'_> {
+    pub(crate) fn count(&self) -> u32 {
+        self.chunked.count().saturating_sub(self.first).div_ceil(self.step)
+    }
+}
+
+/// What the host itself moves with a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Carried<'a> {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Payload in the entries behind it.
+    Train(Part<'a>),
+    /// Payload stored to the device's buffer, before it.
+    Stores(Area, Part<'a>),
+    /// Chunks of its payload, before it: so that it doesn't wait for those of its own queue, with a completion's place.
+    Chunks(Chunks<'a>),
 }
 
 /// A command to submit.
 #[derive(Clone, Copy, Debug)]
-pub struct Request {
+pub struct Request<'a> {
     /// The command; its identifier is replaced.
     pub sqe: Sqe,
     /// The I/O that it belongs to.
@@ -43,11 +119,74 @@ pub struct Request {
     pub pages: u32,
     /// May stay outstanding for ever: no timeout applies (Asynchronous Event Request).
     pub patient: bool,
+    /// Payload that goes with it.
+    pub(crate) carried: Carried<'a>,
+    /// What the queue must be enabled for when it is placed.
+    pub(crate) needs: Methods,
+    /// If the queue has been reset since, it is not placed.
+    pub(crate) epoch: Option<u64>,
+    /// Bits 15:0 of its CDW2 name the first command that is submitted together with it.
+    pub(crate) names_first: bool,
+    /// Its result may come behind its completion: this many bytes, or none.
+    pub(crate) result_bytes: u32,
 }
 
-impl From<Sqe> for Request {
-    fn from(sqe: Sqe) -> Request {
-        Request { sqe, span: SpanId::NONE, pages: 0, patient: false }
+impl From<Sqe> for Request<'_> {
+    fn from(sqe: Sqe) -> Self {
+        Request {
+            sqe,
+            span: SpanId::NONE,
+            pages: 0,
+            patient: false,
+            carried: Carried::Nothing,
+            needs: Methods::new(),
+            epoch: None,
+            names_first: false,
+            result_bytes: 0,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// With `train` in the entries behind it, as the command's data pointer or CDW3 says.
+    pub fn with_train(self, train: Part<'a>) -> Self {
+        let needs = match inline::is_described(&self.sqe) {
+            true => self.needs.with_inline(true),
+            false => self.needs.with_inline_tail(true),
+        };
+        Request { carried: Carried::Train(train), needs, ..self }
+    }
+
+    /// With its payload in an area of the device's buffer, as the command's data pointer says.
+    pub(crate) fn with_stores(self, area: Area, payload: Part<'a>) -> Self {
+        Request { carried: Carried::Stores(area, payload), needs: self.needs.with_mmio(true), ..self }
+    }
+
+    /// With chunks of its payload, which the command's data pointer names.
+    pub(crate) fn with_chunks(self, chunks: Chunks<'a>) -> Self {
+        Request { carried: Carried::Chunks(chunks), needs: self.needs.with_reassembly(true), ..self }
+    }
+
+    /// Entries that it takes.
+    fn slots(&self) -> usize {
+        1 + self.entries_carried() as usize
+    }
+
+    /// Entries that carry payload.
+    fn entries_carried(&self) -> u32 {
+        match self.carried {
+            Carried::Nothing | Carried::Stores(..) => 0,
+            Carried::Train(train) => InlineSlots { bytes: train.bytes }.count(),
+            Carried::Chunks(chunks) => chunks.count(),
+        }
+    }
+
+    /// Lines that are stored.
+    fn lines(&self) -> u32 {
+        match self.carried {
+            Carried::Stores(_, payload) => payload.bytes.div_ceil(mmio::LINE_BYTES),
+            _ => 0,
+        }
     }
 }
 
@@ -85,6 +224,21 @@ impl QueuePair {
         commands.iter().filter(|command| command.progress.is_outstanding()).count()
     }
 
+    /// Extensions that are enabled for it ([`Driver::enable_methods`](crate::Driver::enable_methods)).
+    pub fn enabled(&self) -> Methods {
+        self.submission.enabled()
+    }
+
+    /// What its controller offers beyond NVMe.
+    pub fn capabilities(&self) -> Capabilities {
+        self.submission.extensions.capabilities()
+    }
+
+    /// What bounds the payloads of its commands.
+    pub fn limits(&self) -> Limits {
+        self.submission.extensions.limits(self.enabled(), self.entries())
+    }
+
     /// Port to the controller.
     pub fn port(&self) -> &Port {
         &self.submission.port
@@ -99,10 +253,10 @@ impl QueuePair {
     ///
     /// # Errors
     /// The queue is gone, or the controller has failed.
-    pub async fn submit(&self, request: impl Into<Request>) -> Result<Pending, Lost> {
+    pub async fn submit(&self, request: impl Into<Request<'_>>) -> Result<Pending, Lost> {
         let request = request.into();
         let mut cid = 0;
-        self.submission.enter(std::slice::from_ref(&request), |placed| cid = placed).await?;
+        self.submission.enter(std::slice::from_ref(&request), false, |placed| cid = placed).await?;
         Ok(self.submission.pending(cid))
     }
 
@@ -110,16 +264,33 @@ impl QueuePair {
     ///
     /// # Errors
     /// As [`QueuePair::submit`]; those that went before are in `pending`.
-    pub async fn submit_batch(&self, requests: &[Request], pending: &mut Vec<Pending>) -> Result<(), Lost> {
+    pub async fn submit_batch(
+        &self,
+        requests: &[Request<'_>],
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), Lost> {
         let queue = &self.submission;
-        queue.enter(requests, |cid| pending.push(queue.pending(cid))).await
+        queue.enter(requests, false, |cid| pending.push(queue.pending(cid))).await
+    }
+
+    /// Submits several with one doorbell, as soon as there is room for all. Appends to `pending` in order.
+    ///
+    /// # Errors
+    /// As [`QueuePair::submit`]. There can never be room for all: [`Lost::NotPlaced`].
+    pub async fn submit_together(
+        &self,
+        requests: &[Request<'_>],
+        pending: &mut Vec<Pending>,
+    ) -> Result<(), Lost> {
+        let queue = &self.submission;
+        queue.enter(requests, true, |cid| pending.push(queue.pending(cid))).await
     }
 
     /// Submits a command and waits for its completion.
     ///
     /// # Errors
     /// The command has no completion and never will.
-    pub async fn execute(&self, request: impl Into<Request>) -> Result<Cqe, Lost> {
+    pub async fn execute(&self, request: impl Into<Request<'_>>) -> Result<Cqe, Lost> {
         self.submit(request).await?.await
     }
 }
@@ -149,21 +320,47 @@ impl Future for Pending {
     type Output = Result<Cqe, Lost>;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = {
-            let mut commands = self.queue.commands.borrow_mut();
-            let command = &mut commands[self.cid as usize];
-            match command.progress {
-                Progress::Done(cqe) => Ok(cqe),
-                Progress::Lost(lost) => Err(lost),
-                _ => {
-                    command.waiter = Some(self.queue.clock.current());
-                    return Poll::Pending;
-                }
+        let result = self.poll_end();
+        if result.is_ready() {
+            self.finish();
+        }
+        result
+    }
+}
+
+impl Pending {
+    /// How the command ended, once it has; its identifier stays taken.
+    fn poll_end(&self) -> Poll<Result<Cqe, Lost>> {
+        let mut commands = self.queue.commands.borrow_mut();
+        let command = &mut commands[self.cid as usize];
+        match command.progress {
+            Progress::Done(cqe) => Poll::Ready(Ok(cqe)),
+            Progress::Lost(lost) => Poll::Ready(Err(lost)),
+            _ => {
+                command.waiter = Some(self.queue.clock.current());
+                Poll::Pending
             }
-        };
+        }
+    }
+
+    fn finish(&mut self) {
         self.finished = true;
         self.queue.release(self.cid);
-        Poll::Ready(result)
+    }
+
+    /// Waits for the completion and shows, with it, what of a result came behind it.
+    pub(crate) async fn with_result<R>(
+        mut self,
+        look: impl FnOnce(&Cqe, Came, &[u8]) -> R,
+    ) -> Result<R, Lost> {
+        let ended = poll_fn(|_| self.poll_end()).await;
+        let shown = ended.map(|cqe| {
+            let commands = self.queue.commands.borrow();
+            let command = &commands[self.cid as usize];
+            look(&cqe, command.came, &command.result)
+        });
+        self.finish();
+        shown
     }
 }
 
@@ -213,6 +410,24 @@ struct Command {
     submitted: Time,
     patient: bool,
     aborting: bool,
+    /// Its payload comes in chunks, by this identifier.
+    payload: Option<u16>,
+    /// How long a result may come behind its completion, whether it did, and what it is.
+    result_bytes: u32,
+    came: Came,
+    result: Vec<u8>,
+}
+
+/// How a result came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// To where the data pointer says, if there is one at all.
+    #[default]
+    ByPointer,
+    /// Behind the completion.
+    Behind,
+    /// Behind the completion, but not all of it.
+    Broken,
 }
 
 /// Whether commands may be placed.
@@ -234,6 +449,7 @@ pub(crate) struct SubmissionConfig {
     pub identifiers: u16,
     pub cpu: Rc<Station>,
     pub costs: HostCosts,
+    pub extensions: Rc<Extensions>,
 }
 
 /// The submission ring and the commands that went through it.
@@ -254,21 +470,42 @@ pub(crate) struct SubmissionQueue {
     commands: RefCell<Vec<Command>>,
     state: Cell<State>,
     changed: Notify,
-    cpu: Rc<Station>,
-    costs: HostCosts,
+    pub(crate) cpu: Rc<Station>,
+    pub(crate) costs: HostCosts,
     work: Rc<Work>,
+    pub(crate) extensions: Rc<Extensions>,
+    /// Extensions that are to be enabled, and that are.
+    wanted: Cell<Methods>,
+    enabled: Cell<Methods>,
+    /// Resets that it has gone through.
+    epoch: Cell<u64>,
+    /// Payloads of which a chunk was placed here whose completion has not come.
+    chunks: RefCell<Vec<u16>>,
+    /// Leave to have a stream open that is not submitted at once.
+    pub(crate) stream: Semaphore,
 }
 
 /// Credits for commands that are about to be placed; given back if they aren't.
-struct Room<'a> {
+pub(crate) struct Room<'a> {
     queue: &'a SubmissionQueue,
     commands: usize,
+    slots: usize,
+}
+
+impl Room<'_> {
+    /// What a command takes of it, that is placed now.
+    fn spend(&mut self, commands: usize, slots: usize) {
+        self.commands -= commands;
+        self.slots -= slots;
+    }
 }
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
+        if self.slots > 0 {
+            self.queue.slots.release(self.slots);
+        }
         if self.commands > 0 {
-            self.queue.slots.release(self.commands);
             self.queue.identifiers.release(self.commands);
         }
     }
@@ -284,6 +521,10 @@ impl SubmissionQueue {
             submitted: Time::ZERO,
             patient: false,
             aborting: false,
+            payload: None,
+            result_bytes: 0,
+            came: Came::ByPointer,
+            result: Vec::new(),
         };
         SubmissionQueue {
             qid: config.qid,
@@ -302,18 +543,61 @@ impl SubmissionQueue {
             cpu: config.cpu,
             costs: config.costs,
             work,
+            extensions: config.extensions,
+            wanted: Cell::default(),
+            enabled: Cell::default(),
+            epoch: Cell::default(),
+            chunks: RefCell::default(),
+            stream: Semaphore::new(&clock, 1),
             clock,
         }
     }
 
-    /// Places `requests` in order, in as few batches as there is room for, and rings after each batch.
-    async fn enter(&self, requests: &[Request], mut placed: impl FnMut(u16)) -> Result<(), Lost> {
+    /// Extensions that are to be enabled.
+    pub(crate) fn wanted(&self) -> Methods {
+        self.wanted.get()
+    }
+
+    /// Adds to what is to be enabled, and gives all of it.
+    pub(crate) fn want(&self, more: Methods) -> Methods {
+        self.wanted.set(self.wanted.get().or(more));
+        self.wanted.get()
+    }
+
+    /// Extensions that are enabled.
+    pub(crate) fn enabled(&self) -> Methods {
+        self.enabled.get()
+    }
+
+    /// The controller has enabled `methods`, and nothing else.
+    pub(crate) fn enable(&self, methods: Methods) {
+        self.enabled.set(methods);
+    }
+
+    /// Resets that it has gone through.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// Commands that can be outstanding at once, each an entry: the more a stream has, the more are submitted together.
+    pub(crate) fn commands_max(&self) -> usize {
+        self.commands.borrow().len().min(self.entries as usize - 1)
+    }
+
+    /// Places `requests` in order, in as few batches as there is room for (in one, if `together`), and rings after each
+    /// batch.
+    async fn enter(
+        &self,
+        requests: &[Request<'_>],
+        together: bool,
+        mut placed: impl FnMut(u16),
+    ) -> Result<(), Lost> {
+        let mut first = None;
         let mut rest = requests;
         while !rest.is_empty() {
-            let mut room = self.room(rest).await?;
+            let mut room = if together { self.room_for_all(rest).await? } else { self.room(rest).await? };
             let (batch, later) = rest.split_at(room.commands);
-            let pages = batch.iter().map(|request| u64::from(request.pages)).sum();
-            let cost = self.costs.submission(batch.len() as u64, pages);
+            let cost = self.cost(batch);
             if cost > Delay::ZERO {
                 let service = self.cpu.reserve_for("submit", cost);
                 self.clock.sleep_until(service.end).await;
@@ -323,40 +607,121 @@ impl SubmissionQueue {
                 self.live().await?;
                 self.charge(batch, Delay::ZERO, Stage::Queueing);
             }
+            let mut refused = Ok(());
             for request in batch {
-                room.commands -= 1;
-                placed(self.place(request));
+                refused = self.allows(request);
+                if refused.is_err() {
+                    break;
+                }
+                room.spend(1, request.slots());
+                let cid = self.place(request, first);
+                first.get_or_insert(cid);
+                placed(cid);
             }
             self.ring();
+            refused?;
             rest = later;
         }
         Ok(())
     }
 
-    /// Room for the first of `requests`, and for as many more as there is now.
-    async fn room(&self, requests: &[Request]) -> Result<Room<'_>, Lost> {
+    fn cost(&self, batch: &[Request<'_>]) -> Delay {
+        let (mut pages, mut entries, mut lines) = (0, 0, 0);
+        for request in batch {
+            pages += u64::from(request.pages);
+            entries += u64::from(request.entries_carried());
+            lines += u64::from(request.lines());
+        }
+        self.costs.submission(batch.len() as u64, pages)
+            + self.costs.chunk * entries
+            + self.costs.store * lines
+    }
+
+    /// Whether a command may be placed as things are now: a reset may have changed them.
+    fn allows(&self, request: &Request<'_>) -> Result<(), Lost> {
+        if request.epoch.is_some_and(|epoch| epoch != self.epoch.get()) {
+            return Err(Lost::Reset);
+        }
+        let offered = self.extensions.capabilities();
+        let fits = match request.carried {
+            Carried::Nothing => true,
+            Carried::Train(train) => train.bytes <= offered.inline_bytes_max,
+            Carried::Stores(area, payload) => {
+                payload.bytes <= area.bytes && area.first + area.bytes <= offered.bar_bytes
+            }
+            Carried::Chunks(chunks) => chunks.chunked.bytes <= offered.reassembly_bytes_max,
+        };
+        let allowed = fits && request.needs.is_within(self.enabled.get());
+        if allowed { Ok(()) } else { Err(Lost::NotPlaced) }
+    }
+
+    /// Waits for slots for chunks of a payload whose command is in another queue; they are the caller's to give back.
+    pub(crate) async fn reserve(&self, slots: usize) -> Result<(), Lost> {
         if let State::Gone(lost) = self.state.get() {
             return Err(lost);
         }
+        self.slots.acquire(slots).await.forget();
+        Ok(())
+    }
+
+    /// Gives slots back that were reserved.
+    pub(crate) fn unreserve(&self, slots: usize) {
+        self.slots.release(slots);
+    }
+
+    /// Whether entries may be placed now.
+    pub(crate) fn is_live(&self) -> bool {
+        self.state.get() == State::Live
+    }
+
+    /// Room for all of `requests`.
+    pub(crate) async fn room_for_all(&self, requests: &[Request<'_>]) -> Result<Room<'_>, Lost> {
+        let (commands, slots) = (requests.len(), requests.iter().map(Request::slots).sum::<usize>());
+        if let State::Gone(lost) = self.state.get() {
+            return Err(lost);
+        }
+        if slots >= self.entries as usize || commands > self.commands.borrow().len() {
+            return Err(Lost::NotPlaced);
+        }
         let begin = self.clock.now();
-        let mut room = match self.room_now() {
+        let identifiers = self.identifiers.acquire(commands).await;
+        self.slots.acquire(slots).await.forget();
+        identifiers.forget();
+        if self.clock.now() > begin {
+            self.charge(requests, Delay::ZERO, Stage::Queueing);
+        }
+        Ok(Room { queue: self, commands, slots })
+    }
+
+    /// Room for the first of `requests`, and for as many more as there is now.
+    async fn room(&self, requests: &[Request<'_>]) -> Result<Room<'_>, Lost> {
+        if let State::Gone(lost) = self.state.get() {
+            return Err(lost);
+        }
+        let first = requests[0].slots();
+        if first >= self.entries as usize {
+            return Err(Lost::NotPlaced);
+        }
+        let begin = self.clock.now();
+        let mut room = match self.room_now(first) {
             Some(room) => room,
             None => {
                 let identifier = self.identifiers.acquire(1).await;
-                let slot = self.slots.acquire(1).await;
+                let slots = self.slots.acquire(first).await;
                 identifier.forget();
-                slot.forget();
-                Room { queue: self, commands: 1 }
+                slots.forget();
+                Room { queue: self, commands: 1, slots: first }
             }
         };
-        let more = (requests.len() - 1).min(self.identifiers.available()).min(self.slots.available());
-        if more > 0
-            && let Some(identifiers) = self.identifiers.try_acquire(more)
-            && let Some(slots) = self.slots.try_acquire(more)
+        let (commands, slots) = self.more(&requests[1..]);
+        if commands > 0
+            && let Some(identifiers) = self.identifiers.try_acquire(commands)
+            && let Some(permit) = self.slots.try_acquire(slots)
         {
             identifiers.forget();
-            slots.forget();
-            room.commands += more;
+            permit.forget();
+            room.commands += commands;
+            room.slots += slots;
         }
         if self.clock.now() > begin {
             self.charge(&requests[..room.commands], Delay::ZERO, Stage::Queueing);
@@ -364,19 +729,33 @@ impl SubmissionQueue {
         Ok(room)
     }
 
+    /// How many of `requests` there is room for now, and slots for them.
+    fn more(&self, requests: &[Request<'_>]) -> (usize, usize) {
+        let commands_max = requests.len().min(self.identifiers.available());
+        let slots_max = self.slots.available();
+        let mut slots = 0;
+        for (commands, request) in requests[..commands_max].iter().enumerate() {
+            if slots + request.slots() > slots_max {
+                return (commands, slots);
+            }
+            slots += request.slots();
+        }
+        (commands_max, slots)
+    }
+
     /// Room for one command, if there is room now and nobody waits for it.
-    fn room_now(&self) -> Option<Room<'_>> {
+    fn room_now(&self, slots: usize) -> Option<Room<'_>> {
         if !self.identifiers.try_take(1) {
             return None;
         }
-        if !self.slots.try_take(1) {
+        if !self.slots.try_take(slots) {
             self.identifiers.release(1);
             return None;
         }
-        Some(Room { queue: self, commands: 1 })
+        Some(Room { queue: self, commands: 1, slots })
     }
 
-    fn charge(&self, requests: &[Request], queued: Delay, stage: Stage) {
+    fn charge(&self, requests: &[Request<'_>], queued: Delay, stage: Stage) {
         if let Some(spans) = self.port.spans() {
             let now = self.clock.now();
             requests.iter().for_each(|request| spans.charge_split(request.span, now, queued, stage));
@@ -384,7 +763,7 @@ impl SubmissionQueue {
     }
 
     /// Waits until commands may be placed.
-    async fn live(&self) -> Result<(), Lost> {
+    pub(crate) async fn live(&self) -> Result<(), Lost> {
         loop {
             match self.state.get() {
                 State::Live => return Ok(()),
@@ -394,16 +773,15 @@ impl SubmissionQueue {
         }
     }
 
-    /// Submits without waiting for anything and without paying; None if there is no room.
-    pub(crate) fn try_submit(self: &Rc<Self>, request: Request) -> Option<Pending> {
+    /// Submits a plain command without waiting for anything and without paying; None if there is no room.
+    pub(crate) fn try_submit(self: &Rc<Self>, request: Request<'_>) -> Option<Pending> {
         if self.state.get() != State::Live {
             return None;
         }
-        let identifier = self.identifiers.try_acquire(1)?;
-        let slot = self.slots.try_acquire(1)?;
-        identifier.forget();
-        slot.forget();
-        let cid = self.place(&request);
+        let mut room = self.room_now(request.slots())?;
+        self.allows(&request).ok()?;
+        room.spend(1, request.slots());
+        let cid = self.place(&request, None);
         self.ring();
         Some(self.pending(cid))
     }
@@ -412,28 +790,101 @@ impl SubmissionQueue {
         Pending { queue: self.clone(), cid, finished: false }
     }
 
-    /// Writes the entry at the tail. Credits for it are held.
-    fn place(&self, request: &Request) -> u16 {
+    /// Writes the entry at the tail, and what it carries. Credits for it are held. `first` was submitted together with
+    /// it.
+    fn place(&self, request: &Request<'_>, first: Option<u16>) -> u16 {
         let cid = self.free.borrow_mut().pop().expect("a credit stands for a free identifier");
-        self.commands.borrow_mut()[cid as usize] = Command {
+        let payload = match request.carried {
+            Carried::Chunks(chunks) => Some(chunks.chunked.id),
+            _ => None,
+        };
+        let command = &mut self.commands.borrow_mut()[cid as usize];
+        *command = Command {
             progress: Progress::InFlight,
             waiter: None,
             span: request.span,
             submitted: self.clock.now(),
             patient: request.patient,
             aborting: false,
+            payload,
+            result_bytes: request.result_bytes,
+            came: Came::ByPointer,
+            result: std::mem::take(&mut command.result),
         };
-        let slot = self.tail.get();
-        let entry = request.sqe.with_cid(cid).to_bytes();
-        let written = self.port.memory().write(self.address + u64::from(slot) * Sqe::SIZE as u64, &entry);
-        written.expect("the ring's memory is the driver's own");
-        self.port.follow(self.qid, slot as u16, request.span);
-        self.tail.set(if slot + 1 == self.entries { 0 } else { slot + 1 });
+        match request.carried {
+            Carried::Stores(area, payload) => self.store(area, payload),
+            Carried::Chunks(chunks) => self.place_chunks(&chunks),
+            Carried::Nothing | Carried::Train(_) => {}
+        }
+        let mut sqe = request.sqe.with_cid(cid);
+        if request.names_first {
+            sqe.cdw2 |= u32::from(first.unwrap_or(cid));
+        }
+        self.port.follow(self.qid, self.tail.get() as u16, request.span);
+        self.write_entry(&sqe.to_bytes());
+        if let Carried::Train(train) = request.carried {
+            for index in 0..request.entries_carried() {
+                let mut entry = [0; Sqe::SIZE];
+                train.read(self.port.memory(), index * InlineSlots::SLOT_BYTES, &mut entry);
+                self.write_entry(&entry);
+            }
+        }
         self.work.begin();
         cid
     }
 
-    fn ring(&self) {
+    /// Places a command for which there is `room`, now, and rings.
+    pub(crate) fn place_alone(
+        self: &Rc<Self>,
+        mut room: Room<'_>,
+        request: &Request<'_>,
+    ) -> Result<Pending, Lost> {
+        self.allows(request)?;
+        room.spend(1, request.slots());
+        let cid = self.place(request, None);
+        self.ring();
+        Ok(self.pending(cid))
+    }
+
+    /// Writes entries with chunks at the tail. Credits for them are held.
+    pub(crate) fn place_chunks(&self, chunks: &Chunks<'_>) {
+        let (chunked, count) = (chunks.chunked, chunks.count());
+        for nth in 0..count {
+            let index = chunks.first + nth * chunks.step;
+            let range = chunked.range(index);
+            let mut part = [0; Chunk::PAYLOAD_BYTES];
+            chunks.payload.read(self.port.memory(), range.start as u32, &mut part[..range.len()]);
+            let completes = chunks.completes && nth + 1 == count;
+            self.write_entry(&chunked.entry(index, &part[..range.len()], completes).to_bytes());
+        }
+        if chunks.completes && count > 0 {
+            self.chunks.borrow_mut().push(chunked.id);
+            self.work.begin();
+        }
+    }
+
+    /// Stores payload to the device's buffer.
+    fn store(&self, area: Area, payload: Part<'_>) {
+        let base = self.extensions.capabilities().bar_offset + u64::from(area.first);
+        let mut at = 0;
+        while at < payload.bytes {
+            let mut line = [0; mmio::LINE_BYTES as usize];
+            let count = (payload.bytes - at).min(mmio::LINE_BYTES);
+            let line = &mut line[..count as usize];
+            payload.read(self.port.memory(), at, line);
+            self.port.store(base + u64::from(at), line);
+            at += count;
+        }
+    }
+
+    fn write_entry(&self, entry: &[u8; Sqe::SIZE]) {
+        let slot = self.tail.get();
+        let written = self.port.memory().write(self.address + u64::from(slot) * Sqe::SIZE as u64, entry);
+        written.expect("the ring's memory is the driver's own");
+        self.tail.set(if slot + 1 == self.entries { 0 } else { slot + 1 });
+    }
+
+    pub(crate) fn ring(&self) {
         self.port.ring(self.doorbell, self.tail.get());
     }
 
@@ -441,6 +892,9 @@ impl SubmissionQueue {
     /// then been taken.
     pub(crate) fn complete(&self, cqe: Cqe, queued: Delay) -> bool {
         let believable = self.advance(u32::from(cqe.sqhd));
+        if cqe.cid >= PAYLOAD_ID_MIN {
+            return self.complete_chunk(cqe.cid) && believable;
+        }
         let waiter = {
             let mut commands = self.commands.borrow_mut();
             let Some(command) = commands.get_mut(cqe.cid as usize) else { return false };
@@ -450,6 +904,9 @@ impl SubmissionQueue {
             self.work.end();
             if let Some(spans) = self.port.spans() {
                 spans.charge_split(command.span, self.clock.now(), queued, Stage::Host);
+            }
+            if let Some(id) = command.payload.take() {
+                self.extensions.end_payload(id, cqe.status().is_success());
             }
             match command.progress {
                 Progress::InFlight => {
@@ -465,6 +922,43 @@ impl SubmissionQueue {
             None => self.release(cqe.cid),
         }
         believable
+    }
+
+    /// Takes the completion of a chunk: what it says of the chunk, its command's completion will say, too. False if none
+    /// was asked for.
+    fn complete_chunk(&self, id: u16) -> bool {
+        let mut chunks = self.chunks.borrow_mut();
+        let Some(index) = chunks.iter().position(|chunk| *chunk == id) else { return false };
+        chunks.swap_remove(index);
+        self.work.end();
+        true
+    }
+
+    /// How long the result is that comes behind this completion of a command; 0: there is none.
+    pub(crate) fn result_behind(&self, cqe: &Cqe) -> u32 {
+        let commands = self.commands.borrow();
+        let Some(command) = commands.get(cqe.cid as usize) else { return 0 };
+        let may = command.progress.is_outstanding()
+            && command.result_bytes == cqe.dw1
+            && self.enabled.get().inline_result()
+            && cqe.status().is_success();
+        if may { cqe.dw1 } else { 0 }
+    }
+
+    /// Lets `join` put the result of the command that `cqe` completes together, in memory that is used again. False: it
+    /// is not whole. False, too, if the completion promises another result than was agreed to.
+    pub(crate) fn join_result(&self, cqe: &Cqe, join: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        let behind = self.result_behind(cqe) > 0;
+        let mut commands = self.commands.borrow_mut();
+        let Some(command) = commands.get_mut(cqe.cid as usize) else { return true };
+        let asked = command.progress.is_outstanding() && command.result_bytes > 0;
+        if !asked || cqe.dw1 == 0 || !cqe.status().is_success() || !self.enabled.get().inline_result() {
+            return true;
+        }
+        command.result.clear();
+        let is_whole = behind && join(&mut command.result);
+        command.came = if is_whole { Came::Behind } else { Came::Broken };
+        is_whole
     }
 
     /// The I/O of a command.
@@ -512,6 +1006,11 @@ impl SubmissionQueue {
             let waiter = {
                 let mut commands = self.commands.borrow_mut();
                 let command = &mut commands[cid as usize];
+                if command.progress.is_outstanding()
+                    && let Some(id) = command.payload.take()
+                {
+                    self.extensions.end_payload(id, lost == Lost::Reset); // which keeps nothing
+                }
                 match command.progress {
                     Progress::InFlight => {
                         command.progress = Progress::Lost(lost);
@@ -527,6 +1026,9 @@ impl SubmissionQueue {
                 None => self.release(cid),
             }
         }
+        self.chunks.borrow_mut().drain(..).for_each(|_| self.work.end());
+        self.enabled.set(Methods::new());
+        self.epoch.set(self.epoch.get() + 1);
         let fetched = self.distance(self.head.get(), self.tail.get());
         self.head.set(0);
         self.tail.set(0);

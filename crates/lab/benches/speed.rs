@@ -1,7 +1,7 @@
 //! How fast and how lean the simulator is: I/Os a CPU-second, with every read verified; polls, timers and allocations
 //! for each; the time and memory until a large drive is ready; twelve drives at once.
 //!
-//! `cargo bench -p byteway-lab --bench speed [-- NAME...]`: reads, writes, ready, dozen; without a name, all of them.
+//! `cargo bench -p byteway-lab --bench speed [-- NAME...]`: reads, writes, payloads, ready, dozen; without a name, all of them.
 //! One thread. CPU time is that of the process, so another load on the machine matters only through caches and clocks.
 
 use byteway_clock::random::Rng;
@@ -10,7 +10,7 @@ use byteway_device::Drive;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
-use byteway_host::{Method, Port};
+use byteway_host::{Method, Port, Rules};
 use byteway_lab::build;
 use byteway_lab::interrupt::Interrupt;
 use byteway_lab::progress::Progress;
@@ -36,6 +36,18 @@ fn main() {
     }
     if wanted("writes") {
         scenario_speed("64 GiB, 4 KiB random writes in steady state, 16 dies, OP 7 %", WRITES, 400_000.0);
+    }
+    if wanted("payloads") {
+        scenario_speed(
+            "64 B inline to the sink of the board, depth 1",
+            &payloads("cosmos-plus", 1),
+            1e6 / 1.5,
+        );
+        scenario_speed(
+            "64 B inline to the sink of a fast drive, depth 16",
+            &payloads("modern-gen5", 16),
+            1e6 / 1.5,
+        );
     }
     if wanted("ready") {
         ready();
@@ -66,6 +78,23 @@ rw = "randwrite"
 iodepth = 64
 count = 2000000
 "#;
+
+fn payloads(profile: &str, iodepth: u32) -> String {
+    format!(
+        r#"
+[drive]
+profile = "{profile}"
+personality = "sink"
+[transfer]
+method = "inline"
+[[job]]
+rw = "randwrite"
+bs = "64 B"
+iodepth = {iodepth}
+count = 1000000
+"#
+    )
+}
 
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
@@ -168,7 +197,7 @@ fn dozen() {
             let namespace = driver.namespaces()[0];
             let oracle = Oracle::new(namespace.blocks, BlockSize::B4096, 1, BaseState::Stamped { tag: 1 });
             let config = ClientConfig {
-                method: Method::Prp,
+                rules: Rules::only(Method::Prp),
                 bytes_max: 4096,
                 oracle: Some(Rc::new(RefCell::new(oracle))),
             };

@@ -2,23 +2,28 @@
 //! polling, in real time. Jobs, verification and result are those of a run in simulation; what only the drive's process
 //! knows is not in the result.
 
+use crate::build;
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
-use crate::jobs::{self, Manner, Oracles, Play};
+use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::measure::{Meter, SeriesRecorder};
 use crate::profile::Fault;
 use crate::progress::Progress;
 use crate::results::Results;
-use crate::scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Warmup};
-use crate::summary::{ClockKind, Summary};
+use crate::scenario::{
+    Draft, Encoding, FineMethod, JobSection, Keys, Limits, OUTSTANDING_MAX, Pointer, ResultWay,
+    TransferMethod, TransferPlan, Warmup,
+};
+use crate::summary::{ClockKind, Summary, TransferSummary};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
-use byteway_host::{Completion, Method, Port};
+use byteway_host::{Completion, Port, Rules};
 use byteway_serve::attach::Attachment;
+use byteway_wire::nvme::vendor::Methods;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;
@@ -32,6 +37,8 @@ pub struct Bench {
     pub folder: PathBuf,
     /// The job.
     pub job: JobSection,
+    /// How payloads cross.
+    pub transfer: Transfer,
     /// Whether every block read is checked.
     pub verify: bool,
     /// What the drive holds now.
@@ -42,6 +49,62 @@ pub struct Bench {
     pub warmup: Option<Warmup>,
     /// No progress bar.
     pub quiet: bool,
+}
+
+/// How payloads cross, and where they go.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// To and from the drive's sink, instead of blocks.
+    pub sink: bool,
+    /// By which method.
+    pub method: TransferMethod,
+    /// Under `adaptive`: the longest that crosses inline.
+    pub threshold: Bytes,
+    /// How results of a sink's reads come back.
+    pub result: ResultWay,
+}
+
+impl Transfer {
+    fn rules(&self) -> Rules {
+        build::rules(&TransferPlan {
+            method: self.method,
+            fine: FineMethod::Inline,
+            threshold_bytes: self.threshold.0.min(u64::from(u32::MAX)) as u32,
+            fallback: Pointer::Prp,
+            sgl_bytes_min: 0,
+            encoding: Encoding::Sgl,
+            result: self.result,
+        })
+    }
+
+    /// Whether the drive offers what is asked for.
+    fn check(&self, driver: &Driver) -> Result<(), InputError> {
+        let capabilities = driver.capabilities();
+        if self.sink && capabilities.sink_bytes == 0 {
+            let what = "`--sink`: the drive has no payload sink";
+            let cure = "serve one with `transfer.sink = \"64 MiB\"` in [drive.override], or of a profile that has one";
+            return Err(InputError::new(what, cure));
+        }
+        let name = self.method.name();
+        if matches!(self.method, TransferMethod::Piggyback | TransferMethod::PiggybackPipelined) && !self.sink
+        {
+            let what = format!("`--method {name}`: blocks have no field in which their payload could be");
+            return Err(InputError::new(what, "add --sink, or choose another method"));
+        }
+        let result = match self.result {
+            ResultWay::Pointer => Methods::new(),
+            ResultWay::Inline => Methods::new().with_inline_result(true),
+            ResultWay::Rounded => Methods::new().with_rounded_results(true),
+        };
+        for (methods, flag) in [(self.rules().methods(), "--method"), (result, "--result")] {
+            if !methods.is_within(capabilities.offered()) {
+                let what = format!("`{flag}`: the drive does not offer it");
+                let cure = "serve one whose profile has it in `transfer.methods`, or choose another";
+                return Err(InputError::new(what, cure));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// What a drive holds before the benchmark: without knowing that, a read cannot be verified.
@@ -107,7 +170,9 @@ impl Bench {
         let payload =
             job.bytes_max().map_or(4096, |bs| bs.0).clamp(4096, PAYLOAD_BYTES_MAX).next_multiple_of(4096);
         // A command: its payload, list pages, and queue entries in rings of up to twice the depth.
-        let command = payload + ((payload >> 21) + 2) * 4096 + 256;
+        // Where payload or results lie in queue entries, an entry has 14 B of them at least.
+        let entries = if self.transfer.sink { payload.min(1 << 20).div_ceil(14) * 160 } else { 0 };
+        let command = payload + ((payload >> 21) + 2) * 4096 + 256 + entries;
         let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
         if bytes > MEMORY_BYTES_MAX.0 {
             let what = format!("{outstanding} outstanding I/Os of {} are too many", Bytes(payload));
@@ -159,8 +224,11 @@ impl Stage {
         };
         let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
         let namespace = self.namespace(&driver)?;
+        let transfer = &bench.transfer;
+        transfer.check(&driver)?;
         let (plan, fills) = self.plan(&driver, &namespace)?;
         let oracles = match bench.verify {
+            true if transfer.sink => Oracles::new(),
             true => jobs::oracles(&driver, |tag| match bench.assume {
                 // What is not filled first is not read, or not by who wants to know.
                 Assume::Unknown | Assume::Empty => BaseState::Zeroes,
@@ -170,7 +238,10 @@ impl Stage {
         };
         let manner = Manner {
             completion: Completion::Polled,
-            method: Method::Prp,
+            rules: transfer.rules(),
+            sink: transfer.sink.then(|| {
+                Sink::new(build::results(transfer.result), bench.verify, bench.assume == Assume::Empty)
+            }),
             cores: 1,
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: bench.seed,
@@ -203,6 +274,7 @@ impl Stage {
             ));
         }
         notes.extend(measured.notes.iter().cloned());
+        notes.extend(play.unchecked_note());
         let protocol_errors = driver.protocol_errors();
         if protocol_errors > 0 {
             notes.push(format!("{protocol_errors} completions contradicted what was submitted"));
@@ -210,7 +282,13 @@ impl Stage {
         if let Err(error) = driver.shutdown().await {
             notes.push(format!("the drive did not shut down: {error}"));
         }
+        let is_plain = matches!(transfer.method, TransferMethod::Prp | TransferMethod::Sgl) && !transfer.sink;
+        // Processor time is not modelled here: this host's work is whatever it takes.
+        let (counts, _) = play.host_used();
+        let crossed =
+            TransferSummary::new(transfer.method.name(), transfer.sink, &counts, None, measured.ios);
         let summary = Summary {
+            transfer: (!is_plain).then_some(crossed),
             scenario: "bench".to_owned(),
             seed: bench.seed,
             drive_model: driver.identity().model_number(),
@@ -242,16 +320,18 @@ impl Stage {
         let bench = &self.bench;
         let mut section = bench.job.clone();
         let reads = section.rw.is_some_and(Rw::has_reads);
-        let fills = bench.verify && reads && bench.assume == Assume::Unknown;
-        let lba_bytes = namespace.block_bytes;
+        let is_sink = bench.transfer.sink;
+        let fills = bench.verify && reads && bench.assume == Assume::Unknown && !is_sink;
+        let lba_bytes = if is_sink { 1 } else { namespace.block_bytes };
         if fills && section.size.is_none() {
             let rest = (namespace.blocks.saturating_mul(lba_bytes.into())).saturating_sub(section.offset.0);
             section.size = (rest > FILL_BYTES.0).then_some(FILL_BYTES);
         }
         let limits = Limits {
+            is_sink,
             lba_bytes,
             namespaces: namespace.nsid,
-            namespace_blocks: namespace.blocks,
+            namespace_blocks: if is_sink { driver.capabilities().sink_bytes } else { namespace.blocks },
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             transfer_bytes_max: driver.transfer_bytes_max().unwrap_or(u64::MAX),
             weighted: false,
@@ -280,7 +360,7 @@ impl Stage {
     ) -> anyhow::Result<()> {
         let plans = [plan];
         let workers = jobs::workers(driver, &plans, manner, oracles).await?;
-        let queues: Vec<_> = workers.iter().map(|worker| worker.client().queue().clone()).collect();
+        let queues: Vec<_> = workers.iter().map(|worker| worker.queue().clone()).collect();
         let progress = Progress::new("filling ", plans[0].count, None, self.bench.quiet);
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);

@@ -1,17 +1,22 @@
 //! From a scenario's plan to the parts of a simulation: link, drive, host.
 
-use crate::profile::{Completion, GcPolicy, Geometry, Profile};
+use crate::profile::{Completion, Extension, GcPolicy, Geometry, Profile};
+use crate::scenario::TransferPlan;
 use crate::scenario::{
-    Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store, TransferMethod,
+    Arbitration, Device, DrivePlan, Encoding, HostPlan, Pointer, Precondition, ResultWay, Scenario, Store,
+    TransferMethod,
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
-use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Base, Cycles, Victim, Work};
 use byteway_flash::Timing;
-use byteway_host::HostCosts;
+use byteway_host::{HostCosts, Results};
 use byteway_link::{Generation, PcieConfig};
+use byteway_transfer::host::PointerKind;
+use byteway_transfer::{Method, Rules};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
+use byteway_wire::nvme::vendor::Methods;
 
 /// MSI-X vectors of every drive.
 const VECTORS: u16 = 64;
@@ -54,6 +59,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         model: profile.drive.model.clone(),
         serial,
         controller: controller(profile),
+        transfer: transfer(profile),
         site: site(profile),
         geometry: geometry(&plan.geometry),
         timing: timing(profile),
@@ -97,6 +103,32 @@ fn controller(profile: &Profile) -> ControllerConfig {
     }
 }
 
+fn transfer(profile: &Profile) -> TransferConfig {
+    let transfer = &profile.transfer;
+    let methods = transfer.methods.iter().fold(Methods::new(), |methods, extension| match extension {
+        Extension::Inline => methods.with_inline(true),
+        Extension::InlineTail => methods.with_inline_tail(true),
+        Extension::InlineReassembly => methods.with_reassembly(true),
+        Extension::Piggyback => methods.with_piggyback(true),
+        Extension::PiggybackPipelined => methods.with_piggyback_pipelined(true),
+        Extension::Mmio => methods.with_mmio(true),
+        Extension::InlineResult => methods.with_inline_result(true),
+        Extension::RoundedResults => methods.with_rounded_results(true),
+    });
+    TransferConfig {
+        methods,
+        inline_bytes_max: transfer.inline_max.0 as u32,
+        reassembly_bytes_max: transfer.reassembly_max.0 as u32,
+        piggyback_bytes_max: transfer.piggyback_max.0 as u32,
+        inline_result_bytes_max: transfer.inline_result_max.0 as u32,
+        partial_payloads_max: transfer.partial_payloads,
+        partial_timeout: Delay::from_ps(transfer.partial_timeout.0),
+        bar_bytes: if methods.mmio() { transfer.bar.0 as u32 } else { 0 },
+        sink_bytes: transfer.sink.0,
+        chunk_store: Delay::from_ps(transfer.chunk_store.0),
+    }
+}
+
 fn site(profile: &Profile) -> SiteConfig {
     let firmware = &profile.firmware;
     let cycles = &firmware.cycles;
@@ -109,7 +141,9 @@ fn site(profile: &Profile) -> SiteConfig {
             .with(Work::Translate, cycles.translate)
             .with(Work::Buffer, cycles.buffer)
             .with(Work::Complete, cycles.complete)
-            .with(Work::Collect, cycles.collect),
+            .with(Work::Collect, cycles.collect)
+            .with(Work::Dma, cycles.dma)
+            .with(Work::Chunk, cycles.chunk),
         dram_latency: Delay::from_ps(profile.dram.latency.0),
         dram_rate: Rate::per_second(profile.dram.bandwidth.0),
     }
@@ -169,6 +203,9 @@ pub fn host_costs(plan: &HostPlan) -> HostCosts {
         submit: Delay::from_ps(profile.submit.0),
         complete: Delay::from_ps(profile.complete.0),
         interrupt: Delay::from_ps(profile.interrupt.0),
+        chunk: Delay::from_ps(profile.chunk.0),
+        turnaround: Delay::from_ps(profile.turnaround.0),
+        store: Delay::from_ps(profile.store.0),
         ..HostCosts::default()
     }
 }
@@ -181,11 +218,41 @@ pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
     }
 }
 
-/// How its commands say where their payload lies.
-pub fn method(plan: &HostPlan) -> byteway_host::Method {
-    match plan.method {
-        TransferMethod::Prp => byteway_host::Method::Prp,
-        TransferMethod::Sgl => byteway_host::Method::Sgl,
+/// How payloads cross.
+pub fn rules(transfer: &TransferPlan) -> Rules {
+    Rules {
+        method: method(transfer.method),
+        fallback: match transfer.fallback {
+            Pointer::Prp => PointerKind::Prp,
+            Pointer::Sgl => PointerKind::Sgl,
+        },
+        fine: method(transfer.fine.method()),
+        threshold_bytes: transfer.threshold_bytes,
+        sgl_bytes_min: transfer.sgl_bytes_min,
+        paper_encoding: transfer.encoding == Encoding::Paper,
+    }
+}
+
+fn method(method: TransferMethod) -> Method {
+    match method {
+        TransferMethod::Prp => Method::Prp,
+        TransferMethod::Sgl => Method::Sgl,
+        TransferMethod::Piggyback => Method::Piggyback,
+        TransferMethod::PiggybackPipelined => Method::PiggybackPipelined,
+        TransferMethod::Inline => Method::Inline,
+        TransferMethod::InlineReassembly => Method::InlineReassembly,
+        TransferMethod::Mmio => Method::Mmio,
+        TransferMethod::Adaptive => Method::Adaptive,
+        TransferMethod::Hybrid => Method::Hybrid,
+    }
+}
+
+/// How the results of a sink's reads come.
+pub fn results(way: ResultWay) -> Results {
+    match way {
+        ResultWay::Pointer => Results::Pointer,
+        ResultWay::Inline => Results::Inline,
+        ResultWay::Rounded => Results::Rounded,
     }
 }
 

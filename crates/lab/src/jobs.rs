@@ -8,11 +8,13 @@ use crate::timeline::{Ended, Queue, Timeline};
 use crate::workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use anyhow::bail;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Counters, Notify, Resource, SpanRecord, Station, Time};
-use byteway_host::driver::{Driver, QueueConfig};
+use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time};
+use byteway_host::driver::{Driver, Namespace, QueueConfig};
 use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
 use byteway_host::oracle::{BaseState, Oracle};
-use byteway_host::{Completion, Method};
+use byteway_host::{
+    Completion, Counts, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules, SinkBase, SinkOracle,
+};
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -39,14 +41,95 @@ pub fn oracles(driver: &Driver, base: impl Fn(u16) -> BaseState) -> Oracles {
 pub struct Manner {
     /// How they learn of completions.
     pub completion: Completion,
-    /// How their commands say where the payload lies.
-    pub method: Method,
+    /// How their payloads cross.
+    pub rules: Rules,
+    /// Asks for payloads of the drive's sink instead of blocks.
+    pub sink: Option<Sink>,
     /// Processors that they share in turn.
     pub cores: u16,
     /// Entries that a queue may have.
     pub queue_entries_max: u32,
     /// Everything random follows from it.
     pub seed: u64,
+}
+
+/// How workers use a payload sink.
+#[derive(Clone)]
+pub struct Sink {
+    /// How results of reads come.
+    pub results: Results,
+    /// What its bytes must be; `None`: only checksums are compared.
+    pub oracle: Option<Rc<RefCell<SinkOracle>>>,
+}
+
+impl Sink {
+    /// With its oracle, if data is to be verified. `is_fresh`: it was never written to.
+    pub fn new(results: Results, verify: bool, is_fresh: bool) -> Sink {
+        let base = if is_fresh { SinkBase::Zeroes } else { SinkBase::Unknown };
+        Sink { results, oracle: verify.then(|| Rc::new(RefCell::new(SinkOracle::new(base)))) }
+    }
+}
+
+/// What a worker asks a drive for.
+enum Access {
+    Blocks {
+        client: Client,
+        /// For reads that are not checked in a namespace where others are.
+        unchecked: Option<Client>,
+    },
+    Payloads(PayloadClient),
+}
+
+/// The buffers of an I/O.
+struct Buffers {
+    checked: IoBuffer,
+    unchecked: Option<IoBuffer>,
+}
+
+impl Access {
+    fn queue(&self) -> &QueuePair {
+        match self {
+            Access::Blocks { client, .. } => client.queue(),
+            Access::Payloads(client) => client.queue(),
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        match self {
+            Access::Blocks { client, unchecked } => {
+                let mut counts = client.counts();
+                if let Some(unchecked) = unchecked {
+                    counts += unchecked.counts();
+                }
+                counts
+            }
+            Access::Payloads(client) => client.counts(),
+        }
+    }
+
+    fn buffers(&self) -> Result<Buffers, IoError> {
+        Ok(match self {
+            Access::Blocks { client, unchecked } => Buffers {
+                checked: client.buffer()?,
+                unchecked: unchecked.as_ref().map(Client::buffer).transpose()?,
+            },
+            Access::Payloads(client) => Buffers { checked: client.buffer()?, unchecked: None },
+        })
+    }
+
+    async fn perform(&self, buffers: &mut Buffers, io: Io) -> Result<SpanRecord, IoError> {
+        match self {
+            Access::Blocks { client, unchecked } => match (unchecked, &mut buffers.unchecked) {
+                (Some(client), Some(buffer)) if io.kind == Kind::Read => perform(client, buffer, io).await,
+                _ => perform(client, &mut buffers.checked, io).await,
+            },
+            // A block of a sink is a byte, and the scenario refuses trims of it.
+            Access::Payloads(client) => match io.kind {
+                Kind::Read => client.read(&mut buffers.checked, io.lba, io.blocks).await,
+                Kind::Write | Kind::Trim => client.write(&mut buffers.checked, io.lba, io.blocks).await,
+            },
+        }
+    }
 }
 
 /// A worker: one queue pair and where its I/Os come from.
@@ -56,9 +139,9 @@ pub struct Worker {
     number: u32,
     of_job: u32,
     plan: JobPlan,
-    client: Client,
-    /// For reads that are not checked in a namespace where others are.
-    unchecked: Option<Client>,
+    access: Access,
+    /// The processor that it runs on, which it may share.
+    cpu: Rc<Station>,
     generator: RefCell<Generator>,
     start: Cell<Time>,
     /// I/Os of an open loop that were due while `iodepth` others were outstanding.
@@ -75,9 +158,9 @@ struct Gate {
 }
 
 impl Worker {
-    /// Its queue pair's client.
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// Its queue pair.
+    pub fn queue(&self) -> &QueuePair {
+        self.access.queue()
     }
 }
 
@@ -134,36 +217,28 @@ pub async fn workers(
             bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name);
         };
         for worker in 0..plan.workers {
-            let entries = (plan.iodepth + 1).next_power_of_two().max(2);
+            let entries = entries(plan, manner);
+            let cpu = cores[made.len() % cores.len()].clone();
             let queue = driver
                 .create_queue_pair(QueueConfig {
                     priority: class(plan.priority),
                     vector: (manner.completion == Completion::Interrupt)
                         .then_some(1 + (made.len() % 63) as u16),
-                    cpu: Some(cores[made.len() % cores.len()].clone()),
-                    ..QueueConfig::new(entries.min(manner.queue_entries_max))
+                    cpu: Some(cpu.clone()),
+                    ..QueueConfig::new(entries)
                 })
                 .await?;
-            let config = ClientConfig {
-                method: manner.method,
-                bytes_max: payload_bytes_max(plan),
-                // Even who does not check writes so that others can.
-                oracle: oracles.get(&plan.nsid).cloned(),
-            };
-            let unchecked = match config.oracle.is_some() && !plan.verify {
-                true => {
-                    let config = ClientConfig { oracle: None, ..config.clone() };
-                    Some(Client::new(queue.clone(), *namespace, config)?)
-                }
-                false => None,
+            let access = match &manner.sink {
+                None => blocks(driver, queue, namespace, plan, manner, oracles).await?,
+                Some(sink) => payloads(driver, queue, plan, manner, sink).await?,
             };
             made.push(Rc::new(Worker {
                 job,
                 number: made.len() as u32,
                 of_job: worker,
                 plan: plan.clone(),
-                client: Client::new(queue, *namespace, config)?,
-                unchecked,
+                access,
+                cpu,
                 generator: RefCell::new(Generator::new(plan, worker, &rng)?),
                 start: Cell::default(),
                 late: Cell::default(),
@@ -178,6 +253,71 @@ pub async fn workers(
     Ok(made)
 }
 
+/// Entries of a queue that carries payloads or results, at least.
+const LONG_RING: u32 = 1024;
+
+/// Entries of a worker's queues: room for all of its I/Os, with the entries that carry payload or results.
+fn entries(plan: &JobPlan, manner: &Manner) -> u32 {
+    let bytes = longest(plan).min(match manner.rules.method {
+        Method::Adaptive => manner.rules.threshold_bytes,
+        _ => u32::MAX,
+    });
+    // The least that an entry carries: 52 B of a payload, 14 B of a result.
+    let payload = if manner.rules.methods().is_empty() { 0 } else { bytes.div_ceil(52) };
+    let result = match &manner.sink {
+        Some(sink) if sink.results == Results::Inline => longest(plan).div_ceil(14),
+        _ => 0,
+    };
+    let carried = payload.max(result);
+    let wanted = u64::from(plan.iodepth) * u64::from(1 + carried) + 1;
+    // Where a ring's end comes often, it cuts reads of several entries in two more often than any driver's ring does.
+    let least = if carried > 0 { LONG_RING } else { 2 };
+    let wanted = wanted.min(65536).next_power_of_two() as u32;
+    wanted.max(least).min(manner.queue_entries_max)
+}
+
+async fn blocks(
+    driver: &Driver,
+    queue: QueuePair,
+    namespace: &Namespace,
+    plan: &JobPlan,
+    manner: &Manner,
+    oracles: &Oracles,
+) -> anyhow::Result<Access> {
+    driver.enable_methods(&queue, manner.rules.methods()).await?;
+    let config = ClientConfig {
+        rules: manner.rules,
+        bytes_max: payload_bytes_max(plan),
+        // Even who does not check writes so that others can.
+        oracle: oracles.get(&plan.nsid).cloned(),
+    };
+    let unchecked = match config.oracle.is_some() && !plan.verify {
+        true => {
+            let config = ClientConfig { oracle: None, ..config.clone() };
+            Some(Client::new(queue.clone(), *namespace, config)?)
+        }
+        false => None,
+    };
+    Ok(Access::Blocks { client: Client::new(queue, *namespace, config)?, unchecked })
+}
+
+async fn payloads(
+    driver: &Driver,
+    queue: QueuePair,
+    plan: &JobPlan,
+    manner: &Manner,
+    sink: &Sink,
+) -> anyhow::Result<Access> {
+    let config = PayloadConfig {
+        results: sink.results,
+        oracle: sink.oracle.clone(),
+        // No more: each buffer has its part of what the drive has for stores.
+        ..PayloadConfig::new(manner.rules, longest(plan).max(1))
+    };
+    driver.enable_methods(&queue, config.methods()).await?;
+    Ok(Access::Payloads(PayloadClient::new(queue, plan.nsid, config)?))
+}
+
 /// A play of workers: one for each run, measured by one meter.
 pub struct Play {
     /// What is measured.
@@ -189,6 +329,17 @@ pub struct Play {
     ended: Notify,
     failure: RefCell<Option<anyhow::Error>>,
     timeline: OnceCell<Rc<Timeline>>,
+    /// What the host had done when measuring began.
+    before: Cell<HostUse>,
+}
+
+/// What the host has done, over all workers.
+#[derive(Clone, Copy, Default)]
+pub struct HostUse {
+    /// Payloads by the way that they went.
+    pub counts: Counts,
+    /// Processor time of their queues: work, not watching.
+    pub busy: Delay,
 }
 
 impl Play {
@@ -207,6 +358,7 @@ impl Play {
             ended: Notify::new(clock),
             failure: RefCell::default(),
             timeline: OnceCell::new(),
+            before: Cell::default(),
             clock: clock.clone(),
         });
         play.begin_if_due();
@@ -221,7 +373,7 @@ impl Play {
     /// The queue pairs of its workers, for a timeline; the workers share `cores` processors.
     pub fn queues(&self, cores: u32) -> Vec<Queue> {
         let queue = |worker: &Rc<Worker>| Queue {
-            qid: worker.client.queue().qid(),
+            qid: worker.queue().qid(),
             job: worker.plan.name.clone(),
             worker: worker.of_job,
             processor: worker.number % cores.max(1),
@@ -232,7 +384,7 @@ impl Play {
     /// Shows an I/O that has ended just now.
     fn show(&self, worker: &Worker, io: Io, due: Time, result: &Result<SpanRecord, IoError>) {
         let Some(timeline) = self.timeline.get() else { return };
-        let Some(spans) = worker.client.queue().port().spans() else { return };
+        let Some(spans) = worker.queue().port().spans() else { return };
         let Some(trail) = spans.take_trail() else { return };
         let error = result.as_ref().err();
         let ended = Ended {
@@ -294,8 +446,31 @@ impl Play {
         }
     }
 
+    /// What the host has done since it was made.
+    fn host_use(&self) -> HostUse {
+        let mut all = HostUse::default();
+        let mut seen: Vec<&Rc<Station>> = Vec::new();
+        for worker in &self.workers {
+            all.counts += worker.access.counts();
+            if !seen.iter().any(|cpu| Rc::ptr_eq(cpu, &worker.cpu)) {
+                all.busy += worker.cpu.busy();
+                seen.push(&worker.cpu);
+            }
+        }
+        all
+    }
+
+    /// What the host has done since measuring began: names of ways with their payloads, and processor time.
+    pub fn host_used(&self) -> (Vec<(&'static str, u64)>, Delay) {
+        let (before, now) = (self.before.get(), self.host_use());
+        let counts = now.counts.named().into_iter().zip(before.counts.named());
+        let since = counts.map(|((name, now), (_, before))| (name, now - before)).collect();
+        (since, now.busy.saturating_sub(before.busy))
+    }
+
     fn begin_if_due(&self) {
         if self.meter.begin_if_due(self.clock.now()) {
+            self.before.set(self.host_use());
             (self.begun)();
         }
     }
@@ -303,8 +478,7 @@ impl Play {
     /// One of the I/Os that a worker may have outstanding, over and over.
     async fn work(&self, worker: &Worker) -> anyhow::Result<()> {
         let meter = &self.meter;
-        let mut buffer = worker.client.buffer()?;
-        let mut unchecked = worker.unchecked.as_ref().map(Client::buffer).transpose()?;
+        let mut buffers = worker.access.buffers()?;
         let start = worker.start.get();
         let end = worker.plan.runtime.map(|_| later(start, worker.plan.end_ps()));
         let closed = worker.plan.issue == Issue::Closed;
@@ -345,10 +519,7 @@ impl Play {
                 worker.gate.enter();
             }
             let number = meter.number();
-            let result = match (&worker.unchecked, &mut unchecked) {
-                (Some(client), Some(buffer)) if io.kind == Kind::Read => perform(client, buffer, io).await,
-                _ => perform(&worker.client, &mut buffer, io).await,
-            };
+            let result = worker.access.perform(&mut buffers, io).await;
             self.show(worker, io, due, &result);
             match result {
                 Ok(record) => {
@@ -357,6 +528,9 @@ impl Play {
                     meter.completed(&Completed { number, job, worker, io, bytes, due, record });
                 }
                 Err(IoError::Mismatch(mismatch)) => meter.mismatched(self.clock.now(), mismatch.to_string()),
+                Err(error @ (IoError::Corrupt { .. } | IoError::WrongByte(_))) => {
+                    meter.mismatched(self.clock.now(), error.to_string());
+                }
                 Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
                 Err(error) => {
                     // Those that wait for the next pause find that the play has ended.
@@ -412,6 +586,23 @@ impl Play {
         });
         notes.collect()
     }
+
+    /// Of a sink's bytes, those that reads could not be held against anything: that they were read is no proof of them.
+    pub fn unchecked_note(&self) -> Option<String> {
+        // One oracle for all workers.
+        let oracle = self.workers.iter().find_map(|worker| match &worker.access {
+            Access::Payloads(client) => client.oracle(),
+            Access::Blocks { .. } => None,
+        })?;
+        let skipped = oracle.borrow().skipped_bytes();
+        (skipped > 0).then(|| {
+            let skipped = crate::summary::grouped(skipped);
+            format!(
+                "{skipped} B that were read were compared by checksum only: reads and writes of them overlapped, or nobody \
+                 knows what was there before"
+            )
+        })
+    }
 }
 
 /// So many picoseconds after an instant, or the last that the clock knows.
@@ -445,6 +636,11 @@ async fn perform(client: &Client, buffer: &mut IoBuffer, io: Io) -> Result<SpanR
 
 /// The longest payload of one of the job's commands; a trim's is its list of ranges.
 pub fn payload_bytes_max(plan: &JobPlan) -> u32 {
+    longest(plan).max(UNIT_BYTES as u32)
+}
+
+/// The longest read or write of the job, bytes.
+fn longest(plan: &JobPlan) -> u32 {
     let blocks = match &plan.source {
         Source::Synthetic(synthetic) => {
             let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
@@ -452,7 +648,7 @@ pub fn payload_bytes_max(plan: &JobPlan) -> u32 {
         }
         Source::Trace(_) => plan.transfer_blocks_max,
     };
-    (blocks * plan.lba_bytes).max(UNIT_BYTES as u32)
+    blocks * plan.lba_bytes
 }
 
 fn class(priority: Priority) -> QueuePriority {

@@ -20,6 +20,8 @@
 //! | `columns` | what the Parquet files have in common |
 //! | [`mod@report`] | `report.html` |
 //! | [`mod@compare`] | many runs side by side |
+//! | [`threshold`] | up to which size fine-grained transfer pays |
+//! | [`reproduce`] | what papers say, measured again |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
 //! | [`error`] | wrong input: place, mistake, cure |
@@ -45,6 +47,7 @@ pub mod output;
 pub mod profile;
 pub mod progress;
 pub mod report;
+pub mod reproduce;
 pub mod results;
 pub mod run;
 pub mod scenario;
@@ -52,6 +55,7 @@ pub mod serve;
 mod shell;
 mod source;
 pub mod summary;
+pub mod threshold;
 pub mod timeline;
 pub mod trace;
 pub mod units;

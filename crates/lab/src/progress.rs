@@ -102,16 +102,31 @@ impl Progress {
     }
 }
 
+/// A bar that counts the points of a comparison or reproduction; `quiet`, or an error stream that is no terminal, shows
+/// nothing.
+pub fn points(count: usize, quiet: bool) -> anyhow::Result<ProgressBar> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let bar = ProgressBar::with_draw_target(Some(count as u64), ProgressDrawTarget::stderr_with_hz(10));
+    bar.set_style(ProgressStyle::with_template(POINTS)?);
+    Ok(bar)
+}
+
+const POINTS: &str = "{bar:40} {pos} of {len} points, {eta} left";
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     // A template with a mistake would panic, but only on a terminal, where no test runs.
     #[test]
-    fn both_templates_are_valid() {
-        for template in
-            ["{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left", "{prefix}{spinner} {msg}, {elapsed}"]
-        {
+    fn all_templates_are_valid() {
+        for template in [
+            POINTS,
+            "{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left",
+            "{prefix}{spinner} {msg}, {elapsed}",
+        ] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
         let mut progress = Progress::hidden();

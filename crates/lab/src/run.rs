@@ -2,12 +2,12 @@
 
 use crate::build;
 use crate::interrupt::Interrupt;
-use crate::jobs::{self, Manner, Oracles, Play, Worker};
+use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, wear};
 use crate::progress::Progress;
 use crate::results::Results;
-use crate::scenario::{Precondition, Scenario};
-use crate::summary::{FlashSummary, Summary, Utilisation, link_rows, ratio};
+use crate::scenario::{Precondition, Scenario, TransferMethod};
+use crate::summary::{FlashSummary, Summary, TransferSummary, Utilisation, link_rows, ratio};
 use crate::timeline::{Stage, Timeline};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Resource, Station};
@@ -202,6 +202,7 @@ impl Setting {
             self.set_weights(&driver).await?;
         }
         let oracles = match scenario.verifies() {
+            true if scenario.drive.is_sink() => Oracles::new(),
             true => jobs::oracles(&driver, |tag| match scenario.drive.precondition {
                 Precondition::Empty => BaseState::Zeroes,
                 Precondition::Filled | Precondition::Steady => BaseState::Stamped { tag },
@@ -210,7 +211,11 @@ impl Setting {
         };
         let manner = Manner {
             completion,
-            method: build::method(plan),
+            rules: build::rules(&plan.transfer),
+            sink: scenario
+                .drive
+                .is_sink()
+                .then(|| Sink::new(build::results(plan.transfer.result), scenario.verifies(), true)),
             cores: plan.profile.cores,
             queue_entries_max: scenario.drive.profile.controller.max_queue_entries,
             seed: scenario.seed,
@@ -260,6 +265,7 @@ impl Setting {
         let mut notes = scenario.notes();
         notes.extend(measured.notes.iter().cloned());
         notes.extend(play.late_notes(&scenario.jobs));
+        notes.extend(play.unchecked_note());
         let begin = begin.as_ref().unwrap_or(&end);
         let written = end.ftl.user_units_written > begin.ftl.user_units_written;
         Summary {
@@ -271,6 +277,7 @@ impl Setting {
             host_profile: Some(scenario.host.profile_name.clone()),
             completion: scenario.host.profile.completion,
             spans: play.meter.spans(measured.ios),
+            transfer: self.transfer(play, begin, &end, measured.ios),
             link: link_rows(&end.ledger.since(&begin.ledger)),
             utilisation: self.utilisation(begin, &end),
             flash: Some(flash_summary(&end, begin)),
@@ -278,6 +285,24 @@ impl Setting {
             notes,
             ..measured
         }
+    }
+
+    /// How payloads crossed, if not as on any drive.
+    fn transfer(&self, play: &Play, begin: &Snapshot, end: &Snapshot, ios: u64) -> Option<TransferSummary> {
+        let plan = &self.scenario.host.transfer;
+        let is_plain = matches!(plan.method, TransferMethod::Prp | TransferMethod::Sgl);
+        if is_plain && !self.scenario.drive.is_sink() {
+            return None;
+        }
+        let (counts, host) = play.host_used();
+        let device = end.cores.saturating_sub(begin.cores);
+        Some(TransferSummary::new(
+            plan.method.name(),
+            self.scenario.drive.is_sink(),
+            &counts,
+            Some((host.0, device.0)),
+            ios,
+        ))
     }
 
     /// The ledger, host memory and the controller have counted the same bytes, each for itself.
@@ -288,17 +313,15 @@ impl Setting {
         let lists =
             payload(Purpose::PrpList, Direction::Down) + payload(Purpose::SglSegment, Direction::Down);
         let memory = self.host.memory();
-        let down =
-            payload(Purpose::Data, Direction::Down) + payload(Purpose::SqeFetch, Direction::Down) + lists;
+        // Entries of submission queues are commands, or carry payload.
+        let entries =
+            payload(Purpose::SqeFetch, Direction::Down) + payload(Purpose::InlineChunk, Direction::Down);
+        let down = payload(Purpose::Data, Direction::Down) + entries + lists;
         let up = payload(Purpose::Data, Direction::Up) + payload(Purpose::Cqe, Direction::Up);
         let checks = [
             ("bytes read from host memory", down, memory.dma_read_bytes()),
             ("bytes written to host memory", up, memory.dma_written_bytes()),
-            (
-                "bytes of entries fetched",
-                payload(Purpose::SqeFetch, Direction::Down),
-                counters.fetched.get() * 64,
-            ),
+            ("bytes of entries fetched", entries, counters.fetched.get() * 64),
             ("bytes of completions posted", payload(Purpose::Cqe, Direction::Up), counters.posted.get() * 16),
             (
                 "bytes of data to the host",

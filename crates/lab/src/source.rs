@@ -542,6 +542,12 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
         let expected = expected.lines().next().unwrap_or(expected);
         return (format!("{key}{} does not fit here", found), format!("write {}", in_toml(expected)));
     }
+    let see = |schema: String| match noun {
+        "claims file" => {
+            "the comment above the claims in claims/byteexpress.toml says what may stand here".to_owned()
+        }
+        _ => schema,
+    };
     let of = match noun {
         "profile" => " profile",
         "host profile" => " host",
@@ -549,12 +555,12 @@ fn explain(message: &str, path: Option<&str>, noun: &str) -> (String, String) {
         _ => "",
     };
     if message == "wanted string or table" {
-        let cure = format!("write one of its choices in quotes; `byteway schema{of}` lists them");
+        let cure = see(format!("write one of its choices in quotes; `byteway schema{of}` lists them"));
         return (format!("{key}only a text fits here"), cure);
     }
     match message.split_once('\n') {
         Some((what, cure)) => (format!("{key}{what}"), cure.to_owned()),
-        None => (format!("{key}{message}"), format!("see `byteway schema{of}` for what may stand here")),
+        None => (format!("{key}{message}"), see(format!("see `byteway schema{of}` for what may stand here"))),
     }
 }
 

@@ -424,3 +424,52 @@ fn wrong_devices_are_refused_and_nothing_is_made() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains("cannot make the folder"), "{said}");
 }
+
+/// A drive that offers every way for payloads.
+const OFFERING: &str =
+    "[drive]\nprofile = \"modern-gen5\"\ncapacity = \"1 GiB\"\n[serve]\ntiming = \"none\"\n";
+
+// The methods would work for simulated hosts alone: with a drive in another process, whose doorbells are memory.
+#[test]
+fn payloads_by_every_method() {
+    const COUNT: u64 = 2000;
+    let count = COUNT.to_string();
+    for doorbells in ["mapped", "trapped"] {
+        let set = format!("serve.doorbells={doorbells}");
+        let service = Service::start(&[("d.toml", OFFERING)], &["d.toml", "--set", &set], 1);
+        let bench = |more: &[&str]| {
+            let shared = ["--sink", "--bs", "64", "--size", "64k", "--iodepth", "16", "--count", &count];
+            service.benched("drive", &[&shared[..], more].concat())
+        };
+        let writes = |method: &str| bench(&["--rw", "randwrite", "--method", method]);
+        for (method, way) in [
+            ("prp", "prp"),
+            ("sgl", "sgl"),
+            ("piggyback", "piggyback"),
+            ("piggyback-pipelined", "piggyback-pipelined"),
+            ("inline", "inline"),
+            ("inline-reassembly", "inline-reassembly"),
+            ("mmio", "mmio"),
+            ("hybrid", "inline"), // of less than a page all is the tail
+        ] {
+            let result = writes(method);
+            let ways = serde_json::json!([{ "way": way, "payloads": COUNT }]);
+            let transfer = &result["transfer"];
+            assert_eq!((&transfer["method"], &transfer["ways"]), (&method.into(), &ways), "{transfer:#}");
+            assert_eq!(number(&transfer["fallbacks"]), 0, "{transfer:#}");
+        }
+        let result = bench(&["--rw", "randrw", "--method", "inline", "--result", "inline"]);
+        assert_eq!(number(&result["verification"]["mismatches"]), 0, "{result:#}");
+        assert!(number(&result["verification"]["reads"]) > 0, "{result:#}");
+
+        let served = &service.end()[0];
+        let crossed = |purpose: &str| {
+            let rows = served["link"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["purpose"] == purpose && row["direction"] == "to device");
+            row.map_or(0, |row| number(&row["payload_bytes"]))
+        };
+        assert!(crossed("inline chunk") >= 3 * COUNT * 64, "{served:#}");
+        // Whatever was written before it was read is stored by PRPs, not to the BAR.
+        assert_eq!(crossed("MMIO data"), COUNT * 64, "{served:#}");
+    }
+}

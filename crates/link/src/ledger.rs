@@ -109,6 +109,15 @@ impl Entry {
         self.wire += other.wire;
     }
 
+    /// What it has more than `other`, field by field.
+    fn beyond(self, other: Entry) -> Entry {
+        Entry {
+            tlps: self.tlps.saturating_sub(other.tlps),
+            payload: self.payload.saturating_sub(other.payload),
+            wire: self.wire.saturating_sub(other.wire),
+        }
+    }
+
     fn minus(self, other: Entry) -> Entry {
         Entry {
             tlps: self.tlps - other.tlps,
@@ -128,6 +137,15 @@ impl Ledger {
     /// Enters a crossing.
     pub fn enter(&self, purpose: Purpose, direction: Direction, crossing: Entry) {
         self.0.borrow_mut()[purpose as usize][direction as usize].add(crossing);
+    }
+
+    /// What was entered for `from` was, in part, for `to`: a read of entries that fetched payload, too, as could be told
+    /// only when it was there.
+    pub fn reassign(&self, from: Purpose, to: Purpose, direction: Direction, part: Entry) {
+        let mut entries = self.0.borrow_mut();
+        let entry = &mut entries[from as usize][direction as usize];
+        *entry = entry.minus(part);
+        entries[to as usize][direction as usize].add(part);
     }
 
     /// What crossed for `purpose` in `direction`.
@@ -161,10 +179,18 @@ impl Ledger {
         Ledger(RefCell::new(*self.0.borrow()))
     }
 
-    /// What was entered after `earlier` was copied.
+    /// What was entered after `earlier` was copied. Of a crossing from before that was [reassigned](Ledger::reassign) since,
+    /// nothing is in it: what would be too little for one purpose is too much for the other.
     pub fn since(&self, earlier: &Ledger) -> Ledger {
         let mut entries = *self.0.borrow();
-        for (now, then) in entries.iter_mut().flatten().zip(earlier.0.borrow().iter().flatten()) {
+        let then = earlier.0.borrow();
+        for direction in Direction::ALL.map(|direction| direction as usize) {
+            let (fetch, chunk) = (Purpose::SqeFetch as usize, Purpose::InlineChunk as usize);
+            let before = then[fetch][direction].beyond(entries[fetch][direction]);
+            entries[fetch][direction].add(before);
+            entries[chunk][direction] = entries[chunk][direction].minus(before);
+        }
+        for (now, then) in entries.iter_mut().flatten().zip(then.iter().flatten()) {
             *now = now.minus(*then);
         }
         Ledger(RefCell::new(entries))

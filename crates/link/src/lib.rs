@@ -18,4 +18,4 @@ pub mod port;
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use pcie::{Generation, PcieConfig, Tlps};
-pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite};
+pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, STORE_BYTES};

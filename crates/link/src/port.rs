@@ -8,7 +8,8 @@ use crate::ledger::{Direction, Entry, Ledger, Purpose};
 use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
 use byteway_clock::{
-    Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Track, Usage,
+    Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Time, Track,
+    Usage,
 };
 use byteway_wire::content::Content;
 use byteway_wire::nvme::Segment;
@@ -27,6 +28,29 @@ pub struct MmioWrite {
     pub bytes: u32,
 }
 
+/// Bytes that the host's processor combines into one store: a line of its cache.
+pub const STORE_BYTES: usize = 64;
+
+/// A store to the memory behind the registers, under way.
+#[derive(Clone, Copy)]
+struct Store {
+    offset: u64,
+    bytes: u8,
+    line: [u8; STORE_BYTES],
+}
+
+impl Store {
+    fn bytes(&self) -> &[u8] {
+        &self.line[..usize::from(self.bytes)]
+    }
+}
+
+/// A posted write under way to the device.
+enum Downstream {
+    Write(MmioWrite),
+    Store(Store),
+}
+
 /// The device's registers.
 pub trait Bar {
     /// The `bytes` (4 or 8) at `offset`, at the instant at which the read arrives; an offset without a register reads as
@@ -35,14 +59,40 @@ pub trait Bar {
 
     /// A write arrives where modelled waits take no time; otherwise writes wait for [`DeviceEnd::next_write`].
     fn write(&self, write: MmioWrite);
+
+    /// A store of at most [`STORE_BYTES`] to memory behind the registers arrives: before every register write that was
+    /// sent after it. A device without memory there ignores it.
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        let _ = (offset, bytes);
+    }
 }
 
 /// A posted write under way to the host.
 enum Upstream {
-    Content { address: u64, content: Content, offset: u32, bytes: u32, epoch: Epoch },
-    Bytes { address: u64, bytes: Rc<[u8]>, epoch: Epoch },
-    Completion { address: u64, entry: [u8; 16] },
-    Interrupt { vector: u16 },
+    Content {
+        address: u64,
+        content: Content,
+        offset: u32,
+        bytes: u32,
+        epoch: Epoch,
+    },
+    Bytes {
+        address: u64,
+        bytes: Rc<[u8]>,
+        epoch: Epoch,
+    },
+    Completion {
+        address: u64,
+        entry: [u8; 16],
+    },
+    /// A slot of a completion queue behind a completion, which arrives with it.
+    Slot {
+        address: u64,
+        entry: [u8; 16],
+    },
+    Interrupt {
+        vector: u16,
+    },
 }
 
 impl Upstream {
@@ -52,7 +102,9 @@ impl Upstream {
         match self {
             Upstream::Content { address, bytes, epoch, .. } => Some((*address, u64::from(*bytes), *epoch)),
             Upstream::Bytes { address, bytes, epoch } => Some((*address, bytes.len() as u64, *epoch)),
-            Upstream::Completion { address, entry } => Some((*address, entry.len() as u64, Epoch::LAST)),
+            Upstream::Completion { address, entry } | Upstream::Slot { address, entry } => {
+                Some((*address, entry.len() as u64, Epoch::LAST))
+            }
             Upstream::Interrupt { .. } => None,
         }
     }
@@ -83,7 +135,7 @@ pub struct Link {
     memory: Memory,
     spans: Spans,
     tags: Semaphore,
-    mmio: Mailbox<MmioWrite>,
+    mmio: Mailbox<Downstream>,
     upstream: Mailbox<Upstream>,
     bar: RefCell<Option<Rc<dyn Bar>>>,
     watches: RefCell<Vec<Watch>>,
@@ -180,6 +232,7 @@ impl Link {
                 }
                 posted
             }
+            Upstream::Slot { address, entry } => self.memory.dma_post(address, &entry),
             Upstream::Interrupt { vector } => {
                 if let Some(notify) = self.vectors.borrow().get(vector as usize) {
                     notify.notify_one();
@@ -190,6 +243,25 @@ impl Link {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Brings the memory behind the registers up to now: stores wake nobody, so they are taken when somebody looks, or
+    /// with the register write behind them.
+    fn settle_stores(&self) {
+        if self.mmio.is_empty() {
+            return;
+        }
+        while let Some(Downstream::Store(store)) = self.mmio.try_receive_quiet() {
+            self.stored(&store);
+        }
+    }
+
+    /// A store arrives at the device.
+    fn stored(&self, store: &Store) {
+        let bar = self.bar.borrow().clone();
+        if let Some(bar) = bar {
+            bar.store(store.offset, store.bytes());
         }
     }
 
@@ -315,7 +387,10 @@ impl HostEnd {
         let bar = link.bar.borrow().clone();
         let Some(bar) = bar else { return };
         while let Some(write) = link.mmio.receive_early() {
-            bar.write(write);
+            match write {
+                Downstream::Write(write) => bar.write(write),
+                Downstream::Store(store) => bar.store(store.offset, store.bytes()),
+            }
         }
     }
 
@@ -348,7 +423,33 @@ impl HostEnd {
                 return bar.write(write);
             }
         }
-        link.mmio.send_at(passage.arrival, write);
+        link.mmio.send_at(passage.arrival, Downstream::Write(write));
+    }
+
+    /// Stores `bytes` to the memory behind the registers, from `offset` of BAR0 on, posted: a write for each line of
+    /// [`STORE_BYTES`] that it touches. It arrives before every register write that is sent after it, and wakes nobody.
+    /// Gives when the last of it arrives.
+    pub fn store(&self, offset: u64, bytes: &[u8]) -> Time {
+        let link = &self.0;
+        link.settle_stores();
+        let mut arrival = link.clock.now();
+        let (mut at, mut rest) = (offset, bytes);
+        while !rest.is_empty() {
+            let room = STORE_BYTES - (at % STORE_BYTES as u64) as usize;
+            let (part, later) = rest.split_at(rest.len().min(room));
+            let tlps = link.config.write(BAR_ADDRESS.saturating_add(at), part.len() as u64);
+            let passage = link.send_down(Purpose::MmioData, tlps, part.len() as u64);
+            let mut store = Store { offset: at, bytes: part.len() as u8, line: [0; STORE_BYTES] };
+            store.line[..part.len()].copy_from_slice(part);
+            if link.clock.is_immediate() && link.mmio.is_empty() {
+                link.stored(&store);
+            } else {
+                link.mmio.send_quietly_at(passage.arrival, Downstream::Store(store));
+            }
+            (at, rest) = (at.saturating_add(part.len() as u64), later);
+            arrival = passage.arrival;
+        }
+        arrival
     }
 
     /// Reads a 32-bit register.
@@ -368,6 +469,7 @@ impl HostEnd {
         // A read doesn't pass posted writes: those that have arrived are taken first.
         loop {
             link.clock.yield_now().await;
+            link.settle_stores();
             if link.mmio.is_empty() {
                 break;
             }
@@ -431,14 +533,19 @@ impl DeviceEnd {
         self.0.bar.replace(Some(bar));
     }
 
-    /// The next register write.
+    /// The next register write. Stores before it are taken on the way ([`Bar::store`]).
     pub async fn next_write(&self) -> MmioWrite {
-        self.0.mmio.receive().await
+        loop {
+            match self.0.mmio.receive().await {
+                Downstream::Write(write) => return write,
+                Downstream::Store(store) => self.0.stored(&store),
+            }
+        }
     }
 
     /// Takes a register write of any length and offset, as if it had just arrived: a hostile host's, in tests.
     pub fn deliver(&self, write: MmioWrite) {
-        self.0.mmio.send_at(self.0.clock.now(), write);
+        self.0.mmio.send_at(self.0.clock.now(), Downstream::Write(write));
     }
 
     /// Loses the register writes that are under way.
@@ -632,6 +739,49 @@ impl DeviceEnd {
     pub fn post(&self, address: u64, entry: [u8; 16]) -> Result<Passage, Fault> {
         let tlps = self.0.config.write(address, 16);
         self.0.post(Upstream::Completion { address, entry }, Purpose::Cqe, tlps, 16)
+    }
+
+    /// Writes a completion queue entry and the slots behind it, posted, as one write to each of `runs` (address and
+    /// slots; the second may be empty): what a ring holds up to its end, and from its beginning on. `slot(index)` gives
+    /// them, 0 being the entry. The slots arrive before the entry and wake nobody. They count as data, but for the
+    /// packets' overhead, which is the entry's.
+    pub fn post_result(
+        &self,
+        runs: [(u64, u32); 2],
+        slot: impl Fn(u32) -> [u8; 16],
+    ) -> Result<Passage, Fault> {
+        let link = &self.0;
+        let mut tlps = Tlps { count: 0, wire: 0 };
+        for (address, slots) in runs.into_iter().filter(|(_, slots)| *slots > 0) {
+            let bytes = u64::from(slots) * 16;
+            link.memory.check_dma(address, bytes, Direction::Up, Epoch::LAST)?;
+            let write = link.config.write(address, bytes);
+            tlps = Tlps { count: tlps.count + write.count, wire: tlps.wire + write.wire };
+        }
+        let all = u64::from(runs[0].1 + runs[1].1) * 16;
+        let passage = link.send_up(Purpose::Cqe, tlps, all);
+        let data = Entry { tlps: 0, payload: all - 16, wire: all - 16 };
+        link.ledger.reassign(Purpose::Cqe, Purpose::Data, Direction::Up, data);
+        let address_of = |index: u32| match index.checked_sub(runs[0].1) {
+            None => runs[0].0 + u64::from(index) * 16,
+            Some(behind) => runs[1].0 + u64::from(behind) * 16,
+        };
+        let at_once = link.clock.is_immediate() && link.upstream.is_empty();
+        for index in 1..runs[0].1 + runs[1].1 {
+            let write = Upstream::Slot { address: address_of(index), entry: slot(index) };
+            if at_once {
+                link.arrive(write)?;
+            } else {
+                link.upstream.send_quietly_at(passage.arrival, write);
+            }
+        }
+        let completion = Upstream::Completion { address: runs[0].0, entry: slot(0) };
+        if at_once {
+            link.arrive(completion)?;
+        } else {
+            link.upstream.send_at(passage.arrival, completion);
+        }
+        Ok(passage)
     }
 
     /// Sends an interrupt message, posted.

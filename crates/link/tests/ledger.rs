@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor};
-use byteway_link::{Direction, Generation, Link, Memory, PcieConfig, Purpose};
+use byteway_link::{Direction, Entry, Generation, Ledger, Link, Memory, PcieConfig, Purpose};
 use byteway_wire::content::Content;
 use byteway_wire::nvme::Segment;
 
@@ -206,4 +206,34 @@ fn an_extent_that_reaches_the_last_byte_is_a_fault() {
             }
         })
         .unwrap();
+}
+
+// A read may bring commands and payload together: told apart later, nothing may be lost or counted twice.
+#[test]
+fn what_is_reassigned_stays_the_same_in_all() {
+    let ledger = Ledger::default();
+    ledger.enter(Purpose::SqeFetch, Direction::Down, Entry { tlps: 1, payload: 256, wire: 276 });
+    ledger.enter(Purpose::InlineChunk, Direction::Down, Entry { tlps: 1, payload: 64, wire: 84 });
+    let sum = ledger.sum();
+    let part = Entry { tlps: 0, payload: 128, wire: 128 };
+    ledger.reassign(Purpose::SqeFetch, Purpose::InlineChunk, Direction::Down, part);
+    assert_eq!(ledger.sum(), sum);
+    assert_eq!(ledger.of(Purpose::SqeFetch), Entry { tlps: 1, payload: 128, wire: 148 });
+    assert_eq!(ledger.of(Purpose::InlineChunk), Entry { tlps: 1, payload: 192, wire: 212 });
+}
+
+// A read that is under way when measuring begins would make a figure of what was measured negative, and the sums wrong.
+#[test]
+fn what_is_reassigned_later_was_entered_before() {
+    let ledger = Ledger::default();
+    let entry = |count: u64| Entry { tlps: count, payload: 64 * count, wire: 84 * count };
+    ledger.enter(Purpose::SqeFetch, Direction::Down, entry(3));
+    let begin = ledger.snapshot();
+    let part = Entry { tlps: 0, payload: 128, wire: 128 };
+    ledger.reassign(Purpose::SqeFetch, Purpose::InlineChunk, Direction::Down, part);
+    let nothing = ledger.since(&begin);
+    assert_eq!((nothing.sum(), nothing.of(Purpose::InlineChunk)), (Entry::default(), Entry::default()));
+    ledger.enter(Purpose::SqeFetch, Direction::Down, entry(4));
+    let since = ledger.since(&begin);
+    assert_eq!(since.sum(), entry(4));
 }

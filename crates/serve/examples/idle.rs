@@ -10,7 +10,7 @@
 #![allow(clippy::unwrap_used, reason = "what it can't do ends it")]
 
 use byteway_clock::{Clock, Delay, Executor, Timing};
-use byteway_host::{Client, ClientConfig, Driver, DriverConfig, Method, QueueConfig};
+use byteway_host::{Client, ClientConfig, Driver, DriverConfig, Method, QueueConfig, Rules};
 use byteway_serve::attach::Attachment;
 use rustix::net::sockopt::socket_peercred;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn main() {
     let main = async move {
         let driver = Driver::attach(port, DriverConfig::default()).await.unwrap();
         let queue = driver.create_queue_pair(QueueConfig::new(16)).await.unwrap();
-        let config = ClientConfig { method: Method::Prp, bytes_max: 4096, oracle: None };
+        let config = ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: None };
         let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
         let mut buffer = client.buffer().unwrap();
         client.read(&mut buffer, 0, 1).await.unwrap();

@@ -58,6 +58,14 @@ impl Registers for ByMessage {
         // Lost with the server: the next read says so.
         let _ = self.0.region_post(REGION_BAR0, offset, &value.to_le_bytes()[..bytes as usize]);
     }
+
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        let parts = (offset..).step_by(self.0.data_bytes_max()).zip(bytes.chunks(self.0.data_bytes_max()));
+        for (offset, part) in parts {
+            // Refused, or lost with the server: the command that names these bytes then fails.
+            let _ = self.0.region_write(REGION_BAR0, offset, part);
+        }
+    }
 }
 
 impl Attachment {

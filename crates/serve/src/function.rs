@@ -2,19 +2,25 @@
 //!
 //! BAR0 holds the NVMe registers, from 4 KiB on the doorbells, then the MSI-X table and its pending bits. The host's
 //! process keeps the MSI-X table that counts (it gives an eventfd a vector); the one here is memory that is read back.
+//!
+//! Behind them, at a multiple of 64 KiB, lies the controller's buffer for payload, if it has one. What is written there
+//! crosses the link in stores of 64 bytes; it reads as zeroes, so that nothing is told of what another left there. Each
+//! write is a message, which is answered when its stores have arrived: a host whose doorbells are mapped waits for
+//! that answer before it rings.
 
 use crate::front::Front;
 use crate::interrupts::Interrupts;
 use crate::pci::{CONFIG_BYTES, ConfigSpace, Effect, Identity};
-use byteway_clock::{Clock, Delay};
+use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Controller;
 use byteway_link::memory::{Access, Backing, PAGE_BYTES};
 use byteway_link::{HostEnd, Memory, Purpose};
 use byteway_wire::nvme::register::{CAP, Cap, DOORBELLS};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// VFIO's index of BAR0.
@@ -60,16 +66,23 @@ struct Layout {
     doorbells_bytes: u64,
     table: u64,
     pending: u64,
+    /// Behind table and pending bits, and what is left of their last page.
+    table_end: u64,
+    /// The controller's buffer for payload.
+    buffer: Range<u64>,
     bytes: u64,
 }
 
 impl Layout {
-    fn new(queues_max: u16, dstrd: u8, vectors: u16) -> Self {
+    fn new(queues_max: u16, dstrd: u8, vectors: u16, (buffer, buffer_bytes): (u64, u32)) -> Self {
         let doorbells_bytes = (2 * (u64::from(queues_max) + 1) * (4 << dstrd)).next_multiple_of(PAGE_BYTES);
         let table = DOORBELLS + doorbells_bytes;
         let pending = table + (u64::from(vectors) * 16).next_multiple_of(PAGE_BYTES);
-        let bytes = pending + u64::from(vectors).div_ceil(64).next_multiple_of(PAGE_BYTES / 8) * 8;
-        Layout { doorbells_bytes, table, pending, bytes: bytes.next_power_of_two() }
+        let table_end = pending + u64::from(vectors).div_ceil(64).next_multiple_of(PAGE_BYTES / 8) * 8;
+        assert!(table_end <= buffer, "the buffer for payload lies behind everything else");
+        let buffer = buffer..buffer + u64::from(buffer_bytes);
+        let end = if buffer.is_empty() { table_end } else { buffer.end };
+        Layout { doorbells_bytes, table, pending, table_end, buffer, bytes: end.next_power_of_two() }
     }
 }
 
@@ -100,6 +113,8 @@ pub struct Function {
     config: ConfigSpace,
     /// MSI-X table and pending bits.
     table: RefCell<Vec<u8>>,
+    /// When the last store to the buffer for payload arrives.
+    stored: Cell<Time>,
 }
 
 impl Function {
@@ -116,7 +131,7 @@ impl Function {
         doorbells: Doorbells,
     ) -> io::Result<Rc<Self>> {
         let dstrd = Cap::from_bits(controller.register(CAP, 8)).dstrd();
-        let layout = Layout::new(controller.io_queues_max(), dstrd, vectors);
+        let layout = Layout::new(controller.io_queues_max(), dstrd, vectors, controller.payload_buffer());
         let (file, page) = match doorbells {
             Doorbells::Trapped => (None, None),
             Doorbells::Mapped => {
@@ -137,7 +152,7 @@ impl Function {
             layout.pending as u32,
         );
         let config = ConfigSpace::new(&identity, host.config());
-        let table = RefCell::new(vec![0; (layout.bytes - layout.table) as usize]);
+        let table = RefCell::new(vec![0; (layout.table_end - layout.table) as usize]);
         let (host, controller) = (host.clone(), controller.clone());
         Ok(Rc::new(Function {
             host,
@@ -148,6 +163,7 @@ impl Function {
             page: RefCell::new(file),
             config,
             table,
+            stored: Cell::new(Time::ZERO),
         }))
     }
 
@@ -177,7 +193,7 @@ impl Function {
         }
     }
 
-    /// Reads from a region.
+    /// Reads from a region. What of BAR0 is no register and no table reads as zeroes, the buffer for payload too.
     ///
     /// # Errors
     /// The extent, any that the host named, is not within the region.
@@ -187,15 +203,11 @@ impl Function {
             self.config.read(offset, into);
             return Ok(());
         }
-        if offset >= self.layout.table {
-            let from = (offset - self.layout.table) as usize;
-            into.copy_from_slice(&self.table.borrow()[from..from + into.len()]);
-            return Ok(());
-        }
         self.host.hasten_writes(); // a read doesn't pass the writes before it
+        let registers = self.layout.table.saturating_sub(offset).min(into.len() as u64) as usize;
+        let (mut rest, behind) = into.split_at_mut(registers);
         // Registers are of 4 or 8 bytes; of what begins or ends within one its bytes are given.
         let mut at = offset;
-        let mut rest = into;
         while !rest.is_empty() {
             let word = at & !3;
             let bytes = (self.controller.register(word, 4) as u32).to_le_bytes();
@@ -205,22 +217,34 @@ impl Function {
             now.copy_from_slice(&bytes[skip..skip + count]);
             (rest, at) = (later, at + count as u64);
         }
+        behind.fill(0);
+        let from = offset.saturating_sub(self.layout.table) as usize;
+        let table = self.table.borrow();
+        for (byte, held) in behind.iter_mut().zip(table.iter().skip(from)) {
+            *byte = *held;
+        }
         Ok(())
     }
 
-    /// Writes to a region. Registers take writes of 4 and 8 bytes at multiples of 4; others do nothing. What it asks for
-    /// beyond that, a reset, is the caller's to do, and to wait for, before it answers.
+    /// Writes to a region. Registers take writes of 4 and 8 bytes at multiples of 4; others do nothing. The buffer for
+    /// payload takes any. What it asks for beyond that, a reset, is the caller's to do, and to wait for, before it answers.
     ///
     /// # Errors
-    /// As for reading.
+    /// As for reading; or something lies neither within the table nor within the buffer, of a write that begins behind the
+    /// doorbells.
     pub fn write(&self, index: u32, offset: u64, from: &[u8]) -> Result<Effect, Refused> {
         self.check(index, offset, from.len())?;
         if index == REGION_CONFIG {
             return Ok(self.config.write(offset, from));
         }
+        if offset >= self.layout.table_end {
+            return self.store(offset, from).map(|()| Effect::None);
+        }
         if offset >= self.layout.table {
             let to = (offset - self.layout.table) as usize;
-            self.table.borrow_mut()[to..to + from.len()].copy_from_slice(from);
+            let mut table = self.table.borrow_mut();
+            let table = table.get_mut(to..to + from.len()).ok_or(Refused(EINVAL))?;
+            table.copy_from_slice(from);
             return Ok(Effect::None);
         }
         let value = match *from {
@@ -239,6 +263,21 @@ impl Function {
             self.host.write32(offset, value as u32, Purpose::Register);
         }
         Ok(Effect::None)
+    }
+
+    /// Stores to the buffer for payload, as a processor's write-combining buffers would: 64 bytes each.
+    fn store(&self, offset: u64, from: &[u8]) -> Result<(), Refused> {
+        let buffer = &self.layout.buffer;
+        if offset < buffer.start || offset + from.len() as u64 > buffer.end {
+            return Err(Refused(EINVAL));
+        }
+        self.stored.set(self.host.store(offset, from));
+        Ok(())
+    }
+
+    /// Waits until every store to the buffer for payload has arrived, so that nobody sends more than the link carries.
+    pub async fn stored(&self) {
+        self.clock().sleep_until(self.stored.get()).await;
     }
 
     fn check(&self, index: u32, offset: u64, bytes: usize) -> Result<(), Refused> {

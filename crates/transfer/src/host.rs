@@ -14,7 +14,7 @@ const PAGE: u32 = PAGE_BYTES as u32;
 
 /// How a data pointer says where the payload lies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum PointerKind {
     /// PRP1, PRP2 and PRP lists.
     #[default]
     Prp,
@@ -180,7 +180,7 @@ impl Iterator for Extents<'_> {
 /// Makes data pointers, with list pages of its own for each command slot.
 pub struct Planner {
     memory: Memory,
-    method: Method,
+    method: PointerKind,
     bytes_max: u32,
     pages_per_slot: usize,
     /// List pages, slot after slot.
@@ -191,12 +191,12 @@ pub struct Planner {
 
 impl Planner {
     /// For payloads of up to `bytes_max` bytes; slots are added by [`Planner::add_slot`].
-    pub fn new(memory: &Memory, method: Method, bytes_max: u32) -> Planner {
+    pub fn new(memory: &Memory, method: PointerKind, bytes_max: u32) -> Planner {
         let offset_max = PAGE - 1;
         let pages_max = prp::pages_needed(u64::from(bytes_max), offset_max, PAGE) as usize;
         let pages_per_slot = match method {
-            Method::Prp => prp::list_pages_needed(u64::from(bytes_max), offset_max, PAGE) as usize,
-            Method::Sgl => sgl::segments_needed(pages_max, DESCRIPTORS_PER_PAGE),
+            PointerKind::Prp => prp::list_pages_needed(u64::from(bytes_max), offset_max, PAGE) as usize,
+            PointerKind::Sgl => sgl::segments_needed(pages_max, DESCRIPTORS_PER_PAGE),
         };
         Planner {
             memory: memory.clone(),
@@ -210,7 +210,7 @@ impl Planner {
     }
 
     /// Which kind of data pointer it makes.
-    pub fn method(&self) -> Method {
+    pub fn method(&self) -> PointerKind {
         self.method
     }
 
@@ -249,8 +249,8 @@ impl Planner {
             }
         };
         let pointer = match self.method {
-            Method::Prp => crate::prp::plan(buffer, bytes, lists, &mut write),
-            Method::Sgl => {
+            PointerKind::Prp => crate::prp::plan(buffer, bytes, lists, &mut write),
+            PointerKind::Sgl => {
                 let mut descriptors = self.descriptors.borrow_mut();
                 crate::sgl::plan(buffer, bytes, lists, &mut descriptors, &mut write)
             }
@@ -307,7 +307,7 @@ mod tests {
     // A device that follows the pointer must reach the buffer's bytes, all of them in order, and no others.
     #[test]
     fn what_is_planned_walks_back_to_the_buffer() {
-        for method in [Method::Prp, Method::Sgl] {
+        for method in [PointerKind::Prp, PointerKind::Sgl] {
             let memory = Memory::simulated();
             let planner = Planner::new(&memory, method, 3 << 20);
             for (offset, bytes) in [
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn a_buffer_in_one_piece_is_one_descriptor() {
         let memory = Memory::simulated();
-        let planner = Planner::new(&memory, Method::Sgl, 1 << 20);
+        let planner = Planner::new(&memory, PointerKind::Sgl, 1 << 20);
         let slot = planner.add_slot().unwrap();
         let buffer = Buffer::contiguous(&memory, 0, 1 << 20).unwrap();
         let expected = SglDescriptor::data_block(buffer.pages()[0], 1 << 20);
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_an_error() {
         let memory = Memory::simulated();
-        let planner = Planner::new(&memory, Method::Prp, 8192);
+        let planner = Planner::new(&memory, PointerKind::Prp, 8192);
         let buffer = Buffer::contiguous(&memory, 0, 16384).unwrap();
         assert_eq!(planner.plan(0, &buffer, 4096), Err(PlanError::NoSuchSlot(0)));
         let slot = planner.add_slot().unwrap();

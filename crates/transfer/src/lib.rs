@@ -2,8 +2,15 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`method`] | the methods by name; which way a payload goes |
 //! | [`prp`] | PRP1, PRP2 and PRP lists |
 //! | [`sgl`] | SGL data blocks, segments, bit buckets |
+//! | [`inline`] | payload in the entries behind its command |
+//! | [`reassembly`] | chunks that are put together by their identifiers |
+//! | [`piggyback`] | parts in the fields of commands, serialized and pipelined |
+//! | [`partial`] | payloads of which parts are missing, as both of these keep them |
+//! | [`mmio`] | a buffer of the device that the host stores to |
+//! | [`result`] | results behind a completion |
 //! | [`host`] | the host's end of every method: from a buffer to a command's data pointer |
 //! | [`collector`] | the device's end of every method: from a command's data pointer to extents of host memory |
 //!
@@ -12,7 +19,15 @@
 
 pub mod collector;
 pub mod host;
+pub mod inline;
+pub mod method;
+pub mod mmio;
+pub mod partial;
+pub mod piggyback;
 pub mod prp;
+pub mod reassembly;
+pub mod result;
 pub mod sgl;
 
 pub use collector::{Collector, Extent};
+pub use method::{Choice, Limits, Method, Rules, Way};

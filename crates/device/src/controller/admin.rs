@@ -5,7 +5,7 @@ use crate::controller::io::Workspace;
 use crate::controller::log::{
     TEMPERATURE, add, commands_supported, features_supported, smart, supported_log_pages,
 };
-use crate::controller::queue::{CompletionQueue, Fate};
+use crate::controller::queue::{CompletionQueue, Fate, SubmissionQueue};
 use crate::controller::{ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, Reply, identify};
 use byteway_clock::Stage;
 use byteway_link::{Fault, Purpose};
@@ -16,6 +16,7 @@ use byteway_wire::nvme::feature::{
     Arbitration, AsyncEventConfig, InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues,
     TemperatureThreshold, VolatileWriteCache, fid,
 };
+use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{
     Abort, AdminOpcode, CreateCq, CreateSq, DeleteQueue, Doorbell, DoorbellBufferConfig, FirmwareSlotLog,
     GetFeatures, GetLogPage, Identify, NSID_ALL, NvmeMiCommandsSupportedLog, Select, SetFeatures, Status,
@@ -54,7 +55,7 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         }
         _ => Err(Status::INVALID_OPCODE.with_dnr()),
     }?;
-    Ok(Reply::Done(dw0))
+    Ok(Reply::Done([dw0, 0]))
 }
 
 /// Sends a page of data to the host.
@@ -147,6 +148,8 @@ async fn delete_submission_queue(context: &Context<'_>) -> Result<u32, Status> {
     let queue = queue.ok_or(Status::INVALID_QUEUE_ID.with_dnr())?;
     queue.fate.set(Fate::Deleting);
     core.arbiter.remove(qid);
+    core.delete_train(&queue);
+    core.delete_partials(qid);
     queue.drain().await;
     context.check()?; // a reset: the queue is gone already
     let cq = &queue.completion_queue;
@@ -183,6 +186,9 @@ async fn abort(context: &Context<'_>) -> Result<u32, Status> {
         core.answer_events();
         return Ok(0);
     }
+    if core.abort_train(command.sqid, command.cid) || core.abort_waiting(command.sqid, command.cid) {
+        return Ok(0);
+    }
     let Some(slot) = core.slots.iter().find(|slot| slot.runs(command.sqid, command.cid)) else {
         return Ok(Abort::NOT_ABORTED);
     };
@@ -209,10 +215,8 @@ async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Resul
             page.frs[0] = byteway_wire::nvme::identify::ascii_field(env!("CARGO_PKG_VERSION"));
             page.as_bytes().to_vec()
         }
-        lid::COMMANDS_SUPPORTED => {
-            commands_supported(core.config.controller.shadow_doorbells).as_bytes().to_vec()
-        }
-        lid::FEATURES_SUPPORTED => features_supported().as_bytes().to_vec(),
+        lid::COMMANDS_SUPPORTED => commands_supported(&core.config).as_bytes().to_vec(),
+        lid::FEATURES_SUPPORTED => features_supported(core.config.transfer.methods).as_bytes().to_vec(),
         // None: there is no management endpoint.
         lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
         _ => return Err(Status::INVALID_LOG_PAGE.with_dnr()),
@@ -242,7 +246,8 @@ fn set_features(context: &Context<'_>) -> Result<u32, Status> {
     if command.sv {
         return Err(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
-    if !is_supported(command.fid) {
+    let offered = core.config.transfer.methods;
+    if !is_supported(command.fid, offered) {
         return invalid;
     }
     // Every feature here is of the controller: a namespace is not to be named.
@@ -301,9 +306,23 @@ fn set_features(context: &Context<'_>) -> Result<u32, Status> {
         }
         fid::WRITE_ATOMICITY => features.write_atomicity.set(value & 1),
         fid::ASYNC_EVENT_CONFIGURATION => features.async_events.set(AsyncEventConfig::from_bits(value)),
+        fid::PAYLOAD_METHODS => {
+            let methods = Methods::from_bits(value);
+            if !methods.is_within(offered) {
+                return invalid;
+            }
+            io_queue(core, context.sqe.cdw12)?.methods.set(methods);
+        }
         _ => return invalid,
     }
     Ok(0)
+}
+
+/// The I/O submission queue whose identifier stands in the low half of `dword`.
+fn io_queue(core: &Core, dword: u32) -> Result<Rc<SubmissionQueue>, Status> {
+    let id = dword as u16;
+    let queue = (id > 0).then(|| core.submission_queue(id)).flatten();
+    queue.ok_or(Status::INVALID_QUEUE_ID.with_dnr())
 }
 
 fn queues_dword((sqs, cqs): (u16, u16)) -> u32 {
@@ -314,7 +333,7 @@ fn get_features(context: &Context<'_>) -> Result<u32, Status> {
     let core = context.core;
     let features = &core.features;
     let command = GetFeatures::parse(context.sqe);
-    if !is_supported(command.fid) {
+    if !is_supported(command.fid, core.config.transfer.methods) {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     // Nothing is saved: the saved value is the default.
@@ -354,6 +373,7 @@ fn get_features(context: &Context<'_>) -> Result<u32, Status> {
         }
         fid::WRITE_ATOMICITY => pick(features.write_atomicity.get(), 0),
         fid::ASYNC_EVENT_CONFIGURATION => pick(features.async_events.get().into_bits(), 0),
+        fid::PAYLOAD_METHODS => pick(io_queue(core, command.cdw11)?.methods.get().into_bits(), 0),
         _ => return Err(Status::INVALID_FIELD.with_dnr()),
     })
 }

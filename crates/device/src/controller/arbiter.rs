@@ -1,6 +1,6 @@
 //! Which queue is fetched from next (NVMe Base 2.1, 3.4.4): round robin, or weighted round robin with urgent.
 
-use crate::controller::queue::{Fate, SubmissionQueue};
+use crate::controller::queue::SubmissionQueue;
 use byteway_wire::nvme::QueuePriority;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -41,23 +41,32 @@ struct Ring {
 impl Ring {
     /// The queue whose turn it is, and how many commands it may start; the first that has any.
     fn pick(&mut self, burst: u32) -> Option<(Rc<SubmissionQueue>, u32)> {
-        for _ in 0..=self.queues.len() {
-            if self.turn >= self.queues.len() {
-                self.turn = 0;
+        loop {
+            let mut has_paid = false;
+            for _ in 0..=self.queues.len() {
+                if self.turn >= self.queues.len() {
+                    self.turn = 0;
+                }
+                let queue = self.queues.get(self.turn)?;
+                let ready = ready(queue);
+                if self.burst_used == 0 {
+                    self.burst_max = burst.min(queue.waiting());
+                    if ready > 0 && queue.owed.get() > 0 {
+                        self.burst_used = pay(queue, self.burst_max);
+                        has_paid = true;
+                    }
+                }
+                let left = self.burst_max.saturating_sub(self.burst_used);
+                if left > 0 && ready > 0 {
+                    return Some((queue.clone(), left.min(ready)));
+                }
+                self.turn += 1;
+                self.burst_used = 0;
             }
-            let queue = self.queues.get(self.turn)?;
-            if self.burst_used == 0 {
-                self.burst_max = burst.min(queue.waiting());
+            if !has_paid {
+                return None;
             }
-            let left = self.burst_max.saturating_sub(self.burst_used);
-            let ready = ready(queue);
-            if left > 0 && ready > 0 {
-                return Some((queue.clone(), left.min(ready)));
-            }
-            self.turn += 1;
-            self.burst_used = 0;
         }
-        None
     }
 
     fn used(&mut self, commands: u32) {
@@ -65,12 +74,20 @@ impl Ring {
     }
 }
 
-/// Commands of `queue` that could be fetched now in one read.
+/// Entries of `queue` that could be fetched now. Those that a train still lacks need no room for completions.
 fn ready(queue: &SubmissionQueue) -> u32 {
-    match queue.fate.get() {
-        Fate::Live => queue.contiguous().min(queue.completion_queue.free()),
-        Fate::Deleting | Fate::Reset => 0,
+    match queue.missing.get() {
+        0 => queue.fetchable().min(queue.completion_queue.free()),
+        _ => queue.fetchable(),
     }
+}
+
+/// What a train took beyond its queue's turn is taken off this one, which may be `most` entries: how many.
+fn pay(queue: &SubmissionQueue, most: u32) -> u32 {
+    let owed = queue.owed.get();
+    let paid = owed.min(most);
+    queue.owed.set(owed - paid);
+    paid
 }
 
 const URGENT: usize = 0;
@@ -183,7 +200,7 @@ impl Arbiter {
     /// Whether entries wait in any queue that is fetched from, whether or not they could be fetched now.
     pub fn has_waiting(&self) -> bool {
         let state = self.0.borrow();
-        let waits = |queue: &Rc<SubmissionQueue>| queue.fate.get() == Fate::Live && queue.waiting() > 0;
+        let waits = |queue: &Rc<SubmissionQueue>| queue.fetchable() > 0;
         std::iter::once(&state.admin).chain(&state.classes).any(|ring| ring.queues.iter().any(waits))
     }
 }
@@ -265,6 +282,31 @@ mod tests {
         }
         assert_eq!(order[..20], [[1; 10], [2; 10]].concat());
         assert_eq!(order[20..], [1; 10]);
+    }
+
+    // What a train took beyond its queue's turn is made up for by the next ones; alone, a queue waits for nobody.
+    #[test]
+    fn a_queue_that_took_more_gives_up_turns() {
+        let executor = Executor::new();
+        let arbiter = Arbiter::new(Weights { burst: 4, ..WEIGHTS });
+        let queues = [1, 2].map(|id| queue(&executor, id, QueuePriority::Medium));
+        arbiter.add(queues[0].clone());
+        queues[0].owed.set(1000);
+        assert_eq!(arbiter.pick(true, true, 64).map(|(queue, count)| (queue.id, count)), Some((1, 4)));
+        assert_eq!(queues[0].owed.get(), 0);
+        arbiter.add(queues[1].clone());
+        queues[0].owed.set(10);
+        let order: Vec<_> = (0..6)
+            .map(|_| {
+                arbiter.pick(true, true, 64).map(|(queue, count)| {
+                    (0..count).for_each(|_| std::mem::forget(queue.take()));
+                    (queue.id, count)
+                })
+            })
+            .collect();
+        // It has had its turn, and gives up two and a half.
+        let expected = [(2, 4), (2, 4), (2, 4), (1, 2), (2, 4), (1, 4)].map(Some);
+        assert_eq!(order, expected);
     }
 
     // With a burst, each queue gets its burst before the next; a queue that runs dry gives its turn away.

@@ -101,7 +101,8 @@ impl Events {
     pub fn log_read(&self, lid: u8) {
         let error = lid == byteway_wire::nvme::lid::ERROR_INFORMATION;
         let smart = lid == byteway_wire::nvme::lid::SMART;
-        let clear = u8::from(error) | u8::from(smart) << 1;
+        // Byteway's own events (type 7) point to the error log too.
+        let clear = if error { 0b1000_0001 } else { u8::from(smart) << 1 };
         self.masked.set(self.masked.get() & !clear);
     }
 

@@ -2,10 +2,14 @@
 
 use crate::controller::arbiter::Weights;
 use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache, fid};
+use byteway_wire::nvme::vendor::Methods;
 use std::cell::Cell;
 
-/// Whether there is such a feature.
-pub fn is_supported(feature: u8) -> bool {
+/// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers `methods`.
+pub fn is_supported(feature: u8, methods: Methods) -> bool {
+    if feature == fid::PAYLOAD_METHODS {
+        return !methods.is_empty();
+    }
     matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION) && feature != fid::LBA_RANGE_TYPE
 }
 

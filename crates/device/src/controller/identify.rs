@@ -1,5 +1,6 @@
 //! Identify (NVMe Base 2.1, 5.1.13): what the drive says of itself. What it doesn't support it doesn't advertise.
 
+use crate::config::DriveConfig;
 use crate::controller::feature::Features;
 use crate::controller::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
 use crate::controller::log::ERROR_ENTRIES;
@@ -8,6 +9,7 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::identify::{
     IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, lpa, oacs, oncs, sgls, vwc,
 };
+use byteway_wire::nvme::vendor::Capabilities;
 use byteway_wire::nvme::{
     ActiveNamespaceList, Cns, Identify, IdentifyController, NSID_ALL, NamespaceDescriptor, SglRules, Status,
 };
@@ -98,7 +100,31 @@ fn controller(context: &Context<'_>) -> IdentifyController {
     id.psd[0] = PowerState { mp: 900, ..Default::default() };
     let nqn = format!("nqn.2026-11.org.byteway:{}", config.serial);
     id.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());
+    if let Some(capabilities) = capabilities(config) {
+        capabilities.write(&mut id.vs);
+    }
     id
+}
+
+/// What the drive offers beyond plain NVMe, if it does.
+fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
+    let transfer = &config.transfer;
+    let is_plain = transfer.methods.is_empty() && transfer.sink_bytes == 0;
+    (!is_plain).then(|| Capabilities {
+        signature: Capabilities::SIGNATURE,
+        version: Capabilities::VERSION,
+        methods: transfer.methods.into_bits(),
+        inline_bytes_max: transfer.inline_bytes_max,
+        reassembly_bytes_max: transfer.reassembly_bytes_max,
+        piggyback_bytes_max: transfer.piggyback_bytes_max,
+        inline_result_bytes_max: transfer.inline_result_bytes_max,
+        partial_payloads_max: transfer.partial_payloads_max,
+        partial_timeout_us: transfer.partial_timeout.ps().div_ceil(1_000_000).min(u64::from(u32::MAX)) as u32,
+        bar_offset: if transfer.bar_bytes > 0 { config.bar_offset() } else { 0 },
+        bar_bytes: transfer.bar_bytes,
+        dma_unit: config.controller.dma_granularity,
+        sink_bytes: transfer.sink_bytes,
+    })
 }
 
 /// The PCI vendor. There is no free one: Red Hat's for virtual devices has a range of devices that is open to experiments

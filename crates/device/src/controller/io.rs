@@ -2,15 +2,21 @@
 
 use crate::controller::log::add;
 use crate::controller::namespace::Span;
-use crate::controller::{Context, Core};
+use crate::controller::slot::Payload;
+use crate::controller::{Context, Core, Reply, sink, streams};
 use byteway_clock::{Delay, Stage};
-use byteway_firmware::MediaError;
+use byteway_firmware::{MediaError, Work};
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::collector::Supported;
-use byteway_transfer::{Collector, Extent};
+use byteway_transfer::mmio;
+use byteway_transfer::{Collector, Extent, inline};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::nvme::command::PSDT_PRP;
+use byteway_wire::nvme::opcode::Direction;
+use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{
-    DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, WriteZeroes, dataset::RANGES_MAX,
+    DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, VendorOpcode, WriteZeroes,
+    dataset::RANGES_MAX,
 };
 
 /// Blocks of one range of Dataset Management, at most (DMRSL).
@@ -28,7 +34,7 @@ pub struct Workspace {
     /// Units on their way between host and flash.
     contents: Vec<Content>,
     /// Bytes on their way, where they are no whole units.
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     unit: Box<[u8; UNIT_BYTES]>,
     /// The first block of the command that failed, for the error log.
     pub failed_lba: u64,
@@ -45,12 +51,39 @@ impl Workspace {
             failed_lba: 0,
         }
     }
+
+    /// Adds a part of the payload, which stands at `offset` of it; parts come in order.
+    pub(super) fn land(&mut self, landing: Landing, keep: Keep, offset: usize, part: &[u8]) {
+        match landing {
+            Landing::Units => assemble(&mut self.contents, &mut self.unit, keep, offset, part),
+            Landing::Bytes | Landing::Sink => self.bytes.extend_from_slice(part),
+        }
+    }
 }
 
-/// Executes an I/O command; gives dword 0 of its completion.
-pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
+/// Where a payload from the host goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landing {
+    /// Into `contents`: whole units.
+    Units,
+    /// Into `bytes`.
+    Bytes,
+    /// Into `bytes`, and on to the drive's DRAM.
+    Sink,
+}
+
+/// Executes an I/O command.
+pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
     if context.sqe.fuse() != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    match context.payload {
+        // What came behind a command that takes no data is forgotten.
+        Payload::Train(_) if Direction::of(context.sqe.opcode()) != Direction::HostToController => {
+            return Err(Status::SGL_TYPE_INVALID.with_dnr());
+        }
+        Payload::Refused(status) => return Err(status),
+        Payload::Train(_) | Payload::Chunked(_) | Payload::Pointer => {}
     }
     match NvmOpcode(context.sqe.opcode()) {
         NvmOpcode::READ => read(context, workspace).await,
@@ -59,9 +92,27 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         NvmOpcode::WRITE_ZEROES => write_zeroes(context, workspace).await,
         NvmOpcode::DATASET_MANAGEMENT => deallocate(context, workspace).await,
         NvmOpcode::COMPARE => compare(context, workspace).await,
-        _ => return Err(Status::INVALID_OPCODE.with_dnr()),
+        _ => return vendor(context, workspace).await,
     }?;
-    Ok(0)
+    Ok(Reply::Done([0; 2]))
+}
+
+/// Executes a command of Byteway's own.
+async fn vendor(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
+    let has_sink = context.core.config.transfer.sink_bytes > 0;
+    let enabled = context.queue.methods.get();
+    match VendorOpcode(context.sqe.opcode()) {
+        VendorOpcode::SINK_WRITE if has_sink => sink::write(context, workspace).await,
+        VendorOpcode::SINK_READ if has_sink => sink::read(context, workspace).await,
+        VendorOpcode::SINK_STORE if has_sink => streams::store(context, workspace).await,
+        VendorOpcode::TRANSFER if has_sink && enabled.piggyback() => {
+            streams::transfer(context, workspace).await
+        }
+        VendorOpcode::TRANSFER_PIPELINED if has_sink && enabled.piggyback_pipelined() => {
+            streams::transfer_pipelined(context, workspace).await
+        }
+        _ => Err(Status::INVALID_OPCODE.with_dnr()),
+    }
 }
 
 impl Context<'_> {
@@ -82,30 +133,112 @@ impl Context<'_> {
         bytes: u64,
         to_host: bool,
     ) -> Result<(), Status> {
+        match self.names_inline() {
+            Some(true) if !to_host => return Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()), // no train came with it
+            Some(_) => return Err(Status::SGL_TYPE_INVALID.with_dnr()),
+            None => {}
+        }
+        if self.names_vendor() {
+            return Err(Status::SGL_TYPE_INVALID.with_dnr());
+        }
         let page_bytes = self.core.registers.page_bytes.get();
         workspace.collector.resolve(&self.core.port, self.sqe, bytes, page_bytes, to_host).await?;
         self.charge(Stage::Link);
         self.check()
     }
 
-    /// Brings the payload from the host, as whole units into `workspace.contents` or as bytes into `workspace.bytes`.
-    async fn bring(&self, workspace: &mut Workspace, bytes: u64, whole: bool) -> Result<(), Status> {
+    /// Brings the payload from wherever it is to `landing`.
+    pub(super) async fn bring(
+        &self,
+        workspace: &mut Workspace,
+        bytes: u64,
+        landing: Landing,
+    ) -> Result<(), Status> {
+        workspace.contents.clear();
+        workspace.bytes.clear();
+        match self.payload {
+            Payload::Pointer if bytes == 0 && self.names_inline() == Some(true) => Ok(()),
+            Payload::Pointer => self.gather(workspace, bytes, landing).await,
+            Payload::Train(slots) => {
+                let before = inline::before(self.sqe, slots, bytes)?;
+                if before > 0 {
+                    self.gather(workspace, before, landing).await?;
+                }
+                self.unload(workspace, before, landing);
+                Ok(())
+            }
+            Payload::Chunked(slots) if u64::from(slots.bytes) == bytes => {
+                self.unload(workspace, 0, landing);
+                Ok(())
+            }
+            Payload::Chunked(_) => Err(Status::DATA_SGL_LENGTH_INVALID.with_dnr()),
+            Payload::Refused(status) => Err(status),
+        }
+    }
+
+    /// Whether the queue is enabled for what the data pointer says: that the payload lies behind the command. None: it
+    /// says something else, or the drive is one that knows no such pointer.
+    fn names_inline(&self) -> Option<bool> {
+        let offers = !self.core.config.transfer.methods.is_empty();
+        (offers && inline::is_described(self.sqe)).then(|| self.queue.methods.get().inline())
+    }
+
+    /// Whether the data pointer is one that only such drives know: for a payload in chunks or in the buffer.
+    fn names_vendor(&self) -> bool {
+        let offers = !self.core.config.transfer.methods.is_empty();
+        offers && (Chunk::named_by(self.sqe).is_some() || mmio::named_by(self.sqe).is_some())
+    }
+
+    /// Adds what came by the queue to the payload, of which `before` bytes are there.
+    fn unload(&self, workspace: &mut Workspace, before: u64, landing: Landing) {
+        let carried = self.slot.carried.borrow();
+        add(&self.core.counters.carried_bytes, carried.len() as u64);
+        workspace.land(landing, self.core.config.keep, before as usize, &carried);
+    }
+
+    /// The work of setting up DMA of `bytes`.
+    pub(super) async fn set_up_dma(&self, bytes: u64) -> Result<(), Status> {
+        let core = self.core;
+        if core.placement.cycles().of(Work::Dma) > 0 && bytes > 0 {
+            let work = core.placement.run(Work::Dma, bytes.div_ceil(UNIT_BYTES as u64)).await;
+            self.charge_firmware(work.queued);
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Brings `bytes` from where the data pointer says.
+    async fn gather(&self, workspace: &mut Workspace, bytes: u64, landing: Landing) -> Result<(), Status> {
+        if self.names_buffer() {
+            return self.unbuffer(workspace, bytes, landing).await;
+        }
         self.resolve(workspace, bytes, false).await?;
-        let keep = self.core.config.keep;
-        let granularity = u64::from(self.core.config.controller.dma_granularity);
+        self.set_up_dma(bytes).await?;
+        let core = self.core;
+        // Bytes go on to DRAM as they come in: its port is taken from the beginning, and the last of them is stored its
+        // latency after it has come.
+        let site = core.placement.site(Work::Buffer);
+        let stored = (landing == Landing::Sink && bytes > 0).then(|| site.dram("payload", bytes));
+        let keep = core.config.keep;
+        // PRPs name pages, of which the DMA knows only whole units; an SGL has the lengths to be exact.
+        let granularity = match self.sqe.psdt() {
+            PSDT_PRP => u64::from(core.config.controller.dma_granularity),
+            _ => 1,
+        };
         let Workspace { collector, contents, bytes: raw, unit, .. } = workspace;
         let epoch = collector.epoch();
-        contents.clear();
-        raw.clear();
-        let take = |offset: usize, part: &[u8]| match whole {
-            true => assemble(contents, unit, keep, offset, part),
-            false => raw.extend_from_slice(part),
+        let take = |offset: usize, part: &[u8]| match landing {
+            Landing::Units => assemble(contents, unit, keep, offset, part),
+            Landing::Bytes | Landing::Sink => raw.extend_from_slice(part),
         };
-        let gathered =
-            self.core.port.gather(collector.segments(), epoch, granularity, Purpose::Data, take).await;
+        let gathered = core.port.gather(collector.segments(), epoch, granularity, Purpose::Data, take).await;
         gathered.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
-        add(&self.core.counters.data_in_bytes, bytes);
+        add(&core.counters.data_in_bytes, bytes);
         self.charge(Stage::Link);
+        if let Some(passage) = stored {
+            core.clock.sleep_until(passage.arrival.max(core.clock.now() + site.dram_latency())).await;
+            self.charge(Stage::Dram);
+        }
         self.check()
     }
 
@@ -162,6 +295,7 @@ async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), St
         context.check()?;
     }
     fetch_units(context, workspace, span).await?;
+    context.set_up_dma(span.bytes).await?;
     let passage = send(context, workspace, span)?;
     core.clock.sleep_until(passage).await;
     context.charge(Stage::Link);
@@ -207,6 +341,14 @@ fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byte
             done += count;
             at += count as usize;
         }
+        let padding = context.padding(segment);
+        if padding > 0 {
+            let address = segment.address + u64::from(segment.bytes);
+            let zeroes = Content::Zero;
+            let written = core.port.write_content(address, zeroes, 0, padding, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, u64::from(padding));
+        }
     }
     Ok(sent)
 }
@@ -216,7 +358,8 @@ async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), S
     let rw = ReadWrite::parse(context.sqe);
     let span = context.transfer(&rw, workspace)?;
     let durable = context.durable(rw.fua);
-    context.bring(workspace, span.bytes, span.is_whole()).await?;
+    let landing = if span.is_whole() { Landing::Units } else { Landing::Bytes };
+    context.bring(workspace, span.bytes, landing).await?;
     if span.is_whole() {
         let spans = core.port.spans();
         let written = core.ftl.write(context.span, spans, span.unit, &mut workspace.contents, durable).await;
@@ -315,7 +458,7 @@ async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     let command = DatasetManagement::parse(context.sqe);
     let namespace = context.core.namespace(context.sqe.nsid)?;
     let bytes = command.ranges() * Range::SIZE;
-    context.bring(workspace, bytes as u64, false).await?;
+    context.bring(workspace, bytes as u64, Landing::Bytes).await?;
     let mut ranges = [Range::default(); RANGES_MAX];
     let mut blocks = 0;
     for (range, into) in Range::parse_list(&workspace.bytes).zip(&mut ranges) {
@@ -343,7 +486,7 @@ async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<
 async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
     let span = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
-    context.bring(workspace, span.bytes, false).await?;
+    context.bring(workspace, span.bytes, Landing::Bytes).await?;
     fetch_units(context, workspace, span).await?;
     let mut at = span.offset as usize;
     let mut rest = &workspace.bytes[..];

@@ -133,11 +133,14 @@ async fn disable(core: &Rc<Core>) {
     for queue in core.queues.borrow().submission.iter().flatten() {
         queue.fate.set(Fate::Reset);
     }
+    core.trains.clear();
+    core.partials.clear(core.config.controller.io_queues_max);
     core.events.clear();
     while core.in_flight.get() > 0 {
         core.quiet.notified().await;
     }
     settle(core).await; // a host that sees RDY cleared reuses its memory
+    core.buffer.borrow_mut().clear();
     core.events.clear(); // doorbells may have rung meanwhile
     debug_assert!(core.permits_are_free(), "a command that has ended has given back its place");
     core.interrupts.reset(); // nothing is announced after a reset that was completed before
@@ -154,6 +157,7 @@ async fn put_back(core: &Rc<Core>, running: bool) {
     if running {
         disable(core).await;
     }
+    core.buffer.borrow_mut().clear(); // also what was stored while the controller was not enabled
     core.registers.power_on();
     core.port.lose_writes(); // one that enables, and was sent before, would undo this
     resets.done.set(resets.asked.get());

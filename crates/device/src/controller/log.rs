@@ -1,11 +1,13 @@
 //! Log pages (NVMe Base 2.1, 5.1.12): errors, the drive's health with live counters, and what is supported.
 
+use crate::config::DriveConfig;
 use crate::controller::feature;
 use byteway_clock::{Delay, Time};
 use byteway_wire::nvme::log::scope;
+use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{
     AdminOpcode, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, NvmOpcode, SmartLog, Sqe, Status,
-    SupportedLogPages, lid,
+    SupportedLogPages, VendorOpcode, lid,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -34,7 +36,21 @@ pub struct Counters {
     pub posted: Cell<u64>,
     /// Bytes of payload taken from the host, as commands count them.
     pub data_in_bytes: Cell<u64>,
-    /// Bytes of payload given to the host, as commands count them.
+    /// Bytes of payload that came by submission queues, as commands count them: not in the former.
+    pub carried_bytes: Cell<u64>,
+    /// Submission queue entries that carried them. They are fetched too, unless their command was aborted before.
+    pub carried_entries: Cell<u64>,
+    /// Bytes of payload taken from the buffer that the host stores to, as commands count them.
+    pub buffered_bytes: Cell<u64>,
+    /// Chunks that were there already.
+    pub chunks_duplicate: Cell<u64>,
+    /// Chunks that were not kept: for want of room, because there is no such chunk, or because it contradicts others.
+    pub chunks_refused: Cell<u64>,
+    /// Payloads that were incomplete for too long.
+    pub payloads_given_up: Cell<u64>,
+    /// Results that went where the data pointer says, for want of room behind the completion or for their length.
+    pub results_fallen_back: Cell<u64>,
+    /// Bytes of payload given to the host, with what they were rounded up by, and in whole slots behind completions.
     pub data_out_bytes: Cell<u64>,
     /// Controller resets.
     pub resets: Cell<u64>,
@@ -132,7 +148,7 @@ pub fn supported_log_pages() -> SupportedLogPages {
 }
 
 /// Which commands there are, and what they may change: none but logical blocks.
-pub fn commands_supported(shadow_doorbells: bool) -> CommandsSupportedLog {
+pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
     const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
     const CHANGES_BLOCKS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
     let mut page = CommandsSupportedLog::default();
@@ -150,7 +166,7 @@ pub fn commands_supported(shadow_doorbells: bool) -> CommandsSupportedLog {
     ] {
         page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
     }
-    if shadow_doorbells {
+    if config.controller.shadow_doorbells {
         page.acs[usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0)] = SUPPORTED | scope::CONTROLLER;
     }
     for (opcode, effects) in [
@@ -164,13 +180,26 @@ pub fn commands_supported(shadow_doorbells: bool) -> CommandsSupportedLog {
         // Their scope, a namespace, may be left untold: Linux warns of I/O commands that have more than these effects.
         page.iocs[usize::from(opcode.0)] = effects;
     }
+    if config.transfer.sink_bytes > 0 {
+        for opcode in [VendorOpcode::SINK_WRITE, VendorOpcode::SINK_READ] {
+            page.iocs[usize::from(opcode.0)] = SUPPORTED;
+        }
+        let offered = config.transfer.methods;
+        for (opcode, offered) in [
+            (VendorOpcode::SINK_STORE, offered.piggyback() || offered.piggyback_pipelined()),
+            (VendorOpcode::TRANSFER, offered.piggyback()),
+            (VendorOpcode::TRANSFER_PIPELINED, offered.piggyback_pipelined()),
+        ] {
+            page.iocs[usize::from(opcode.0)] = if offered { SUPPORTED } else { 0 };
+        }
+    }
     page
 }
 
 /// Which features there are. Setting one changes neither data nor capabilities.
-pub fn features_supported() -> FeaturesSupportedLog {
+pub fn features_supported(methods: Methods) -> FeaturesSupportedLog {
     let mut page = FeaturesSupportedLog::default();
-    for fid in (0..=u8::MAX).filter(|fid| feature::is_supported(*fid)) {
+    for fid in (0..=u8::MAX).filter(|fid| feature::is_supported(*fid, methods)) {
         page.fids[usize::from(fid)] = FeaturesSupportedLog::FSUPP | scope::CONTROLLER;
     }
     page

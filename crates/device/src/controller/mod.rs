@@ -9,12 +9,19 @@
 //! | [`slot`] | where commands are executed |
 //! | [`admin`], [`identify`] | the admin commands |
 //! | [`io`] | the NVM command set |
+//! | [`train`] | payload in the entries behind its command |
+//! | [`chunks`], [`streams`], [`partial`] | payload that comes in parts: in chunks, in the fields of commands |
+//! | [`bar`] | the payload buffer behind the registers |
+//! | [`result`] | results behind a completion, and rounded ones |
+//! | [`sink`] | the payload sink |
 //! | [`namespace`], [`feature`], [`log`], [`event`], [`interrupt`] | what they act on |
 //! | [`shadow`] | doorbells in host memory |
 //! | [`lifecycle`] | enable, disable, shutdown, reset of the function |
 
 pub mod admin;
 pub mod arbiter;
+pub mod bar;
+pub mod chunks;
 pub mod event;
 pub mod feature;
 pub mod fetch;
@@ -24,30 +31,40 @@ pub mod io;
 pub mod lifecycle;
 pub mod log;
 pub mod namespace;
+pub mod partial;
 pub mod queue;
 pub mod registers;
+pub mod result;
 pub mod shadow;
+pub mod sink;
 pub mod slot;
+pub mod streams;
+pub mod train;
 
 use crate::config::DriveConfig;
 use arbiter::Arbiter;
-use byteway_clock::{Clock, Delay, Notify, SpanId, Stage, Time};
+use byteway_clock::{Clock, Delay, Notify, Passage, SpanId, Stage, Time};
 use byteway_firmware::{Ftl, Placement, Work};
-use byteway_link::{Bar, DeviceEnd, MmioWrite};
+use byteway_link::{Bar, DeviceEnd, Fault, MmioWrite};
 use byteway_transfer::collector::Supported;
+use byteway_transfer::mmio::BarBuffer;
 use byteway_wire::nvme::register::Cap;
+use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
 use event::{Answer, DoorbellError, Events};
 use feature::Features;
 use interrupt::Interrupts;
 use log::{Counters, ErrorLog, add};
 use namespace::Namespace;
+use partial::Partials;
 use queue::{CompletionQueue, Fate, Permit, SubmissionQueue};
 use registers::{Effect, Registers};
 use shadow::Shadow;
-use slot::{Command, Slot};
+use sink::Sink;
+use slot::{Command, Payload, Slot};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use train::Trains;
 
 /// Slots for admin commands, beside those for I/O: an admin command never waits for I/O.
 const ADMIN_SLOTS: usize = 8;
@@ -105,6 +122,11 @@ pub struct Core {
     queue_created: RefCell<Option<QueueCreated>>,
     aborts: Cell<u32>,
     shadow: Shadow,
+    sink: Sink,
+    trains: Trains,
+    partials: Partials,
+    buffer: RefCell<BarBuffer>,
+    bar_offset: u64,
     function_resets: lifecycle::FunctionResets,
 }
 
@@ -156,6 +178,11 @@ impl Controller {
             queue_created: RefCell::default(),
             aborts: Cell::default(),
             shadow: Shadow::default(),
+            sink: Sink::new(config.transfer.sink_bytes),
+            trains: Trains::default(),
+            partials: Partials::new(&clock, &config),
+            buffer: RefCell::new(BarBuffer::new(config.transfer.bar_bytes)),
+            bar_offset: config.bar_offset(),
             function_resets: lifecycle::FunctionResets::new(&clock),
             port: port.clone(),
             clock: clock.clone(),
@@ -172,6 +199,9 @@ impl Controller {
         clock.spawn("registers", Core::run_registers(core.clone()));
         clock.spawn("lifecycle", lifecycle::run(core.clone()));
         clock.spawn("events", Core::run_events(core.clone()));
+        if core.config.transfer.has_partials() {
+            clock.spawn("incomplete payloads", partial::run(core.clone()));
+        }
         clock.spawn("interrupt coalescing", Core::run_coalescing(core.clone()));
         Controller(core)
     }
@@ -196,13 +226,20 @@ impl Controller {
         let core = &self.0;
         core.in_flight.get() == 0
             && core.permits_are_free()
+            && core.partials.is_empty()
             && core.free_slots.borrow().len() + core.free_admin_slots.borrow().len() == core.slots.len()
             && core.port.tags_free()
     }
 
-    /// The value of a register, at once: for who answers reads of it that don't cross the link.
+    /// The value of a register, or of the payload buffer's bytes, at once: for who answers reads of it that don't cross
+    /// the link.
     pub fn register(&self, offset: u64, bytes: u32) -> u64 {
-        self.0.registers.read(offset, bytes)
+        Bar::read(&*self.0, offset, bytes)
+    }
+
+    /// The buffer for payload behind the registers: where in BAR0 it begins, and its length; 0: there is none.
+    pub fn payload_buffer(&self) -> (u64, u32) {
+        (self.0.config.bar_offset(), self.0.config.transfer.bar_bytes)
     }
 
     /// I/O queue pairs that it may have, at most.
@@ -265,11 +302,15 @@ impl Controller {
 
 impl Bar for Core {
     fn read(&self, offset: u64, bytes: u32) -> u64 {
-        self.registers.read(offset, bytes)
+        self.buffer_load(offset, bytes).unwrap_or_else(|| self.registers.read(offset, bytes))
     }
 
     fn write(&self, write: MmioWrite) {
         self.register_write(write);
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        self.buffer_store(offset, bytes);
     }
 }
 
@@ -305,6 +346,12 @@ impl Core {
         self.queues.borrow().completion.get(id as usize)?.clone()
     }
 
+    /// A command goes to a slot, which was taken for it.
+    fn start(&self, slot: u32, command: Command) {
+        self.begin();
+        self.slots[slot as usize].dispatch(command);
+    }
+
     fn namespace(&self, nsid: u32) -> Result<&Namespace, Status> {
         let index = (nsid as usize).wrapping_sub(1);
         self.namespaces.get(index).ok_or(Status::INVALID_NAMESPACE.with_dnr())
@@ -325,6 +372,9 @@ impl Core {
         }
         if self.function_resets.under_way() {
             return;
+        }
+        if self.in_buffer(offset).is_some() {
+            return self.buffer_store(offset, &value.to_le_bytes()[..bytes as usize]);
         }
         if offset < byteway_wire::nvme::register::DOORBELLS {
             for effect in self.registers.write(offset, value, bytes) {
@@ -368,6 +418,9 @@ impl Core {
     /// The host has submitted commands up to `tail`.
     fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
         queue.set_tail(tail)?;
+        if queue.missing.get() > 0 {
+            self.skip_train(queue);
+        }
         self.fetchable.notify_one();
         Ok(())
     }
@@ -410,7 +463,7 @@ impl Core {
                 Answer::Aborted => (Status::ABORT_REQUESTED, 0),
                 Answer::Event(event) => (Status::SUCCESS, event.dw0()),
             };
-            self.post(Permit::unpark(request.queue), request.cid, status, dw0, SpanId::NONE);
+            self.post(Permit::unpark(request.queue), request.cid, status, [dw0, 0], SpanId::NONE);
         }
     }
 
@@ -465,22 +518,40 @@ impl Core {
         let sgl = core.config.controller.sgl.then(SglRules::default);
         let mut workspace = io::Workspace::new(Supported { sgl });
         loop {
-            let Command { sqe, permit, span } = slot.next().await;
+            let Command { sqe, permit, span, payload } = slot.next().await;
             let queue = permit.queue().clone();
             core.clock.works_for([span]);
-            let context = Context { core: &core, slot: &slot, queue: &queue, sqe: &sqe, span };
+            let context = Context {
+                core: &core,
+                slot: &slot,
+                queue: &queue,
+                permit: &permit,
+                sqe: &sqe,
+                span,
+                payload,
+            };
             workspace.failed_lba = 0;
             let parse = core.placement.chain(Work::Fetch, Work::Parse).await;
             let pipeline = if queue.id == 0 { Delay::ZERO } else { io::pipeline(&core, &sqe) };
             core.clock.sleep_until(parse.end + pipeline).await;
             context.charge_firmware(parse.queued);
+            match payload {
+                Payload::Train(slots) => context.take_in(slots.count()).await,
+                Payload::Chunked(slots) => context.take_in(Chunk::count(slots.bytes)).await,
+                Payload::Pointer | Payload::Refused(_) => {}
+            }
             let outcome = match slot.check(&queue) {
                 Err(status) => Err(status),
                 Ok(()) if queue.id == 0 => admin::execute(&context, &mut workspace).await,
-                Ok(()) => io::execute(&context, &mut workspace).await.map(Reply::Done),
+                Ok(()) => io::execute(&context, &mut workspace).await,
             };
-            let (status, dw0) = match outcome {
-                Ok(Reply::Done(dw0)) => (Status::SUCCESS, dw0),
+            let mut result = None;
+            let (status, dwords) = match outcome {
+                Ok(Reply::Done(dwords)) => (Status::SUCCESS, dwords),
+                Ok(Reply::Result(dwords)) => {
+                    result = Some(&workspace.bytes[..]);
+                    (Status::SUCCESS, dwords)
+                }
                 Ok(Reply::Parked) => {
                     core.park(permit, sqe.cid());
                     slot.clear(Status::SUCCESS);
@@ -488,7 +559,10 @@ impl Core {
                     core.end();
                     continue;
                 }
-                Err(status) => (status, 0),
+                Err(status) => {
+                    streams::end_failed(&context);
+                    (status, [0; 2])
+                }
             };
             let complete = core.placement.run(Work::Complete, 1).await;
             context.charge_firmware(complete.queued);
@@ -496,7 +570,10 @@ impl Core {
                 if status != Status::SUCCESS {
                     core.errors.record(queue.id, &sqe, status, workspace.failed_lba);
                 }
-                core.post(permit, sqe.cid(), status, dw0, span);
+                match result {
+                    Some(bytes) => core.post_result(permit, sqe.cid(), dwords, bytes, span),
+                    None => core.post(permit, sqe.cid(), status, dwords, span),
+                }
             }
             slot.clear(status);
             core.free_slot(index);
@@ -514,9 +591,15 @@ impl Core {
     }
 
     /// Posts a completion and announces it.
-    fn post(&self, permit: Permit, cid: u16, status: Status, dw0: u32, span: SpanId) {
-        let (address, entry, queue) = permit.complete(cid, status, dw0);
-        let Ok(passage) = self.port.post(address, entry.to_bytes()) else {
+    fn post(&self, permit: Permit, cid: u16, status: Status, dwords: [u32; 2], span: SpanId) {
+        let (address, entry, queue) = permit.complete(cid, status, dwords);
+        let posted = self.port.post(address, entry.to_bytes());
+        self.posted(posted, &queue, span);
+    }
+
+    /// A completion was posted to where `queue` completes: announces it.
+    fn posted(&self, posted: Result<Passage, Fault>, queue: &SubmissionQueue, span: SpanId) {
+        let Ok(passage) = posted else {
             self.fail();
             return;
         };
@@ -562,8 +645,10 @@ impl Core {
 
 /// What a command answers with.
 pub enum Reply {
-    /// Success, with this in dword 0 of the completion.
-    Done(u32),
+    /// Success, with these in dwords 0 and 1 of the completion.
+    Done([u32; 2]),
+    /// The same, with the workspace's bytes behind the completion; room for them is reserved.
+    Result([u32; 2]),
     /// Nothing yet: it is held (Asynchronous Event Request).
     Parked,
 }
@@ -573,14 +658,25 @@ pub struct Context<'a> {
     core: &'a Rc<Core>,
     slot: &'a Slot,
     queue: &'a SubmissionQueue,
+    permit: &'a Permit,
     sqe: &'a byteway_wire::nvme::Sqe,
     span: SpanId,
+    payload: Payload,
 }
 
 impl Context<'_> {
     /// Whether to go on; asked after each wait.
     fn check(&self) -> Result<(), Status> {
         self.slot.check(self.queue)
+    }
+
+    /// Takes in the payload of `entries` that came by the queue: they are looked at one by one, and stored in DRAM.
+    async fn take_in(&self, entries: u32) {
+        let core = self.core;
+        let taken = core.placement.run(Work::Chunk, u64::from(entries)).await;
+        self.charge_firmware(taken.queued);
+        core.clock.sleep(core.config.transfer.chunk_store * u64::from(entries)).await;
+        self.charge(Stage::Dram);
     }
 
     fn charge(&self, stage: Stage) {

@@ -3,8 +3,9 @@
 use crate::controller::event::DoorbellError;
 use crate::controller::shadow::Mirror;
 use byteway_clock::{Clock, Notify};
+use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{Cqe, QueuePriority, Sqe, Status};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// What is to become of a queue's commands.
@@ -16,6 +17,17 @@ pub enum Fate {
     Deleting,
     /// The controller is being reset: they end without a completion.
     Reset,
+}
+
+/// How a submission queue is fetched from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetching {
+    /// By whoever comes.
+    Free,
+    /// By one fetch task, which takes the entries in order: no other may.
+    Held,
+    /// Not any more: where its next command begins can't be known.
+    Broken,
 }
 
 /// A completion queue. Room for a completion is reserved when its command is fetched, so a full queue holds up
@@ -130,6 +142,16 @@ pub struct SubmissionQueue {
     pub fate: Cell<Fate>,
     /// Its shadow doorbell.
     pub mirror: Mirror,
+    /// The ways for payload that the host has enabled.
+    pub methods: Cell<Methods>,
+    /// How it is fetched from.
+    pub fetching: Cell<Fetching>,
+    /// Entries that its waiting train still lacks.
+    pub missing: Cell<u32>,
+    /// Entries that were taken for trains beyond the queue's turn of arbitration.
+    pub owed: Cell<u32>,
+    /// The first entries of the reads that are under way, in the order in which they were taken.
+    reads: RefCell<Vec<u32>>,
     outstanding: Cell<u32>,
     drained: Notify,
 }
@@ -155,6 +177,11 @@ impl SubmissionQueue {
             class,
             fate: Cell::new(Fate::Live),
             mirror: Mirror::default(),
+            methods: Cell::default(),
+            fetching: Cell::new(Fetching::Free),
+            missing: Cell::default(),
+            owed: Cell::default(),
+            reads: RefCell::default(),
             outstanding: Cell::default(),
             drained: Notify::new(clock),
         })
@@ -180,6 +207,18 @@ impl SubmissionQueue {
         self.waiting().min(self.entries - self.head.get())
     }
 
+    /// Entries that could be fetched now: those of one read; or all that a waiting train lacks, if they are there.
+    pub fn fetchable(&self) -> u32 {
+        if self.fate.get() != Fate::Live || self.fetching.get() != Fetching::Free {
+            return 0;
+        }
+        match self.missing.get() {
+            0 => self.contiguous(),
+            missing if missing <= self.waiting() => missing,
+            _ => 0,
+        }
+    }
+
     /// The tail doorbell was written.
     pub fn set_tail(&self, value: u32) -> Result<(), DoorbellError> {
         if value >= self.entries {
@@ -197,10 +236,40 @@ impl SubmissionQueue {
     /// Takes the entry at the head: its slot, and the right and duty to complete it.
     pub fn take(self: &Rc<Self>) -> (u32, Permit) {
         let slot = self.head.get();
-        self.head.set(if slot + 1 == self.entries { 0 } else { slot + 1 });
+        self.consume(1);
         self.completion_queue.reserve();
         self.outstanding.set(self.outstanding.get() + 1);
-        (slot, Permit { queue: Some(self.clone()) })
+        (slot, Permit { queue: Some(self.clone()), behind: Cell::default() })
+    }
+
+    /// The entry at the head.
+    pub fn head(&self) -> u32 {
+        self.head.get()
+    }
+
+    /// The next `count` entries, which were submitted, are done with.
+    pub fn consume(&self, count: u32) {
+        debug_assert!(count <= self.waiting(), "the doorbell has exposed them");
+        let next = self.head.get() + count;
+        self.head.set(if next >= self.entries { next - self.entries } else { next });
+    }
+
+    /// The entries from `first` to before the head are being read.
+    pub fn begin_read(&self, first: u32) {
+        self.reads.borrow_mut().push(first);
+    }
+
+    /// They have been.
+    pub fn end_read(&self, first: u32) {
+        let mut reads = self.reads.borrow_mut();
+        if let Some(index) = reads.iter().position(|read| *read == first) {
+            reads.remove(index);
+        }
+    }
+
+    /// Up to where the host may place entries again: it could overwrite one that was taken, and not been read yet.
+    fn sqhd(&self) -> u16 {
+        self.reads.borrow().first().copied().unwrap_or(self.head.get()) as u16
     }
 
     /// Where entry `slot` lies.
@@ -237,6 +306,32 @@ pub(super) fn distance(from: u32, to: u32, entries: u32) -> u32 {
 /// back.
 pub struct Permit {
     queue: Option<Rc<SubmissionQueue>>,
+    /// Places behind the completion that are reserved for its result.
+    behind: Cell<u32>,
+}
+
+/// Places of a completion queue that follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    base: u64,
+    entries: u32,
+    first: u32,
+    phase: bool,
+    count: u32,
+}
+
+impl Run {
+    /// Where they lie, up to the ring's end and from its beginning: addresses, and how many.
+    pub fn parts(&self) -> [(u64, u32); 2] {
+        let before_end = self.count.min(self.entries - self.first);
+        let first = self.base.wrapping_add(u64::from(self.first) * Cqe::SIZE as u64);
+        [(first, before_end), (self.base, self.count - before_end)]
+    }
+
+    /// The phase tag of place `index`.
+    pub fn phase(&self, index: u32) -> bool {
+        if self.first + index < self.entries { self.phase } else { !self.phase }
+    }
 }
 
 impl Permit {
@@ -246,12 +341,50 @@ impl Permit {
     }
 
     /// The completion entry for a command that ended, and where it goes.
-    pub fn complete(mut self, cid: u16, status: Status, dw0: u32) -> (u64, Cqe, Rc<SubmissionQueue>) {
+    pub fn complete(
+        mut self,
+        cid: u16,
+        status: Status,
+        [dw0, dw1]: [u32; 2],
+    ) -> (u64, Cqe, Rc<SubmissionQueue>) {
         let queue = self.queue.take().expect("a permit is used once");
+        self.unreserve_behind(&queue.completion_queue);
         let (address, phase) = queue.completion_queue.advance();
-        let entry = Cqe::new(cid, status, queue.id, queue.head.get() as u16).with_dw0(dw0).with_phase(phase);
+        let entry = Cqe::new(cid, status, queue.id, queue.sqhd());
+        let entry = entry.with_dw0(dw0).with_dw1(dw1).with_phase(phase);
         queue.ended();
         (address, entry, queue)
+    }
+
+    /// Reserves `slots` places more, behind the completion, if they are free now.
+    pub fn reserve_behind(&self, slots: u32) -> bool {
+        let queue = &self.queue().completion_queue;
+        let is_free = queue.free() >= slots;
+        if is_free {
+            queue.reserved.set(queue.reserved.get() + slots);
+            self.behind.set(self.behind.get() + slots);
+        }
+        is_free
+    }
+
+    /// The completion entry for a command that ended well, with its result behind it: all places that were reserved.
+    pub fn complete_with_result(mut self, cid: u16, [dw0, dw1]: [u32; 2]) -> (Run, Cqe, Rc<SubmissionQueue>) {
+        let queue = self.queue.take().expect("a permit is used once");
+        let cq = &queue.completion_queue;
+        let (first, phase, count) = (cq.tail.get(), cq.phase.get(), 1 + self.behind.get());
+        let run = Run { base: cq.base, entries: cq.entries, first, phase, count };
+        for _ in 0..count {
+            cq.advance();
+        }
+        let entry = Cqe::new(cid, Status::SUCCESS, queue.id, queue.sqhd());
+        let entry = entry.with_dw0(dw0).with_dw1(dw1).with_phase(phase);
+        queue.ended();
+        (run, entry, queue)
+    }
+
+    /// Gives back what was reserved behind the completion.
+    fn unreserve_behind(&self, queue: &CompletionQueue) {
+        queue.reserved.set(queue.reserved.get() - self.behind.take());
     }
 
     /// Gives the place back for a command that may stay outstanding for ever (Asynchronous Event Request).
@@ -266,13 +399,14 @@ impl Permit {
     pub fn unpark(queue: Rc<SubmissionQueue>) -> Permit {
         queue.completion_queue.reserve();
         queue.outstanding.set(queue.outstanding.get() + 1);
-        Permit { queue: Some(queue) }
+        Permit { queue: Some(queue), behind: Cell::default() }
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
+            self.unreserve_behind(&queue.completion_queue);
             queue.completion_queue.unreserve();
             queue.ended();
         }
@@ -314,12 +448,34 @@ mod tests {
         for round in 0..5 {
             let (slot, permit) = sq.take();
             assert_eq!(slot, round);
-            let (address, entry, _) = permit.complete(round as u16, Status::SUCCESS, 0);
+            let (address, entry, _) = permit.complete(round as u16, Status::SUCCESS, [0; 2]);
             seen.push((address, entry.phase()));
             sq.completion_queue.set_head((round + 1) % 3).unwrap();
         }
         assert_eq!(seen, [(0x1000, true), (0x1010, true), (0x1020, true), (0x1000, false), (0x1010, false)]);
         assert_eq!(sq.completion_queue.set_head(0), Err(DoorbellError::Value), "nothing to consume");
+    }
+
+    // A host that is told that an entry is free overwrites it: not before it was read.
+    #[test]
+    fn entries_that_are_being_read_are_not_free() {
+        let (_executor, sq) = pair(8, 8);
+        sq.set_tail(5).unwrap();
+        let permits: Vec<_> = (0..4).map(|_| sq.take().1).collect();
+        sq.begin_read(0);
+        sq.begin_read(1);
+        sq.end_read(1);
+        let heads: Vec<_> = permits
+            .into_iter()
+            .enumerate()
+            .map(|(index, permit)| {
+                if index == 2 {
+                    sq.end_read(0);
+                }
+                permit.complete(0, Status::SUCCESS, [0; 2]).1.sqhd
+            })
+            .collect();
+        assert_eq!(heads, [0, 0, 4, 4]);
     }
 
     // A place that a reset command kept would shrink the queue for ever.

@@ -2,6 +2,7 @@
 
 use crate::controller::queue::{Fate, Permit, SubmissionQueue};
 use byteway_clock::{Clock, Notify, SpanId, TaskId};
+use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AdminOpcode, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -16,6 +17,21 @@ pub struct Command {
     pub permit: Permit,
     /// Who follows it.
     pub span: SpanId,
+    /// Where its payload is.
+    pub payload: Payload,
+}
+
+/// Where a command's payload is, when the command is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload {
+    /// Where its data pointer says, if it has any.
+    Pointer,
+    /// It came behind the command, and lies in the slot's buffer.
+    Train(InlineSlots),
+    /// It came in chunks, and lies in the slot's buffer.
+    Chunked(InlineSlots),
+    /// It can't be had, for this reason.
+    Refused(Status),
 }
 
 /// A place in which commands are executed.
@@ -23,6 +39,8 @@ pub struct Slot {
     clock: Clock,
     waiting: Cell<Option<TaskId>>,
     inbox: RefCell<Option<Command>>,
+    /// Payload that came by the queue, filled before the command is handed over. Reused from command to command.
+    pub carried: RefCell<Vec<u8>>,
     /// The queue and identifier of the command that runs here.
     running: Cell<Option<(u16, u16)>>,
     /// Whether that command can be aborted.
@@ -42,6 +60,7 @@ impl Slot {
             clock: clock.clone(),
             waiting: Cell::default(),
             inbox: RefCell::default(),
+            carried: RefCell::default(),
             running: Cell::default(),
             abortable: Cell::default(),
             aborted: Cell::default(),

@@ -5,10 +5,12 @@ use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{Bar, DeviceEnd, Generation, Link, Memory, MmioWrite, PcieConfig, Purpose};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
+use byteway_wire::nvme::vendor::{Capabilities, Chunk, Framing, InlineSlots, Methods, ResultSlot, Sink};
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
     Doorbell, Identify, IdentifyController, IdentifyNamespace, LbaFormat, NvmOpcode, PrpStep, PrpWalker,
-    Range, ReadWrite, Segment, SglStep, SglWalker, Sqe, Status, Vs, WriteZeroes, identify, register,
+    Range, ReadWrite, Segment, SglStep, SglWalker, Sqe, Status, VendorOpcode, Vs, WriteZeroes, fid, identify,
+    register,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,6 +19,26 @@ use std::rc::Rc;
 
 /// Blocks of the fake's one namespace.
 pub const BLOCKS: u64 = 1 << 20;
+/// Bytes of its payload sink.
+pub const SINK_BYTES: usize = 1 << 16;
+
+/// How it answers with a result behind a completion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Answer {
+    /// As it should.
+    #[default]
+    Whole,
+    /// The last part never comes.
+    Short,
+    /// Parts one and two change places.
+    Swapped,
+    /// The last part comes much later than the completion.
+    Late,
+    /// Dword 1 says more than was asked for.
+    Long,
+    /// Dword 1 says that there is a result, and there is none: completions follow.
+    Absent,
+}
 
 struct Submission {
     address: u64,
@@ -68,6 +90,19 @@ pub struct Fake {
     /// Doorbells rung, by offset.
     pub rung: RefCell<BTreeMap<u64, u32>>,
     pub commands: Cell<u64>,
+    /// What it offers beyond NVMe.
+    pub offers: Cell<Capabilities>,
+    /// What is enabled, by queue.
+    pub enabled: RefCell<BTreeMap<u16, Methods>>,
+    pub answer: Cell<Answer>,
+    /// Flips a bit of every payload that arrives in the sink.
+    pub spoils: Cell<bool>,
+    pub sink: RefCell<Vec<u8>>,
+    /// Payloads in the entries behind commands, by queue and identifier; and in chunks.
+    trains: RefCell<BTreeMap<(u16, u16), Vec<u8>>>,
+    chunks: RefCell<BTreeMap<u16, BTreeMap<u16, Chunk>>>,
+    /// Entries that carried payload.
+    pub carried: Cell<u64>,
     /// The most commands of one queue that were outstanding.
     pub outstanding_max: Cell<u32>,
     outstanding: RefCell<BTreeMap<u16, u32>>,
@@ -106,6 +141,14 @@ impl Fake {
             events: RefCell::default(),
             rung: RefCell::default(),
             commands: Cell::default(),
+            offers: Cell::default(),
+            enabled: RefCell::default(),
+            answer: Cell::default(),
+            spoils: Cell::default(),
+            sink: RefCell::new(vec![0; SINK_BYTES]),
+            trains: RefCell::default(),
+            chunks: RefCell::default(),
+            carried: Cell::default(),
             outstanding_max: Cell::default(),
             outstanding: RefCell::default(),
             cc: Cell::new(Cc::new()),
@@ -174,6 +217,9 @@ impl Fake {
             self.events.borrow_mut().clear();
             self.swallowed.borrow_mut().clear();
             self.outstanding.borrow_mut().clear();
+            self.enabled.borrow_mut().clear();
+            self.trains.borrow_mut().clear();
+            self.chunks.borrow_mut().clear();
             self.csts.set(Csts::new());
             return;
         }
@@ -241,6 +287,16 @@ impl Fake {
                 if let Some(queue) = fake.submissions.borrow_mut().get_mut(&qid) {
                     queue.head = (queue.head + 1) % queue.entries;
                 }
+                let sqe = Sqe::from_bytes(&entry);
+                let enabled = fake.enabled.borrow().get(&qid).copied().unwrap_or_default();
+                match Framing::of(&sqe, enabled) {
+                    Framing::Command => {}
+                    Framing::Train(slots) => fake.fetch_train(qid, sqe.cid(), slots).await,
+                    Framing::Chunk => {
+                        fake.take_chunk(qid, Chunk::parse(&sqe)).await;
+                        continue;
+                    }
+                }
                 fake.count(qid, 1);
                 let command = fake.clone();
                 fake.clock.spawn("fake command", async move {
@@ -248,6 +304,131 @@ impl Fake {
                 });
             }
         });
+    }
+
+    async fn fetch_train(&self, qid: u16, cid: u16, slots: InlineSlots) {
+        let mut payload = Vec::new();
+        for _ in 0..slots.count() {
+            let address = {
+                let mut submissions = self.submissions.borrow_mut();
+                let Some(queue) = submissions.get_mut(&qid) else { return };
+                assert!(queue.head != queue.tail, "the host exposes a train as a whole");
+                let address = queue.address + 64 * u64::from(queue.head);
+                queue.head = (queue.head + 1) % queue.entries;
+                address
+            };
+            let mut entry = [0; 64];
+            self.end.read(address, &mut entry, Purpose::InlineChunk).await.unwrap();
+            payload.extend_from_slice(&entry);
+            self.carried.set(self.carried.get() + 1);
+        }
+        assert!(payload[slots.bytes as usize..].iter().all(|byte| *byte == 0), "padded with zeroes");
+        payload.truncate(slots.bytes as usize);
+        self.trains.borrow_mut().insert((qid, cid), payload);
+    }
+
+    async fn take_chunk(&self, qid: u16, chunk: Chunk) {
+        self.carried.set(self.carried.get() + 1);
+        let fresh = self.chunks.borrow_mut().entry(chunk.id).or_default().insert(chunk.index, chunk);
+        assert_eq!(fresh, None, "an identifier was used again too early");
+        if chunk.completes() {
+            self.count(qid, 1);
+            self.complete(qid, chunk.id, Status::SUCCESS, 0).await;
+        }
+    }
+
+    /// Waits until payload `id` is there as a whole.
+    async fn gather(&self, id: u16, bytes: u32) -> Vec<u8> {
+        let total = Chunk::count(bytes) as usize;
+        loop {
+            if self.chunks.borrow().get(&id).is_some_and(|parts| parts.len() == total) {
+                break;
+            }
+            self.clock.sleep(Delay::from_ns(100)).await;
+        }
+        let parts = self.chunks.borrow_mut().remove(&id).unwrap();
+        let mut all: Vec<u8> = parts.values().flat_map(|chunk| chunk.payload).collect();
+        all.truncate(bytes as usize);
+        all
+    }
+
+    /// A command of the payload sink.
+    async fn sink(&self, qid: u16, sqe: &Sqe) -> Option<(Status, u32)> {
+        let Sink { offset, bytes } = Sink::parse(sqe);
+        let range = offset as usize..offset as usize + bytes as usize;
+        if sqe.opcode() == VendorOpcode::SINK_WRITE.0 {
+            let train = self.trains.borrow_mut().remove(&(qid, sqe.cid()));
+            let mut payload = match (train, Chunk::named_by(sqe)) {
+                (Some(train), _) => {
+                    let before = bytes as usize - train.len();
+                    let mut payload = self.receive(sqe, before).await;
+                    payload.extend(train);
+                    payload
+                }
+                (None, Some((id, bytes))) => self.gather(id as u16, bytes).await,
+                (None, None) => self.receive(sqe, bytes as usize).await,
+            };
+            if self.spoils.get() {
+                payload[0] ^= 1;
+            }
+            self.sink.borrow_mut()[range].copy_from_slice(&payload);
+            return Some((Status::SUCCESS, crc32c::crc32c(&payload)));
+        }
+        let payload = self.sink.borrow()[range].to_vec();
+        let crc = crc32c::crc32c(&payload);
+        if sqe.cdw2 & Sink::INLINE_RESULT == 0 {
+            self.send(sqe, &payload).await;
+            return Some((Status::SUCCESS, crc));
+        }
+        self.answer(qid, sqe.cid(), crc, &payload).await;
+        None
+    }
+
+    /// Posts a completion with a result behind it, or what it has instead.
+    async fn answer(&self, qid: u16, cid: u16, crc: u32, payload: &[u8]) {
+        self.count(qid, -1);
+        let (head, cqid) = {
+            let mut submissions = self.submissions.borrow_mut();
+            let queue = submissions.get_mut(&qid).unwrap();
+            queue.reported = queue.head;
+            (queue.head as u16, queue.cqid)
+        };
+        let answer = self.answer.get();
+        let said = payload.len() as u32 + if answer == Answer::Long { 1 } else { 0 };
+        let cqe = Cqe::new(cid, Status::SUCCESS, qid, head).with_dw0(crc).with_dw1(said);
+        let mut parts: Vec<_> = payload.chunks(ResultSlot::PAYLOAD_BYTES).zip(1..).collect();
+        match answer {
+            Answer::Swapped => parts.swap(0, 1),
+            Answer::Absent => parts.clear(),
+            _ => {}
+        }
+        let late = matches!(answer, Answer::Late | Answer::Short);
+        let behind = if answer == Answer::Absent { 0 } else { parts.len() as u32 };
+        let (first, mut slots) = {
+            let mut completions = self.completions.borrow_mut();
+            let queue = completions.get_mut(&cqid).unwrap();
+            let taken = distance(queue.head, queue.tail, queue.entries);
+            assert!(taken + behind + 1 < queue.entries, "a test asks for what has room");
+            let mut place = || {
+                let place = (queue.address + 16 * u64::from(queue.tail), queue.phase);
+                queue.tail = (queue.tail + 1) % queue.entries;
+                queue.phase ^= queue.tail == 0;
+                place
+            };
+            let first = place();
+            (first, parts.into_iter().map(|part| (place(), part)).collect::<Vec<_>>())
+        };
+        let last = if late { slots.pop() } else { None };
+        for ((address, phase), (bytes, part)) in slots {
+            self.end.post(address, ResultSlot::new(part, bytes, phase).to_bytes()).unwrap();
+        }
+        self.end.post(first.0, cqe.with_phase(first.1).to_bytes()).unwrap();
+        if let Some(((address, phase), (bytes, part))) = last
+            && answer == Answer::Late
+        {
+            self.clock.sleep(Delay::from_us(20)).await;
+            self.end.post(address, ResultSlot::new(part, bytes, phase).to_bytes()).unwrap();
+        }
     }
 
     fn count(&self, qid: u16, more: i32) {
@@ -323,7 +504,8 @@ impl Fake {
                 let page = match Identify::parse(sqe).cns {
                     Cns::CONTROLLER => {
                         let mn = identify::ascii_field("Fake");
-                        let data = IdentifyController { mn, mdts: 5, ..IdentifyController::default() };
+                        let mut data = IdentifyController { mn, mdts: 5, ..IdentifyController::default() };
+                        self.offers.get().write(&mut data.vs);
                         data.as_bytes().to_vec()
                     }
                     Cns::ACTIVE_NAMESPACES => ActiveNamespaceList::above(sqe.nsid, [1]).as_bytes().to_vec(),
@@ -335,6 +517,12 @@ impl Fake {
                     }
                 };
                 self.send(sqe, &page).await;
+                ok
+            }
+            AdminOpcode::SET_FEATURES if sqe.cdw10 as u8 == fid::PAYLOAD_METHODS => {
+                let (methods, qid) = (Methods::from_bits(sqe.cdw11), sqe.cdw12 as u16);
+                assert!(methods.is_within(self.offers.get().offered()), "the host knows what is offered");
+                self.enabled.borrow_mut().insert(qid, methods);
                 ok
             }
             AdminOpcode::SET_FEATURES => {
@@ -394,6 +582,9 @@ impl Fake {
         if self.swallows.get() {
             self.swallowed.borrow_mut().push((qid, sqe.cid()));
             return None;
+        }
+        if matches!(VendorOpcode(sqe.opcode()), VendorOpcode::SINK_WRITE | VendorOpcode::SINK_READ) {
+            return self.sink(qid, sqe).await;
         }
         let size = self.block_bytes.get() as usize;
         let ok = Some((Status::SUCCESS, 0));

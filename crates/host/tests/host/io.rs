@@ -3,7 +3,7 @@
 use crate::fake::{BLOCKS, Rig, run};
 use byteway_host::{
     BaseState, Buffer, Client, ClientConfig, DriverConfig, IoError, Lost, Method, Namespace, Oracle,
-    QueueConfig,
+    QueueConfig, Rules,
 };
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{Range, Status};
@@ -16,7 +16,8 @@ async fn client(rig: &Rig, method: Method, verified: bool) -> Client {
     let namespace = driver.namespaces()[0];
     let block = BlockSize::from_bytes(u64::from(namespace.block_bytes)).unwrap();
     let oracle = verified.then(|| Rc::new(RefCell::new(Oracle::new(BLOCKS, block, 1, BaseState::Zeroes))));
-    Client::new(queue, namespace, ClientConfig { method, bytes_max: 128 << 10, oracle }).unwrap()
+    Client::new(queue, namespace, ClientConfig { rules: Rules::only(method), bytes_max: 128 << 10, oracle })
+        .unwrap()
 }
 
 // Data must come back from wherever it was put, by either method, from buffers of every shape.
@@ -158,7 +159,7 @@ fn impossible_extents_are_errors() {
         let wraps = [Range::new(u64::MAX, 2)];
         assert!(matches!(client.trim(&mut buffer, &wraps).await, Err(IoError::Extent { .. })));
         let namespace = Namespace { block_bytes: 520, ..*client.namespace() };
-        let config = ClientConfig { method: Method::Prp, bytes_max: 4096, oracle: None };
+        let config = ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: None };
         let refused = Client::new(client.queue().clone(), namespace, config).err();
         assert_eq!(refused, Some(IoError::Format { block_bytes: 520, metadata_bytes: 0 }));
         client.read(&mut buffer, BLOCKS - 1, 1).await.unwrap();
@@ -191,7 +192,8 @@ fn io_lost_in_a_reset_is_undecided() {
         let driver = rig.attach(DriverConfig::default()).await;
         let queue = driver.create_queue_pair(QueueConfig::new(8)).await.unwrap();
         let oracle = Rc::new(RefCell::new(Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Zeroes)));
-        let config = ClientConfig { method: Method::Prp, bytes_max: 4096, oracle: Some(oracle.clone()) };
+        let config =
+            ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: Some(oracle.clone()) };
         let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
         rig.fake.swallows.set(true);
         let (writer, mut buffer) = (client.clone(), client.buffer().unwrap());

@@ -5,5 +5,6 @@ mod driver;
 mod fake;
 mod io;
 mod oracle;
+mod payload;
 mod queue;
 mod shared;

@@ -228,6 +228,7 @@ fn the_hosts_time_is_charged() {
             per_page: Delay::from_ns(11),
             complete: Delay::from_ns(90),
             interrupt: Delay::from_ns(500),
+            ..HostCosts::default()
         };
         for (completion, vector, interrupted) in
             [(Completion::Polled, None, Delay::ZERO), (Completion::Interrupt, Some(1), costs.interrupt)]
@@ -243,7 +244,8 @@ fn the_hosts_time_is_charged() {
             let (busy, rung) = (driver.cpu().busy(), doorbells());
             let span = spans.open(rig.now());
             let begin = rig.now();
-            let request = Request { span, pages: 3, ..Request::from(Flush.sqe(0, 1)) };
+            let mut request = Request::from(Flush.sqe(0, 1));
+            (request.span, request.pages) = (span, 3);
             let command = pair.submit(request).await.unwrap();
             let submission = Delay::from_ns(60 + 7 + 3 * 11);
             assert_eq!(rig.now().since(begin), submission);

@@ -4,7 +4,7 @@ use crate::fake::{BLOCKS, Fake, link_config};
 use byteway_clock::{Channel, Delay, Executor, Timing};
 use byteway_host::{
     BaseState, Client, ClientConfig, Completion, Driver, DriverConfig, HostCosts, Method, Oracle, Port,
-    QueueConfig, Registers,
+    QueueConfig, Registers, Rules,
 };
 use byteway_link::memory::Mapped;
 use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite};
@@ -27,6 +27,10 @@ impl Registers for Served {
 
     fn write(&self, offset: u64, value: u64, bytes: u32) {
         self.end.deliver(MmioWrite { offset, value, bytes });
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        self.registers.store(offset, bytes);
     }
 }
 
@@ -55,7 +59,8 @@ fn io_over_shared_memory_verifies() {
         config.vector = Some(1);
         let queue = driver.create_queue_pair(config).await.unwrap();
         let oracle = Rc::new(RefCell::new(Oracle::new(BLOCKS, BlockSize::B512, 9, BaseState::Zeroes)));
-        let config = ClientConfig { method: Method::Prp, bytes_max: 16384, oracle: Some(oracle.clone()) };
+        let config =
+            ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 16384, oracle: Some(oracle.clone()) };
         let client = Client::new(queue.clone(), driver.namespaces()[0], config).unwrap();
         for round in 0..3 {
             let done = Channel::unbounded(&clock);

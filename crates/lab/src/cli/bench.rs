@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{OutputFormat, show, size};
-use crate::bench::{Assume, Bench};
+use crate::bench::{Assume, Bench, Transfer};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
-use crate::scenario::{JobSection, Warmup};
+use crate::scenario::{JobSection, ResultWay, TransferMethod, Warmup};
 use crate::units::{Bytes, Picos, Rate};
 use crate::workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 
@@ -17,11 +17,13 @@ Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
   byteway bench --vfio-user /tmp/drive --iodepth 32 --runtime 10s
   byteway bench --vfio-user /tmp/drive --rw randrw --rwmixread 70 --bs 8k --numjobs 2
   byteway bench --vfio-user /tmp/drive --rw write --bs 128k --iodepth 8 --count 100000 --format json
+  byteway bench --vfio-user /tmp/drive --sink --rw randwrite --bs 64 --method inline --iodepth 64
 
 Every block read is verified. What a drive holds beforehand nobody here knows, so the range is
 written first, which is not measured; without --size that is at most 1 GiB. On a drive that nobody
 has written to since it was served, --assume empty (or filled) spares the writing; --no-verify
-spares all of it.
+spares all of it. With --sink every payload is compared by checksum, and what was written and is
+read again byte by byte; nothing is written first.
 
 One thread does everything, polling, and times are wall time. Sizes: 4k, \"4 KiB\" and 4096 are the
 same; \"4 kB\" is 4000.";
@@ -95,6 +97,18 @@ pub(super) struct Arguments {
     /// Length of the range; left out, to the end of the namespace, but at most 1 GiB if it is filled first.
     #[arg(long, value_parser = size)]
     size: Option<Bytes>,
+    /// Ask for payloads of the drive's sink instead of blocks: of any length, from 1 B on.
+    #[arg(long)]
+    sink: bool,
+    /// How payloads cross.
+    #[arg(long, value_enum, default_value_t = TransferMethod::Prp)]
+    method: TransferMethod,
+    /// With --method adaptive: the longest payload that crosses inline.
+    #[arg(long, value_parser = size, required_if_eq("method", "adaptive"))]
+    threshold: Option<Bytes>,
+    /// How results of a sink's reads come back.
+    #[arg(long, value_enum, default_value_t = ResultWay::Pointer, requires = "sink")]
+    result: ResultWay,
     /// What the drive holds now.
     #[arg(long, value_enum, default_value_t = Assume::Unknown)]
     assume: Assume,
@@ -148,6 +162,12 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let bench = Bench {
         folder: arguments.vfio_user.clone(),
         job,
+        transfer: Transfer {
+            sink: arguments.sink,
+            method: arguments.method,
+            threshold: arguments.threshold.unwrap_or_default(),
+            result: arguments.result,
+        },
         verify: !arguments.no_verify,
         assume: arguments.assume,
         seed: arguments.seed,

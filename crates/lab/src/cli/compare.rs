@@ -1,15 +1,15 @@
 //! `byteway compare`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{EXIT_INTERRUPTED, print};
-use crate::compare::{Comparison, Manner, Plan, Request, Store, run_all};
+use crate::compare::{Comparison, Manner, Plan, Request, Store, probe, run_all};
 use crate::interrupt::Interrupt;
+use crate::progress;
 use crate::scenario::Options;
 
 pub(super) const EXAMPLES: &str = "\
@@ -96,7 +96,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let count = plan.points.len();
     let store = arguments.out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
     let interrupt = Interrupt::on_signal();
-    let bar = bar(count, arguments.quiet)?;
+    let bar = progress::points(count, arguments.quiet)?;
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -106,7 +106,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let ran = run_all(&plan, &manner);
     bar.finish_and_clear();
     let (outcomes, resumed) = ran?;
-    let comparison = Comparison::new(plan, outcomes);
+    let comparison = Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
     if let Some(store) = &store {
         store.write_all(&comparison)?;
     }
@@ -125,26 +125,4 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         () if comparison.failed() > 0 => ExitCode::FAILURE,
         () => ExitCode::SUCCESS,
     })
-}
-
-fn bar(points: usize, quiet: bool) -> anyhow::Result<ProgressBar> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
-    }
-    let bar = ProgressBar::with_draw_target(Some(points as u64), ProgressDrawTarget::stderr_with_hz(10));
-    bar.set_style(ProgressStyle::with_template(BAR)?);
-    Ok(bar)
-}
-
-const BAR: &str = "{bar:40} {pos} of {len} points, {eta} left";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // A template with a mistake shows itself only on a terminal, where no test runs.
-    #[test]
-    fn the_template_is_valid() {
-        assert!(ProgressStyle::with_template(BAR).is_ok());
-    }
 }

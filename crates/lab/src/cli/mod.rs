@@ -4,8 +4,10 @@ mod bench;
 mod compare;
 mod fio;
 mod profile;
+mod reproduce;
 mod run;
 mod serve;
+mod threshold;
 mod trace;
 
 use std::ffi::OsString;
@@ -17,9 +19,10 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::error::InputError;
 use crate::interrupt::EXIT_INTERRUPTED;
 use crate::output::Output;
+use crate::profile::profile_schema;
 use crate::report::Page;
 use crate::results::Results;
-use crate::scenario::{device_schema, host_schema, profile_schema, scenario_schema};
+use crate::scenario::{device_schema, host_schema, scenario_schema};
 use crate::summary::Summary;
 use crate::units::{Bytes, UnitError};
 
@@ -42,6 +45,7 @@ Examples:
   byteway run s.toml --set drive.profile=mqsim-mlc      the same on another drive
   byteway run s.toml --format json | jq .iops           for scripts
   byteway compare s.toml --vary iodepth=1..256x2        nine runs, side by side
+  byteway reproduce byteexpress                         what a paper says, measured again
   byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
   byteway schema > scenario.schema.json                 for an editor that completes and checks
@@ -56,6 +60,12 @@ enum Command {
     /// Run a scenario with some of its keys varied, every combination, and compare.
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Arguments),
+    /// Measure up to which payload size each fine-grained method beats PRPs.
+    #[command(after_help = threshold::EXAMPLES)]
+    Threshold(threshold::Arguments),
+    /// Measure again what a paper says, claim by claim.
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(reproduce::Arguments),
     /// Look into a block trace, or convert it.
     #[command(after_help = trace::EXAMPLES)]
     Trace(trace::Arguments),
@@ -134,6 +144,8 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
     let done = match arguments.command {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Threshold(arguments) => threshold::execute(&arguments),
+        Command::Reproduce(arguments) => reproduce::execute(&arguments),
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Fio(arguments) => fio::execute(&arguments),

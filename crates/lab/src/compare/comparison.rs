@@ -9,7 +9,8 @@
 //!   index, values      value by key
 //!   status, reason     "done"; "failed", with the reason; "not-run"
 //!   figures            iops, bytes_per_second, mean_ns, p50_ns, p99_ns, p99_9_ns (of all I/Os of all jobs),
-//!                      wire_bytes_per_io, payload_bytes_per_io (both directions), write_amplification
+//!                      wire_bytes_per_io, payload_bytes_per_io (both directions), write_amplification,
+//!                      host_ns_per_io, device_ns_per_io (processor time; where how payloads cross is measured)
 //!   busiest            resource, mean (share of the time)
 //!   against, ratios    the point that it is compared with, and each figure as a multiple of that point's
 //!   summary            what summary.json of the run holds
@@ -21,11 +22,13 @@
 use serde::ser::{Serialize, Serializer};
 
 use super::figures::{Figures, Metric, busiest};
-use super::finding::{Finding, Seen, findings};
-use super::outcome::Outcome;
-use super::plan::Plan;
+use super::finding::{Fact, Finding, Seen, findings};
+use super::outcome::{Found, Outcome};
+use super::plan::{Plan, describe};
+use super::sizes;
 use super::vary::{Axis, Scale};
-use crate::summary::Summary;
+use crate::scenario::Scenario;
+use crate::summary::{Summary, grouped};
 
 /// What a comparison found.
 #[derive(Debug)]
@@ -59,16 +62,47 @@ pub struct Point {
     pub against: usize,
 }
 
+/// Payloads and results that did not go by the way that was asked for.
+fn fallen(summary: &Summary) -> u64 {
+    summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks + transfer.result_fallbacks)
+}
+
+/// Whether the figures are another method's: most payloads went by the fallback.
+pub(super) fn is_fallback(summary: &Summary) -> bool {
+    fallen(summary).saturating_mul(2) > summary.ios
+}
+
+/// Points of which payloads went by the fallback.
+fn fallbacks(axes: &[Axis], points: &[Point]) -> Option<Finding> {
+    let fallen = points.iter().filter_map(|point| {
+        let summary = &point.outcome.found()?.summary;
+        let count = fallen(summary);
+        let name = describe(axes, &point.seen.choice);
+        (count > 0).then(|| format!("{name} ({} of {})", grouped(count), grouped(summary.ios)))
+    });
+    let points: Vec<String> = fallen.collect();
+    if points.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "payloads went by the fallback, because their method could not carry them: {}; where most did, the figures are not \
+         the method's, and nothing is concluded from them",
+        points.join("; ")
+    );
+    Some(Finding { fact: Fact::Fallback { points }, text })
+}
+
 impl Comparison {
-    /// From what was planned and what became of it.
-    pub fn new(plan: Plan, outcomes: Vec<Outcome>) -> Comparison {
+    /// From what was planned and what became of it. `probe` runs what lies between the points: where a payload's size and
+    /// method are varied, the sizes up to which a method pays are looked for to the byte.
+    pub fn new(plan: Plan, outcomes: Vec<Outcome>, probe: &dyn Fn(&Scenario) -> Option<Found>) -> Comparison {
         let first = plan.points.first().map(|point| &point.scenario);
         let scenario = first.map(|scenario| scenario.name.clone()).unwrap_or_default();
         let text = first.map(|scenario| scenario.text.clone()).unwrap_or_default();
         let point = |(planned, outcome): (&super::plan::Planned, Outcome)| Point {
             seen: Seen {
                 choice: planned.choice.clone(),
-                figures: outcome.done().map(Figures::of),
+                figures: outcome.done().filter(|found| !is_fallback(&found.summary)).map(Figures::of),
                 outstanding: planned.outstanding(),
             },
             figures: outcome.found().map(Figures::of),
@@ -77,7 +111,11 @@ impl Comparison {
         };
         let points: Vec<Point> = plan.points.iter().zip(outcomes).map(point).collect();
         let seen: Vec<Seen> = points.iter().map(|point| point.seen.clone()).collect();
-        let findings = findings(&plan.axes, &seen);
+        let sizes = sizes::findings(&plan, &seen, probe);
+        let mut findings = findings(&plan.axes, &seen);
+        findings.retain(|finding| !sizes.iter().any(|better| better.replaces(finding)));
+        findings.splice(0..0, sizes);
+        findings.extend(fallbacks(&plan.axes, &points));
         Comparison {
             scenario,
             text,

@@ -29,11 +29,15 @@ pub enum Metric {
     PayloadBytesPerIo,
     /// Bytes programmed for each byte that the host wrote.
     WriteAmplification,
+    /// Processor time of the host for each I/O, where how payloads cross is measured.
+    HostNsPerIo,
+    /// Processor time of the drive for each I/O, likewise.
+    DeviceNsPerIo,
 }
 
 impl Metric {
     /// All, in the order of tables.
-    pub const ALL: [Metric; 9] = [
+    pub const ALL: [Metric; 11] = [
         Metric::Iops,
         Metric::BytesPerSecond,
         Metric::MeanNs,
@@ -43,6 +47,8 @@ impl Metric {
         Metric::WireBytesPerIo,
         Metric::PayloadBytesPerIo,
         Metric::WriteAmplification,
+        Metric::HostNsPerIo,
+        Metric::DeviceNsPerIo,
     ];
 
     /// Its key in JSON and CSV.
@@ -57,6 +63,8 @@ impl Metric {
             Metric::WireBytesPerIo => "wire_bytes_per_io",
             Metric::PayloadBytesPerIo => "payload_bytes_per_io",
             Metric::WriteAmplification => "write_amplification",
+            Metric::HostNsPerIo => "host_ns_per_io",
+            Metric::DeviceNsPerIo => "device_ns_per_io",
         }
     }
 
@@ -72,6 +80,8 @@ impl Metric {
             Metric::WireBytesPerIo => "wire / I/O",
             Metric::PayloadBytesPerIo => "payload / I/O",
             Metric::WriteAmplification => "WA",
+            Metric::HostNsPerIo => "host CPU",
+            Metric::DeviceNsPerIo => "drive CPU",
         }
     }
 
@@ -87,6 +97,8 @@ impl Metric {
             Metric::WireBytesPerIo => "wire bytes per I/O",
             Metric::PayloadBytesPerIo => "payload bytes per I/O",
             Metric::WriteAmplification => "write amplification",
+            Metric::HostNsPerIo => "host processor time per I/O",
+            Metric::DeviceNsPerIo => "drive processor time per I/O",
         }
     }
 
@@ -102,7 +114,12 @@ impl Metric {
             Metric::BytesPerSecond if value < 1e6 => format!("{:.1} kB/s", value / 1e3),
             Metric::BytesPerSecond if value < 1e9 => format!("{:.1} MB/s", value / 1e6),
             Metric::BytesPerSecond => format!("{:.2} GB/s", value / 1e9),
-            Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::P999Ns => time(value),
+            Metric::MeanNs
+            | Metric::P50Ns
+            | Metric::P99Ns
+            | Metric::P999Ns
+            | Metric::HostNsPerIo
+            | Metric::DeviceNsPerIo => time(value),
             Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => format!("{value:.1} B"),
             Metric::WriteAmplification => format!("{value:.3}"),
         }
@@ -132,6 +149,8 @@ impl Figures {
             Metric::WireBytesPerIo => per_io(wire),
             Metric::PayloadBytesPerIo => per_io(payload),
             Metric::WriteAmplification => summary.write_amplification,
+            Metric::HostNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.host_ns_per_io),
+            Metric::DeviceNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.device_ns_per_io),
         }))
     }
 

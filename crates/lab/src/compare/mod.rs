@@ -11,6 +11,7 @@
 //! | `outcome.rs` | running points, several at once, and what became of each |
 //! | `figures.rs` | the figures, and differences between them |
 //! | `finding/` | knees, crossovers, the best point, in words |
+//! | `sizes.rs` | up to which payload size a method pays, to the byte |
 //! | `comparison.rs` | all of it together, and `compare.json` |
 //! | `table.rs` | the table of the terminal, and `compare.csv` |
 //! | `report.rs` | `report.html` |
@@ -25,17 +26,21 @@ mod fnv;
 mod outcome;
 mod plan;
 mod report;
+mod sizes;
 mod store;
 mod table;
 mod vary;
 
 pub use comparison::{Comparison, Point};
+pub(crate) use figures::equal;
 pub use figures::{Figures, Metric};
 pub use finding::{Corner, Fact, Finding, Seen};
 pub use fingerprint::Fingerprint;
-pub use outcome::{Found, Manner, Outcome, run_all};
+pub(crate) use outcome::run_one;
+pub use outcome::{Found, Manner, Outcome, probe, run_all};
 pub use plan::{Plan, Planned, Request};
 pub use report::report;
+pub use sizes::{Reach, with_payload};
 pub use store::Store;
 pub use vary::{Axis, POINTS_MAX, Scale, Value};
 

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Plan, Planned};
+use super::plan::Plan;
 use super::store::Store;
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::results::Curve;
 use crate::run::{Session, run};
+use crate::scenario::Scenario;
 use crate::summary::Summary;
 
 /// What became of a point.
@@ -98,7 +99,7 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<(Vec<Outcome>
                 break;
             }
             let point = &plan.points[index];
-            let outcome = run_one(point, manner.interrupt);
+            let outcome = run_one(&point.scenario, manner.interrupt);
             if let (Outcome::Done(found), Some(store)) = (&outcome, manner.store)
                 && let Err(error) = store.keep(index, &point.fingerprint, found)
             {
@@ -129,11 +130,20 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn run_one(point: &Planned, interrupt: &Interrupt) -> Outcome {
+/// Runs a scenario that is no point of the comparison; `None` if it gives no figures.
+pub fn probe(scenario: &Scenario, interrupt: &Interrupt) -> Option<Found> {
+    match run_one(scenario, interrupt) {
+        Outcome::Done(found) => Some(*found),
+        Outcome::Failed(..) | Outcome::NotRun => None,
+    }
+}
+
+/// Runs a scenario. A run that can't be compared is a failure.
+pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
     // A defect in one run must not cost the others: it says where it is on the error stream, and here that it was.
     let ran = catch_unwind(AssertUnwindSafe(|| {
         let mut progress = Progress::hidden();
-        run(&point.scenario, Session { progress: &mut progress, interrupt })
+        run(scenario, Session { progress: &mut progress, interrupt })
     }));
     let results = match ran {
         Ok(Ok(results)) => results,

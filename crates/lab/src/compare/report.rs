@@ -5,6 +5,7 @@ use super::figures::Metric;
 use super::finding::{Corner, Fact, Seen, Series, series, throughput_of};
 use super::outcome::Outcome;
 use super::plan::describe;
+use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
 use crate::profile::Completion;
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
@@ -15,7 +16,7 @@ use crate::workload::Kind;
 const LINES_MAX: usize = 12;
 
 /// Combinations of the other keys in one chart: each may have two lines.
-const COMBINATIONS_MAX: usize = 6;
+const COMBINATIONS_MAX: usize = 7;
 
 /// A chart with room for so many entries in its legend, which on a telephone has a line for each.
 fn roomy(chart: Chart, entries: usize) -> Chart {
@@ -163,16 +164,28 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
             lines.chart(Metric::WriteAmplification, true),
         ));
     }
-    let others = lines.all.first().map(|(name, _)| name.clone()).unwrap_or_default();
-    let at = if others.is_empty() { String::new() } else { format!(" At {others}.") };
-    section.figure(
-        Figure::new(
+    for (metric, whose) in [(Metric::HostNsPerIo, "Host"), (Metric::DeviceNsPerIo, "Drive")] {
+        if lines.all.iter().any(|(_, points)| has(points, metric)) {
+            section = section.figure(Figure::new(
+                format!("{whose} processor time by {}", key.key),
+                "For each I/O: work, without watching for completions.",
+                lines.chart(metric, false),
+            ));
+        }
+    }
+    // Where methods are compared each has its own picture: what they differ in is where the time goes.
+    let pictures = if comparison.axes.iter().any(is_method) { lines.all.len() } else { 1 };
+    for at in 0..pictures.max(1) {
+        let others = lines.all.get(at).map(|(name, _)| name.clone()).unwrap_or_default();
+        let said = if others.is_empty() { String::new() } else { format!(" At {others}.") };
+        let figure = Figure::new(
             format!("Where the time of an I/O goes, by {}", key.key),
-            format!("Mean of all I/Os; the parts add up to the mean latency.{at}"),
-            lines.stages(),
-        )
-        .wide(),
-    )
+            format!("Mean of all I/Os; the parts add up to the mean latency.{said}"),
+            lines.stages(at),
+        );
+        section = section.figure(if pictures > 1 { figure } else { figure.wide() });
+    }
+    section
 }
 
 fn has(points: &[&Point], metric: Metric) -> bool {
@@ -235,7 +248,12 @@ impl Lines<'_> {
             Metric::BytesPerSecond => Unit::BytesPerSecond,
             Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
             Metric::WriteAmplification => Unit::Count,
-            Metric::MeanNs | Metric::P50Ns | Metric::P99Ns | Metric::P999Ns => Unit::Nanoseconds,
+            Metric::MeanNs
+            | Metric::P50Ns
+            | Metric::P99Ns
+            | Metric::P999Ns
+            | Metric::HostNsPerIo
+            | Metric::DeviceNsPerIo => Unit::Nanoseconds,
         };
         let y = Axis::linear(metric.noun(), unit);
         let mut chart = Chart::new(self.x(), if from_data { y.from_data() } else { y });
@@ -297,9 +315,9 @@ impl Lines<'_> {
         roomy(chart, 2 * self.all.len())
     }
 
-    /// Of the first combination of the other keys.
-    fn stages(&self) -> Chart {
-        let points = self.all.first().map(|(_, points)| points.as_slice()).unwrap_or_default();
+    /// Of one combination of the other keys.
+    fn stages(&self, at: usize) -> Chart {
+        let points = self.all.get(at).map(|(_, points)| points.as_slice()).unwrap_or_default();
         let labels: Vec<&str> =
             points.iter().map(|point| self.key.values[point.seen.choice[self.axis]].label.as_str()).collect();
         let x = Axis::names(self.key.key.clone(), labels);

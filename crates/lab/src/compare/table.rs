@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::comparison::Comparison;
 use super::figures::{Metric, busiest, difference};
 use super::outcome::Outcome;
+use crate::profile::Completion;
 use crate::summary::{grouped, new_table};
 
 /// What a cell holds that has nothing to say.
@@ -54,7 +55,22 @@ impl Comparison {
     /// What is printed.
     pub fn to_table(&self) -> String {
         let mut out = String::new();
-        let _ = writeln!(out, "{}: {} points", self.scenario, grouped(self.points.len() as u64));
+        let found = self.points.iter().filter_map(|point| point.outcome.found());
+        let mut completions: Vec<&str> = Vec::new();
+        for found in found.filter(|found| found.summary.transfer.is_some()) {
+            let completion = match found.summary.completion {
+                Completion::Polled => "polled",
+                Completion::Interrupt => "by interrupt",
+            };
+            if !completions.contains(&completion) {
+                completions.push(completion);
+            }
+        }
+        let said = match completions.is_empty() {
+            true => String::new(),
+            false => format!(", completions {}", completions.join(" and ")),
+        };
+        let _ = writeln!(out, "{}: {} points{said}", self.scenario, grouped(self.points.len() as u64));
         if self.is_partial() {
             let run = self.points.iter().filter(|point| point.outcome != Outcome::NotRun).count();
             let _ = writeln!(out, "PARTIAL: the comparison was interrupted after {run} of them");

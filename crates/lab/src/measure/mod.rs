@@ -311,6 +311,7 @@ impl Meter {
             jobs,
             spans: Vec::new(),
             link: Vec::new(),
+            transfer: None,
             utilisation: Vec::new(),
             flash: None,
             write_amplification: None,

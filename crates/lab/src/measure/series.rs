@@ -7,7 +7,7 @@
 //! (`Clock::observe`): what happens at that instant belongs to the next one.
 
 use byteway_clock::Time;
-use byteway_link::{Direction, Purpose};
+use byteway_link::Direction;
 use byteway_wire::content::UNIT_BYTES;
 
 use super::snapshot::Snapshot;
@@ -132,15 +132,10 @@ struct LinkSums {
 
 impl DriveSums {
     fn between(then: &Snapshot, now: &Snapshot) -> Self {
-        let crossed = now.ledger.since(&then.ledger);
+        // Over all purposes: what was read for one may be found to be of another after the step in which it was read.
         let link = |direction, busy_ps| {
-            let mut sums = LinkSums { busy_ps, ..LinkSums::default() };
-            for purpose in Purpose::ALL {
-                let entry = crossed.entry(purpose, direction);
-                sums.payload_bytes += entry.payload;
-                sums.wire_bytes += entry.wire;
-            }
-            sums
+            let (now, then) = (now.ledger.total(direction), then.ledger.total(direction));
+            LinkSums { busy_ps, payload_bytes: now.payload - then.payload, wire_bytes: now.wire - then.wire }
         };
         DriveSums {
             cores_ps: now.cores.saturating_sub(then.cores).0,

@@ -2,24 +2,33 @@
 //! from them and a capacity.
 
 mod catalog;
+mod load;
+mod transfer;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::InputError;
-use crate::source::{Index, Sources, Texts, Tree, merge};
 use crate::units::{Bytes, Frequency, Percent, Picos, Rate};
 
 pub use catalog::{DriveEntry, HostEntry, drive_entries, host_entries, text_of};
+pub(crate) use load::load;
+pub use load::profile_schema;
+pub(crate) use transfer::drives_with;
+pub use transfer::{Extension, Thresholds, Transfer};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 6] = [
+pub const DRIVES: [(&str, &str); 11] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("wd-zn540", include_str!("../../../../profiles/wd-zn540.toml")),
     ("p4500", include_str!("../../../../profiles/p4500.toml")),
     ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
+    ("modern-gen5", include_str!("../../../../profiles/modern-gen5.toml")),
     ("cosmos-plus", include_str!("../../../../profiles/cosmos-plus.toml")),
+    ("cosmos-plus-gen3x4", include_str!("../../../../profiles/cosmos-plus-gen3x4.toml")),
+    ("cosmos-plus-gen4x4", include_str!("../../../../profiles/cosmos-plus-gen4x4.toml")),
+    ("cosmos-plus-gen5x8", include_str!("../../../../profiles/cosmos-plus-gen5x8.toml")),
+    ("cosmos-plus-gen6x8", include_str!("../../../../profiles/cosmos-plus-gen6x8.toml")),
 ];
 
 /// The profiles of hosts that are part of the program, by name.
@@ -51,6 +60,9 @@ pub struct Profile {
     pub dram: Dram,
     /// The flash array.
     pub flash: Flash,
+    /// What it offers small payloads.
+    #[serde(default)]
+    pub transfer: Transfer,
 }
 
 /// Name and size.
@@ -106,7 +118,7 @@ pub struct Controller {
     /// Whether SGLs are supported.
     #[serde(default)]
     pub sgl: bool,
-    /// Host data is fetched in whole units of this size; 1 B (the default) is exact.
+    /// Host data that PRPs describe is fetched in whole units of this size; 1 B (the default) is exact, as SGLs are.
     #[serde(default = "exact")]
     pub dma_unit: Bytes,
     /// Commands that a queue may give in a row: a power of two up to 64; left out, there is no limit.
@@ -158,6 +170,12 @@ pub struct Cycles {
     pub complete: u64,
     /// 4 KiB that garbage collection moves.
     pub collect: u64,
+    /// 4 KiB of a payload, or a part of it, that a data pointer describes: set its DMA up. Left out, 0.
+    #[serde(default)]
+    pub dma: u64,
+    /// An entry of a queue that carries payload: take it. Left out, 0.
+    #[serde(default)]
+    pub chunk: u64,
 }
 
 /// Fixed waits of a command that keep no core busy: hardware stages, and what a measured total leaves unexplained.
@@ -258,6 +276,18 @@ pub struct HostProfile {
     pub submit: Picos,
     /// A completion, from its entry to the application.
     pub complete: Picos,
+    /// Placing one more queue entry that carries payload, behind a command or as a chunk; left out, 0.
+    #[serde(default)]
+    pub chunk: Picos,
+    /// From a completion to the next command of the same payload, where one waits for the other; left out, 0.
+    #[serde(default)]
+    pub turnaround: Picos,
+    /// A write-combined store of 64 B to the drive's buffer; left out, 0.
+    #[serde(default)]
+    pub store: Picos,
+    /// With `transfer.method = "sgl"`, shorter payloads go by PRP, as a driver may have it; left out, none.
+    #[serde(default)]
+    pub sgl_min: Bytes,
     /// How the host learns of completions.
     pub completion: Completion,
     /// From an interrupt's arrival to its handler.
@@ -395,12 +425,7 @@ const SECOND: Picos = Picos(1_000_000_000_000);
 impl Profile {
     /// A profile that is part of the program; `None` if there is none of that name.
     pub fn built_in(name: &str) -> Option<Profile> {
-        let (name, text) = DRIVES.iter().find(|(known, _)| *known == name)?;
-        let texts = Texts::default();
-        let mut sources = Sources::new(&texts);
-        let tree = sources.parse_built_in(name, text).expect("a test parses every built-in profile");
-        let (profile, _) = sources.decode(tree, "profile").expect("a test decodes every built-in profile");
-        Some(profile)
+        load::built_in(&DRIVES, name, "profile")
     }
 
     /// Whether the constants describe a drive that can exist. The capacity is checked by [`Profile::geometry`].
@@ -415,7 +440,8 @@ impl Profile {
         self.check_link()?;
         self.check_controller()?;
         self.check_firmware()?;
-        self.check_flash()
+        self.check_flash()?;
+        self.transfer.check()
     }
 
     fn check_link(&self) -> Result<(), Fault> {
@@ -458,6 +484,8 @@ impl Profile {
             ("buffer", cycles.buffer),
             ("complete", cycles.complete),
             ("collect", cycles.collect),
+            ("dma", cycles.dma),
+            ("chunk", cycles.chunk),
         ] {
             within(&format!("firmware.cycles.{key}"), count, 0, 1_000_000_000)?;
         }
@@ -593,56 +621,20 @@ fn page_times(path: &str, times: &[Picos], types: usize) -> Result<(), Fault> {
 impl HostProfile {
     /// A profile that is part of the program; `None` if there is none of that name.
     pub fn built_in(name: &str) -> Option<HostProfile> {
-        let (name, text) = HOSTS.iter().find(|(known, _)| *known == name)?;
-        let texts = Texts::default();
-        let mut sources = Sources::new(&texts);
-        let tree = sources.parse_built_in(name, text).expect("a test parses every built-in profile");
-        let (profile, _) =
-            sources.decode(tree, "host profile").expect("a test decodes every built-in profile");
-        Some(profile)
+        load::built_in(&HOSTS, name, "host profile")
     }
 
     pub(crate) fn check(&self) -> Result<(), Fault> {
         within("cores", self.cores, 1, 1024)?;
         within("submit", self.submit, Picos(0), SECOND)?;
+        within("chunk", self.chunk, Picos(0), SECOND)?;
+        within("turnaround", self.turnaround, Picos(0), SECOND)?;
+        within("store", self.store, Picos(0), SECOND)?;
+        within("sgl_min", self.sgl_min, Bytes(0), Bytes(1 << 30))?;
         within("complete", self.complete, Picos(0), SECOND)?;
         within("interrupt", self.interrupt, Picos(0), SECOND)?;
         within("timeout", self.timeout, MILLISECOND, Picos(3600 * SECOND.0))
     }
-}
-
-/// A profile with what the scenario lays over it. `name` is one of `known`, or a path from the folder of the text
-/// in which it stands.
-pub(crate) fn load<'t, T: serde::de::DeserializeOwned>(
-    sources: &mut Sources<'t>,
-    known: &[(&'static str, &'static str)],
-    name: &str,
-    name_span: std::ops::Range<usize>,
-    over: Option<Tree<'t>>,
-    noun: &str,
-) -> Result<(T, Index), InputError> {
-    let is_path = name.contains('/') || name.ends_with(".toml");
-    let built_in = known.iter().find(|(known, _)| *known == name);
-    let mut tree = match built_in {
-        Some((name, text)) => sources.parse_built_in(&format!("built-in {noun} {name}"), text)?,
-        None if is_path => {
-            let path = sources.folder(name_span.start).join(name);
-            sources.parse_file(&path, noun).map_err(|error| match error.place {
-                None => error.at(sources.place(&name_span)),
-                Some(_) => error,
-            })?
-        }
-        None => {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let what = format!("there is no built-in {noun} `{}`", crate::units::excerpt(name));
-            let cure = format!("{}; or write the path of a .toml file", crate::error::suggest(name, &names));
-            return Err(InputError::new(what, cure).at(sources.place(&name_span)));
-        }
-    };
-    if let Some(over) = over {
-        merge(tree.get_mut(), over);
-    }
-    sources.decode(tree, noun)
 }
 
 #[cfg(test)]
@@ -682,6 +674,7 @@ mod tests {
                 } else if trimmed.contains(" = ")
                     && !trimmed.starts_with('#')
                     && !trimmed.starts_with("model")
+                    && !trimmed.starts_with("base")
                 {
                     assert!(covered || trimmed.contains('#'), "{name}: {trimmed}");
                 }
@@ -735,9 +728,29 @@ mod tests {
         near(fetch + cycles_ps(&profile, cycles.fetch), 400);
         let wire = wire_ps(&profile, 4096 + 16 * 20);
         near(wire, 1104);
-        // Of eight requests two go out at a time, a quarter of the tags.
-        let page = wire_ps(&profile, 2 * 24) + round_trip + wire + dram_ps(&profile, 4096);
-        near(page + cycles_ps(&profile, cycles.translate + cycles.buffer), 2620);
+        // Of eight requests two go out at a time, a quarter of the tags; what has come goes into DRAM meanwhile.
+        let page = wire_ps(&profile, 2 * 24) + round_trip + wire + profile.dram.latency.0;
+        assert!(dram_ps(&profile, 4096) < page);
+        near(page + cycles_ps(&profile, cycles.dma), 2620);
+        let chunk = host.chunk.0 + fetch + cycles_ps(&profile, cycles.chunk);
+        near(chunk + profile.transfer.chunk_store.0, 630);
+        near(host.turnaround.0, 3250);
+    }
+
+    // A faster link must bring what the wire takes less, and nothing else: the constants of the board stand once.
+    #[test]
+    fn cosmos_on_another_link_is_the_same_board() {
+        let board = drive("cosmos-plus");
+        for (name, generation, lanes) in
+            [("gen3x4", 3, 4), ("gen4x4", 4, 4), ("gen5x8", 5, 8), ("gen6x8", 6, 8)]
+        {
+            let found = drive(&format!("cosmos-plus-{name}"));
+            let mut wanted = board.clone();
+            wanted.drive.model = found.drive.model.clone();
+            (wanted.link.generation, wanted.link.lanes) = (generation, lanes);
+            wanted.transfer.threshold = found.transfer.threshold; // measured on each link
+            assert_eq!(found, wanted, "{name}");
+        }
     }
 
     // The same for the drive that NVMeVirt measured.

@@ -6,7 +6,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::file::{DriveSection, Precondition, Store};
+use super::file::{DriveSection, Personality, Precondition, Store};
+use super::transfer::no_sink;
 use crate::error::InputError;
 use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
 use crate::source::{Index, Sources, Tree};
@@ -19,6 +20,8 @@ pub struct DrivePlan {
     pub profile_name: String,
     /// Its constants, overrides laid on.
     pub profile: Profile,
+    /// What the host asks it for.
+    pub personality: Personality,
     /// Its flash array.
     pub geometry: Geometry,
     /// Bytes of a logical block: 512 or 4096.
@@ -34,6 +37,19 @@ pub struct DrivePlan {
 }
 
 impl DrivePlan {
+    /// Whether the host asks for payloads instead of blocks.
+    pub fn is_sink(&self) -> bool {
+        self.personality == Personality::Sink
+    }
+
+    /// What jobs address: bytes of a unit (a logical block; of a sink, a byte), and how many there are.
+    pub fn address_space(&self) -> (u32, u64) {
+        match self.personality {
+            Personality::Block => (self.lba_bytes, self.namespace_blocks),
+            Personality::Sink => (1, self.profile.transfer.sink.0),
+        }
+    }
+
     /// From the section `[drive]`, of which `index` has the places. `over` is its table of overrides.
     pub(super) fn load<'t>(
         sources: &mut Sources<'t>,
@@ -63,11 +79,15 @@ fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
         ));
     }
     within("drive.namespaces", section.namespaces, 1, 128)?;
+    if section.personality == Personality::Sink && profile.transfer.sink.0 == 0 {
+        return Err(no_sink(&profile_stem(&section.profile)));
+    }
     let geometry = profile.geometry(section.capacity.unwrap_or(profile.drive.capacity))?;
     // Whole MiB, so that a namespace never begins within a page.
     let namespace_bytes = (geometry.capacity_bytes / u64::from(section.namespaces)) >> 20 << 20;
     Ok(DrivePlan {
         profile_name: profile_stem(&section.profile),
+        personality: section.personality,
         geometry,
         lba_bytes: lba.0 as u32,
         store: section.store,

@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::transfer::TransferSection;
 use crate::trace::format::device_pair;
 use crate::trace::{Action, Format};
 use crate::units::{Bytes, Picos, Rate, UnitError};
@@ -48,6 +49,9 @@ pub struct ScenarioFile {
 pub struct DriveSection {
     /// A built-in profile by name, or the path of a profile, from the folder of the scenario.
     pub profile: String,
+    /// What the host asks it for.
+    #[serde(default)]
+    pub personality: Personality,
     /// What the host sees, 1 GiB to 8 TiB; left out, as the profile says.
     #[serde(default)]
     pub capacity: Option<Bytes>,
@@ -67,6 +71,17 @@ pub struct DriveSection {
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub overrides: Option<toml::Table>,
+}
+
+/// What a host asks a drive for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Personality {
+    /// Logical blocks, which lie in flash.
+    #[default]
+    Block,
+    /// Payloads of any length, which land in the drive's DRAM: the way there, and nothing behind it.
+    Sink,
 }
 
 /// How a drive keeps data.
@@ -91,26 +106,6 @@ pub enum Precondition {
     Filled,
     /// Random overwrites have gone on until write amplification no longer changed.
     Steady,
-}
-
-/// `[transfer]`
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TransferSection {
-    /// How a command says where its payload lies.
-    #[serde(default)]
-    pub method: TransferMethod,
-}
-
-/// How a command says where its payload lies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum TransferMethod {
-    /// Physical Region Pages.
-    #[default]
-    Prp,
-    /// Scatter Gather Lists; the drive must support them.
-    Sgl,
 }
 
 /// `[host]`
@@ -196,7 +191,7 @@ pub struct JobSection {
     /// Share of writes in a mix: what `rwmixread` leaves.
     #[serde(default)]
     pub rwmixwrite: Option<u8>,
-    /// Bytes of an I/O, a multiple of `lba_size`; left out, 4 KiB.
+    /// Bytes of an I/O, a multiple of `lba_size` (of a sink, any number); left out, 4 KiB.
     #[serde(default)]
     pub bs: Option<PerDirection<Bytes>>,
     /// Instead of `bs`: any multiple of the least, up to the most. Random addresses are multiples of the least.

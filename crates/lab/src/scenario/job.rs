@@ -23,6 +23,8 @@ const OPEN_DEPTH: u32 = 128;
 /// What of drive and host bounds a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
+    /// Whether the drive is asked for payloads instead of blocks; a block then is a byte.
+    pub is_sink: bool,
     /// Bytes of a logical block.
     pub lba_bytes: u32,
     /// The highest namespace.
@@ -42,10 +44,12 @@ pub(crate) struct Limits {
 impl Limits {
     pub(super) fn of(drive: &DrivePlan, host: &HostPlan) -> Self {
         let controller = &drive.profile.controller;
+        let (lba_bytes, namespace_blocks) = drive.address_space();
         Limits {
-            lba_bytes: drive.lba_bytes,
-            namespaces: drive.namespaces,
-            namespace_blocks: drive.namespace_blocks,
+            is_sink: drive.is_sink(),
+            lba_bytes,
+            namespaces: if drive.is_sink() { 1 } else { drive.namespaces },
+            namespace_blocks,
             queue_entries_max: controller.max_queue_entries,
             transfer_bytes_max: controller.mdts.0,
             weighted: host.arbitration == Arbitration::Weighted,
@@ -148,7 +152,13 @@ impl Draft<'_> {
             let cure = "set `arbitration = \"weighted\"` in [host], or leave `priority` out";
             return Err(self.fault("priority", "has no effect under round robin", cure));
         }
-        let transfer_blocks_max = (limits.transfer_bytes_max / u64::from(limits.lba_bytes)).min(65536) as u32;
+        // A command on blocks has 16 bits for their number; one on the sink 32 for its bytes.
+        let count_max = if limits.is_sink { 1 << 30 } else { 65536 };
+        let transfer_blocks_max =
+            (limits.transfer_bytes_max / u64::from(limits.lba_bytes)).min(count_max) as u32;
+        if limits.is_sink {
+            self.check_sink()?;
+        }
         let (issue, cap, source) = match &section.trace {
             Some(trace) => (self.check_trace(trace)?, None, PENDING),
             None => {
@@ -197,6 +207,20 @@ impl Draft<'_> {
             }
         }
         Ok(plan)
+    }
+
+    /// What only blocks have.
+    fn check_sink(&self) -> Result<(), Fault> {
+        if self.section.trace.is_some() {
+            let cure = "leave [job.trace] out, or set `drive.personality = \"block\"`";
+            return Err(self.fault("trace", "a sink has no blocks, which is what traces ask for", cure));
+        }
+        match self.section.rw {
+            Some(rw) if rw.kinds().contains(&Kind::Trim) => {
+                Err(self.fault("rw", "a sink has nothing to be trimmed", "choose a read or write"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn ends(&self, plan: &JobPlan) -> Result<(), Fault> {
@@ -362,7 +386,10 @@ impl Draft<'_> {
     /// Logical blocks of an I/O of `bytes`.
     fn io_blocks(&self, key: &str, kind: Kind, bytes: Bytes, transfer_blocks_max: u32) -> Result<u32, Fault> {
         let lba = Bytes(u64::from(self.limits.lba_bytes));
-        if bytes.0 == 0 || !bytes.0.is_multiple_of(lba.0) {
+        if bytes.0 == 0 {
+            return Err(self.fault(key, "an I/O of no bytes does nothing", format!("choose {lba} or more")));
+        }
+        if !bytes.0.is_multiple_of(lba.0) {
             let what = format!("{bytes} is not a multiple of {} = {lba}", self.keys.lba_size());
             return Err(self.fault(key, what, format!("choose a multiple of {lba}, or another lba_size")));
         }

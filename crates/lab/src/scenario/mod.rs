@@ -6,6 +6,7 @@
 //! | `file.rs` | the scenario as it is written ([`ScenarioFile`]), section by section |
 //! | `mod.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
+//! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
 //! | `fio.rs` | from a fio job file to the text of a scenario |
 //! | `device.rs` | [`Device`]: a drive to be served, and its file |
@@ -17,6 +18,7 @@ pub(crate) mod fio;
 mod job;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +26,7 @@ use std::path::Path;
 use toml::Spanned;
 
 use crate::error::InputError;
-use crate::profile::{Fault, HOSTS, HostProfile, Profile, fault, load, within};
+use crate::profile::{Fault, HOSTS, HostProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree, read_small_file};
 use crate::trace;
 use crate::units::{Picos, excerpt};
@@ -35,6 +37,7 @@ pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::DrivePlan;
 pub use file::*;
 pub(crate) use job::{Draft, Keys, Limits};
+pub use transfer::{Encoding, FineMethod, Pointer, ResultWay, TransferMethod, TransferPlan, TransferSection};
 
 /// A scenario that can be run: everything looked up, laid on, checked.
 #[derive(Clone, Debug)]
@@ -74,8 +77,8 @@ pub struct HostPlan {
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
     pub weights: Weights,
-    /// How its commands say where their payload lies.
-    pub method: TransferMethod,
+    /// How payloads cross.
+    pub transfer: TransferPlan,
 }
 
 /// What the command line adds to a scenario.
@@ -163,20 +166,15 @@ impl Scenario {
 
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;
+        let transfer = file.transfer.plan(&drive, host_profile.sgl_min, &index);
         let host = HostPlan {
             profile_name: profile_stem(&file.host.profile),
             profile: host_profile,
             verify: file.host.verify,
             arbitration: file.host.arbitration,
             weights: file.host.weights,
-            method: file.transfer.method,
+            transfer: transfer.map_err(|fault| placed(&index, fault))?,
         };
-        if host.method == TransferMethod::Sgl && !drive.profile.controller.sgl {
-            let path = "transfer.method";
-            let what = format!("`{path}` = sgl: the drive `{}` has no SGLs", drive.profile_name);
-            let cure = "set `controller.sgl = true` in [drive.override], or use prp";
-            return Err(placed(&index, fault(path, what, cure)));
-        }
         for (key, weight) in
             [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]
         {
@@ -375,11 +373,6 @@ pub fn scenario_schema() -> serde_json::Value {
 /// The JSON schema of the device file.
 pub fn device_schema() -> serde_json::Value {
     schemars::schema_for!(DeviceFile).to_value()
-}
-
-/// The JSON schema of a drive's profile.
-pub fn profile_schema() -> serde_json::Value {
-    schemars::schema_for!(Profile).to_value()
 }
 
 /// The JSON schema of a host's profile.

@@ -2,6 +2,7 @@
 
 mod fio;
 mod jobs;
+mod transfer;
 
 use super::*;
 use crate::workload::Issue;
@@ -235,7 +236,7 @@ fn the_schema_knows_every_section() {
         assert!(schema.contains(word), "{word}");
     }
     assert!(device_schema().to_string().contains("shadow_doorbells"));
-    assert!(profile_schema().to_string().contains("channel_rate"));
+    assert!(crate::profile::profile_schema().to_string().contains("channel_rate"));
     assert!(host_schema().to_string().contains("submit"));
 }
 

@@ -4,12 +4,15 @@
 //! on every digit. Shares and utilisations are fractions of 1.
 
 mod tables;
+mod transfer;
 
 use serde::{Deserialize, Serialize};
 
-use byteway_link::{Direction, Ledger, Purpose};
+use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use crate::profile::Completion;
+
+pub use transfer::{TransferSummary, WayRow};
 
 pub(crate) use tables::{LINK_TITLE, filled, grouped, link_table, new_table, percent, section, time};
 
@@ -51,6 +54,9 @@ pub struct Summary {
     pub spans: Vec<SpanRow>,
     /// What crossed the link.
     pub link: Vec<LinkRow>,
+    /// How payloads crossed; `None`, and left out, if all went by data pointers, as to any drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<TransferSummary>,
     /// How busy things were.
     pub utilisation: Vec<Utilisation>,
     /// What the flash did.
@@ -254,7 +260,8 @@ pub fn link_rows(ledger: &Ledger) -> Vec<LinkRow> {
     for purpose in Purpose::ALL {
         for direction in Direction::ALL {
             let entry = ledger.entry(purpose, direction);
-            if entry.tlps > 0 {
+            // Payload that came in one packet with an entry has bytes, and no packet of its own.
+            if entry != Entry::default() {
                 rows.push(LinkRow {
                     purpose: purpose.name().to_owned(),
                     direction: direction.name().to_owned(),
@@ -341,6 +348,7 @@ mod tests {
                 link("data", "to-host", 1000, 4_096_000, 4_864_000),
                 link("sgl-segment", "to-device", 0, 0, 0),
             ],
+            transfer: None,
             utilisation: vec![Utilisation::of("dies", [elapsed_ps / 2, elapsed_ps / 4], elapsed_ps)],
             flash: Some(FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() }),
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),

@@ -43,6 +43,9 @@ impl Summary {
         section(&mut out, "Latency", self.latency());
         section(&mut out, "Where the time of an I/O goes", self.time_spent());
         section(&mut out, LINK_TITLE, link_table(&self.link, self.ios));
+        if let Some(transfer) = &self.transfer {
+            let _ = writeln!(out, "\n{}", transfer.sentence());
+        }
         section(&mut out, "In use", self.in_use());
         section(&mut out, "Flash", self.flash_operations());
         section(&mut out, "Failed commands", self.failed());
@@ -54,6 +57,9 @@ impl Summary {
                     ClockKind::Wall => "--no-verify",
                 };
                 let _ = writeln!(out, "\nData was not verified ({why})");
+            }
+            (true, 0) if self.transfer.as_ref().is_some_and(|transfer| transfer.is_sink) => {
+                out.push_str("\nVerified: every payload by the drive's checksum, every read byte by byte\n");
             }
             (true, 0) if verification.reads == 0 => {
                 out.push_str("\nNothing was read, so nothing was verified\n")
@@ -197,7 +203,7 @@ pub(crate) fn link_table(rows: &[LinkRow], ios: u64) -> Option<Table> {
                 format!("{:.1} B", ratio(wire_bytes.into(), ios)),
             ]);
         };
-    let rows = || rows.iter().filter(|row| row.crossings > 0);
+    let rows = || rows.iter().filter(|row| row.wire_bytes > 0);
     for row in rows() {
         add(&row.purpose, &row.direction, Some(row.crossings), row.payload_bytes, row.wire_bytes);
     }

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `processes.rs` | the drive in one process, its driver in another, a million verified I/Os between them |
 //! | `trace.rs` | one trace of commands under each runner: the same answers, the same media |
+//! | `payloads.rs` | payloads by each method under each runner: the same bytes, the same ledger |
+//! | `runner.rs` | the runners, and the ways to the drive |
 //!
 //! What is checked here: what commands answer and what they leave behind. What isn't: how long anything takes, and
 //! interrupts, which shared memory doesn't carry.
@@ -11,11 +13,15 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
+mod payloads;
 mod processes;
+mod runner;
 mod trace;
 
 use byteway_clock::{Clock, Delay, Rate};
-use byteway_device::{ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+use byteway_device::{
+    ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
+};
 use byteway_firmware::{Base, Cycles, Victim, Work};
 use byteway_flash::{Geometry, Timing};
 use byteway_link::memory::Mapped;
@@ -57,6 +63,7 @@ fn drive_config() -> DriveConfig {
             read_large_pipeline: Delay::from_ns(800),
             write_pipeline: Delay::from_ns(300),
         },
+        transfer: TransferConfig::default(),
         site: SiteConfig {
             cores: 2,
             hertz: 1_000_000_000,
@@ -135,12 +142,15 @@ fn give_up_after(clock: &Clock, delay: Delay) {
 /// Nothing is held in the drive, and ledger, memory and device agree on every byte that crossed.
 fn check_at_rest(drive: &Drive, device: &DeviceEnd, memory: &Memory) {
     let payload = |purpose, direction| device.ledger().entry(purpose, direction).payload;
-    let fetched = [Purpose::SqeFetch, Purpose::PrpList, Purpose::Data];
+    let fetched =
+        [Purpose::SqeFetch, Purpose::InlineChunk, Purpose::PrpList, Purpose::SglSegment, Purpose::Data];
     let down: u64 = fetched.into_iter().map(|purpose| payload(purpose, Direction::Down)).sum();
     let up = payload(Purpose::Data, Direction::Up) + payload(Purpose::Cqe, Direction::Up);
     assert_eq!((down, up), (memory.dma_read_bytes(), memory.dma_written_bytes()), "ledger against memory");
     let counters = drive.controller.counters();
-    assert_eq!(counters.fetched.get() * 64, payload(Purpose::SqeFetch, Direction::Down), "entries fetched");
+    let entries =
+        payload(Purpose::SqeFetch, Direction::Down) + payload(Purpose::InlineChunk, Direction::Down);
+    assert_eq!(counters.fetched.get() * 64, entries, "entries fetched");
     assert_eq!(counters.posted.get() * 16, payload(Purpose::Cqe, Direction::Up), "entries posted");
     assert_eq!(device.faults(), 0, "posted writes into memory that is not there");
     assert!(drive.controller.is_quiet(), "slots, permits and tags are free");

@@ -16,7 +16,7 @@ use byteway_clock::{Channel, Clock, Delay, Executor, Timing};
 use byteway_device::Drive;
 use byteway_host::{
     BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, IoError, Method, Oracle, Port,
-    QueueConfig, QueuePair,
+    QueueConfig, QueuePair, Rules,
 };
 use byteway_link::{Link, Memory};
 use byteway_serve::attach::Attachment;
@@ -223,8 +223,11 @@ impl Host {
     }
 
     fn client(&self, queue: &QueuePair, space: &Space) -> Client {
-        let config =
-            ClientConfig { method: Method::Prp, bytes_max: BUFFER_BYTES, oracle: Some(space.oracle.clone()) };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: BUFFER_BYTES,
+            oracle: Some(space.oracle.clone()),
+        };
         Client::new(queue.clone(), self.driver.namespaces()[space.index], config).unwrap()
     }
 

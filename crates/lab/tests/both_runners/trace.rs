@@ -4,18 +4,14 @@
 //! depend on when it is executed. Left out is what may differ between two runs: Abort, and logs that hold times or
 //! command identifiers.
 
-use crate::{
-    MEMORY_BASE, MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, TRANSFER_BYTES_MAX, check_at_rest, drive_config,
-    give_up_after, link_config, map_memory, memfd,
-};
+use crate::runner::{How, run};
+use crate::{NS_4K_UNITS, NS_512_UNITS, TRANSFER_BYTES_MAX, drive_config};
+use byteway_clock::Timing;
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Delay, Executor, Timing};
-use byteway_device::Drive;
 use byteway_host::{Driver, DriverConfig, Port, QueueConfig, QueuePair};
-use byteway_link::memory::{Access, Backing, PAGE_BYTES};
-use byteway_link::{Link, Memory};
-use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
-use byteway_transfer::host::{Buffer, DataPointer, Method, Planner};
+use byteway_link::memory::PAGE_BYTES;
+use byteway_serve::function::Doorbells;
+use byteway_transfer::host::{Buffer, DataPointer, Planner, PointerKind};
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::{
@@ -24,7 +20,6 @@ use byteway_wire::nvme::{
     WriteZeroes, lid,
 };
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 /// Commands under way at once, at most, each with a buffer of its own.
 const LANES: u64 = 8;
@@ -333,82 +328,25 @@ fn digest(bytes: &[u8]) -> u64 {
     })
 }
 
-/// How a trace is played.
-#[derive(Clone, Copy, Debug)]
-enum How {
-    /// In virtual time, over the simulated link, in simulated memory.
-    Virtual,
-    /// In real time, over the simulated link, in shared memory.
-    Link(Timing),
-    /// In real time, by the function that a host attaches to, with the doorbells mapped, in shared memory.
-    Served(Timing),
-}
-
-/// What a client of the function asks it for.
-struct Registers(Rc<Function>);
-
-impl byteway_host::Registers for Registers {
-    fn read(&self, offset: u64, bytes: u32) -> u64 {
-        let mut value = [0; 8];
-        self.0.read(REGION_BAR0, offset, &mut value[..bytes as usize]).unwrap();
-        u64::from_le_bytes(value)
-    }
-
-    fn write(&self, offset: u64, value: u64, bytes: u32) {
-        self.0.write(REGION_BAR0, offset, &value.to_le_bytes()[..bytes as usize]).unwrap();
-    }
-}
-
 fn play(how: How, steps: &[Step]) -> Played {
-    let executor = Executor::new();
-    let clock = executor.clock().clone();
-    let file = memfd("byteway-memory", MEMORY_BYTES);
-    let memory = match how {
-        How::Virtual => Memory::simulated(),
-        How::Link(_) => map_memory(&file),
-        How::Served(_) => Memory::guest(),
-    };
-    let (host, device) = Link::connect(&clock, link_config(), memory.clone());
-    let drive = Drive::new(&device, drive_config()).unwrap();
-    let port = match how {
-        How::Served(_) => {
-            let function = Function::new(&host, &drive.controller, 1, 5, Doorbells::Mapped).unwrap();
-            let backing = Backing::File { file: &file, offset: 0 };
-            memory.map(MEMORY_BASE, MEMORY_BYTES, backing, Access::ReadWrite).unwrap();
-            let mappable = function.region(REGION_BAR0).mappable.unwrap();
-            let doorbells = Memory::guest();
-            let backing = Backing::File { file: &mappable.file, offset: mappable.offset };
-            doorbells.map(mappable.offset, mappable.bytes, backing, Access::ReadWrite).unwrap();
-            let registers = Box::new(Registers(function));
-            Port::shared(registers, Some(doorbells), map_memory(&file), &clock)
-        }
-        _ => Port::Link(host),
-    };
     let steps = steps.to_vec();
-    let main = async move {
-        let player = Player::attach(port).await;
+    run(how, drive_config(), async move |setting| {
+        let player = Player::attach(setting.port.clone()).await;
         let mut answers = Vec::new();
         for step in &steps {
             player.play(step, &mut answers).await;
         }
         player.driver.shutdown().await.unwrap();
         assert_eq!(player.driver.protocol_errors(), 0);
-        check_at_rest(&drive, &device, &memory);
-        let ftl = drive.controller.ftl();
+        setting.check_at_rest();
+        let ftl = setting.drive.controller.ftl();
         let mut unit = [0; UNIT_BYTES];
         let peek = |lpa| {
             ftl.peek(lpa).write_to(&mut unit);
             digest(&unit)
         };
         Played { answers, media: (0..NS_512_UNITS + NS_4K_UNITS).map(peek).collect() }
-    };
-    match how {
-        How::Virtual => executor.run(main).unwrap(),
-        How::Link(timing) | How::Served(timing) => {
-            give_up_after(&clock, Delay::from_s(200));
-            executor.run_real(timing, None, main).unwrap()
-        }
-    }
+    })
 }
 
 /// A driver, its queues, and a buffer for each lane.
@@ -435,7 +373,7 @@ impl Player {
             let config = QueueConfig { outstanding_max, ..QueueConfig::new(entries) };
             queues.push(driver.create_queue_pair(config).await.unwrap());
         }
-        let planner = Planner::new(&memory, Method::Prp, TRANSFER_BYTES_MAX);
+        let planner = Planner::new(&memory, PointerKind::Prp, TRANSFER_BYTES_MAX);
         let lanes = (0..LANES)
             .map(|_| {
                 // Not following one another in the order of their use, so that each entry of a list matters.
@@ -551,7 +489,7 @@ fn a_trace_gives_the_same_answers_and_media_in_no_time_as_in_virtual_time() {
     let steps = Maker::trace(seed, 3000);
     let expected = play(How::Virtual, &steps);
     assert_varied(&expected, 1500, 12);
-    for how in [How::Served(Timing::None), How::Link(Timing::None)] {
+    for how in [How::Served(Timing::None, Doorbells::Mapped), How::Link(Timing::None)] {
         assert_same(seed, how, &steps, &expected, &play(how, &steps));
     }
 }
@@ -563,7 +501,7 @@ fn a_trace_gives_the_same_answers_and_media_at_modelled_speed_as_in_virtual_time
     let steps = Maker::trace(seed, 300);
     let expected = play(How::Virtual, &steps);
     assert_varied(&expected, 100, 8);
-    for how in [How::Served(Timing::Model), How::Link(Timing::Model)] {
+    for how in [How::Served(Timing::Model, Doorbells::Mapped), How::Link(Timing::Model)] {
         assert_same(seed, how, &steps, &expected, &play(how, &steps));
     }
 }

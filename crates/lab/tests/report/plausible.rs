@@ -125,6 +125,7 @@ fn results(writes: bool) -> Results {
         bytes_per_second: jobs.iter().map(|job| job.bytes_per_second).sum(),
         jobs,
         spans: spans(),
+        transfer: None,
         link: link(ios, writes),
         utilisation: utilisation(),
         flash: Some(FlashSummary {

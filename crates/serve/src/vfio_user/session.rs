@@ -500,7 +500,7 @@ impl Session {
     /// A write to a region, with what it asks for done.
     async fn write(&self, region: u32, offset: u64, data: &[u8]) -> Result<(), Failure> {
         match self.function.write(region, offset, data)? {
-            Effect::None => {}
+            Effect::None => self.function.stored().await,
             Effect::Reset => self.function.reset().await,
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A small drive that is served in a thread, and clients for it.
 
 use byteway_clock::{Delay, Rate, Timing};
-use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Base, Cycles, Victim};
 use byteway_flash::Geometry;
 use byteway_link::{Generation, PcieConfig};
@@ -11,6 +11,7 @@ use byteway_serve::vfio_user::Client;
 use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Gone, Message};
 use byteway_serve::vfio_user::message::{Command, Header};
 use byteway_wire::content::{BlockSize, Keep};
+use byteway_wire::nvme::vendor::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -31,7 +32,12 @@ pub const ENOENT: i32 = 2;
 pub const ENOTSUP: i32 = 95;
 pub const EBUSY: i32 = 16;
 
-fn drive() -> DriveConfig {
+/// Where the buffer for payload begins in BAR0, if there is one.
+pub const BUFFER: u64 = 64 << 10;
+/// Its length then.
+pub const BUFFER_BYTES: u32 = 8192;
+
+fn drive(buffer_bytes: u32) -> DriveConfig {
     DriveConfig {
         model: "Byteway test drive".into(),
         serial: "TEST0001".into(),
@@ -52,6 +58,11 @@ fn drive() -> DriveConfig {
             read_pipeline: Delay::from_ns(500),
             read_large_pipeline: Delay::from_ns(800),
             write_pipeline: Delay::from_ns(300),
+        },
+        transfer: TransferConfig {
+            methods: Methods::new().with_mmio(buffer_bytes > 0),
+            bar_bytes: buffer_bytes,
+            ..TransferConfig::default()
         },
         site: SiteConfig {
             cores: 1,
@@ -111,6 +122,15 @@ impl Served {
     }
 
     pub fn with(doorbells: Doorbells) -> Self {
+        Self::of(doorbells, 0)
+    }
+
+    /// A drive with a buffer for payload.
+    pub fn buffered() -> Self {
+        Self::of(Doorbells::Mapped, BUFFER_BYTES)
+    }
+
+    fn of(doorbells: Doorbells, buffer_bytes: u32) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let stop = Stop::new().unwrap();
         let (said, ready) = std::sync::mpsc::channel();
@@ -118,7 +138,7 @@ impl Served {
         let thread = std::thread::spawn(move || {
             let setup = Setup {
                 name: "test".into(),
-                drive: drive(),
+                drive: drive(buffer_bytes),
                 link: link(),
                 timing: Timing::None,
                 doorbells,

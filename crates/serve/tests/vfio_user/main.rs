@@ -6,6 +6,7 @@ mod channel;
 mod fixture;
 mod memory;
 mod messages;
+mod payload;
 mod server;
 mod session;
 mod third_party;

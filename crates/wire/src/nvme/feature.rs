@@ -88,6 +88,8 @@ pub mod fid {
     pub const NAMESPACE_WRITE_PROTECTION: u8 = 0x84;
     /// The first of the vendor specific features.
     pub const VENDOR: u8 = 0xC0;
+    /// Byteway's own: which ways of carrying payload a queue may use ([`Methods`](crate::nvme::vendor::Methods)).
+    pub const PAYLOAD_METHODS: u8 = 0xC0;
 }
 
 /// Arbitration, feature 01h (NVMe Base 2.1, 5.1.25.1.1).
@@ -292,6 +294,11 @@ impl AsyncEvent {
     /// Notice: firmware activation begins.
     pub const FIRMWARE_ACTIVATION_STARTING: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::NOTICE, info: 1, lid: lid::FIRMWARE_SLOT };
+
+    /// Byteway's own: a submission queue is not fetched from any more, because a command in it announced more inline
+    /// payload than can be. The error log names the command.
+    pub const QUEUE_BROKEN: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::VENDOR, info: 0, lid: lid::ERROR_INFORMATION };
 
     const fn error(info: u8) -> AsyncEvent {
         AsyncEvent { event_type: AsyncEventType::ERROR, info, lid: lid::ERROR_INFORMATION }

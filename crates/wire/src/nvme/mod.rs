@@ -15,6 +15,7 @@ pub mod register;
 pub mod segment;
 pub mod sgl;
 pub mod status;
+pub mod vendor;
 
 pub use command::{
     Abort, AsyncEventRequest, CreateCq, CreateSq, DatasetManagement, DeleteQueue, DoorbellBufferConfig,
@@ -31,7 +32,7 @@ pub use log::{
     CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, NvmeMiCommandsSupportedLog,
     SmartLog, SupportedLogPages, lid,
 };
-pub use opcode::{AdminOpcode, NvmOpcode};
+pub use opcode::{AdminOpcode, NvmOpcode, VendorOpcode};
 pub use prp::{PrpError, PrpStep, PrpWalker};
 pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};
 pub use segment::Segment;

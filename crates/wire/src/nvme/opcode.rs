@@ -1,4 +1,4 @@
-//! Opcodes of the admin and the NVM command set. Unknown codes stay representable: a device must answer them.
+//! Opcodes of the admin and the NVM command set, and the vendor's own. Unknown codes stay representable: a device must answer them.
 
 use core::fmt;
 
@@ -174,6 +174,25 @@ impl NvmOpcode {
     }
 }
 
+opcodes! {
+    /// An opcode of Byteway's own on I/O queues: see [`vendor`](super::vendor). Bits 1:0 say which way data goes by the data
+    /// pointer: 00b for payload that is in the entry itself.
+    VendorOpcode {
+        SINK_WRITE = 0x81, "Sink Write";
+        SINK_READ = 0x82, "Sink Read";
+        SINK_STORE = 0x84, "Sink Store";
+        TRANSFER = 0x88, "Transfer";
+        TRANSFER_PIPELINED = 0x8C, "Transfer Pipelined";
+        CHUNK = 0x90, "Chunk";
+    }
+}
+
+impl VendorOpcode {
+    const fn is_vendor_code(code: u8) -> bool {
+        code >= 0x80
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,6 +212,7 @@ mod tests {
     fn tables_ascend_and_unknown_codes_have_a_name() {
         assert!(AdminOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(NvmOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(VendorOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!(NvmOpcode(0x90).name(), "Vendor Specific");
         assert_eq!(AdminOpcode(0x03).to_string(), "Reserved (03h)");
         assert_eq!(AdminOpcode(0xC1).name(), "Vendor Specific");

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::figures::{Figures, Metric, equal};
 use super::plan::describe;
+use super::sizes::{Reach, is_method};
 use super::vary::{Axis, Scale};
 use crate::summary::time;
 use crate::units::Bytes;
@@ -66,6 +67,39 @@ pub enum Fact {
         /// Where the figures would be equal if they changed evenly in between.
         at: f64,
     },
+    /// Up to which payload size a method is better than another.
+    Reach {
+        /// The method.
+        method: String,
+        /// The one that it is compared with.
+        against: String,
+        /// The other keys.
+        others: String,
+        /// Where its mean latency is lower.
+        latency: Reach,
+        /// Where it takes fewer bytes on the wire.
+        wire: Reach,
+        /// Where it takes fewer bytes of payload, as a performance counter sees them.
+        payload: Reach,
+    },
+    /// Where the gain of a fine-grained method over whole pages comes from.
+    Gain {
+        /// The payload's size, bytes.
+        bytes: u64,
+        /// The other keys.
+        others: String,
+        /// Mean latency by PRP, by SGL and inline, nanoseconds.
+        prp_ns: f64,
+        /// By SGL: exactly the bytes, DMA set up all the same.
+        sgl_ns: f64,
+        /// Inline: no DMA.
+        inline_ns: f64,
+    },
+    /// Points of which payloads went by the fallback, each with how many.
+    Fallback {
+        /// The points.
+        points: Vec<String>,
+    },
     /// Two values never change places.
     NoCrossover {
         /// The key along which.
@@ -93,6 +127,31 @@ pub enum Fact {
     },
 }
 
+impl Finding {
+    /// Whether it says more exactly what another says.
+    pub(super) fn replaces(&self, other: &Finding) -> bool {
+        let Fact::Reach { method, against, others, .. } = &self.fact else { return false };
+        let same = |a: &String, b: &String, with: &String| {
+            with == others && ((a == method && b == against) || (a == against && b == method))
+        };
+        match &other.fact {
+            Fact::Crossover { leader, behind, others, metric, .. } => {
+                same(leader, behind, others)
+                    && matches!(
+                        metric,
+                        Metric::Iops
+                            | Metric::MeanNs
+                            | Metric::P99Ns
+                            | Metric::WireBytesPerIo
+                            | Metric::PayloadBytesPerIo
+                    )
+            }
+            Fact::NoCrossover { values: (a, b), others, .. } => same(a, b, others),
+            _ => false,
+        }
+    }
+}
+
 /// Where the asymptotic bounds meet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Corner {
@@ -111,7 +170,7 @@ pub struct Corner {
 pub struct Seen {
     /// Index of its value on each axis.
     pub choice: Vec<usize>,
-    /// `None` if it failed or was not run.
+    /// `None` if it failed or was not run, or if they are those of the fallback of its transfer method.
     pub figures: Option<Figures>,
     /// I/Os outstanding at all times, in a closed loop.
     pub outstanding: Option<u64>,
@@ -347,7 +406,11 @@ fn between(axes: &[Axis], points: &[Seen], names: usize, one: &Series, other: &S
         })
         .collect();
     let (mut found, mut ahead, mut always) = (Vec::new(), Vec::new(), Vec::new());
-    for metric in CONTESTED {
+    // How single payloads cross shows in the mean; throughput and the tail would only repeat it.
+    let crossing = |figures: &Figures| figures.get(Metric::HostNsPerIo).is_some();
+    let is_crossing = is_method(&axes[names]) && pairs.iter().all(|(_, a, b)| crossing(a) && crossing(b));
+    let repeats = |metric: &Metric| is_crossing && matches!(metric, Metric::Iops | Metric::P99Ns);
+    for metric in CONTESTED.into_iter().filter(|metric| !repeats(metric)) {
         // How far `b` is ahead of `a`, and who leads for certain.
         let leads: Vec<(usize, f64, i32)> = pairs
             .iter()

@@ -245,6 +245,11 @@ fn jobs(summary: &Summary) -> Section {
             "The data that was read was not checked: a defect of the drive that returns wrong data would not show."
                 .to_owned()
         }
+        (true, 0) if summary.transfer.as_ref().is_some_and(|transfer| transfer.is_sink) => {
+            "Of every payload the host's checksum was compared with the drive's, and every read with what had been \
+             written, byte by byte."
+                .to_owned()
+        }
         (true, 0) if verification.reads == 0 => "Nothing was read, so nothing was verified.".to_owned(),
         (true, 0) => format!(
             "{} reads were verified: every block was as the host had written it. What a block may hold follows from \

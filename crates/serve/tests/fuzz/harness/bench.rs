@@ -1,12 +1,15 @@
 //! A small drive and its function, in an executor of their own.
 
 use byteway_clock::{Clock, Delay, Executor, Rate, Time, Timing};
-use byteway_device::{ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig};
+use byteway_device::{
+    ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
+};
 use byteway_firmware::{Base, Cycles, Victim};
 use byteway_flash::{Geometry, Timing as FlashTiming};
 use byteway_link::{Bar, Generation, Link, Memory, MmioWrite, PcieConfig};
 use byteway_serve::function::{Doorbells, Function};
 use byteway_wire::content::{BlockSize, Keep};
+use byteway_wire::nvme::vendor::Methods;
 use std::future::Future;
 use std::rc::Rc;
 
@@ -21,6 +24,19 @@ pub const IO_QUEUES: u16 = 4;
 /// MSI-X vectors of the drive.
 pub const VECTORS: u16 = 5;
 
+/// What it offers for payloads: all that there is, so far.
+pub const OFFERED: Methods = Methods::new()
+    .with_inline(true)
+    .with_inline_tail(true)
+    .with_reassembly(true)
+    .with_piggyback(true)
+    .with_piggyback_pipelined(true)
+    .with_mmio(true)
+    .with_inline_result(true)
+    .with_rounded_results(true);
+/// Bytes of its buffer in BAR0.
+pub const BAR_BYTES: u32 = 8192;
+
 /// What differs from drive to drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -32,6 +48,9 @@ pub struct Shape {
     pub fetch_outstanding: u32,
     pub keep: Keep,
     pub base: Base,
+    pub fetch_burst: u32,
+    /// Whether it offers [`OFFERED`].
+    pub offers: bool,
 }
 
 impl Shape {
@@ -44,7 +63,7 @@ impl Shape {
                 queue_entries_max: 256,
                 command_slots: self.command_slots,
                 fetch_outstanding: self.fetch_outstanding,
-                fetch_burst: 4,
+                fetch_burst: self.fetch_burst,
                 transfer_bytes_max: 64 << 10,
                 dma_granularity: self.dma_granularity,
                 dstrd: self.dstrd,
@@ -57,6 +76,7 @@ impl Shape {
                 read_large_pipeline: Delay::from_ns(800),
                 write_pipeline: Delay::from_ns(300),
             },
+            transfer: if self.offers { transfer() } else { TransferConfig::default() },
             site: SiteConfig {
                 cores: 2,
                 hertz: 1_000_000_000,
@@ -89,6 +109,22 @@ impl Shape {
             keep: self.keep,
             seed: 1,
         }
+    }
+}
+
+/// Little room, so that it is used up.
+fn transfer() -> TransferConfig {
+    TransferConfig {
+        methods: OFFERED,
+        inline_bytes_max: 512,
+        reassembly_bytes_max: 512,
+        piggyback_bytes_max: 512,
+        inline_result_bytes_max: 128,
+        partial_payloads_max: 3,
+        partial_timeout: Delay::from_us(300),
+        bar_bytes: BAR_BYTES,
+        sink_bytes: 1 << 20,
+        chunk_store: Delay::from_ns(50),
     }
 }
 

@@ -10,7 +10,7 @@
     reason = "the server has a thread of its own, and the client waits for it"
 )]
 
-use super::bench::{self, Shape, VECTORS};
+use super::bench::{self, BAR_BYTES, OFFERED, Shape, VECTORS};
 use super::input::Input;
 use byteway_firmware::Base;
 use byteway_serve::function::Doorbells;
@@ -20,9 +20,12 @@ use byteway_serve::vfio_user::message::{
     MESSAGE_BYTES_MAX, RegionAccess, RegionInfo, RegionIoFds, SetIrqs, SmallWrite, Version, take,
 };
 use byteway_wire::content::Keep;
+use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::register::{self, Aqa, Cc};
+use byteway_wire::nvme::vendor::{Sink, bar_descriptor, inline_descriptor};
 use byteway_wire::nvme::{
-    Cqe, CreateCq, CreateSq, DoorbellBufferConfig, Identify, NvmOpcode, QueuePriority, ReadWrite, Sqe,
+    Cqe, CreateCq, CreateSq, DoorbellBufferConfig, Identify, NvmOpcode, QueuePriority, ReadWrite,
+    SetFeatures, Sqe, VendorOpcode,
 };
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -82,6 +85,8 @@ pub fn run(bytes: &[u8]) {
         fetch_outstanding: 2,
         keep: Keep::Bytes,
         base: Base::Empty,
+        fetch_burst: 4,
+        offers: flags & 8 == 0,
     };
     let directory = tempfile::tempdir().expect("the system has room for a directory");
     let socket = directory.path().join("cntrl");
@@ -775,14 +780,31 @@ impl Client {
                 let more = input.byte();
                 let nsid = 1 + u32::from(more & 1);
                 let rw = ReadWrite { slba, nlb_z, ..ReadWrite::default() };
-                self.submit(false, rw.sqe(opcode, 0, nsid).with_prp(prp1, prp2), more & 2 == 0);
+                let bytes = u32::from(nlb_z) * 16;
+                let sqe = Sink { offset: slba, bytes }.sqe(VendorOpcode::SINK_WRITE, 0, nsid);
+                let sqe = match more >> 2 & 7 {
+                    5 => sqe.with_sgl(bar_descriptor(slba * 32, bytes)),
+                    // What comes next is its payload, as the entries that a later command stands in.
+                    6 => sqe.with_sgl(inline_descriptor(bytes)),
+                    7 => sqe.with_prp(prp1, prp2),
+                    _ => rw.sqe(opcode, 0, nsid).with_prp(prp1, prp2),
+                };
+                self.submit(false, sqe, more & 2 == 0);
             }
         }
         self.pump();
     }
 
     fn offset(&mut self, input: &mut Input<'_>) -> u64 {
-        match input.byte() % 6 {
+        match input.byte() {
+            // The buffer for payload, and what lies around it.
+            0xE0.. => 0xFFC0 + input.below(u64::from(BAR_BYTES) + 0x80),
+            choice => self.low_offset(choice % 6, input),
+        }
+    }
+
+    fn low_offset(&mut self, choice: u8, input: &mut Input<'_>) -> u64 {
+        match choice {
             0 => input.below(0x20) * 4,
             1 => register::DOORBELLS + input.below(16) * 4,
             2 => input.below(0x8000),
@@ -808,6 +830,11 @@ impl Client {
             3 => {
                 let base = self.address(input);
                 CreateCq { qid: 2, qsize_z: 15, pc: true, ien: true, iv: 2 }.sqe(0, base)
+            }
+            4 => {
+                // Of its only queue, which has entries that mean something else from now on.
+                let (cdw11, fid) = (OFFERED.into_bits(), fid::PAYLOAD_METHODS);
+                SetFeatures { fid, cdw11, cdw12: 1, ..SetFeatures::default() }.sqe(0, 0)
             }
             _ => {
                 let (prp1, prp2) = (self.address(input), self.address(input));

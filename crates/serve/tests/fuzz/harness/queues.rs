@@ -5,8 +5,11 @@
 //! inputs, that the drive works afterwards and holds nothing.
 //! A *tame* input keeps to what a host may do, but takes memory away and resets at any time. There, too: what completes
 //! was submitted; a read that succeeds gives what the block may hold ([`Model`]); an admin command is answered, and
-//! every command completes, unless the memory of the queues has gone.
+//! every command completes, unless the memory of the queues has gone; a queue that waits for the rest of a train holds
+//! up no other. What is verified of payloads stands in [`payloads`].
 //! Not verified: that nothing unnamed is *read*; which status a command fails with.
+
+mod payloads;
 
 use super::arena::{Arena, DATA, MORE_DATA, PLACES, QUEUES, READ_ONLY, REMOTE};
 use super::bench::{self, IO_QUEUES, NS_4K, NS_512, NS_UNITS, Patience, Served, Shape, VECTORS};
@@ -18,16 +21,19 @@ use byteway_serve::function::{Doorbells, REGION_BAR0, REGION_CONFIG};
 use byteway_serve::pci::Effect;
 use byteway_wire::content::Keep;
 use byteway_wire::nvme::register::{self, Aqa, Cc, Csts};
+use byteway_wire::nvme::vendor::{Methods, ResultSlot};
 use byteway_wire::nvme::{
     Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, CreateCq, CreateSq, DatasetManagement, DeleteQueue,
     Doorbell, DoorbellBufferConfig, Flush, GetFeatures, GetLogPage, Identify, NSID_ALL, NvmOpcode,
     QueuePriority, Range, ReadWrite, Select, SetFeatures, SglDescriptor, Sqe, Status, WriteZeroes,
     sgl::SglSubType, sgl::SglType,
 };
+use payloads::Payloads;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
+use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
@@ -58,6 +64,8 @@ pub fn run(bytes: &[u8]) {
         fetch_outstanding: 1 + u32::from(more & 3),
         keep: if is(64) { Keep::Stamps } else { Keep::Bytes },
         base: if more & 4 != 0 { Base::Steady } else { Base::Empty },
+        fetch_burst: [4, 1, 16, 64][usize::from(more >> 5 & 3)],
+        offers: more & 16 == 0,
     };
     let (is_wild, proves, is_bare) = (is(1), is(128), more & 8 != 0);
     // What a drive in its steady state holds is no version that the model knows.
@@ -90,6 +98,18 @@ struct Ring {
     head: u32,
     phase: bool,
     in_flight: u32,
+    /// How far its entries are fetched, as completions say.
+    sqhd: u32,
+    /// The tail that was last rung.
+    rung: Cell<u32>,
+    enabled: Methods,
+}
+
+impl Ring {
+    /// Entries that may be placed.
+    fn free(&self) -> u32 {
+        self.sq_entries - 1 - (self.tail + self.sq_entries - self.sqhd) % self.sq_entries
+    }
 }
 
 /// An I/O command under way.
@@ -114,6 +134,7 @@ struct Host {
     rings: Vec<Option<Ring>>,
     ios: Vec<Io>,
     model: Model,
+    payloads: Payloads,
     next_cid: u16,
     has_shadow: bool,
     /// The queues' memory went since the controller was enabled.
@@ -135,6 +156,7 @@ impl Host {
             rings: (0..=IO_QUEUES).map(|_| None).collect(),
             ios: Vec::new(),
             model: Model::new(),
+            payloads: Payloads::new(),
             next_cid: 0,
             has_shadow: false,
             is_broken: false,
@@ -224,6 +246,7 @@ impl Host {
 
     fn forget(&mut self) {
         self.model.forget();
+        self.payloads.forget(None);
         self.ios.clear();
         self.rings.iter_mut().for_each(|ring| *ring = None);
         self.has_shadow = false;
@@ -235,7 +258,20 @@ impl Host {
         let (sq, cq) = (Self::page(id.into()), Self::page(COMPLETION_PAGES + u64::from(id)));
         self.arena.poke(sq, &[0; PAGE_BYTES as usize]);
         self.arena.poke(cq, &[0; PAGE_BYTES as usize]);
-        Ring { id, sq, sq_entries, tail: 0, cq, cq_entries, head: 0, phase: true, in_flight: 0 }
+        Ring {
+            id,
+            sq,
+            sq_entries,
+            tail: 0,
+            cq,
+            cq_entries,
+            head: 0,
+            phase: true,
+            in_flight: 0,
+            sqhd: 0,
+            rung: Cell::new(0),
+            enabled: Methods::new(),
+        }
     }
 
     /// Whether commands can be expected to be answered.
@@ -260,6 +296,7 @@ impl Host {
 
     fn ring_tail(&self, queue: u16, by_message: bool) {
         if let Some(ring) = &self.rings[queue as usize] {
+            ring.rung.set(ring.tail);
             self.ring(Doorbell::SubmissionTail(queue), ring.tail, by_message);
         }
     }
@@ -302,7 +339,7 @@ impl Host {
 
     /// Sends an admin command and waits for its answer. None: there will be none.
     async fn admin(&mut self, sqe: Sqe) -> Option<Cqe> {
-        let is_full = |ring: &Ring| ring.in_flight + 1 >= ring.sq_entries;
+        let is_full = |ring: &Ring| ring.free() == 0;
         if self.rings[0].as_ref().is_none_or(is_full) {
             return None;
         }
@@ -370,6 +407,7 @@ impl Host {
             self.model.ends(key, false);
         }
         self.ios.retain(|io| io.key.0 != id);
+        self.payloads.forget(Some(id));
     }
 
     /// Takes what has completed, and rings.
@@ -377,7 +415,7 @@ impl Host {
         let mut count = 0;
         loop {
             let Some(ring) = &mut self.rings[queue as usize] else { return };
-            if ring.cq_entries < 2 || count == ring.cq_entries {
+            if ring.cq_entries < 2 || count >= ring.cq_entries {
                 break;
             }
             let mut bytes = [0; 16];
@@ -386,11 +424,35 @@ impl Host {
             if cqe.phase() != ring.phase {
                 break;
             }
-            ring.head = (ring.head + 1) % ring.cq_entries;
-            ring.phase ^= ring.head == 0;
-            count += 1;
-            self.completed(queue, cqe);
+            let (cq, entries, mut head, mut phase) = (ring.cq, ring.cq_entries, ring.head, ring.phase);
+            let slots = self.result_slots(&cqe).min(entries - 1);
+            let mut result = Vec::new();
+            for part in 0..=slots {
+                self.arena.peek(cq + u64::from(head) * 16, &mut bytes);
+                let slot = ResultSlot::from_bytes(&bytes);
+                if slot.phase() != phase {
+                    return self.ring_head(queue, count); // the rest is still to come
+                }
+                if part > 0 {
+                    assert!(
+                        !self.is_tame || u32::from(slot.part()) == part,
+                        "parts of a result are in order"
+                    );
+                    result.extend_from_slice(&slot.payload);
+                }
+                head = (head + 1) % entries;
+                phase ^= head == 0;
+            }
+            count += 1 + slots;
+            if let Some(ring) = &mut self.rings[queue as usize] {
+                (ring.head, ring.phase) = (head, phase);
+            }
+            self.completed(queue, cqe, &result);
         }
+        self.ring_head(queue, count);
+    }
+
+    fn ring_head(&self, queue: u16, count: u32) {
         if count > 0
             && let Some(ring) = &self.rings[queue as usize]
         {
@@ -398,15 +460,19 @@ impl Host {
         }
     }
 
-    fn completed(&mut self, queue: u16, cqe: Cqe) {
+    fn completed(&mut self, queue: u16, cqe: Cqe, result: &[u8]) {
         let ring = self.rings.get_mut(usize::from(cqe.sqid)).and_then(Option::as_mut);
         if let Some(ring) = ring {
             ring.in_flight = ring.in_flight.saturating_sub(1);
+            ring.sqhd = u32::from(cqe.sqhd) % ring.sq_entries;
         } else if self.is_tame && cqe.sqid > 0 && !self.is_broken {
             panic!("a completion names a queue that is not there: {cqe:?}");
         }
         if queue == 0 {
             self.answer = Some(cqe);
+            return;
+        }
+        if self.payload_completed(cqe, result) {
             return;
         }
         let key = (cqe.sqid, cqe.cid);
@@ -469,20 +535,24 @@ impl Host {
         (0..=IO_QUEUES).for_each(|queue| self.consume(queue));
     }
 
+    fn is_free(&self, buffer: u64) -> bool {
+        self.ios.iter().all(|io| io.buffer != buffer) && !self.payloads.uses(buffer)
+    }
+
     /// Submits an I/O command to the namespace of which there is a model.
     fn submit(&mut self, input: &mut Input<'_>) {
         let choice = input.byte();
         let (queue, by_message, rings) = (1 + u16::from(choice & 3), choice & 4 != 0, choice & 8 == 0);
         let buffer = (0..BUFFERS).map(|index| (index + u64::from(choice >> 4)) % BUFFERS);
-        let Some(buffer) = buffer.into_iter().find(|buffer| self.ios.iter().all(|io| io.buffer != *buffer))
-        else {
+        let Some(buffer) = buffer.into_iter().find(|buffer| self.is_free(*buffer)) else {
             return self.consume_all();
         };
         let queue = if self.rings[queue as usize].is_some() { queue } else { 1 };
         let Some(ring) = &self.rings[queue as usize] else { return };
-        if ring.in_flight + 1 >= ring.sq_entries {
+        if ring.free() == 0 {
             return self.consume_all();
         }
+        let has_trains = ring.enabled.inline() && ring.free() >= 2;
         let cid = self.cid();
         let key = (queue, cid);
         let opcode = input.pick(&[
@@ -503,7 +573,7 @@ impl Host {
         let fua = shape & 32 != 0;
         let bytes = count * BLOCK_BYTES as u64;
         let rw = ReadWrite { slba: first, nlb_z: count as u16 - 1, fua, ..ReadWrite::default() };
-        let mut version = 0;
+        let (mut version, mut ranges) = (0, None);
         let sqe = match opcode {
             NvmOpcode::READ => {
                 self.arena.poke(address, &vec![0xDB; bytes as usize]);
@@ -528,15 +598,17 @@ impl Host {
                 WriteZeroes { slba: first, nlb_z, fua, ..WriteZeroes::default() }.sqe(cid, NS_4K)
             }
             NvmOpcode::DATASET_MANAGEMENT => {
-                let range = Range::new(first, count as u32);
-                self.arena.poke(Self::page(LIST_PAGES + buffer), &range.to_bytes());
+                ranges = Some(Range::new(first, count as u32));
                 self.model.writes(key, first, count, 0);
                 DatasetManagement { nr_z: 0, ad: true, ..DatasetManagement::default() }.sqe(cid, NS_4K)
             }
             _ => Flush.sqe(cid, if fua { NSID_ALL } else { NS_4K }),
         };
-        let sqe = match opcode {
-            NvmOpcode::DATASET_MANAGEMENT => sqe.with_prp(Self::page(LIST_PAGES + buffer), 0),
+        let sqe = match ranges {
+            Some(range) => {
+                self.arena.poke(Self::page(LIST_PAGES + buffer), &range.to_bytes());
+                sqe.with_prp(Self::page(LIST_PAGES + buffer), 0)
+            }
             _ if self.shape.sgl && shape & 64 != 0 => {
                 self.with_sgl(sqe, buffer, address, bytes, shape & 128 != 0)
             }
@@ -550,7 +622,14 @@ impl Host {
         if is_torn {
             self.model.tear(key);
         }
-        self.place(queue, &sqe.to_bytes());
+        match ranges {
+            // What any command with data may do.
+            Some(range) if has_trains && shape & 64 != 0 => {
+                let entries = payloads::ranges(sqe, &range);
+                entries.iter().for_each(|entry| self.place(queue, &entry.to_bytes()));
+            }
+            _ => self.place(queue, &sqe.to_bytes()),
+        }
         if rings {
             self.ring_tail(queue, by_message);
         }
@@ -625,7 +704,14 @@ impl Host {
     // What the input chooses.
 
     async fn act(&mut self, input: &mut Input<'_>, is_wild: bool) {
-        let action = input.byte() % if is_wild { 32 } else { 22 };
+        let action = input.byte();
+        if action >= 0xC0 && self.shape.offers {
+            return match is_wild && action & 1 == 1 {
+                true => self.wild_payload(input),
+                false => self.payload(input).await,
+            };
+        }
+        let action = action % if is_wild { 32 } else { 22 };
         match action {
             0..=3 => self.submit(input),
             4 => self.consume_all(),
@@ -677,7 +763,7 @@ impl Host {
                 self.arena.poke(Self::page(SHADOW_PAGE), &[0; 2 * PAGE_BYTES as usize]);
                 for ring in self.rings.iter().flatten() {
                     for (doorbell, value) in [
-                        (Doorbell::SubmissionTail(ring.id), ring.tail),
+                        (Doorbell::SubmissionTail(ring.id), ring.rung.get()),
                         (Doorbell::CompletionHead(ring.id), ring.head),
                     ] {
                         let at = doorbell.offset(self.shape.dstrd) - register::DOORBELLS;
@@ -747,7 +833,8 @@ impl Host {
             5 => SetFeatures { fid: 0x08, cdw11: word & 0x0303, ..SetFeatures::default() }.sqe(0, 0),
             6 => SetFeatures { fid: 0x0b, cdw11: word, ..SetFeatures::default() }.sqe(0, 0),
             7 => {
-                let key = self.ios.get(word as usize % 4).map_or((1, word as u16), |io| io.key);
+                let mut keys = self.ios.iter().map(|io| io.key).chain(self.payloads.keys());
+                let key = keys.nth(word as usize % 4).unwrap_or((1, word as u16));
                 Abort { sqid: key.0, cid: key.1 }.sqe(0)
             }
             8 => {
@@ -1039,15 +1126,12 @@ impl Host {
     async fn finish(mut self, proves: bool) {
         self.consume_all();
         if self.is_tame && self.is_well() {
+            // First those of queues that were rung to their ends, whatever the others wait for.
+            self.end(|ring| ring.rung.get() == ring.tail).await;
             for queue in 1..=IO_QUEUES {
                 self.ring_tail(queue, false);
             }
-            let mut patience = Patience::new(&self.served.clock);
-            while !self.ios.is_empty() && self.is_well() {
-                self.consume_all();
-                let keys = || self.ios.iter().map(|io| (io.key, io.opcode)).collect::<Vec<_>>();
-                patience.turn(&self.served.clock, || format!("never completed: {:?}", keys())).await;
-            }
+            self.end(|_| true).await;
         }
         self.detach().await;
         if proves {
@@ -1055,6 +1139,22 @@ impl Host {
             self.detach().await;
         }
         self.arena.check();
+    }
+
+    /// Waits until every command of some queues has completed.
+    async fn end(&mut self, is_meant: impl Fn(&Ring) -> bool) {
+        let queues = self.rings.iter().flatten().filter(|ring| is_meant(ring));
+        let queues: Vec<_> = queues.map(|ring| ring.id).collect();
+        let mut patience = Patience::new(&self.served.clock);
+        loop {
+            self.consume_all();
+            let keys = self.ios.iter().map(|io| io.key).chain(self.payloads.keys());
+            let keys: Vec<_> = keys.filter(|key| queues.contains(&key.0)).collect();
+            if keys.is_empty() || !self.is_well() {
+                return;
+            }
+            patience.turn(&self.served.clock, || format!("never completed: {keys:?}")).await;
+        }
     }
 
     /// The drive works for the next host, whatever was done to it, and holds nothing.
@@ -1099,6 +1199,10 @@ impl Host {
             if opcode == NvmOpcode::READ {
                 self.fill(address, first, count, 77);
             }
+        }
+        if self.shape.offers {
+            self.consume_all();
+            self.prove_payloads().await;
         }
         let ftl = self.served.drive.controller.ftl();
         self.served

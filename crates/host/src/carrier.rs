@@ -1,0 +1,461 @@
+//! A command's payload to the device: by the way that rules and limits choose, counted.
+
+use crate::io::{IoBuffer, IoError};
+use crate::queue::{Chunks, Lost, Part, QueuePair, Request};
+use byteway_clock::{Delay, SpanId, Stage};
+use byteway_link::Memory;
+use byteway_link::memory::Fault;
+use byteway_transfer::host::{Buffer, DataPointer, Planner, PointerKind};
+use byteway_transfer::inline;
+use byteway_transfer::method::choose;
+use byteway_transfer::reassembly::Chunked;
+use byteway_transfer::{Choice, Limits, Method, Rules, Way};
+use byteway_wire::nvme::{Cqe, Segment, Sqe};
+use std::cell::{Cell, RefCell};
+use std::ops::AddAssign;
+
+/// Payloads by the way that they went. Each counts once, also when it took several commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// To the device by PRPs.
+    pub prp: u64,
+    /// By scatter gather lists.
+    pub sgl: u64,
+    /// In the entries behind their command.
+    pub inline: u64,
+    /// Whole pages by PRPs, the rest behind the command.
+    pub hybrid: u64,
+    /// In chunks.
+    pub reassembly: u64,
+    /// In the fields of commands, serialized.
+    pub piggyback: u64,
+    /// In the fields of commands, pipelined.
+    pub piggyback_pipelined: u64,
+    /// Stored to the device's buffer.
+    pub mmio: u64,
+    /// Of all these, those that their method could not carry: they went by the fallback.
+    pub fallbacks: u64,
+    /// Results that came to where the data pointer said.
+    pub pointer_results: u64,
+    /// Results that came behind their completion.
+    pub inline_results: u64,
+    /// Of the former, those that should have come behind their completion.
+    pub result_fallbacks: u64,
+}
+
+impl Counts {
+    /// All, with the names that reports use.
+    pub fn named(&self) -> [(&'static str, u64); 12] {
+        [
+            ("prp", self.prp),
+            ("sgl", self.sgl),
+            ("inline", self.inline),
+            ("hybrid", self.hybrid),
+            ("inline-reassembly", self.reassembly),
+            ("piggyback", self.piggyback),
+            ("piggyback-pipelined", self.piggyback_pipelined),
+            ("mmio", self.mmio),
+            ("fallbacks", self.fallbacks),
+            ("pointer results", self.pointer_results),
+            ("inline results", self.inline_results),
+            ("result fallbacks", self.result_fallbacks),
+        ]
+    }
+
+    fn way(&mut self, way: Way) -> &mut u64 {
+        match way {
+            Way::Pointer(PointerKind::Prp) => &mut self.prp,
+            Way::Pointer(PointerKind::Sgl) => &mut self.sgl,
+            Way::Inline { .. } => &mut self.inline,
+            Way::Hybrid { .. } => &mut self.hybrid,
+            Way::Reassembly => &mut self.reassembly,
+            Way::Piggyback => &mut self.piggyback,
+            Way::PiggybackPipelined => &mut self.piggyback_pipelined,
+            Way::Mmio => &mut self.mmio,
+        }
+    }
+
+    /// One more payload.
+    pub(crate) fn note(&mut self, choice: Choice) {
+        *self.way(choice.way) += 1;
+        self.fallbacks += u64::from(choice.is_fallback);
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.prp += other.prp;
+        self.sgl += other.sgl;
+        self.inline += other.inline;
+        self.hybrid += other.hybrid;
+        self.reassembly += other.reassembly;
+        self.piggyback += other.piggyback;
+        self.piggyback_pipelined += other.piggyback_pipelined;
+        self.mmio += other.mmio;
+        self.fallbacks += other.fallbacks;
+        self.pointer_results += other.pointer_results;
+        self.inline_results += other.inline_results;
+        self.result_fallbacks += other.result_fallbacks;
+    }
+}
+
+/// What clients have in common: data pointers for their buffers, and the way of each payload.
+pub(crate) struct Carrier {
+    pub(crate) queue: QueuePair,
+    /// Others that carry chunks.
+    chunk_queues: Vec<QueuePair>,
+    /// Memory for room in them, to be used again.
+    lanes: RefCell<Vec<Lanes>>,
+    pub(crate) rules: Rules,
+    pub(crate) counts: Cell<Counts>,
+    bytes_max: u32,
+    prp: Option<Planner>,
+    sgl: Option<Planner>,
+    slots: Cell<usize>,
+    /// For what must be in one piece.
+    scratch: RefCell<Vec<u8>>,
+}
+
+impl Carrier {
+    pub(crate) fn new(
+        queue: QueuePair,
+        rules: Rules,
+        bytes_max: u32,
+        mut chunk_queues: Vec<QueuePair>,
+    ) -> Carrier {
+        chunk_queues.retain(|other| other.qid() != queue.qid());
+        chunk_queues.sort_by_key(QueuePair::qid);
+        let by_sgl = rules.method == Method::Sgl;
+        let uses = |kind| match kind {
+            PointerKind::Prp => !by_sgl || rules.sgl_bytes_min > 0,
+            PointerKind::Sgl => by_sgl || rules.fallback == PointerKind::Sgl,
+        };
+        let memory = queue.port().memory().clone();
+        let planner = |kind| uses(kind).then(|| Planner::new(&memory, kind, bytes_max));
+        Carrier {
+            prp: planner(PointerKind::Prp),
+            sgl: planner(PointerKind::Sgl),
+            queue,
+            chunk_queues,
+            lanes: RefCell::default(),
+            rules,
+            counts: Cell::default(),
+            bytes_max,
+            slots: Cell::default(),
+            scratch: RefCell::default(),
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &Memory {
+        self.queue.port().memory()
+    }
+
+    /// A buffer of the longest payload, in pages that follow one another.
+    pub(crate) fn buffer(&self) -> Result<IoBuffer, IoError> {
+        let bytes = self.bytes_max;
+        let buffer = Buffer::contiguous(self.memory(), 0, bytes).ok_or(IoError::NoRoom { bytes })?;
+        self.adopt(buffer)
+    }
+
+    /// Takes a buffer that was made elsewhere.
+    pub(crate) fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
+        for planner in [&self.prp, &self.sgl].into_iter().flatten() {
+            planner.add_slot().ok_or(IoError::NoRoom { bytes: buffer.bytes() })?;
+        }
+        let slot = self.slots.replace(self.slots.get() + 1);
+        let stores = self.rules.methods().mmio();
+        let bytes = self.bytes_max.min(buffer.bytes());
+        let area = if stores { self.queue.submission.extensions.area(bytes) } else { None };
+        Ok(IoBuffer { buffer, slot, area })
+    }
+
+    /// Shows the first `bytes` of `buffer` in one piece.
+    pub(crate) fn with_payload<R>(
+        &self,
+        buffer: &Buffer,
+        bytes: u32,
+        look: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R, IoError> {
+        let memory = self.memory();
+        let mut extents = buffer.extents(bytes);
+        let (first, rest) = (extents.next(), extents.next());
+        let Some(first) = first else { return Ok(look(&[])) };
+        if rest.is_none() {
+            return memory.with(first.address, first.bytes as usize, look).map_err(IoError::Memory);
+        }
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.resize(bytes as usize, 0);
+        get(memory, buffer, &mut scratch)?;
+        Ok(look(&scratch))
+    }
+
+    /// Lets `change` change the first `bytes` of `buffer` in one piece.
+    pub(crate) fn with_payload_mut<R>(
+        &self,
+        buffer: &Buffer,
+        bytes: u32,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, IoError> {
+        let memory = self.memory();
+        let mut extents = buffer.extents(bytes);
+        let (first, rest) = (extents.next(), extents.next());
+        let Some(first) = first else { return Ok(change(&mut [])) };
+        if rest.is_none() {
+            return memory.with_mut(first.address, first.bytes as usize, change).map_err(IoError::Memory);
+        }
+        let mut scratch = self.scratch.borrow_mut();
+        scratch.resize(bytes as usize, 0);
+        get(memory, buffer, &mut scratch)?;
+        let result = change(&mut scratch);
+        put(memory, buffer, &scratch)?;
+        Ok(result)
+    }
+
+    /// Counts a payload.
+    pub(crate) fn note(&self, choice: Choice) {
+        let mut counts = self.counts.get();
+        counts.note(choice);
+        self.counts.set(counts);
+    }
+
+    /// Counts a result; it `should` have come behind its completion.
+    pub(crate) fn note_result(&self, behind: bool, should: bool) {
+        let mut counts = self.counts.get();
+        counts.inline_results += u64::from(behind);
+        counts.pointer_results += u64::from(!behind);
+        counts.result_fallbacks += u64::from(should && !behind);
+        self.counts.set(counts);
+    }
+
+    /// The way of a payload of `bytes` to the device.
+    pub(crate) fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
+        let bar_bytes = buffer.area.as_ref().map_or(0, |held| held.area.bytes);
+        choose(&self.rules, &Limits { bar_bytes, ..self.queue.limits() }, bytes)
+    }
+
+    /// The kind of data pointer for a payload of `bytes` from the device.
+    pub(crate) fn result_kind(&self, bytes: u32) -> PointerKind {
+        match self.rules.method {
+            Method::Sgl if bytes >= self.rules.sgl_bytes_min => PointerKind::Sgl,
+            Method::Prp | Method::Sgl => PointerKind::Prp,
+            _ => self.rules.fallback,
+        }
+    }
+
+    /// A data pointer for the first `bytes` of `buffer`.
+    pub(crate) fn plan(
+        &self,
+        kind: PointerKind,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<DataPointer, IoError> {
+        let planner = match kind {
+            PointerKind::Prp => self.prp.as_ref(),
+            PointerKind::Sgl => self.sgl.as_ref(),
+        };
+        let planner = planner.expect("there is a planner of each kind that the rules can choose");
+        Ok(planner.plan(buffer.slot, &buffer.buffer, bytes)?)
+    }
+}
+
+impl Carrier {
+    /// Carries out a command with the first `bytes` of `buffer` as its data, by a way with a command of its own. Its
+    /// span stays open.
+    pub(crate) async fn send(
+        &self,
+        span: SpanId,
+        sqe: Sqe,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<Cqe, IoError> {
+        let choice = match self.choose(buffer, bytes) {
+            Choice { way: Way::Piggyback | Way::PiggybackPipelined, .. } => self.fallback(),
+            choice => choice,
+        };
+        match self.send_by(choice, span, sqe, buffer, bytes).await {
+            // A reset has changed what the queue takes.
+            Err(IoError::Lost(Lost::NotPlaced)) if !matches!(choice.way, Way::Pointer(_)) => {
+                self.send_by(self.fallback(), span, sqe, buffer, bytes).await
+            }
+            sent => sent,
+        }
+    }
+
+    async fn send_by(
+        &self,
+        choice: Choice,
+        span: SpanId,
+        sqe: Sqe,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<Cqe, IoError> {
+        let request = |sqe| Request { span, ..Request::from(sqe) };
+        let whole = Part { buffer: &buffer.buffer, offset: 0, bytes };
+        let sent = match choice.way {
+            Way::Inline { paper } => {
+                let sqe = inline::place(sqe, bytes, paper);
+                self.queue.execute(request(sqe).with_train(whole)).await
+            }
+            Way::Hybrid { before } => {
+                let sqe = self.plan(PointerKind::Prp, buffer, before)?.placed_in(sqe);
+                let tail = Part { offset: before, bytes: bytes - before, ..whole };
+                let sqe = inline::place(sqe, tail.bytes, true);
+                let pages = buffer.buffer.pages_touched(before);
+                self.queue.execute(Request { pages, ..request(sqe) }.with_train(tail)).await
+            }
+            Way::Reassembly => self.send_chunks(request(sqe), whole).await,
+            Way::Mmio if let Some(held) = &buffer.area => {
+                let sqe = held.area.placed_in(bytes, sqe);
+                held.is_used.set(true);
+                let sent = self.queue.execute(request(sqe).with_stores(held.area, whole)).await;
+                held.is_used.set(false);
+                sent
+            }
+            Way::Pointer(kind) => {
+                let sqe = self.plan(kind, buffer, bytes)?.placed_in(sqe);
+                let pages = buffer.buffer.pages_touched(bytes);
+                self.queue.execute(Request { pages, ..request(sqe) }).await
+            }
+            Way::Mmio | Way::Piggyback | Way::PiggybackPipelined => Err(Lost::NotPlaced),
+        };
+        if sent != Err(Lost::NotPlaced) {
+            self.note(choice);
+        }
+        Ok(sent?)
+    }
+
+    /// A command whose payload comes in chunks: before it, and in the other queues in turn.
+    async fn send_chunks(&self, request: Request<'_>, payload: Part<'_>) -> Result<Cqe, Lost> {
+        let own = &self.queue.submission;
+        let credit = own.extensions.partial().await;
+        let id = credit.into_id();
+        let chunked = Chunked { id: id.id, bytes: payload.bytes };
+        let mut reserved =
+            Reserved { carrier: self, lanes: self.lanes.borrow_mut().pop().unwrap_or_default() };
+        let takes = |queue: &QueuePair| queue.enabled().reassembly() && chunked.count() < queue.entries();
+        let others = (0..self.chunk_queues.len()).filter(|index| takes(&self.chunk_queues[*index]));
+        let step = (1 + others.clone().count() as u32).min(chunked.count().max(1));
+        let chunks = |first| Chunks { chunked, payload, first, step, completes: first > 0 };
+        let command = Request { sqe: chunked.placed_in(request.sqe), ..request }.with_chunks(chunks(0));
+        // Room in all queues before anything is placed, or the device would have to keep what is incomplete for as long
+        // as that takes; and in the order of the queues, so that no two payloads wait for each other.
+        let mut lanes = others.zip(1..step).peekable();
+        while let Some((index, first)) = lanes.next_if(|(index, _)| self.chunk_queues[*index].qid() < own.qid)
+        {
+            reserved.add(index, &chunks(first)).await?;
+        }
+        let room = own.room_for_all(std::slice::from_ref(&command)).await?;
+        for (index, first) in lanes {
+            reserved.add(index, &chunks(first)).await?;
+        }
+        self.waited(request.span);
+        let costs = &own.costs;
+        let doorbells = costs.doorbell * reserved.lanes.len() as u64;
+        let cost = costs.submission(1, 0) + costs.chunk * u64::from(chunked.count()) + doorbells;
+        if cost > Delay::ZERO {
+            let service = own.cpu.reserve_for("submit", cost);
+            self.queue.port().clock().sleep_until(service.end).await;
+            self.charge(request.span, service.queued, Stage::Host);
+        }
+        while let Some(waits) = reserved.queues().find(|queue| !queue.submission.is_live()) {
+            waits.submission.live().await?;
+            self.waited(request.span);
+        }
+        if reserved.queues().any(|queue| !takes(queue)) {
+            return Err(Lost::NotPlaced);
+        }
+        let pending = own.place_alone(room, &command)?;
+        id.placed();
+        reserved.place(chunks);
+        drop(reserved);
+        pending.await
+    }
+
+    /// Charges what was waited for with nothing under way.
+    pub(crate) fn waited(&self, span: SpanId) {
+        self.charge(span, Delay::ZERO, Stage::Queueing);
+    }
+
+    pub(crate) fn charge(&self, span: SpanId, queued: Delay, stage: Stage) {
+        let port = self.queue.port();
+        if let Some(spans) = port.spans() {
+            spans.charge_split(span, port.clock().now(), queued, stage);
+        }
+    }
+
+    pub(crate) fn fallback(&self) -> Choice {
+        Choice { way: Way::Pointer(self.rules.fallback), is_fallback: true }
+    }
+}
+
+/// Room for chunks in other queues, by queue and first chunk; given back if they are not placed.
+struct Reserved<'a> {
+    carrier: &'a Carrier,
+    lanes: Lanes,
+}
+
+/// Queues that carry chunks: which, from which chunk on, and how many.
+type Lanes = Vec<(usize, u32, usize)>;
+
+impl Reserved<'_> {
+    async fn add(&mut self, index: usize, chunks: &Chunks<'_>) -> Result<(), Lost> {
+        let slots = chunks.count() as usize;
+        self.carrier.chunk_queues[index].submission.reserve(slots).await?;
+        self.lanes.push((index, chunks.first, slots));
+        Ok(())
+    }
+
+    /// All queues that take part.
+    fn queues(&self) -> impl Iterator<Item = &QueuePair> {
+        let others = self.lanes.iter().map(|(index, ..)| &self.carrier.chunk_queues[*index]);
+        std::iter::once(&self.carrier.queue).chain(others)
+    }
+
+    /// Places the chunks. The last one of each queue asks for a completion: only that says, by SQHD, that the slots are
+    /// free, because the queue's commands may complete before its chunks are fetched.
+    fn place<'b>(&mut self, chunks: impl Fn(u32) -> Chunks<'b>) {
+        for (index, first, _) in self.lanes.drain(..) {
+            let submission = &self.carrier.chunk_queues[index].submission;
+            submission.place_chunks(&chunks(first));
+            submission.ring();
+        }
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        for (index, _, slots) in self.lanes.drain(..) {
+            self.carrier.chunk_queues[index].submission.unreserve(slots);
+        }
+        self.carrier.lanes.borrow_mut().push(std::mem::take(&mut self.lanes));
+    }
+}
+
+/// Calls `act` with each extent of the first `bytes` of `buffer`.
+pub(crate) fn each_extent(
+    buffer: &Buffer,
+    bytes: u32,
+    mut act: impl FnMut(Segment) -> Result<(), Fault>,
+) -> Result<(), IoError> {
+    buffer.extents(bytes).try_for_each(&mut act).map_err(IoError::Memory)
+}
+
+/// Fills the beginning of a buffer.
+pub(crate) fn put(memory: &Memory, buffer: &Buffer, from: &[u8]) -> Result<(), IoError> {
+    let mut rest = from;
+    each_extent(buffer, from.len() as u32, |part| {
+        let (now, later) = rest.split_at(part.bytes as usize);
+        rest = later;
+        memory.write(part.address, now)
+    })
+}
+
+/// Copies the beginning of a buffer out.
+pub(crate) fn get(memory: &Memory, buffer: &Buffer, into: &mut [u8]) -> Result<(), IoError> {
+    let mut done = 0;
+    each_extent(buffer, into.len() as u32, |part| {
+        let range = done..done + part.bytes as usize;
+        done = range.end;
+        memory.read(part.address, &mut into[range])
+    })
+}

@@ -1,0 +1,212 @@
+//! What a controller offers beyond NVMe, as all of its queues share it: identifiers of payloads that come in chunks, how
+//! many payloads may be incomplete at once, and areas of the buffer that payloads are stored to.
+
+use byteway_clock::{Clock, Delay, Semaphore};
+use byteway_transfer::Limits;
+use byteway_transfer::mmio::{Area, Areas};
+use byteway_wire::nvme::vendor::{Capabilities, Methods};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The first identifier of a payload: those below are commands'.
+pub(crate) const PAYLOAD_ID_MIN: u16 = 0x8000;
+/// How many there are.
+const PAYLOAD_IDS: usize = 0x8000;
+
+/// A controller's extensions, shared by its queues.
+pub(crate) struct Extensions {
+    clock: Clock,
+    capabilities: Cell<Capabilities>,
+    /// Payloads that may be begun now.
+    partials: Semaphore,
+    /// How many there may be in all, and by how many fewer than before that is which have not been given back.
+    granted: Cell<usize>,
+    surplus: Cell<usize>,
+    free: RefCell<Vec<u16>>,
+    /// Identifiers that were ever used.
+    used: Cell<u16>,
+    areas: RefCell<Areas>,
+}
+
+impl Extensions {
+    pub(crate) fn new(clock: &Clock) -> Extensions {
+        Extensions {
+            clock: clock.clone(),
+            capabilities: Cell::default(),
+            partials: Semaphore::new(clock, 0),
+            granted: Cell::default(),
+            surplus: Cell::default(),
+            free: RefCell::default(),
+            used: Cell::default(),
+            areas: RefCell::default(),
+        }
+    }
+
+    /// What the controller offers.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.capabilities.get()
+    }
+
+    /// Takes over what the controller says that it offers.
+    pub(crate) fn learn(&self, said: Capabilities) {
+        // A buffer that no address reaches is none.
+        let reached = said.bar_offset.checked_add(u64::from(said.bar_bytes)).is_some();
+        let capabilities = Capabilities { bar_bytes: if reached { said.bar_bytes } else { 0 }, ..said };
+        if self.capabilities.get().bar_bytes == 0 {
+            self.areas.replace(Areas::new(capabilities.bar_bytes));
+        }
+        self.capabilities.set(capabilities);
+        let now = (capabilities.partial_payloads_max as usize).min(PAYLOAD_IDS);
+        let before = self.granted.replace(now);
+        if now < before {
+            self.surplus.set(self.surplus.get() + before - now);
+        } else {
+            self.release_partials(now - before);
+        }
+        while self.surplus.get() > 0 && self.partials.try_take(1) {
+            self.surplus.set(self.surplus.get() - 1);
+        }
+    }
+
+    /// What bounds the payloads of a queue. `bar_bytes` is what all of them share.
+    pub(crate) fn limits(&self, enabled: Methods, entries: u32) -> Limits {
+        let offered = self.capabilities.get();
+        let kept = |bytes_max| if offered.partial_payloads_max > 0 { bytes_max } else { 0 };
+        Limits {
+            enabled,
+            entries,
+            inline_bytes_max: offered.inline_bytes_max,
+            reassembly_bytes_max: kept(offered.reassembly_bytes_max),
+            piggyback_bytes_max: kept(offered.piggyback_bytes_max),
+            bar_bytes: offered.bar_bytes,
+        }
+    }
+
+    /// Waits until the controller can keep one more incomplete payload.
+    pub(crate) async fn partial(self: &Rc<Self>) -> PartialCredit {
+        self.partials.acquire(1).await.forget();
+        PartialCredit { extensions: self.clone(), is_held: Cell::new(true), must_rest: Cell::new(false) }
+    }
+
+    /// An identifier, for which a credit is held.
+    fn take_id(&self) -> u16 {
+        self.free.borrow_mut().pop().unwrap_or_else(|| {
+            let used = self.used.get();
+            assert!(usize::from(used) < PAYLOAD_IDS, "a credit stands for a free identifier");
+            self.used.set(used + 1);
+            PAYLOAD_ID_MIN + used
+        })
+    }
+
+    /// The command of payload `id` has completed. Unless it `succeeded`, chunks of it may still be kept, or come: the
+    /// identifier rests until the controller has given them up.
+    pub(crate) fn end_payload(self: &Rc<Self>, id: u16, succeeded: bool) {
+        if succeeded {
+            return self.give_id(id);
+        }
+        let extensions = self.clone();
+        self.clock.spawn("resting payload", async move {
+            extensions.rest().await;
+            extensions.give_id(id);
+        });
+    }
+
+    fn give_id(&self, id: u16) {
+        self.free.borrow_mut().push(id);
+        self.release_partials(1);
+    }
+
+    fn release_partials(&self, count: usize) {
+        let swallowed = self.surplus.get().min(count);
+        self.surplus.set(self.surplus.get() - swallowed);
+        self.partials.release(count - swallowed);
+    }
+
+    /// For as long as the controller keeps what is incomplete.
+    async fn rest(&self) {
+        let timeout = self.capabilities.get().partial_timeout_us;
+        self.clock.timer(Delay::from_us(u64::from(timeout))).await;
+    }
+
+    /// An area of the device's buffer for payloads of up to `bytes`, if there is room.
+    pub(crate) fn area(self: &Rc<Self>, bytes: u32) -> Option<HeldArea> {
+        let bytes = bytes.min(self.capabilities.get().bar_bytes);
+        let area = self.areas.borrow_mut().take(bytes)?;
+        Some(HeldArea { extensions: self.clone(), area, is_used: Cell::new(false) })
+    }
+}
+
+/// Leave to have one more payload incomplete.
+pub(crate) struct PartialCredit {
+    extensions: Rc<Extensions>,
+    is_held: Cell<bool>,
+    must_rest: Cell<bool>,
+}
+
+impl PartialCredit {
+    /// An identifier for the payload; [`Extensions::end_payload`] gives both back.
+    pub(crate) fn into_id(self) -> PayloadId {
+        self.is_held.set(false);
+        let extensions = self.extensions.clone();
+        PayloadId { id: extensions.take_id(), extensions, is_placed: Cell::new(false) }
+    }
+
+    /// The controller may keep what was sent until it gives it up.
+    pub(crate) fn set_must_rest(&self, must_rest: bool) {
+        self.must_rest.set(must_rest);
+    }
+}
+
+impl Drop for PartialCredit {
+    fn drop(&mut self) {
+        if !self.is_held.get() {
+            return;
+        }
+        if !self.must_rest.get() {
+            return self.extensions.release_partials(1);
+        }
+        let extensions = self.extensions.clone();
+        self.extensions.clock.spawn("resting payload", async move {
+            extensions.rest().await;
+            extensions.release_partials(1);
+        });
+    }
+}
+
+/// An identifier; given back unless its command has been placed, for then the command does that when it completes.
+pub(crate) struct PayloadId {
+    extensions: Rc<Extensions>,
+    pub(crate) id: u16,
+    is_placed: Cell<bool>,
+}
+
+impl PayloadId {
+    /// Its command has been placed.
+    pub(crate) fn placed(&self) {
+        self.is_placed.set(true);
+    }
+}
+
+impl Drop for PayloadId {
+    fn drop(&mut self) {
+        if !self.is_placed.get() {
+            self.extensions.give_id(self.id);
+        }
+    }
+}
+
+/// An area of the device's buffer; given back when dropped, unless a command may still use it.
+pub(crate) struct HeldArea {
+    extensions: Rc<Extensions>,
+    pub(crate) area: Area,
+    /// A command has been placed that nobody has waited for.
+    pub(crate) is_used: Cell<bool>,
+}
+
+impl Drop for HeldArea {
+    fn drop(&mut self) {
+        if !self.is_used.get() {
+            self.extensions.areas.borrow_mut().give(self.area);
+        }
+    }
+}

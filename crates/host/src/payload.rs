@@ -1,0 +1,453 @@
+//! Payloads to and from a payload sink, of any length and by every method, each followed from start to end by a span.
+//!
+//! Every write compares the checksum that the drive has made of what it stored with that of what was sent; every read
+//! the checksum of what the drive has sent with that of what arrived. An oracle knows in addition what the bytes of the
+//! sink must be.
+
+use crate::carrier::{self, Carrier, Counts};
+use crate::io::{IoBuffer, IoError, Opened};
+use crate::port::Port;
+use crate::queue::{Came, Lost, Part, Pending, QueuePair, Request};
+use crate::sink_oracle::{SinkOracle, SinkToken};
+use byteway_clock::{Delay, SpanId, SpanRecord, Stage};
+use byteway_transfer::host::{Buffer, PlanError};
+use byteway_transfer::piggyback::Pieces;
+use byteway_transfer::{Choice, Rules, Way};
+use byteway_wire::nvme::vendor::{Methods, ResultSlot, Sink};
+use byteway_wire::nvme::{Cqe, Sqe, Status, VendorOpcode};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How results come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Results {
+    /// To where the data pointer says, exactly.
+    #[default]
+    Pointer,
+    /// Behind the completion, as far as there is room.
+    Inline,
+    /// To where the data pointer says, in whole DMA units.
+    Rounded,
+}
+
+/// How a client moves its payloads.
+#[derive(Clone)]
+pub struct PayloadConfig {
+    /// How payloads go to the device. Results that come by data pointer take its pointers.
+    pub rules: Rules,
+    /// How results come back.
+    pub results: Results,
+    /// The longest payload.
+    pub bytes_max: u32,
+    /// Queues that carry chunks beside the client's own, in turn.
+    pub chunk_queues: Vec<QueuePair>,
+    /// Fills every write with a pattern and knows what reads must give. Shared by the clients of one sink. None:
+    /// buffers are written as they are, and only checksums are compared.
+    pub oracle: Option<Rc<RefCell<SinkOracle>>>,
+}
+
+impl PayloadConfig {
+    /// By `rules`, with results by data pointer, up to `bytes_max` bytes, without an oracle.
+    pub fn new(rules: Rules, bytes_max: u32) -> PayloadConfig {
+        PayloadConfig { rules, results: Results::Pointer, bytes_max, chunk_queues: Vec::new(), oracle: None }
+    }
+
+    /// What its queue has to be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods)); what is not
+    /// enabled goes by the fallback.
+    pub const fn methods(&self) -> Methods {
+        let methods = self.rules.methods();
+        match self.results {
+            Results::Pointer => methods,
+            Results::Inline => methods.with_inline_result(true),
+            Results::Rounded => methods.with_rounded_results(true),
+        }
+    }
+}
+
+struct Inner {
+    carrier: Carrier,
+    nsid: u32,
+    results: Results,
+    oracle: Option<Rc<RefCell<SinkOracle>>>,
+    /// Memory for the commands of streams, to be used again.
+    streams: RefCell<Vec<Stream>>,
+}
+
+/// The commands of a stream under way.
+#[derive(Default)]
+struct Stream {
+    requests: Vec<Request<'static>>,
+    pending: Vec<Pending>,
+}
+
+/// Payloads to and from a drive's sink over one queue pair. Cheap to clone; any number may be under way, each with a
+/// buffer of its own.
+#[derive(Clone)]
+pub struct PayloadClient(Rc<Inner>);
+
+/// Ends an operation in the oracle that was dropped before its end.
+struct Noted<'a> {
+    oracle: Option<&'a RefCell<SinkOracle>>,
+    token: Option<SinkToken>,
+    is_write: bool,
+}
+
+impl Noted<'_> {
+    fn end(mut self, end: impl FnOnce(&mut SinkOracle, SinkToken)) {
+        if let (Some(oracle), Some(token)) = (self.oracle, self.token.take()) {
+            end(&mut oracle.borrow_mut(), token);
+        }
+    }
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        if let (Some(oracle), Some(token)) = (self.oracle, self.token.take()) {
+            match self.is_write {
+                true => oracle.borrow_mut().end_write(token, None),
+                false => oracle.borrow_mut().abandon_read(token),
+            }
+        }
+    }
+}
+
+impl PayloadClient {
+    /// A client of namespace `nsid`'s sink on `queue`, which has been enabled for [`PayloadConfig::methods`].
+    ///
+    /// # Errors
+    /// The drive has no sink.
+    pub fn new(queue: QueuePair, nsid: u32, config: PayloadConfig) -> Result<PayloadClient, IoError> {
+        if queue.capabilities().sink_bytes == 0 {
+            return Err(IoError::NoSink);
+        }
+        let PayloadConfig { rules, results, bytes_max, chunk_queues, oracle } = config;
+        let carrier = Carrier::new(queue, rules, bytes_max, chunk_queues);
+        Ok(PayloadClient(Rc::new(Inner { carrier, nsid, results, oracle, streams: RefCell::default() })))
+    }
+
+    /// The queue pair.
+    pub fn queue(&self) -> &QueuePair {
+        &self.0.carrier.queue
+    }
+
+    /// Bytes of the sink.
+    pub fn sink_bytes(&self) -> u64 {
+        self.queue().capabilities().sink_bytes
+    }
+
+    /// Payloads by the way that they went.
+    pub fn counts(&self) -> Counts {
+        self.0.carrier.counts.get()
+    }
+
+    /// What its reads are compared with.
+    pub fn oracle(&self) -> Option<&Rc<RefCell<SinkOracle>>> {
+        self.0.oracle.as_ref()
+    }
+
+    /// The way of a payload of the first `bytes` of `buffer` to the device.
+    pub fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
+        self.0.carrier.choose(buffer, bytes)
+    }
+
+    /// A buffer for payloads of up to [`PayloadConfig::bytes_max`], in pages that follow one another.
+    pub fn buffer(&self) -> Result<IoBuffer, IoError> {
+        self.0.carrier.buffer()
+    }
+
+    /// Takes a buffer that was made elsewhere: scattered, or with an offset in its first page.
+    pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
+        self.0.carrier.adopt(buffer)
+    }
+
+    /// Fills the beginning of a buffer, for writes without an oracle.
+    pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
+        self.fits(buffer, u32::try_from(from.len()).unwrap_or(u32::MAX))?;
+        carrier::put(self.0.carrier.memory(), &buffer.buffer, from)
+    }
+
+    /// Copies the beginning of a buffer out.
+    pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
+        self.fits(buffer, u32::try_from(into.len()).unwrap_or(u32::MAX))?;
+        carrier::get(self.0.carrier.memory(), &buffer.buffer, into)
+    }
+
+    /// Writes the first `bytes` of `buffer`, filled with a new pattern if there is an oracle, to the sink from `offset`
+    /// on.
+    ///
+    /// # Errors
+    /// A command of it failed or was lost, or the drive stored something else ([`IoError::Corrupt`]).
+    pub async fn write(&self, buffer: &mut IoBuffer, offset: u64, bytes: u32) -> Result<SpanRecord, IoError> {
+        self.fits(buffer, bytes)?;
+        let carrier = &self.0.carrier;
+        let opened = Opened::open(self.port());
+        let noted = self.note(offset, bytes, true);
+        let filled = carrier.with_payload_mut(&buffer.buffer, bytes, |payload| {
+            if let Some(token) = noted.token {
+                SinkOracle::fill(token, offset, payload);
+            }
+            crc32c::crc32c(payload)
+        });
+        let stored = match filled {
+            Ok(expected) => self.send(opened, buffer, Sink { offset, bytes }, expected).await,
+            Err(error) => Err(error),
+        };
+        let record = opened.close(self.port());
+        stored?;
+        if noted.token.is_some() {
+            carrier.with_payload(&buffer.buffer, bytes, |payload| {
+                noted.end(|oracle, token| oracle.end_write(token, Some(payload)));
+            })?;
+        }
+        Ok(record)
+    }
+
+    /// Reads `bytes` of the sink from `offset` on into the beginning of `buffer`, and verifies them.
+    ///
+    /// # Errors
+    /// The command failed or was lost, what arrived is not what the drive sent ([`IoError::Corrupt`]), or not what was
+    /// written ([`IoError::WrongByte`]).
+    pub async fn read(&self, buffer: &mut IoBuffer, offset: u64, bytes: u32) -> Result<SpanRecord, IoError> {
+        self.fits(buffer, bytes)?;
+        let opened = Opened::open(self.port());
+        let noted = self.note(offset, bytes, false);
+        let fetched = self.fetch(opened, buffer, Sink { offset, bytes }).await;
+        let record = opened.close(self.port());
+        let expected = fetched?;
+        let verified = self.0.carrier.with_payload(&buffer.buffer, bytes, |payload| {
+            let found = crc32c::crc32c(payload);
+            if found != expected {
+                return Err(IoError::Corrupt { offset, expected, found });
+            }
+            let mut verified = Ok(());
+            noted.end(|oracle, token| verified = oracle.end_read(token, payload));
+            verified.map_err(IoError::WrongByte)
+        })?;
+        verified.map(|()| record)
+    }
+
+    /// Sends a payload, of which `expected` is the checksum.
+    async fn send(
+        &self,
+        opened: Opened,
+        buffer: &IoBuffer,
+        sink: Sink,
+        expected: u32,
+    ) -> Result<(), IoError> {
+        let carrier = &self.0.carrier;
+        let choice = carrier.choose(buffer, sink.bytes);
+        let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: sink.bytes };
+        let streamed = match choice.way {
+            Way::Piggyback => self.send_serialized(opened.span, payload, sink).await,
+            Way::PiggybackPipelined => self.send_pipelined(opened.span, payload, sink, expected).await,
+            _ => Err(Lost::NotPlaced),
+        };
+        let completed = match streamed {
+            // It is not a stream, or cannot be one: there is no room for it, or a reset has changed what the queue takes.
+            Err(Lost::NotPlaced) => {
+                let sqe = sink.sqe(VendorOpcode::SINK_WRITE, 0, self.0.nsid);
+                carrier.send(opened.span, sqe, buffer, sink.bytes).await?
+            }
+            streamed => {
+                carrier.note(choice);
+                streamed?
+            }
+        };
+        check(&completed, sink.offset, expected)
+    }
+
+    /// One command after the other. Gives the last completion, or the first that says that the stream has failed.
+    async fn send_serialized(&self, span: SpanId, payload: Part<'_>, sink: Sink) -> Result<Cqe, Lost> {
+        let carrier = &self.0.carrier;
+        let submission = &carrier.queue.submission;
+        let _turn = submission.stream.acquire(1).await;
+        carrier.waited(span);
+        let cut = Pieces { bytes: payload.bytes, pipelined: false };
+        let needs = Methods::new().with_piggyback(true);
+        let epoch = Some(submission.epoch());
+        let mut index = 0;
+        loop {
+            let sqe = self.command(cut, index, payload, sink);
+            let completed = carrier.queue.execute(Request { span, needs, epoch, ..sqe.into() }).await;
+            let succeeded = matches!(&completed, Ok(cqe) if cqe.status().is_success());
+            index += 1;
+            if !succeeded || index == cut.count() {
+                return completed;
+            }
+            let turnaround = submission.costs.turnaround;
+            if turnaround > Delay::ZERO {
+                let service = submission.cpu.reserve_for("turnaround", turnaround);
+                carrier.queue.port().clock().sleep_until(service.end).await;
+                carrier.charge(span, service.queued, Stage::Host);
+            }
+        }
+    }
+
+    /// All commands at once, as far as the queue has room. Gives the completion with the checksum, or one that says that
+    /// the stream has failed. The I/O's time is the last command's, and what it takes then until all have completed.
+    async fn send_pipelined(
+        &self,
+        span: SpanId,
+        payload: Part<'_>,
+        sink: Sink,
+        expected: u32,
+    ) -> Result<Cqe, Lost> {
+        let carrier = &self.0.carrier;
+        let submission = &carrier.queue.submission;
+        let cut = Pieces { bytes: payload.bytes, pipelined: true };
+        // The first command's identifier names the stream, so it stays taken until the others have completed.
+        let window = submission.commands_max().saturating_sub(1);
+        let count = cut.count() as usize;
+        if count > 1 && window == 0 {
+            return Err(Lost::NotPlaced);
+        }
+        let credit = submission.extensions.partial().await;
+        let _turn = match count > window {
+            true if count > 1 => Some(submission.stream.acquire(1).await),
+            _ => None,
+        };
+        carrier.waited(span);
+        let mut stream = self.0.streams.borrow_mut().pop().unwrap_or_default();
+        let sent = self.send_windows(&mut stream, span, (cut, window), payload, sink, expected).await;
+        stream.pending.clear();
+        self.0.streams.borrow_mut().push(stream);
+        credit.set_must_rest(!matches!(&sent, Ok(cqe) if cqe.status().is_success()) && count > 1);
+        carrier.waited(span);
+        sent
+    }
+
+    /// The commands of a pipelined stream: all together if they are no more than `window`, else the first, and then
+    /// windows of the others.
+    async fn send_windows(
+        &self,
+        stream: &mut Stream,
+        span: SpanId,
+        (cut, window): (Pieces, usize),
+        payload: Part<'_>,
+        sink: Sink,
+        expected: u32,
+    ) -> Result<Cqe, Lost> {
+        let queue = &self.0.carrier.queue;
+        let Stream { requests, pending } = stream;
+        let needs = Methods::new().with_piggyback_pipelined(true);
+        let epoch = Some(queue.submission.epoch());
+        let count = cut.count();
+        let mut answer = Cqe::new(0, Status::SUCCESS, 0, 0);
+        let mut head: Option<Pending> = None;
+        let mut next = 0;
+        while next < count && answer.status().is_success() {
+            let end = match next {
+                0 if count as usize > window.max(1) => 1,
+                _ => count.min(next + window.max(1) as u32),
+            };
+            requests.clear();
+            for index in next..end {
+                let mut sqe = self.command(cut, index, payload, sink);
+                if let Some(head) = &head {
+                    sqe.cdw2 |= u32::from(head.cid());
+                }
+                let names_first = index > 0 && head.is_none();
+                let span = if index + 1 == count { span } else { SpanId::NONE };
+                requests.push(Request { span, needs, epoch, names_first, ..sqe.into() });
+            }
+            queue.submit_together(requests, pending).await?;
+            let mut placed = pending.drain(..);
+            if head.is_none() {
+                head = placed.next();
+            }
+            for command in placed {
+                judge(&mut answer, command.await?, expected);
+            }
+            self.0.carrier.waited(span);
+            next = end;
+        }
+        if let Some(head) = head {
+            judge(&mut answer, head.await?, expected);
+        }
+        Ok(answer)
+    }
+
+    /// Command `index` of a stream.
+    fn command(&self, cut: Pieces, index: u32, payload: Part<'_>, sink: Sink) -> Sqe {
+        let range = cut.range(index);
+        let mut part = [0; Sqe::SIZE];
+        let part = &mut part[..range.len()];
+        payload.read(self.0.carrier.memory(), range.start as u32, part);
+        match index {
+            0 => cut.head(sink.sqe(VendorOpcode::SINK_STORE, 0, self.0.nsid), part),
+            _ => cut.piece(index, 0, self.0.nsid, 0, part),
+        }
+    }
+
+    /// Fetches bytes of the sink and gives the checksum that the drive has made of them.
+    async fn fetch(&self, opened: Opened, buffer: &IoBuffer, sink: Sink) -> Result<u32, IoError> {
+        let carrier = &self.0.carrier;
+        let pointer = carrier.plan(carrier.result_kind(sink.bytes), buffer, sink.bytes)?;
+        let mut sqe = pointer.placed_in(sink.sqe(VendorOpcode::SINK_READ, 0, self.0.nsid));
+        let behind = self.results_behind(sink.bytes);
+        if behind {
+            sqe.cdw2 |= Sink::INLINE_RESULT;
+        }
+        let result_bytes = if behind { sink.bytes } else { 0 };
+        let pages = buffer.buffer.pages_touched(sink.bytes);
+        let request = Request { span: opened.span, pages, result_bytes, ..sqe.into() };
+        let taken = |cqe: &Cqe, came, result: &[u8]| -> Result<u32, IoError> {
+            match (cqe.status(), came) {
+                (status, _) if !status.is_success() => return Err(IoError::Status(status)),
+                (_, Came::Broken) => return Err(IoError::BrokenResult),
+                (_, Came::Behind) => carrier::put(carrier.memory(), &buffer.buffer, result)?,
+                (_, Came::ByPointer) => {}
+            }
+            let should = self.0.results == Results::Inline && sink.bytes > 0;
+            carrier.note_result(came == Came::Behind, should);
+            Ok(cqe.dw0)
+        };
+        carrier.queue.submit(request).await?.with_result(taken).await?
+    }
+
+    /// Whether a result of `bytes` may come behind its completion.
+    fn results_behind(&self, bytes: u32) -> bool {
+        let queue = self.queue();
+        let fits = bytes <= queue.capabilities().inline_result_bytes_max
+            && ResultSlot::count(bytes) + 1 < queue.completion.entries;
+        self.0.results == Results::Inline && bytes > 0 && fits && queue.enabled().inline_result()
+    }
+
+    fn port(&self) -> &Port {
+        self.queue().port()
+    }
+
+    /// Notes an operation in the oracle.
+    fn note(&self, offset: u64, bytes: u32, is_write: bool) -> Noted<'_> {
+        let oracle = self.0.oracle.as_deref();
+        let token = oracle.map(|oracle| match is_write {
+            true => oracle.borrow_mut().begin_write(offset, bytes),
+            false => oracle.borrow_mut().begin_read(offset, bytes),
+        });
+        Noted { oracle, token, is_write }
+    }
+
+    /// Whether a payload fits: before anything is noted of it.
+    fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
+        let (bytes, bytes_max) = (u64::from(bytes), u64::from(buffer.buffer.bytes()));
+        if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
+    }
+}
+
+/// Whether the drive has stored what was sent.
+fn check(completed: &Cqe, offset: u64, expected: u32) -> Result<(), IoError> {
+    match completed.status() {
+        status if !status.is_success() => Err(IoError::Status(status)),
+        _ if completed.dw0 != expected => Err(IoError::Corrupt { offset, expected, found: completed.dw0 }),
+        _ => Ok(()),
+    }
+}
+
+/// Takes the completion of a command of a pipelined stream into account: a failure stays, and only one of them has the
+/// checksum.
+fn judge(answer: &mut Cqe, completed: Cqe, expected: u32) {
+    let is_better = !completed.status().is_success() || answer.dw0 != expected;
+    if answer.status().is_success() && is_better {
+        *answer = completed;
+    }
+}

@@ -1,0 +1,36 @@
+//! `byteway threshold`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::print;
+use crate::interrupt::Interrupt;
+use crate::scenario::{Options, Scenario};
+use crate::threshold::{measure, to_toml};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  byteway threshold scenarios/small-payloads.toml
+  byteway threshold scenarios/small-payloads.toml --set drive.profile=modern-gen5
+
+The longest payload that each fine-grained method of the drive carries faster than PRPs, to the byte: tau
+of `transfer.method = \"adaptive\"`. What is printed belongs into the drive's profile. It holds for the
+scenario's drive, link, host and depth; other payload sizes than the scenario's are tried.";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// A scenario with payloads of one size to a payload sink, a TOML file.
+    scenario: PathBuf,
+    /// Replace or add a key of the scenario; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+/// Measures and prints.
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let options = Options { sets: arguments.sets.clone(), skip_bad_lines: false };
+    let scenario = Scenario::load(&arguments.scenario, &options)?;
+    let thresholds = measure(&scenario, &Interrupt::on_signal())?;
+    print(&to_toml(&scenario, &thresholds));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,164 @@
+//! From a profile's name to its values: its text, those of the profiles that it is based on, and what a scenario lays
+//! over them.
+//!
+//! `base = "cosmos-plus"` at the top of a profile makes it the same as that one but for the keys that it has itself, so
+//! that a constant stands once however many profiles share it.
+
+use std::ops::Range;
+
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::Profile;
+use crate::error::{InputError, suggest};
+use crate::source::{Index, Sources, Texts, Tree, merge};
+use crate::units::excerpt;
+
+/// Profiles that may stand on one another.
+const BASES_MAX: usize = 8;
+
+/// A profile with what the scenario lays over it. `name` is one of `known`, or a path from the folder of the text
+/// in which it stands.
+pub(crate) fn load<'t, T: DeserializeOwned>(
+    sources: &mut Sources<'t>,
+    known: &[(&'static str, &'static str)],
+    name: &str,
+    name_span: Range<usize>,
+    over: Option<Tree<'t>>,
+    noun: &str,
+) -> Result<(T, Index), InputError> {
+    let mut tree = parse(sources, known, name, &name_span, noun)?;
+    let mut count = 0;
+    while let Some((base, span)) = take_base(sources, &mut tree)? {
+        count += 1;
+        if count > BASES_MAX {
+            let what = format!("more than {BASES_MAX} {noun}s are based on one another");
+            return Err(InputError::new(what, "break the circle").at(sources.place(&span)));
+        }
+        let mut below = parse(sources, known, &base, &span, noun)?;
+        merge(below.get_mut(), tree.into_inner());
+        tree = below;
+    }
+    if let Some(over) = over {
+        merge(tree.get_mut(), over);
+    }
+    sources.decode(tree, noun)
+}
+
+/// A profile that is part of the program; `None` if there is none of that name.
+pub(super) fn built_in<T: DeserializeOwned>(
+    known: &[(&'static str, &'static str)],
+    name: &str,
+    noun: &str,
+) -> Option<T> {
+    let (name, _) = known.iter().find(|(known, _)| *known == name)?;
+    let texts = Texts::default();
+    let loaded = load(&mut Sources::new(&texts), known, name, 0..0, None, noun);
+    Some(loaded.expect("a test loads every built-in profile").0)
+}
+
+/// The text of one profile as a tree.
+fn parse<'t>(
+    sources: &mut Sources<'t>,
+    known: &[(&'static str, &'static str)],
+    name: &str,
+    name_span: &Range<usize>,
+    noun: &str,
+) -> Result<Spanned<Tree<'t>>, InputError> {
+    let is_path = name.contains('/') || name.ends_with(".toml");
+    match known.iter().find(|(known, _)| *known == name) {
+        Some((name, text)) => sources.parse_built_in(&format!("built-in {noun} {name}"), text),
+        None if is_path => {
+            let path = sources.folder(name_span.start).join(name);
+            sources.parse_file(&path, noun).map_err(|error| match error.place {
+                None => error.at(sources.place(name_span)),
+                Some(_) => error,
+            })
+        }
+        None => {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            let what = format!("there is no built-in {noun} `{}`", excerpt(name));
+            let cure = format!("{}; or write the path of a .toml file", suggest(name, &names));
+            Err(InputError::new(what, cure).at(sources.place(name_span)))
+        }
+    }
+}
+
+/// What a profile is based on, taken out of it, and where that stands.
+fn take_base(
+    sources: &Sources<'_>,
+    tree: &mut Spanned<Tree<'_>>,
+) -> Result<Option<(String, Range<usize>)>, InputError> {
+    let Some(base) = tree.get_mut().remove("base") else { return Ok(None) };
+    let span = base.span();
+    match base.into_inner() {
+        DeValue::String(name) => Ok(Some((name.into_owned(), span))),
+        _ => {
+            let cure = "write the name of a profile in quotes, or the path of one";
+            Err(InputError::new("`base`: only a text fits here", cure).at(sources.place(&span)))
+        }
+    }
+}
+
+/// The JSON schema of a drive's profile: all of its sections, or a base and what differs from it.
+pub fn profile_schema() -> serde_json::Value {
+    let mut whole = schemars::schema_for!(Profile).to_value();
+    let defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Profile",
+        "anyOf": [
+            whole,
+            {
+                "type": "object",
+                "description": "The same as another profile, but for what stands here.",
+                "properties": {
+                    "base": {
+                        "type": "string",
+                        "description": "A built-in profile by name, or the path of one, from the folder of this file.",
+                    },
+                },
+                "required": ["base"],
+            },
+        ],
+        "$defs": defs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{DRIVES, HOSTS, HostProfile};
+    use crate::units::Picos;
+
+    fn host(text: &str) -> Result<HostProfile, InputError> {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("mine.toml"), text).unwrap();
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let root = sources.parse_text("s.toml", folder.path(), "x = 1\n")?;
+        load(&mut sources, &HOSTS, "mine.toml", root.span(), None, "host profile").map(|(host, _)| host)
+    }
+
+    // A key that did not win over its base would be a constant that nobody can change.
+    #[test]
+    fn a_profile_has_its_own_keys_and_the_rest_of_its_base() {
+        let found = host("base = \"cosmos\"\nsubmit = \"70 ns\"\n").unwrap();
+        let cosmos = HostProfile::built_in("cosmos").unwrap();
+        assert_eq!(found, HostProfile { submit: Picos(70_000), ..cosmos });
+    }
+
+    // A circle would load for ever; a wrong name must be shown where it stands.
+    #[test]
+    fn a_wrong_base_is_named() {
+        let shown = |text: &str| host(text).unwrap_err().to_string();
+        assert!(shown("base = \"mine.toml\"\n").contains("based on one another"));
+        let message = shown("base = \"cosmo\"\n");
+        assert!(message.contains("mine.toml:1:8") && message.contains("did you mean `cosmos`"), "{message}");
+        assert!(shown("base = 3\n").contains("only a text fits"));
+        assert!(shown("submit = \"70 ns\"\n").contains("lacks the key"));
+        assert!(DRIVES.iter().all(|(name, _)| built_in::<Profile>(&DRIVES, name, "profile").is_some()));
+    }
+}

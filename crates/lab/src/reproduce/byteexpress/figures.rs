@@ -1,0 +1,368 @@
+//! The figures of ByteExpress, drawn anew.
+
+use super::gain;
+use super::points::{
+    LARGE, LINKS, METHODS, OTHERS, SWEEP, TABLE, UNITS, beside, board, by_linux, interrupt, kibibytes,
+    on_link, unit,
+};
+use super::recipes::{LINUX, TABLE_1, change, controller_time, host_time};
+use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
+use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::summary::{grouped, time};
+
+/// What the figures show beside what the recipes need.
+pub(super) fn drawn() -> Vec<Spec> {
+    let mut specs = gain::points();
+    for method in METHODS {
+        specs.extend(SWEEP.map(|bytes| board(method, bytes)));
+        specs.extend(TABLE.map(|bytes| interrupt(board(method, bytes))));
+    }
+    specs.extend(LARGE.map(|bytes| board("mmio", bytes)));
+    for (profile, _) in LINKS {
+        specs.extend(
+            OUTLOOK.iter().flat_map(|bytes| METHODS_OF_LINKS.map(|method| on_link(profile, method, *bytes))),
+        );
+    }
+    specs
+}
+
+/// Sizes over the links.
+const OUTLOOK: [u64; 4] = [64, 256, 1024, 4096];
+
+const METHODS_OF_LINKS: [&str; 2] = ["prp", "inline"];
+
+/// The paper's Table 1, to stand beside what was measured.
+const TABLE_1_PAPER: [(&str, f64, f64); 4] = [
+    ("a command", 60.0, 2400.0),
+    ("64 B", 100.0, 2800.0),
+    ("128 B", 130.0, 3200.0),
+    ("256 B", 180.0, 4000.0),
+];
+
+/// All sections.
+pub(super) fn figures(points: &Points) -> Vec<Section> {
+    vec![
+        pages(points),
+        sweep(points),
+        table_1(points),
+        where_from(points),
+        byte_interface(points),
+        queues(points),
+        linux(points),
+        links(points),
+        traffic(points),
+    ]
+}
+
+/// A line over sizes: of points that failed nothing.
+fn line(
+    points: &Points,
+    sizes: impl IntoIterator<Item = u64>,
+    spec: impl Fn(u64) -> Spec,
+    figure: impl Fn(Seen<'_>) -> f64,
+) -> Vec<(f64, f64)> {
+    let at = |bytes: u64| Some((bytes as f64, figure(points.at(&spec(bytes)).ok()?)));
+    sizes.into_iter().filter_map(at).collect()
+}
+
+fn over_sizes() -> Axis {
+    Axis::log("payload", Unit::BinaryBytes)
+}
+
+/// Fig. 1(b) and 1(c).
+fn pages(points: &Points) -> Section {
+    let ledgers = [(Ledger::Payload, "payload ledger"), (Ledger::Wire, "wire ledger")];
+    let mut amplified = Chart::new(over_sizes(), Axis::log("bytes on the link for each byte", Unit::Count));
+    let mut stepped =
+        Chart::new(Axis::linear("payload", Unit::BinaryBytes), Axis::linear("bytes", Unit::Bytes));
+    for (index, (ledger, name)) in ledgers.into_iter().enumerate() {
+        let of = |bytes: u64| board("prp", bytes);
+        let bytes = |seen: Seen<'_>| seen.bytes(ledger);
+        let each = line(points, SWEEP, of, bytes).into_iter().map(|(x, y)| (x, y / x)).collect();
+        amplified = amplified.marked(name, Ink::nth(index), each);
+        stepped = stepped.marked(name, Ink::nth(index), line(points, kibibytes(), of, bytes));
+    }
+    let steps = line(points, kibibytes(), |bytes| board("prp", bytes), |seen| seen.latency());
+    let latency = Chart::new(
+        Axis::linear("payload", Unit::BinaryBytes),
+        Axis::linear("mean latency", Unit::Nanoseconds),
+    )
+    .marked("prp", Ink::nth(0), steps);
+    Section::new("Fig. 1(b), 1(c): what pages cost")
+        .text("A payload by PRP is fetched by whole pages of 4 KiB. Predicted: nothing in the bytes is fitted.")
+        .figure(Figure::new(
+            "Bytes on the link for each byte of payload, by PRP",
+            "Predicted. Both directions, with the command, its doorbells and its completion. Both axes are logarithmic.",
+            amplified,
+        ))
+        .figure(Figure::new("Bytes on the link by PRP, 1 to 16 KiB", "Predicted. Steps of a page.", stepped))
+        .figure(
+            Figure::new(
+                "Latency by PRP, 1 to 16 KiB",
+                "Calibrated at one page, predicted from there on. From the submission to the completion.",
+                latency,
+            )
+            .wide(),
+        )
+}
+
+/// Fig. 5.
+fn sweep(points: &Points) -> Section {
+    let mut traffic = Chart::new(over_sizes(), Axis::log("bytes a payload", Unit::Bytes));
+    let mut wire = traffic.clone();
+    let mut latency = Chart::new(over_sizes(), Axis::log("mean latency", Unit::Nanoseconds));
+    for (index, method) in METHODS.into_iter().enumerate() {
+        let of = |bytes: u64| board(method, bytes);
+        let add = |chart: Chart, figure: &dyn Fn(Seen<'_>) -> f64| {
+            chart.marked(method, Ink::nth(index), line(points, SWEEP, of, figure))
+        };
+        traffic = add(traffic, &|seen| seen.bytes(Ledger::Payload));
+        wire = add(wire, &|seen| seen.bytes(Ledger::Wire));
+        latency = add(latency, &|seen| seen.latency());
+    }
+    Section::new("Fig. 5: bytes and latency over payload sizes")
+        .text("One payload at a time into the drive's DRAM, without NAND; completions polled for.")
+        .figure(Figure::new(
+            "Bytes on the link, payload ledger",
+            "Predicted. What a performance counter sees: payload of the link's packets, both directions.",
+            traffic,
+        ))
+        .figure(Figure::new(
+            "Bytes on the link, wire ledger",
+            "Predicted. With headers, CRC and framing; which the paper doesn't show.",
+            wire,
+        ))
+        .figure(
+            Figure::new(
+                "Mean latency",
+                "Calibrated: the constants of the board and of its host were fitted to the paper's Table 1 and to its savings \
+                 at 128 B and below. Both axes are logarithmic.",
+                latency,
+            )
+            .wide(),
+        )
+        .figure(Figure::new(
+            "Processor time of the host for a payload",
+            "Calibrated: its work, not its watching for completions.",
+            processors(points, |(host, _)| host),
+        ))
+        .figure(Figure::new(
+            "Processor time of the drive for a payload",
+            "Calibrated: cycles of its firmware.",
+            processors(points, |(_, drive)| drive),
+        ))
+}
+
+/// Of host or drive, over sizes.
+fn processors(points: &Points, of: fn((f64, f64)) -> f64) -> Chart {
+    let mut chart = Chart::new(over_sizes(), Axis::log("processor time", Unit::Nanoseconds));
+    for (index, method) in METHODS.into_iter().enumerate() {
+        let time = |seen: Seen<'_>| seen.processors().map_or(f64::NAN, of);
+        chart =
+            chart.marked(method, Ink::nth(index), line(points, SWEEP, |bytes| board(method, bytes), time));
+    }
+    chart
+}
+
+/// Table 1.
+fn table_1(points: &Points) -> Section {
+    let header =
+        ["payload", "driver, paper", "driver, measured", "controller, paper", "controller, measured"];
+    let mut table = Table::new(header, 1).caption(
+        "Calibrated. The driver's time is that of a submission; the controller's is doorbell, fetch, firmware and completion.",
+    );
+    let inline = TABLE_1.map(|bytes| (board("inline", bytes), board("inline", bytes)));
+    let specs = [(board("prp", 64), board("piggyback", 32))].into_iter().chain(inline);
+    for ((name, driver, controller), (submitted, fetched)) in TABLE_1_PAPER.into_iter().zip(specs) {
+        let (Ok(submitted), Ok(fetched)) = (points.at(&submitted), points.at(&fetched)) else { continue };
+        table.row([
+            name.to_owned(),
+            time(driver),
+            time(host_time(submitted)),
+            time(controller),
+            time(controller_time(fetched)),
+        ]);
+    }
+    Section::new("Table 1: driver and controller").table(table)
+}
+
+/// Where the gain comes from.
+fn where_from(points: &Points) -> Section {
+    let mut section = Section::new("Where the gain comes from");
+    match gain::sentences(points) {
+        Ok(sentences) => {
+            for sentence in sentences {
+                section = section.text(sentence);
+            }
+        }
+        Err(why) => section = section.text(format!("Not measured: {why:#}.")),
+    }
+    let mut chart = Chart::new(over_sizes(), Axis::log("mean latency", Unit::Nanoseconds));
+    let mut bytes = Chart::new(over_sizes(), Axis::log("bytes a payload", Unit::Bytes));
+    for (index, (name, way)) in gain::WAYS.into_iter().enumerate() {
+        chart = chart.marked(name, Ink::nth(index), line(points, gain::SIZES, way, |seen| seen.latency()));
+        let of = line(points, gain::SIZES, way, |seen| seen.bytes(Ledger::Payload));
+        bytes = bytes.marked(name, Ink::nth(index), of);
+    }
+    section
+        .figure(Figure::new(
+            "Latency by DMA granularity",
+            "Whole pages and inline calibrated, the others predicted.",
+            chart,
+        ))
+        .figure(Figure::new("Bytes on the link by DMA granularity", "Predicted; payload ledger.", bytes))
+        .figure(
+            Figure::new(
+                "Where the time of 64 B goes",
+                "Mean; the parts add up to the mean latency.",
+                stages(points),
+            )
+            .wide(),
+        )
+}
+
+/// The stages of each way at 64 B.
+fn stages(points: &Points) -> Chart {
+    let all: Vec<(&str, Seen<'_>)> =
+        gain::WAYS.iter().filter_map(|(name, way)| Some((*name, points.at(&way(64)).ok()?))).collect();
+    let mut chart = Chart::new(
+        Axis::names("", all.iter().map(|(name, _)| *name)),
+        Axis::linear("mean latency", Unit::Nanoseconds),
+    )
+    .stacked();
+    let mut names: Vec<&str> = Vec::new();
+    for (stage, _) in all.iter().flat_map(|(_, seen)| seen.stages()) {
+        if !names.contains(&stage) {
+            names.push(stage);
+        }
+    }
+    for (index, stage) in names.into_iter().enumerate() {
+        let values = all.iter().map(|(_, seen)| seen.stage(stage)).collect();
+        chart = chart.bars(stage, Ink::nth(index), values);
+    }
+    chart
+}
+
+/// The byte interface beside inline.
+fn byte_interface(points: &Points) -> Section {
+    let mut chart = Chart::new(over_sizes(), Axis::linear("mean latency", Unit::Nanoseconds));
+    for (index, method) in ["mmio", "inline", "prp"].into_iter().enumerate() {
+        let of = |bytes: u64| board(method, bytes);
+        chart = chart.marked(method, Ink::nth(index), line(points, LARGE, of, |seen| seen.latency()));
+    }
+    Section::new("A byte interface of the device").figure(Figure::new(
+        "Latency of stores to the device's buffer, inline and PRP",
+        "The order is predicted; what a store costs the host is a constant of its profile.",
+        chart,
+    ))
+}
+
+/// In order against reassembly.
+fn queues(points: &Points) -> Section {
+    let ways = ["inline", "inline-reassembly"];
+    let mut chart = Chart::new(Axis::names("", ways), Axis::linear("p99 latency of 64 B", Unit::Nanoseconds));
+    for (index, (trains, name)) in
+        [(false, "alone"), (true, "beside trains of 4 KiB")].into_iter().enumerate()
+    {
+        let p99 = |method| points.at(&beside(method, trains)).map_or(f64::NAN, |seen| seen.p99(OTHERS));
+        chart = chart.bars(name, Ink::nth(index), ways.map(p99).to_vec());
+    }
+    Section::new("Several queues: in order against reassembly").figure(Figure::new(
+        "p99 latency of four queues with payloads of 64 B",
+        "Predicted. In order, a queue is read by one fetcher at a time; chunks for reassembly are read like any entries, but \
+         carry 56 B each.",
+        chart,
+    ))
+}
+
+/// When the Linux driver uses SGLs.
+fn linux(points: &Points) -> Section {
+    let header = ["payload", "data pointer", "bytes a payload, payload ledger", "mean latency"];
+    let mut table = Table::new(header, 2).caption(
+        "Predicted from a constant of the host's profile, on the board with a controller that has SGLs.",
+    );
+    for bytes in LINUX {
+        let Ok(seen) = points.at(&by_linux(bytes)) else { continue };
+        let pointer = if seen.by_way("sgl") > 0 { "SGL" } else { "PRP" };
+        table.row([
+            format!("{} B", grouped(bytes)),
+            pointer.to_owned(),
+            format!("{:.0} B", seen.bytes(Ledger::Payload)),
+            time(seen.latency()),
+        ]);
+    }
+    Section::new("Section 5: when the Linux driver uses SGLs").table(table)
+}
+
+/// The outlook: granularity and links.
+fn links(points: &Points) -> Section {
+    let names = LINKS.map(|(_, name)| name);
+    let mut chart =
+        Chart::new(Axis::names("", names), Axis::linear("latency, inline against prp, %", Unit::Count));
+    for (index, bytes) in OUTLOOK.into_iter().enumerate() {
+        let gain = |(profile, _): (&'static str, &'static str)| -> f64 {
+            let of =
+                |method| points.at(&on_link(profile, method, bytes)).map_or(f64::NAN, |seen| seen.latency());
+            change(of("inline"), of("prp"))
+        };
+        chart = chart.bars(format!("{bytes} B"), Ink::nth(index), LINKS.map(gain).to_vec());
+    }
+    let header = ["DMA granularity", "bytes, payload ledger", "bytes, wire ledger", "latency"];
+    let mut table = Table::new(header, 1).caption("Predicted. Inline against PRP at 64 B on Gen2 x8.");
+    for (size, name) in UNITS {
+        let (Ok(inline), Ok(prp)) =
+            (points.at(&board("inline", 64)), points.at(&unit(board("prp", 64), size)))
+        else {
+            continue;
+        };
+        let of = |figure: &dyn Fn(Seen<'_>) -> f64| format!("{:+.1} %", change(figure(inline), figure(prp)));
+        table.row([
+            name.to_owned(),
+            of(&|seen| seen.bytes(Ledger::Payload)),
+            of(&|seen| seen.bytes(Ledger::Wire)),
+            of(&|seen| seen.latency()),
+        ]);
+    }
+    Section::new("Section 5: finer DMA, faster links")
+        .text(
+            "Only the link is replaced; the firmware's cycles and the host's times stay. So what a faster link saves is the wire \
+             time of pages, and inline's gain shrinks by it.",
+        )
+        .figure(
+            Figure::new(
+                "Latency of inline against PRP by link",
+                "Predicted. Below zero inline is faster. The bytes in the payload ledger are the same on every link.",
+                chart,
+            )
+            .wide(),
+        )
+        .table(table)
+}
+
+/// All bytes, in both ledgers, by both ways of learning of completions.
+fn traffic(points: &Points) -> Section {
+    let ledgers = [(Ledger::Payload, "payload"), (Ledger::Wire, "wire")];
+    let columns = ledgers.iter().flat_map(|(_, ledger)| METHODS.map(|method| format!("{method}, {ledger}")));
+    let header = ["payload".to_owned()].into_iter().chain(columns);
+    let mut table = Table::new(header, 1)
+        .caption("Predicted. Bytes a payload: polled / with an interrupt for each completion.");
+    for bytes in TABLE {
+        let mut row = vec![format!("{bytes} B")];
+        for (ledger, _) in ledgers {
+            for method in METHODS {
+                let of = |spec: Spec| {
+                    points.at(&spec).map_or("-".to_owned(), |seen| grouped(seen.bytes(ledger).round() as u64))
+                };
+                let spec = board(method, bytes);
+                row.push(format!("{} / {}", of(spec.clone()), of(interrupt(spec))));
+            }
+        }
+        table.row(row);
+    }
+    Section::new("Bytes on the link, to the byte")
+        .text(
+            "The payload ledger counts what packets carry, as a performance counter does; it explains the paper's figures. The \
+             wire ledger adds headers, CRC and framing; acknowledgements and flow control are in neither.",
+        )
+        .table(table)
+}

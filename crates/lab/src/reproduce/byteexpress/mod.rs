@@ -1,0 +1,28 @@
+//! ByteExpress: payload in the submission queue, behind its command, against PRP and BandSlim's commands that carry it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `points.rs` | the board and its variations |
+//! | `recipes.rs` | from points to what each claim says |
+//! | `figures.rs` | the paper's figures, drawn anew |
+//! | `gain.rs` | where the gain comes from, in words |
+
+mod figures;
+mod gain;
+mod points;
+mod recipes;
+
+pub use points::{TABLE, board, interrupt};
+
+use super::paper::Paper;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "byteexpress",
+    about: "small payloads in the submission queue, on the Cosmos+ board",
+    claims: include_str!("../../../../../claims/byteexpress.toml"),
+    recipes: &recipes::RECIPES,
+    drawn: figures::drawn,
+    figures: figures::figures,
+    agreement: || board("inline", 64),
+};

@@ -1,0 +1,407 @@
+//! Claims of a paper, and the file that has them (`claims/*.toml`).
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::verdict::Verdict;
+use crate::error::InputError;
+use crate::source::{Index, Sources, Texts};
+use crate::units::excerpt;
+
+/// A paper's claims, as they are written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimsFile {
+    /// What the paper is called.
+    pub paper: String,
+    /// What it says.
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// Something that a paper says, and what is to come out here.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Its name, such as BX01: recipes are found by it.
+    pub id: String,
+    /// Where in the paper.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// What the paper says, in our words.
+    pub says: String,
+    /// What is measured.
+    pub metric: String,
+    /// The paper's figure; `None` where it shows an order only.
+    #[serde(default)]
+    pub value: Option<Value>,
+    /// How far off may be called reproduced.
+    pub tolerance: Tolerance,
+    /// What an agreement is worth.
+    pub basis: Basis,
+    /// On what kind of drive it is measured.
+    pub needs: Needs,
+    /// Whether it has to hold.
+    #[serde(default)]
+    pub required: bool,
+    /// The verdict so far; `None` for what cannot be measured yet.
+    #[serde(default)]
+    pub recorded: Option<Verdict>,
+    /// Why figures differ, or what to know about them.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A paper's figure: "-96.3 %", "> 130 x", "60 / 100 / 130 / 180 ns".
+#[derive(Clone, Debug, PartialEq)]
+pub struct Value {
+    /// Anything above it will do.
+    pub is_lower_bound: bool,
+    /// One number for each row that is measured: at least one.
+    pub numbers: Vec<f64>,
+    /// Their unit.
+    pub unit: Unit,
+}
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A change, in per cent.
+    Percent,
+    /// A multiple.
+    Times,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes.
+    Bytes,
+}
+
+/// How far off may be called reproduced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// So many per cent of the paper's figure.
+    Percent(f64),
+    /// So many percentage points.
+    Points(f64),
+    /// So many steps of sizes that double.
+    Steps(f64),
+    /// What is more and what is less must come out.
+    Order,
+    /// Nothing is judged.
+    Report,
+}
+
+/// What an agreement is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// Constants of the profile were fitted to it.
+    Calibrated,
+    /// Nothing was.
+    Predicted,
+    /// Arithmetic; nothing is simulated.
+    Analytic,
+}
+
+/// The personality of the drive on which a claim is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Needs {
+    /// Blocks.
+    Block,
+    /// Payloads that end in the drive's DRAM.
+    Sink,
+    /// Keys and values.
+    Kv,
+    /// Queries pushed down into the drive.
+    Csd,
+}
+
+impl Basis {
+    /// Its name in files and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Basis::Calibrated => "calibrated",
+            Basis::Predicted => "predicted",
+            Basis::Analytic => "analytic",
+        }
+    }
+}
+
+impl Needs {
+    /// Its name in files and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Needs::Block => "block",
+            Needs::Sink => "sink",
+            Needs::Kv => "kv",
+            Needs::Csd => "csd",
+        }
+    }
+
+    /// Whether drives have it.
+    pub const fn is_there(self) -> bool {
+        matches!(self, Needs::Block | Needs::Sink)
+    }
+}
+
+impl Unit {
+    const ALL: [Unit; 4] = [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Bytes];
+
+    /// As it stands behind a number.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Percent => "%",
+            Unit::Times => "x",
+            Unit::Nanoseconds => "ns",
+            Unit::Bytes => "B",
+        }
+    }
+
+    /// Numbers with their unit, in as many digits as anybody reads.
+    pub fn show(self, numbers: &[f64]) -> String {
+        let number = |number: &f64| match self {
+            Unit::Percent => format!("{number:.1}"),
+            Unit::Times => format!("{number:.2}"),
+            Unit::Nanoseconds | Unit::Bytes => format!("{number:.0}"),
+        };
+        format!("{} {}", numbers.iter().map(number).collect::<Vec<_>>().join(" / "), self.name())
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bound = if self.is_lower_bound { "> " } else { "" };
+        // As the paper has it: no digits that it does not have.
+        let numbers: Vec<String> = self.numbers.iter().map(f64::to_string).collect();
+        write!(f, "{bound}{} {}", numbers.join(" / "), self.unit.name())
+    }
+}
+
+impl fmt::Display for Tolerance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tolerance::Percent(percent) => write!(f, "{percent} %"),
+            Tolerance::Points(points) => write!(f, "{points} pt"),
+            Tolerance::Steps(steps) if *steps == 1.0 => f.write_str("one step"),
+            Tolerance::Steps(steps) => write!(f, "{steps} steps"),
+            Tolerance::Order => f.write_str("order"),
+            Tolerance::Report => f.write_str("report"),
+        }
+    }
+}
+
+/// A number that is one: not infinite, not absurd.
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| number.is_finite() && number.abs() < 1e15)
+}
+
+impl FromStr for Value {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Value, String> {
+        let cure = "write a figure with its unit (%, x, ns or B), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
+        let refuse = || format!("`{}` is not a figure\n{cure}", excerpt(text));
+        let rest = text.trim();
+        let (is_lower_bound, rest) = match rest.strip_prefix('>') {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let unit = Unit::ALL.into_iter().find(|unit| rest.ends_with(unit.name())).ok_or_else(refuse)?;
+        let numbers = rest[..rest.len() - unit.name().len()].split('/').map(number);
+        let numbers: Vec<f64> = numbers.collect::<Option<_>>().ok_or_else(refuse)?;
+        Ok(Value { is_lower_bound, numbers, unit })
+    }
+}
+
+impl FromStr for Tolerance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Tolerance, String> {
+        let cure = "write \"1 %\", \"0.3 pt\", \"one step\", \"order\" or \"report\"";
+        let trimmed = text.trim();
+        let of = |unit: &str| trimmed.strip_suffix(unit).and_then(number).filter(|number| *number >= 0.0);
+        match trimmed {
+            "order" => Ok(Tolerance::Order),
+            "report" => Ok(Tolerance::Report),
+            "one step" => Ok(Tolerance::Steps(1.0)),
+            _ => (of("%").map(Tolerance::Percent))
+                .or_else(|| of("pt").map(Tolerance::Points))
+                .or_else(|| of("steps").map(Tolerance::Steps))
+                .ok_or_else(|| format!("`{}` is not a tolerance\n{cure}", excerpt(text))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tolerance {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tolerance, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+impl ClaimsFile {
+    /// Reads and checks the claims in a file. `recipes` are the ids that can be measured.
+    ///
+    /// # Errors
+    /// The first mistake with its place.
+    pub fn load(path: &Path, recipes: &[&str]) -> Result<ClaimsFile, InputError> {
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_file(path, "claims file")?;
+        let (file, index) = sources.decode(tree, "claims file")?;
+        checked(file, &index, &sources, recipes)
+    }
+
+    /// The same for claims that are part of the program.
+    ///
+    /// # Errors
+    /// The first mistake with its place.
+    pub fn built_in(name: &str, text: &str, recipes: &[&str]) -> Result<ClaimsFile, InputError> {
+        let texts = Texts::default();
+        let mut sources = Sources::new(&texts);
+        let tree = sources.parse_built_in(name, text)?;
+        let (file, index) = sources.decode(tree, "claims file")?;
+        checked(file, &index, &sources, recipes)
+    }
+}
+
+/// What holds between the keys of a claim, and between claims.
+fn checked(
+    file: ClaimsFile,
+    index: &Index,
+    sources: &Sources<'_>,
+    recipes: &[&str],
+) -> Result<ClaimsFile, InputError> {
+    let mut ids = BTreeSet::new();
+    for (number, claim) in file.claims.iter().enumerate() {
+        let refuse = |key: &str, what: String, cure: &str| {
+            let span = index.span(&format!("claim.{number}.{key}"));
+            Err(InputError::new(what, cure).at(sources.place(&span)))
+        };
+        let id = excerpt(&claim.id);
+        if !ids.insert(&claim.id) {
+            return refuse("id", format!("two claims are called `{id}`"), "give each an id of its own");
+        }
+        let there = claim.needs.is_there();
+        if there && !recipes.contains(&claim.id.as_str()) {
+            let what = format!("nobody knows how to measure `{id}`");
+            return refuse("id", what, "claims with a recipe are listed by byteway reproduce PAPER --list");
+        }
+        let number_wanted =
+            matches!(claim.tolerance, Tolerance::Percent(_) | Tolerance::Points(_) | Tolerance::Steps(_));
+        if number_wanted && claim.value.is_none() {
+            let what = format!("`{id}` has a tolerance of `{}` and no value", claim.tolerance);
+            return refuse("tolerance", what, "add the paper's value, or write \"order\" or \"report\"");
+        }
+        if let (Tolerance::Points(_), Some(value)) = (claim.tolerance, &claim.value)
+            && value.unit != Unit::Percent
+        {
+            let what = format!("`{id}` has a tolerance in points, and its value no per cent");
+            return refuse("tolerance", what, "write the tolerance in %");
+        }
+        match (there, claim.recorded) {
+            (true, None) => {
+                let what = format!("`{id}` has no recorded verdict");
+                return refuse("id", what, "add a line `recorded = ...`: what byteway reproduce says");
+            }
+            (false, Some(_)) => {
+                let what = format!("`{id}` has a recorded verdict and cannot be measured yet");
+                return refuse("recorded", what, "leave it out");
+            }
+            _ => {}
+        }
+        if claim.required && !there {
+            let what = format!("`{id}` is required and cannot be measured yet");
+            return refuse("required", what, "leave it out");
+        }
+        let short = matches!(claim.recorded, Some(Verdict::DirectionOnly | Verdict::NotReproduced));
+        if short && claim.reason.is_none() {
+            let what = format!("`{id}` is recorded as not quite reproduced, without a reason");
+            return refuse("recorded", what, "add a line `reason = \"...\"`");
+        }
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+paper = "P"
+[[claim]]
+id = "A1"
+where = "1"
+says = "s"
+metric = "m"
+value = "-96.3 %"
+tolerance = "0.3 pt"
+basis = "predicted"
+needs = "sink"
+recorded = "reproduced"
+"#;
+
+    fn read(text: &str) -> Result<ClaimsFile, InputError> {
+        ClaimsFile::built_in("claims.toml", text, &["A1"])
+    }
+
+    // A figure that is read otherwise than it was meant is judged against the wrong number.
+    #[test]
+    fn figures_and_tolerances_are_read_as_they_are_shown() {
+        let several = Value {
+            is_lower_bound: false,
+            numbers: vec![60.0, 100.0, 130.0, 180.0],
+            unit: Unit::Nanoseconds,
+        };
+        assert_eq!("60 / 100 / 130 / 180 ns".parse(), Ok(several));
+        for text in ["-96.3 %", "> 130 x", "256 B", "60 / 100 ns"] {
+            assert_eq!(text.parse::<Value>().unwrap().to_string(), text);
+        }
+        for text in ["", "%", "x", "130", "1e99 x", "nan %", "inf %", "1 / %", "about 5 B", "5 m"] {
+            assert!(text.parse::<Value>().is_err(), "{text}");
+        }
+        for text in ["1 %", "0.3 pt", "one step", "2 steps", "order", "report"] {
+            assert_eq!(text.parse::<Tolerance>().unwrap().to_string(), text);
+        }
+        for text in ["", "1", "-1 %", "pt", "nan pt", "orders"] {
+            assert!(text.parse::<Tolerance>().is_err(), "{text}");
+        }
+    }
+
+    // A misspelt key would silently be no key: a claim without its guard.
+    #[test]
+    fn mistakes_have_their_place_and_their_cure() {
+        assert_eq!(read(GOOD).unwrap().claims.len(), 1);
+        for (from, to, line, what) in [
+            ("tolerance", "tolerence", 9, "unknown key `tolerence`"),
+            ("\"predicted\"", "\"guessed\"", 10, "`guessed` is not one of the choices"),
+            ("\"predicted\"", "3", 10, "only a text fits here"),
+            ("\"A1\"", "\"A2\"", 4, "nobody knows how to measure `A2`"),
+            ("\"0.3 pt\"", "\"0.3\"", 9, "is not a tolerance"),
+            ("value = \"-96.3 %\"", "", 9, "no value"),
+            ("-96.3 %", "96.3 x", 9, "no per cent"),
+            ("\"sink\"", "\"kv\"", 12, "cannot be measured yet"),
+            ("recorded = \"reproduced\"", "", 4, "no recorded verdict"),
+            ("\"reproduced\"", "\"direction-only\"", 12, "without a reason"),
+            ("needs = \"sink\"", "", 3, "lacks the key `needs`"),
+        ] {
+            let error = read(&GOOD.replace(from, to)).unwrap_err();
+            let place = error.place.clone().unwrap();
+            assert!(error.what.contains(what), "{error}");
+            assert_eq!(place.position.unwrap().0, line, "{error}");
+            assert!(!error.cure.is_empty());
+        }
+        let twice = format!("{GOOD}{}", GOOD.replace("paper = \"P\"", ""));
+        assert!(read(&twice).unwrap_err().what.contains("two claims"), "{twice}");
+    }
+}

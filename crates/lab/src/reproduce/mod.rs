@@ -1,0 +1,37 @@
+//! `byteway reproduce`: what papers say, measured again. Their claims are in `claims/*.toml`; each is measured by a recipe
+//! over points, which are ordinary scenarios, and judged by its tolerance.
+//!
+//! | file | what |
+//! |---|---|
+//! | `claim.rs` | a claim, and the file of claims |
+//! | `verdict.rs` | from what was measured to a verdict |
+//! | `point.rs` | points, and what they found |
+//! | `paper.rs` | a paper: claims, recipes, figures |
+//! | `work.rs` | running all points of a paper, several at once |
+//! | `reproduction.rs` | all of it together, and `reproduce.json` |
+//! | `table.rs` | the table of the terminal |
+//! | `report.rs` | `report.html` |
+//! | `byteexpress/` | the recipes and figures of ByteExpress |
+//!
+//! Results depend on the claims, the profiles and the number of payloads alone: not on how many points run at once.
+//!
+//! What it does not do: nothing here knows how payloads cross; a recipe reads what runs have found. No verdict is written
+//! down: a claims file has only what it was before, against which a worse one is a regression.
+
+pub mod byteexpress;
+mod claim;
+mod paper;
+mod point;
+mod report;
+mod reproduction;
+mod table;
+mod verdict;
+mod work;
+
+pub use claim::{Basis, Claim, ClaimsFile, Needs, Tolerance, Unit, Value};
+pub use paper::{PAPERS, Paper, Recipe, paper};
+pub use point::{Job, Ledger, Points, Seen, Spec};
+pub use report::report;
+pub use reproduction::{Agreement, Reproduction};
+pub use verdict::{Check, Judged, Measurement, Outcome, Verdict, judge};
+pub use work::{Manner, PAYLOADS, PAYLOADS_FULL, specs, work};

@@ -1,0 +1,92 @@
+//! Papers whose claims can be measured.
+
+use std::path::Path;
+
+use super::byteexpress;
+use super::claim::ClaimsFile;
+use super::point::{Points, Spec};
+use super::verdict::Measurement;
+use crate::error::{InputError, suggest};
+use crate::report::Section;
+
+/// A paper.
+#[derive(Debug)]
+pub struct Paper {
+    /// What the user calls it.
+    pub name: &'static str,
+    /// What it is about, in a line.
+    pub about: &'static str,
+    /// The text of its claims.
+    pub claims: &'static str,
+    /// How its claims are measured.
+    pub recipes: &'static [Recipe],
+    /// What its figures show beside what recipes need.
+    pub drawn: fn() -> Vec<Spec>,
+    /// Its figures, drawn anew. Of points that failed nothing is drawn.
+    pub figures: fn(&Points) -> Vec<Section>,
+    /// A point that is run with more payloads, or fewer, to show that their number changes nothing.
+    pub agreement: fn() -> Spec,
+}
+
+/// How a claim is measured.
+#[derive(Debug)]
+pub struct Recipe {
+    /// The claim's id.
+    pub id: &'static str,
+    /// What has to be run.
+    pub points: fn() -> Vec<Spec>,
+    /// What comes out of it.
+    ///
+    /// # Errors
+    /// One of the points failed.
+    pub measure: fn(&Points) -> anyhow::Result<Measurement>,
+}
+
+/// All papers.
+pub const PAPERS: [&Paper; 1] = [&byteexpress::PAPER];
+
+/// The paper of that name.
+///
+/// # Errors
+/// There is none.
+pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
+    PAPERS.into_iter().find(|paper| paper.name == name).ok_or_else(|| {
+        let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
+        InputError::new(format!("there is no paper `{}`", crate::units::excerpt(name)), suggest(name, &names))
+    })
+}
+
+impl Paper {
+    /// Its claims: those of the file, or else those of the program.
+    ///
+    /// # Errors
+    /// The first mistake in them.
+    pub fn read_claims(&self, file: Option<&Path>) -> Result<ClaimsFile, InputError> {
+        let ids: Vec<&str> = self.recipes.iter().map(|recipe| recipe.id).collect();
+        match file {
+            Some(path) => ClaimsFile::load(path, &ids),
+            None => ClaimsFile::built_in(&format!("claims/{}.toml", self.name), self.claims, &ids),
+        }
+    }
+
+    /// How a claim is measured.
+    pub fn recipe(&self, id: &str) -> Option<&'static Recipe> {
+        self.recipes.iter().find(|recipe| recipe.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A claims file with a mistake would be found by whoever runs it first.
+    #[test]
+    fn the_claims_of_all_papers_can_be_read() {
+        for paper in PAPERS {
+            let file = paper.read_claims(None).unwrap_or_else(|error| panic!("{error}"));
+            let unused = paper.recipes.iter().find(|r| file.claims.iter().all(|claim| claim.id != r.id));
+            assert!(unused.is_none(), "a recipe for no claim: {unused:?}");
+        }
+        assert!(super::paper("byteexpres").unwrap_err().cure.contains("did you mean `byteexpress`"));
+    }
+}

@@ -1,0 +1,338 @@
+//! What came out for a paper, and `reproduce.json`:
+//!
+//! ```text
+//! byteway, paper       version, and the paper's name
+//! payloads             of each point
+//! partial              it was interrupted: some points were not run
+//! holds                nothing regressed, and every required claim holds
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, needs_kv, needs_csd: claims
+//! agreement            the point that was run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each (null: none)
+//! claims[]             in the order of the claims file:
+//!   id, where, says, metric, paper (null: an order), tolerance, basis, needs, required
+//!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
+//!   difference         in words (null: no figure to compare with)
+//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-kv", "needs-csd";
+//!                      "not-run"
+//!   why                of one that failed
+//!   recorded           the verdict so far (null: none); regressed: the new one is worse
+//!   reason             from the claims file
+//! points[]             name; scenario; status, why; payloads, payload_bytes, wire_bytes (for each payload), mean_ns,
+//!                      iops, host_ns, device_ns (processor time for each payload); stages: nanoseconds by stage
+//! ```
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use super::claim::{Basis, Claim, ClaimsFile, Needs};
+use super::paper::Paper;
+use super::point::{Ledger, Points, Seen, Spec};
+use super::verdict::{Check, Outcome, Verdict, judge};
+use crate::compare::{self, Metric};
+
+/// What came out for a paper.
+#[derive(Debug)]
+pub struct Reproduction {
+    /// What the paper is called.
+    pub title: String,
+    /// What the user calls it.
+    pub name: &'static str,
+    /// Payloads of a point.
+    pub payloads: u64,
+    /// Its claims, and what came out for each.
+    pub rows: Vec<(Claim, Outcome)>,
+    /// What was run.
+    pub points: Points,
+    /// The point that was run twice.
+    pub agreement: Option<Agreement>,
+}
+
+/// One point with two numbers of payloads.
+#[derive(Clone, Debug, Serialize)]
+pub struct Agreement {
+    /// The point.
+    pub name: String,
+    /// The fewer and the more.
+    pub payloads: [u64; 2],
+    /// Mean latency of each.
+    pub mean_ns: [f64; 2],
+    /// Bytes for each payload, without headers.
+    pub payload_bytes: [f64; 2],
+    /// Bytes for each payload, as the wire carries them.
+    pub wire_bytes: [f64; 2],
+}
+
+/// How many claims came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Within their tolerance.
+    pub reproduced: usize,
+    /// Shown.
+    pub reported: usize,
+    /// The right way only.
+    pub direction_only: usize,
+    /// Neither.
+    pub not_reproduced: usize,
+    /// Points failed.
+    pub failed: usize,
+    /// Interrupted.
+    pub not_run: usize,
+    /// Wait for a drive of keys and values.
+    pub needs_kv: usize,
+    /// Wait for a drive that takes queries.
+    pub needs_csd: usize,
+}
+
+impl Agreement {
+    pub(super) fn between(spec: &Spec, one: Seen<'_>, other: Seen<'_>) -> Option<Agreement> {
+        let mut both = [one, other];
+        both.sort_by_key(Seen::payloads);
+        let of = |figure: &dyn Fn(&Seen<'_>) -> f64| both.each_ref().map(figure);
+        Some(Agreement {
+            name: spec.name(),
+            payloads: both.each_ref().map(Seen::payloads),
+            mean_ns: of(&|seen| seen.latency()),
+            payload_bytes: of(&|seen| seen.bytes(Ledger::Payload)),
+            wire_bytes: of(&|seen| seen.bytes(Ledger::Wire)),
+        })
+    }
+
+    /// In a sentence.
+    pub fn sentence(&self) -> String {
+        let [few, many] = self.payloads.map(crate::summary::grouped);
+        let change = |[few, many]: [f64; 2]| (few / many - 1.0) * 100.0;
+        format!(
+            "{few} payloads against {many} at {}: mean latency {:+.3} %, payload bytes {:+.4} %, wire bytes {:+.4} %",
+            self.name,
+            change(self.mean_ns),
+            change(self.payload_bytes),
+            change(self.wire_bytes)
+        )
+    }
+}
+
+impl Reproduction {
+    /// Judges what was run.
+    pub fn new(
+        paper: &'static Paper,
+        file: ClaimsFile,
+        payloads: u64,
+        points: Points,
+        agreement: Option<Agreement>,
+    ) -> Self {
+        let partial = is_partial(&points);
+        let outcome = |claim: &Claim| {
+            if !claim.needs.is_there() {
+                return Outcome::Needs(claim.needs);
+            }
+            let Some(recipe) = paper.recipe(&claim.id) else {
+                return Outcome::Failed("there is no recipe for it".to_owned());
+            };
+            match (recipe.measure)(&points) {
+                Ok(measurement) => Outcome::Measured(judge(claim, measurement)),
+                Err(_) if partial => Outcome::NotRun,
+                Err(error) => Outcome::Failed(format!("{error:#}")),
+            }
+        };
+        let rows = file.claims.into_iter().map(|claim| {
+            let outcome = outcome(&claim);
+            (claim, outcome)
+        });
+        Reproduction {
+            title: file.paper,
+            name: paper.name,
+            payloads,
+            rows: rows.collect(),
+            points,
+            agreement,
+        }
+    }
+
+    /// Whether some points were not run.
+    pub fn is_partial(&self) -> bool {
+        is_partial(&self.points)
+    }
+
+    /// Whether nothing regressed and every required claim holds.
+    pub fn holds(&self) -> bool {
+        self.rows.iter().all(|(claim, outcome)| !regressed(claim, outcome) && !falls_short(claim, outcome))
+    }
+
+    /// How many claims came out how.
+    pub fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for (_, outcome) in &self.rows {
+            let count = match outcome {
+                Outcome::Measured(judged) => match judged.verdict {
+                    Verdict::Reproduced => &mut counts.reproduced,
+                    Verdict::Reported => &mut counts.reported,
+                    Verdict::DirectionOnly => &mut counts.direction_only,
+                    Verdict::NotReproduced => &mut counts.not_reproduced,
+                },
+                Outcome::Needs(Needs::Csd) => &mut counts.needs_csd,
+                Outcome::Needs(_) => &mut counts.needs_kv,
+                Outcome::Failed(_) => &mut counts.failed,
+                Outcome::NotRun => &mut counts.not_run,
+            };
+            *count += 1;
+        }
+        counts
+    }
+
+    /// What `reproduce.json` holds.
+    pub fn to_json(&self) -> String {
+        let json = Json {
+            byteway: env!("CARGO_PKG_VERSION"),
+            paper: self.name,
+            payloads: self.payloads,
+            partial: self.is_partial(),
+            holds: self.holds(),
+            counts: self.counts(),
+            agreement: self.agreement.as_ref(),
+            claims: self.rows.iter().map(|(claim, outcome)| claim_json(claim, outcome)).collect(),
+            points: self.points.iter().map(|(spec, outcome)| self.point_json(spec, outcome)).collect(),
+        };
+        let mut json = serde_json::to_string_pretty(&json).expect("a reproduction has only string keys");
+        json.push('\n');
+        json
+    }
+
+    fn point_json(&self, spec: &Spec, outcome: &compare::Outcome) -> PointJson<'_> {
+        let seen = self.points.at(spec).ok();
+        let (status, why) = match outcome {
+            compare::Outcome::Done(_) => ("done", None),
+            compare::Outcome::Failed(why, _) => ("failed", Some(why.clone())),
+            compare::Outcome::NotRun => ("not-run", None),
+        };
+        let processors = seen.and_then(|seen| seen.processors());
+        PointJson {
+            name: spec.name(),
+            scenario: spec.text(self.payloads),
+            status,
+            why,
+            payloads: seen.map(|seen| seen.payloads()),
+            payload_bytes: seen.map(|seen| seen.bytes(Ledger::Payload)),
+            wire_bytes: seen.map(|seen| seen.bytes(Ledger::Wire)),
+            mean_ns: seen.map(|seen| seen.latency()),
+            iops: seen.map(|seen| seen.figure(Metric::Iops)),
+            host_ns: processors.map(|(host, _)| host),
+            device_ns: processors.map(|(_, drive)| drive),
+            stages: seen.map(|seen| seen.stages().collect()),
+        }
+    }
+}
+
+fn is_partial(points: &Points) -> bool {
+    points.iter().any(|(_, outcome)| *outcome == compare::Outcome::NotRun)
+}
+
+/// Whether a claim came out worse than it had.
+pub(super) fn regressed(claim: &Claim, outcome: &Outcome) -> bool {
+    match (claim.recorded, outcome) {
+        (Some(recorded), Outcome::Measured(judged)) => judged.verdict.is_worse_than(recorded),
+        (Some(_), Outcome::Failed(_) | Outcome::NotRun | Outcome::Needs(_)) => true,
+        (None, _) => false,
+    }
+}
+
+/// Whether a claim that has to hold doesn't.
+pub(super) fn falls_short(claim: &Claim, outcome: &Outcome) -> bool {
+    let holds = matches!(outcome, Outcome::Measured(judged) if judged.verdict.holds());
+    claim.required && !holds
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    byteway: &'static str,
+    paper: &'static str,
+    payloads: u64,
+    partial: bool,
+    holds: bool,
+    counts: Counts,
+    agreement: Option<&'a Agreement>,
+    claims: Vec<ClaimJson<'a>>,
+    points: Vec<PointJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ClaimJson<'a> {
+    id: &'a str,
+    r#where: &'a str,
+    says: &'a str,
+    metric: &'a str,
+    paper: Option<String>,
+    tolerance: String,
+    basis: Basis,
+    needs: Needs,
+    required: bool,
+    measured: Option<MeasuredJson<'a>>,
+    difference: Option<&'a str>,
+    verdict: &'static str,
+    why: Option<&'a str>,
+    recorded: Option<Verdict>,
+    regressed: bool,
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct MeasuredJson<'a> {
+    values: &'a [f64],
+    checks: &'a [Check],
+    detail: &'a str,
+}
+
+#[derive(Serialize)]
+struct PointJson<'a> {
+    name: String,
+    scenario: String,
+    status: &'static str,
+    why: Option<String>,
+    payloads: Option<u64>,
+    payload_bytes: Option<f64>,
+    wire_bytes: Option<f64>,
+    mean_ns: Option<f64>,
+    iops: Option<f64>,
+    host_ns: Option<f64>,
+    device_ns: Option<f64>,
+    stages: Option<BTreeMap<&'a str, f64>>,
+}
+
+fn claim_json<'a>(claim: &'a Claim, outcome: &'a Outcome) -> ClaimJson<'a> {
+    let judged = match outcome {
+        Outcome::Measured(judged) => Some(judged),
+        _ => None,
+    };
+    let (verdict, why) = match outcome {
+        Outcome::Measured(judged) => match judged.verdict {
+            Verdict::Reproduced => ("reproduced", None),
+            Verdict::Reported => ("reported", None),
+            Verdict::DirectionOnly => ("direction-only", None),
+            Verdict::NotReproduced => ("not-reproduced", None),
+        },
+        Outcome::Needs(Needs::Csd) => ("needs-csd", None),
+        Outcome::Needs(_) => ("needs-kv", None),
+        Outcome::Failed(why) => ("failed", Some(why.as_str())),
+        Outcome::NotRun => ("not-run", None),
+    };
+    ClaimJson {
+        id: &claim.id,
+        r#where: &claim.place,
+        says: &claim.says,
+        metric: &claim.metric,
+        paper: claim.value.as_ref().map(ToString::to_string),
+        tolerance: claim.tolerance.to_string(),
+        basis: claim.basis,
+        needs: claim.needs,
+        required: claim.required,
+        measured: judged.map(|judged| MeasuredJson {
+            values: &judged.measurement.values,
+            checks: &judged.measurement.checks,
+            detail: &judged.measurement.detail,
+        }),
+        difference: judged.and_then(|judged| judged.difference.as_deref()),
+        verdict,
+        why,
+        recorded: claim.recorded,
+        regressed: regressed(claim, outcome),
+        reason: claim.reason.as_deref(),
+    }
+}

@@ -1,0 +1,263 @@
+//! From what was measured to a verdict. A verdict is computed; nothing in a claims file can make one.
+
+use serde::{Deserialize, Serialize};
+
+use super::claim::{Claim, Needs, Tolerance, Unit, Value};
+
+/// How well a claim came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance; of an order, every part of it.
+    Reproduced,
+    /// Shown, and not to be judged.
+    Reported,
+    /// The right way, but not within the tolerance.
+    DirectionOnly,
+    /// Neither.
+    NotReproduced,
+}
+
+impl Verdict {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Verdict::Reproduced => "reproduced",
+            Verdict::Reported => "reported",
+            Verdict::DirectionOnly => "direction only",
+            Verdict::NotReproduced => "not reproduced",
+        }
+    }
+
+    /// Whether it holds.
+    pub const fn holds(self) -> bool {
+        matches!(self, Verdict::Reproduced | Verdict::Reported)
+    }
+
+    const fn rank(self) -> u8 {
+        match self {
+            Verdict::Reproduced | Verdict::Reported => 2,
+            Verdict::DirectionOnly => 1,
+            Verdict::NotReproduced => 0,
+        }
+    }
+
+    /// Whether it is worse than another.
+    pub const fn is_worse_than(self, other: Verdict) -> bool {
+        self.rank() < other.rank()
+    }
+}
+
+/// What came out for a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was measured.
+    Measured(Judged),
+    /// Drives don't have yet what it needs.
+    Needs(Needs),
+    /// A point that it rests on failed: why.
+    Failed(String),
+    /// It was interrupted before.
+    NotRun,
+}
+
+/// A measured claim.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// What was measured.
+    pub measurement: Measurement,
+    /// Measured less the paper's, in words; of several numbers the worst. `None` without a figure of the paper's.
+    pub difference: Option<String>,
+    /// How well it came out.
+    pub verdict: Verdict,
+}
+
+/// What a recipe finds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurement {
+    /// The numbers that stand against the paper's, in its unit.
+    pub values: Vec<f64>,
+    /// What must hold for the order that the paper shows.
+    pub checks: Vec<Check>,
+    /// What was found in words: figures beside the numbers.
+    pub detail: String,
+}
+
+/// A part of an order.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// What is to hold.
+    pub what: String,
+    /// Whether it does.
+    pub holds: bool,
+}
+
+impl Measurement {
+    /// Numbers.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Measurement {
+        Measurement { values: values.into_iter().collect(), ..Measurement::default() }
+    }
+
+    /// Adds what must hold.
+    pub fn check(mut self, what: impl Into<String>, holds: bool) -> Measurement {
+        self.checks.push(Check { what: what.into(), holds });
+        self
+    }
+
+    /// Adds words.
+    pub fn detail(mut self, detail: impl Into<String>) -> Measurement {
+        self.detail = detail.into();
+        self
+    }
+}
+
+/// Holds what was measured against the claim.
+pub fn judge(claim: &Claim, measurement: Measurement) -> Judged {
+    let comparable = claim.value.as_ref().filter(|value| value.numbers.len() == measurement.values.len());
+    let difference = comparable.map(|value| difference(value, claim.tolerance, &measurement.values));
+    let ordered = measurement.checks.iter().all(|check| check.holds);
+    let verdict = match (claim.tolerance, comparable) {
+        (Tolerance::Report, _) => Verdict::Reported,
+        (Tolerance::Order, _) if measurement.checks.is_empty() => Verdict::NotReproduced,
+        (Tolerance::Order, _) if ordered => Verdict::Reproduced,
+        (Tolerance::Order, _) => Verdict::NotReproduced,
+        (tolerance, Some(value)) if ordered && within(value, tolerance, &measurement.values) => {
+            Verdict::Reproduced
+        }
+        (_, Some(value)) if same_direction(value, &measurement.values) => Verdict::DirectionOnly,
+        _ => Verdict::NotReproduced,
+    };
+    Judged { difference, verdict, measurement }
+}
+
+/// How far one number is from the paper's, in the tolerance's measure.
+fn distance(tolerance: Tolerance, paper: f64, measured: f64) -> f64 {
+    match tolerance {
+        Tolerance::Steps(_) => libm::log2(measured / paper),
+        Tolerance::Points(_) => measured - paper,
+        Tolerance::Percent(_) | Tolerance::Order | Tolerance::Report => {
+            (measured - paper) / paper.abs() * 100.0
+        }
+    }
+}
+
+fn within(value: &Value, tolerance: Tolerance, measured: &[f64]) -> bool {
+    let limit = match tolerance {
+        Tolerance::Percent(limit) | Tolerance::Points(limit) | Tolerance::Steps(limit) => limit,
+        Tolerance::Order | Tolerance::Report => return true,
+    };
+    // A figure exactly at the limit is within: what is off by the last bits of a division must not decide.
+    let limit = limit + 1e-9;
+    value.numbers.iter().zip(measured).all(|(paper, measured)| {
+        let distance = distance(tolerance, *paper, *measured);
+        if value.is_lower_bound { distance >= -limit } else { distance.abs() <= limit }
+    })
+}
+
+/// A change goes the same way, a multiple lies on the same side of one; several rise and fall where the paper's do.
+fn same_direction(value: &Value, measured: &[f64]) -> bool {
+    let way = |number: f64| match value.unit {
+        Unit::Percent => Some(number > 0.0),
+        Unit::Times => Some(number > 1.0),
+        Unit::Nanoseconds | Unit::Bytes => None,
+    };
+    let (paper, measured) = (&value.numbers, measured);
+    if paper.len() > 1 {
+        let rises = |numbers: &[f64]| -> Vec<bool> { numbers.windows(2).map(|w| w[1] > w[0]).collect() };
+        return rises(paper) == rises(measured);
+    }
+    paper.iter().zip(measured).all(|(paper, measured)| way(*paper).is_some() && way(*paper) == way(*measured))
+}
+
+fn difference(value: &Value, tolerance: Tolerance, measured: &[f64]) -> String {
+    // A change in per cent differs by points, whatever the tolerance.
+    let tolerance = match (tolerance, value.unit) {
+        (Tolerance::Order | Tolerance::Report, Unit::Percent) => Tolerance::Points(0.0),
+        (tolerance, _) => tolerance,
+    };
+    let all =
+        value.numbers.iter().zip(measured).map(|(paper, measured)| distance(tolerance, *paper, *measured));
+    let worst = all.reduce(|worst, next| if next.abs() > worst.abs() { next } else { worst }).unwrap_or(0.0);
+    match tolerance {
+        Tolerance::Points(_) => format!("{worst:+.2} pt"),
+        Tolerance::Steps(_) => format!("{worst:+.2} steps"),
+        Tolerance::Percent(_) | Tolerance::Order | Tolerance::Report => format!("{worst:+.1} %"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::claim::{Basis, ClaimsFile};
+
+    fn claim(value: Option<&str>, tolerance: &str) -> Claim {
+        Claim {
+            id: "A1".to_owned(),
+            place: String::new(),
+            says: String::new(),
+            metric: String::new(),
+            value: value.map(|value| value.parse().unwrap()),
+            tolerance: tolerance.parse().unwrap(),
+            basis: Basis::Predicted,
+            needs: Needs::Sink,
+            required: false,
+            recorded: None,
+            reason: None,
+        }
+    }
+
+    // Everything that is reported rests on these lines: a verdict that is too kind is worse than none.
+    #[test]
+    fn verdicts_follow_from_the_figures() {
+        use Verdict::{DirectionOnly, NotReproduced, Reproduced};
+        for (value, tolerance, measured, expected, difference) in [
+            ("-96.3 %", "0.3 pt", vec![-96.4], Reproduced, "-0.10 pt"),
+            ("-96.3 %", "0.3 pt", vec![-96.0], Reproduced, "+0.30 pt"),
+            ("-96.3 %", "0.3 pt", vec![-95.9], DirectionOnly, "+0.40 pt"),
+            ("-96.3 %", "0.3 pt", vec![3.0], NotReproduced, "+99.30 pt"),
+            ("> 130 x", "1 %", vec![500.0], Reproduced, "+284.6 %"),
+            ("> 130 x", "1 %", vec![128.8], Reproduced, "-0.9 %"),
+            ("> 130 x", "1 %", vec![128.0], DirectionOnly, "-1.5 %"),
+            ("> 130 x", "1 %", vec![0.5], NotReproduced, "-99.6 %"),
+            ("256 B", "one step", vec![512.0], Reproduced, "+1.00 steps"),
+            ("256 B", "one step", vec![127.0], NotReproduced, "-1.01 steps"),
+            ("60 / 100 ns", "15 %", vec![60.0, 90.0], Reproduced, "-10.0 %"),
+            ("60 / 100 ns", "15 %", vec![60.0, 80.0], DirectionOnly, "-20.0 %"),
+            ("60 / 100 ns", "15 %", vec![60.0, 50.0], NotReproduced, "-50.0 %"),
+            // Fewer numbers than the paper has rows: nothing to compare.
+            ("60 / 100 ns", "15 %", vec![60.0], NotReproduced, ""),
+        ] {
+            let judged = judge(&claim(Some(value), tolerance), Measurement::of(measured.clone()));
+            assert_eq!(judged.verdict, expected, "{value} {tolerance} {measured:?}");
+            assert_eq!(judged.difference.unwrap_or_default(), difference, "{value} {measured:?}");
+        }
+    }
+
+    // An order of which nothing was checked would hold whatever comes out.
+    #[test]
+    fn an_order_holds_in_every_part() {
+        let good = || Measurement::default().check("a < b", true);
+        let verdict = |measurement| judge(&claim(None, "order"), measurement).verdict;
+        assert_eq!(verdict(good()), Verdict::Reproduced);
+        assert_eq!(verdict(good().check("b < c", false)), Verdict::NotReproduced);
+        assert_eq!(verdict(Measurement::default()), Verdict::NotReproduced);
+        let reported = judge(&claim(Some("-39 %"), "report"), Measurement::of([5.0]));
+        assert_eq!(
+            (reported.verdict, reported.difference.as_deref()),
+            (Verdict::Reported, Some("+44.00 pt"))
+        );
+        // A figure within its tolerance does not help where a condition beside it fails.
+        let measured = Measurement::of([-96.3]).check("none fell back", false);
+        assert_eq!(judge(&claim(Some("-96.3 %"), "1 pt"), measured).verdict, Verdict::DirectionOnly);
+    }
+
+    // The guard against regressions: what was reproduced once must not become less unseen.
+    #[test]
+    fn worse_is_worse() {
+        use Verdict::{DirectionOnly, NotReproduced, Reported, Reproduced};
+        assert!(DirectionOnly.is_worse_than(Reproduced) && NotReproduced.is_worse_than(DirectionOnly));
+        assert!(!Reported.is_worse_than(Reproduced) && !Reproduced.is_worse_than(NotReproduced));
+        let text = "paper = \"P\"\nclaim = []\n";
+        assert!(ClaimsFile::built_in("x", text, &[]).unwrap().claims.is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! Running all points of a paper, several at once, each for itself, so that their number changes nothing but how long it
+//! takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use indicatif::ProgressBar;
+
+use super::claim::Claim;
+use super::paper::Paper;
+use super::point::{Points, Spec};
+use super::reproduction::Agreement;
+use crate::compare::{Found, Outcome, run_one};
+use crate::interrupt::Interrupt;
+
+/// Payloads of a point.
+pub const PAYLOADS: u64 = 10_000;
+
+/// Payloads of a point if nothing is to be saved.
+pub const PAYLOADS_FULL: u64 = 1_000_000;
+
+/// How to run.
+pub struct Manner<'a> {
+    /// Payloads of a point, at least 1.
+    pub payloads: u64,
+    /// Payloads of the point that is run twice; none: no point is.
+    pub payloads_other: Option<u64>,
+    /// Runs at once, at least 1.
+    pub threads: usize,
+    /// Says when to stop.
+    pub interrupt: &'a Interrupt,
+    /// Counts points.
+    pub bar: &'a ProgressBar,
+}
+
+/// Every point that these claims need, and with `figures` those that only the paper's figures show, once.
+pub fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
+    let recipes = claims.iter().filter(|claim| claim.needs.is_there());
+    let recipes = recipes.filter_map(|claim| paper.recipe(&claim.id));
+    let drawn = if figures { (paper.drawn)() } else { Vec::new() };
+    let all = recipes.flat_map(|recipe| (recipe.points)()).chain(drawn);
+    all.collect::<BTreeSet<Spec>>().into_iter().collect()
+}
+
+/// Runs the points.
+pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Option<Agreement>) {
+    let twice = manner.payloads_other.map(|payloads| ((paper.agreement)(), payloads));
+    // The longest first: the others then fill the time beside it.
+    let mut tasks: Vec<(&Spec, u64)> = twice.iter().map(|(spec, payloads)| (spec, *payloads)).collect();
+    tasks.extend(specs.iter().map(|spec| (spec, manner.payloads)));
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some((spec, payloads)) = tasks.get(index) else { break };
+            if manner.interrupt.is_raised() {
+                break;
+            }
+            let outcome = match spec.scenario(*payloads) {
+                Ok(scenario) => honest(run_one(&scenario, manner.interrupt)),
+                Err(error) => Outcome::Failed(format!("{error}"), None),
+            };
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(index, outcome);
+            manner.bar.inc(1);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..manner.threads.min(tasks.len()) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let first = usize::from(twice.is_some());
+    let points = specs
+        .iter()
+        .enumerate()
+        .map(|(at, spec)| (spec.clone(), done.remove(&(first + at)).unwrap_or(Outcome::NotRun)));
+    let points = Points::new(points.collect::<Vec<_>>());
+    let agreement = twice.and_then(|(spec, _)| {
+        let other = Points::new([(spec.clone(), done.remove(&0).unwrap_or(Outcome::NotRun))]);
+        Agreement::between(&spec, points.at(&spec).ok()?, other.at(&spec).ok()?)
+    });
+    (points, agreement)
+}
+
+/// A point of which payloads went another way than was asked for shows another method.
+fn honest(outcome: Outcome) -> Outcome {
+    let fallbacks = |found: &Found| found.summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks);
+    match outcome {
+        Outcome::Done(found) if fallbacks(&found) > 0 => {
+            let why = format!("{} of {} payloads went by the fallback", fallbacks(&found), found.summary.ios);
+            Outcome::Failed(why, Some(found))
+        }
+        outcome => outcome,
+    }
+}

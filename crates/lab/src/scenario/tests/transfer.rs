@@ -1,0 +1,76 @@
+//! `[transfer]`, and drives that are payload sinks.
+
+use super::*;
+
+const SINK: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"sink\"\n";
+const PAYLOADS: &str = "[[job]]\nrw = \"randwrite\"\nbs = \"64 B\"\ncount = 1000\n";
+
+fn with(lines: &str) -> Result<Scenario, InputError> {
+    parse(&format!("{SINK}{PAYLOADS}[transfer]\n{lines}"), &[])
+}
+
+// A block of 4 KiB in place of a byte would make every small payload a wrong one.
+#[test]
+fn a_sink_is_addressed_by_bytes() {
+    let scenario = with("method = \"inline\"\n").unwrap();
+    let job = &scenario.jobs[0];
+    assert_eq!((job.lba_bytes, job.range_blocks, job.namespace_blocks), (1, 64 << 20, 64 << 20));
+    assert_eq!(job.transfer_blocks_max, 1 << 20);
+    let Source::Synthetic(synthetic) = &job.source else { unreachable!() };
+    assert_eq!(synthetic.lengths.fixed(synthetic.rw), Some(64));
+    // The drive behind it is formatted as ever.
+    assert_eq!(scenario.drive.lba_bytes, 4096);
+}
+
+// Alpha times tau is a number of bytes that many payloads lie beside: off by one is another method for them.
+#[test]
+fn the_threshold_is_the_scenarios_or_the_profiles_times_alpha() {
+    let threshold =
+        |lines: &str| with(&format!("method = \"adaptive\"\n{lines}")).unwrap().host.transfer.threshold_bytes;
+    assert_eq!(threshold("threshold = \"128 B\"\n"), 128);
+    assert_eq!(threshold("threshold = \"129 B\"\nalpha = 0.5\n"), 64);
+    assert_eq!(threshold("fine = \"piggyback\"\n"), 35);
+    assert_eq!(threshold(""), 256);
+    assert_eq!(with("method = \"inline\"\n").unwrap().host.transfer.threshold_bytes, 0);
+}
+
+// Each of these runs as another method than the one that was meant, if it is let through.
+#[test]
+fn what_a_drive_does_not_offer_is_refused_with_who_does() {
+    let other = |text: &str| parse(&format!("[drive]\nprofile = \"p4500\"\n{JOB}[transfer]\n{text}"), &[]);
+    assert_error(other("method = \"inline\"\n"), "s.toml:7:10", "`p4500` does not offer it", "cosmos-plus");
+    assert_error(
+        other("method = \"hybrid\"\n"),
+        "s.toml:7:10",
+        "needs `inline-tail`",
+        "set `transfer.methods = [\"inline-tail\"]`",
+    );
+    assert_error(with("method = \"sgl\"\n"), "s.toml:9:10", "has no SGLs", "controller.sgl = true");
+    assert_error(with("fine = \"mmio\"\n"), "s.toml:9:8", "has no effect", "adaptive");
+    assert_error(with("method = \"mmio\"\nencoding = \"paper\"\n"), "s.toml:10:12", "no effect", "`inline`");
+    assert_error(with("method = \"inlin\"\n"), "s.toml:9:10", "`inlin`", "`inline`?");
+    let blocks = format!("[drive]\nprofile = \"cosmos-plus\"\n{JOB}[transfer]\n");
+    let blocks = |lines: &str| parse(&format!("{blocks}{lines}"), &[]);
+    assert_error(blocks("method = \"piggyback\"\n"), "s.toml:7:10", "no field", "personality = \"sink\"");
+    assert_error(blocks("result = \"inline\"\n"), "s.toml:7:10", "no effect", "personality = \"sink\"");
+    assert!(blocks("method = \"inline\"\n").is_ok());
+    let no_sink = format!("[drive]\nprofile = \"p4500\"\npersonality = \"sink\"\n{PAYLOADS}");
+    assert_error(parse(&no_sink, &[]), "s.toml:3:15", "no payload sink", "cosmos-plus");
+    let untold = "drive.override.transfer.methods=[\"inline\"]";
+    let text = format!("[drive]\nprofile = \"p4500\"\n{JOB}[transfer]\nmethod = \"adaptive\"\n");
+    assert_error(parse(&text, &[untold]), "s.toml:6:1", "no measured threshold", "byteway threshold");
+}
+
+// A sink has neither blocks nor flash: what asks for them must be told, not run into a failure.
+#[test]
+fn a_sink_takes_reads_and_writes_only() {
+    let job = |job: &str| parse(&format!("{SINK}[[job]]\ncount = 10\n{job}"), &[]);
+    assert_error(job("rw = \"randtrim\"\n"), "s.toml:6:6", "nothing to be trimmed", "read or write");
+    assert_error(job("[job.trace]\nfile = \"x\"\n"), "s.toml:6:1", "no blocks", "block");
+    assert_error(job("rw = \"randwrite\"\nbs = \"2 MiB\"\n"), "s.toml:7:6", "controller.mdts", "1 MiB");
+    assert!(job("rw = \"randrw\"\nbs = \"1 B\"\n").is_ok());
+    let over = |line: &str| parse(&format!("{SINK}{PAYLOADS}"), &[line]);
+    let twice = "drive.override.transfer.methods=[\"mmio\",\"mmio\"]";
+    assert_error(over(twice), "--set", "`mmio` twice", "leave one");
+    assert_error(over("drive.override.transfer.bar=5000 B"), "--set", "not possible", "multiple of 4 KiB");
+}

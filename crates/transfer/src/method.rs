@@ -1,0 +1,281 @@
+//! The methods by name, and which way a payload goes by the one that a host has chosen.
+
+use crate::host::PointerKind;
+use byteway_wire::nvme::vendor::{Chunk, InlineSlots, Methods};
+
+/// How payloads are to cross.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// Whole pages, by PRP1, PRP2 and PRP lists.
+    #[default]
+    Prp,
+    /// Exactly the bytes, by scatter gather lists.
+    Sgl,
+    /// In the fields of commands, one after the other (BandSlim).
+    Piggyback,
+    /// In the fields of commands, all under way at once.
+    PiggybackPipelined,
+    /// In the entries behind the command (ByteExpress).
+    Inline,
+    /// In chunks, in any order and by any queue (ByteExpress 3.3.2).
+    InlineReassembly,
+    /// By stores to a buffer of the device.
+    Mmio,
+    /// Fine-grained up to a threshold, by data pointer above it.
+    Adaptive,
+    /// Whole pages by PRP, and what is beyond them inline behind the same command.
+    Hybrid,
+}
+
+impl Method {
+    /// All, in the order in which they are reported.
+    pub const ALL: [Method; 9] = [
+        Method::Prp,
+        Method::Sgl,
+        Method::Piggyback,
+        Method::PiggybackPipelined,
+        Method::Inline,
+        Method::InlineReassembly,
+        Method::Mmio,
+        Method::Adaptive,
+        Method::Hybrid,
+    ];
+
+    /// Its name in scenarios and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Method::Prp => "prp",
+            Method::Sgl => "sgl",
+            Method::Piggyback => "piggyback",
+            Method::PiggybackPipelined => "piggyback-pipelined",
+            Method::Inline => "inline",
+            Method::InlineReassembly => "inline-reassembly",
+            Method::Mmio => "mmio",
+            Method::Adaptive => "adaptive",
+            Method::Hybrid => "hybrid",
+        }
+    }
+}
+
+/// What a host wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// The method.
+    pub method: Method,
+    /// What takes payloads that the method cannot carry, and, under [`Method::Adaptive`], those above the threshold.
+    pub fallback: PointerKind,
+    /// Under [`Method::Adaptive`]: how payloads up to the threshold go.
+    pub fine: Method,
+    /// Under [`Method::Adaptive`]: the longest payload, bytes, that goes that way: alpha x tau.
+    pub threshold_bytes: u32,
+    /// Under [`Method::Sgl`]: shorter payloads go by PRP, as a driver may have it.
+    pub sgl_bytes_min: u32,
+    /// Inline payload is announced as the paper does it: data pointer left as it is, length in CDW3.
+    pub paper_encoding: bool,
+}
+
+impl Rules {
+    /// One method for everything that it can carry, and PRPs for the rest.
+    pub const fn only(method: Method) -> Rules {
+        Rules {
+            method,
+            fallback: PointerKind::Prp,
+            fine: Method::Inline,
+            threshold_bytes: 0,
+            sgl_bytes_min: 0,
+            paper_encoding: false,
+        }
+    }
+
+    /// What a queue has to be enabled for.
+    pub const fn methods(&self) -> Methods {
+        let method = match self.method {
+            Method::Adaptive => self.fine,
+            method => method,
+        };
+        let none = Methods::new();
+        match method {
+            Method::Prp | Method::Sgl | Method::Adaptive => none,
+            Method::Piggyback => none.with_piggyback(true),
+            Method::PiggybackPipelined => none.with_piggyback_pipelined(true),
+            Method::Inline if self.paper_encoding => none.with_inline_tail(true),
+            Method::Inline => none.with_inline(true),
+            Method::InlineReassembly => none.with_reassembly(true),
+            Method::Mmio => none.with_mmio(true),
+            Method::Hybrid => none.with_inline_tail(true),
+        }
+    }
+}
+
+/// What bounds a queue's payloads: what the drive offers, what is enabled for the queue, and the queue's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// What is enabled.
+    pub enabled: Methods,
+    /// Entries of the submission queue.
+    pub entries: u32,
+    /// The longest payload inline, bytes.
+    pub inline_bytes_max: u32,
+    /// The longest payload in chunks, bytes.
+    pub reassembly_bytes_max: u32,
+    /// The longest payload piggybacked, bytes.
+    pub piggyback_bytes_max: u32,
+    /// Of the device's buffer for stores, what one payload may take, bytes.
+    pub bar_bytes: u32,
+}
+
+/// A way for one payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A data pointer describes all of it.
+    Pointer(PointerKind),
+    /// It lies in the entries behind the command; with `paper`, announced in CDW3.
+    Inline {
+        /// The paper's encoding.
+        paper: bool,
+    },
+    /// PRPs describe the first `before` bytes, the rest lies behind the command.
+    Hybrid {
+        /// Whole pages, bytes.
+        before: u32,
+    },
+    /// In chunks.
+    Reassembly,
+    /// In the fields of commands, serialized.
+    Piggyback,
+    /// In the fields of commands, pipelined.
+    PiggybackPipelined,
+    /// In the device's buffer.
+    Mmio,
+}
+
+/// What was chosen for a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The way.
+    pub way: Way,
+    /// The method could not carry it: to be counted.
+    pub is_fallback: bool,
+}
+
+/// A page, of which a hybrid sends whole ones by PRP.
+const PAGE: u32 = 4096;
+
+/// The way for a payload of `bytes` to the device. Nothing of it depends on how full the queue is: a payload that fits
+/// waits for room, one that never can takes the fallback.
+pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> Choice {
+    let method = match rules.method {
+        Method::Adaptive if bytes <= rules.threshold_bytes => rules.fine,
+        Method::Adaptive => return Choice { way: Way::Pointer(rules.fallback), is_fallback: false },
+        method => method,
+    };
+    let way = match method {
+        Method::Prp => Some(Way::Pointer(PointerKind::Prp)),
+        Method::Sgl if bytes < rules.sgl_bytes_min => Some(Way::Pointer(PointerKind::Prp)),
+        Method::Sgl => Some(Way::Pointer(PointerKind::Sgl)),
+        // No bytes are a plain command, by whatever method.
+        _ if bytes == 0 => Some(Way::Pointer(rules.fallback)),
+        Method::Inline => inline(limits, bytes, 0, rules.paper_encoding),
+        Method::Hybrid if bytes.is_multiple_of(PAGE) => Some(Way::Pointer(PointerKind::Prp)),
+        Method::Hybrid => inline(limits, bytes, bytes - bytes % PAGE, true),
+        Method::InlineReassembly => {
+            let fits = bytes <= limits.reassembly_bytes_max && fits(limits.entries, Chunk::count(bytes));
+            (limits.enabled.reassembly() && fits).then_some(Way::Reassembly)
+        }
+        Method::Piggyback => {
+            let fits = bytes <= limits.piggyback_bytes_max;
+            (limits.enabled.piggyback() && fits).then_some(Way::Piggyback)
+        }
+        Method::PiggybackPipelined => {
+            let fits = bytes <= limits.piggyback_bytes_max;
+            (limits.enabled.piggyback_pipelined() && fits).then_some(Way::PiggybackPipelined)
+        }
+        Method::Mmio => (limits.enabled.mmio() && bytes <= limits.bar_bytes).then_some(Way::Mmio),
+        Method::Adaptive => None, // `fine` is a method that carries payloads itself
+    };
+    match way {
+        Some(way) => Choice { way, is_fallback: false },
+        None => Choice { way: Way::Pointer(rules.fallback), is_fallback: true },
+    }
+}
+
+/// The bytes behind `before` as a train, if they can be one.
+fn inline(limits: &Limits, bytes: u32, before: u32, in_cdw3: bool) -> Option<Way> {
+    let enabled = if in_cdw3 { limits.enabled.inline_tail() } else { limits.enabled.inline() };
+    let tail = bytes - before;
+    let fits = tail <= limits.inline_bytes_max && fits(limits.entries, InlineSlots { bytes: tail }.count());
+    let way = if before > 0 { Way::Hybrid { before } } else { Way::Inline { paper: in_cdw3 } };
+    (enabled && fits).then_some(way)
+}
+
+/// Whether a command and `slots` entries with its payload ever fit in a queue, of which one entry is always empty.
+pub const fn fits(entries: u32, slots: u32) -> bool {
+    entries > 0 && slots < entries - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Limits = Limits {
+        enabled: Methods::from_bits(0x1FF),
+        entries: 256,
+        inline_bytes_max: 8192,
+        reassembly_bytes_max: 8192,
+        piggyback_bytes_max: 8192,
+        bar_bytes: 8192,
+    };
+    const PRP: Choice = Choice { way: Way::Pointer(PointerKind::Prp), is_fallback: false };
+    const FALLBACK: Choice = Choice { way: Way::Pointer(PointerKind::Prp), is_fallback: true };
+
+    fn way(way: Way) -> Choice {
+        Choice { way, is_fallback: false }
+    }
+
+    // A train that never fits would wait for ever; one that just fits must not fall back.
+    #[test]
+    fn a_train_needs_room_for_its_command_too() {
+        let rules = Rules::only(Method::Inline);
+        for (entries, bytes, expected) in [
+            (2, 1, FALLBACK),
+            (3, 64, way(Way::Inline { paper: false })),
+            (3, 65, FALLBACK),
+            (256, 254 * 64, FALLBACK), // above the drive's limit
+            (256, 8192, way(Way::Inline { paper: false })),
+            (129, 8192, FALLBACK),
+            (130, 8192, way(Way::Inline { paper: false })),
+            (2, 0, PRP),
+        ] {
+            assert_eq!(choose(&rules, &Limits { entries, ..ALL }, bytes), expected, "{bytes} in {entries}");
+        }
+    }
+
+    // A drive that was not told must be spoken to as a plain one.
+    #[test]
+    fn what_is_not_enabled_falls_back() {
+        let plain = Limits { enabled: Methods::new(), ..ALL };
+        for method in Method::ALL {
+            let rules = Rules { threshold_bytes: 4096, ..Rules::only(method) };
+            let choice = choose(&rules, &plain, 100);
+            let standard = matches!(method, Method::Prp | Method::Sgl);
+            assert_eq!(choice.is_fallback, !standard, "{}", method.name());
+            assert!(matches!(choice.way, Way::Pointer(_)));
+            assert!(!choose(&rules, &Limits { enabled: rules.methods(), ..plain }, 100).is_fallback);
+        }
+    }
+
+    // Both thresholds are inclusive where the text says so; a byte off is another method.
+    #[test]
+    fn thresholds_are_to_the_byte() {
+        let rules = Rules { threshold_bytes: 128, ..Rules::only(Method::Adaptive) };
+        assert_eq!(choose(&rules, &ALL, 128), way(Way::Inline { paper: false }));
+        assert_eq!(choose(&rules, &ALL, 129), PRP);
+        let rules = Rules { sgl_bytes_min: 32768, ..Rules::only(Method::Sgl) };
+        assert_eq!(choose(&rules, &ALL, 32767), PRP);
+        assert_eq!(choose(&rules, &ALL, 32768), way(Way::Pointer(PointerKind::Sgl)));
+        let rules = Rules::only(Method::Hybrid);
+        assert_eq!(choose(&rules, &ALL, 4096), PRP);
+        assert_eq!(choose(&rules, &ALL, 4160), way(Way::Hybrid { before: 4096 }));
+        assert_eq!(choose(&rules, &ALL, 64), way(Way::Inline { paper: true }));
+    }
+}

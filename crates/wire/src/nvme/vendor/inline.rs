@@ -1,0 +1,237 @@
+//! Payload in queues: behind a command in its submission queue, in chunks of any submission queue, and behind a
+//! completion in its completion queue.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::{Methods, SUB_TYPE_REASSEMBLED};
+use crate::nvme::command::PSDT_SGL;
+use crate::nvme::sgl::{SglSubType, SglType};
+use crate::nvme::{Cqe, Sqe, VendorOpcode, assert_offsets, opcode::Direction};
+
+/// How many entries follow a command, and what is in them. The entry alone says so: it holds before the command is
+/// understood, so that what follows is never taken for commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// None.
+    Command,
+    /// The next entries are this payload.
+    Train(InlineSlots),
+    /// The entry is itself a part of a payload that is put together by its identifier.
+    Chunk,
+}
+
+impl Framing {
+    /// What `sqe` is, in a queue for which `enabled` is.
+    pub fn of(sqe: &Sqe, enabled: Methods) -> Framing {
+        if enabled.reassembly() && sqe.opcode() == VendorOpcode::CHUNK.0 {
+            return Framing::Chunk;
+        }
+        if enabled.inline() && sqe.psdt() == PSDT_SGL {
+            let pointer = sqe.sgl();
+            if pointer.sgl_type() == SglType::DATA_BLOCK && pointer.sub_type() == SglSubType::OFFSET {
+                return InlineSlots { bytes: pointer.length }.framing();
+            }
+        }
+        if enabled.inline_tail() && Direction::of(sqe.opcode()) == Direction::HostToController {
+            return InlineSlots { bytes: sqe.cdw3 }.framing();
+        }
+        Framing::Command
+    }
+}
+
+/// Payload in entries of a submission queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InlineSlots {
+    /// Its length; the last entry is filled up with zeroes.
+    pub bytes: u32,
+}
+
+impl InlineSlots {
+    /// Bytes of payload in an entry.
+    pub const SLOT_BYTES: u32 = Sqe::SIZE as u32;
+
+    /// How many entries.
+    pub const fn count(self) -> u32 {
+        self.bytes.div_ceil(Self::SLOT_BYTES)
+    }
+
+    /// No bytes take no entry: a plain command.
+    const fn framing(self) -> Framing {
+        if self.bytes == 0 { Framing::Command } else { Framing::Train(self) }
+    }
+}
+
+/// An entry that carries a part of a payload.
+///
+/// What a host owes the drive, which cannot tell old chunks from new ones: it uses an identifier again only when its command
+/// has completed and no chunk of it is outstanding in any queue, and, if the payload failed, not before
+/// [`Capabilities::partial_timeout_us`](super::Capabilities::partial_timeout_us) more. And a command that waits for chunks
+/// has a place in its completion queue: chunks that lie behind it in queues that complete there must not need the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Chunk {
+    /// [`VendorOpcode::CHUNK`].
+    pub opcode: u8,
+    /// Bit 0, [`Chunk::COMPLETE`].
+    pub flags: u8,
+    /// Which payload, where a command has its identifier. A host uses no identifier that is a command's.
+    pub id: u16,
+    /// Which part of it, from 0.
+    pub index: u16,
+    /// How many parts it has.
+    pub total: u16,
+    /// The part; the last one is filled up with zeroes.
+    pub payload: [u8; Chunk::PAYLOAD_BYTES],
+}
+
+assert_offsets!(Chunk: 64; opcode = 0, flags = 1, id = 2, index = 4, total = 6, payload = 8);
+
+impl Chunk {
+    /// Bytes of payload in a chunk.
+    pub const PAYLOAD_BYTES: usize = 56;
+    /// In `flags`: the chunk is answered with a completion of its own, whose identifier is the payload's. Else nothing
+    /// answers it, and the host learns from another completion that its entry is free.
+    pub const COMPLETE: u8 = 1;
+
+    /// Chunks that `bytes` take.
+    pub const fn count(bytes: u32) -> u32 {
+        bytes.div_ceil(Self::PAYLOAD_BYTES as u32)
+    }
+
+    /// Part `index` of `payload`, of which `part` is its bytes from `index * 56` on.
+    pub fn new(id: u16, index: u16, total: u16, part: &[u8], flags: u8) -> Chunk {
+        let mut payload = [0; Chunk::PAYLOAD_BYTES];
+        payload[..part.len()].copy_from_slice(part);
+        Chunk { opcode: VendorOpcode::CHUNK.0, flags, id, index, total, payload }
+    }
+
+    /// The entry read as a chunk.
+    pub fn parse(sqe: &Sqe) -> Chunk {
+        zerocopy::transmute!(*sqe)
+    }
+
+    /// As an entry.
+    pub fn sqe(&self) -> Sqe {
+        zerocopy::transmute!(*self)
+    }
+
+    /// Whether it wants a completion.
+    pub const fn completes(&self) -> bool {
+        self.flags & Self::COMPLETE != 0
+    }
+
+    /// The identifier and length of the payload that a command's data pointer names, if it is one that comes in chunks.
+    pub fn named_by(sqe: &Sqe) -> Option<(u64, u32)> {
+        let pointer = sqe.sgl();
+        let named = sqe.psdt() == PSDT_SGL
+            && pointer.sgl_type() == SglType::VENDOR
+            && pointer.sub_type() == SUB_TYPE_REASSEMBLED;
+        named.then_some((pointer.address, pointer.length))
+    }
+}
+
+/// A part of a result behind a completion: a slot of a completion queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ResultSlot {
+    /// The part; the last one is filled up with zeroes.
+    pub payload: [u8; ResultSlot::PAYLOAD_BYTES],
+    /// Bit 0: the phase tag, where every slot of the queue has it. Bits 15:1: which part, from 1.
+    pub part_phase: u16,
+}
+
+assert_offsets!(ResultSlot: 16; payload = 0, part_phase = 14);
+const _: () = assert!(size_of::<ResultSlot>() == Cqe::SIZE);
+
+impl ResultSlot {
+    /// Bytes of a result in a slot.
+    pub const PAYLOAD_BYTES: usize = 14;
+
+    /// Slots that `bytes` take behind the completion.
+    pub const fn count(bytes: u32) -> u32 {
+        bytes.div_ceil(Self::PAYLOAD_BYTES as u32)
+    }
+
+    /// Part `part` (from 1), with the phase of the slot that it goes to.
+    pub fn new(part: u16, bytes: &[u8], phase: bool) -> ResultSlot {
+        let mut payload = [0; ResultSlot::PAYLOAD_BYTES];
+        payload[..bytes.len()].copy_from_slice(bytes);
+        ResultSlot { payload, part_phase: part << 1 | phase as u16 }
+    }
+
+    /// Which part, from 1.
+    pub const fn part(&self) -> u16 {
+        self.part_phase >> 1
+    }
+
+    /// The phase tag.
+    pub const fn phase(&self) -> bool {
+        self.part_phase & 1 == 1
+    }
+
+    /// As it lies in memory.
+    pub fn to_bytes(&self) -> [u8; Cqe::SIZE] {
+        zerocopy::transmute!(*self)
+    }
+
+    /// The slot that lies in memory as `bytes`.
+    pub fn from_bytes(bytes: &[u8; Cqe::SIZE]) -> ResultSlot {
+        zerocopy::transmute!(*bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{inline_descriptor, reassembled_descriptor};
+    use super::*;
+    use crate::nvme::{NvmOpcode, SglDescriptor};
+
+    /// Without this payload would be taken for commands, or commands for payload.
+    #[test]
+    fn the_entry_alone_frames_what_follows() {
+        let all = Methods::new().with_inline(true).with_inline_tail(true).with_reassembly(true);
+        let train = Sqe::new(VendorOpcode::SINK_WRITE, 1, 1).with_sgl(inline_descriptor(65));
+        assert_eq!(Framing::of(&train, all), Framing::Train(InlineSlots { bytes: 65 }));
+        assert_eq!(InlineSlots { bytes: 65 }.count(), 2);
+        assert_eq!(Framing::of(&train, Methods::new()), Framing::Command);
+        let empty = train.with_sgl(inline_descriptor(0));
+        assert_eq!(Framing::of(&empty, all), Framing::Command);
+        let elsewhere = train.with_sgl(SglDescriptor::data_block(0x1000, 65));
+        assert_eq!(Framing::of(&elsewhere, all), Framing::Command);
+        let tail = Sqe { cdw3: 3, ..Sqe::new(NvmOpcode::WRITE, 1, 1).with_prp(0x1000, 0) };
+        assert_eq!(Framing::of(&tail, all), Framing::Train(InlineSlots { bytes: 3 }));
+        assert_eq!(Framing::of(&tail, all.with_inline_tail(false)), Framing::Command);
+        let read = Sqe { cdw3: 3, ..Sqe::new(NvmOpcode::READ, 1, 1) };
+        assert_eq!(Framing::of(&read, all), Framing::Command);
+        let read = read.with_sgl(inline_descriptor(64));
+        assert_eq!(Framing::of(&read, all), Framing::Train(InlineSlots { bytes: 64 }), "refused later");
+    }
+
+    /// Without this chunks would be lost, or put at other places of their payload.
+    #[test]
+    fn a_chunk_is_an_entry_and_comes_back() {
+        let chunk = Chunk::new(0x8001, 2, 3, b"tail", Chunk::COMPLETE);
+        let sqe = chunk.sqe();
+        assert_eq!(Chunk::parse(&sqe), chunk);
+        assert_eq!((sqe.opcode() & 0b11, sqe.cid()), (0b00, 0x8001));
+        assert!(chunk.completes());
+        let all = Methods::new().with_reassembly(true);
+        assert_eq!(Framing::of(&sqe, all), Framing::Chunk);
+        assert_eq!(Framing::of(&sqe, Methods::new()), Framing::Command);
+        assert_eq!((Chunk::count(0), Chunk::count(56), Chunk::count(57)), (0, 1, 2));
+        let command = Sqe::new(VendorOpcode::SINK_WRITE, 1, 1).with_sgl(reassembled_descriptor(7, 57));
+        assert_eq!(Chunk::named_by(&command), Some((7, 57)));
+        assert_eq!(Framing::of(&command, all), Framing::Command);
+    }
+
+    /// Without this a host would take a slot of a result for a completion of the pass before.
+    #[test]
+    fn a_result_slot_keeps_the_phase_where_completions_have_it() {
+        let slot = ResultSlot::new(5, b"abc", true);
+        let bytes = slot.to_bytes();
+        assert!(Cqe::from_bytes(&bytes).phase());
+        assert_eq!(ResultSlot::from_bytes(&bytes), slot);
+        assert_eq!((slot.part(), slot.phase(), &slot.payload[..4]), (5, true, b"abc\0".as_slice()));
+        assert_eq!((ResultSlot::count(14), ResultSlot::count(15)), (1, 2));
+    }
+}
