@@ -92,7 +92,7 @@ pub async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<R
     Ok(store(context, extent, &workspace.bytes))
 }
 
-/// Stores what was brought, and answers with the checksum of what the sink then holds.
+/// Stores what was brought, and answers with its checksum. That the sink holds it, a read tells.
 pub fn store(context: &Context<'_>, extent: vendor::Sink, bytes: &[u8]) -> Reply {
     let core = context.core;
     core.sink.write(extent.offset, bytes);
