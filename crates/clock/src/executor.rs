@@ -148,6 +148,15 @@ pub struct Executor {
     clock: Clock,
 }
 
+/// How [`Executor::run_cut`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ran<T> {
+    /// The main task has ended with this.
+    Ended(T),
+    /// The power was cut before.
+    Cut,
+}
+
 /// Nothing is ready and no timer is armed, yet the main task has not ended: a wait that nobody will satisfy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stalled {
@@ -211,11 +220,28 @@ impl Executor {
 
     /// Runs `main` in virtual time until it ends. Other tasks stay as they are and go on in the next `run`.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Stalled> {
+        match self.run_cut(main, u64::MAX)? {
+            Ran::Ended(value) => Ok(value),
+            Ran::Cut => unreachable!("so many polls are never made"),
+        }
+    }
+
+    /// As [`run`](Executor::run), but ends before poll number `polls` (the first has number 0, and counting began with
+    /// the executor): what was to come is cut off. The tasks, `main` among them, stay where they wait, to be dropped
+    /// with the executor. That is how the power is cut at a place that can be found again.
+    pub fn run_cut<T: 'static>(
+        &self,
+        main: impl Future<Output = T> + 'static,
+        polls: u64,
+    ) -> Result<Ran<T>, Stalled> {
         let clock = &self.clock;
         let (main, result) = clock.spawn_main(main);
         let mut context = Context::from_waker(Waker::noop());
         let mut schedule = clock.0.schedule.borrow_mut();
         loop {
+            if clock.0.polls.get() >= polls {
+                return Ok(Ran::Cut);
+            }
             let next = schedule.next(&clock.0.now);
             let Some((id, mut future)) = next else {
                 drop(schedule);
@@ -234,7 +260,7 @@ impl Executor {
                 if id == main
                     && let Some(value) = result.take()
                 {
-                    return Ok(value);
+                    return Ok(Ran::Ended(value));
                 }
                 schedule = clock.0.schedule.borrow_mut();
             }

@@ -39,7 +39,7 @@ mod wait;
 pub mod wheel;
 
 pub use channel::Channel;
-pub use executor::{Clock, Counters, Executor, Stalled, TaskId};
+pub use executor::{Clock, Counters, Executor, Ran, Stalled, TaskId};
 pub use mailbox::Mailbox;
 pub use notify::Notify;
 pub use pipe::{Passage, Pipe};

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 struct Inner {
     clock: Clock,
     available: Cell<usize>,
+    is_closed: Cell<bool>,
     line: WaitLine<usize, usize>,
 }
 
@@ -24,11 +25,13 @@ impl Semaphore {
         Semaphore(Rc::new(Inner {
             clock: clock.clone(),
             available: Cell::new(credits),
+            is_closed: Cell::new(false),
             line: WaitLine::default(),
         }))
     }
 
-    /// Waits for `credits` at once. More than there are in all is never granted.
+    /// Waits for `credits` at once. More than there are in all is never granted. A closed semaphore grants none where one
+    /// would have to wait: [`Permit::credits`] tells.
     pub fn acquire(&self, credits: usize) -> Acquire<'_> {
         Acquire { semaphore: self, credits, ticket: None }
     }
@@ -51,6 +54,14 @@ impl Semaphore {
     pub fn release(&self, credits: usize) {
         self.0.available.set(self.0.available.get() + credits);
         self.pass_on();
+    }
+
+    /// Lets everybody go who waits, and everybody who comes from now on and would have to, with no credits.
+    pub fn close(&self) {
+        self.0.is_closed.set(true);
+        while let Some(task) = self.0.line.grant(|_| 0) {
+            self.0.clock.wake(task);
+        }
     }
 
     /// Credits that nobody holds.
@@ -97,6 +108,9 @@ impl Future for Acquire<'_> {
         }
         if let Some(permit) = semaphore.try_acquire(self.credits) {
             return Poll::Ready(permit);
+        }
+        if semaphore.0.is_closed.get() {
+            return Poll::Ready(Permit { semaphore: semaphore.clone(), credits: 0 });
         }
         self.ticket = Some(semaphore.0.line.join(semaphore.0.clock.current(), self.credits));
         Poll::Pending

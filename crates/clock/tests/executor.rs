@@ -1,6 +1,6 @@
 //! The executor in virtual time: in which order tasks run, when time moves, and what killing does.
 
-use byteway_clock::{Clock, Delay, Executor, Notify, Semaphore, TaskId, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Ran, Semaphore, TaskId, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -529,4 +529,33 @@ fn an_observer_sees_what_happened_before_its_instants() {
     clock.stop_observing();
     let sleeper = clock.clone();
     executor.run(async move { sleeper.sleep(Delay::from_ps(100)).await }).expect("it ends");
+}
+
+// A power cut must come at the very poll that it is numbered by, and leave nothing running.
+#[test]
+fn a_run_can_be_cut_before_any_poll() {
+    let steps_until = |polls| {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let steps = Rc::new(Cell::new(0));
+        let inner = steps.clone();
+        let ran = executor.run_cut(
+            async move {
+                for _ in 0..4 {
+                    inner.set(inner.get() + 1);
+                    clock.sleep(Delay::from_ns(1)).await;
+                }
+                7
+            },
+            polls,
+        );
+        let ran = ran.expect("it does not stand still");
+        drop(executor);
+        assert_eq!(Rc::strong_count(&steps), 1, "the task is gone");
+        (ran, steps.get())
+    };
+    assert_eq!(steps_until(0), (Ran::Cut, 0));
+    assert_eq!(steps_until(3), (Ran::Cut, 3));
+    assert_eq!(steps_until(4), (Ran::Cut, 4));
+    assert_eq!(steps_until(5), (Ran::Ended(7), 4));
 }

@@ -1,13 +1,14 @@
 //! What a drive is made of: the constants that a profile gives.
 
 use byteway_clock::{Delay, Rate};
-use byteway_firmware::{Base, Cycles, Victim};
-use byteway_flash::{Geometry, Timing};
+use byteway_firmware::{Base, Canary, Cycles, Upkeep, Victim};
+use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::DOORBELLS;
 use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
 use byteway_wire::nvme::vendor::{Chunk, Methods, ResultSlot};
 use std::fmt;
+use std::time::Duration;
 
 /// The controller's limits and fixed delays.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,6 +135,15 @@ pub struct FtlPolicy {
     pub collect_reserve_blocks: u32,
     /// Whether what is in the write buffer survives a power cut.
     pub power_loss_protection: bool,
+    /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
+    pub map_cache_pages: Option<u32>,
+    /// Units programmed between two checkpoints of the map; 0: there is one at shutdown, and when the journal is full.
+    pub checkpoint_units: u64,
+    /// What it does for its flash.
+    pub upkeep: Upkeep,
+    /// What is deliberately broken, for tests of tests.
+    #[doc(hidden)]
+    pub canary: Option<Canary>,
 }
 
 /// A namespace.
@@ -143,6 +153,19 @@ pub struct NamespaceConfig {
     pub units: u64,
     /// Size of a logical block.
     pub block: BlockSize,
+}
+
+/// What goes wrong in the flash. The default is nothing, in a drive without a past.
+#[derive(Clone, Debug, Default)]
+pub struct MediaConfig {
+    /// Bit errors and failures of worn cells.
+    pub reliability: Option<Reliability>,
+    /// Failures that are injected.
+    pub faults: FaultPlan,
+    /// How old what a new drive holds is.
+    pub age: Duration,
+    /// How often its superblocks were erased before, in the mean; each a little more or less, by the drive's seed.
+    pub worn_erases: u32,
 }
 
 /// A drive.
@@ -162,6 +185,8 @@ pub struct DriveConfig {
     pub geometry: Geometry,
     /// Flash timing.
     pub timing: Timing,
+    /// Flash reliability.
+    pub media: MediaConfig,
     /// Erases that a block endures: what SMART's percentage used refers to.
     pub endurance_erases: u32,
     /// Translation layer.

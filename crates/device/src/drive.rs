@@ -4,9 +4,13 @@ use crate::config::{ConfigError, DriveConfig};
 use crate::controller::Controller;
 use crate::controller::namespace::Namespace;
 use byteway_clock::Clock;
-use byteway_firmware::{Ftl, FtlConfig, FtlError, Placement, Region, Site};
+use byteway_clock::random::Rng;
+use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region, Site};
+use byteway_flash::file::{Files, Opened, Tuning};
+use byteway_flash::{FlashConfig, Medium};
 use byteway_link::DeviceEnd;
 use byteway_wire::content::UNIT_BYTES;
+use std::sync::Arc;
 
 /// A drive.
 pub struct Drive {
@@ -37,18 +41,96 @@ impl Drive {
         site: Site,
         placement: Placement,
     ) -> Result<Drive, ConfigError> {
+        let medium = Self::medium(&config)?;
+        Self::placed_on(port, config, site, placement, medium)
+    }
+
+    /// The medium of a drive that is new.
+    pub fn medium(config: &DriveConfig) -> Result<Medium, ConfigError> {
         config.validate()?;
-        let ftl = Ftl::new(
-            port.clock(),
-            placement.clone(),
-            config.geometry,
-            config.timing.clone(),
-            ftl_config(&config),
-        )
-        .map_err(|error: FtlError| ConfigError { message: error.to_string() })?;
+        let mut medium = Ftl::medium(config.geometry, &ftl_config(config))?;
+        medium.rest(config.media.age);
+        wear_in(&mut medium, config);
+        Ok(medium)
+    }
+
+    /// The medium that is kept in these files, or a new one in them if there are none. `config` is to be without
+    /// power-loss protection: nothing protects a process.
+    ///
+    /// # Errors
+    /// There can be no such drive, or the files are not its.
+    pub fn open_medium(config: &DriveConfig, files: Arc<dyn Files>) -> Result<(Medium, Opened), ConfigError> {
+        config.validate()?;
+        let (mut medium, opened) =
+            Ftl::open_medium(config.geometry, &ftl_config(config), files, Tuning::default())?;
+        if opened.created {
+            medium.rest(config.media.age);
+        }
+        wear_in(&mut medium, config);
+        Ok((medium, opened))
+    }
+
+    /// A drive over the medium that one with the same `config` has left; its firmware runs on its own cores.
+    pub fn power_on(port: &DeviceEnd, config: DriveConfig, medium: Medium) -> Result<Drive, ConfigError> {
+        let site = Self::site(port.clock(), &config);
+        let placement = Placement::all_at(&site, config.site.cycles);
+        Self::placed_on(port, config, site, placement, medium)
+    }
+
+    /// The same, whose firmware runs where `placement` says.
+    pub fn placed_on(
+        port: &DeviceEnd,
+        config: DriveConfig,
+        site: Site,
+        placement: Placement,
+        medium: Medium,
+    ) -> Result<Drive, ConfigError> {
+        config.validate()?;
+        let flash = FlashConfig {
+            timing: config.timing.clone(),
+            reliability: config.media.reliability.clone(),
+            faults: config.media.faults.clone(),
+            rng: Rng::new(config.seed),
+        };
+        let (clock, ftl) = (port.clock(), ftl_config(&config));
+        let ftl = Ftl::power_on(clock, placement.clone(), config.geometry, flash, ftl, medium)?;
         let controller = Controller::start(port, config, placement, ftl);
         Ok(Drive { controller, site })
     }
+
+    /// The power goes. Gives what outlives it; the executor and all its tasks are to be dropped.
+    pub fn power_off(&self) -> Medium {
+        self.controller.power_off()
+    }
+}
+
+impl From<MediumError> for ConfigError {
+    fn from(error: MediumError) -> Self {
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(error) = source {
+            message = format!("{message}: {error}");
+            source = error.source();
+        }
+        ConfigError { message }
+    }
+}
+
+impl From<FtlError> for ConfigError {
+    fn from(error: FtlError) -> Self {
+        ConfigError { message: error.to_string() }
+    }
+}
+
+/// Superblocks of a worn drive differ by a tenth of the mean at most, as where wear is levelled.
+fn wear_in(medium: &mut Medium, config: &DriveConfig) {
+    let mean = config.media.worn_erases;
+    if mean == 0 {
+        return;
+    }
+    let scatter = mean / 20;
+    let mut stream = Rng::new(config.seed).stream("wear");
+    medium.wear_in(|_| mean - scatter + stream.below(u64::from(2 * scatter) + 1) as u32);
 }
 
 fn ftl_config(config: &DriveConfig) -> FtlConfig {
@@ -57,7 +139,7 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
     let regions = namespaces
         .iter()
         .map(|namespace| Region {
-            first_unit: namespace.first_unit,
+            first_unit: namespace.first_unit(),
             tag: namespace.nsid as u16,
             block: namespace.block,
         })
@@ -70,9 +152,13 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         gc_start_free_blocks: policy.collect_start_blocks,
         gc_reserve_blocks: policy.collect_reserve_blocks,
         plp: policy.power_loss_protection,
+        map_cache_pages: policy.map_cache_pages,
+        checkpoint_units: policy.checkpoint_units,
+        upkeep: policy.upkeep.clone(),
         seed: config.seed,
         base: config.base,
         regions,
         keep: config.keep,
+        canary: config.ftl.canary,
     }
 }

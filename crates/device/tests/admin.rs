@@ -1,6 +1,8 @@
 //! The admin commands (NVMe Base 2.1, 5), command by command and status by status.
 //!
-//! Not here: what a device cannot have yet: firmware download, namespace management, self-test.
+//! Not here: what changes namespaces (`namespaces.rs`, `format.rs`, `sanitize.rs`, `protection.rs`), self-test
+//! (`self_test.rs`), what outlives the power (`persistence.rs`), and that all that is advertised works
+//! (`advertised.rs`); and what the drive doesn't have: firmware download.
 
 mod fixture;
 
@@ -10,7 +12,7 @@ use byteway_wire::nvme::feature::{
     TemperatureThreshold, VolatileWriteCache,
 };
 use byteway_wire::nvme::identify::{
-    IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, lpa, oncs, sgls, vwc,
+    IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, lpa, oacs, oncs, sgls, vwc,
 };
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::{
@@ -43,13 +45,15 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         assert_eq!(id.firmware_revision(), env!("CARGO_PKG_VERSION"));
         assert_eq!((id.vid, id.ssvid), (0x1af4, 0x1af4));
         assert_eq!(id.ver, Vs::V2_0.into_bits());
-        assert_eq!((id.cntrltype, id.nn), (1, 2));
+        assert_eq!((id.cntrltype, id.nn, id.mnan), (1, 128, 128));
         assert_eq!(id.transfer_bytes_max(4096), Some(128 << 10));
         assert_eq!((id.sqes, id.cqes), (0x66, 0x44));
         assert_eq!((id.acl, id.aerl, id.elpe, id.npss, id.rab), (3, 3, 63, 0, 7));
         let commands = oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE;
+        let commands = commands | oncs::WRITE_UNCORRECTABLE | oncs::VERIFY | oncs::COPY | oncs::TIMESTAMP;
+        let admin = oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT | oacs::SELF_TEST;
         let logs = lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES;
-        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, 0, 0, logs));
+        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, admin, 0, logs));
         assert_eq!((id.vwc, id.sgls), (vwc::PRESENT | vwc::FLUSH_ALL, 0));
         assert_eq!(id.frmw, 1 << 1 | 1, "one slot, read only");
         assert_eq!(u128::from_le_bytes(id.tnvmcap), u128::from(NS_512_UNITS + NS_4K_UNITS) * 4096);
@@ -97,7 +101,7 @@ fn identify_namespace_says_size_and_format() {
         for (nsid, blocks, lbads) in [(NS_512, NS_512_UNITS * 8, 9), (NS_4K, NS_4K_UNITS, 12)] {
             let id: IdentifyNamespace = parse(&host.identify(Cns::NAMESPACE, nsid).await);
             assert_eq!((id.nsze, id.ncap, id.nuse), (blocks, blocks, blocks));
-            assert_eq!((id.nlbaf, id.format().lbads, id.format().ms), (0, lbads, 0));
+            assert_eq!((id.nlbaf, id.format().lbads, id.format().ms), (1, lbads, 0));
             assert_eq!(u128::from_le_bytes(id.nvmcap), u128::from(blocks) << lbads);
             assert_eq!(
                 id.dlfeat & 0b1111,
@@ -108,10 +112,13 @@ fn identify_namespace_says_size_and_format() {
             eui64.push(id.eui64);
         }
         assert_ne!(eui64[0], eui64[1], "hosts tell namespaces apart by them");
-        for nsid in [0, 3, 1000, NSID_ALL - 1, NSID_ALL] {
+        for nsid in [0, 129, 1000, NSID_ALL - 1] {
             let page = host.pages(1);
             host.refused(identify(Cns::NAMESPACE, nsid).with_prp(page, 0), Status::INVALID_NAMESPACE).await;
         }
+        assert_eq!(host.identify(Cns::NAMESPACE, 3).await, [0; 4096], "nothing is attached by it");
+        let common: IdentifyNamespace = parse(&host.identify(Cns::NAMESPACE, NSID_ALL).await);
+        assert_eq!((common.nsze, common.nlbaf, common.lbaf[0].lbads, common.lbaf[1].lbads), (0, 1, 9, 12));
     });
 }
 
@@ -145,10 +152,12 @@ fn identify_describes_a_namespace() {
                 [NamespaceDescriptor::Eui64(id.eui64), NamespaceDescriptor::Csi(csi::NVM)]
             );
         }
-        for nsid in [0, 3, NSID_ALL] {
+        let wrong =
+            [(0, Status::INVALID_NAMESPACE), (129, Status::INVALID_NAMESPACE), (3, Status::INVALID_FIELD)];
+        for (nsid, status) in wrong.into_iter().chain([(NSID_ALL, Status::INVALID_NAMESPACE)]) {
             let page = host.pages(1);
             let sqe = identify(Cns::NAMESPACE_DESCRIPTORS, nsid).with_prp(page, 0);
-            host.refused(sqe, Status::INVALID_NAMESPACE).await;
+            host.refused(sqe, status).await;
         }
     });
 }
@@ -159,11 +168,11 @@ fn identify_for_the_nvm_command_set() {
     Bench::default().enabled(async |host| {
         let limits: IdentifyControllerNvm = parse(&host.identify(Cns::COMMAND_SET_CONTROLLER, 0).await);
         assert_eq!((limits.dmrl, limits.dmrsl, limits.dmsl), (0, 1 << 20, 1 << 22));
-        assert_eq!((limits.vsl, limits.wzsl), (0, 0));
+        assert_eq!((limits.vsl, limits.wzsl, limits.wusl), (0, 0, 0), "no limit");
         let namespace: IdentifyNamespaceNvm = parse(&host.identify(Cns::COMMAND_SET_NAMESPACE, NS_4K).await);
         assert_eq!((namespace.lbstm, namespace.pic), (0, 0), "no protection information");
         let page = host.pages(1);
-        let wrong = identify(Cns::COMMAND_SET_NAMESPACE, 9).with_prp(page, 0);
+        let wrong = identify(Cns::COMMAND_SET_NAMESPACE, 129).with_prp(page, 0);
         host.refused(wrong, Status::INVALID_NAMESPACE).await;
         for cns in
             [Cns::COMMAND_SET_NAMESPACE, Cns::COMMAND_SET_CONTROLLER, Cns::COMMAND_SET_ACTIVE_NAMESPACES]
@@ -180,7 +189,7 @@ fn identify_for_the_nvm_command_set() {
 #[test]
 fn identify_refuses_what_it_does_not_know() {
     Bench::default().enabled(async |host| {
-        let known = [0, 1, 2, 3, 5, 6, 7];
+        let known = [0, 1, 2, 3, 5, 6, 7, 8, 0x10, 0x11, 0x12, 0x13, 0x16, 0x1a, 0x1b];
         let page = host.pages(1);
         for cns in (0..=255).filter(|cns| !known.contains(cns)) {
             host.refused(identify(Cns(cns), NS_4K).with_prp(page, 0), Status::INVALID_FIELD).await;
@@ -235,7 +244,8 @@ fn admin_commands_take_no_sgl_and_no_fuse() {
 #[test]
 fn unknown_admin_opcodes_are_refused() {
     Bench::default().enabled(async |host| {
-        let known = [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c];
+        let known =
+            [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x0d, 0x14, 0x15, 0x80, 0x84];
         for opcode in (0..=255u8).filter(|opcode| !known.contains(opcode)) {
             host.refused(Sqe::new(opcode, 0, 0), Status::INVALID_OPCODE).await;
         }
@@ -433,7 +443,8 @@ fn each_feature_is_set_and_got_with_each_select() {
             assert_eq!(host.succeed(get(Select::CURRENT)).await, expected, "feature {fid:#x} set");
             assert_eq!(host.succeed(get(Select::DEFAULT)).await, default, "feature {fid:#x} default");
             assert_eq!(host.succeed(get(Select::SAVED)).await, default, "nothing is saved");
-            assert_eq!(host.succeed(get(Select::SUPPORTED)).await, Select::CHANGEABLE);
+            let saveable = if SAVEABLE.contains(&fid) { Select::SAVEABLE } else { 0 };
+            assert_eq!(host.succeed(get(Select::SUPPORTED)).await, Select::CHANGEABLE | saveable);
             for sel in 4..8 {
                 host.refused(get(Select(sel)), Status::INVALID_FIELD).await;
             }
@@ -443,14 +454,46 @@ fn each_feature_is_set_and_got_with_each_select() {
     });
 }
 
-// No feature is saveable: a host that asks for it must learn that it won't survive.
+/// Features of which values can be saved.
+const SAVEABLE: [u8; 7] = [
+    fid::ARBITRATION,
+    fid::TEMPERATURE_THRESHOLD,
+    fid::ERROR_RECOVERY,
+    fid::VOLATILE_WRITE_CACHE,
+    fid::INTERRUPT_COALESCING,
+    fid::WRITE_ATOMICITY,
+    fid::ASYNC_EVENT_CONFIGURATION,
+];
+
+// What a host saves it finds again after every reset; what can't be saved it must learn that it won't survive.
 #[test]
-fn features_refuse_save_and_namespaces() {
+fn saved_features_are_in_force_after_a_reset() {
+    Bench::default().enabled(async |host| {
+        for Feature { fid, value, default, selector } in features() {
+            let get = |sel| get_features(fid, sel, selector);
+            let expected = if fid == fid::TEMPERATURE_THRESHOLD { value & 0xffff } else { value };
+            let set = SetFeatures { fid, cdw11: value, sv: true, ..SetFeatures::default() };
+            if !SAVEABLE.contains(&fid) {
+                host.refused(set.sqe(0, 0), Status::FEATURE_NOT_SAVEABLE).await;
+                continue;
+            }
+            host.succeed(set.sqe(0, 0)).await;
+            assert_eq!(host.succeed(get(Select::SAVED)).await, expected, "feature {fid:#x} saved");
+            assert_eq!(host.succeed(get(Select::DEFAULT)).await, default);
+            host.set_feature(fid, default | selector).await;
+            host.disable().await;
+            host.enable().await;
+            assert_eq!(host.succeed(get(Select::CURRENT)).await, expected, "feature {fid:#x} after a reset");
+        }
+    });
+}
+
+// A value that was set for one namespace and is in force for all is a surprise.
+#[test]
+fn features_of_the_controller_refuse_namespaces() {
     Bench::default().enabled(async |host| {
         for Feature { fid, value, default, selector } in features() {
             let set = SetFeatures { fid, cdw11: value, ..SetFeatures::default() };
-            let saved = SetFeatures { sv: true, ..set };
-            host.refused(saved.sqe(0, 0), Status::FEATURE_NOT_SAVEABLE).await;
             host.refused(set.sqe(0, NS_4K), Status::FEATURE_NOT_NAMESPACE_SPECIFIC).await;
             assert_eq!(
                 host.succeed(get_features(fid, Select::CURRENT, selector)).await,
@@ -466,7 +509,7 @@ fn features_refuse_save_and_namespaces() {
 #[test]
 fn unknown_features_and_impossible_values_are_refused() {
     Bench::default().enabled(async |host| {
-        let known = [1, 2, 4, 5, 6, 7, 8, 9, 0xa, 0xb];
+        let known = [1, 2, 4, 5, 6, 7, 8, 9, 0xa, 0xb, 0xe, 0x84];
         for fid in (0..=255).filter(|fid| !known.contains(fid)) {
             host.refused(get_features(fid, Select::CURRENT, 0), Status::INVALID_FIELD).await;
             host.refused(get_features(fid, Select::SUPPORTED, 0), Status::INVALID_FIELD).await;
@@ -836,15 +879,28 @@ fn the_commands_supported_log_tells_of_the_commands_that_are_executed() {
         let log: CommandsSupportedLog = parse(&host.log(lid::COMMANDS_SUPPORTED, 0, 4096).await);
         for opcode in 0..=255u8 {
             let sqe = Sqe::new(opcode, 0, NS_4K);
+            // As it is: to a namespace that there is, and with a length or a format that there isn't.
+            let admin = Sqe { cdw10: 0xffff_ffff, ..sqe };
             let executed = match AdminOpcode(opcode) {
                 AdminOpcode::ASYNC_EVENT_REQUEST => true, // answered when something happens
-                _ => !host.admin(sqe).await.status().is(Status::INVALID_OPCODE),
+                _ => !host.admin(admin).await.status().is(Status::INVALID_OPCODE),
             };
-            let expected = if executed { CommandsSupportedLog::CSUPP | scope::CONTROLLER } else { 0 };
+            type Log = CommandsSupportedLog;
+            let effects = match AdminOpcode(opcode) {
+                AdminOpcode::FORMAT_NVM => Log::LBCC | Log::NCC | Log::CSE_ANY | scope::NAMESPACE,
+                AdminOpcode::NAMESPACE_MANAGEMENT => Log::LBCC | Log::NIC | Log::CSE_ANY | scope::SUBSYSTEM,
+                AdminOpcode::NAMESPACE_ATTACHMENT => Log::NIC | Log::CSE_NAMESPACE | scope::NAMESPACE,
+                AdminOpcode::SANITIZE => Log::LBCC | Log::CSE_ANY | scope::SUBSYSTEM,
+                _ => scope::CONTROLLER,
+            };
+            let expected = if executed { Log::CSUPP | effects } else { 0 };
             assert_eq!(log.acs[usize::from(opcode)], expected, "{}", AdminOpcode(opcode));
 
             let executed = !host.io(&pair, sqe).await.status().is(Status::INVALID_OPCODE);
-            let changes = [NvmOpcode::WRITE, NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT];
+            let changes = [NvmOpcode::WRITE, NvmOpcode::WRITE_ZEROES, NvmOpcode::DATASET_MANAGEMENT]
+                .into_iter()
+                .chain([NvmOpcode::WRITE_UNCORRECTABLE, NvmOpcode::COPY])
+                .collect::<Vec<_>>();
             let expected = match executed {
                 true if changes.contains(&NvmOpcode(opcode)) => {
                     CommandsSupportedLog::CSUPP | CommandsSupportedLog::LBCC
@@ -864,9 +920,16 @@ fn the_features_supported_log_tells_of_the_features_that_there_are() {
     Bench::default().enabled(async |host| {
         let log: FeaturesSupportedLog = parse(&host.log(lid::FEATURES_SUPPORTED, 0, 1024).await);
         for fid in 0..=255u8 {
-            let status = host.admin(get_features(fid, Select::CURRENT, 0)).await.status();
+            let page = host.pages(1);
+            let mut get = get_features(fid, Select::CURRENT, 0).with_prp(page, 0);
+            let mut effects = scope::CONTROLLER;
+            if fid == fid::NAMESPACE_WRITE_PROTECTION {
+                get.nsid = NS_4K;
+                effects = scope::NAMESPACE | FeaturesSupportedLog::NCC;
+            }
+            let status = host.admin(get).await.status();
             let expected = match status {
-                Status::SUCCESS => FeaturesSupportedLog::FSUPP | scope::CONTROLLER,
+                Status::SUCCESS => FeaturesSupportedLog::FSUPP | effects,
                 _ => 0,
             };
             assert_eq!(log.fids[usize::from(fid)], expected, "feature {fid:#x}: {status}");
@@ -930,7 +993,7 @@ fn get_log_page_refuses_each_wrong_field() {
         for (command, nsid, status) in wrong {
             host.refused(command.sqe(0, nsid).with_prp(page, 0), status).await;
         }
-        let known = [0, 1, 2, 3, 5, 0x12, 0x13];
+        let known = [0, 1, 2, 3, 4, 5, 6, 0x12, 0x13, 0x81];
         for lid in (0..=255).filter(|lid| !known.contains(lid)) {
             host.refused(GetLogPage { lid, ..right }.sqe(0, 0).with_prp(page, 0), Status::INVALID_LOG_PAGE)
                 .await;

@@ -1,4 +1,5 @@
 //! A hostile driver: random registers, doorbells, entries, data pointers, lists, resets, in any order and at any time;
+//! namespaces created, attached, formatted, protected and deleted, sanitize and self-test in between;
 //! and, to drives that offer them, trains, chunks, pieces and stores of payload, right, wrong, too short and too long.
 //!
 //! Verified, with every seed: no panic; a reset ends within a second of virtual time whatever was going on, and the
@@ -25,12 +26,15 @@ use byteway_wire::nvme::vendor::{
     Chunk, InlineSlots, Methods, Sink, bar_descriptor, inline_descriptor, piggyback, reassembled_descriptor,
 };
 use byteway_wire::nvme::{
-    Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, CreateCq, CreateSq, DatasetManagement, DeleteQueue,
-    Doorbell, GetFeatures, GetLogPage, Identify, NSID_ALL, NvmOpcode, QueuePriority, Range, ReadWrite,
-    Select, SetFeatures, SglDescriptor, Sqe, Status, VendorOpcode, WriteZeroes, command::PSDT_SGL, fid,
-    sgl::SglSubType, sgl::SglType,
+    Abort, ActiveNamespaceList, AdminOpcode, AsyncEventRequest, Cns, ControllerList, Copy, CopyRange, Cqe,
+    CreateCq, CreateSq, DatasetManagement, DeleteQueue, DeviceSelfTest, Doorbell, FormatNvm, GetFeatures,
+    GetLogPage, Identify, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, NvmOpcode,
+    QueuePriority, Range, ReadWrite, Sanitize, SanitizeStatusLog, Select, SetFeatures, SglDescriptor, Sqe,
+    Status, VendorOpcode, WriteZeroes, command::PSDT_SGL, fid, lid, sgl::SglSubType, sgl::SglType,
 };
-use fixture::{Bench, NS_4K, NS_512, PAGE, TestHost, block_bytes, cc, pattern};
+use byteway_wire::{FromBytes, IntoBytes};
+use fixture::management::delete;
+use fixture::{Bench, NS_4K, NS_512, NS_512_UNITS, PAGE, TestHost, block_bytes, cc, pattern};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -105,6 +109,9 @@ struct Hostile {
     offers: bool,
     /// Where the buffer for payload is.
     bar_offset: u64,
+    /// Whether namespaces come and go, and how many units the second one had at first.
+    manages: bool,
+    units: u64,
     step: Rc<Cell<u32>>,
 }
 
@@ -292,7 +299,22 @@ impl Hostile {
         let (nsid, slba, nlb_z) = (self.namespace(), self.block(), self.count_z());
         let fua = self.one_in(4);
         let rw = ReadWrite { slba, nlb_z, fua, ..ReadWrite::default() };
-        let sqe = match self.below(12) {
+        let sqe = match self.below(15) {
+            12 => rw.sqe(NvmOpcode::VERIFY, 0, nsid),
+            13 => rw.sqe(NvmOpcode::WRITE_UNCORRECTABLE, 0, nsid),
+            14 => {
+                let page = self.page(QUEUES + 8, 1);
+                for index in 0..128 {
+                    let nlb_z =
+                        if self.one_in(8) { self.random.next_u64() as u16 } else { self.below(32) as u16 };
+                    let range = CopyRange { slba: self.block(), nlb_z, ..CopyRange::default() };
+                    self.host.poke(page + index * 32, &range.to_bytes());
+                }
+                let nr_z = if self.one_in(4) { self.below(256) as u8 } else { self.below(4) as u8 };
+                let format = if self.one_in(8) { self.below(16) as u8 } else { 0 };
+                let command = Copy { sdlba: slba, nr_z, format, fua, ..Copy::default() };
+                return command.sqe(0, nsid).with_prp(page, 0);
+            }
             0..4 => rw.sqe(NvmOpcode::READ, 0, nsid),
             4..8 => rw.sqe(NvmOpcode::WRITE, 0, nsid),
             8 => rw.sqe(NvmOpcode::COMPARE, 0, nsid),
@@ -315,7 +337,77 @@ impl Hostile {
         self.with_pointer(sqe, (u64::from(nlb_z) + 1) * block)
     }
 
+    /// A command that changes namespaces or media, or asks how that goes.
+    fn management(&mut self) -> Sqe {
+        let nsid = if self.one_in(4) { 1 + self.below(6) as u32 } else { self.namespace() };
+        let page = self.page(QUEUES + 8, 1);
+        match self.below(16) {
+            0..3 => {
+                let nsze = match self.below(4) {
+                    0 => self.random.next_u64(),
+                    _ => self.below(9000),
+                };
+                let ncap = if self.one_in(6) { self.random.next_u64() } else { nsze };
+                let flbas = if self.one_in(8) { self.random.next_u64() as u8 } else { self.below(2) as u8 };
+                let mut wanted = IdentifyNamespace { nsze, ncap, flbas, ..Default::default() };
+                if self.one_in(8) {
+                    wanted.dps = self.random.next_u64() as u8;
+                }
+                self.host.poke(page, wanted.as_bytes());
+                let nsid = if self.one_in(8) { nsid } else { 0 };
+                NamespaceManagement { sel: 0, csi: 0 }.sqe(0, nsid).with_prp(page, 0)
+            }
+            3..6 => {
+                let mut list = ControllerList::from(0, [1]);
+                if self.one_in(6) {
+                    list.count = self.random.next_u64() as u16;
+                }
+                self.host.poke(page, list.as_bytes());
+                let sel = if self.one_in(3) { 1 } else { 0 };
+                NamespaceAttachment { sel }.sqe(0, nsid).with_prp(page, 0)
+            }
+            6 => NamespaceManagement { sel: 1, csi: 0 }.sqe(0, nsid),
+            7 | 8 => {
+                let (lbaf, ses) = (self.below(3) as u8, self.below(3) as u8);
+                FormatNvm { lbaf, ses, ..FormatNvm::default() }.sqe(0, nsid)
+            }
+            9 if self.one_in(4) => {
+                let (sanact, ause) = (self.below(8) as u8, self.one_in(2));
+                Sanitize { sanact, ause, ..Sanitize::default() }.sqe(0)
+            }
+            9..12 => {
+                let stc = [1, 1, 2, 0xf, self.below(16) as u8][self.below(5) as usize];
+                DeviceSelfTest { stc }.sqe(0, nsid)
+            }
+            12 => {
+                let cdw11 = self.below(2) as u32;
+                let fid = fid::NAMESPACE_WRITE_PROTECTION;
+                SetFeatures { fid, cdw11, ..SetFeatures::default() }.sqe(0, nsid)
+            }
+            13 => {
+                let command = SetFeatures { fid: fid::TIMESTAMP, ..SetFeatures::default() };
+                self.with_pointer(command.sqe(0, 0), 8)
+            }
+            14 => {
+                let fid = [fid::TIMESTAMP, fid::NAMESPACE_WRITE_PROTECTION][self.below(2) as usize];
+                let sel = Select(self.below(4) as u8);
+                let command = GetFeatures { fid, sel, ..GetFeatures::default() };
+                self.with_pointer(command.sqe(0, nsid), 8)
+            }
+            _ => {
+                let lid = [lid::CHANGED_NAMESPACE_LIST, lid::DEVICE_SELF_TEST, lid::SANITIZE_STATUS];
+                let lid = lid[self.below(3) as usize];
+                let numd_z = self.below(1100) as u32;
+                let command = GetLogPage { lid, numd_z, ..GetLogPage::default() };
+                self.with_pointer(command.sqe(0, 0), 4096)
+            }
+        }
+    }
+
     fn admin_command(&mut self) -> Sqe {
+        if self.manages && self.one_in(6) {
+            return self.management();
+        }
         let nsid = if self.one_in(2) { 0 } else { self.namespace() };
         let (qid, word) = (self.below(11) as u16, self.random.next_u64() as u32);
         let few = self.below(80) as u16;
@@ -752,7 +844,9 @@ impl Hostile {
         self.reset().await;
         self.host.enable().await;
         let pair = self.host.create_pair(1, 64).await;
-        for (nsid, slba, blocks) in [(NS_512, 13, 21), (NS_4K, 100, 16)] {
+        let whole = self.put_back().await;
+        let spans = [(NS_512, 13, 21), (NS_4K, 100, 16)];
+        for (nsid, slba, blocks) in spans.into_iter().filter(|_| whole) {
             let seed = self.random.next_u64();
             let bytes = pattern(seed, blocks as usize * block_bytes(nsid));
             assert_eq!(self.host.write(&pair, nsid, slba, &bytes).await, Status::SUCCESS);
@@ -763,6 +857,8 @@ impl Hostile {
         }
         let flush = self.host.io(&pair, Sqe::new(NvmOpcode::FLUSH, 0, NSID_ALL)).await;
         assert_eq!(flush.status(), Status::SUCCESS);
+        // Samples of a self-test, and superblocks that are emptied, end as well.
+        self.host.sleep(Delay::from_ms(5)).await;
         // Nothing is kept in slots; programs under way have ended with the flush.
         self.host.sleep(Delay::from_us(100)).await;
         let controller = &self.host.drive().controller;
@@ -775,6 +871,45 @@ impl Hostile {
 }
 
 impl Hostile {
+    /// Whatever became of the namespaces, there are the two again that there were at first; false if one is protected for
+    /// ever, as a damaged command may have asked for.
+    async fn put_back(&mut self) -> bool {
+        let host = &self.host;
+        // What is saved is stored in its turn: changes that were under way have ended then.
+        let save = SetFeatures { fid: fid::ERROR_RECOVERY, sv: true, ..SetFeatures::default() };
+        host.succeed(save.sqe(0, 0)).await;
+        while host.sanitize_status().await.sstat & 0b111 == SanitizeStatusLog::IN_PROGRESS {
+            host.sleep(Delay::from_ms(1)).await;
+        }
+        host.succeed(DeviceSelfTest { stc: DeviceSelfTest::ABORT }.sqe(0, 0)).await;
+        let page = host.identify(Cns::ALLOCATED_NAMESPACES, 0).await;
+        let nsids: Vec<u32> =
+            ActiveNamespaceList::read_from_bytes(&page).expect("a page is its size").iter().collect();
+        let mut as_before = nsids == [NS_512, NS_4K];
+        for nsid in nsids {
+            let attached = host.admin(host.attach_sqe(nsid, true)).await.status();
+            as_before &= attached.is(Status::NAMESPACE_ALREADY_ATTACHED);
+            let command = SetFeatures { fid: fid::NAMESPACE_WRITE_PROTECTION, ..SetFeatures::default() };
+            let freed = host.admin(command.sqe(0, nsid)).await.status();
+            if !freed.is_success() {
+                assert!(freed.is(Status::FEATURE_NOT_CHANGEABLE), "{freed}");
+                return false;
+            }
+        }
+        let size = async |nsid| {
+            let id = host.namespace(nsid).await;
+            (id.nsze, id.flbas)
+        };
+        let sizes = [(NS_512_UNITS * 8, 0), (self.units, 1)];
+        if !as_before || size(NS_512).await != sizes[0] || size(NS_4K).await != sizes[1] {
+            host.succeed(delete(NSID_ALL)).await;
+            for (blocks, format) in sizes {
+                host.create(blocks, format).await;
+            }
+        }
+        true
+    }
+
     /// After enabling, payload crosses behind its command again, and is what comes back.
     async fn prove_trains(&mut self, pair: &fixture::Pair) {
         let enable = SetFeatures { fid: fid::PAYLOAD_METHODS, cdw11: 1, ..SetFeatures::default() };
@@ -851,6 +986,7 @@ fn run(seed: u64, steps: u32) {
         bench.drive.controller.fetch_burst = [1, 4, 64][(seed % 3) as usize];
         bench.drive.transfer = everything();
     }
+    let units = bench.drive.namespaces[1].units;
     let (dstrd, bar_offset) = (bench.drive.controller.dstrd, bench.drive.bar_offset());
     let step = Rc::new(Cell::new(0));
     let _says = Seed { seed, step: step.clone() };
@@ -869,6 +1005,8 @@ fn run(seed: u64, steps: u32) {
             recent: [(0, 0); 16],
             offers,
             bar_offset,
+            manages: seed % 3 != 2,
+            units,
             step,
         };
         hostile.prove().await;

@@ -1,6 +1,7 @@
 //! The NVM command set (NVM Command Set 1.1), command by command and status by status.
 //!
-//! Not here: media errors (the flash has none yet), protection information and metadata (no format has any).
+//! Not here: Copy (`copy.rs`), blocks that can't be read (`unreadable.rs`), protection information and metadata (no
+//! format has any).
 
 mod fixture;
 
@@ -354,13 +355,16 @@ fn blocks_beyond_the_namespace_are_refused() {
 #[test]
 fn wrong_namespaces_are_refused() {
     Bench::default().with_queue(async |host, pair| {
-        for nsid in [0, 3, 0x1_0001, NSID_ALL - 1, NSID_ALL] {
+        // Identifiers that nothing is attached by, and such as can't be.
+        let cases = [(3, Status::INVALID_FIELD), (128, Status::INVALID_FIELD)];
+        let never = [0, 129, 0x1_0001, NSID_ALL - 1, NSID_ALL].map(|nsid| (nsid, Status::INVALID_NAMESPACE));
+        for (nsid, status) in cases.into_iter().chain(never) {
             let mut commands = addressed(&host, nsid, 0, 1);
             if nsid != NSID_ALL {
                 commands.push(Flush.sqe(0, nsid));
             }
             for sqe in commands {
-                expect(&host, &pair, sqe, Status::INVALID_NAMESPACE.with_dnr()).await;
+                expect(&host, &pair, sqe, status.with_dnr()).await;
             }
         }
     });
@@ -392,7 +396,7 @@ fn transfers_end_at_the_advertised_size() {
 #[test]
 fn unknown_io_opcodes_are_refused() {
     Bench::default().with_queue(async |host, pair| {
-        let known = [0x00, 0x01, 0x02, 0x05, 0x08, 0x09];
+        let known = [0x00, 0x01, 0x02, 0x04, 0x05, 0x08, 0x09, 0x0c, 0x19];
         for opcode in (0..=255u8).filter(|opcode| !known.contains(opcode)) {
             expect(&host, &pair, Sqe::new(opcode, 0, NS_4K), Status::INVALID_OPCODE.with_dnr()).await;
         }

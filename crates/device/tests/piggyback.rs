@@ -182,8 +182,8 @@ fn what_cannot_be_stored_is_refused_at_its_head() {
                 (head(u64::MAX, 35), Status::LBA_OUT_OF_RANGE),
                 (head(0, PAYLOAD_BYTES_MAX + 1), Status::INVALID_FIELD),
                 (head(0, u32::MAX), Status::INVALID_FIELD),
-                (Sqe { nsid: 9, ..head(0, 100) }, Status::INVALID_NAMESPACE),
-                (Sqe { nsid: 9, ..Piece::sqe(0, 1, &[1; 56]) }, Status::INVALID_NAMESPACE),
+                (Sqe { nsid: 999, ..head(0, 100) }, Status::INVALID_NAMESPACE),
+                (Sqe { nsid: 999, ..Piece::sqe(0, 1, &[1; 56]) }, Status::INVALID_NAMESPACE),
             ] {
                 refused(&host, &pair, sqe, status).await;
             }
@@ -306,7 +306,7 @@ fn a_piece_that_fails_ends_its_stream() {
             for cid in placed {
                 assert_eq!(host.completion(&pair.cq, cid).await.status(), Status::SUCCESS);
             }
-            refused(&host, &pair, Sqe { nsid: 9, ..all[2] }, Status::INVALID_NAMESPACE).await;
+            refused(&host, &pair, Sqe { nsid: 999, ..all[2] }, Status::INVALID_NAMESPACE).await;
             for sqe in &all[2..] {
                 let status = host.io(&pair, *sqe).await.status();
                 assert!(!status.is_success(), "{status:?}");

@@ -132,7 +132,7 @@ fn the_command_is_there_where_it_is_offered() {
         bench.enabled(async move |host| {
             let id = host.identify(Cns::CONTROLLER, 0).await;
             let id = IdentifyController::read_from_bytes(&id).unwrap();
-            assert_eq!(id.oacs, if offered { oacs::DOORBELL_BUFFER } else { 0 });
+            assert_eq!(id.oacs & oacs::DOORBELL_BUFFER != 0, offered);
             let log = host.log(lid::COMMANDS_SUPPORTED, 0, 4096).await;
             let log = CommandsSupportedLog::read_from_bytes(&log).unwrap();
             let opcode = usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0);

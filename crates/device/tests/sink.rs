@@ -100,7 +100,7 @@ fn what_is_outside_is_out_of_range() {
                 assert_eq!(status, Status::INVALID_FIELD.with_dnr(), "{bytes} bytes");
             }
         }
-        for nsid in [0, 9, u32::MAX] {
+        for nsid in [0, 999, u32::MAX] {
             let sqe = Sqe { nsid, ..sink_write(0, 1).with_prp(page, 0) };
             assert_eq!(host.io(&pair, sqe).await.status(), Status::INVALID_NAMESPACE.with_dnr());
         }
@@ -157,7 +157,7 @@ fn it_has_no_flash_behind_it() {
         }
         host.sleep(fixture::LONG).await;
         let counters = host.drive().controller.ftl().flash().counters();
-        assert_eq!((counters.programs, counters.reads), ([0; 3], [0; 3]));
+        assert_eq!((counters.programs, counters.reads), ([0; 5], [0; 5]));
     });
 }
 

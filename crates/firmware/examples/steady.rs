@@ -121,7 +121,7 @@ fn timing() -> Timing {
         erase: Delay::from_ms(3),
         channel: Rate::per_second(1_200_000_000),
         command: Delay::from_ns(100),
-        partial_read: None,
+        ..Timing::default()
     }
 }
 

@@ -12,22 +12,40 @@
 //! | [`ftl`] | the translation layer: the verbs that a controller calls |
 //! | [`ftl::config`] | its parameters and errors |
 //! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
+//! | [`ftl::space`] | the logical units: the host's, translation pages, the journal |
 //! | `ftl::map` | from a unit to where it is: an overlay over the base |
+//! | `ftl::pages` | translation pages: which are dirty, and what one says |
+//! | `ftl::cache` | the cached map: misses, the evictor, pages that change while they are away |
+//! | `ftl::frames` | its places, by last use |
 //! | `ftl::buffer` | the write buffer: slots, stripes, what is not programmed yet |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts; the victim |
 //! | `ftl::write` | from the buffer to the dies: allocation and programming |
+//! | `ftl::wordline` | stripes that wait for the rest of their wordline |
+//! | `ftl::journal` | what was deallocated, in the system area |
+//! | `ftl::checkpoint`, `ftl::root` | the map, written down; where it is |
+//! | `ftl::recover` | what the medium holds, when the power has come back |
+//! | `ftl::duplicates` | a die that a power cut has left without a free superblock |
 //! | `ftl::collect` | the collector of each die |
+//! | `ftl::upkeep` | which superblock is emptied next, and why: room, levelling, folding |
+//! | `ftl::retire` | superblocks of which a program or an erase failed |
+//! | `ftl::refresh` | moving what was read too often, or is old |
+//! | `ftl::background` | collection while the host is idle |
 //! | `ftl::lock` | read-modify-write of a unit |
+//! | `ftl::purge` | erasing what was deleted |
+//! | [`ftl::health`] | how the media are, and the end of their life |
 //!
 //! What it does not do: it parses no command and touches no host memory (crate `device`), and it knows no timing of
-//! flash (crate `flash`). It does not recover from power loss yet: the map is rebuilt by nobody.
+//! flash (crate `flash`).
 
 pub mod ftl;
 pub mod placement;
 pub mod site;
 pub mod work;
 
-pub use ftl::{Base, Ftl, FtlConfig, FtlCounters, FtlError, MediaError, Region, Victim};
+pub use ftl::{
+    Background, Base, Canary, Ftl, FtlConfig, FtlCounters, FtlError, Health, MediaError, MediumError,
+    Refresh, Region, Space, Upkeep, Victim, WearConfig,
+};
 pub use placement::Placement;
 pub use site::Site;
 pub use work::{Cycles, Work};

@@ -23,7 +23,7 @@ fn ftl(executor: &Executor, base: Base, op: f64) -> Ftl {
         erase: Delay::from_ms(2),
         channel: Rate::per_second(2_000_000_000),
         command: Delay::ZERO,
-        partial_read: None,
+        ..Timing::default()
     };
     let defaults = FtlConfig::default();
     let config = FtlConfig {

@@ -1,25 +1,26 @@
-//! The array: dies and channels at work.
-//!
-//! Each die has a task, whose timers move it from phase to phase. A die that is idle begins at the call that submits,
-//! and one that waits for its channel is moved by the die that leaves it, so an uncontended read costs two polls of
-//! the die and one of the reader.
+//! The array: operations in, what they did out. `sequencer` moves its dies.
 
-use crate::channel::{Channel, Request, Use};
-use crate::die::{Die, Operation, Phase, Priority, Verb};
+use crate::channel::Channel;
+use crate::config::FlashConfig;
+use crate::die::{Die, Operation, Priority, Verb};
+use crate::fault::FaultPlan;
 use crate::geometry::{BlockId, Geometry, Ppa};
-use crate::store::{BaseContent, Batch, Store};
+use crate::medium::{Medium, System};
+use crate::sequencer::{Reporter, Sequencer};
+use crate::store::{Batch, Blank, Spare, Store};
 use crate::ticket::{Outcome, Ticket, Tickets};
-use crate::timing::Timing;
-use byteway_clock::{Clock, Delay, Detail, HeldIos, Resource, Time, Track, Usage};
+use crate::timing::{Mode, Timing};
+use crate::trouble::Trouble;
+use byteway_clock::random::Rng;
+use byteway_clock::{Clock, Delay, Notify};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
-use std::rc::{Rc, Weak};
-use std::task::{Context, Poll};
+use std::future;
+use std::rc::Rc;
+use std::time::Duration;
 
-/// What the array has done, by [`Priority`]. Failed operations are only in `failed`.
+/// What the array has done, by [`Priority`]. Failed operations are only in `failed` and in the counts of what fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Read operations.
@@ -28,28 +29,57 @@ pub struct Counters {
     pub programs: [u64; Priority::COUNT],
     /// Units that reads delivered.
     pub units_read: [u64; Priority::COUNT],
+    /// Of those, for a host and from superblocks in one-bit mode.
+    pub units_read_one_bit: u64,
     /// Units programmed, padding included.
     pub units_programmed: [u64; Priority::COUNT],
     /// Superblocks erased.
     pub erases: u64,
-    /// Operations that failed.
+    /// Operations that failed, whatever the reason.
     pub failed: u64,
+    /// Suspensions of programs and erases.
+    pub suspends: u64,
+    /// Sensings of reads beyond the first.
+    pub retries: u64,
+    /// Read operations by how many of those they took: one, two and so on, the last is that many or more.
+    pub reads_retried: [u64; Counters::RETRIES_TOLD],
+    /// Units that reads could not deliver: torn, or with more wrong bits than can be corrected.
+    pub units_uncorrectable: u64,
+    /// Programs that were begun and failed.
+    pub failed_programs: u64,
+    /// Erases that were begun and failed.
+    pub failed_erases: u64,
 }
 
-struct Array {
-    dies: Vec<Die>,
-    channels: Vec<Channel>,
-    store: Store,
-    tickets: Tickets,
-    batches: Vec<Batch>,
-    counters: Counters,
+impl Counters {
+    /// Numbers of retries that are told apart.
+    pub const RETRIES_TOLD: usize = 8;
 }
 
-struct Inner {
-    clock: Clock,
-    geometry: Geometry,
-    timing: Timing,
-    array: RefCell<Array>,
+pub(crate) struct Array {
+    pub(crate) dies: Vec<Die>,
+    pub(crate) channels: Vec<Channel>,
+    pub(crate) store: Store,
+    /// What can fail in it; none if nothing can.
+    pub(crate) trouble: Option<Trouble>,
+    system: System,
+    /// The power is off: the store is elsewhere, and what is here stands for nothing.
+    is_off: bool,
+    pub(crate) tickets: Tickets,
+    pub(crate) batches: Vec<Batch>,
+    pub(crate) counters: Counters,
+}
+
+pub(crate) struct Inner {
+    pub(crate) clock: Clock,
+    pub(crate) geometry: Geometry,
+    pub(crate) timing: Timing,
+    rng: Rng,
+    /// The medium's calendar when the power came.
+    powered_on_ns: u64,
+    /// Something was made durable, or can't be.
+    pub(crate) synced: Notify,
+    pub(crate) array: RefCell<Array>,
 }
 
 /// A drive's flash array. Cheap to clone.
@@ -62,28 +92,84 @@ struct Inner {
 pub struct Flash(Rc<Inner>);
 
 impl Flash {
-    /// An array that holds `base`.
+    /// An array of this medium, powered on. `config` may be a [`Timing`] alone.
     ///
     /// # Panics
-    /// If `geometry` or `timing` isn't valid: whoever takes them from a file validates them there.
-    pub fn new(clock: &Clock, geometry: Geometry, timing: Timing, base: Box<dyn BaseContent>) -> Flash {
+    /// If `geometry` or `config` isn't valid, or the medium is of another shape: whoever takes them from a file
+    /// validates them there.
+    pub fn new(clock: &Clock, geometry: Geometry, config: impl Into<FlashConfig>, medium: Medium) -> Flash {
+        let config = config.into();
         geometry.validate().expect("a geometry is validated where it is read");
-        timing.validate().expect("a timing is validated where it is read");
-        let array = Array {
+        config.validate().expect("a flash's config is validated where it is read");
+        assert_eq!(geometry, *medium.geometry(), "a medium keeps its shape");
+        let FlashConfig { timing, reliability, faults, rng } = config;
+        let Medium { mut store, system, calendar_ns: powered_on_ns, .. } = medium;
+        store.set_wordline(timing.stripes_per_wordline());
+        let mut array = Array {
             dies: (0..geometry.dies()).map(|_| Die::new()).collect(),
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
-            store: Store::new(geometry, base),
+            store,
+            trouble: Trouble::new(reliability, faults, &rng, geometry.dies()),
+            system,
+            is_off: false,
             tickets: Tickets::default(),
             batches: Vec::new(),
             counters: Counters::default(),
         };
-        let flash =
-            Flash(Rc::new(Inner { clock: clock.clone(), geometry, timing, array: RefCell::new(array) }));
+        array.expect_trouble(&geometry);
+        let (synced, array) = (Notify::new(clock), RefCell::new(array));
+        let inner = Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, array };
+        let flash = Flash(Rc::new(inner));
+        if let Some(files) = flash.0.array.borrow().store.files().filter(|files| files.has_thread()) {
+            files.report_to(clock.spawn("files", Reporter(Rc::downgrade(&flash.0))));
+        }
         for die in 0..geometry.dies() {
-            let task = clock.spawn("die", Sequencer { array: Rc::downgrade(&flash.0), die });
+            let task = flash.0.clock.spawn("die", Sequencer { array: Rc::downgrade(&flash.0), die });
             flash.0.array.borrow_mut().dies[die as usize].task = Some(task);
         }
         flash
+    }
+
+    /// The power goes: what was under way is torn, as `store` says; `protected`, programs that have begun are still
+    /// ended, also those that are suspended. Gives what outlives it. From now on nothing that is asked of the array ends,
+    /// so whoever waits for it is to be ended as well.
+    pub fn power_off(&self, protected: bool) -> Medium {
+        let inner = &*self.0;
+        let now_ns = inner.calendar_ns();
+        let mut array = inner.array.borrow_mut();
+        array.is_off = true;
+        let array = &mut *array;
+        for die in &mut array.dies {
+            if let Some(task) = die.task.take() {
+                inner.clock.kill(task);
+            }
+            for (operation, fails) in die.take_works() {
+                let Operation { verb: Verb::Program(mut batch), block, .. } = operation else { continue };
+                match (protected, fails) {
+                    (false, _) => {}
+                    (true, false) => array.store.end_program(block, &mut batch, now_ns),
+                    (true, true) => array.store.fail_program(block),
+                }
+            }
+        }
+        let empty = Medium::new(inner.geometry, Rc::new(Blank));
+        let mut store = std::mem::replace(&mut array.store, empty.store);
+        store.cut();
+        store.end_thread();
+        Medium::of(store, std::mem::take(&mut array.system), now_ns)
+    }
+
+    /// Puts another plan of faults in the place of the one that there is, and counts from the beginning.
+    ///
+    /// # Panics
+    /// If the plan isn't valid.
+    pub fn inject(&self, plan: FaultPlan) {
+        plan.validate().expect("a plan of faults is validated where it is made");
+        let inner = &*self.0;
+        let mut array = inner.array.borrow_mut();
+        let trouble = array.trouble.take();
+        array.trouble = Trouble::inject(trouble, plan, &inner.rng, inner.geometry.dies());
+        array.expect_trouble(&inner.geometry);
     }
 
     /// Its shape.
@@ -133,10 +219,10 @@ impl Flash {
         self.submit(valid, Verb::Program(batch), block, stripe, priority, ticket);
     }
 
-    /// Submits an erase of a superblock, with the collector's priority. What it holds is gone when the erase begins.
-    pub fn submit_erase(&self, block: BlockId, ticket: &Ticket) {
+    /// Submits an erase of a superblock. What it holds is gone when the erase begins.
+    pub fn submit_erase(&self, block: BlockId, priority: Priority, ticket: &Ticket) {
         let valid = block.0 < self.0.geometry.total_blocks();
-        self.submit(valid, Verb::Erase, block, 0, Priority::Collector, ticket);
+        self.submit(valid, Verb::Erase, block, 0, priority, ticket);
     }
 
     fn submit(
@@ -163,6 +249,9 @@ impl Flash {
         let ios = inner.clock.hold_ios();
         let operation =
             Operation { verb, block, stripe, ticket: ticket.index, at: at as u32, priority, submitted, ios };
+        if array.is_off {
+            return at;
+        }
         if !valid {
             array.fail(inner, operation);
             return at;
@@ -171,7 +260,7 @@ impl Flash {
         let index = inner.geometry.die_of_block(block);
         let die = &mut array.dies[index as usize];
         die.queue.push(priority as usize, operation);
-        if die.phase == Phase::Idle {
+        if die.is_open() || (priority.is_awaited() && array.stand_back(inner, index)) {
             array.advance(inner, index);
         }
         at
@@ -180,7 +269,8 @@ impl Flash {
     /// An empty batch, with the memory of an earlier one.
     pub fn take_batch(&self) -> Batch {
         let batch = self.0.array.borrow_mut().batches.pop();
-        batch.unwrap_or_else(|| Vec::with_capacity(self.0.geometry.units_per_stripe() as usize))
+        let units = || Vec::with_capacity(self.0.geometry.units_per_stripe() as usize);
+        batch.unwrap_or_else(|| Batch { number: 0, units: units() })
     }
 
     /// Reads units and waits for them; what they hold is added to `out`, in the order of `ppas`. Units of one stripe
@@ -211,10 +301,10 @@ impl Flash {
         ticket.wait().await
     }
 
-    /// Erases a superblock and waits.
+    /// Erases a superblock, with the collector's priority, and waits.
     pub async fn erase(&self, block: BlockId) -> Outcome {
         let ticket = self.ticket();
-        self.submit_erase(block, &ticket);
+        self.submit_erase(block, Priority::Collector, &ticket);
         ticket.wait().await
     }
 
@@ -236,19 +326,195 @@ impl Flash {
         self.0.array.borrow().store.lpa(ppa)
     }
 
+    /// The spare area of a unit, at this instant and at no cost: whoever reads a page gets it with the page. None of
+    /// padding, of what isn't programmed or can't be read, and beyond the array.
+    pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
+        if u64::from(ppa.0) >= self.0.geometry.total_units() {
+            return None;
+        }
+        self.0.array.borrow().store.spare(ppa)
+    }
+
+    /// The number in the spare area of a stripe ([`Batch::number`]), likewise. None if it can't be read.
+    pub fn stripe_number(&self, block: BlockId, stripe: u32) -> Option<u64> {
+        self.0.array.borrow().store.number(block, stripe)
+    }
+
+    /// Whether an erase of a superblock was cut off, or failed: it must be erased before it can be programmed.
+    pub fn is_unstable(&self, block: BlockId) -> bool {
+        self.0.array.borrow().store.is_unstable(block)
+    }
+
+    /// Marks a superblock as bad, from now on and for ever. The mark is a few bits that are programmed so often that they
+    /// hold on any cell; the time that takes is not modelled.
+    pub fn mark_bad(&self, block: BlockId) {
+        if block.0 < self.0.geometry.total_blocks() {
+            self.0.array.borrow_mut().store.mark_bad(block);
+        }
+    }
+
+    /// Whether a superblock is marked as bad. The array works with it as before: this is for whoever asks.
+    pub fn is_bad(&self, block: BlockId) -> bool {
+        self.0.array.borrow().store.is_bad(block)
+    }
+
+    /// Whether anything can go wrong in it: there is an error model or a plan of faults.
+    pub fn can_fail(&self) -> bool {
+        self.0.array.borrow().trouble.is_some()
+    }
+
+    /// What is in one of the two slots for a root (0 or 1); none if nothing, or if a power cut came while it was
+    /// written. Reading takes the time of reading that much of a die.
+    pub async fn read_root(&self, slot: usize) -> Option<Rc<[u8]>> {
+        let bytes = self.0.array.borrow().system.root(slot);
+        let stripes = self.system_stripes(bytes.as_ref().map_or(0, |bytes| bytes.len()));
+        self.0.clock.sleep(self.0.timing.read_time(0, false, Mode::Full) * stripes).await;
+        bytes
+    }
+
+    /// Writes a root into one of the two slots. From the call on the slot holds nothing, when it ends it holds `bytes`;
+    /// it takes an erase, and the programs that it fills.
+    pub async fn write_root(&self, slot: usize, bytes: Rc<[u8]>) {
+        self.0.array.borrow_mut().set_root(slot, None);
+        let programs = self.0.timing.program_time(0, Mode::Full) * self.system_stripes(bytes.len());
+        self.0.clock.sleep(self.0.timing.erase + programs).await;
+        self.0.array.borrow_mut().set_root(slot, Some(bytes));
+        self.sync().await;
+    }
+
+    /// A record that is written as a whole or not at all: it holds the former bytes until the call ends. For what is
+    /// small and changes seldom.
+    pub async fn write_record(&self, bytes: Rc<[u8]>) {
+        self.0
+            .clock
+            .sleep(self.0.timing.program_time(0, Mode::Full) * self.system_stripes(bytes.len()))
+            .await;
+        {
+            let mut array = self.0.array.borrow_mut();
+            array.store.note_record(&bytes);
+            array.system.set_record(bytes);
+        }
+        self.sync().await;
+    }
+
+    /// The record.
+    pub fn record(&self) -> Option<Rc<[u8]>> {
+        self.0.array.borrow().system.record()
+    }
+
+    /// Waits until everything that has ended until now outlives more than the power: the process, and its machine. Takes
+    /// no modelled time, and none at all if the medium is not kept in files.
+    pub async fn sync(&self) {
+        let job = {
+            let mut array = self.0.array.borrow_mut();
+            (!array.is_off).then(|| array.store.want_sync())
+        };
+        let Some(job) = job else { return future::pending().await };
+        while !self.0.array.borrow().store.is_synced(job) {
+            self.0.synced.notified().await;
+        }
+    }
+
+    /// Waits until a file fails, and says why: from then on nothing is durable any more, and the drive is to end.
+    pub async fn failed(&self) -> Rc<str> {
+        loop {
+            let error = self.0.array.borrow().store.files().and_then(|files| files.error());
+            match error {
+                Some(error) => return error,
+                None => self.0.synced.notified().await,
+            }
+        }
+    }
+
+    /// Adds a page to the journal of the system area. A page is there as a whole when this ends, and not before. One at a
+    /// time: pages that are written at once may come in any order.
+    pub async fn append_journal(&self, page: Rc<[u8]>) {
+        self.0.clock.sleep(self.0.timing.program_time(0, Mode::Full) * self.system_stripes(page.len())).await;
+        {
+            let mut array = self.0.array.borrow_mut();
+            array.store.note_page(&page);
+            array.system.append_journal(page);
+        }
+        self.sync().await;
+    }
+
+    /// The pages of the journal, the oldest first. Reading takes the time of reading so much of a die.
+    pub async fn read_journal(&self) -> Vec<Rc<[u8]>> {
+        let pages: Vec<_> = self.0.array.borrow().system.journal().cloned().collect();
+        let bytes = pages.iter().map(|page| page.len()).sum();
+        if bytes > 0 {
+            self.0
+                .clock
+                .sleep(self.0.timing.read_time(0, false, Mode::Full) * self.system_stripes(bytes))
+                .await;
+        }
+        pages
+    }
+
+    /// The journal's first pages are gone: nobody needs them. They are erased behind the scenes.
+    pub fn cut_journal(&self, pages: usize) {
+        let mut array = self.0.array.borrow_mut();
+        array.store.note_cut(pages);
+        array.system.cut_journal(pages);
+    }
+
+    fn system_stripes(&self, bytes: usize) -> u64 {
+        let stripe = self.0.geometry.units_per_stripe() as usize * UNIT_BYTES;
+        bytes.div_ceil(stripe).max(1) as u64
+    }
+
     /// Stripes of a superblock that are programmed: the number of the one to be programmed next.
     pub fn programmed_stripes(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.programmed(block)
     }
 
-    /// How often a superblock was erased in this run.
+    /// How often a superblock was erased: also before the medium was made.
     pub fn erases(&self, block: BlockId) -> u32 {
         self.0.array.borrow().store.erases(block)
     }
 
-    /// Hands `take` how often each superblock was erased in this run, in the order of their numbers.
+    /// How often a superblock was erased since the medium was made: not what [`Medium::wear_in`] says.
+    pub fn erases_since_made(&self, block: BlockId) -> u32 {
+        self.0.array.borrow().store.erases_since_made(block)
+    }
+
+    /// Hands `take` how often each superblock was erased, likewise, in the order of their numbers.
     pub fn each_erases(&self, take: impl FnMut(u32)) {
         self.0.array.borrow().store.each_erases().for_each(take);
+    }
+
+    /// How often a superblock was sensed since it was erased, or since the run began: what disturbs its cells.
+    pub fn reads_since_erase(&self, block: BlockId) -> u32 {
+        self.0.array.borrow().store.reads(block)
+    }
+
+    /// The calendar, which goes on while the power is off ([`Medium::rest`]): since the medium was made.
+    pub fn calendar(&self) -> Duration {
+        Duration::from_nanos(self.0.calendar_ns())
+    }
+
+    /// When, by the [`calendar`](Flash::calendar), the first stripe of a superblock was programmed since its erase: from
+    /// then on its charge leaks. Zero in the base state; none if nothing is programmed.
+    pub fn programmed_at(&self, block: BlockId) -> Option<Duration> {
+        self.0.array.borrow().store.programmed_at_ns(block).map(Duration::from_nanos)
+    }
+
+    /// Stripes that a superblock takes in its mode.
+    pub fn stripes_of(&self, block: BlockId) -> u32 {
+        self.0.array.borrow().store.stripes(block)
+    }
+
+    /// How many bits the cells of a superblock hold.
+    pub fn mode(&self, block: BlockId) -> Mode {
+        self.0.array.borrow().store.mode(block)
+    }
+
+    /// Sets how many bits the cells of a superblock are to hold, until it is set otherwise. False, and nothing is changed,
+    /// if it isn't erased or isn't there, or is to be in a mode that the array's [`Timing`] doesn't have.
+    pub fn set_mode(&self, block: BlockId, mode: Mode) -> bool {
+        let has_mode = mode == Mode::Full || self.0.timing.slc.is_some();
+        let exists = block.0 < self.0.geometry.total_blocks();
+        has_mode && exists && self.0.array.borrow_mut().store.set_mode(block, mode)
     }
 
     /// What it has done.
@@ -268,8 +534,7 @@ impl Flash {
 
     /// Operations that wait for a die or are at work there.
     pub fn pending(&self, die: u32) -> usize {
-        let die = &self.0.array.borrow().dies[die as usize];
-        die.queue.len() + usize::from(die.current.is_some())
+        self.0.array.borrow().dies[die as usize].pending()
     }
 
     /// Shows a trace the operations that are at work, up to now: for its end. Those that end are shown by themselves.
@@ -278,7 +543,9 @@ impl Flash {
         let array = inner.array.borrow();
         if inner.clock.is_traced() {
             let now = inner.clock.now();
-            (0..).zip(&array.dies).for_each(|(index, die)| inner.trace_operation(index, die, now));
+            for (index, die) in (0..).zip(&array.dies) {
+                die.works.iter().for_each(|work| inner.trace_operation(index, work, now));
+            }
         }
     }
 
@@ -304,311 +571,36 @@ impl fmt::Debug for Flash {
 }
 
 impl Array {
-    /// Moves a die as far as it goes at this instant. A call too many does nothing.
-    fn advance(&mut self, inner: &Inner, index: u32) {
-        let now = inner.clock.now();
-        loop {
-            let die = &self.dies[index as usize];
-            match die.phase {
-                Phase::Idle => {
-                    if !self.begin(inner, index) {
-                        return;
-                    }
-                }
-                Phase::AwaitsStart | Phase::AwaitsOut => {
-                    let before = die.phase;
-                    self.dispatch(inner, inner.geometry.channel_of_die(index));
-                    if self.dies[index as usize].phase == before {
-                        return;
-                    }
-                }
-                Phase::Works if now >= die.until => {
-                    match die.current.as_ref().map(|operation| &operation.verb) {
-                        Some(Verb::Read(mask)) => {
-                            let bytes = u64::from(mask.count_ones()) * UNIT_BYTES as u64;
-                            let duration = inner.modelled(inner.timing.channel.time_for(bytes));
-                            self.request(inner, Request { die: index, usage: Use::DataOut, duration });
-                        }
-                        _ => self.finish(inner, index),
-                    }
-                }
-                Phase::MovesOut if now >= die.until => {
-                    self.finish(inner, index);
-                    let begun = self.begin(inner, index);
-                    // After `begin`, so that the next command goes before the data of others: it is short, and
-                    // the cells then work meanwhile.
-                    self.dispatch(inner, inner.geometry.channel_of_die(index));
-                    if !begun {
-                        return;
-                    }
-                }
-                Phase::Works | Phase::MovesOut => return,
-            }
+    fn set_root(&mut self, slot: usize, root: Option<Rc<[u8]>>) {
+        self.store.note_root(slot, root.as_deref());
+        match root {
+            Some(root) => self.system.end_root(slot, root),
+            None => self.system.begin_root(slot),
         }
     }
 
-    /// Takes up the next operation; false if there is none. Those that can't be done fail at once.
-    fn begin(&mut self, inner: &Inner, index: u32) -> bool {
-        let (geometry, timing) = (&inner.geometry, &inner.timing);
-        loop {
-            let die = &mut self.dies[index as usize];
-            let Some(operation) = die.next() else { return false };
-            let mut usage = Use::Command;
-            let mut passage = timing.command;
-            let cell = match &operation.verb {
-                Verb::Read(mask) => {
-                    timing.read_time(operation.stripe, is_partial(*mask, geometry.units_per_page()))
-                }
-                Verb::Program(batch) => {
-                    if self.store.begin_program(operation.block, operation.stripe, batch.len()).is_err() {
-                        self.fail(inner, operation);
-                        continue;
-                    }
-                    usage = Use::DataIn;
-                    let bytes = u64::from(geometry.units_per_stripe()) * UNIT_BYTES as u64;
-                    passage += timing.channel.time_for(bytes);
-                    timing.program_time(operation.stripe)
-                }
-                Verb::Erase => {
-                    self.store.begin_erase(operation.block);
-                    timing.erase
-                }
-            };
-            die.begun = inner.clock.now();
-            die.cell = inner.modelled(cell);
-            die.channel = Delay::ZERO;
-            die.current = Some(operation);
-            die.phase = Phase::AwaitsStart;
-            let duration = inner.modelled(passage);
-            if duration == Delay::ZERO {
-                die.start(inner, Delay::ZERO);
-            } else {
-                self.request(inner, Request { die: index, usage, duration });
-            }
-            return true;
-        }
-    }
-
-    /// Asks for the channel: served at once if it is idle, else in line.
-    fn request(&mut self, inner: &Inner, request: Request) {
-        let now = inner.clock.now();
-        let number = inner.geometry.channel_of_die(request.die);
-        let channel = &mut self.channels[number as usize];
-        let die = &mut self.dies[request.die as usize];
-        if channel.is_idle(now) {
-            channel.serve(now, request.usage, request.duration);
-            if inner.clock.is_traced() {
-                inner.trace_passage(number, request.usage, request.duration, request.die, die);
-            }
-            return die.start_passage(inner, request.usage, request.duration);
-        }
-        if request.usage == Use::DataOut {
-            die.phase = Phase::AwaitsOut;
-        }
-        channel.line.push(request.usage as usize, request);
-        self.dispatch(inner, number);
-    }
-
-    /// Lets the next die have the channel, if it is free, and sees to it that one looks again while others wait.
-    fn dispatch(&mut self, inner: &Inner, number: u32) {
-        let now = inner.clock.now();
-        let channel = &mut self.channels[number as usize];
-        while now >= channel.free_at {
-            let Some(Request { die, usage, duration }) = channel.line.pop() else { return };
-            channel.serve(now, usage, duration);
-            let index = die;
-            let die = &mut self.dies[die as usize];
-            if inner.clock.is_traced() {
-                inner.trace_passage(number, usage, duration, index, die);
-            }
-            die.start_passage(inner, usage, duration);
-            if die.until <= now {
-                inner.clock.wake(die.task());
-            }
-        }
-        if channel.watched {
-            return;
-        }
-        if let Some(first) = channel.line.first() {
-            channel.watched = true;
-            inner.clock.wake_at(channel.free_at, self.dies[first.die as usize].task());
-        }
-    }
-
-    /// Ends a die's operation: the store changes, the ticket learns.
-    fn finish(&mut self, inner: &Inner, index: u32) {
-        let now = inner.clock.now();
-        let die = &mut self.dies[index as usize];
-        if inner.clock.is_traced() {
-            inner.trace_operation(index, die, now);
-        }
-        let operation = die.end(now);
-        inner.clock.release_ios(operation.ios);
-        let (cell, channel) = (die.cell, die.channel);
-        let queued = now.since(operation.submitted).saturating_sub(cell + channel);
-        let mut outcome = Outcome { queued, cell, channel, failed: false };
-        let class = operation.priority as usize;
-        match operation.verb {
-            Verb::Read(_) if self.store.is_torn(operation.block, operation.stripe) => {
-                outcome.failed = true;
-                self.counters.failed += 1;
-            }
-            Verb::Read(mask) => {
-                self.counters.reads[class] += 1;
-                self.counters.units_read[class] += u64::from(mask.count_ones());
-                let mut places = self.tickets.contents_at(operation.ticket, operation.at as usize).iter_mut();
-                if places.len() > 0 {
-                    self.store.read(operation.block, operation.stripe, mask, |content| {
-                        if let Some(place) = places.next() {
-                            *place = content;
-                        }
-                    });
-                }
-            }
-            Verb::Program(mut batch) => {
-                self.counters.programs[class] += 1;
-                self.counters.units_programmed[class] += u64::from(inner.geometry.units_per_stripe());
-                self.store.end_program(operation.block, &mut batch);
-                self.recycle(batch);
-            }
-            Verb::Erase => {
-                self.counters.erases += 1;
-                self.store.end_erase(operation.block);
-            }
-        }
-        self.complete(inner, operation.ticket, outcome);
-    }
-
-    /// Ends an operation that can't be done, without its taking time.
-    fn fail(&mut self, inner: &Inner, operation: Operation) {
-        self.counters.failed += 1;
-        inner.clock.release_ios(operation.ios);
-        let queued = inner.clock.now().since(operation.submitted);
-        if let Verb::Program(batch) = operation.verb {
-            self.recycle(batch);
-        }
-        self.complete(inner, operation.ticket, Outcome { queued, failed: true, ..Outcome::default() });
-    }
-
-    fn complete(&mut self, inner: &Inner, ticket: u32, outcome: Outcome) {
-        if let Some(task) = self.tickets.complete(ticket, outcome) {
-            inner.clock.wake(task);
-        }
-    }
-
-    fn recycle(&mut self, mut batch: Batch) {
-        batch.clear();
-        self.batches.push(batch);
-    }
-}
-
-impl Die {
-    /// The channel serves it from now on, for `duration`.
-    fn start_passage(&mut self, inner: &Inner, usage: Use, duration: Delay) {
-        match usage {
-            Use::Command | Use::DataIn => self.start(inner, duration),
-            Use::DataOut => {
-                self.channel += duration;
-                self.enter(inner, Phase::MovesOut, duration);
-            }
-        }
-    }
-
-    /// Command, and data if any, come in for `passage`; then the cells work. One timer for both.
-    fn start(&mut self, inner: &Inner, passage: Delay) {
-        self.channel = passage;
-        self.enter(inner, Phase::Works, passage + self.cell);
-    }
-
-    fn enter(&mut self, inner: &Inner, phase: Phase, duration: Delay) {
-        self.phase = phase;
-        self.until = inner.clock.now() + duration;
-        // A phase that takes no time is left by whoever moves the die now.
-        if duration > Delay::ZERO {
-            inner.clock.wake_at(self.until, self.task());
+    /// Makes room in the dies for what can fail.
+    fn expect_trouble(&mut self, geometry: &Geometry) {
+        if self.trouble.is_some() {
+            self.dies.iter_mut().for_each(|die| die.make_fallible(geometry.units_per_stripe()));
         }
     }
 }
 
 impl Inner {
     /// A modelled time, which takes none under `timing = "none"`.
-    fn modelled(&self, delay: Delay) -> Delay {
+    pub(crate) fn modelled(&self, delay: Delay) -> Delay {
         if self.clock.is_immediate() { Delay::ZERO } else { delay }
     }
 
-    /// Shows what a channel does from now on.
-    #[cold]
-    fn trace_passage(&self, channel: u32, usage: Use, duration: Delay, index: u32, die: &Die) {
-        let begin = self.clock.now();
-        let what = match usage {
-            Use::Command => "command",
-            Use::DataOut => "data out",
-            Use::DataIn => "command and data in",
-        };
-        let ios = die.current.as_ref().map_or(HeldIos::NONE, |operation| operation.ios);
-        let details = [("die", Detail::Number(index.into()))];
-        let track = Track::new(Resource::Channel, channel);
-        self.clock.note_held(&Usage { track, what, begin, end: begin + duration, details: &details }, ios);
-    }
-
-    /// Shows what a die has done up to now.
-    #[cold]
-    fn trace_operation(&self, index: u32, die: &Die, now: Time) {
-        let Some(operation) = &die.current else { return };
-        let (what, units) = match &operation.verb {
-            Verb::Read(mask) => ("read", mask.count_ones() as usize),
-            Verb::Program(batch) => ("program", batch.len()),
-            Verb::Erase => ("erase", 0),
-        };
-        let details = [
-            ("for", Detail::Word(operation.priority.client())),
-            ("superblock", Detail::Number(operation.block.0.into())),
-            ("stripe", Detail::Number(operation.stripe.into())),
-            ("units", Detail::Number(units as u64)),
-            ("queued_ps", Detail::Number(die.begun.since(operation.submitted).0)),
-            ("cells_ps", Detail::Number(die.cell.0)),
-        ];
-        // An erase is of the whole superblock.
-        let details = if matches!(operation.verb, Verb::Erase) { &details[..2] } else { &details[..] };
-        let track = Track::new(Resource::Die, index);
-        self.clock.note_held(&Usage { track, what, begin: die.begun, end: now, details }, operation.ios);
+    /// Since the medium was made.
+    pub(crate) fn calendar_ns(&self) -> u64 {
+        self.powered_on_ns + self.clock.now().0 / 1000
     }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
         self.array.get_mut().dies.iter().filter_map(|die| die.task).for_each(|task| self.clock.kill(task));
-    }
-}
-
-/// Whether no page has more than one unit in the mask; a page of a single unit is whole.
-fn is_partial(mask: u64, units_per_page: u32) -> bool {
-    if units_per_page == 1 {
-        return false;
-    }
-    let page = u64::MAX >> (64 - units_per_page);
-    let mut left = mask;
-    while left != 0 {
-        if (left & page).count_ones() > 1 {
-            return false;
-        }
-        left = left.checked_shr(units_per_page).unwrap_or(0);
-    }
-    true
-}
-
-/// The task of a die. It ends with the array.
-struct Sequencer {
-    array: Weak<Inner>,
-    die: u32,
-}
-
-impl Future for Sequencer {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let Some(inner) = self.array.upgrade() else { return Poll::Ready(()) };
-        inner.array.borrow_mut().advance(&inner, self.die);
-        Poll::Pending
     }
 }

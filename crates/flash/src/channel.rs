@@ -15,6 +15,8 @@ pub(crate) enum Use {
 /// A die that waits for the channel.
 pub(crate) struct Request {
     pub(crate) die: u32,
+    /// Which of its two operations.
+    pub(crate) work: u8,
     pub(crate) usage: Use,
     pub(crate) duration: Delay,
 }

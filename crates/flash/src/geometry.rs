@@ -61,7 +61,7 @@ impl Geometry {
     pub const STRIPE_UNITS_MAX: u64 = 64;
     /// Dies: each is a task.
     pub const DIES_MAX: u64 = 1 << 16;
-    /// Superblocks: each costs 16 bytes, whatever it holds.
+    /// Superblocks: each costs 32 bytes, whatever it holds.
     pub const BLOCKS_MAX: u128 = 1 << 24;
     /// Units: the addresses above are left to the translation layer for what is not in flash.
     pub const UNITS_MAX: u128 = 0xf000_0000;

@@ -10,56 +10,81 @@ pub(crate) struct Line<T, const CLASSES: usize> {
     classes: [VecDeque<T>; CLASSES],
     /// For each class: how many of more urgent ones were served while it waited, since it last had its turn.
     passed: [u32; CLASSES],
-    len: usize,
+    /// A bit for each class that isn't empty: most of the time that is one, and the only question.
+    waiting: u32,
 }
 
 impl<T, const CLASSES: usize> Default for Line<T, CLASSES> {
     fn default() -> Self {
-        Line { classes: std::array::from_fn(|_| VecDeque::new()), passed: [0; CLASSES], len: 0 }
+        Line { classes: std::array::from_fn(|_| VecDeque::new()), passed: [0; CLASSES], waiting: 0 }
     }
 }
 
 impl<T, const CLASSES: usize> Line<T, CLASSES> {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.classes.iter().map(VecDeque::len).sum()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.waiting == 0
     }
 
     pub(crate) fn push(&mut self, class: usize, value: T) {
         self.classes[class].push_back(value);
-        self.len += 1;
+        self.waiting |= 1 << class;
     }
 
     pub(crate) fn pop(&mut self) -> Option<T> {
-        self.pop_unless(|_, _| false)
+        self.take(self.choose(|_, _| false)?)
     }
 
-    /// The next one. A class whose turn it is although more urgent ones wait is passed over once more if `blocked`
+    /// The class that is next. One whose turn it is although more urgent ones wait is passed over once more if `blocked`
     /// says so of its first and one of those.
-    pub(crate) fn pop_unless(&mut self, blocked: impl Fn(&T, &T) -> bool) -> Option<T> {
-        if self.len == 0 {
+    #[inline]
+    pub(crate) fn choose(&self, blocked: impl Fn(&T, &T) -> bool) -> Option<usize> {
+        if self.waiting == 0 {
             return None;
         }
-        let first = self.classes.iter().position(|class| !class.is_empty())?;
+        let first = self.waiting.trailing_zeros() as usize;
+        if self.waiting == 1 << first {
+            return Some(first);
+        }
         let starving = (first + 1..CLASSES).rev().find(|class| self.passed[*class] >= PASSED_MAX);
-        let class = match starving {
+        Some(match starving {
             Some(class) if !self.is_blocked(class, blocked) => class,
             _ => first,
-        };
+        })
+    }
+
+    /// Takes the first of a class; those below that wait have been passed over.
+    #[inline]
+    pub(crate) fn take(&mut self, class: usize) -> Option<T> {
+        let taken = self.classes[class].pop_front()?;
         self.passed[class] = 0;
-        for lower in class + 1..CLASSES {
-            self.passed[lower] = if self.classes[lower].is_empty() { 0 } else { self.passed[lower] + 1 };
+        let mut lower = self.waiting & (u32::MAX - 1) << class;
+        while lower != 0 {
+            self.passed[lower.trailing_zeros() as usize] += 1;
+            lower &= lower - 1;
         }
-        self.len -= 1;
-        self.classes[class].pop_front()
+        if self.classes[class].is_empty() {
+            self.waiting &= !(1 << class);
+        }
+        Some(taken)
+    }
+
+    /// The first of a class.
+    pub(crate) fn first_of(&self, class: usize) -> Option<&T> {
+        self.classes[class].front()
+    }
+
+    /// All of a class, first to last.
+    pub(crate) fn of(&self, class: usize) -> impl Iterator<Item = &T> {
+        self.classes[class].iter()
     }
 
     /// The first of the most urgent class.
     pub(crate) fn first(&self) -> Option<&T> {
-        self.classes.iter().find_map(VecDeque::front)
+        self.classes.get(self.waiting.trailing_zeros() as usize)?.front()
     }
 
     fn is_blocked(&self, class: usize, blocked: impl Fn(&T, &T) -> bool) -> bool {
@@ -90,7 +115,8 @@ mod tests {
         let mut line = Line::<u32, 2>::default();
         (0..20).for_each(|n| line.push(0, n));
         line.push(1, 15);
-        let order: Vec<u32> = std::iter::from_fn(|| line.pop_unless(|last, urgent| last == urgent)).collect();
+        let next = || line.choose(|last, urgent| last == urgent).and_then(|class| line.take(class));
+        let order: Vec<u32> = std::iter::from_fn(next).collect();
         assert_eq!(order, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 15, 16, 17, 18, 19]);
     }
 }

@@ -12,15 +12,18 @@ use std::task::{Context, Poll};
 /// The times are those of the operation that ended last; they sum to the time from its submission to its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Waiting for the die, and for the channel.
+    /// Waiting for the die, and for the channel; of a program or an erase also while it was suspended.
     pub queued: Delay,
-    /// Sensing, programming, erasing.
+    /// Sensing, with every retry; programming, erasing, and what it took to resume them.
     pub cell: Delay,
-    /// Command cycles and data on the channel.
+    /// Command cycles and data on the channel, with those of retries.
     pub channel: Delay,
-    /// One of the operations could not be done: an address beyond the array, a program out of order or of a block
-    /// that isn't erased, a read of a torn stripe.
+    /// One of the operations was not done: an address beyond the array, a program out of order or of a block that
+    /// isn't erased, a program or an erase that failed, a read that could not deliver all of its units.
     pub failed: bool,
+    /// Units that reads could not deliver, of all operations: of torn stripes, beyond what can be corrected, beyond the
+    /// array. [`Ticket::is_unreadable`] tells which.
+    pub unreadable: u32,
 }
 
 /// What stands behind a ticket.
@@ -32,6 +35,16 @@ pub(crate) struct Node {
     task: Option<TaskId>,
     outcome: Outcome,
     contents: Vec<Content>,
+    /// Places in `contents` that could not be read.
+    unreadable: Vec<u32>,
+}
+
+impl Node {
+    fn clear(&mut self) {
+        self.contents.clear();
+        self.unreadable.clear();
+        self.outcome = Outcome::default();
+    }
 }
 
 /// All tickets' nodes. They are reused, with the memory of their contents.
@@ -63,8 +76,7 @@ impl Tickets {
 
     fn free(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
-        node.contents.clear();
-        node.outcome = Outcome::default();
+        node.clear();
         self.free.push(index);
     }
 
@@ -88,10 +100,29 @@ impl Tickets {
         if node.held { &mut node.contents[at..] } else { &mut [] }
     }
 
+    /// A read of the units in `mask`, which delivers from `at` on, could not read those in `bad`.
+    pub(crate) fn mark_unreadable(&mut self, index: u32, at: usize, mask: u64, bad: u64) {
+        let node = &mut self.nodes[index as usize];
+        if !node.held {
+            return;
+        }
+        let units = (0..u64::BITS).filter(|unit| mask >> unit & 1 == 1);
+        for (place, _) in (at..).zip(units).filter(|(_, unit)| bad >> unit & 1 == 1) {
+            if let Some(content) = node.contents.get_mut(place) {
+                *content = Content::Zero;
+            }
+            node.unreadable.push(place as u32);
+        }
+    }
+
     /// An operation has ended. Gives the task to be woken, if it was the last one and somebody waits.
     pub(crate) fn complete(&mut self, index: u32, outcome: Outcome) -> Option<TaskId> {
         let node = &mut self.nodes[index as usize];
-        node.outcome = Outcome { failed: outcome.failed | node.outcome.failed, ..outcome };
+        node.outcome = Outcome {
+            failed: outcome.failed | node.outcome.failed,
+            unreadable: outcome.unreadable + node.outcome.unreadable,
+            ..outcome
+        };
         node.remaining -= 1;
         if node.remaining > 0 {
             return None;
@@ -155,6 +186,11 @@ impl Ticket {
         self.node(|node| node.contents.get(index).cloned().unwrap_or_default())
     }
 
+    /// Whether a read could not deliver a unit; `index` counts as for [`content`](Ticket::content), which is zero then.
+    pub fn is_unreadable(&self, index: usize) -> bool {
+        self.node(|node| node.unreadable.iter().any(|place| *place as usize == index))
+    }
+
     /// Moves all contents to the end of `out`, in order of submission. To be called when nothing remains.
     pub fn take_contents(&self, out: &mut Vec<Content>) {
         self.node(|node| {
@@ -171,8 +207,7 @@ impl Ticket {
         self.node(|node| {
             debug_assert_eq!(node.remaining, 0, "a ticket is cleared between uses");
             if node.remaining == 0 {
-                node.contents.clear();
-                node.outcome = Outcome::default();
+                node.clear();
             }
         });
     }

@@ -546,6 +546,9 @@ impl Driver {
     /// It doesn't say so in the time that it has for becoming ready.
     pub async fn shutdown(&self) -> Result<(), DriverError> {
         let inner = &self.0;
+        while inner.condition.get() == Condition::Resetting {
+            inner.changed.notified().await; // it would enable the controller again
+        }
         self.check_up()?;
         inner.each_queue(|pair| pair.submission.set_state(State::Gone(Lost::ShutDown)));
         let cc = Cc::from_bits(inner.port.read32(register::CC).await);

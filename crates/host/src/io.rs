@@ -3,7 +3,7 @@
 use crate::carrier::{self, Carrier, Counts, each_extent};
 use crate::driver::Namespace;
 use crate::extension::HeldArea;
-use crate::oracle::{Mismatch, Oracle, Outcome, ReadToken, WriteToken};
+use crate::oracle::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, WriteToken};
 use crate::port::Port;
 use crate::queue::{Lost, QueuePair, Request};
 use crate::sink_oracle::WrongByte;
@@ -13,7 +13,8 @@ use byteway_transfer::Rules;
 use byteway_transfer::host::{Buffer, PlanError};
 use byteway_wire::content::{BlockSize, Stamp};
 use byteway_wire::nvme::{
-    Cqe, DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status, WriteZeroes, dataset,
+    Copy, CopyRange, Cqe, DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status,
+    WriteZeroes, dataset,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -185,11 +186,19 @@ impl Client {
             Reading { oracle, token }
         });
         let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::READ, 0, self.0.namespace.nsid);
-        let record = self.receive(span, sqe, buffer, bytes).await?;
+        let received = self.receive(span, sqe, buffer, bytes).await;
         if let Some(reading) = reading {
-            self.verify(&reading, &buffer.buffer, lba, bytes)?;
+            match received {
+                Ok(_) => self.verify(&reading, &buffer.buffer, lba, bytes)?,
+                Err(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
+                    let mut oracle = reading.oracle.borrow_mut();
+                    let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
+                    verified.map_err(IoError::Mismatch)?;
+                }
+                Err(_) => {}
+            }
         }
-        Ok(record)
+        received
     }
 
     /// Writes `blocks` blocks from `lba` on: a new version of each, or the buffer as it is if there is no oracle.
@@ -228,7 +237,8 @@ impl Client {
             Ok(()) => self.transfer(span, sqe, buffer, bytes).await,
             Err(error) => Err(error),
         };
-        self.end_write(begun.map(|(token, _)| token), &result);
+        let done = if fua { Outcome::Durable } else { Outcome::Done };
+        self.end_write(begun.map(|(token, _)| token), &result, done);
         result
     }
 
@@ -255,7 +265,13 @@ impl Client {
     /// Waits until everything that was completed is on the medium.
     pub async fn flush(&self) -> Result<SpanRecord, IoError> {
         let span = Opened::open(self.port());
-        self.execute(span, Flush.sqe(0, self.0.namespace.nsid), 0).await
+        let oracle = self.0.oracle.as_deref();
+        let begun: Option<FlushToken> = oracle.map(|oracle| oracle.borrow_mut().begin_flush());
+        let result = self.execute(span, Flush.sqe(0, self.0.namespace.nsid), 0).await;
+        if let (Some(oracle), Some(begun)) = (oracle, begun) {
+            oracle.borrow_mut().end_flush(begun, outcome(&result, Outcome::Done));
+        }
+        result
     }
 
     /// Deallocates `ranges`, 1 to 256: they read as zeroes afterwards. The buffer takes the list.
@@ -288,7 +304,7 @@ impl Client {
         };
         let sqe = command.sqe(0, self.0.namespace.nsid);
         let result = self.transfer(span, sqe, buffer, bytes).await;
-        self.end_write(begun, &result);
+        self.end_write(begun, &result, Outcome::Done);
         result
     }
 
@@ -301,7 +317,81 @@ impl Client {
         let command =
             WriteZeroes { slba: lba, nlb_z: (blocks - 1) as u16, deac: deallocate, ..WriteZeroes::default() };
         let result = self.execute(span, command.sqe(0, self.0.namespace.nsid), 0).await;
-        self.end_write(begun, &result);
+        self.end_write(begun, &result, Outcome::Done);
+        result
+    }
+
+    /// Has the drive read `blocks` blocks from `lba` on, and transfers none of them.
+    pub async fn verify_media(&self, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+        self.bytes(lba, blocks)?;
+        let span = Opened::open(self.port());
+        let reading = self.0.oracle.as_deref().map(|oracle| {
+            let token = oracle.borrow_mut().begin_read();
+            Reading { oracle, token }
+        });
+        let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::VERIFY, 0, self.0.namespace.nsid);
+        let result = self.execute(span, sqe, 0).await;
+        if let (Some(reading), Err(IoError::Status(status))) = (&reading, &result)
+            && status.is(Status::UNRECOVERED_READ_ERROR)
+        {
+            let mut oracle = reading.oracle.borrow_mut();
+            let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
+            verified.map_err(IoError::Mismatch)?;
+        }
+        result
+    }
+
+    /// Marks `blocks` blocks from `lba` on as unreadable, until they are written again.
+    pub async fn write_uncorrectable(&self, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+        self.bytes(lba, blocks)?;
+        let span = Opened::open(self.port());
+        let oracle = self.0.oracle.as_deref();
+        let begun = oracle.map(|oracle| oracle.borrow_mut().begin_marred(lba, u64::from(blocks)));
+        let sqe = read_write(lba, blocks, false);
+        let sqe = sqe.sqe(NvmOpcode::WRITE_UNCORRECTABLE, 0, self.0.namespace.nsid);
+        let result = self.execute(span, sqe, 0).await;
+        self.end_write(begun, &result, Outcome::Done);
+        result
+    }
+
+    /// Has the drive copy `sources` (first blocks and counts, 1 to 256 ranges) to the blocks from `lba` on. The buffer
+    /// takes the list. With an oracle nothing may be written to the sources meanwhile.
+    pub async fn copy(
+        &self,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        sources: &[(u64, u32)],
+    ) -> Result<SpanRecord, IoError> {
+        let count = sources.len() as u64;
+        if sources.is_empty() || sources.len() > dataset::RANGES_MAX {
+            return Err(IoError::Extent { lba, count });
+        }
+        for (lba, blocks) in sources {
+            self.bytes(*lba, *blocks)?;
+        }
+        let command = Copy { sdlba: lba, nr_z: (count - 1) as u8, ..Copy::default() };
+        let bytes = (sources.len() * CopyRange::SIZE) as u32;
+        self.fits(buffer, bytes)?;
+        let memory = self.port().memory();
+        let mut list = sources.iter().flat_map(|(lba, blocks)| CopyRange::new(*lba, *blocks).to_bytes());
+        self.each_part(&buffer.buffer, bytes, |part, _| {
+            memory.with_mut(part.address, part.bytes as usize, |into| {
+                into.iter_mut().zip(&mut list).for_each(|(into, byte)| *into = byte);
+            })
+        })?;
+        let begun = match self.0.oracle.as_deref() {
+            Some(oracle) => {
+                let sources: Vec<_> =
+                    sources.iter().map(|(lba, blocks)| (*lba, u64::from(*blocks))).collect();
+                let begun = oracle.borrow_mut().begin_copy(lba, &sources);
+                Some(begun.map_err(|lba| IoError::Unsettled { lba })?)
+            }
+            None => None,
+        };
+        let span = Opened::open(self.port());
+        let sqe = command.sqe(0, self.0.namespace.nsid);
+        let result = self.transfer(span, sqe, buffer, bytes).await;
+        self.end_write(begun, &result, Outcome::Done);
         result
     }
 
@@ -384,8 +474,13 @@ impl Client {
         }
     }
 
-    fn end_write(&self, tokens: impl IntoIterator<Item = WriteToken>, result: &Result<SpanRecord, IoError>) {
-        let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Uncertain };
+    fn end_write(
+        &self,
+        tokens: impl IntoIterator<Item = WriteToken>,
+        result: &Result<SpanRecord, IoError>,
+        done: Outcome,
+    ) {
+        let outcome = outcome(result, done);
         if let Some(oracle) = self.0.oracle.as_deref() {
             let mut oracle = oracle.borrow_mut();
             tokens.into_iter().for_each(|token| oracle.end_write(token, outcome));
@@ -483,6 +578,11 @@ impl Opened {
             None => SpanRecord { begin: self.begin, last: port.clock().now(), ..SpanRecord::default() },
         }
     }
+}
+
+/// What is certain of a write or flush that ended so; `done` if it succeeded.
+fn outcome(result: &Result<SpanRecord, IoError>, done: Outcome) -> Outcome {
+    if result.is_ok() { done } else { Outcome::Uncertain }
 }
 
 fn read_write(lba: u64, blocks: u32, fua: bool) -> ReadWrite {

@@ -9,16 +9,33 @@
 //! - after writes that were under way at the same time, any of them; after a write that failed, the old or the new;
 //! - but once a read, begun after all of them had ended, has returned one of these, that one.
 //!
-//! What it verifies: every byte of every block read, and that no write is lost, undone or misplaced by more than this
-//! allows. What it does not: what a block holds after a power cut, the order among different blocks, metadata.
+//! An oracle that is made for it ([`Oracle::with_power_cuts`]) knows what a power cut may leave, too. A write is
+//! *durable* when it has completed and the drive is protected from power loss, or it had Force Unit Access, or a Flush
+//! that was submitted after its completion has completed (NVM Command Set 1.1, 3.3.3 and 7.1). After a cut each block
+//! holds, whole, its last durable value or any value of a write that ended after that one began, or was under way: one
+//! of them, and always the same once it was read, through every further cut. Trims and Write Zeroes are writes of
+//! zeroes. Write Uncorrectable is a write of something that can't be read.
 //!
-//! A block at rest is one 32-bit cell. Only blocks with several writes under way, or a failed one, have more.
+//! What it verifies: every byte of every block read, and that no write is lost, undone or misplaced by more than this
+//! allows. What it does not: the order among different blocks, metadata, whether a block that was not read between two
+//! cuts is the same after both.
+//!
+//! A block at rest is one 32-bit cell. Only blocks with several writes under way, or a failed one, have more; and those
+//! of which a cut may leave one of several things, if cuts are followed.
+
+mod cells;
+mod found;
+mod survivors;
+#[cfg(test)]
+mod tests;
+
+pub use found::{Found, Mismatch};
 
 use byteway_wire::content::{BlockSize, Stamp};
-use byteway_wire::words::Words;
+use cells::Cells;
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
-use std::fmt;
+use std::collections::{BTreeMap, VecDeque};
+use survivors::{Certainty, Survivors};
 
 /// What the namespace held before the first I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,60 +49,20 @@ pub enum BaseState {
     },
 }
 
-/// What a block holds, in 31 bits: 0 is the base state, then versions, then zeroes.
+/// What a block holds, in 31 bits: 0 is the base state, then versions, then what can't be read, and zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Value(u32);
 
 impl Value {
     const BASE: Value = Value(0);
-    const VERSION_MAX: u32 = 0x7fff_fffd;
+    const VERSION_MAX: u32 = 0x7fff_fffc;
+    const MARRED: Value = Value(0x7fff_fffd);
     const ZEROES: Value = Value(0x7fff_fffe);
 }
 
 /// A cell: a value, and in the top bit whether a write is under way. [`CONTESTED`]: see the side table.
 const WRITING: u32 = 1 << 31;
 const CONTESTED: u32 = 0x7fff_ffff;
-
-/// Up to this many blocks (256 MiB of cells, of which only what is touched becomes memory) cells lie in an array.
-const DENSE_BLOCKS_MAX: u64 = 64 << 20;
-/// Above: an array anyway once more than one block in this many differs from the base.
-const SPARSE_SHARE: u64 = 6;
-
-enum Cells {
-    Dense(Words),
-    Sparse { cells: FxHashMap<u64, u32>, blocks: u64 },
-}
-
-impl Cells {
-    fn new(blocks: u64) -> Self {
-        match usize::try_from(blocks) {
-            Ok(count) if blocks <= DENSE_BLOCKS_MAX => Cells::Dense(Words::zeroes(count)),
-            _ => Cells::Sparse { cells: FxHashMap::default(), blocks },
-        }
-    }
-
-    fn get(&self, lba: u64) -> u32 {
-        match self {
-            Cells::Dense(cells) => cells.get(lba as usize).copied().unwrap_or(0),
-            Cells::Sparse { cells, .. } => cells.get(&lba).copied().unwrap_or(0),
-        }
-    }
-
-    fn set(&mut self, lba: u64, cell: u32) {
-        match self {
-            Cells::Dense(cells) => cells[lba as usize] = cell,
-            Cells::Sparse { cells, .. } if cell == 0 => drop(cells.remove(&lba)),
-            Cells::Sparse { cells, blocks } => {
-                cells.insert(lba, cell);
-                if cells.len() as u64 > *blocks / SPARSE_SHARE {
-                    let mut dense = Words::zeroes(*blocks as usize);
-                    cells.iter().for_each(|(lba, cell)| dense[*lba as usize] = *cell);
-                    *self = Cells::Dense(dense);
-                }
-            }
-        }
-    }
-}
 
 /// A write, trim or Write Zeroes under way.
 #[derive(Clone, Copy)]
@@ -135,61 +112,21 @@ pub struct WriteToken(u32);
 pub enum Outcome {
     /// It succeeded.
     Done,
+    /// It succeeded, and is on the medium: with Force Unit Access.
+    Durable,
     /// It failed, was aborted or lost: it may have taken effect or not.
     Uncertain,
 }
 
-/// What a block should hold, or does.
+/// A flush under way; ends by [`Oracle::end_flush`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Zeroes throughout.
-    Zeroes,
-    /// A stamp's pattern throughout.
-    Stamp(Stamp),
-    /// It begins as a stamp's pattern, but the rest isn't.
-    Damaged(Stamp),
-    /// Anything else.
-    Other,
-}
+pub struct FlushToken(u64);
 
-impl fmt::Display for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |f: &mut fmt::Formatter<'_>, stamp: &Stamp| {
-            write!(f, "version {} of logical block {} (tag {})", stamp.version, stamp.lba, stamp.tag)
-        };
-        match self {
-            Found::Zeroes => write!(f, "zeroes"),
-            Found::Stamp(stamp) => named(f, stamp),
-            Found::Damaged(stamp) => named(f, stamp).and_then(|()| write!(f, ", damaged")),
-            Found::Other => write!(f, "bytes that nobody wrote"),
-        }
-    }
+/// What a Copy has written: what its sources held, under the copy's own version.
+struct Copied {
+    lba: u64,
+    found: Vec<Found>,
 }
-
-/// A block that holds what it must not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mismatch {
-    /// The block.
-    pub lba: u64,
-    /// What it could hold without any other I/O under way; the likeliest last.
-    pub expected: Vec<Found>,
-    /// What it holds.
-    pub found: Found,
-    /// The first byte of the block that differs from the likeliest.
-    pub offset: usize,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "logical block {} holds {} where", self.lba, self.found)?;
-        for (index, expected) in self.expected.iter().enumerate() {
-            write!(f, "{} {expected}", if index == 0 { "" } else { " or" })?;
-        }
-        write!(f, " was expected; the first difference is at byte {}", self.offset)
-    }
-}
-
-impl std::error::Error for Mismatch {}
 
 /// What each logical block of a namespace must hold.
 pub struct Oracle {
@@ -208,6 +145,12 @@ pub struct Oracle {
     reads_first: u64,
     /// What was replaced while a read was under way that may still return it, by time.
     replaced: VecDeque<Replaced>,
+    /// What copies wrote, by version.
+    copies: BTreeMap<u32, Copied>,
+    /// If power cuts are followed.
+    survivors: Option<Survivors>,
+    /// Every read may fail.
+    reads_fail: bool,
     version: u32,
     moment: u64,
     verified: u64,
@@ -229,10 +172,35 @@ impl Oracle {
             reads: VecDeque::new(),
             reads_first: 0,
             replaced: VecDeque::new(),
+            copies: BTreeMap::new(),
+            survivors: None,
+            reads_fail: false,
             version: 0,
             moment: 0,
             verified: 0,
         }
+    }
+
+    /// Follows from now on what a power cut may leave. `protected`: whatever the drive has acknowledged is durable.
+    /// To be called before the first I/O.
+    pub fn with_power_cuts(self, protected: bool) -> Self {
+        Oracle { survivors: Some(Survivors::new(protected)), ..self }
+    }
+
+    /// From now on every read may fail, as on a medium that is worn or told to fail. What is read all the same must be
+    /// right.
+    pub fn let_reads_fail(&mut self) {
+        self.reads_fail = true;
+    }
+
+    /// Logical blocks.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// Their size.
+    pub fn block(&self) -> BlockSize {
+        self.block
     }
 
     /// Blocks that were read and found right.
@@ -243,6 +211,11 @@ impl Oracle {
     /// Blocks that may hold one of several things at this moment.
     pub fn contested_blocks(&self) -> usize {
         self.contested.len()
+    }
+
+    /// Blocks of which a power cut may leave one of several things.
+    pub fn volatile_blocks(&self) -> usize {
+        self.survivors.as_ref().map_or(0, Survivors::len)
     }
 
     fn next_moment(&mut self) -> u64 {
@@ -284,12 +257,17 @@ impl Oracle {
     /// A write of `blocks` blocks from `lba` on is about to be submitted: the stamp that it must write.
     ///
     /// # Panics
-    /// After 2^31 - 3 writes.
+    /// After 2^31 - 4 writes.
     pub fn begin_write(&mut self, lba: u64, blocks: u64) -> (WriteToken, Stamp) {
-        assert!(self.version < Value::VERSION_MAX, "a run has fewer than 2^31 - 3 writes");
+        let version = self.next_version();
+        let stamp = Stamp { lba, version, tag: self.tag, block: self.block };
+        (self.begin(lba, blocks, Value(version)), stamp)
+    }
+
+    fn next_version(&mut self) -> u32 {
+        assert!(self.version < Value::VERSION_MAX, "a run has fewer than 2^31 - 4 writes");
         self.version += 1;
-        let stamp = Stamp { lba, version: self.version, tag: self.tag, block: self.block };
-        (self.begin(lba, blocks, Value(self.version)), stamp)
+        self.version
     }
 
     /// A trim or Write Zeroes of `blocks` blocks from `lba` on is about to be submitted.
@@ -298,12 +276,48 @@ impl Oracle {
         self.begin(lba, blocks, value)
     }
 
+    /// A Write Uncorrectable of `blocks` blocks from `lba` on is about to be submitted.
+    pub fn begin_marred(&mut self, lba: u64, blocks: u64) -> WriteToken {
+        self.begin(lba, blocks, Value::MARRED)
+    }
+
+    /// A Copy of `sources` (first blocks and counts) to the blocks from `lba` on is about to be submitted. Nothing may
+    /// be written to its sources until it has ended.
+    ///
+    /// # Errors
+    /// The first block of the sources of which it isn't certain at this moment what it holds.
+    ///
+    /// # Panics
+    /// After 2^31 - 4 writes.
+    pub fn begin_copy(&mut self, lba: u64, sources: &[(u64, u64)]) -> Result<WriteToken, u64> {
+        let mut found = Vec::new();
+        for source in sources.iter().flat_map(|(first, blocks)| *first..first.saturating_add(*blocks)) {
+            match self.certain(source) {
+                Some(held) if held != Found::Unreadable => found.push(held),
+                _ => return Err(source),
+            }
+        }
+        let version = self.next_version();
+        let blocks = found.len() as u64;
+        self.copies.insert(version, Copied { lba, found });
+        Ok(self.begin(lba, blocks, Value(version)))
+    }
+
+    /// What a block holds, if that is certain at this moment.
+    fn certain(&self, lba: u64) -> Option<Found> {
+        let cell = self.cells.get(lba);
+        (lba < self.blocks && cell != CONTESTED && cell & WRITING == 0).then(|| self.look(lba, Value(cell)))
+    }
+
     fn begin(&mut self, lba: u64, blocks: u64, value: Value) -> WriteToken {
         // What lies beyond the namespace the drive must refuse; here it is nothing.
         let blocks = blocks.min(self.blocks.saturating_sub(lba));
         let begin = self.next_moment();
         for lba in lba..lba + blocks {
             let cell = self.cells.get(lba);
+            if let Some(survivors) = &mut self.survivors {
+                survivors.begin(lba, Value(cell & !WRITING), value, begin);
+            }
             if cell == CONTESTED {
                 self.contested.entry(lba).or_default().writing.push((value, begin));
             } else if cell & WRITING == 0 {
@@ -336,14 +350,22 @@ impl Oracle {
         let Some(ended) = self.writes.get_mut(write.0 as usize).and_then(Option::take) else { return };
         self.writes_free.push(write.0);
         let at = self.next_moment();
+        let certainty = match outcome {
+            Outcome::Durable => Certainty::Durable,
+            Outcome::Done => Certainty::Acknowledged,
+            Outcome::Uncertain => Certainty::None,
+        };
         for lba in ended.lba..ended.lba + ended.blocks {
             let cell = self.cells.get(lba);
+            if let Some(survivors) = &mut self.survivors {
+                survivors.end(lba, ended.value, ended.begin, at, certainty);
+            }
             if cell == CONTESTED {
                 self.end_contested(lba, ended, outcome, at);
                 continue;
             }
             let old = Value(cell & !WRITING);
-            if outcome == Outcome::Done || old == ended.value {
+            if outcome != Outcome::Uncertain || old == ended.value {
                 if old != ended.value {
                     self.note_replaced(lba, old, at);
                 }
@@ -363,7 +385,7 @@ impl Oracle {
         if let Some(own) = own {
             contested.writing.swap_remove(own);
         }
-        if outcome == Outcome::Done {
+        if outcome != Outcome::Uncertain {
             // What had ended before this one began has been replaced by it; what was under way with it may stand.
             contested.possible.retain(|(value, end)| {
                 let stands = *end > ended.begin;
@@ -416,13 +438,57 @@ impl Oracle {
         self.replaced.clear();
     }
 
+    /// A Flush is about to be submitted, or an orderly shutdown.
+    pub fn begin_flush(&mut self) -> FlushToken {
+        FlushToken(self.next_moment())
+    }
+
+    /// A Flush has ended. If it succeeded, everything is durable that had completed before it was submitted.
+    pub fn end_flush(&mut self, flush: FlushToken, outcome: Outcome) {
+        if let Some(survivors) = &mut self.survivors
+            && outcome != Outcome::Uncertain
+        {
+            survivors.flushed(flush.0);
+        }
+    }
+
+    /// The power is cut: every command under way is lost, and each block holds one of the things that may survive.
+    ///
+    /// # Panics
+    /// If cuts are not followed ([`Oracle::with_power_cuts`]).
+    pub fn cut_power(&mut self) {
+        self.abandon();
+        let now = self.next_moment();
+        let survivors = self.survivors.as_mut().expect("an oracle that follows power cuts");
+        let (cells, contested, spare) = (&mut self.cells, &mut self.contested, &mut self.spare);
+        survivors.cut(now, |lba, values| {
+            if let Some(mut old) = contested.remove(&lba) {
+                old.possible.clear();
+                spare.push(old);
+            }
+            match values {
+                [only] => cells.set(lba, only.0),
+                _ => {
+                    let mut several = spare.pop().unwrap_or_default();
+                    several.possible.extend(values.iter().map(|value| (*value, 0)));
+                    contested.insert(lba, several);
+                    cells.set(lba, CONTESTED);
+                }
+            }
+        });
+    }
+
     /// What a value looks like.
     fn look(&self, lba: u64, value: Value) -> Found {
         let stamp = |version, tag| Found::Stamp(Stamp { lba, version, tag, block: self.block });
         match (value, self.base) {
+            (Value::MARRED, _) => Found::Unreadable,
             (Value::ZEROES, _) | (Value::BASE, BaseState::Zeroes) => Found::Zeroes,
             (Value::BASE, BaseState::Stamped { tag }) => stamp(0, tag),
-            (Value(version), _) => stamp(version, self.tag),
+            (Value(version), _) => match self.copies.get(&version) {
+                Some(copied) => copied.found[(lba - copied.lba) as usize],
+                None => stamp(version, self.tag),
+            },
         }
     }
 
@@ -436,7 +502,7 @@ impl Oracle {
             let cell = self.cells.get(lba);
             // What is at rest now is right whatever happened since the read began; so is what a write under way
             // has not replaced yet.
-            if cell != CONTESTED && holds(self.look(lba, Value(cell & !WRITING)), block) {
+            if cell != CONTESTED && self.look(lba, Value(cell & !WRITING)).holds(block) {
                 self.verified += 1;
                 continue;
             }
@@ -454,57 +520,73 @@ impl Oracle {
         cell: u32,
         block: &[u8],
     ) -> Result<(), Box<Mismatch>> {
-        let found = find(block);
-        let Some(value) = self.value_of(lba, found) else {
+        let found = Found::of(block);
+        if !self.may_be(read, lba, cell, found) {
             return Err(self.mismatch(lba, cell, found, block));
-        };
-        let is_value = |(other, _): &(Value, u64)| *other == value;
-        let (possible, writing) = match self.contested.get(&lba) {
+        }
+        self.pin(read, lba, found);
+        Ok(())
+    }
+
+    /// Verifies that a read of `blocks` blocks from `lba` on could fail because one of them can't be read. To be called
+    /// before the read ends. Without power cuts to follow, every read may fail.
+    ///
+    /// # Errors
+    /// The first block, if all of them can be read.
+    pub fn verify_unreadable(&mut self, read: ReadToken, lba: u64, blocks: u64) -> Result<(), Box<Mismatch>> {
+        if self.survivors.is_none() || self.reads_fail {
+            return Ok(());
+        }
+        let may_be = |lba: &u64| self.may_be(read, *lba, self.cells.get(*lba), Found::Unreadable);
+        let mut marred = (lba..lba.saturating_add(blocks)).filter(may_be);
+        match (marred.next(), marred.next()) {
+            (None, _) => Err(self.mismatch(lba, self.cells.get(lba), Found::Unreadable, &[])),
+            (Some(only), None) => {
+                self.pin(read, only, Found::Unreadable);
+                Ok(())
+            }
+            (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    /// Whether a read may have found this in a block.
+    fn may_be(&self, read: ReadToken, lba: u64, cell: u32, found: Found) -> bool {
+        let is_found = |value: &Value| self.look(lba, *value) == found;
+        let now = match self.contested.get(&lba) {
             Some(contested) if cell == CONTESTED => {
-                (contested.possible.iter().any(is_value), contested.writing.iter().any(is_value))
+                contested.possible.iter().chain(&contested.writing).any(|(value, _)| is_found(value))
             }
             _ => {
                 let mut writes = self.writes.iter().flatten();
-                (false, cell & WRITING != 0 && writes.any(|write| write.value == value && write.covers(lba)))
+                is_found(&Value(cell & !WRITING))
+                    || cell & WRITING != 0 && writes.any(|write| write.covers(lba) && is_found(&write.value))
             }
         };
-        if possible {
-            self.pin(read, lba, value);
-            return Ok(());
-        }
         let mut replaced = self.replaced.iter().rev().take_while(|replaced| replaced.at > read.begin);
-        if writing || replaced.any(|replaced| replaced.lba == lba && replaced.value == value) {
-            return Ok(());
-        }
-        Err(self.mismatch(lba, cell, found, block))
+        now || replaced.any(|replaced| replaced.lba == lba && is_found(&replaced.value))
     }
 
-    /// A read has returned `value`. If nothing was under way while it was, the block holds that and nothing else.
-    fn pin(&mut self, read: ReadToken, lba: u64, value: Value) {
+    /// A read has found this. If nothing was under way while it did, the block holds that and nothing else.
+    fn pin(&mut self, read: ReadToken, lba: u64, found: Found) {
         let Some(contested) = self.contested.get(&lba) else { return };
+        let is_found = |value: &Value| self.look(lba, *value) == found;
+        let held = contested.possible.iter().find(|(value, _)| is_found(value)).map(|(value, _)| *value);
+        let Some(held) = held else { return };
         if !contested.writing.is_empty() || contested.possible.iter().any(|(_, end)| *end > read.begin) {
             return;
         }
         let Some(mut contested) = self.contested.remove(&lba) else { return };
         let at = self.next_moment();
-        for (other, _) in contested.possible.drain(..).filter(|(other, _)| *other != value) {
+        for (other, _) in contested.possible.drain(..).filter(|(other, _)| *other != held) {
             // A read that began earlier may have seen it.
             self.replaced.push_back(Replaced { lba, value: other, at });
         }
-        contested.possible.push((value, 0));
+        contested.possible.push((held, 0));
         self.settle(lba, contested);
-    }
-
-    /// The value that a block's bytes stand for, if this run can have written them to `lba`.
-    fn value_of(&self, lba: u64, found: Found) -> Option<Value> {
-        let value = match found {
-            Found::Zeroes if self.base == BaseState::Zeroes => Value::BASE,
-            Found::Zeroes => Value::ZEROES,
-            Found::Stamp(stamp) if stamp.version == 0 => Value::BASE,
-            Found::Stamp(stamp) if stamp.version <= self.version => Value(stamp.version),
-            _ => return None,
-        };
-        (self.look(lba, value) == found).then_some(value)
+        if let Some(mut survivors) = self.survivors.take() {
+            survivors.seen(lba, at, |value| self.look(lba, value) == found);
+            self.survivors = Some(survivors);
+        }
     }
 
     fn mismatch(&self, lba: u64, cell: u32, found: Found, block: &[u8]) -> Box<Mismatch> {
@@ -532,219 +614,12 @@ impl Oracle {
     pub fn expected(&self, lba: u64, bytes: &mut [u8]) -> Result<(), u64> {
         for (index, block) in bytes.chunks_exact_mut(self.block.bytes()).enumerate() {
             let lba = lba.wrapping_add(index as u64);
-            let cell = self.cells.get(lba);
-            if cell == CONTESTED || cell & WRITING != 0 {
-                return Err(lba);
-            }
-            match self.look(lba, Value(cell)) {
-                Found::Stamp(stamp) => stamp.fill(block),
-                _ => block.fill(0),
+            match self.certain(lba) {
+                Some(Found::Stamp(stamp)) => stamp.fill(block),
+                Some(Found::Zeroes) => block.fill(0),
+                _ => return Err(lba),
             }
         }
         Ok(())
-    }
-}
-
-/// Whether `block` is exactly that.
-fn holds(expected: Found, block: &[u8]) -> bool {
-    match expected {
-        Found::Zeroes => block.iter().all(|byte| *byte == 0),
-        Found::Stamp(stamp) => stamp.matches(block),
-        Found::Damaged(_) | Found::Other => false,
-    }
-}
-
-/// What `block` is.
-fn find(block: &[u8]) -> Found {
-    match Stamp::read_header(block) {
-        Some(stamp) if stamp.block.bytes() == block.len() && stamp.matches(block) => Found::Stamp(stamp),
-        Some(stamp) => Found::Damaged(stamp),
-        None if block.iter().all(|byte| *byte == 0) => Found::Zeroes,
-        None => Found::Other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const BLOCK: BlockSize = BlockSize::B512;
-
-    fn oracle() -> Oracle {
-        Oracle::new(100, BLOCK, 7, BaseState::Stamped { tag: 3 })
-    }
-
-    fn bytes_of(lba: u64, version: u32) -> Vec<u8> {
-        let mut bytes = vec![0; BLOCK.bytes()];
-        let tag = if version == 0 { 3 } else { 7 };
-        Stamp { lba, version, tag, block: BLOCK }.fill(&mut bytes);
-        bytes
-    }
-
-    fn read(oracle: &mut Oracle, lba: u64, bytes: &[u8]) -> Result<(), Box<Mismatch>> {
-        let token = oracle.begin_read();
-        let result = oracle.verify_read(token, lba, bytes);
-        oracle.end_read(token);
-        result
-    }
-
-    fn write(oracle: &mut Oracle, lba: u64) -> u32 {
-        let (token, stamp) = oracle.begin_write(lba, 1);
-        oracle.end_write(token, Outcome::Done);
-        stamp.version
-    }
-
-    // A lost or undone write, or another block's data, must not pass as the block's content.
-    #[test]
-    fn a_block_holds_its_last_version() {
-        let mut oracle = oracle();
-        read(&mut oracle, 5, &bytes_of(5, 0)).unwrap();
-        read(&mut oracle, 5, &bytes_of(6, 0)).unwrap_err();
-        let version = write(&mut oracle, 5);
-        read(&mut oracle, 5, &bytes_of(5, version)).unwrap();
-        let mismatch = read(&mut oracle, 5, &bytes_of(5, 0)).unwrap_err();
-        assert_eq!(mismatch.offset, 8, "the version is in the header's second word");
-        assert_eq!(
-            mismatch.to_string(),
-            "logical block 5 holds version 0 of logical block 5 (tag 3) where version 1 of logical block 5 (tag 7) \
-             was expected; the first difference is at byte 8"
-        );
-        let token = oracle.begin_zeroes(5, 1);
-        oracle.end_write(token, Outcome::Done);
-        read(&mut oracle, 5, &[0; 512]).unwrap();
-        read(&mut oracle, 5, &bytes_of(5, version)).unwrap_err();
-        assert_eq!(oracle.verified_blocks(), 3);
-    }
-
-    // A single wrong byte at the end of a block must be seen and named.
-    #[test]
-    fn every_byte_counts() {
-        let mut oracle = oracle();
-        let mut bytes = bytes_of(9, 0);
-        bytes[511] ^= 1;
-        let mismatch = read(&mut oracle, 9, &bytes).unwrap_err();
-        assert_eq!(mismatch.offset, 511);
-        assert!(matches!(mismatch.found, Found::Damaged(_)));
-        let token = oracle.begin_zeroes(9, 1);
-        oracle.end_write(token, Outcome::Done);
-        let mut zeroes = [0; 512];
-        zeroes[300] = 1;
-        assert_eq!(read(&mut oracle, 9, &zeroes).unwrap_err().offset, 300);
-    }
-
-    // A read that overlaps a write may see either; a later one may not see the old any more.
-    #[test]
-    fn a_read_during_a_write_sees_old_or_new() {
-        let mut oracle = oracle();
-        let before = oracle.begin_read();
-        let (token, stamp) = oracle.begin_write(4, 2);
-        let during = oracle.begin_read();
-        for read in [before, during] {
-            oracle.verify_read(read, 4, &bytes_of(4, 0)).unwrap();
-            oracle.verify_read(read, 5, &bytes_of(5, stamp.version)).unwrap();
-        }
-        oracle.end_write(token, Outcome::Done);
-        let after = oracle.begin_read();
-        oracle.verify_read(before, 4, &bytes_of(4, 0)).unwrap();
-        oracle.verify_read(during, 4, &bytes_of(4, 0)).unwrap();
-        oracle.verify_read(after, 4, &bytes_of(4, 0)).unwrap_err();
-        oracle.verify_read(after, 4, &bytes_of(4, stamp.version)).unwrap();
-        for read in [during, after, before] {
-            oracle.end_read(read);
-        }
-        assert!(oracle.replaced.is_empty() && oracle.reads.is_empty());
-    }
-
-    // After two writes at the same time either may stand, until somebody has looked.
-    #[test]
-    fn a_read_decides_between_concurrent_writes() {
-        let mut oracle = oracle();
-        let (first, one) = oracle.begin_write(4, 1);
-        let (second, two) = oracle.begin_write(4, 1);
-        oracle.end_write(second, Outcome::Done);
-        oracle.end_write(first, Outcome::Done);
-        assert_eq!(oracle.contested_blocks(), 1);
-        read(&mut oracle, 4, &bytes_of(4, 0)).unwrap_err();
-        read(&mut oracle, 4, &bytes_of(4, one.version)).unwrap();
-        assert_eq!(oracle.contested_blocks(), 0);
-        read(&mut oracle, 4, &bytes_of(4, two.version)).unwrap_err();
-    }
-
-    // w1 ends before w3 begins, w2 overlaps both: w1 can't be the last, w2 and w3 can.
-    #[test]
-    fn a_write_replaces_what_had_ended_before_it_began() {
-        let mut oracle = oracle();
-        let (w1, one) = oracle.begin_write(4, 1);
-        let (w2, two) = oracle.begin_write(4, 1);
-        oracle.end_write(w1, Outcome::Done);
-        let (w3, _) = oracle.begin_write(4, 1);
-        oracle.end_write(w2, Outcome::Done);
-        oracle.end_write(w3, Outcome::Done);
-        read(&mut oracle, 4, &bytes_of(4, one.version)).unwrap_err();
-        read(&mut oracle, 4, &bytes_of(4, two.version)).unwrap();
-    }
-
-    // A failed write may have landed or not; a later write decides.
-    #[test]
-    fn a_failed_write_leaves_old_or_new() {
-        let mut oracle = oracle();
-        for seen in [0u32, 1] {
-            let lba = 10 + u64::from(seen);
-            let (token, stamp) = oracle.begin_write(lba, 1);
-            oracle.end_write(token, Outcome::Uncertain);
-            let version = if seen == 0 { 0 } else { stamp.version };
-            read(&mut oracle, lba, &bytes_of(lba, version)).unwrap();
-            let other = if seen == 0 { stamp.version } else { 0 };
-            read(&mut oracle, lba, &bytes_of(lba, other)).unwrap_err();
-        }
-        let (token, failed) = oracle.begin_write(20, 1);
-        oracle.end_write(token, Outcome::Uncertain);
-        assert_eq!(oracle.expected(20, &mut [0; 512]), Err(20));
-        let version = write(&mut oracle, 20);
-        read(&mut oracle, 20, &bytes_of(20, failed.version)).unwrap_err();
-        read(&mut oracle, 20, &bytes_of(20, version)).unwrap();
-        let mut bytes = vec![0; 512];
-        oracle.expected(20, &mut bytes).unwrap();
-        assert_eq!(bytes, bytes_of(20, version));
-    }
-
-    // After a power cut nothing may be left under way, or its blocks would be undecided for ever.
-    #[test]
-    fn abandoned_writes_are_uncertain() {
-        let mut oracle = oracle();
-        let (_, stamp) = oracle.begin_write(1, 3);
-        let _ = oracle.begin_read();
-        oracle.abandon();
-        read(&mut oracle, 1, &bytes_of(1, 0)).unwrap();
-        read(&mut oracle, 2, &bytes_of(2, stamp.version)).unwrap();
-        read(&mut oracle, 1, &bytes_of(1, stamp.version)).unwrap_err();
-        assert!(oracle.reads.is_empty() && oracle.writes.iter().all(Option::is_none));
-    }
-
-    // A drive of terabytes must not cost memory for blocks that nobody touches, nor one that is filled cost a map.
-    #[test]
-    fn cells_are_sparse_until_that_costs_more() {
-        let mut cells = Cells::new(DENSE_BLOCKS_MAX + 1);
-        assert!(matches!(cells, Cells::Sparse { .. }));
-        cells.set(DENSE_BLOCKS_MAX, 9);
-        cells.set(3, 4);
-        cells.set(3, 0);
-        assert_eq!((cells.get(DENSE_BLOCKS_MAX), cells.get(3)), (9, 0));
-        let mut small = Cells::Sparse { cells: FxHashMap::default(), blocks: 60 };
-        (0..11).for_each(|lba| small.set(lba, lba as u32 + 1));
-        assert!(matches!(small, Cells::Dense(_)));
-        assert_eq!((small.get(10), small.get(11)), (11, 0));
-        assert!(matches!(Cells::new(u64::MAX), Cells::Sparse { .. }));
-    }
-
-    // Blocks beyond the namespace come from a hostile workload: they must not panic.
-    #[test]
-    fn blocks_beyond_the_end_are_nothing() {
-        let mut oracle = oracle();
-        let (token, _) = oracle.begin_write(99, 5);
-        oracle.end_write(token, Outcome::Uncertain);
-        let (token, _) = oracle.begin_write(u64::MAX, 5);
-        oracle.end_write(token, Outcome::Done);
-        read(&mut oracle, u64::MAX, &[bytes_of(1, 0), bytes_of(2, 0)].concat()).unwrap_err();
     }
 }

@@ -1,4 +1,5 @@
-//! Looks for commands that the controller keeps too long: aborts them, and if that doesn't help resets it.
+//! Looks for commands that the controller keeps too long: takes completions of which no interrupt has told, aborts what
+//! is overdue still, and if that doesn't help resets the controller.
 
 use crate::driver::Driver;
 use crate::queue::{QueuePair, Request};
@@ -24,6 +25,9 @@ pub(crate) async fn watch(driver: Driver, timeout: Delay) {
 
 /// Aborts what is overdue in one queue. True if only a reset can help.
 fn look(driver: &Driver, pair: &QueuePair, timeout: Delay) -> bool {
+    if pair.submission.overdue(0, timeout).is_some() {
+        pair.completion.drain(); // its interrupt may have been lost
+    }
     let mut next = 0;
     while let Some((cid, aborting)) = pair.submission.overdue(next, timeout) {
         let qid = pair.qid();

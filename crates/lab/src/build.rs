@@ -1,28 +1,36 @@
 //! From a scenario's plan to the parts of a simulation: link, drive, host.
 
-use crate::profile::{Completion, Extension, GcPolicy, Geometry, Profile};
+use crate::profile::{self, CellKind, Completion, Extension, GcPolicy, Geometry, Profile};
 use crate::scenario::TransferPlan;
 use crate::scenario::{
     Arbitration, Device, DrivePlan, Encoding, HostPlan, Pointer, Precondition, ResultWay, Scenario, Store,
     TransferMethod,
 };
+use crate::units::{Percent, Picos};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
-use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::{Base, Cycles, Victim, Work};
-use byteway_flash::Timing;
+use byteway_device::{
+    ControllerConfig, DriveConfig, FtlPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
+};
+use byteway_firmware::{Background, Base, Cycles, Refresh, Upkeep, Victim, WearConfig, Work};
+use byteway_flash::reliability::CellErrors;
+use byteway_flash::{FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::{HostCosts, Results};
 use byteway_link::{Generation, PcieConfig};
 use byteway_transfer::host::PointerKind;
 use byteway_transfer::{Method, Rules};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::Methods;
+use std::time::Duration;
 
 /// MSI-X vectors of every drive.
 const VECTORS: u16 = 64;
 
 /// From CC.EN to CSTS.RDY: not part of any figure.
 const READY_DELAY: Delay = Delay::from_ms(1);
+
+/// A page of the map in DRAM.
+pub(crate) const MAP_PAGE_BYTES: u64 = 4096;
 
 /// The link.
 pub fn link(profile: &Profile) -> PcieConfig {
@@ -34,8 +42,8 @@ pub fn link(profile: &Profile) -> PcieConfig {
         mrrs: link.mrrs.0 as u32,
         rcb: link.rcb.0 as u32,
         read_tags: link.read_tags.into(),
-        propagation: Delay::from_ps(link.propagation.0),
-        memory_latency: Delay::from_ps(link.memory_latency.0),
+        propagation: delay(link.propagation),
+        memory_latency: delay(link.memory_latency),
         slowdown: 1,
     }
 }
@@ -63,6 +71,16 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         site: site(profile),
         geometry: geometry(&plan.geometry),
         timing: timing(profile),
+        media: MediaConfig {
+            reliability: profile
+                .flash
+                .reliability
+                .as_ref()
+                .map(|own| reliability(own, profile.flash.endurance)),
+            faults: FaultPlan::default(),
+            age: Duration::from_secs(plan.age.0),
+            worn_erases: share(plan.worn, profile.flash.endurance.into()) as u32,
+        },
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),
         namespaces: namespaces(plan),
@@ -73,7 +91,8 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         },
         keep: match plan.store {
             Store::Ram => Keep::Bytes,
-            Store::Stamp => Keep::Stamps,
+            // In files a test pattern takes no more than its spare area.
+            Store::Stamp | Store::File => Keep::Stamps,
         },
         seed,
     }
@@ -82,7 +101,6 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
 fn controller(profile: &Profile) -> ControllerConfig {
     let controller = &profile.controller;
     let latency = &profile.firmware.latency;
-    let delay = |picos: crate::units::Picos| Delay::from_ps(picos.0);
     ControllerConfig {
         io_queues_max: controller.max_io_queues,
         queue_entries_max: controller.max_queue_entries,
@@ -122,10 +140,10 @@ fn transfer(profile: &Profile) -> TransferConfig {
         piggyback_bytes_max: transfer.piggyback_max.0 as u32,
         inline_result_bytes_max: transfer.inline_result_max.0 as u32,
         partial_payloads_max: transfer.partial_payloads,
-        partial_timeout: Delay::from_ps(transfer.partial_timeout.0),
+        partial_timeout: delay(transfer.partial_timeout),
         bar_bytes: if methods.mmio() { transfer.bar.0 as u32 } else { 0 },
         sink_bytes: transfer.sink.0,
-        chunk_store: Delay::from_ps(transfer.chunk_store.0),
+        chunk_store: delay(transfer.chunk_store),
     }
 }
 
@@ -144,7 +162,7 @@ fn site(profile: &Profile) -> SiteConfig {
             .with(Work::Collect, cycles.collect)
             .with(Work::Dma, cycles.dma)
             .with(Work::Chunk, cycles.chunk),
-        dram_latency: Delay::from_ps(profile.dram.latency.0),
+        dram_latency: delay(profile.dram.latency),
         dram_rate: Rate::per_second(profile.dram.bandwidth.0),
     }
 }
@@ -163,16 +181,62 @@ fn geometry(geometry: &Geometry) -> byteway_flash::Geometry {
 
 fn timing(profile: &Profile) -> Timing {
     let flash = &profile.flash;
-    let delays = |times: &[crate::units::Picos]| -> Vec<Delay> {
-        times.iter().map(|time| Delay::from_ps(time.0)).collect()
-    };
+    let delays = |times: &[Picos]| -> Vec<Delay> { times.iter().map(|time| delay(*time)).collect() };
     Timing {
         read: delays(&flash.read),
         partial_read: flash.read_partial.as_deref().map(delays),
         program: delays(&flash.program),
-        erase: Delay::from_ps(flash.erase.0),
+        erase: delay(flash.erase),
         channel: Rate::per_second(flash.channel_rate.0),
-        command: Delay::from_ps(flash.command.0),
+        command: delay(flash.command),
+        suspend: flash.suspend.as_ref().filter(|suspend| suspend.most > 0).map(|suspend| Suspend {
+            latency: delay(suspend.latency),
+            resume: delay(suspend.resume),
+            most: suspend.most,
+        }),
+        cache_read: flash.cache_read,
+        slc: flash.slc.as_ref().map(|slc| SlcTiming {
+            read: delay(slc.read),
+            program: delay(slc.program),
+            erase: delay(slc.erase),
+        }),
+    }
+}
+
+/// The constants of a kind of cells, but for those that the profile has itself.
+fn reliability(own: &profile::Reliability, endurance: u32) -> Reliability {
+    let kind = match own.cells {
+        CellKind::Slc => Reliability::slc(),
+        CellKind::Mlc => Reliability::mlc(),
+        CellKind::Tlc => Reliability::tlc(),
+        CellKind::Qlc => Reliability::qlc(),
+    };
+    let (cells, one_bit) = (kind.cells, kind.one_bit);
+    Reliability {
+        cells: CellErrors {
+            endurance,
+            fresh: own.fresh.unwrap_or(cells.fresh),
+            wear: own.wear.unwrap_or(cells.wear),
+            wear_exponent: own.wear_exponent.unwrap_or(cells.wear_exponent),
+            retention: own.retention.unwrap_or(cells.retention),
+            retention_exponent: own.retention_exponent.unwrap_or(cells.retention_exponent),
+            disturb: own.disturb.unwrap_or(cells.disturb),
+            pages: own.pages.clone().unwrap_or(cells.pages),
+        },
+        one_bit: CellErrors {
+            endurance: own.one_bit.endurance.unwrap_or(one_bit.endurance),
+            fresh: own.one_bit.fresh.unwrap_or(one_bit.fresh),
+            wear: own.one_bit.wear.unwrap_or(one_bit.wear),
+            retention: own.one_bit.retention.unwrap_or(one_bit.retention),
+            disturb: own.one_bit.disturb.unwrap_or(one_bit.disturb),
+            ..one_bit
+        },
+        correctable: own.correctable.unwrap_or(kind.correctable),
+        spread: own.spread.unwrap_or(kind.spread),
+        retry_steps: own.retry_steps.unwrap_or(kind.retry_steps),
+        retry_factor: own.retry_factor.unwrap_or(kind.retry_factor),
+        program_failures: own.program_failures.unwrap_or(kind.program_failures),
+        erase_failures: own.erase_failures.unwrap_or(kind.erase_failures),
     }
 }
 
@@ -186,8 +250,45 @@ fn ftl(plan: &DrivePlan) -> FtlPolicy {
         },
         collect_start_blocks: plan.geometry.gc_start_blocks,
         collect_reserve_blocks: plan.geometry.gc_urgent_blocks,
-        power_loss_protection: firmware.plp,
+        // Nothing protects a process, nor what its system has not written yet.
+        power_loss_protection: firmware.plp && plan.store != Store::File,
+        map_cache_pages: firmware
+            .map_cache
+            .map(|bytes| (bytes.0 / MAP_PAGE_BYTES).min(u64::from(u32::MAX)) as u32),
+        checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
+        upkeep: upkeep(plan),
+        canary: None,
     }
+}
+
+/// What the drive does for its flash.
+fn upkeep(plan: &DrivePlan) -> Upkeep {
+    let Profile { firmware, flash, .. } = &plan.profile;
+    let wear = firmware.wear.clone().unwrap_or_default();
+    Upkeep {
+        wear: WearConfig { dynamic: wear.dynamic, static_spread: wear.static_spread },
+        spare_blocks: flash.spare_blocks,
+        factory_bad_blocks: flash.factory_bad_blocks,
+        background: firmware.gc.background.as_ref().map(|background| Background {
+            idle: delay(background.idle),
+            free_blocks: (share(background.free, plan.geometry.blocks.into()) as u32)
+                .max(plan.geometry.gc_start_blocks),
+        }),
+        refresh: firmware
+            .refresh
+            .as_ref()
+            .map(|refresh| Refresh { reads: refresh.reads, age: Delay::from_s(refresh.age.0) }),
+        slc_blocks: flash.slc.as_ref().map_or(0, |slc| slc.blocks),
+    }
+}
+
+/// A share of a whole, rounded up.
+fn share(share: Percent, whole: u64) -> u64 {
+    (whole as f64 * share.0 / 100.0).ceil() as u64
+}
+
+fn delay(picos: Picos) -> Delay {
+    Delay::from_ps(picos.0)
 }
 
 fn namespaces(plan: &DrivePlan) -> Vec<NamespaceConfig> {
@@ -200,12 +301,12 @@ fn namespaces(plan: &DrivePlan) -> Vec<NamespaceConfig> {
 pub fn host_costs(plan: &HostPlan) -> HostCosts {
     let profile = &plan.profile;
     HostCosts {
-        submit: Delay::from_ps(profile.submit.0),
-        complete: Delay::from_ps(profile.complete.0),
-        interrupt: Delay::from_ps(profile.interrupt.0),
-        chunk: Delay::from_ps(profile.chunk.0),
-        turnaround: Delay::from_ps(profile.turnaround.0),
-        store: Delay::from_ps(profile.store.0),
+        submit: delay(profile.submit),
+        complete: delay(profile.complete),
+        interrupt: delay(profile.interrupt),
+        chunk: delay(profile.chunk),
+        turnaround: delay(profile.turnaround),
+        store: delay(profile.store),
         ..HostCosts::default()
     }
 }

@@ -21,6 +21,7 @@
 //! | [`mod@report`] | `report.html` |
 //! | [`mod@compare`] | many runs side by side |
 //! | [`threshold`] | up to which size fine-grained transfer pays |
+//! | [`mod@fuzz`] | a swarm of random runs with power cuts and other faults |
 //! | [`reproduce`] | what papers say, measured again |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
@@ -40,9 +41,11 @@ pub mod cli;
 mod columns;
 pub mod compare;
 pub mod error;
+pub mod fuzz;
 pub mod interrupt;
 pub mod jobs;
 pub mod measure;
+pub mod media;
 pub mod output;
 pub mod profile;
 pub mod progress;

@@ -21,6 +21,8 @@ enum Goal {
     Time,
     /// So many bytes of a file.
     Bytes,
+    /// So many parts.
+    Parts,
     /// Nobody knows.
     Unknown,
 }
@@ -59,6 +61,16 @@ impl Progress {
         Progress { goal: Goal::Bytes, ..Progress::new(what, Some(bytes), None, quiet) }
     }
 
+    /// For so many parts of one thing.
+    pub fn parts(what: &'static str, count: u64, quiet: bool) -> Self {
+        Progress { goal: Goal::Parts, ..Progress::new(what, Some(count), None, quiet) }
+    }
+
+    /// So many parts are done.
+    pub fn part(&mut self, done: u64) {
+        self.look(done, 0);
+    }
+
     /// So many records have been read, and so many bytes of their file. To be called now and then.
     pub fn position(&mut self, records: u64, bytes: u64) {
         self.look(records, bytes);
@@ -85,12 +97,16 @@ impl Progress {
         let Some(bar) = &self.bar else { return };
         let seconds = bar.elapsed().as_secs_f64();
         let rate = if seconds > 0.0 { (commands as f64 / seconds) as u64 } else { 0 };
-        let noun = if matches!(self.goal, Goal::Bytes) { "records" } else { "I/Os" };
+        let noun = match self.goal {
+            Goal::Bytes => "records",
+            Goal::Parts => "parts",
+            Goal::Commands | Goal::Time | Goal::Unknown => "I/Os",
+        };
         bar.set_message(format!("{} {noun}, {} a second", HumanCount(commands), HumanCount(rate)));
         bar.set_position(match self.goal {
             Goal::Time => now_ps / PS_PER_TICK,
             Goal::Bytes => now_ps,
-            Goal::Commands | Goal::Unknown => commands,
+            Goal::Commands | Goal::Parts | Goal::Unknown => commands,
         });
     }
 

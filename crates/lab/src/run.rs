@@ -3,9 +3,9 @@
 use crate::build;
 use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
-use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, wear};
+use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, upkeep, wear};
 use crate::progress::Progress;
-use crate::results::Results;
+use crate::results::{Results, Wear};
 use crate::scenario::{Precondition, Scenario, TransferMethod};
 use crate::summary::{FlashSummary, Summary, TransferSummary, Utilisation, link_rows, ratio};
 use crate::timeline::{Stage, Timeline};
@@ -248,16 +248,17 @@ impl Setting {
             ios.finish()?;
         }
         let (series, note) = meter.series(self.clock.now(), Some(&mut self.snapshot()));
-        let mut summary = self.summary(play, begin);
-        summary.notes.extend(note);
         let curves = meter.curves(&self.scenario.jobs);
-        let endurance = self.scenario.drive.profile.flash.endurance;
-        let wear = wear(self.drive.controller.ftl().flash(), endurance.into());
+        let drive = &self.scenario.drive;
+        let endurance = drive.profile.flash.endurance;
+        let wear = wear(self.drive.controller.ftl().flash(), endurance.into(), drive.worn.0 > 0.0);
+        let mut summary = self.summary(play, begin, &wear);
+        summary.notes.extend(note);
         Ok(Results { summary, series, curves, wear: Some(wear) })
     }
 
     /// The figures of the measured part.
-    fn summary(&self, play: &Play, begin: Option<Snapshot>) -> Summary {
+    fn summary(&self, play: &Play, begin: Option<Snapshot>, wear: &Wear) -> Summary {
         let scenario = &self.scenario;
         let drive = &scenario.drive;
         let end = self.snapshot();
@@ -282,6 +283,7 @@ impl Setting {
             utilisation: self.utilisation(begin, &end),
             flash: Some(flash_summary(&end, begin)),
             write_amplification: written.then(|| write_amplification(&end, begin)),
+            upkeep: upkeep(drive, begin, &end, wear),
             notes,
             ..measured
         }
@@ -369,8 +371,14 @@ impl Setting {
 fn flash_summary(end: &Snapshot, begin: &Snapshot) -> FlashSummary {
     use byteway_flash::Priority;
     let (now, then) = (&end.flash, &begin.flash);
-    let since = |now: &[u64; 3], then: &[u64; 3], class: Priority| now[class as usize] - then[class as usize];
+    let since = |now: &[u64; Priority::COUNT], then: &[u64; Priority::COUNT], class: Priority| {
+        now[class as usize] - then[class as usize]
+    };
+    let background = Priority::Background;
     FlashSummary {
+        map_reads: since(&now.reads, &then.reads, Priority::Map),
+        background_reads: since(&now.reads, &then.reads, background),
+        background_programs: since(&now.programs, &then.programs, background),
         host_reads: since(&now.reads, &then.reads, Priority::HostRead),
         host_programs: since(&now.programs, &then.programs, Priority::HostProgram),
         collect_reads: since(&now.reads, &then.reads, Priority::Collector),

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use byteway_clock::{Delay, Pace};
-use byteway_serve::drive::{Report, Setup, Stop, serve_all};
+use byteway_serve::drive::{Report, Setup, Start, Stop, serve_all};
 use byteway_serve::function;
 use serde::Serialize;
 
 use crate::build;
 use crate::error::InputError;
-use crate::scenario::{Device, Doorbells, Options, Timing};
+use crate::scenario::{Device, Doorbells, Options, Store, Timing};
 use crate::summary::{
     LINK_TITLE, LinkRow, filled, grouped, link_rows, link_table, new_table, ns, section, time,
 };
@@ -35,8 +35,15 @@ pub struct Served {
 
 impl Service {
     /// Loads device files and gives each drive its folder: `folder` itself if there is one drive, else one below it, by
-    /// the drive's name. A file that is given again is another drive: NAME-2, and so on.
-    pub fn load(files: &[PathBuf], folder: &Path, options: &Options) -> Result<Service, InputError> {
+    /// the drive's name. A file that is given again is another drive: NAME-2, and so on. Data that is kept in files is in
+    /// `data` likewise.
+    pub fn load(
+        files: &[PathBuf],
+        folder: &Path,
+        data: Option<&Path>,
+        options: &Options,
+    ) -> Result<Service, InputError> {
+        let options = Options { in_files: data.is_some(), ..options.clone() };
         let folder = std::path::absolute(folder).map_err(|error| {
             let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
             InputError::new(what, "name a folder with --vfio-user")
@@ -44,7 +51,7 @@ impl Service {
         let mut names: BTreeMap<String, &Path> = BTreeMap::new();
         let mut drives = Vec::new();
         for (number, file) in files.iter().enumerate() {
-            let device = Device::load(file, options)?;
+            let device = Device::load(file, &options)?;
             let before = files[..number].iter().filter(|other| is_same(other, file)).count();
             let name = match before {
                 0 => device.name.clone(),
@@ -57,8 +64,17 @@ impl Service {
                     "write `name = \"...\"` in one of the files: sockets and serial numbers follow from it";
                 return Err(InputError::new(what, cure));
             }
-            let folder = if files.len() == 1 { folder.clone() } else { folder.join(&name) };
-            drives.push(Served { setup: setup(&device, name, folder.join(SOCKET)), device, folder });
+            let own = |folder: &Path| match files.len() {
+                1 => folder.to_path_buf(),
+                _ => folder.join(&name),
+            };
+            let folder = own(&folder);
+            let data = data.filter(|_| device.drive.store == Store::File).map(own);
+            drives.push(Served { setup: setup(&device, name, folder.join(SOCKET), data), device, folder });
+        }
+        if data.is_some() && drives.iter().all(|drive| drive.setup.data.is_none()) {
+            let what = "`--data`: no drive is kept in files";
+            return Err(InputError::new(what, "write `store = \"file\"` in [drive], or leave `store` out"));
         }
         Ok(Service { drives })
     }
@@ -69,7 +85,7 @@ impl Service {
     }
 
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
-    pub fn run(&self, stop: &Stop, ready: impl FnOnce()) -> anyhow::Result<Vec<Report>> {
+    pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> anyhow::Result<Vec<Report>> {
         for drive in &self.drives {
             std::fs::create_dir_all(&drive.folder).map_err(|error| {
                 let what = format!("cannot make the folder `{}`: {error}", drive.folder.display());
@@ -89,7 +105,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn setup(device: &Device, name: String, socket: PathBuf) -> Setup {
+fn setup(device: &Device, name: String, socket: PathBuf, data: Option<PathBuf>) -> Setup {
     Setup {
         drive: build::served(device, &name),
         name,
@@ -104,6 +120,7 @@ fn setup(device: &Device, name: String, socket: PathBuf) -> Setup {
         },
         rest: Delay::from_ps(device.serve.rest.0),
         socket,
+        data,
     }
 }
 
@@ -123,10 +140,61 @@ struct ReadyLine<'a> {
     socket: String,
     qemu_device: String,
     bench: String,
+    /// None if nothing is kept.
+    data: Option<Data>,
+}
+
+/// How a drive began whose data is kept.
+#[derive(Serialize)]
+struct Data {
+    directory: String,
+    /// "created", "clean" or "recovered".
+    state: &'static str,
+    /// How often it was served, this time included.
+    starts: u32,
+    stripes_found: u64,
+    stripes_torn: u64,
+    /// Opening the directory.
+    opening_ms: f64,
+    /// The firmware's part.
+    recovery_ms: f64,
+}
+
+impl Data {
+    fn of(directory: &Path, start: &Start) -> Data {
+        let opened = &start.opened;
+        let ms = |time: std::time::Duration| time.as_micros() as f64 / 1000.0;
+        Data {
+            directory: directory.to_string_lossy().into_owned(),
+            state: match (opened.created, opened.clean) {
+                (true, _) => "created",
+                (false, true) => "clean",
+                (false, false) => "recovered",
+            },
+            starts: opened.starts,
+            stripes_found: opened.stripes_found,
+            stripes_torn: opened.stripes_torn,
+            opening_ms: ms(start.opening),
+            recovery_ms: ms(start.recovery),
+        }
+    }
+
+    fn text(&self) -> String {
+        let ms = self.opening_ms + self.recovery_ms;
+        let how = match self.state {
+            "created" => "a new drive".to_owned(),
+            "clean" => format!("as it was left, in {ms:.0} ms"),
+            _ => format!(
+                "not ended in order: recovered in {ms:.0} ms, {} stripes since the last checkpoint",
+                grouped(self.stripes_found)
+            ),
+        };
+        format!("  data    {}: {how}\n", self.directory)
+    }
 }
 
 impl Served {
-    fn ready(&self) -> ReadyLine<'_> {
+    fn ready(&self, starts: &[Start]) -> ReadyLine<'_> {
         let Served { device, setup, .. } = self;
         let socket = setup.socket.to_string_lossy().into_owned();
         let path = serde_json::to_string(&socket).expect("a text is JSON");
@@ -145,18 +213,22 @@ impl Served {
             shadow_doorbells: device.serve.shadow_doorbells,
             qemu_device: format!("-device {}", quoted(&device_of_qemu)),
             bench: format!("byteway bench --vfio-user {}", quoted(&self.folder.to_string_lossy())),
+            data: setup.data.as_deref().and_then(|directory| {
+                let start = starts.iter().find(|start| start.name == setup.name)?;
+                Some(Data::of(directory, start))
+            }),
             socket,
         }
     }
 
     /// What a script needs to attach to it, in one line of JSON.
-    pub fn ready_json(&self) -> String {
-        json_line(&self.ready())
+    pub fn ready_json(&self, starts: &[Start]) -> String {
+        json_line(&self.ready(starts))
     }
 
     /// What a person needs.
-    pub fn ready_text(&self) -> String {
-        let ready = self.ready();
+    pub fn ready_text(&self, starts: &[Start]) -> String {
+        let ready = self.ready(starts);
         let timing = match ready.timing {
             Timing::Model => "with its modelled latencies",
             Timing::None => "as fast as this machine can",
@@ -171,7 +243,7 @@ impl Served {
         };
         format!(
             "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}, doorbells {doorbells}\n  \
-             socket  {}\n  QEMU    {}\n  here    {}\n",
+             socket  {}\n  QEMU    {}\n  here    {}\n{}",
             ready.name,
             ready.model,
             Bytes(ready.capacity_bytes),
@@ -180,6 +252,7 @@ impl Served {
             ready.socket,
             ready.qemu_device,
             ready.bench,
+            ready.data.as_ref().map(Data::text).unwrap_or_default(),
         )
     }
 }

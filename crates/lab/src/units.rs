@@ -91,6 +91,18 @@ const PICOS: Quantity = Quantity {
     decimals: 3,
 };
 
+/// An age is counted in seconds: in picoseconds no drive would grow older than seven months.
+const AGE: Quantity = Quantity {
+    noun: "an age",
+    example: "90 d",
+    units: AGE_UNITS,
+    aliases: &[],
+    shown: AGE_UNITS,
+    decimals: 0,
+};
+
+const AGE_UNITS: &[(&str, u64)] = &[("s", 1), ("min", 60), ("h", 3_600), ("d", 86_400), ("y", 31_536_000)];
+
 const RATE: Quantity = Quantity {
     noun: "a rate",
     example: "800 MB/s",
@@ -302,6 +314,10 @@ quantity!(
     Picos, PICOS, "ps|ns|us|\u{b5}s|\u{3bc}s|ms|s|min|h"
 );
 quantity!(
+    /// A length of calendar time in seconds: `"90 d"`, `"1 y"` (365 days).
+    Age, AGE, "s|min|h|d|y"
+);
+quantity!(
     /// Bytes a second: `"800 MB/s"`.
     Rate, RATE, "B/s|[kKMG]B/s|[KMG]iB/s"
 );
@@ -386,6 +402,7 @@ mod tests {
         assert_eq!("0.250 KiB".parse(), Ok(Bytes(256)));
         assert_eq!("1_024 B".parse(), Ok(Bytes(1024)));
         assert_eq!("1 TB".parse(), Ok(Bytes(1_000_000_000_000)));
+        assert_eq!("1.5 y".parse(), Ok(Age(47_304_000)));
         assert_eq!("800 MB/s".parse(), Ok(Rate(800_000_000)));
         assert_eq!("1.25 GHz".parse(), Ok(Frequency(1_250_000_000)));
         assert_eq!("7 %".parse(), Ok(Percent(7.0)));
@@ -450,6 +467,7 @@ mod tests {
         assert_eq!(Rate(800_000_000).to_string(), "800 MB/s");
         assert_eq!(Frequency(667_000_000).to_string(), "667 MHz");
         assert_eq!(Percent(7.0).to_string(), "7 %");
+        assert_eq!([90 * 86_400, 730 * 86_400, 61].map(|age| Age(age).to_string()), ["90 d", "2 y", "61 s"]);
         for value in [u64::MAX, u64::MAX - 1, 1 << 63, 12_345_678_901_234] {
             assert_eq!(Picos(value).to_string().parse(), Ok(Picos(value)));
             assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));

@@ -114,10 +114,11 @@ fn share_of_dies(ways: u32, times_us: &[f64], depth: u32, count: u64) -> f64 {
     for time in times_us {
         let _ = write!(list, "\"{time:.3} us\", ");
     }
-    // Packets of the largest size and an unlimited host, so that nothing but dies is felt.
+    // Packets of the largest size and an unlimited host, so that nothing but dies is felt. Eight times of reading stand for
+    // eight bits a cell, which a drive without protection would have to program together.
     let drive = format!(
         "override.flash.ways = {ways}\noverride.flash.read = [{list}]\noverride.flash.channel_rate = \"8 GB/s\"\n\
-         override.firmware.latency = {{ read = \"0 us\", write = \"0 us\" }}"
+         override.firmware.latency = {{ read = \"0 us\", write = \"0 us\" }}\noverride.firmware.plp = true"
     );
     let rest = format!(
         "[[job]]\nrw = \"randread\"\niodepth = {depth}\ncount = {count}\n[measure]\nwarmup = {}\n",

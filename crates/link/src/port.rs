@@ -144,6 +144,8 @@ pub struct Link {
     on_interrupt: RefCell<Option<Taker>>,
     /// By queue and slot: the span of the I/O whose command lies there.
     followed: RefCell<Vec<Vec<SpanId>>>,
+    /// Interrupt messages that are to get lost.
+    interrupts_to_lose: Cell<u32>,
     faults: Cell<u64>,
     /// What a batch of read requests covers at most: a power of two.
     batch_bytes: u64,
@@ -183,6 +185,7 @@ impl Link {
             vectors: RefCell::default(),
             on_interrupt: RefCell::default(),
             followed: RefCell::default(),
+            interrupts_to_lose: Cell::default(),
             faults: Cell::default(),
             batch_bytes: u64::from(config.mrrs)
                 << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
@@ -234,6 +237,10 @@ impl Link {
             }
             Upstream::Slot { address, entry } => self.memory.dma_post(address, &entry),
             Upstream::Interrupt { vector } => {
+                if let Some(left) = self.interrupts_to_lose.get().checked_sub(1) {
+                    self.interrupts_to_lose.set(left);
+                    return Ok(());
+                }
                 if let Some(notify) = self.vectors.borrow().get(vector as usize) {
                     notify.notify_one();
                 }
@@ -513,6 +520,20 @@ impl HostEnd {
         self.0.on_interrupt.replace(Some(taker));
     }
 
+    /// The next interrupt message that arrives gets lost: a fault that is injected.
+    pub fn lose_interrupt(&self) {
+        self.0.interrupts_to_lose.set(self.0.interrupts_to_lose.get() + 1);
+    }
+
+    /// The link repeats its last `bytes` in one direction, after an error that the other end has found: a fault that is
+    /// injected. What is sent from now on goes behind them. They are in no ledger, which counts what crosses once.
+    pub fn replay(&self, direction: Direction, bytes: u64) {
+        match direction {
+            Direction::Down => self.0.down.send(bytes),
+            Direction::Up => self.0.up.send(bytes),
+        };
+    }
+
     /// Follows the I/O whose command the host has placed in `slot` of `queue`.
     pub fn follow(&self, queue: u16, slot: u16, span: SpanId) {
         let mut followed = self.0.followed.borrow_mut();
@@ -531,6 +552,12 @@ impl DeviceEnd {
     /// Sets what answers register reads.
     pub fn attach(&self, bar: Rc<dyn Bar>) {
         self.0.bar.replace(Some(bar));
+    }
+
+    /// Nothing answers register reads any more: the device is off, and is not held by its link.
+    pub fn detach(&self) {
+        let bar = self.0.bar.take();
+        drop(bar);
     }
 
     /// The next register write. Stores before it are taken on the way ([`Bar::store`]).

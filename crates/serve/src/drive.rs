@@ -4,15 +4,21 @@
 use crate::function::{Doorbells, Function};
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
-use byteway_clock::{Delay, Executor, Pace, Stalled, Timing};
+use byteway_clock::{Delay, Executor, Inbox, Pace, SpanId, Stalled, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
+use byteway_flash::file::{Directory, DirectoryError, Opened};
+use byteway_flash::{Flash, Medium};
 use byteway_link::{Ledger, Link, Memory, PcieConfig};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
+use std::future::{Future, poll_fn};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 /// What is to be served, and how.
 #[derive(Clone)]
@@ -31,6 +37,21 @@ pub struct Setup {
     pub rest: Delay,
     /// The socket's file.
     pub socket: PathBuf,
+    /// The directory that its data is kept in; none: in memory, until it ends.
+    pub data: Option<PathBuf>,
+}
+
+/// How a drive began whose data is kept.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// The drive's name.
+    pub name: String,
+    /// How its directory was found.
+    pub opened: Opened,
+    /// How long it took to open that.
+    pub opening: Duration,
+    /// How long the drive's firmware then took until it knew what it holds.
+    pub recovery: Duration,
 }
 
 /// Ends what is served. Cheap to clone; from any thread.
@@ -96,6 +117,37 @@ pub enum ServeError {
         /// Why.
         source: BindError,
     },
+    /// Its data directory cannot be had.
+    #[error("drive {name}")]
+    Directory {
+        /// Its name.
+        name: String,
+        /// Why.
+        source: DirectoryError,
+    },
+    /// Its data directory is not its, or is damaged.
+    #[error("drive {name}: the data directory {path}")]
+    Data {
+        /// Its name.
+        name: String,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: ConfigError,
+    },
+    /// Its data directory has failed.
+    #[error(
+        "drive {name}: the data directory {path} has failed: {what}. The drive has ended at once, as nothing that is \
+         written would be kept; what was flushed before is there. See to the disk or its free space, and start again"
+    )]
+    DataFailed {
+        /// Its name.
+        name: String,
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        what: String,
+    },
     /// The system refused something.
     #[error("drive {name}")]
     System {
@@ -120,12 +172,17 @@ pub enum ServeError {
     },
 }
 
-/// Serves drives until `stop`, each in a thread of its own; calls `ready` when all can be attached to. If one cannot be
-/// served none is.
+/// Serves drives until `stop`, each in a thread of its own; calls `ready` when all can be attached to, with how those began
+/// whose data is kept. If one cannot be served none is.
 ///
 /// # Errors
 /// The first drive's that has one.
-pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Result<Vec<Report>, ServeError> {
+pub fn serve_all(
+    setups: Vec<Setup>,
+    stop: &Stop,
+    ready: impl FnOnce(&[Start]),
+) -> Result<Vec<Report>, ServeError> {
+    let order: Vec<String> = setups.iter().map(|setup| setup.name.clone()).collect();
     let (began, begun) = mpsc::channel();
     let count = setups.len();
     let mut threads = Vec::new();
@@ -135,7 +192,7 @@ pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Resul
         let own_stop = stop.clone();
         let thread = std::thread::Builder::new().name(name.clone()).spawn(move || {
             let _ending = ending;
-            serve(setup, &own_stop, move || _ = said.send(true))
+            serve(setup, &own_stop, move |start| _ = said.send(Some(start)))
         });
         match thread {
             Ok(thread) => threads.push((name, thread)),
@@ -146,8 +203,11 @@ pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Resul
         }
     }
     drop(began);
-    if begun.iter().take(count).filter(|begun| *begun).count() == count {
-        ready();
+    let starts: Option<Vec<Option<Start>>> = begun.iter().take(count).collect();
+    if let Some(starts) = starts.filter(|starts| starts.len() == count) {
+        let mut starts: Vec<Start> = starts.into_iter().flatten().collect();
+        starts.sort_by_key(|start| order.iter().position(|name| *name == start.name));
+        ready(&starts);
     }
     let join = |(name, thread): (String, std::thread::JoinHandle<_>)| {
         thread.join().unwrap_or(Err(ServeError::Panicked { name }))
@@ -159,44 +219,72 @@ pub fn serve_all(setups: Vec<Setup>, stop: &Stop, ready: impl FnOnce()) -> Resul
 
 /// A drive's thread ends, however it does: then all do, and nobody waits for it to begin.
 struct Ending {
-    began: mpsc::Sender<bool>,
+    began: mpsc::Sender<Option<Option<Start>>>,
     stop: Stop,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        let _ = self.began.send(false); // counts only if it has not begun
+        let _ = self.began.send(None); // counts only if it has not begun
         self.stop.stop();
     }
 }
 
-/// Serves a drive until `stop`, in this thread; calls `ready` when it can be attached to.
+/// Serves a drive until `stop`, in this thread; calls `ready` when it can be attached to, with how it began if its data is
+/// kept. At the end what was written is flushed, and the drive shut down.
 ///
 /// # Errors
-/// The drive cannot be built, or its socket cannot be made.
-pub fn serve(setup: Setup, stop: &Stop, ready: impl FnOnce()) -> Result<Report, ServeError> {
-    let Setup { name, drive, link, timing, doorbells, rest, socket } = setup;
+/// The drive cannot be built, its data cannot be had or kept, or its socket cannot be made.
+pub fn serve(
+    setup: Setup,
+    stop: &Stop,
+    ready: impl FnOnce(Option<Start>) + 'static,
+) -> Result<Report, ServeError> {
+    let Setup { name, drive, link, timing, doorbells, rest, socket, data } = setup;
     let system = |source| ServeError::System { name: name.clone(), source };
+    let build = |source| ServeError::Drive { name: name.clone(), source };
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let (host, device) = Link::connect(&clock, link, Memory::guest());
     let vectors = drive.controller.vectors;
     let serial = drive.serial.bytes().fold(0u64, |number, byte| number.rotate_left(8) ^ u64::from(byte));
-    let drive =
-        Drive::new(&device, drive).map_err(|source| ServeError::Drive { name: name.clone(), source })?;
+    let inbox = data.is_some().then(Inbox::new).transpose().map_err(system)?;
+    let (medium, start) = match (&data, &inbox) {
+        (Some(path), Some(inbox)) => {
+            let (mut medium, start) = open(&name, &drive, path)?;
+            medium.sync_behind(inbox).map_err(system)?;
+            (medium, Some(start))
+        }
+        _ => (Drive::medium(&drive).map_err(build)?, None),
+    };
+    let drive = Drive::power_on(&device, drive, medium).map_err(build)?;
     let function = Function::new(&host, &drive.controller, serial, vectors, doorbells).map_err(system)?;
     function.set_rest(rest);
     let server = Server::bind(socket).map_err(|source| ServeError::Bind { name: name.clone(), source })?;
-    ready();
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
-    let (served, ending) = (function.clone(), clock.clone());
-    let main = async move { server.run(&served, async move { ending.readable(&stop).await }).await };
-    let clients = executor
-        .run_real(timing, None, main)
+    let (served, ending, ftl) = (function.clone(), clock.clone(), drive.controller.ftl().clone());
+    let main = async move {
+        let flash = ftl.flash();
+        let begun = Instant::now();
+        unless_failed(flash, ftl.ready()).await?;
+        ready(start.map(|start| Start { recovery: begun.elapsed(), ..start }));
+        let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
+        let clients = server.run(&served, stop).await;
+        // At the end of its life a drive has no room for a checkpoint; it is found without one.
+        let _ = unless_failed(flash, ftl.shutdown(SpanId::NONE, device.spans())).await?;
+        Ok(clients)
+    };
+    let ended = executor
+        .run_real(timing, inbox.as_ref(), main)
         .map_err(|source| ServeError::Stalled { name: name.clone(), source })?;
+    let failed = |what: Rc<str>| {
+        let path = data.clone().unwrap_or_default();
+        ServeError::DataFailed { name: name.clone(), path, what: what.to_string() }
+    };
+    let clients = ended.map_err(failed)?;
     let counters = drive.controller.counters();
-    Ok(Report {
-        name,
+    let report = Report {
+        name: name.clone(),
         clients,
         commands: counters.fetched.get(),
         reads: (counters.reads.get(), counters.read_bytes.get()),
@@ -206,5 +294,31 @@ pub fn serve(setup: Setup, stop: &Stop, ready: impl FnOnce()) -> Result<Report, 
         faults: host.faults(),
         interrupts_lost: function.interrupts().lost(),
         pace: (timing == Timing::Model).then(|| clock.pace()),
+    };
+    drive.power_off().close().map_err(failed)?;
+    Ok(report)
+}
+
+/// Opens a drive's data directory.
+fn open(name: &str, drive: &DriveConfig, path: &Path) -> Result<(Medium, Start), ServeError> {
+    let begun = Instant::now();
+    let directory =
+        Directory::take(path).map_err(|source| ServeError::Directory { name: name.to_owned(), source })?;
+    let (medium, opened) = Drive::open_medium(drive, Arc::new(directory))
+        .map_err(|source| ServeError::Data { name: name.to_owned(), path: path.to_path_buf(), source })?;
+    let opening = begun.elapsed();
+    Ok((medium, Start { name: name.to_owned(), opened, opening, recovery: Duration::ZERO }))
+}
+
+/// Does `work`, unless the files fail meanwhile: then why.
+async fn unless_failed<T>(flash: &Flash, work: impl Future<Output = T>) -> Result<T, Rc<str>> {
+    let mut failed = pin!(flash.failed());
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        if let Poll::Ready(why) = failed.as_mut().poll(context) {
+            return Poll::Ready(Err(why));
+        }
+        work.as_mut().poll(context).map(Ok)
     })
+    .await
 }

@@ -10,8 +10,8 @@
 //! | [`pci`] | the configuration space |
 //! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
 //!
-//! What it does not do: it knows no NVMe command, charges no modelled time and keeps no data; the controller behind it
-//! is the one that simulations use. No live migration, no dirty page tracking, no hot-unplug.
+//! What it does not do: it knows no NVMe command, charges no modelled time and keeps no data itself (`flash` does, in memory
+//! or in files); the controller behind it is the one that simulations use. No live migration, no dirty page tracking, no hot-unplug.
 
 pub mod attach;
 pub mod drive;

@@ -155,6 +155,18 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// Bytes of the parts of a unit that can be unreadable one by one: the smallest logical block.
+pub const MARRED_BYTES: usize = 512;
+
+/// A unit of which parts can't be read: the host said so (Write Uncorrectable), or they were lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marred {
+    /// Its bytes; zeroes where it can't be read.
+    pub bytes: [u8; UNIT_BYTES],
+    /// The parts of [`MARRED_BYTES`] that can't be read, a bit for each, the first one's lowest. Never 0.
+    pub blocks: u8,
+}
+
 /// What a unit of 4 KiB holds. Cloning shares.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Content {
@@ -165,6 +177,8 @@ pub enum Content {
     Stamp(Stamp),
     /// Anything else.
     Bytes(Rc<[u8; UNIT_BYTES]>),
+    /// Bytes of which some can't be read.
+    Marred(Rc<Marred>),
 }
 
 const _: () = assert!(size_of::<Content>() == 16);
@@ -200,7 +214,45 @@ impl Content {
             Content::Zero => unit.fill(0),
             Content::Stamp(stamp) => stamp.fill(unit),
             Content::Bytes(bytes) => unit.copy_from_slice(&bytes[..]),
+            Content::Marred(marred) => unit.copy_from_slice(&marred.bytes),
         }
+    }
+
+    /// A unit of which nothing can be read.
+    pub fn unreadable() -> Content {
+        Content::Marred(Rc::new(Marred { bytes: [0; UNIT_BYTES], blocks: u8::MAX }))
+    }
+
+    /// The parts of [`MARRED_BYTES`] that can't be read, as [`Marred::blocks`]; 0 if all can.
+    #[inline]
+    pub fn marred(&self) -> u8 {
+        match self {
+            Content::Marred(marred) => marred.blocks,
+            Content::Zero | Content::Stamp(_) | Content::Bytes(_) => 0,
+        }
+    }
+
+    /// The first byte from `offset` on, within `bytes`, that can't be read.
+    pub fn first_marred(&self, offset: usize, bytes: usize) -> Option<usize> {
+        let marred = self.marred() & marred_parts(offset, bytes);
+        (marred != 0).then(|| offset.max(marred.trailing_zeros() as usize * MARRED_BYTES))
+    }
+
+    /// The content when `edit` has changed its bytes, and which parts of it can't be read.
+    pub fn edited(&self, keep: Keep, edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8)) -> Content {
+        let mut bytes = [0; UNIT_BYTES];
+        self.write_to(&mut bytes);
+        let mut blocks = self.marred();
+        edit(&mut bytes, &mut blocks);
+        if blocks == 0 {
+            return Content::of(&bytes, keep);
+        }
+        for (part, bytes) in bytes.chunks_exact_mut(MARRED_BYTES).enumerate() {
+            if blocks & 1 << part != 0 {
+                bytes.fill(0); // what can't be read must not be found there
+            }
+        }
+        Content::Marred(Rc::new(Marred { bytes, blocks }))
     }
 
     /// Writes the part of the unit from `offset` on to `part`.
@@ -211,6 +263,7 @@ impl Content {
         match self {
             Content::Zero => part.fill(0),
             Content::Bytes(bytes) => part.copy_from_slice(&bytes[offset..offset + part.len()]),
+            Content::Marred(marred) => part.copy_from_slice(&marred.bytes[offset..offset + part.len()]),
             Content::Stamp(_) => {
                 let mut unit = [0; UNIT_BYTES];
                 self.write_to(&mut unit);
@@ -220,9 +273,57 @@ impl Content {
     }
 }
 
+/// The parts that `bytes` bytes of a unit from `offset` on touch, as [`Marred::blocks`].
+pub const fn marred_parts(offset: usize, bytes: usize) -> u8 {
+    if bytes == 0 {
+        return 0;
+    }
+    let (first, last) = (offset / MARRED_BYTES, (offset + bytes - 1) / MARRED_BYTES);
+    (u8::MAX << first) & (u8::MAX >> (UNIT_BYTES / MARRED_BYTES - 1 - last))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // One block too many and good data is refused; one too few and lost data is given out as zeroes.
+    #[test]
+    fn parts_that_cannot_be_read_are_told_to_the_block() {
+        assert_eq!(marred_parts(0, 4096), 0xff);
+        assert_eq!(marred_parts(512, 512), 0b10);
+        assert_eq!(marred_parts(511, 2), 0b11);
+        assert_eq!(marred_parts(3584, 512), 0x80);
+        assert_eq!(marred_parts(100, 0), 0);
+        let whole = Content::of(&[7; UNIT_BYTES], Keep::Stamps);
+        let marred = whole.edited(Keep::Stamps, |_, blocks| *blocks |= 0b110);
+        assert_eq!(marred.marred(), 0b110);
+        assert_eq!(marred.first_marred(0, 512), None);
+        assert_eq!(marred.first_marred(0, 4096), Some(512));
+        assert_eq!(marred.first_marred(600, 10), Some(600));
+        assert_eq!(marred.first_marred(1536, 2560), None);
+        let mut bytes = [1; UNIT_BYTES];
+        marred.write_to(&mut bytes);
+        assert_eq!(
+            (bytes[511], bytes[512], bytes[1535], bytes[1536]),
+            (7, 0, 0, 7),
+            "nothing is left of them"
+        );
+        let mut part = [1; 4];
+        marred.write_part(510, &mut part);
+        assert_eq!(part, [7, 7, 0, 0]);
+    }
+
+    // A block that is written again is as good as new: the last one makes the unit an ordinary one.
+    #[test]
+    fn writing_clears_what_cannot_be_read() {
+        let marred = Content::unreadable();
+        let mended = marred.edited(Keep::Stamps, |bytes, blocks| {
+            bytes.fill(3);
+            *blocks = 0;
+        });
+        assert_eq!(mended, Content::of(&[3; UNIT_BYTES], Keep::Stamps));
+        assert_eq!(marred.edited(Keep::Stamps, |_, blocks| *blocks &= 1).marred(), 1);
+    }
 
     // A unit kept as a stamp must come back to the byte, in both block sizes; else verified data would be made up.
     #[test]

@@ -78,6 +78,12 @@ proptest! {
         assert_rebuilds!(sqe, GetFeatures, |command| command.sqe(CID, 1));
         assert_rebuilds!(sqe, Abort, |command| command.sqe(CID));
         assert_rebuilds!(sqe, AsyncEventRequest, |command| command.sqe(CID));
+        assert_rebuilds!(sqe, Copy, |command| command.sqe(CID, 1));
+        assert_rebuilds!(sqe, FormatNvm, |command| command.sqe(CID, 1));
+        assert_rebuilds!(sqe, NamespaceManagement, |command| command.sqe(CID, 1));
+        assert_rebuilds!(sqe, NamespaceAttachment, |command| command.sqe(CID, 1));
+        assert_rebuilds!(sqe, Sanitize, |command| command.sqe(CID));
+        assert_rebuilds!(sqe, DeviceSelfTest, |command| command.sqe(CID, 1));
         assert_rebuilds!(sqe, KeepAlive, |command| command.sqe(CID));
     }
 
@@ -118,7 +124,8 @@ proptest! {
             bytes, Sqe, Cqe, Range, SglDescriptor, ErrorLogEntry, SmartLog, FirmwareSlotLog, ChangedNamespaceLog,
             CommandsSupportedLog, FeaturesSupportedLog, NvmeMiCommandsSupportedLog, SupportedLogPages,
             IdentifyController, IdentifyNamespace, IdentifyNamespaceNvm, IdentifyControllerNvm,
-            IdentifyNamespaceIndependent, ActiveNamespaceList, LbaFormat
+            IdentifyNamespaceIndependent, ActiveNamespaceList, LbaFormat, CopyRange, ControllerList,
+            GranularityList, SelfTestResult, SelfTestLog, SanitizeStatusLog
         );
         // What derives from a controller's answer takes any answer.
         let controller = IdentifyController::read_from_bytes(&bytes).expect("a page is its size");

@@ -1,7 +1,7 @@
 //! Asynchronous events (NVMe Base 2.1, 5.1.2): what happened, held until a request and the host's attention are there.
 
 use crate::controller::queue::SubmissionQueue;
-use byteway_wire::nvme::AsyncEvent;
+use byteway_wire::nvme::{AsyncEvent, AsyncEventType, lid};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -99,10 +99,14 @@ impl Events {
 
     /// Log page `lid` was read: events of the types that point to it may be reported again.
     pub fn log_read(&self, lid: u8) {
-        let error = lid == byteway_wire::nvme::lid::ERROR_INFORMATION;
-        let smart = lid == byteway_wire::nvme::lid::SMART;
-        // Byteway's own events (type 7) point to the error log too.
-        let clear = if error { 0b1000_0001 } else { u8::from(smart) << 1 };
+        let clear = match lid {
+            // Byteway's own events (type 7) point to the error log too.
+            lid::ERROR_INFORMATION => 0b1000_0001,
+            lid::SMART => 1 << AsyncEventType::SMART.0,
+            lid::CHANGED_NAMESPACE_LIST => 1 << AsyncEventType::NOTICE.0,
+            lid::SANITIZE_STATUS => 1 << AsyncEventType::COMMAND_SET.0,
+            _ => 0,
+        };
         self.masked.set(self.masked.get() & !clear);
     }
 

@@ -3,14 +3,38 @@
 use crate::controller::arbiter::Weights;
 use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache, fid};
 use byteway_wire::nvme::vendor::Methods;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 /// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers `methods`.
 pub fn is_supported(feature: u8, methods: Methods) -> bool {
     if feature == fid::PAYLOAD_METHODS {
         return !methods.is_empty();
     }
-    matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION) && feature != fid::LBA_RANGE_TYPE
+    match feature {
+        fid::TIMESTAMP | fid::NAMESPACE_WRITE_PROTECTION => true,
+        fid::LBA_RANGE_TYPE => false,
+        _ => matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION),
+    }
+}
+
+/// Whether a value of the feature can be saved: it is then in force after every reset and power cycle.
+pub fn is_saveable(feature: u8) -> bool {
+    matches!(
+        feature,
+        fid::ARBITRATION
+            | fid::TEMPERATURE_THRESHOLD
+            | fid::ERROR_RECOVERY
+            | fid::VOLATILE_WRITE_CACHE
+            | fid::INTERRUPT_COALESCING
+            | fid::WRITE_ATOMICITY
+            | fid::ASYNC_EVENT_CONFIGURATION
+    )
+}
+
+/// Whether the feature is one of each namespace.
+pub fn is_of_namespace(feature: u8) -> bool {
+    feature == fid::NAMESPACE_WRITE_PROTECTION
 }
 
 /// The features that hold a value of their own.
@@ -31,6 +55,8 @@ pub struct Features {
     pub error_recovery: Cell<u32>,
     /// Write atomicity.
     pub write_atomicity: Cell<u32>,
+    /// Saved values, by feature and which of its values.
+    saved: RefCell<BTreeMap<(u8, u8), u32>>,
     arbitration_burst: u32,
 }
 
@@ -46,6 +72,7 @@ impl Features {
             under_temperature: Cell::default(),
             error_recovery: Cell::default(),
             write_atomicity: Cell::default(),
+            saved: RefCell::default(),
             arbitration_burst,
         };
         features.reset();
@@ -62,8 +89,48 @@ impl Features {
     /// The default over temperature threshold, kelvin: that of the warning.
     pub const OVER_TEMPERATURE: u16 = 343;
 
-    /// Back to the defaults.
+    /// Saves a value, which has been set.
+    pub fn save(&self, feature: u8, which: u8, value: u32) {
+        self.saved.borrow_mut().insert((feature, which), value);
+    }
+
+    /// A saved value.
+    pub fn saved_value(&self, feature: u8, which: u8) -> Option<u32> {
+        self.saved.borrow().get(&(feature, which)).copied()
+    }
+
+    /// All saved values: feature, which of its values, value.
+    pub fn saved(&self) -> Vec<(u8, u8, u32)> {
+        self.saved.borrow().iter().map(|((feature, which), value)| (*feature, *which, *value)).collect()
+    }
+
+    /// What was saved in an earlier power cycle.
+    pub fn restore(&self, saved: &[(u8, u8, u32)]) {
+        let known = saved.iter().filter(|(feature, ..)| is_saveable(*feature));
+        self.saved.replace(known.map(|(feature, which, value)| ((*feature, *which), *value)).collect());
+        self.reset();
+    }
+
+    /// Back to what is saved, or else to the defaults.
     pub fn reset(&self) {
+        self.reset_to_defaults();
+        for ((feature, which), value) in self.saved.borrow().iter() {
+            match (*feature, *which) {
+                (fid::ARBITRATION, _) => self.arbitration.set(Arbitration::from_bits(*value)),
+                (fid::TEMPERATURE_THRESHOLD, 0) => self.over_temperature.set(*value as u16),
+                (fid::TEMPERATURE_THRESHOLD, _) => self.under_temperature.set(*value as u16),
+                (fid::ERROR_RECOVERY, _) => self.error_recovery.set(*value),
+                (fid::VOLATILE_WRITE_CACHE, _) => self.write_cache.set(VolatileWriteCache::from_bits(*value)),
+                (fid::WRITE_ATOMICITY, _) => self.write_atomicity.set(*value),
+                (fid::ASYNC_EVENT_CONFIGURATION, _) => {
+                    self.async_events.set(AsyncEventConfig::from_bits(*value));
+                }
+                _ => {} // coalescing is the interrupts' own
+            }
+        }
+    }
+
+    fn reset_to_defaults(&self) {
         self.arbitration.set(self.default_arbitration());
         self.write_cache.set(VolatileWriteCache::new().with_wce(true));
         self.async_events.set(AsyncEventConfig::new());

@@ -4,45 +4,76 @@ use crate::config::DriveConfig;
 use crate::controller::feature::Features;
 use crate::controller::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
 use crate::controller::log::ERROR_ENTRIES;
-use crate::controller::{ABORTS_MAX, Context, EVENT_REQUESTS_MAX};
+use crate::controller::namespace::{Limits, Namespace};
+use crate::controller::{ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, self_test};
 use byteway_wire::IntoBytes;
+use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::identify::{
-    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, lpa, oacs, oncs, sgls, vwc,
+    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, ctratt, lpa, nwpc, oacs, oaes,
+    oncs, sanicap, sgls, vwc,
 };
+use byteway_wire::nvme::inventory::GranularityDescriptor;
 use byteway_wire::nvme::vendor::Capabilities;
 use byteway_wire::nvme::{
-    ActiveNamespaceList, Cns, Identify, IdentifyController, NSID_ALL, NamespaceDescriptor, SglRules, Status,
+    ActiveNamespaceList, Cns, ControllerList, GranularityList, Identify, IdentifyController, NSID_ALL,
+    NamespaceDescriptor, SglRules, Status,
 };
 
+/// The controller's identifier in its subsystem, in which it is alone.
+pub const CONTROLLER_ID: u16 = 1;
+
 /// The data structure that an Identify command asks for.
+///
+/// Of a namespace that is not attached, structures of attached ones are zeroes (NVMe Base 2.1, 5.1.13.1).
 pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status> {
     let core = context.core;
+    let inventory = &core.inventory;
     let nsid = context.sqe.nsid;
-    let invalid_field = Status::INVALID_FIELD.with_dnr();
-    let nsids = core.namespaces.iter().map(|namespace| namespace.nsid);
+    let is_nvm = command.csi == csi::NVM;
     // Namespace identifiers from here on are reserved for lists.
     let above = || if nsid >= 0xffff_fffe { Err(Status::INVALID_NAMESPACE.with_dnr()) } else { Ok(nsid) };
+    let list = |attached| -> Result<Vec<u8>, Status> {
+        Ok(ActiveNamespaceList::above(above()?, inventory.nsids(attached)).as_bytes().to_vec())
+    };
+    let zeroes = || vec![0; Identify::BYTES as usize];
+    let active = || match inventory.active(nsid) {
+        Err(status) if status.is(Status::INVALID_FIELD) => Ok(None),
+        namespace => namespace.map(Some),
+    };
+    let allocated = || match core.known(nsid) {
+        Err(status) if status.is(Status::INVALID_FIELD) => Ok(None),
+        namespace => namespace.map(Some),
+    };
+    let structure = |namespace: &Namespace| namespace.identify(core.limits(namespace)).as_bytes().to_vec();
     let bytes = match command.cns {
-        Cns::NAMESPACE => {
-            // All namespaces: what they have in common, which is nothing without namespace management.
-            if nsid == NSID_ALL {
-                return Err(Status::INVALID_NAMESPACE.with_dnr());
-            }
-            core.namespace(nsid)?.identify(serial_hash(&core.config.serial)).as_bytes().to_vec()
+        // All namespaces: what they have in common.
+        Cns::NAMESPACE if nsid == NSID_ALL => {
+            let transfer_bytes_max = core.config.controller.transfer_bytes_max;
+            Namespace::capabilities(transfer_bytes_max).as_bytes().to_vec()
         }
+        Cns::NAMESPACE => active()?.map_or_else(zeroes, |namespace| structure(&namespace)),
+        Cns::ALLOCATED_NAMESPACE => allocated()?.map_or_else(zeroes, |namespace| structure(&namespace)),
         Cns::CONTROLLER => controller(context).as_bytes().to_vec(),
-        Cns::ACTIVE_NAMESPACES => ActiveNamespaceList::above(above()?, nsids).as_bytes().to_vec(),
+        Cns::ACTIVE_NAMESPACES => list(true)?,
+        Cns::COMMAND_SET_ACTIVE_NAMESPACES if is_nvm => list(true)?,
+        Cns::ALLOCATED_NAMESPACES => list(false)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACES if is_nvm => list(false)?,
         Cns::NAMESPACE_DESCRIPTORS => {
-            let namespace = core.namespace(nsid)?;
+            let namespace = inventory.active(nsid)?;
             let eui64 = namespace.eui64(serial_hash(&core.config.serial));
             let descriptors = [NamespaceDescriptor::Eui64(eui64), NamespaceDescriptor::Csi(csi::NVM)];
             NamespaceDescriptor::list(&descriptors).to_vec()
         }
-        Cns::COMMAND_SET_NAMESPACE if command.csi == csi::NVM => {
-            core.namespace(nsid)?;
+        Cns::COMMAND_SET_NAMESPACE if is_nvm => {
+            active()?;
             IdentifyNamespaceNvm::default().as_bytes().to_vec()
         }
-        Cns::COMMAND_SET_CONTROLLER if command.csi == csi::NVM => {
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACE if is_nvm => {
+            allocated()?;
+            IdentifyNamespaceNvm::default().as_bytes().to_vec()
+        }
+        Cns::COMMAND_SET_CONTROLLER if is_nvm => {
+            // Verify, Write Zeroes and Write Uncorrectable go on in steps: they have no limit beyond the command's own.
             let limits = IdentifyControllerNvm {
                 dmrl: 0, // 256 ranges: no limit beyond the command's own
                 dmrsl: DEALLOCATE_RANGE_BLOCKS_MAX,
@@ -51,12 +82,35 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
             };
             limits.as_bytes().to_vec()
         }
-        Cns::COMMAND_SET_ACTIVE_NAMESPACES if command.csi == csi::NVM => {
-            ActiveNamespaceList::above(above()?, nsids).as_bytes().to_vec()
+        Cns::INDEPENDENT_NAMESPACE => {
+            active()?.map_or_else(zeroes, |namespace| namespace.identify_independent().as_bytes().to_vec())
         }
-        _ => return Err(invalid_field),
+        Cns::NAMESPACE_CONTROLLERS => {
+            let attached = core.known(nsid)?.attached.get();
+            let ids = attached.then_some(CONTROLLER_ID);
+            ControllerList::from(command.cntid, ids).as_bytes().to_vec()
+        }
+        Cns::CONTROLLERS => ControllerList::from(command.cntid, [CONTROLLER_ID]).as_bytes().to_vec(),
+        Cns::NAMESPACE_GRANULARITY => {
+            let bytes = inventory.capacity.borrow().chunk_units() * UNIT_BYTES as u64;
+            let mut list = GranularityList::default();
+            list.descriptors[0] = GranularityDescriptor { nszegran: bytes, ncapgran: bytes };
+            list.as_bytes().to_vec()
+        }
+        _ => return Err(Status::INVALID_FIELD.with_dnr()),
     };
     Ok(bytes)
+}
+
+impl Core {
+    /// What a namespace's identification needs to know.
+    fn limits(&self, namespace: &Namespace) -> Limits {
+        Limits {
+            serial_hash: serial_hash(&self.config.serial),
+            transfer_bytes_max: self.config.controller.transfer_bytes_max,
+            units: self.inventory.capacity.borrow().units_of(namespace.nsid),
+        }
+    }
 }
 
 fn controller(context: &Context<'_>) -> IdentifyController {
@@ -69,10 +123,12 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         fr: ascii_field(env!("CARGO_PKG_VERSION")),
         rab: (config.controller.arbitration_burst.ilog2()).min(7) as u8,
         mdts: (config.controller.transfer_bytes_max / 4096).ilog2() as u8,
-        cntlid: 1,
+        cntlid: CONTROLLER_ID,
+        oaes: oaes::NAMESPACE_ATTRIBUTE,
+        ctratt: ctratt::NAMESPACE_GRANULARITY,
         ver: context.core.registers.vs.into_bits(),
         cntrltype: 1,
-        oacs: if config.controller.shadow_doorbells { oacs::DOORBELL_BUFFER } else { 0 },
+        oacs: oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT | oacs::SELF_TEST,
         acl: (ABORTS_MAX - 1) as u8,
         aerl: (EVENT_REQUESTS_MAX - 1) as u8,
         // One firmware slot, read-only.
@@ -83,9 +139,22 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         cctemp: 353,
         sqes: 0x66,
         cqes: 0x44,
-        nn: context.core.namespaces.len() as u32,
-        mnan: 0,
-        oncs: oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE,
+        // One test at a time in the subsystem.
+        edstt: self_test::EXTENDED_MINUTES,
+        dsto: 1,
+        sanicap: sanicap::BLOCK_ERASE | sanicap::NO_DEALLOCATE_INHIBITED | sanicap::NOT_MODIFIED_AFTER,
+        nn: context.core.inventory.nsid_max(),
+        mnan: context.core.inventory.nsid_max(),
+        oncs: oncs::COMPARE
+            | oncs::WRITE_UNCORRECTABLE
+            | oncs::DATASET_MANAGEMENT
+            | oncs::WRITE_ZEROES
+            | oncs::SAVE
+            | oncs::TIMESTAMP
+            | oncs::VERIFY
+            | oncs::COPY,
+        nwpc: nwpc::WRITE_PROTECT | nwpc::UNTIL_POWER_CYCLE | nwpc::PERMANENT,
+        cdfs: 1, // descriptor format 0h
         vwc: vwc::PRESENT | vwc::FLUSH_ALL,
         ..Default::default()
     };
@@ -95,8 +164,12 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         id.sgls |= if rules.bit_bucket { sgls::BIT_BUCKET } else { 0 };
         id.sgls |= if rules.allow_excess { sgls::EXCESS } else { 0 };
     }
+    if config.controller.shadow_doorbells {
+        id.oacs |= oacs::DOORBELL_BUFFER;
+    }
     let capacity = u128::from(config.user_bytes());
     id.tnvmcap.copy_from_slice(&capacity.to_le_bytes());
+    id.unvmcap.copy_from_slice(&context.core.unallocated_bytes().to_le_bytes());
     id.psd[0] = PowerState { mp: 900, ..Default::default() };
     let nqn = format!("nqn.2026-11.org.byteway:{}", config.serial);
     id.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());

@@ -1,23 +1,25 @@
-//! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare.
+//! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare. Copy is in
+//! [`copy`], Verify and Write Uncorrectable in [`integrity`].
 
 use crate::controller::log::add;
-use crate::controller::namespace::Span;
+use crate::controller::namespace::{Namespace, Span};
 use crate::controller::slot::Payload;
-use crate::controller::{Context, Core, Reply, sink, streams};
+use crate::controller::{Context, Core, Reply, copy, integrity, sink, streams};
 use byteway_clock::{Delay, Stage};
 use byteway_firmware::{MediaError, Work};
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::collector::Supported;
 use byteway_transfer::mmio;
 use byteway_transfer::{Collector, Extent, inline};
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use byteway_wire::nvme::command::PSDT_PRP;
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{
-    DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, VendorOpcode, WriteZeroes,
-    dataset::RANGES_MAX,
+    CopyRange, DatasetManagement, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, VendorOpcode,
+    WriteZeroes, dataset::RANGES_MAX,
 };
+use std::rc::Rc;
 
 /// Blocks of one range of Dataset Management, at most (DMRSL).
 pub const DEALLOCATE_RANGE_BLOCKS_MAX: u32 = 1 << 20;
@@ -32,12 +34,18 @@ pub struct Workspace {
     /// Resolves data pointers.
     pub collector: Collector,
     /// Units on their way between host and flash.
-    contents: Vec<Content>,
+    pub(super) contents: Vec<Content>,
     /// Bytes on their way, where they are no whole units.
     pub(super) bytes: Vec<u8>,
     unit: Box<[u8; UNIT_BYTES]>,
+    /// The source ranges of a Copy.
+    pub(super) ranges: Vec<CopyRange>,
     /// The first block of the command that failed, for the error log.
     pub failed_lba: u64,
+    /// Dword 0 of the completion of a command that failed.
+    pub failed_dword: u32,
+    /// What the error log says of it beside: its command specific information.
+    pub failed_information: u64,
 }
 
 impl Workspace {
@@ -48,7 +56,10 @@ impl Workspace {
             contents: Vec::new(),
             bytes: Vec::new(),
             unit: Box::new([0; UNIT_BYTES]),
+            ranges: Vec::new(),
             failed_lba: 0,
+            failed_dword: 0,
+            failed_information: 0,
         }
     }
 
@@ -92,6 +103,9 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         NvmOpcode::WRITE_ZEROES => write_zeroes(context, workspace).await,
         NvmOpcode::DATASET_MANAGEMENT => deallocate(context, workspace).await,
         NvmOpcode::COMPARE => compare(context, workspace).await,
+        NvmOpcode::VERIFY => integrity::verify(context, workspace).await,
+        NvmOpcode::WRITE_UNCORRECTABLE => integrity::mark_unreadable(context, workspace).await,
+        NvmOpcode::COPY => copy::copy(context, workspace).await,
         _ => return vendor(context, workspace).await,
     }?;
     Ok(Reply::Done([0; 2]))
@@ -117,13 +131,21 @@ async fn vendor(context: &Context<'_>, workspace: &mut Workspace) -> Result<Repl
 
 impl Context<'_> {
     /// Where the blocks of a transfer lie, if it is a transfer that the drive takes.
-    fn transfer(&self, rw: &ReadWrite, workspace: &mut Workspace) -> Result<Span, Status> {
+    fn transfer(&self, rw: &ReadWrite, workspace: &mut Workspace) -> Result<(Rc<Namespace>, Span), Status> {
         workspace.failed_lba = rw.slba;
-        let span = self.core.namespace(self.sqe.nsid)?.span(rw.slba, u64::from(rw.blocks()))?;
+        let namespace = self.core.namespace(self.sqe.nsid)?;
+        let span = namespace.span(rw.slba, u64::from(rw.blocks()))?;
         if span.bytes > u64::from(self.core.config.controller.transfer_bytes_max) {
             return Err(Status::INVALID_FIELD.with_dnr());
         }
-        Ok(span)
+        Ok((namespace, span))
+    }
+
+    /// The namespace that the command names, if it can be written.
+    pub(super) fn writable(&self) -> Result<Rc<Namespace>, Status> {
+        let namespace = self.core.namespace(self.sqe.nsid)?;
+        namespace.check_writable()?;
+        Ok(namespace)
     }
 
     /// Resolves the data pointer.
@@ -243,7 +265,7 @@ impl Context<'_> {
     }
 
     /// Whether a write is to be on flash when it completes.
-    fn durable(&self, fua: bool) -> bool {
+    pub(super) fn durable(&self, fua: bool) -> bool {
         fua || !self.core.features.write_cache.get().wce()
     }
 }
@@ -252,12 +274,12 @@ impl Context<'_> {
 pub fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
     let c = &core.config.controller;
     match NvmOpcode(sqe.opcode()) {
-        NvmOpcode::READ | NvmOpcode::COMPARE => {
-            let block = core.namespace(sqe.nsid).map_or(0, |namespace| namespace.block.bytes());
+        NvmOpcode::READ | NvmOpcode::COMPARE | NvmOpcode::VERIFY => {
+            let block = core.inventory.block_bytes(sqe.nsid);
             let bytes = ReadWrite::parse(sqe).blocks() as usize * block;
             if bytes <= UNIT_BYTES { c.read_pipeline } else { c.read_large_pipeline }
         }
-        NvmOpcode::WRITE => c.write_pipeline,
+        NvmOpcode::WRITE | NvmOpcode::COPY => c.write_pipeline,
         _ => Delay::ZERO,
     }
 }
@@ -288,13 +310,13 @@ fn assemble(
 async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
     let rw = ReadWrite::parse(context.sqe);
-    let span = context.transfer(&rw, workspace)?;
+    let (namespace, span) = context.transfer(&rw, workspace)?;
     context.resolve(workspace, span.bytes, true).await?;
     if rw.fua {
-        settle(context).await; // what is read is on flash, and is read from there
+        settle(context).await?; // what is read is on flash, and is read from there
         context.check()?;
     }
-    fetch_units(context, workspace, span).await?;
+    fetch_units(context, workspace, &namespace, span).await?;
     context.set_up_dma(span.bytes).await?;
     let passage = send(context, workspace, span)?;
     core.clock.sleep_until(passage).await;
@@ -305,16 +327,70 @@ async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), St
     Ok(())
 }
 
-/// Reads the units of `span` into `workspace.contents`.
-async fn fetch_units(context: &Context<'_>, workspace: &mut Workspace, span: Span) -> Result<(), Status> {
-    let core = context.core;
+/// Reads the units of `span` into `workspace.contents`. If not all of it can be read, `workspace.failed_lba`, which was
+/// the span's first block, is the first that can't.
+pub(super) async fn fetch_units(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    span: Span,
+) -> Result<(), Status> {
+    let (core, contents) = (context.core, &mut workspace.contents);
+    let (first, count) = namespace.run(span.unit, span.units.into());
     let spans = core.port.spans();
-    let read = core.ftl.read(context.span, spans, span.unit, span.units, &mut workspace.contents).await;
+    let mut read = core.ftl.read(context.span, spans, first, count as u32, contents).await;
+    if count < u64::from(span.units) && read.is_ok() {
+        read = fetch_rest(context, contents, namespace, span, count).await;
+    }
     read.map_err(|error: MediaError| {
         add(&core.counters.media_errors, 1);
         status_of(error, Status::UNRECOVERED_READ_ERROR)
     })?;
-    context.check()
+    context.check()?;
+    if workspace.contents.iter().any(|content| content.marred() != 0) {
+        return check_marred(context, workspace, namespace, span);
+    }
+    Ok(())
+}
+
+/// Reads what lies in further extents.
+#[cold]
+async fn fetch_rest(
+    context: &Context<'_>,
+    contents: &mut Vec<Content>,
+    namespace: &Namespace,
+    span: Span,
+    mut done: u64,
+) -> Result<(), MediaError> {
+    let mut more = Vec::new();
+    while done < u64::from(span.units) {
+        let (first, count) = namespace.run(span.unit + done, u64::from(span.units) - done);
+        let spans = context.core.port.spans();
+        context.core.ftl.read(context.span, spans, first, count as u32, &mut more).await?;
+        contents.append(&mut more);
+        done += count;
+    }
+    Ok(())
+}
+
+/// Whether what can't be read of the units lies outside of the span.
+#[cold]
+fn check_marred(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    span: Span,
+) -> Result<(), Status> {
+    for (index, content) in (0..).zip(&workspace.contents) {
+        let (offset, bytes) = span.part(index);
+        if let Some(at) = content.first_marred(offset, bytes) {
+            let before = u64::from(index) * UNIT_BYTES as u64 + at as u64 - u64::from(span.offset);
+            workspace.failed_lba += before / namespace.block.bytes() as u64;
+            add(&context.core.counters.media_errors, 1);
+            return Err(Status::UNRECOVERED_READ_ERROR);
+        }
+    }
+    Ok(())
 }
 
 /// Posts the bytes of `span` to the extents of the host; gives when the last has left.
@@ -356,17 +432,16 @@ fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byte
 async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
     let rw = ReadWrite::parse(context.sqe);
-    let span = context.transfer(&rw, workspace)?;
+    let (namespace, span) = context.transfer(&rw, workspace)?;
+    namespace.check_writable()?;
     let durable = context.durable(rw.fua);
     let landing = if span.is_whole() { Landing::Units } else { Landing::Bytes };
     context.bring(workspace, span.bytes, landing).await?;
     if span.is_whole() {
-        let spans = core.port.spans();
-        let written = core.ftl.write(context.span, spans, span.unit, &mut workspace.contents, durable).await;
-        written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+        write_units(context, &namespace, span.unit, &mut workspace.contents, durable).await?;
     } else {
         let bytes = std::mem::take(&mut workspace.bytes);
-        let written = write_bytes(context, span, Some(&bytes), durable).await;
+        let written = write_part(context, &namespace, span, Fill::Bytes(&bytes), durable).await;
         workspace.bytes = bytes;
         written?;
     }
@@ -375,26 +450,67 @@ async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), S
     Ok(())
 }
 
-/// Writes `bytes` (or zeroes) over a span that is not whole units: each unit is read, changed and written as one step.
-async fn write_bytes(
+/// Writes whole units, which it takes out of `contents`.
+pub(super) async fn write_units(
     context: &Context<'_>,
+    namespace: &Namespace,
+    mut unit: u64,
+    contents: &mut Vec<Content>,
+    durable: bool,
+) -> Result<(), Status> {
+    let core = context.core;
+    loop {
+        let (first, count) = namespace.run(unit, contents.len() as u64);
+        // What lies in another extent comes after.
+        let mut rest = Vec::new();
+        if count < contents.len() as u64 {
+            rest = contents.split_off(count as usize);
+        }
+        let written = core.ftl.write(context.span, core.port.spans(), first, contents, durable).await;
+        written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        *contents = rest;
+        unit += count;
+    }
+}
+
+/// What a span is filled with.
+#[derive(Clone, Copy)]
+pub(super) enum Fill<'a> {
+    /// These bytes, as many as the span has.
+    Bytes(&'a [u8]),
+    /// Zeroes.
+    Zero,
+    /// Nothing: it can't be read any more.
+    Unreadable,
+}
+
+/// Writes over a span that is not whole units: each unit is read, changed and written as one step.
+pub(super) async fn write_part(
+    context: &Context<'_>,
+    namespace: &Namespace,
     span: Span,
-    bytes: Option<&[u8]>,
+    fill: Fill<'_>,
     durable: bool,
 ) -> Result<(), Status> {
     let core = context.core;
     let mut at = 0;
-    for index in 0..u64::from(span.units) {
-        let offset = if index == 0 { span.offset as usize } else { 0 };
-        let count = (UNIT_BYTES - offset).min(span.bytes as usize - at);
-        let part = bytes.map(|bytes| &bytes[at..at + count]);
-        let change = |unit: &mut [u8; UNIT_BYTES]| match part {
-            Some(part) => unit[offset..offset + count].copy_from_slice(part),
-            None => unit[offset..offset + count].fill(0),
+    for index in 0..span.units {
+        let (offset, count) = span.part(index);
+        let edit = |unit: &mut [u8; UNIT_BYTES], marred: &mut u8| {
+            let (part, parts) = (&mut unit[offset..offset + count], marred_parts(offset, count));
+            match fill {
+                Fill::Bytes(bytes) => part.copy_from_slice(&bytes[at..at + count]),
+                Fill::Zero => part.fill(0),
+                Fill::Unreadable => return *marred |= parts,
+            }
+            *marred &= !parts;
         };
-        let unit = span.unit + index;
-        let modified = core.ftl.modify(context.span, core.port.spans(), unit, change, durable).await;
-        modified.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+        let (unit, _) = namespace.run(span.unit + u64::from(index), 1);
+        let edited = core.ftl.edit(context.span, core.port.spans(), unit, edit, durable).await;
+        edited.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         at += count;
         context.check()?;
     }
@@ -403,45 +519,48 @@ async fn write_bytes(
 
 async fn flush(context: &Context<'_>) -> Result<(), Status> {
     if context.sqe.nsid != NSID_ALL {
-        context.core.namespace(context.sqe.nsid)?;
+        // Also while its namespace is sanitized (NVMe Base 2.1, 8.1.24).
+        context.core.inventory.active(context.sqe.nsid)?;
     }
-    settle(context).await;
+    settle(context).await?;
     context.check()
 }
 
 /// Waits until everything that is buffered is on flash.
-async fn settle(context: &Context<'_>) {
-    context.core.ftl.flush(context.span, context.core.port.spans()).await;
+pub(super) async fn settle(context: &Context<'_>) -> Result<(), Status> {
+    let flushed = context.core.ftl.flush(context.span, context.core.port.spans()).await;
+    flushed.map_err(|error| status_of(error, Status::WRITE_FAULT))
 }
 
 async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let command = WriteZeroes::parse(context.sqe);
     workspace.failed_lba = command.slba;
-    let span = context.core.namespace(context.sqe.nsid)?.span(command.slba, u64::from(command.blocks()))?;
-    zero(context, span).await?;
+    let namespace = context.writable()?;
+    let span = namespace.span(command.slba, u64::from(command.blocks()))?;
+    zero(context, &namespace, span).await?;
     if context.durable(command.fua) {
-        settle(context).await;
+        settle(context).await?;
     }
     Ok(())
 }
 
 /// Makes a span read as zeroes: whole units are unmapped, parts of units overwritten.
-async fn zero(context: &Context<'_>, span: Span) -> Result<(), Status> {
+async fn zero(context: &Context<'_>, namespace: &Namespace, span: Span) -> Result<(), Status> {
     let core = context.core;
     let unit = UNIT_BYTES as u64;
     let (first, count) = span.whole_units().unwrap_or((span.unit, 0));
     let head = (first - span.unit) * unit; // bytes of the span's units before the whole ones
     if count == 0 {
-        return write_bytes(context, span, None, false).await;
+        return write_part(context, namespace, span, Fill::Zero, false).await;
     }
     if head > 0 {
         let bytes = head - u64::from(span.offset);
-        write_bytes(context, Span { units: 1, bytes, ..span }, None, false).await?;
+        write_part(context, namespace, Span { units: 1, bytes, ..span }, Fill::Zero, false).await?;
     }
     let mut done = 0;
     while done < count {
-        let step = (count - done).min(DEALLOCATE_STEP_UNITS);
-        let trimmed = core.ftl.trim(context.span, core.port.spans(), first + done, step).await;
+        let (at, step) = namespace.run(first + done, (count - done).min(DEALLOCATE_STEP_UNITS));
+        let trimmed = core.ftl.trim(context.span, core.port.spans(), at, step).await;
         trimmed.map_err(|error| status_of(error, Status::INTERNAL_ERROR))?;
         done += step;
         context.check()?;
@@ -449,14 +568,16 @@ async fn zero(context: &Context<'_>, span: Span) -> Result<(), Status> {
     let tail = u64::from(span.offset) + span.bytes - head - count * unit;
     if tail > 0 {
         let rest = Span { unit: first + count, units: 1, offset: 0, bytes: tail };
-        write_bytes(context, rest, None, false).await?;
+        write_part(context, namespace, rest, Fill::Zero, false).await?;
     }
     Ok(())
 }
 
 async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let command = DatasetManagement::parse(context.sqe);
-    let namespace = context.core.namespace(context.sqe.nsid)?;
+    // Without the attribute it only gives hints, which change nothing.
+    let namespace =
+        if command.ad { context.writable()? } else { context.core.namespace(context.sqe.nsid)? };
     let bytes = command.ranges() * Range::SIZE;
     context.bring(workspace, bytes as u64, Landing::Bytes).await?;
     let mut ranges = [Range::default(); RANGES_MAX];
@@ -475,19 +596,19 @@ async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     }
     for range in ranges.iter().filter(|range| range.length > 0) {
         let span = namespace.span(range.slba, u64::from(range.length))?;
-        zero(context, span).await?;
+        zero(context, &namespace, span).await?;
     }
     if context.durable(false) {
-        settle(context).await;
+        settle(context).await?;
     }
     Ok(())
 }
 
 async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
-    let span = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
+    let (namespace, span) = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
     context.bring(workspace, span.bytes, Landing::Bytes).await?;
-    fetch_units(context, workspace, span).await?;
+    fetch_units(context, workspace, &namespace, span).await?;
     let mut at = span.offset as usize;
     let mut rest = &workspace.bytes[..];
     while !rest.is_empty() {
@@ -506,9 +627,11 @@ async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(),
 }
 
 /// The one place where a failure of the media becomes a status.
-fn status_of(error: MediaError, unreadable: Status) -> Status {
+pub(super) fn status_of(error: MediaError, unreadable: Status) -> Status {
     match error {
         MediaError::OutOfRange => Status::LBA_OUT_OF_RANGE.with_dnr(),
         MediaError::Unreadable => unreadable,
+        MediaError::WriteProtected => Status::NAMESPACE_WRITE_PROTECTED,
+        MediaError::NotErased => Status::INTERNAL_ERROR,
     }
 }

@@ -5,6 +5,7 @@ use crate::controller::log::add;
 use crate::controller::queue::{CompletionQueue, Fate};
 use crate::controller::{Core, queue::SubmissionQueue};
 use byteway_clock::{Clock, Delay, Notify, SpanId};
+use byteway_wire::nvme::feature::{InterruptCoalescing, fid};
 use byteway_wire::nvme::register::{Cc, Csts};
 use byteway_wire::nvme::{Doorbell, QueuePriority};
 use std::cell::Cell;
@@ -81,6 +82,8 @@ pub async fn run(core: Rc<Core>) {
 
 async fn enable(core: &Rc<Core>) {
     core.clock.timer(core.config.controller.ready_delay).await;
+    core.restored().await;
+    core.in_use();
     let registers = &core.registers;
     let cc = registers.cc.get();
     if !cc.en() {
@@ -103,6 +106,7 @@ async fn enable(core: &Rc<Core>) {
     registers.page_bytes.set(cc.page_bytes());
     core.features.reset();
     core.interrupts.reset();
+    core.set_saved_coalescing();
     core.arbiter.reset(mechanism, core.features.weights());
     core.reset_queues();
     for doorbell in [Doorbell::SubmissionTail(0), Doorbell::CompletionHead(0)] {
@@ -124,7 +128,18 @@ async fn enable(core: &Rc<Core>) {
     }
     core.queues_changed();
     core.arbiter.add(asq);
+    core.ftl.ready().await;
     registers.csts.set(Csts::new().with_rdy(true));
+}
+
+impl Core {
+    /// Interrupt coalescing as it is saved.
+    fn set_saved_coalescing(&self) {
+        if let Some(value) = self.features.saved_value(fid::INTERRUPT_COALESCING, 0) {
+            let mask = self.registers.interrupt_mask.get();
+            self.interrupts.set_coalescing(InterruptCoalescing::from_bits(value), mask);
+        }
+    }
 }
 
 /// Controller reset: no command runs on, none completes; when all have ended, RDY is cleared.
@@ -136,6 +151,8 @@ async fn disable(core: &Rc<Core>) {
     core.trains.clear();
     core.partials.clear(core.config.controller.io_queues_max);
     core.events.clear();
+    core.operations.changed.notify_all(); // commands that wait for one look at their queue
+    core.self_test.reset();
     while core.in_flight.get() > 0 {
         core.quiet.notified().await;
     }
@@ -148,6 +165,7 @@ async fn disable(core: &Rc<Core>) {
     core.reset_queues();
     core.queues_granted.set(None);
     core.registers.reset();
+    core.timestamp.reset(core.clock.now());
     add(&core.counters.resets, 1);
 }
 
@@ -164,10 +182,12 @@ async fn put_back(core: &Rc<Core>, running: bool) {
     resets.ended.notify_all();
 }
 
-/// Shutdown: what is in the write buffer goes to flash.
+/// Shutdown: what is in the write buffer goes to flash, and what recovery would have to find out is written down.
 async fn shut_down(core: &Rc<Core>) {
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
-    core.ftl.flush(SpanId::NONE, core.port.spans()).await;
+    // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
+    let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
+    core.store_clean().await;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_COMPLETE));
 }

@@ -2,7 +2,10 @@
 
 use crate::config::DriveConfig;
 use crate::controller::feature;
-use byteway_clock::{Delay, Time};
+use crate::controller::health::critical_warning;
+use crate::controller::persist::Totals;
+use byteway_clock::Delay;
+use byteway_firmware::Health;
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{
@@ -70,7 +73,7 @@ pub struct ErrorLog {
 
 impl ErrorLog {
     /// Records a command that failed.
-    pub fn record(&self, sqid: u16, sqe: &Sqe, status: Status, lba: u64) {
+    pub fn record(&self, sqid: u16, sqe: &Sqe, status: Status, lba: u64, information: u64) {
         let count = self.count.get() + 1;
         self.count.set(count);
         let mut entry = ErrorLogEntry {
@@ -79,6 +82,7 @@ impl ErrorLog {
             cid: sqe.cid(),
             parameter_error_location: ErrorLogEntry::NONE,
             lba,
+            command_specific: information,
             nsid: sqe.nsid,
             opcode: sqe.opcode(),
             version: 1, // of the layout that has the opcode
@@ -88,6 +92,11 @@ impl ErrorLog {
         let mut entries = self.entries.borrow_mut();
         entries.push_front(entry);
         entries.truncate(ERROR_ENTRIES);
+    }
+
+    /// There were so many before this power cycle.
+    pub fn restore(&self, count: u64) {
+        self.count.set(count);
     }
 
     /// Errors in the controller's life.
@@ -107,25 +116,28 @@ impl ErrorLog {
 }
 
 /// The health page.
-pub fn smart(counters: &Counters, errors: &ErrorLog, percentage_used: u8, now: Time) -> SmartLog {
-    let hours = now.0 / Delay::from_s(3600).0;
+pub fn smart(totals: &Totals, percentage_used: u8, health: &Health) -> SmartLog {
     SmartLog {
+        critical_warning: critical_warning(health),
         composite_temperature: TEMPERATURE.into(),
-        available_spare: 100,
-        available_spare_threshold: 10,
+        available_spare: health.available_spare_percent,
+        available_spare_threshold: health.spare_threshold_percent,
         percentage_used,
-        data_units_read: SmartLog::data_units(counters.read_bytes.get().into()).into(),
-        data_units_written: SmartLog::data_units(counters.written_bytes.get().into()).into(),
-        host_read_commands: u128::from(counters.reads.get()).into(),
-        host_write_commands: u128::from(counters.writes.get()).into(),
-        controller_busy_time: u128::from(counters.busy.get().0 / Delay::from_s(60).0).into(),
-        power_cycles: 1.into(),
-        power_on_hours: u128::from(hours).into(),
-        media_errors: u128::from(counters.media_errors.get()).into(),
-        error_log_entries: u128::from(errors.count()).into(),
+        data_units_read: SmartLog::data_units(totals.read_bytes.into()).into(),
+        data_units_written: SmartLog::data_units(totals.written_bytes.into()).into(),
+        host_read_commands: u128::from(totals.reads).into(),
+        host_write_commands: u128::from(totals.writes).into(),
+        controller_busy_time: u128::from(totals.busy_ms / MINUTE_MS).into(),
+        power_cycles: u128::from(totals.power_cycles).into(),
+        power_on_hours: u128::from(totals.on_ms / (60 * MINUTE_MS)).into(),
+        unsafe_shutdowns: u128::from(totals.unsafe_shutdowns).into(),
+        media_errors: u128::from(totals.media_errors).into(),
+        error_log_entries: u128::from(totals.errors).into(),
         ..Default::default()
     }
 }
+
+const MINUTE_MS: u64 = 60_000;
 
 /// The drive has no thermometer: it reports 40 degrees Celsius, in kelvin.
 pub const TEMPERATURE: u16 = 313;
@@ -138,16 +150,19 @@ pub fn supported_log_pages() -> SupportedLogPages {
         lid::ERROR_INFORMATION,
         lid::SMART,
         lid::FIRMWARE_SLOT,
+        lid::CHANGED_NAMESPACE_LIST,
         lid::COMMANDS_SUPPORTED,
+        lid::DEVICE_SELF_TEST,
         lid::FEATURES_SUPPORTED,
         lid::NVME_MI_COMMANDS_SUPPORTED,
+        lid::SANITIZE_STATUS,
     ] {
         page.lids[usize::from(lid)] = SupportedLogPages::LSUPP;
     }
     page
 }
 
-/// Which commands there are, and what they may change: none but logical blocks.
+/// Which commands there are, and what they may change.
 pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
     const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
     const CHANGES_BLOCKS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
@@ -166,6 +181,29 @@ pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
     ] {
         page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
     }
+    // A host stops its I/O around these, and looks at its namespaces again.
+    const CHANGES_NAMESPACES: u32 = SUPPORTED | CommandsSupportedLog::NIC;
+    for (opcode, effects) in [
+        (
+            AdminOpcode::FORMAT_NVM,
+            CHANGES_BLOCKS | CommandsSupportedLog::NCC | CommandsSupportedLog::CSE_ANY | scope::NAMESPACE,
+        ),
+        (
+            AdminOpcode::NAMESPACE_MANAGEMENT,
+            CHANGES_NAMESPACES
+                | CommandsSupportedLog::LBCC
+                | CommandsSupportedLog::CSE_ANY
+                | scope::SUBSYSTEM,
+        ),
+        (
+            AdminOpcode::NAMESPACE_ATTACHMENT,
+            CHANGES_NAMESPACES | CommandsSupportedLog::CSE_NAMESPACE | scope::NAMESPACE,
+        ),
+        (AdminOpcode::SANITIZE, CHANGES_BLOCKS | CommandsSupportedLog::CSE_ANY | scope::SUBSYSTEM),
+        (AdminOpcode::DEVICE_SELF_TEST, SUPPORTED | scope::CONTROLLER),
+    ] {
+        page.acs[usize::from(opcode.0)] = effects;
+    }
     if config.controller.shadow_doorbells {
         page.acs[usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0)] = SUPPORTED | scope::CONTROLLER;
     }
@@ -173,9 +211,12 @@ pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
         (NvmOpcode::FLUSH, SUPPORTED),
         (NvmOpcode::WRITE, CHANGES_BLOCKS),
         (NvmOpcode::READ, SUPPORTED),
+        (NvmOpcode::WRITE_UNCORRECTABLE, CHANGES_BLOCKS),
         (NvmOpcode::COMPARE, SUPPORTED),
         (NvmOpcode::WRITE_ZEROES, CHANGES_BLOCKS),
         (NvmOpcode::DATASET_MANAGEMENT, CHANGES_BLOCKS),
+        (NvmOpcode::VERIFY, SUPPORTED),
+        (NvmOpcode::COPY, CHANGES_BLOCKS),
     ] {
         // Their scope, a namespace, may be left untold: Linux warns of I/O commands that have more than these effects.
         page.iocs[usize::from(opcode.0)] = effects;
@@ -196,11 +237,15 @@ pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
     page
 }
 
-/// Which features there are. Setting one changes neither data nor capabilities.
+/// Which features there are, and what setting one may change: nothing but whether a namespace can be written.
 pub fn features_supported(methods: Methods) -> FeaturesSupportedLog {
     let mut page = FeaturesSupportedLog::default();
     for fid in (0..=u8::MAX).filter(|fid| feature::is_supported(*fid, methods)) {
-        page.fids[usize::from(fid)] = FeaturesSupportedLog::FSUPP | scope::CONTROLLER;
+        let effects = match feature::is_of_namespace(fid) {
+            true => FeaturesSupportedLog::NCC | scope::NAMESPACE,
+            false => scope::CONTROLLER,
+        };
+        page.fids[usize::from(fid)] = FeaturesSupportedLog::FSUPP | effects;
     }
     page
 }

@@ -7,44 +7,62 @@
 //! | [`arbiter`] | whose turn it is |
 //! | [`fetch`] | reading submission queue entries |
 //! | [`slot`] | where commands are executed |
-//! | [`admin`], [`identify`] | the admin commands |
-//! | [`io`] | the NVM command set |
+//! | [`admin`], [`identify`], [`setting`], [`log_page`], [`management`] | the admin commands |
+//! | [`io`], [`copy`], [`integrity`] | the NVM command set |
 //! | [`train`] | payload in the entries behind its command |
 //! | [`chunks`], [`streams`], [`partial`] | payload that comes in parts: in chunks, in the fields of commands |
 //! | [`bar`] | the payload buffer behind the registers |
 //! | [`result`] | results behind a completion, and rounded ones |
 //! | [`sink`] | the payload sink |
-//! | [`namespace`], [`feature`], [`log`], [`event`], [`interrupt`] | what they act on |
+//! | [`namespace`], [`inventory`], [`capacity`] | namespaces, and who has which part of the drive |
+//! | [`operation`], [`sanitize`], [`self_test`] | what goes on behind commands |
+//! | [`feature`], [`timestamp`], [`log`], [`health`], [`event`], [`interrupt`] | what they act on |
+//! | [`persist`], [`restore`] | what outlives the power |
 //! | [`shadow`] | doorbells in host memory |
 //! | [`lifecycle`] | enable, disable, shutdown, reset of the function |
 
 pub mod admin;
 pub mod arbiter;
 pub mod bar;
+pub mod capacity;
 pub mod chunks;
+pub mod copy;
 pub mod event;
 pub mod feature;
 pub mod fetch;
+pub mod health;
 pub mod identify;
+pub mod integrity;
 pub mod interrupt;
+pub mod inventory;
 pub mod io;
 pub mod lifecycle;
 pub mod log;
+pub mod log_page;
+pub mod management;
 pub mod namespace;
+pub mod operation;
 pub mod partial;
+pub mod persist;
 pub mod queue;
 pub mod registers;
+pub mod restore;
 pub mod result;
+pub mod sanitize;
+pub mod self_test;
+pub mod setting;
 pub mod shadow;
 pub mod sink;
 pub mod slot;
 pub mod streams;
+pub mod timestamp;
 pub mod train;
 
 use crate::config::DriveConfig;
 use arbiter::Arbiter;
 use byteway_clock::{Clock, Delay, Notify, Passage, SpanId, Stage, Time};
 use byteway_firmware::{Ftl, Placement, Work};
+use byteway_flash::Medium;
 use byteway_link::{Bar, DeviceEnd, Fault, MmioWrite};
 use byteway_transfer::collector::Supported;
 use byteway_transfer::mmio::BarBuffer;
@@ -54,16 +72,22 @@ use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
 use event::{Answer, DoorbellError, Events};
 use feature::Features;
 use interrupt::Interrupts;
+use inventory::Inventory;
 use log::{Counters, ErrorLog, add};
 use namespace::Namespace;
+use operation::Operations;
 use partial::Partials;
 use queue::{CompletionQueue, Fate, Permit, SubmissionQueue};
 use registers::{Effect, Registers};
+use restore::Persistence;
+use sanitize::Sanitizer;
+use self_test::SelfTest;
 use shadow::Shadow;
 use sink::Sink;
 use slot::{Command, Payload, Slot};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use timestamp::Clockwork;
 use train::Trains;
 
 /// Slots for admin commands, beside those for I/O: an admin command never waits for I/O.
@@ -112,7 +136,12 @@ pub struct Core {
     features: Features,
     counters: Counters,
     errors: ErrorLog,
-    namespaces: Vec<Namespace>,
+    inventory: Inventory,
+    operations: Operations,
+    sanitize: Sanitizer,
+    self_test: SelfTest,
+    timestamp: Clockwork,
+    persistence: Persistence,
     placement: Placement,
     ftl: Ftl,
     queues_granted: Cell<Option<(u16, u16)>>,
@@ -170,7 +199,12 @@ impl Controller {
             features: Features::new(c.arbitration_burst),
             counters: Counters::default(),
             errors: ErrorLog::default(),
-            namespaces: Namespace::layout(&config.namespaces),
+            inventory: Inventory::new(&config),
+            operations: Operations::new(&clock),
+            sanitize: Sanitizer::new(&clock),
+            self_test: SelfTest::new(&clock),
+            timestamp: Clockwork::default(),
+            persistence: Persistence::new(&clock),
             placement,
             ftl,
             queues_granted: Cell::default(),
@@ -197,12 +231,17 @@ impl Controller {
             clock.spawn("fetch", fetch::run(core.clone()));
         }
         clock.spawn("registers", Core::run_registers(core.clone()));
+        clock.spawn("what outlives the power", restore::run(core.clone()));
         clock.spawn("lifecycle", lifecycle::run(core.clone()));
+        clock.spawn("changes of namespaces", operation::run(core.clone()));
+        clock.spawn("sanitize", sanitize::run(core.clone()));
+        clock.spawn("self-test", self_test::run(core.clone()));
         clock.spawn("events", Core::run_events(core.clone()));
         if core.config.transfer.has_partials() {
             clock.spawn("incomplete payloads", partial::run(core.clone()));
         }
         clock.spawn("interrupt coalescing", Core::run_coalescing(core.clone()));
+        clock.spawn("health", health::run(core.clone()));
         Controller(core)
     }
 
@@ -214,6 +253,12 @@ impl Controller {
     /// The translation layer behind it.
     pub fn ftl(&self) -> &Ftl {
         &self.0.ftl
+    }
+
+    /// The power goes: it answers nothing any more, and its link lets go of it.
+    pub(crate) fn power_off(&self) -> Medium {
+        self.0.port.detach();
+        self.0.ftl.power_off()
     }
 
     /// Where its firmware runs.
@@ -352,9 +397,14 @@ impl Core {
         self.slots[slot as usize].dispatch(command);
     }
 
-    fn namespace(&self, nsid: u32) -> Result<&Namespace, Status> {
-        let index = (nsid as usize).wrapping_sub(1);
-        self.namespaces.get(index).ok_or(Status::INVALID_NAMESPACE.with_dnr())
+    /// A namespace that takes commands. Whoever executes one holds it until the command ends.
+    #[inline]
+    fn namespace(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
+        let namespace = self.inventory.active(nsid)?;
+        match namespace.refusal.get() {
+            Status::SUCCESS => Ok(namespace),
+            status => Err(status),
+        }
     }
 
     /// Takes register writes in the order of their arrival.
@@ -530,7 +580,7 @@ impl Core {
                 span,
                 payload,
             };
-            workspace.failed_lba = 0;
+            (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
             let parse = core.placement.chain(Work::Fetch, Work::Parse).await;
             let pipeline = if queue.id == 0 { Delay::ZERO } else { io::pipeline(&core, &sqe) };
             core.clock.sleep_until(parse.end + pipeline).await;
@@ -561,14 +611,17 @@ impl Core {
                 }
                 Err(status) => {
                     streams::end_failed(&context);
-                    (status, [0; 2])
+                    (status, [workspace.failed_dword, 0])
                 }
             };
+            core.operations.command_ended();
+            core.persistence.counted();
             let complete = core.placement.run(Work::Complete, 1).await;
             context.charge_firmware(complete.queued);
             if queue.fate.get() != Fate::Reset {
                 if status != Status::SUCCESS {
-                    core.errors.record(queue.id, &sqe, status, workspace.failed_lba);
+                    let (lba, information) = (workspace.failed_lba, workspace.failed_information);
+                    core.errors.record(queue.id, &sqe, status, lba, information);
                 }
                 match result {
                     Some(bytes) => core.post_result(permit, sqe.cid(), dwords, bytes, span),
@@ -677,6 +730,14 @@ impl Context<'_> {
         self.charge_firmware(taken.queued);
         core.clock.sleep(core.config.transfer.chunk_store * u64::from(entries)).await;
         self.charge(Stage::Dram);
+    }
+
+    /// The same, for what an Abort can't stop.
+    fn check_queue(&self) -> Result<(), Status> {
+        match self.queue.fate.get() {
+            Fate::Live => Ok(()),
+            Fate::Deleting | Fate::Reset => Err(Status::ABORTED_SQ_DELETED),
+        }
     }
 
     fn charge(&self, stage: Stage) {

@@ -1,26 +1,46 @@
-//! Namespaces: logical blocks over a run of the drive's units.
+//! Namespaces: logical blocks over runs of the drive's units.
 
 use crate::config::NamespaceConfig;
+use crate::controller::capacity::Extent;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
+use byteway_wire::nvme::feature::WriteProtection;
+use byteway_wire::nvme::identify::IdentifyNamespaceIndependent;
 use byteway_wire::nvme::{IdentifyNamespace, LbaFormat, Status};
+use std::cell::Cell;
 
-/// A namespace.
-#[derive(Clone, Debug)]
+/// The LBA formats, by index.
+pub const FORMATS: [BlockSize; 2] = [BlockSize::B512, BlockSize::B4096];
+
+/// Source ranges of one Copy, at most.
+pub const COPY_RANGES_MAX: usize = 128;
+
+/// A namespace. Whoever executes a command on it holds it, so it is known when nobody does any more.
+#[derive(Debug)]
 pub struct Namespace {
     /// Identifier, from 1.
     pub nsid: u32,
-    /// Its first unit on the drive.
-    pub first_unit: u64,
-    /// Its units.
-    pub units: u64,
+    /// Tells it from every other namespace that the drive has ever had.
+    pub uid: u64,
     /// Size of a logical block.
     pub block: BlockSize,
+    /// Logical blocks.
+    pub blocks: u64,
+    /// Where its units lie; there may be more than `blocks` needs.
+    extents: Vec<Extent>,
+    /// Whether it is attached to the controller.
+    pub attached: Cell<bool>,
+    /// What protects it from writing.
+    pub protection: Cell<WriteProtection>,
+    /// How many per cent of a format remain, while there is one.
+    pub formatting: Cell<Option<u8>>,
+    /// Why commands to it are refused; success: they are not.
+    pub refusal: Cell<Status>,
 }
 
 /// A run of logical blocks as bytes over units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// First unit on the drive.
+    /// First unit in the namespace.
     pub unit: u64,
     /// Units touched.
     pub units: u32,
@@ -43,24 +63,77 @@ impl Span {
         let end = (u64::from(self.offset) + self.bytes) / unit;
         (end > first).then(|| (self.unit + first, end - first))
     }
+
+    /// The part of it that lies in its `index`th unit: offset there, and bytes.
+    pub fn part(self, index: u32) -> (usize, usize) {
+        let offset = if index == 0 { self.offset as usize } else { 0 };
+        let before = (u64::from(index) * UNIT_BYTES as u64).saturating_sub(u64::from(self.offset));
+        (offset, (UNIT_BYTES - offset).min((self.bytes - before) as usize))
+    }
+}
+
+/// What a namespace's identification needs to know beside the namespace.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A hash of the drive's serial number.
+    pub serial_hash: u64,
+    /// Bytes of one transfer, at most.
+    pub transfer_bytes_max: u32,
+    /// Units that the namespace takes on the drive.
+    pub units: u64,
 }
 
 impl Namespace {
-    /// The namespaces of a drive, one after another.
+    /// A namespace of `blocks` blocks over `extents`, attached and ready.
+    pub fn new(nsid: u32, uid: u64, block: BlockSize, blocks: u64, extents: Vec<Extent>) -> Self {
+        Namespace {
+            nsid,
+            uid,
+            block,
+            blocks,
+            extents,
+            attached: Cell::new(true),
+            protection: Cell::default(),
+            formatting: Cell::default(),
+            refusal: Cell::default(),
+        }
+    }
+
+    /// The namespaces of a new drive, one after another.
     pub fn layout(configs: &[NamespaceConfig]) -> Vec<Namespace> {
-        let mut first_unit = 0;
+        let mut first = 0;
         let mut namespaces = Vec::new();
         for (index, config) in configs.iter().enumerate() {
             let nsid = index as u32 + 1;
-            namespaces.push(Namespace { nsid, first_unit, units: config.units, block: config.block });
-            first_unit += config.units;
+            let extents = vec![Extent { at: 0, first, units: config.units }];
+            let blocks = config.units * config.block.per_unit() as u64;
+            namespaces.push(Namespace::new(nsid, nsid.into(), config.block, blocks, extents));
+            first += config.units;
         }
         namespaces
     }
 
-    /// Logical blocks.
-    pub fn blocks(&self) -> u64 {
-        self.units * self.block.per_unit() as u64
+    /// The same, with blocks of another size over the same units, all of which it uses that it used.
+    pub fn formatted(&self, block: BlockSize) -> Namespace {
+        let blocks = self.units() * block.per_unit() as u64;
+        let formatted = Namespace::new(self.nsid, self.uid, block, blocks, self.extents.clone());
+        formatted.attached.set(self.attached.get());
+        formatted
+    }
+
+    /// Units that its blocks take.
+    pub fn units(&self) -> u64 {
+        self.blocks.div_ceil(self.block.per_unit() as u64)
+    }
+
+    /// Its first unit on the drive.
+    pub fn first_unit(&self) -> u64 {
+        self.extents.first().map_or(0, |extent| extent.first)
+    }
+
+    /// Where its units lie.
+    pub fn extents(&self) -> &[Extent] {
+        &self.extents
     }
 
     /// Where `blocks` blocks from `lba` on lie.
@@ -68,7 +141,7 @@ impl Namespace {
     /// # Errors
     /// LBA Out of Range.
     pub fn span(&self, lba: u64, blocks: u64) -> Result<Span, Status> {
-        let end = lba.checked_add(blocks).filter(|end| *end <= self.blocks());
+        let end = lba.checked_add(blocks).filter(|end| *end <= self.blocks);
         if end.is_none() {
             return Err(Status::LBA_OUT_OF_RANGE.with_dnr());
         }
@@ -76,21 +149,58 @@ impl Namespace {
         let offset = (lba % per_unit) as u32 * self.block.bytes() as u32;
         let bytes = blocks * self.block.bytes() as u64;
         let units = (u64::from(offset) + bytes).div_ceil(UNIT_BYTES as u64);
-        Ok(Span { unit: self.first_unit + lba / per_unit, units: units as u32, offset, bytes })
+        Ok(Span { unit: lba / per_unit, units: units as u32, offset, bytes })
+    }
+
+    /// Where up to `units` of its units from `unit` on lie together: the first on the drive, and how many; at least one.
+    ///
+    /// `unit` is one that [`Namespace::span`] gave, or one behind it in the span.
+    #[inline]
+    pub fn run(&self, unit: u64, units: u64) -> (u64, u64) {
+        let extent = match &self.extents[..] {
+            [only] => only,
+            all => &all[all.partition_point(|extent| extent.at <= unit) - 1],
+        };
+        let offset = unit - extent.at;
+        (extent.first + offset, units.min(extent.units - offset))
+    }
+
+    /// Why it can't be written, if it can't.
+    #[inline]
+    pub fn check_writable(&self) -> Result<(), Status> {
+        match self.protection.get() {
+            WriteProtection::None => Ok(()),
+            _ => Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr()),
+        }
+    }
+
+    /// What holds for every namespace that could be: the Identify Namespace data structure for all.
+    pub fn capabilities(transfer_bytes_max: u32) -> IdentifyNamespace {
+        let mut id = IdentifyNamespace {
+            nlbaf: (FORMATS.len() - 1) as u8,
+            // Deallocated blocks read as zeroes, and Write Zeroes deallocates.
+            dlfeat: 0b0_1001,
+            fpi: IdentifyNamespace::FPI_SUPPORTED,
+            msrc: (COPY_RANGES_MAX - 1) as u8,
+            ..Default::default()
+        };
+        for (format, block) in id.lbaf.iter_mut().zip(FORMATS) {
+            *format = LbaFormat { ms: 0, lbads: block as u8, rp: 0 };
+        }
+        let blocks = transfer_bytes_max / BlockSize::B4096.bytes() as u32;
+        (id.mssrl, id.mcl) = copy_limits(blocks);
+        id
     }
 
     /// Its Identify Namespace data structure.
-    pub fn identify(&self, serial_hash: u64) -> IdentifyNamespace {
-        let mut id = IdentifyNamespace {
-            nsze: self.blocks(),
-            ncap: self.blocks(),
-            nuse: self.blocks(),
-            // Deallocated blocks read as zeroes, and Write Zeroes deallocates.
-            dlfeat: 0b0_1001,
-            ..Default::default()
-        };
-        id.lbaf[0] = LbaFormat { ms: 0, lbads: self.block as u8, rp: 0 };
-        id.nvmcap.copy_from_slice(&(u128::from(self.units) * UNIT_BYTES as u128).to_le_bytes());
+    pub fn identify(&self, limits: Limits) -> IdentifyNamespace {
+        let mut id = Self::capabilities(limits.transfer_bytes_max);
+        (id.nsze, id.ncap, id.nuse) = (self.blocks, self.blocks, self.blocks);
+        id.flbas = format_index(self.block);
+        id.fpi |= self.formatting.get().unwrap_or(0);
+        id.nsattr = self.attributes();
+        id.nvmcap.copy_from_slice(&(u128::from(limits.units) * UNIT_BYTES as u128).to_le_bytes());
+        (id.mssrl, id.mcl) = self.copy_limits(limits.transfer_bytes_max);
         let per_unit = self.block.per_unit() as u16;
         if per_unit > 1 {
             id.nsfeat = IdentifyNamespace::NSFEAT_OPTIMAL;
@@ -99,16 +209,49 @@ impl Namespace {
             id.npdg = per_unit - 1;
             id.npda = per_unit - 1;
         }
-        id.eui64 = self.eui64(serial_hash);
+        id.eui64 = self.eui64(limits.serial_hash);
         id
     }
 
-    /// Its EUI-64: locally administered, from the drive's serial number and the namespace.
+    /// Its part of Identify that is the same for every command set.
+    pub fn identify_independent(&self) -> IdentifyNamespaceIndependent {
+        let ready = self.formatting.get().is_none();
+        IdentifyNamespaceIndependent {
+            nsattr: self.attributes(),
+            fpi: IdentifyNamespace::FPI_SUPPORTED | self.formatting.get().unwrap_or(0),
+            nstat: u8::from(ready),
+            ..Default::default()
+        }
+    }
+
+    fn attributes(&self) -> u8 {
+        match self.protection.get() {
+            WriteProtection::None => 0,
+            _ => IdentifyNamespace::NSATTR_WRITE_PROTECTED,
+        }
+    }
+
+    /// The most blocks of one source range of a Copy (MSSRL), and of all together (MCL).
+    pub fn copy_limits(&self, transfer_bytes_max: u32) -> (u16, u32) {
+        copy_limits(transfer_bytes_max / self.block.bytes() as u32)
+    }
+
+    /// Its EUI-64: locally administered, from the drive's serial number and what tells it from all others.
     pub fn eui64(&self, serial_hash: u64) -> [u8; 8] {
-        let mut eui = (serial_hash ^ u64::from(self.nsid).wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();
+        let mut eui = (serial_hash ^ self.uid.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();
         eui[0] = eui[0] & 0xfc | 0x02;
         eui
     }
+}
+
+fn copy_limits(transfer_blocks: u32) -> (u16, u32) {
+    let range = transfer_blocks.clamp(1, u16::MAX.into()) as u16;
+    (range, u32::from(range) * COPY_RANGES_MAX as u32)
+}
+
+/// The index of a format.
+pub fn format_index(block: BlockSize) -> u8 {
+    FORMATS.iter().position(|format| *format == block).unwrap_or(0) as u8
 }
 
 #[cfg(test)]
@@ -126,10 +269,32 @@ mod tests {
         assert_eq!(both[0].span(31, 1), Ok(Span { unit: 3, units: 1, offset: 7 * 512, bytes: 512 }));
         assert!(both[0].span(31, 2).is_err());
         assert!(both[0].span(u64::MAX, 2).is_err());
-        assert_eq!(both[1].span(0, 4), Ok(Span { unit: 4, units: 4, offset: 0, bytes: 16384 }));
+        assert_eq!(both[1].span(0, 4), Ok(Span { unit: 0, units: 4, offset: 0, bytes: 16384 }));
+        assert_eq!(both[1].run(0, 4), (4, 4));
         assert!(both[1].span(4, 1).is_err());
         assert_eq!(both[0].span(7, 10).unwrap().units, 3);
         assert_eq!(both[0].span(7, 10).unwrap().whole_units(), Some((1, 1)));
         assert_eq!(both[0].span(1, 6).unwrap().whole_units(), None);
+    }
+
+    // A part that is a block too long writes what was not to be written.
+    #[test]
+    fn a_span_is_the_sum_of_its_parts() {
+        let configs = [NamespaceConfig { units: 4, block: BlockSize::B512 }];
+        let span = Namespace::layout(&configs)[0].span(7, 10).unwrap();
+        assert_eq!([0, 1, 2].map(|index| span.part(index)), [(3584, 512), (0, 4096), (0, 512)]);
+        let one = Span { unit: 0, units: 1, offset: 512, bytes: 1024 };
+        assert_eq!(one.part(0), (512, 1024));
+    }
+
+    // Behind the end of an extent lies somebody else's.
+    #[test]
+    fn runs_end_where_their_extent_does() {
+        let extents = vec![Extent { at: 0, first: 100, units: 4 }, Extent { at: 4, first: 8, units: 2 }];
+        let namespace = Namespace::new(1, 1, BlockSize::B4096, 6, extents);
+        assert_eq!(namespace.run(0, 6), (100, 4));
+        assert_eq!(namespace.run(3, 3), (103, 1));
+        assert_eq!(namespace.run(4, 2), (8, 2));
+        assert_eq!(namespace.run(5, 1), (9, 1));
     }
 }

@@ -175,7 +175,7 @@ impl Core {
             Fate::Deleting => Status::ABORTED_SQ_DELETED,
             Fate::Reset => return,
         };
-        self.errors.record(permit.queue().id, &sqe, status, 0);
+        self.errors.record(permit.queue().id, &sqe, status, 0, 0);
         self.post(permit, sqe.cid(), status, [0; 2], span);
         self.room();
     }

@@ -29,6 +29,11 @@ impl Sink {
         Sink { bytes, tables: RefCell::default() }
     }
 
+    /// Everything is zeroes again.
+    pub fn clear(&self) {
+        self.tables.borrow_mut().clear();
+    }
+
     /// Whether all of an extent lies in the sink.
     pub fn holds(&self, offset: u64, bytes: u64) -> bool {
         offset.checked_add(bytes).is_some_and(|end| end <= self.bytes)

@@ -124,7 +124,7 @@ impl Core {
     /// Completes a command that had no slot yet.
     fn refuse(&self, train: Train, status: Status) {
         let Train { sqe, permit, span, .. } = train;
-        self.errors.record(permit.queue().id, &sqe, status, 0);
+        self.errors.record(permit.queue().id, &sqe, status, 0, 0);
         self.post(permit, sqe.cid(), status, [0; 2], span);
     }
 }

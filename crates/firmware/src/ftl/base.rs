@@ -1,5 +1,8 @@
 //! Where everything lies before the first I/O, in closed form: from a unit to its place, and back.
 //!
+//! Under a cached map the translation pages lie there too, behind the host's units, so that there is something to read
+//! when one is asked for: zeroes, each of which says "where the base state has it".
+//!
 //! - *Empty*: nowhere.
 //! - *Filled*: written once in order. Consecutive stripes go to consecutive dies, channels first.
 //! - *Steady*: as uniform random overwrites under greedy collection leave it. A superblock of b units loses them one
@@ -11,6 +14,7 @@
 //!   The way back searches the rank in the running sum of the counts, from an index that leads there in a step or two.
 
 use super::config::{Base, FtlConfig, Region};
+use super::space::{Space, UnitKind};
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::Rng;
 use byteway_flash::{BaseContent, BlockId, Geometry, Ppa};
@@ -20,7 +24,9 @@ use std::rc::Rc;
 /// A base state. Shared by the translation layer and the array.
 pub struct BaseState {
     geometry: Geometry,
-    user_units: u64,
+    space: Space,
+    /// How many units lie there: the host's, and behind them the translation pages, if they do.
+    held: u64,
     regions: Vec<Region>,
     layout: Layout,
 }
@@ -34,26 +40,50 @@ enum Layout {
 impl BaseState {
     /// The base state that `config` asks for, on an array of this shape.
     pub fn new(geometry: Geometry, config: &FtlConfig) -> Self {
+        let held = config.units_held();
         let layout = match config.base {
             Base::Empty => Layout::Empty,
             Base::Filled => Layout::Filled,
-            Base::Steady => Layout::Steady(Box::new(Steady::new(&geometry, config))),
+            Base::Steady => Layout::Steady(Box::new(Steady::new(&geometry, config, held))),
         };
-        BaseState { geometry, user_units: config.user_units, regions: config.regions.clone(), layout }
+        let space = Space::new(config.user_units);
+        BaseState { geometry, space, held, regions: config.regions.clone(), layout }
+    }
+
+    /// Which of the units that lie there a unit is.
+    #[inline]
+    fn place_of(&self, lpa: u32) -> Option<u32> {
+        if u64::from(lpa) < self.space.user {
+            return Some(lpa);
+        }
+        match self.space.kind(lpa) {
+            UnitKind::Map(page) if self.held > self.space.user => Some((self.space.user + page) as u32),
+            _ => None,
+        }
+    }
+
+    /// The way back.
+    #[inline]
+    fn unit_at(&self, place: u32) -> u32 {
+        match u64::from(place).checked_sub(self.space.user) {
+            None => place,
+            Some(page) => (self.space.map.0 + page) as u32,
+        }
     }
 
     /// Where a unit lies.
     pub fn find(&self, lpa: u32) -> Option<Ppa> {
+        let unit = self.place_of(lpa)?;
         match &self.layout {
             Layout::Empty => None,
             Layout::Filled => {
                 let geometry = &self.geometry;
-                let stripe = lpa / geometry.units_per_stripe();
+                let stripe = unit / geometry.units_per_stripe();
                 let (die, stripe_of_die) = (stripe % geometry.dies(), stripe / geometry.dies());
                 let stripes = die * geometry.blocks * geometry.pages + stripe_of_die;
-                Some(Ppa(stripes * geometry.units_per_stripe() + lpa % geometry.units_per_stripe()))
+                Some(Ppa(stripes * geometry.units_per_stripe() + unit % geometry.units_per_stripe()))
             }
-            Layout::Steady(steady) => Some(steady.find(lpa)),
+            Layout::Steady(steady) => Some(steady.find(unit)),
         }
     }
 
@@ -65,20 +95,20 @@ impl BaseState {
                 let geometry = &self.geometry;
                 let stripe_of_die = u64::from(ppa.0 % geometry.units_per_die() / geometry.units_per_stripe());
                 let stripe = stripe_of_die * u64::from(geometry.dies()) + u64::from(geometry.die_of(ppa));
-                let lpa =
+                let unit =
                     stripe * u64::from(geometry.units_per_stripe()) + u64::from(geometry.unit_of_stripe(ppa));
-                (lpa < self.user_units).then_some(lpa as u32)
+                (unit < self.held).then(|| self.unit_at(unit as u32))
             }
-            Layout::Steady(steady) => steady.lpa(ppa),
+            Layout::Steady(steady) => steady.lpa(ppa).map(|unit| self.unit_at(unit)),
         }
     }
 
     /// What a unit holds.
     pub fn content(&self, lpa: u32) -> Content {
-        if matches!(self.layout, Layout::Empty) {
+        let lpa = u64::from(lpa);
+        if matches!(self.layout, Layout::Empty) || lpa >= self.space.user {
             return Content::Zero;
         }
-        let lpa = u64::from(lpa);
         let region = match &self.regions[..] {
             [only] if only.first_unit <= lpa => only,
             regions => match regions.partition_point(|region| region.first_unit <= lpa) {
@@ -117,7 +147,7 @@ impl BaseState {
             Layout::Filled => {
                 let geometry = &self.geometry;
                 let die = u64::from(geometry.die_of_block(block));
-                let all = self.user_units.div_ceil(u64::from(geometry.units_per_stripe()));
+                let all = self.held.div_ceil(u64::from(geometry.units_per_stripe()));
                 let of_die = (all + u64::from(geometry.dies()) - 1 - die) / u64::from(geometry.dies());
                 let before = u64::from(block.0 % geometry.blocks) * u64::from(geometry.pages);
                 of_die.saturating_sub(before).min(u64::from(geometry.pages)) as u32
@@ -182,20 +212,22 @@ struct Steady {
 const POSITIONS: u64 = 16;
 
 impl Steady {
-    fn new(geometry: &Geometry, config: &FtlConfig) -> Self {
+    /// Of so many units.
+    fn new(geometry: &Geometry, config: &FtlConfig, held: u64) -> Self {
         let rng = Rng::new(config.seed);
         let mut phases = rng.stream("steady-phases");
         let mut keys = rng.stream("steady-places");
         let dies = geometry.dies();
         let (block_units, stripe_units) = (geometry.units_per_block(), geometry.units_per_stripe());
         // As many are free as a host that writes all the time leaves to the collector.
-        let closed = geometry.blocks.saturating_sub(config.gc_reserve_blocks + 2);
+        let empty = config.gc_reserve_blocks + config.upkeep.set_aside();
+        let closed = geometry.blocks.saturating_sub(empty + 2);
         let mut before = Vec::with_capacity(geometry.total_blocks() as usize + 1);
         let mut open_stripes = Vec::with_capacity(dies as usize);
         let mut sum = 0u64;
         for die in 0..dies {
-            let mut user = config.user_units / u64::from(dies);
-            user += u64::from(u64::from(die) < config.user_units % u64::from(dies));
+            let mut user = held / u64::from(dies);
+            user += u64::from(u64::from(die) < held % u64::from(dies));
             // The dies are not in step: each is somewhere between two victims, and within its open superblocks.
             let open = [(); 2].map(|()| phases.below(u64::from(geometry.pages)) as u32);
             let open = open.map(|stripes| stripes.min((user / 2 / u64::from(stripe_units)) as u32));
@@ -211,7 +243,7 @@ impl Steady {
             open_stripes.push(open);
         }
         before.push(sum as u32);
-        debug_assert_eq!(sum, config.user_units, "the constructed state holds every user unit once");
+        debug_assert_eq!(sum, held, "the constructed state holds every unit once");
         let mean = (sum / u64::from(geometry.total_blocks())).max(1);
         let shift = mean.ilog2();
         let mut index = Vec::with_capacity((sum >> shift) as usize + 1);
@@ -230,7 +262,7 @@ impl Steady {
             before,
             index,
             shift,
-            units: Permutation::new(keys.next_u64(), config.user_units.max(1)).expect("units fit in 32 bits"),
+            units: Permutation::new(keys.next_u64(), held.max(1)).expect("units fit in 32 bits"),
             positions: (0..POSITIONS)
                 .map(|_| {
                     Permutation::new(keys.next_u64(), u64::from(block_units)).expect("so do those of a block")
@@ -361,12 +393,19 @@ mod tests {
     use byteway_wire::content::BlockSize;
     use proptest::prelude::{ProptestConfig, proptest};
 
-    fn state(geometry: Geometry, base: Base, user_units: u64, seed: u64) -> BaseState {
+    fn state(
+        geometry: Geometry,
+        base: Base,
+        user_units: u64,
+        map_cache_pages: Option<u32>,
+        seed: u64,
+    ) -> BaseState {
         let regions = vec![
             Region { first_unit: 0, tag: 1, block: BlockSize::B4096 },
             Region { first_unit: user_units / 2, tag: 2, block: BlockSize::B512 },
         ];
-        BaseState::new(geometry, &FtlConfig { user_units, base, seed, regions, ..Default::default() })
+        let config = FtlConfig { user_units, base, seed, regions, map_cache_pages, ..Default::default() };
+        BaseState::new(geometry, &config)
     }
 
     /// One unit there and back, and that its superblock counts it.
@@ -386,7 +425,7 @@ mod tests {
         let geometry = &state.geometry;
         let mut counts = vec![0; geometry.total_blocks() as usize];
         let mut taken = vec![false; geometry.total_units() as usize];
-        for lpa in 0..state.user_units as u32 {
+        for lpa in (0..state.held as u32).map(|unit| state.unit_at(unit)) {
             let ppa = there_and_back(state, lpa);
             assert!(!std::mem::replace(&mut taken[ppa.0 as usize], true), "two units at {ppa:?}");
             counts[geometry.block_of(ppa).0 as usize] += 1;
@@ -409,15 +448,17 @@ mod tests {
         #[test]
         fn the_way_back_is_that_of_the_way_there(
             channels in 1u32..4, ways in 1u32..3, planes in 1u32..4, blocks in 5u32..20, pages in 1u32..9,
-            units_per_page in 1u32..4, fill in 0.0f64..=1.0, seed: u64,
+            units_per_page in 1u32..4, fill in 0.0f64..=1.0, is_cached: bool, seed: u64,
         ) {
             let page_bytes = units_per_page * 4096;
             let geometry = Geometry { channels, ways, planes, blocks, pages, page_bytes };
             let of_die = u64::from((blocks - 3) * (geometry.units_per_block() - geometry.units_per_stripe() + 1));
             let most = of_die * u64::from(geometry.dies());
+            let map_cache_pages = is_cached.then_some(1);
+            let most = if is_cached { most * 1024 / 1025 } else { most };
             let user_units = ((most as f64 * fill) as u64).max(1);
             for base in [Base::Filled, Base::Steady] {
-                check_all(&state(geometry, base, user_units, seed));
+                check_all(&state(geometry, base, user_units, map_cache_pages, seed));
             }
         }
     }
@@ -425,15 +466,15 @@ mod tests {
     // At full size the sums come near to 2^32: an overflow would show only there.
     #[test]
     fn large_drives_are_found_too() {
-        for (blocks, op) in [(2193, 0.07), (35_063, 0.07), (41_945, 0.28)] {
+        for (blocks, op, cached) in [(2193, 0.07, None), (35_063, 0.07, Some(512)), (41_945, 0.28, None)] {
             let geometry =
                 Geometry { channels: 8, ways: 2, planes: 4, blocks, pages: 256, page_bytes: 16384 };
             geometry.validate().unwrap();
             let user_units = FtlConfig::user_units_at(&geometry, 1, op);
             for base in [Base::Filled, Base::Steady] {
-                let state = state(geometry, base, user_units, 9);
+                let state = state(geometry, base, user_units, cached, 9);
                 let sum: u64 = (0..geometry.total_blocks()).map(|b| u64::from(state.valid(BlockId(b)))).sum();
-                assert_eq!(sum, user_units);
+                assert_eq!(sum, state.held);
                 let mut stream = Rng::new(1).stream("sample");
                 let ends = [0, 1, user_units - 2, user_units - 1];
                 for lpa in ends.into_iter().chain((0..50_000).map(|_| stream.below(user_units))) {
@@ -457,7 +498,7 @@ mod tests {
         let geometry = Geometry { channels: 2, ways: 1, planes: 1, blocks: 8, pages: 4, page_bytes: 8192 };
         let expect = |lba, tag, block| Content::Stamp(Stamp { lba, version: 0, tag, block });
         for base in [Base::Filled, Base::Steady] {
-            let state = state(geometry, base, 60, 1);
+            let state = state(geometry, base, 60, None, 1);
             assert_eq!(state.content(0), expect(0, 1, BlockSize::B4096));
             assert_eq!(state.content(29), expect(29, 1, BlockSize::B4096));
             assert_eq!(state.content(30), expect(0, 2, BlockSize::B512));
@@ -469,7 +510,7 @@ mod tests {
                 (expect(29 * 8, 2, BlockSize::B512), Some(59))
             );
         }
-        let empty = state(geometry, Base::Empty, 60, 1);
+        let empty = state(geometry, Base::Empty, 60, None, 1);
         assert_eq!((empty.find(0), empty.content(0)), (None, Content::Zero));
     }
 

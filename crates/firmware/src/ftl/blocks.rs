@@ -1,16 +1,23 @@
-//! Superblocks: which are free, open or closed, how many valid units each has, and which one to collect.
+//! Superblocks: which are free, open or closed, how many valid units each has, and which one to empty.
 //!
 //! The collector has two streams of its own making in mind: what the host wrote last and what it moves itself lie in
 //! different superblocks. One superblock a die is always left to it, so it can end what it begins: a victim with some
-//! stale units fits into one superblock, and gives one back.
+//! stale units fits into one superblock, and gives one back. A third stream is the cache: superblocks of one bit a cell
+//! that take what the host writes first. A fourth is there where wear is levelled or data refreshed: what is moved for
+//! that is cold, and mixed with what the collector moves otherwise it would be moved again and again.
+//!
+//! Some superblocks are spare: as many of the free ones as there are spares left are nobody's. Which ones these are is
+//! not said, so that spares wear like the others. One that fails takes a spare with it and is bad from then on: it takes
+//! no more programs, and is nobody's when what it holds has been moved.
 //!
 //! The victim is found by looking at all counts of the die. They lie side by side, and a look at a thousand of them
 //! costs less than one of the moves that follow, so an ordered structure that every overwrite would have to maintain
 //! is not worth it.
 
 use super::base::BaseState;
-use super::config::Victim;
-use byteway_flash::{BlockId, Geometry, Ppa};
+use super::config::{FtlConfig, Victim};
+use byteway_flash::{BlockId, Flash, Geometry, Ppa};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// Whose units an open superblock takes.
@@ -20,6 +27,14 @@ pub(super) enum Stream {
     Host = 0,
     /// What the collector moves.
     Collector = 1,
+    /// What the host writes, one bit a cell.
+    Cache = 2,
+    /// What the collector moves although it is not for its space, and may stay for long.
+    Cold = 3,
+}
+
+impl Stream {
+    const COUNT: usize = 4;
 }
 
 /// Set in a count while its superblock is not closed. Such counts are greater than those of all that can be victims.
@@ -37,15 +52,71 @@ struct Filling {
     stripes_left: u32,
 }
 
+/// What the medium says of a superblock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// How often it was erased.
+    pub(super) erases: u32,
+    /// It takes no more programs.
+    pub(super) is_bad: bool,
+    /// It is bad, and holds nothing any more.
+    pub(super) is_done: bool,
+}
+
+impl Marks {
+    /// What an array says.
+    pub(super) fn of(flash: &Flash) -> impl Fn(BlockId) -> Marks {
+        |block| {
+            let is_bad = flash.is_bad(block);
+            Marks {
+                erases: flash.erases(block),
+                is_bad,
+                is_done: is_bad && flash.programmed_stripes(block) == 0,
+            }
+        }
+    }
+}
+
+/// What is to be emptied although it is not for the space that it gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    /// Bad, and not empty.
+    Retiring,
+    /// Read too often, or old.
+    Refreshing,
+}
+
 struct DieBlocks {
     free: VecDeque<u32>,
-    open: [Option<Open>; 2],
+    /// Of the cache: free, and full, oldest first.
+    free_cache: VecDeque<u32>,
+    cached: VecDeque<u32>,
+    open: [Option<Open>; Stream::COUNT],
     filling: Vec<Filling>,
+    retiring: VecDeque<u32>,
+    refreshing: VecDeque<u32>,
+    /// Spare superblocks that are left.
+    spares: u32,
+    /// One more free superblock is kept from the host: something is to be emptied that gives none back before.
+    is_claimed: bool,
     /// How many superblocks were closed so far: the clock by which they age.
     closings: u32,
     /// The collector found nothing worth collecting: it wants to know of the next unit that becomes stale, and of the
     /// next superblock that is closed, for that may have stale units already.
     starved: bool,
+}
+
+/// What recovery says of a superblock.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    /// Stripes that are programmed, or spoilt.
+    pub(super) programmed: u32,
+    /// The number of the last one that can be read; 0 if none can.
+    pub(super) last: u64,
+    /// It holds what the base state put there, beside what came behind it.
+    pub(super) is_base: bool,
+    /// The next stripe may be programmed.
+    pub(super) can_go_on: bool,
 }
 
 /// All superblocks of a drive.
@@ -57,60 +128,191 @@ pub(super) struct Blocks {
     closed_at: Vec<u32>,
     /// Stripes that hold what the base state put there.
     base_stripes: Vec<u32>,
+    marks: Vec<Marks>,
     dies: Vec<DieBlocks>,
     reserve: usize,
+    /// Superblocks of a die in the cache: its last ones.
+    cache: u32,
+    /// Stripes of one of them.
+    cache_pages: u32,
+    /// Free superblocks are opened by their wear.
+    by_wear: bool,
+    /// A die has lost more than its spares.
+    is_exhausted: bool,
+    /// Whether a superblock is to be erased whatever it holds; empty while none is.
+    doomed: Vec<bool>,
+    /// How many are, of each die; and in all.
+    doomed_of: Vec<u32>,
+    doomed_in_all: u32,
+}
+
+/// What became of a superblock that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failed {
+    /// It was bad already.
+    Before,
+    /// A spare one takes its place, or the cache has one less.
+    Replaced,
+    /// There is no spare one.
+    Missed,
 }
 
 impl Blocks {
-    pub(super) fn new(geometry: Geometry, base: &BaseState, reserve: u32) -> Self {
+    /// Superblocks of which nothing is known but what the medium says of them. One of the cache has `cache_pages` stripes.
+    fn unknown(
+        geometry: Geometry,
+        config: &FtlConfig,
+        cache_pages: u32,
+        counts: Vec<u32>,
+        marks: impl Fn(BlockId) -> Marks,
+    ) -> Self {
         let total = geometry.total_blocks();
+        let upkeep = &config.upkeep;
         let mut blocks = Blocks {
             geometry,
-            counts: Vec::with_capacity(total as usize),
-            closed_at: Vec::with_capacity(total as usize),
-            base_stripes: Vec::with_capacity(total as usize),
+            counts,
+            closed_at: vec![0; total as usize],
+            base_stripes: vec![0; total as usize],
+            marks: (0..total).map(|block| marks(BlockId(block))).collect(),
             dies: Vec::with_capacity(geometry.dies() as usize),
-            reserve: reserve as usize,
+            reserve: config.gc_reserve_blocks as usize,
+            cache: upkeep.slc_blocks,
+            cache_pages,
+            by_wear: upkeep.wear.dynamic || upkeep.wear.static_spread.is_some(),
+            is_exhausted: false,
+            doomed: Vec::new(),
+            doomed_of: vec![0; geometry.dies() as usize],
+            doomed_in_all: 0,
         };
         for die in 0..geometry.dies() {
-            let mut of_die = DieBlocks {
+            let lost = blocks.normal(die).filter(|block| blocks.is_bad(*block)).count() as u32;
+            blocks.is_exhausted |= lost > upkeep.spare_blocks;
+            blocks.dies.push(DieBlocks {
                 free: VecDeque::with_capacity(geometry.blocks as usize),
-                open: [None; 2],
+                free_cache: VecDeque::new(),
+                cached: VecDeque::new(),
+                open: [None; Stream::COUNT],
                 filling: Vec::with_capacity(8),
+                retiring: VecDeque::new(),
+                refreshing: VecDeque::new(),
+                spares: upkeep.spare_blocks.saturating_sub(lost),
+                is_claimed: false,
                 closings: 0,
                 starved: true,
-            };
-            for block in (0..geometry.blocks).map(|block| geometry.block(die, block)) {
-                let stripes = base.stripes(block);
-                let mut count = base.valid(block);
-                let mut closed_at = 0;
-                if stripes == geometry.pages {
-                    closed_at = of_die.closings;
-                    of_die.closings += 1;
-                } else {
-                    count |= NOT_CLOSED;
-                    let slot = of_die.open.iter_mut().find(|open| open.is_none());
-                    match slot {
-                        Some(open) if stripes > 0 => {
-                            *open = Some(Open { block: block.0, next_stripe: stripes });
-                            let stripes_left = geometry.pages - stripes;
-                            of_die.filling.push(Filling { block: block.0, stripes_left });
-                        }
-                        _ => of_die.free.push_back(block.0),
-                    }
-                }
-                blocks.counts.push(count);
-                blocks.closed_at.push(closed_at);
-                blocks.base_stripes.push(stripes);
-            }
-            blocks.dies.push(of_die);
+            });
         }
         blocks
     }
 
-    /// Free superblocks of a die.
+    /// As the base state has them; `marks` is what the medium says of each. A superblock that ends within a wordline of so
+    /// many stripes takes no more: what a program that is cut off would take with it is there already.
+    pub(super) fn new(
+        geometry: Geometry,
+        base: &BaseState,
+        config: &FtlConfig,
+        wordline: u32,
+        cache_pages: u32,
+        marks: impl Fn(BlockId) -> Marks,
+    ) -> Self {
+        let all = || (0..geometry.total_blocks()).map(BlockId);
+        let counts = all().map(|block| base.valid(block)).collect();
+        let mut blocks = Self::unknown(geometry, config, cache_pages, counts, marks);
+        for block in all() {
+            let stripes = base.stripes(block);
+            blocks.base_stripes[block.0 as usize] = stripes;
+            if stripes == geometry.pages || !stripes.is_multiple_of(wordline) {
+                blocks.close(block);
+            } else {
+                blocks.place(block, stripes, true);
+            }
+        }
+        blocks
+    }
+
+    /// As recovery found them: of each superblock, how many units are valid, and what it says of it. On a die with a
+    /// free superblock those go on that can; there are two at most of the usual kind, for a stream opens one when it has
+    /// filled another, and one of the cache. On one without, none does: see `collect`.
+    pub(super) fn recovered(
+        geometry: Geometry,
+        base: &BaseState,
+        config: &FtlConfig,
+        cache_pages: u32,
+        marks: impl Fn(BlockId) -> Marks,
+        counts: Vec<u32>,
+        found: impl Fn(BlockId) -> Found,
+    ) -> Self {
+        let mut blocks = Self::unknown(geometry, config, cache_pages, counts, marks);
+        for die in 0..geometry.dies() {
+            let of_all = (0..geometry.blocks).map(|block| geometry.block(die, block));
+            let of_all: Vec<(BlockId, Found)> = of_all.map(|block| (block, found(block))).collect();
+            let is_free = |(block, found): &(BlockId, Found)| found.programmed == 0 && !blocks.is_bad(*block);
+            let has_free = of_all.iter().any(is_free);
+            let mut closed = Vec::new();
+            for (block, found) in of_all {
+                if found.is_base {
+                    blocks.base_stripes[block.0 as usize] = base.stripes(block);
+                }
+                if !blocks.place(block, found.programmed, has_free && found.can_go_on) {
+                    closed.push((found.last, block));
+                }
+            }
+            closed.sort_unstable();
+            for (_, block) in closed {
+                blocks.close(block);
+            }
+        }
+        blocks
+    }
+
+    /// A superblock of which so many stripes are programmed is free, or a stream goes on with it, if it can; false if
+    /// neither.
+    fn place(&mut self, block: BlockId, programmed: u32, can_go_on: bool) -> bool {
+        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        let stripes_left = self.pages(block).saturating_sub(programmed);
+        let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
+        let count = &mut self.counts[block.0 as usize];
+        if programmed == 0 {
+            *count |= NOT_CLOSED;
+            match (is_bad, is_cache) {
+                (true, _) => {}
+                (false, true) => of_die.free_cache.push_back(block.0),
+                (false, false) => of_die.free.push_back(block.0),
+            }
+            return true;
+        }
+        let mut streams =
+            if is_cache { [Stream::Cache].iter() } else { [Stream::Host, Stream::Collector].iter() };
+        let stream = streams.find(|stream| of_die.open[**stream as usize].is_none());
+        let Some(stream) = stream.filter(|_| can_go_on && !is_bad && stripes_left > 0) else { return false };
+        *count |= NOT_CLOSED;
+        of_die.open[*stream as usize] = Some(Open { block: block.0, next_stripe: programmed });
+        of_die.filling.push(Filling { block: block.0, stripes_left });
+        true
+    }
+
+    /// A superblock takes no more programs: it can be collected, or is folded or retired.
+    fn close(&mut self, block: BlockId) {
+        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
+        let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
+        let count = &mut self.counts[block.0 as usize];
+        if is_bad || is_cache {
+            *count |= NOT_CLOSED;
+        }
+        match (is_bad, is_cache) {
+            (true, _) => of_die.retiring.push_back(block.0),
+            (false, true) => of_die.cached.push_back(block.0),
+            (false, false) => {
+                *count &= !NOT_CLOSED;
+                self.closed_at[block.0 as usize] = of_die.closings;
+                of_die.closings = of_die.closings.wrapping_add(1);
+            }
+        }
+    }
+
+    /// Free superblocks of a die that are not spare.
     pub(super) fn free(&self, die: u32) -> u32 {
-        self.dies[die as usize].free.len() as u32
+        let of_die = &self.dies[die as usize];
+        (of_die.free.len() as u32).saturating_sub(of_die.spares)
     }
 
     /// Valid units of a superblock.
@@ -118,7 +320,7 @@ impl Blocks {
         self.counts[block.0 as usize] & !NOT_CLOSED
     }
 
-    /// Whether a superblock is closed: full, all of it programmed, and not being collected.
+    /// Whether a superblock is closed: full, all of it programmed, and not being collected. One of the cache never is.
     pub(super) fn is_closed(&self, block: BlockId) -> bool {
         self.counts[block.0 as usize] & NOT_CLOSED == 0
     }
@@ -128,16 +330,64 @@ impl Blocks {
         stripe < self.base_stripes[block.0 as usize]
     }
 
+    /// Whether it is out of use, or will be when it is empty.
+    pub(super) fn is_bad(&self, block: BlockId) -> bool {
+        self.marks[block.0 as usize].is_bad
+    }
+
+    /// How often a superblock was erased.
+    pub(super) fn erases(&self, block: BlockId) -> u32 {
+        self.marks[block.0 as usize].erases
+    }
+
+    /// Whether it is of one bit a cell.
+    pub(super) fn is_cache(&self, block: BlockId) -> bool {
+        block.0 % self.geometry.blocks >= self.geometry.blocks - self.cache
+    }
+
+    /// Stripes of a superblock.
+    pub(super) fn pages(&self, block: BlockId) -> u32 {
+        if self.is_cache(block) { self.cache_pages } else { self.geometry.pages }
+    }
+
+    /// Whether a die has lost more superblocks than it had spare ones.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
+    }
+
+    /// Stripes of a superblock of the cache.
+    pub(super) fn cache_pages(&self) -> u32 {
+        self.cache_pages
+    }
+
+    /// Spare superblocks of a die that are left.
+    pub(super) fn spares(&self, die: u32) -> u32 {
+        self.dies[die as usize].spares
+    }
+
+    /// The superblock that a stream fills.
+    pub(super) fn opened(&self, die: u32, stream: Stream) -> Option<BlockId> {
+        self.dies[die as usize].open[stream as usize].map(|open| BlockId(open.block))
+    }
+
     /// Stripes that are left in a stream's open superblock.
     pub(super) fn stripes_left(&self, die: u32, stream: Stream) -> u32 {
-        self.dies[die as usize].open[stream as usize].map_or(0, |open| self.geometry.pages - open.next_stripe)
+        let open = self.dies[die as usize].open[stream as usize];
+        open.map_or(0, |open| self.pages(BlockId(open.block)) - open.next_stripe)
     }
 
     /// Whether a stream can have a stripe of a die.
     pub(super) fn has_room(&self, die: u32, stream: Stream) -> bool {
         let of_die = &self.dies[die as usize];
-        let keep = if stream == Stream::Host { self.reserve } else { 0 };
-        of_die.open[stream as usize].is_some() || of_die.free.len() > keep
+        if of_die.open[stream as usize].is_some() {
+            return true;
+        }
+        let free = of_die.free.len().saturating_sub(of_die.spares as usize);
+        match stream {
+            Stream::Host => free > self.reserve + usize::from(of_die.is_claimed),
+            Stream::Collector | Stream::Cold => free > 0,
+            Stream::Cache => !of_die.free_cache.is_empty(),
+        }
     }
 
     /// The next stripe of a stream, if it can have one: the caller programs it. Stripes of a superblock are given out
@@ -146,40 +396,96 @@ impl Blocks {
         if !self.has_room(die, stream) {
             return None;
         }
-        let pages = self.geometry.pages;
-        let of_die = &mut self.dies[die as usize];
-        let open = &mut of_die.open[stream as usize];
-        let Open { block, next_stripe } = match *open {
+        let Open { block, next_stripe } = match self.dies[die as usize].open[stream as usize] {
             Some(open) => open,
             None => {
-                let block = of_die.free.pop_front()?;
-                of_die.filling.push(Filling { block, stripes_left: pages });
+                let block = self.take_free(die, stream)?;
+                let stripes_left = self.pages(BlockId(block));
+                self.dies[die as usize].filling.push(Filling { block, stripes_left });
                 Open { block, next_stripe: 0 }
             }
         };
+        let pages = self.pages(BlockId(block));
+        let open = &mut self.dies[die as usize].open[stream as usize];
         *open = (next_stripe + 1 < pages).then_some(Open { block, next_stripe: next_stripe + 1 });
         Some((BlockId(block), next_stripe))
+    }
+
+    /// A free superblock for a stream to open: the one that was free first, or, where wear is levelled, the least worn
+    /// one; but for cold data, which will stay for long, the most worn one.
+    fn take_free(&mut self, die: u32, stream: Stream) -> Option<u32> {
+        let Blocks { dies, marks, by_wear, .. } = self;
+        let of_die = &mut dies[die as usize];
+        if stream == Stream::Cache {
+            return of_die.free_cache.pop_front();
+        }
+        if !*by_wear || of_die.free.len() < 2 {
+            return of_die.free.pop_front();
+        }
+        let worn = of_die.free.iter().map(|block| marks[*block as usize].erases).enumerate();
+        let index = match stream {
+            Stream::Cold => worn.min_by_key(|(index, erases)| (Reverse(*erases), *index)),
+            _ => worn.min_by_key(|(index, erases)| (*erases, *index)),
+        };
+        of_die.free.remove(index?.0)
     }
 
     /// A stripe has been programmed, `valid` units of which are valid. The last one closes its superblock. Gives the
     /// die if its collector wants to know of that.
     pub(super) fn programmed(&mut self, block: BlockId, valid: u32) -> Option<u32> {
         let die = self.geometry.die_of_block(block);
+        self.counts[block.0 as usize] += valid;
+        self.fill(die, block, 1).then_some(die)
+    }
+
+    /// So many stripes of a superblock will not be programmed any more, or have been. True if the die's collector wants
+    /// to know.
+    fn fill(&mut self, die: u32, block: BlockId, stripes: u32) -> bool {
+        let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
         let of_die = &mut self.dies[die as usize];
-        let count = &mut self.counts[block.0 as usize];
-        *count += valid;
         let index =
             of_die.filling.iter().position(|filling| filling.block == block.0).expect("it is being filled");
         let filling = &mut of_die.filling[index];
-        filling.stripes_left -= 1;
+        filling.stripes_left -= stripes;
         if filling.stripes_left > 0 {
-            return None;
+            return false;
         }
         of_die.filling.swap_remove(index);
-        *count &= !NOT_CLOSED;
-        self.closed_at[block.0 as usize] = of_die.closings;
-        of_die.closings = of_die.closings.wrapping_add(1);
-        std::mem::take(&mut of_die.starved).then_some(die)
+        self.close(block);
+        let starved = &mut self.dies[die as usize].starved;
+        std::mem::take(starved) | is_bad | is_cache
+    }
+
+    /// A program or an erase of a superblock has failed: it takes no more. Of its stripes only those are still to be
+    /// [`programmed`](Blocks::programmed) that were given out.
+    pub(super) fn fail(&mut self, block: BlockId) -> Failed {
+        if std::mem::replace(&mut self.marks[block.0 as usize].is_bad, true) {
+            return Failed::Before;
+        }
+        let (die, pages) = (self.geometry.die_of_block(block), self.pages(block));
+        let of_die = &mut self.dies[die as usize];
+        let mut abandoned = 0;
+        for open in &mut of_die.open {
+            if let Some(of_it) = open.take_if(|open| open.block == block.0) {
+                abandoned = pages - of_it.next_stripe;
+            }
+        }
+        if abandoned > 0 {
+            self.fill(die, block, abandoned);
+        }
+        let is_cache = self.is_cache(block);
+        let of_die = &mut self.dies[die as usize];
+        match of_die.spares.checked_sub(1) {
+            _ if is_cache => Failed::Replaced,
+            Some(left) => {
+                of_die.spares = left;
+                Failed::Replaced
+            }
+            None => {
+                self.is_exhausted = true;
+                Failed::Missed
+            }
+        }
     }
 
     /// A unit is stale from now on. Gives the die if its collector wants to know.
@@ -193,6 +499,11 @@ impl Blocks {
         std::mem::take(&mut self.dies[die as usize].starved).then_some(die)
     }
 
+    /// A unit is valid that was not counted.
+    pub(super) fn gained(&mut self, ppa: Ppa) {
+        self.counts[self.geometry.block_of(ppa).0 as usize] += 1;
+    }
+
     /// No unit is valid any more.
     pub(super) fn lose_all(&mut self) {
         self.counts.iter_mut().for_each(|count| *count &= NOT_CLOSED);
@@ -203,10 +514,28 @@ impl Blocks {
         self.dies[die as usize].starved = true;
     }
 
+    /// Nothing is kept from the host any more.
+    pub(super) fn give_reserve(&mut self) {
+        self.reserve = 0;
+    }
+
+    /// Keeps one more free superblock from the host, or not.
+    pub(super) fn claim(&mut self, die: u32, is_claimed: bool) {
+        self.dies[die as usize].is_claimed = is_claimed;
+    }
+
     /// The superblock to collect next, if one has no more than `valid_most` valid units. It is no longer closed.
     pub(super) fn take_victim(&mut self, die: u32, policy: Victim, valid_most: u32) -> Option<BlockId> {
-        let first = self.geometry.block(die, 0).0 as usize;
-        let all = first..first + self.geometry.blocks as usize;
+        let all = self.all_of(die);
+        if self.doomed_of[die as usize] > 0 {
+            // One that gives nothing back may need a second superblock for what it and the one before it held.
+            let valid_most = if self.free(die) > 1 { NOT_CLOSED - 1 } else { valid_most };
+            let victim = all.clone().find(|block| self.doomed[*block] && self.counts[*block] <= valid_most);
+            if let Some(victim) = victim {
+                self.counts[victim] |= NOT_CLOSED;
+                return Some(BlockId(victim as u32));
+            }
+        }
         let victim = match policy {
             Victim::Greedy => self.emptiest(all),
             Victim::CostBenefit => self.most_beneficial(all, valid_most, self.dies[die as usize].closings),
@@ -216,6 +545,11 @@ impl Blocks {
         }
         self.counts[victim] |= NOT_CLOSED;
         Some(BlockId(victim as u32))
+    }
+
+    fn all_of(&self, die: u32) -> std::ops::Range<usize> {
+        let first = self.geometry.block(die, 0).0 as usize;
+        first..first + self.geometry.blocks as usize
     }
 
     fn emptiest(&self, all: std::ops::Range<usize>) -> Option<usize> {
@@ -243,12 +577,173 @@ impl Blocks {
         best.map(|(block, _)| block)
     }
 
+    /// How many erases the most worn superblock of a die has more than the least worn one that is closed.
+    pub(super) fn spread(&self, die: u32) -> u32 {
+        let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
+        let closed = self.normal(die).filter(|block| self.is_closed(*block));
+        let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
+        let least = closed.map(|block| self.erases(block)).min().unwrap_or(most);
+        most.saturating_sub(least)
+    }
+
+    /// Of the closed superblocks of a die that were erased no more than `most` times, the one that has been closed for
+    /// longest.
+    pub(super) fn coldest(&self, die: u32, most: u32) -> Option<BlockId> {
+        let now = self.dies[die as usize].closings;
+        let age = |block: &BlockId| now.wrapping_sub(self.closed_at[block.0 as usize]);
+        let little_worn = |block: &BlockId| self.is_closed(*block) && self.erases(*block) <= most;
+        self.normal(die).filter(little_worn).max_by_key(|block| (age(block), Reverse(block.0)))
+    }
+
+    /// Erases of the most worn superblock of a die that is in use, and of the most worn free one.
+    pub(super) fn most_worn(&self, die: u32) -> (u32, u32) {
+        let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
+        let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
+        let free = self.dies[die as usize].free.iter().map(|block| self.erases(BlockId(*block)));
+        (most, free.max().unwrap_or(0))
+    }
+
+    /// The superblocks of a die that are not of the cache.
+    fn normal(&self, die: u32) -> impl Iterator<Item = BlockId> {
+        (0..self.geometry.blocks - self.cache).map(move |block| self.geometry.block(die, block))
+    }
+
+    /// Takes a closed superblock to be emptied.
+    pub(super) fn take_closed(&mut self, block: BlockId) {
+        debug_assert!(self.is_closed(block));
+        self.counts[block.0 as usize] |= NOT_CLOSED;
+    }
+
+    /// Has a closed or cached superblock of a die emptied for its own sake; false if it will be anyway, or isn't closed.
+    pub(super) fn refresh(&mut self, block: BlockId) -> bool {
+        let is_closed = self.is_closed(block);
+        let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
+        if is_closed {
+            self.counts[block.0 as usize] |= NOT_CLOSED;
+        } else if let Some(index) = of_die.cached.iter().position(|cached| *cached == block.0) {
+            of_die.cached.remove(index);
+        } else {
+            return false;
+        }
+        of_die.refreshing.push_back(block.0);
+        true
+    }
+
+    /// Whether any superblock of a die waits in a queue.
+    pub(super) fn is_queued(&self, die: u32, queue: Queue) -> bool {
+        let of_die = &self.dies[die as usize];
+        match queue {
+            Queue::Retiring => !of_die.retiring.is_empty(),
+            Queue::Refreshing => !of_die.refreshing.is_empty(),
+        }
+    }
+
+    /// Takes the first superblock of a queue to be emptied.
+    pub(super) fn take_queued(&mut self, die: u32, queue: Queue) -> Option<BlockId> {
+        let of_die = &mut self.dies[die as usize];
+        let first = match queue {
+            Queue::Retiring => of_die.retiring.pop_front(),
+            Queue::Refreshing => of_die.refreshing.pop_front(),
+        };
+        first.map(BlockId)
+    }
+
+    /// Free superblocks of the cache of a die, and full ones.
+    pub(super) fn cache(&self, die: u32) -> (u32, u32) {
+        let of_die = &self.dies[die as usize];
+        (of_die.free_cache.len() as u32, of_die.cached.len() as u32)
+    }
+
+    /// Takes the full superblock of the cache that has been so for longest, to be emptied.
+    pub(super) fn take_cached(&mut self, die: u32) -> Option<BlockId> {
+        self.dies[die as usize].cached.pop_front().map(BlockId)
+    }
+
+    /// Dooms every superblock that is not free and holds less valid units than it could, open ones as well.
+    pub(super) fn doom(&mut self) {
+        let all_valid = self.geometry.units_per_block();
+        self.doomed.resize(self.counts.len(), false);
+        for die in 0..self.dies.len() as u32 {
+            let blocks: Vec<BlockId> =
+                (0..self.geometry.blocks).map(|block| self.geometry.block(die, block)).collect();
+            let free: Vec<bool> = {
+                let mut free = vec![false; blocks.len()];
+                let first = blocks[0].0;
+                let of_die = &self.dies[die as usize];
+                let all = of_die.free.iter().chain(&of_die.free_cache);
+                all.for_each(|block| free[(block - first) as usize] = true);
+                free
+            };
+            for (block, free) in blocks.into_iter().zip(free) {
+                let doomed = &mut self.doomed[block.0 as usize];
+                let is_done = self.marks[block.0 as usize].is_done;
+                if !free && !is_done && !*doomed && self.counts[block.0 as usize] & !NOT_CLOSED < all_valid {
+                    *doomed = true;
+                    self.doomed_of[die as usize] += 1;
+                    self.doomed_in_all += 1;
+                }
+            }
+            self.close_doomed(die);
+        }
+    }
+
+    /// Closes open superblocks that are doomed as they are. The collector's stays open as long as there is no other that
+    /// could take what it is moving.
+    fn close_doomed(&mut self, die: u32) {
+        for stream in [Stream::Host, Stream::Collector, Stream::Cache, Stream::Cold] {
+            let of_die = &mut self.dies[die as usize];
+            let Some(open) = of_die.open[stream as usize] else { continue };
+            let is_collectors = matches!(stream, Stream::Collector | Stream::Cold);
+            let has_other = of_die.free.len() > of_die.spares as usize;
+            if !self.doomed[open.block as usize] || is_collectors && !has_other {
+                continue;
+            }
+            of_die.open[stream as usize] = None;
+            let block = BlockId(open.block);
+            self.fill(die, block, self.pages(block) - open.next_stripe);
+        }
+    }
+
+    /// Superblocks that are doomed.
+    pub(super) fn doomed(&self) -> u32 {
+        self.doomed_in_all
+    }
+
+    /// Superblocks of a die that are doomed.
+    #[inline]
+    pub(super) fn doomed_of(&self, die: u32) -> u32 {
+        self.doomed_of[die as usize]
+    }
+
+    /// A superblock is not doomed any more.
+    #[inline]
+    fn spare(&mut self, block: BlockId) {
+        if self.doomed_in_all > 0 && std::mem::take(&mut self.doomed[block.0 as usize]) {
+            self.doomed_of[self.geometry.die_of_block(block) as usize] -= 1;
+            self.doomed_in_all -= 1;
+        }
+    }
+
     /// A superblock has been erased.
     pub(super) fn erased(&mut self, block: BlockId) {
         debug_assert_eq!(self.valid(block), 0, "nothing valid is erased");
         self.counts[block.0 as usize] = NOT_CLOSED;
         self.base_stripes[block.0 as usize] = 0;
-        self.dies[self.geometry.die_of_block(block) as usize].free.push_back(block.0);
+        let Marks { erases, is_bad, is_done } = &mut self.marks[block.0 as usize];
+        *erases += 1;
+        *is_done = *is_bad;
+        let (is_bad, is_cache) = (*is_bad, self.is_cache(block));
+        self.spare(block);
+        let die = self.geometry.die_of_block(block);
+        let of_die = &mut self.dies[die as usize];
+        match (is_bad, is_cache) {
+            (true, _) => {}
+            (false, true) => of_die.free_cache.push_back(block.0),
+            (false, false) => of_die.free.push_back(block.0),
+        }
+        if self.doomed_of[die as usize] > 0 {
+            self.close_doomed(die);
+        }
     }
 }
 
@@ -262,7 +757,8 @@ mod tests {
 
     fn blocks() -> Blocks {
         let config = FtlConfig { user_units: 8, base: Base::Empty, ..Default::default() };
-        Blocks::new(GEOMETRY, &BaseState::new(GEOMETRY, &config), 1)
+        let base = BaseState::new(GEOMETRY, &config);
+        Blocks::new(GEOMETRY, &base, &config, 1, 1, |_| Marks::default())
     }
 
     // If the host could open the last free superblock, the collector could never end and the drive would stand still.

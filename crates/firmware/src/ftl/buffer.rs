@@ -1,7 +1,7 @@
 //! The write buffer: units that the host has written and flash has not yet.
 //!
 //! A unit takes a slot. It *waits* until a stripe's worth is there, is then *under way* while the stripe is programmed,
-//! and leaves the slot when that ends. Writing a unit again while it waits replaces it where it is. While it is under
+//! and leaves the slot when that ends, or waits again if it failed. Writing a unit again while it waits replaces it where it is. While it is under
 //! way a second slot is taken, and the first one's result is history when it arrives.
 //!
 //! A slot remembers where flash has the unit's last state ([`Slot::old`]), and that place stays valid until the new
@@ -31,7 +31,11 @@ pub(super) struct Slot {
     pub(super) old_sequence: u64,
     /// Slots are numbered as they are taken.
     pub(super) sequence: u64,
+    /// What its spare area will say: its number; of a translation page, which number it reflects.
+    pub(super) stamp: u64,
     pub(super) content: Content,
+    /// The number of the first stripe that was to have it and failed.
+    pub(super) failed_in: Option<u64>,
     /// In a trace: the I/O that wrote it.
     pub(super) io: u32,
     state: State,
@@ -39,7 +43,8 @@ pub(super) struct Slot {
     next: u32,
 }
 
-/// The slots. Those in use are in a list by sequence number: first those under way, then those that wait.
+/// The slots. Those in use are in a list by sequence number: first those under way, then those that wait; where a program
+/// failed, some may wait among those under way.
 pub(super) struct Buffer {
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -57,7 +62,9 @@ impl Buffer {
             old: Entry::UNMAPPED,
             old_sequence: 0,
             sequence: 0,
+            stamp: 0,
             content: Content::Zero,
+            failed_in: None,
             io: NOBODY,
             state: State::Free,
             previous: NONE,
@@ -99,6 +106,11 @@ impl Buffer {
         self.next_sequence
     }
 
+    /// The counter of numbers.
+    pub(super) fn counter(&mut self) -> &mut u64 {
+        &mut self.next_sequence
+    }
+
     fn sequence_of(&self, slot: u32) -> u64 {
         if slot == NONE { self.next_sequence } else { self.slots[slot as usize].sequence }
     }
@@ -109,6 +121,12 @@ impl Buffer {
 
     pub(super) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
         &mut self.slots[slot as usize]
+    }
+
+    /// Where flash has the last state of a unit of which this is the map entry.
+    #[inline]
+    pub(super) fn in_flash(&self, entry: Entry) -> Entry {
+        entry.as_slot().map_or(entry, |slot| self.slot(slot).old)
     }
 
     /// Whether a slot's unit still waits, so that it can be replaced or dropped.
@@ -126,7 +144,9 @@ impl Buffer {
             old,
             old_sequence,
             sequence,
+            stamp: sequence,
             content,
+            failed_in: None,
             io,
             state: State::Waits,
             previous: self.tail,
@@ -152,9 +172,31 @@ impl Buffer {
         }
         let slot = &mut self.slots[index as usize];
         slot.state = State::UnderWay;
-        self.first_waiting = slot.next;
+        let next = slot.next;
+        self.first_waiting = self.next_waiting(next);
         self.waiting -= 1;
         Some(index)
+    }
+
+    /// The first that waits, from a slot on. Those under way come first, unless one has been sent back.
+    fn next_waiting(&self, from: u32) -> u32 {
+        let mut index = from;
+        while index != NONE && self.slots[index as usize].state != State::Waits {
+            index = self.slots[index as usize].next;
+        }
+        index
+    }
+
+    /// A unit that was under way waits again: its stripe, of this number, has failed.
+    pub(super) fn send_back(&mut self, index: u32, number: u64) {
+        let slot = &mut self.slots[index as usize];
+        let sequence = slot.sequence;
+        slot.state = State::Waits;
+        slot.failed_in.get_or_insert(number);
+        if sequence < self.sequence_of(self.first_waiting) {
+            self.first_waiting = index;
+        }
+        self.waiting += 1;
     }
 
     /// Frees a slot: programmed, or dropped while it waits.
@@ -175,9 +217,32 @@ impl Buffer {
             next => self.slots[next as usize].previous = previous,
         }
         if self.first_waiting == index {
-            self.first_waiting = next;
+            self.first_waiting = self.next_waiting(next);
         }
         self.free.push(index);
+    }
+}
+
+impl Buffer {
+    /// Frees the slots of those units that wait and that `drops` names. Gives how many.
+    pub(super) fn drop_waiting(&mut self, drops: impl Fn(u32) -> bool) -> u32 {
+        let mut next = self.first_waiting;
+        let mut dropped = 0;
+        while let Some(slot) = self.slots.get(next as usize) {
+            let index = std::mem::replace(&mut next, slot.next);
+            // One that has been sent back waits before some that are under way.
+            if slot.state == State::Waits && drops(slot.lpa) {
+                self.free(index);
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// The slots in use, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+        let first = self.slots.get(self.head as usize);
+        std::iter::successors(first, |slot| self.slots.get(slot.next as usize))
     }
 }
 
@@ -211,5 +276,31 @@ mod tests {
         buffer.free(late);
         buffer.free(slots[3]);
         assert_eq!((buffer.used(), buffer.waiting(), buffer.settled()), (0, 0, 6));
+    }
+
+    // A translation page or a journal unit that went with the host's units would leave flash behind the map.
+    #[test]
+    fn only_what_is_named_is_dropped() {
+        let mut buffer = Buffer::new(5);
+        let slots: Vec<u32> = (0..5).map(|lpa| taken(&mut buffer, lpa)).collect();
+        assert_eq!(buffer.send_first(), Some(slots[0]));
+        assert_eq!(buffer.drop_waiting(|lpa| lpa != 2), 3);
+        assert_eq!((buffer.used(), buffer.waiting(), buffer.waiting_since()), (2, 1, 3));
+        assert_eq!(buffer.send_first(), Some(slots[2]));
+        assert_eq!(buffer.drop_waiting(|_| true), 0);
+    }
+
+    // A slot that is dropped while its program is under way is freed twice: the second time it is another's.
+    #[test]
+    fn what_is_under_way_behind_one_that_was_sent_back_is_not_dropped() {
+        let mut buffer = Buffer::new(5);
+        let slots: Vec<u32> = (0..4).map(|lpa| taken(&mut buffer, lpa)).collect();
+        (0..3).for_each(|_| _ = buffer.send_first());
+        buffer.send_back(slots[0], 1);
+        assert_eq!((buffer.waiting(), buffer.drop_waiting(|_| true)), (2, 2));
+        assert_eq!((buffer.used(), buffer.waiting()), (2, 0));
+        buffer.free(slots[1]);
+        buffer.free(slots[2]);
+        assert_eq!((buffer.used(), buffer.settled()), (0, 5));
     }
 }

@@ -6,16 +6,36 @@
 //! padded.
 //!
 //! It never stands still with work to do, nor turns without end. The host leaves it one free superblock. A victim has
-//! at least a stripe's worth of stale units, so its valid units and the carry (less than a stripe) fill no more stripes
+//! at least a wordline's worth of stale units, so its valid units and the carry (less than a stripe) fill no more stripes
 //! than one superblock has; programming the first of these frees the victim before. If the carry must be padded because
 //! there is no other victim, a stripe is gained all the same. When there is none at all, the die is full: by the check
 //! in `Ftl::new` another one is not.
+//!
+//! What is emptied for another reason than its space (`upkeep`) may give nothing back, or not before its end:
+//!
+//! - It begins only when a superblock is free beyond the one that the host leaves, and what is emptied fills no more than
+//!   one. If it goes to another stream, what is carried for the first one is padded before, and may take one more. So in
+//!   the worst case two are taken, and the end frees one, or the victim before did: the one that the host leaves is
+//!   there again. Only the cache's superblocks give nothing back; what was in them was not in the others before.
+//! - It waits for that superblock, and the host is refused it meanwhile, only while there is something to empty; it
+//!   begins as soon as that is there, so neither waits for the other. After it the host's turn comes first.
+//! - It ends: a queue gets shorter, wear is levelled only when a worn superblock takes what is cold (`upkeep`), and the
+//!   host's being idle makes victims only of what has something stale in it.
+//!
+//! A program that fails costs the collector what was left of its superblock, and gives the die a spare one, which has
+//! more; what had been programmed in it for good stays there until it is retired like any other. When there is no spare
+//! one the drive takes nothing new (`health`): a die may then be stuck, and what is buffered with it, and a flush says so.
+//! After a power cut the marks of bad superblocks are in the medium, so as many spare ones are counted as before;
+//! superblocks are closed early and have stale units for that, and what is left is what `duplicates` is for.
 
 use super::Inner;
 use super::blocks::Stream;
+use super::config::Canary;
+use super::duplicates;
 use super::map::Entry;
+use super::upkeep::{Cause, Standing};
 use crate::work::Work;
-use byteway_flash::{BlockId, Ppa, Priority, Ticket};
+use byteway_flash::{BlockId, Geometry, Ppa, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
 
@@ -27,14 +47,20 @@ const ROUND_UNITS: u32 = 64;
 #[derive(Clone, Copy)]
 struct Moved {
     lpa: u32,
+    /// Which of its states it is; that does not change by moving.
+    sequence: u64,
     /// Where it is, as the map says it.
     from: Entry,
     ppa: Ppa,
+    cause: Cause,
+    /// Reading it has failed before.
+    is_doubtful: bool,
 }
 
 /// A superblock that is being emptied.
 struct Emptied {
     block: BlockId,
+    cause: Cause,
     /// Units that were found valid and are not programmed elsewhere yet.
     outstanding: u32,
     /// All its stripes have been looked at.
@@ -53,6 +79,7 @@ struct Program {
     block: BlockId,
     stripe: u32,
     units: u32,
+    number: u64,
 }
 
 struct Collector {
@@ -66,6 +93,10 @@ struct Collector {
     /// Read, and not programmed: what they are, and what they hold.
     carry: Vec<Moved>,
     contents: Vec<Content>,
+    /// Whose superblock takes what is carried.
+    stream: Stream,
+    /// To be read once more: their program failed, or their read.
+    again: Vec<Moved>,
     /// For a look at the map: what lies in the stripes, which units that are, and what the map says of them.
     candidates: Vec<Moved>,
     lpas: Vec<u32>,
@@ -74,7 +105,13 @@ struct Collector {
     reading: Vec<Moved>,
     flying: Vec<Moved>,
     programs: Vec<Program>,
-    erasing: Vec<BlockId>,
+    erasing: Vec<Emptied>,
+    /// Dies may take stripes of the host's that could not before.
+    is_room_given: bool,
+    /// Of earlier rounds: programmed, and waiting for the rest of the wordline. Their units come first in `flying`.
+    held: Vec<Program>,
+    /// Victims of which nothing is left are erased when deallocations up to this number are durable.
+    erase_after: Option<u64>,
 }
 
 /// The task of a die's collector.
@@ -88,6 +125,8 @@ pub(super) async fn run(inner: Rc<Inner>, die: u32) {
         victims: Vec::with_capacity(4),
         carry: Vec::with_capacity(units),
         contents: Vec::with_capacity(units),
+        stream: Stream::Collector,
+        again: Vec::new(),
         candidates: Vec::with_capacity(units),
         lpas: Vec::with_capacity(units),
         entries: Vec::with_capacity(units),
@@ -95,35 +134,71 @@ pub(super) async fn run(inner: Rc<Inner>, die: u32) {
         flying: Vec::with_capacity(units),
         programs: Vec::with_capacity(units),
         erasing: Vec::with_capacity(4),
+        is_room_given: false,
+        held: Vec::with_capacity(8),
+        erase_after: None,
         inner,
     };
-    // A drive that is only read from stays as it was found.
-    collector.inner.collectors[die as usize].notified().await;
+    let mut rests = true;
     loop {
-        if !collector.plan() {
-            collector.inner.collectors[die as usize].notified().await;
-            continue;
+        // A drive that is only read from stays as it was found.
+        collector.inner.collectors[die as usize].notified().await;
+        collector.inner.state.borrow_mut().resting -= u32::from(rests);
+        loop {
+            while collector.works().await {}
+            if !(collector.is_cornered() && duplicates::leave(&collector.inner, die).await) {
+                break;
+            }
         }
-        let units = collector.reading.len() as u64;
-        let service = collector.inner.placement.reserve(Work::Collect, units);
-        let outcome = collector.ticket.wait().await;
-        // Stripes are given out in order and only what is programmed is read, so flash has nothing to refuse.
-        assert!(!outcome.failed, "flash refused an operation of the collector's");
-        collector.inner.clock.sleep_until(service.end).await;
-        collector.conclude();
+        // One that waits for the journal will have something to do.
+        rests = collector.erase_after.is_none();
+        if rests {
+            collector.inner.rest(die);
+        }
     }
 }
 
 impl Collector {
+    /// A round; false if there is nothing to do.
+    async fn works(&mut self) -> bool {
+        let works = self.plan();
+        if std::mem::take(&mut self.is_room_given) {
+            self.inner.dispatch();
+        }
+        if !works {
+            return false;
+        }
+        let units = self.reading.len() as u64;
+        let service = self.inner.placement.reserve(Work::Collect, units);
+        let outcome = self.ticket.wait().await;
+        self.inner.clock.sleep_until(service.end).await;
+        self.conclude(outcome.failed);
+        true
+    }
+
+    /// There is nothing free, and nothing under way that would free something: a power cut has left it so.
+    fn is_cornered(&self) -> bool {
+        let state = self.inner.state.borrow();
+        self.victims.is_empty() && state.blocks.free(self.die) == 0 && !state.is_read_only()
+    }
+
     /// Submits the operations of a round; false if there are none.
     fn plan(&mut self) -> bool {
+        if !self.held.is_empty() {
+            self.switch(false); // its superblock may have been closed meanwhile
+        }
         loop {
             self.erase_emptied();
             if self.next_stripe.is_none() {
                 self.choose();
             }
-            self.program();
+            let is_switching = self.is_switching();
+            self.program(is_switching);
+            self.read_again();
+            let erases = self.erase_after.is_none() && self.victims.iter().any(Emptied::is_empty);
             let looks = self.next_stripe.is_some()
+                && !is_switching
+                && !self.is_paused()
                 && (self.carry.len() as u32) < self.inner.geometry.units_per_stripe();
             if looks {
                 self.scan();
@@ -132,49 +207,94 @@ impl Collector {
                 return true;
             }
             // Stripes without a valid unit give nothing to do but to look further, and at the end to erase.
-            if !looks && !self.victims.iter().any(Emptied::is_empty) {
+            if !looks && !erases {
                 return false;
             }
         }
     }
 
-    /// Erases victims of which nothing is left.
-    fn erase_emptied(&mut self) {
-        let Self { inner, ticket, victims, erasing, .. } = self;
-        victims.retain(|victim| {
-            if victim.is_empty() {
-                inner.flash.submit_erase(victim.block, ticket);
-                erasing.push(victim.block);
-            }
-            !victim.is_empty()
-        });
+    /// Whether what is carried has to be programmed first, since what the next victim holds goes to another stream.
+    fn is_switching(&mut self) -> bool {
+        let Some(victim) = self.victims.last().filter(|_| self.next_stripe.is_some()) else { return false };
+        if self.carry.is_empty() && self.again.is_empty() && self.held.is_empty() {
+            self.stream = victim.cause.stream();
+        }
+        self.stream != victim.cause.stream()
     }
 
-    /// Takes up another victim, if free superblocks are few and there is room for what it holds.
+    /// Whether the victim can wait: it was taken while the host was idle, and the host has come.
+    fn is_paused(&self) -> bool {
+        let is_idle = |victim: &Emptied| victim.cause == Cause::Idle;
+        if !self.victims.last().is_some_and(is_idle) {
+            return false;
+        }
+        let state = self.inner.state.borrow();
+        !state.is_idle && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
+    }
+
+    /// Erases victims of which nothing is left, when nothing older can come back for it. One that is bad as well, so
+    /// that nothing is left in it; whether that succeeds does not matter.
+    fn erase_emptied(&mut self) {
+        let Self { inner, ticket, victims, erasing, erase_after, die, .. } = self;
+        if !victims.iter().any(Emptied::is_empty) {
+            return;
+        }
+        if !inner.config.plp && inner.config.canary != Some(Canary::EraseEarly) {
+            let mut guard = inner.state.borrow_mut();
+            let state = &mut *guard;
+            let target = *erase_after.get_or_insert(state.buffer.next_sequence());
+            if state.journal.durable_to() < target {
+                state.journal.waiting.push(*die);
+                if state.journal.want(target) {
+                    inner.journal.notify_one();
+                }
+                return;
+            }
+        }
+        *erase_after = None;
+        let state = inner.state.borrow();
+        for victim in victims.extract_if(.., |victim| victim.is_empty()) {
+            let priority = state.priority(*die, victim.cause);
+            inner.flash.submit_erase(victim.block, priority, ticket);
+            erasing.push(victim);
+        }
+    }
+
+    /// Takes up another victim, if there is reason to and room for what it holds.
     fn choose(&mut self) {
         let (inner, die) = (&*self.inner, self.die);
-        let stripe_units = inner.geometry.units_per_stripe();
-        let mut guard = inner.state.borrow_mut();
-        let blocks = &mut guard.blocks;
-        let free = blocks.free(die) + self.erasing.len() as u32;
-        let urgent = free <= inner.config.gc_reserve_blocks;
-        // Emptied, but for a carry that cannot be programmed without more.
-        let held_up = !self.victims.is_empty() && (self.carry.len() as u32) < stripe_units;
-        let wanted = free + self.victims.len() as u32 <= inner.config.gc_start_free_blocks;
-        if !(wanted || urgent && (self.victims.is_empty() || held_up)) {
+        let stripe_units = inner.geometry.units_per_stripe() as usize;
+        if self.carry.len() >= stripe_units || !self.again.is_empty() {
             return;
         }
-        let fits = free > 0 || !self.victims.is_empty() && blocks.stripes_left(die, Stream::Collector) > 0;
-        if !fits || self.carry.len() as u32 >= stripe_units {
+        let mut state = inner.state.borrow_mut();
+        let had_room = state.blocks.has_room(die, Stream::Host);
+        let will_be_free =
+            |victim: &&Emptied| !state.blocks.is_cache(victim.block) && !state.blocks.is_bad(victim.block);
+        let freed = self.erasing.iter().filter(will_be_free).count();
+        let standing = Standing { erasing: freed as u32, victims: self.victims.len() as u32 };
+        if let Some((block, cause)) = state.next_victim(inner, die, &standing) {
+            self.next_stripe = Some(0);
+            self.victims.push(Emptied { block, cause, outstanding: 0, scanned: false });
+        }
+        self.is_room_given |= !had_room && state.blocks.has_room(die, Stream::Host);
+    }
+
+    /// Reads once more what could not be read or programmed, as far as it is still valid.
+    fn read_again(&mut self) {
+        let Self { inner, victims, again, reading, ticket, .. } = self;
+        if again.is_empty() {
             return;
         }
-        let valid_most = inner.geometry.units_per_block() - stripe_units;
-        match blocks.take_victim(die, inner.config.gc, valid_most) {
-            Some(block) => {
-                self.next_stripe = Some(0);
-                self.victims.push(Emptied { block, outstanding: 0, scanned: false });
+        let state = inner.state.borrow();
+        for moved in again.drain(..) {
+            if !state.holds(state.map.get(moved.lpa), moved.from) {
+                done(victims, &inner.geometry, moved.ppa);
+                continue;
             }
-            None => blocks.starve(die),
+            let mask = 1 << inner.geometry.unit_of_stripe(moved.ppa);
+            inner.flash.submit_read(moved.ppa, mask, state.priority(self.die, moved.cause), ticket);
+            reading.push(moved);
         }
     }
 
@@ -184,22 +304,26 @@ impl Collector {
         let Self { inner, victims, candidates, lpas, entries, reading, .. } = self;
         let geometry = &inner.geometry;
         let victim = victims.last_mut().expect("what is being scanned is a victim");
-        let stripes = ROUND_UNITS.div_ceil(geometry.units_per_stripe()).min(geometry.pages - first);
         let state = inner.state.borrow();
+        let pages = state.blocks.pages(victim.block);
+        let stripes = ROUND_UNITS.div_ceil(geometry.units_per_stripe()).min(pages - first);
+        let cause = victim.cause;
+        let priority = state.priority(self.die, cause);
+        let before = reading.len();
         for stripe in first..first + stripes {
             let is_base = state.blocks.is_base(victim.block, stripe);
             let start = geometry.ppa(victim.block, stripe, 0).0;
             for ppa in (start..start + geometry.units_per_stripe()).map(Ppa) {
-                if let Some(lpa) = inner.flash.oob(ppa) {
+                if let Some(Spare { lpa, sequence }) = inner.flash.spare(ppa) {
                     let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
-                    candidates.push(Moved { lpa, from, ppa });
+                    candidates.push(Moved { lpa, sequence, from, ppa, cause, is_doubtful: false });
                     lpas.push(lpa);
                 }
             }
         }
         state.map.get_all(lpas, entries);
         let submit = |(start, mask)| {
-            inner.flash.submit_read(start, mask, Priority::Collector, &self.ticket);
+            inner.flash.submit_read(start, mask, priority, &self.ticket);
         };
         let mut read: Option<(Ppa, u64)> = None;
         for (moved, entry) in candidates.drain(..).zip(entries) {
@@ -218,42 +342,62 @@ impl Collector {
         }
         read.map(submit);
         lpas.clear();
-        victim.outstanding += reading.len() as u32;
-        victim.scanned = first + stripes == geometry.pages;
+        victim.outstanding += (reading.len() - before) as u32;
+        victim.scanned = first + stripes == pages;
         self.next_stripe = (!victim.scanned).then_some(first + stripes);
     }
 
     /// Programs what is carried, as far as it fills stripes and there is room.
-    fn program(&mut self) {
+    fn program(&mut self, is_switching: bool) {
         let inner = &*self.inner;
         let stripe_units = inner.geometry.units_per_stripe() as usize;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
         let mut sent = 0;
+        let mut pads = false;
         loop {
             let left = self.carry.len() - sent;
-            // Nothing else will come along to fill the stripe, and the host waits for the superblock.
-            let must_pad = left > 0
-                && sent == 0
-                && self.next_stripe.is_none()
-                && self.erasing.is_empty()
-                && state.blocks.free(self.die) <= inner.config.gc_reserve_blocks;
-            if left < stripe_units && !must_pad {
+            if left < stripe_units && !pads {
+                // Nothing else will come along to fill the wordline, and somebody waits for the superblock.
+                pads = (left > 0 || !self.held.is_empty())
+                    && self.programs.is_empty()
+                    && (self.next_stripe.is_none() || is_switching)
+                    && self.again.is_empty()
+                    && self.erasing.is_empty()
+                    && self.erase_after.is_none()
+                    && (state.blocks.free(self.die) <= inner.config.gc_reserve_blocks
+                        || state.blocks.doomed_of(self.die) > 0
+                        || is_switching
+                        || self.victims.iter().any(|victim| victim.cause.is_to_end()));
+                if !pads {
+                    break;
+                }
+            }
+            if pads && self.programs.last().is_some_and(|last| state.wordlines.ends_with(last.stripe)) {
                 break;
             }
             let had = state.blocks.free(self.die);
-            let Some((block, stripe)) = state.blocks.take_stripe(self.die, Stream::Collector) else { break };
+            let Some((block, stripe)) = state.blocks.take_stripe(self.die, self.stream) else { break };
             if state.blocks.free(self.die) != had {
                 state.refresh(self.die);
             }
             let units = left.min(stripe_units);
             let mut batch = inner.flash.take_batch();
-            let lpas = self.carry[sent..sent + units].iter().map(|moved| moved.lpa);
+            let number = state.next_number;
+            batch.number = number;
+            state.next_number += 1;
+            let cause = self.carry.get(sent).map_or(Cause::Space, |moved| moved.cause);
+            let moved = self.carry[sent..sent + units].iter();
+            let spares = moved.clone().map(|moved| Spare { lpa: moved.lpa, sequence: moved.sequence });
             let contents = self.contents[sent..sent + units].iter_mut().map(std::mem::take);
-            batch.extend(lpas.zip(contents));
-            inner.flash.submit_program(block, stripe, batch, Priority::Collector, &self.ticket);
-            self.programs.push(Program { block, stripe, units: units as u32 });
-            state.counters.units_programmed_collector += units as u64;
+            batch.units.extend(spares.zip(contents));
+            inner.flash.submit_program(block, stripe, batch, state.priority(self.die, cause), &self.ticket);
+            self.programs.push(Program { block, stripe, units: units as u32, number });
+            state.moving[self.die as usize].push((block, stripe));
+            for moved in &self.carry[sent..sent + units] {
+                *state.counters.units_moved(moved.cause) += 1;
+                state.counters.map_units_collected += u64::from(inner.space.is_map(moved.lpa));
+            }
             state.counters.units_programmed_padding += (stripe_units - units) as u64;
             sent += units;
         }
@@ -261,72 +405,158 @@ impl Collector {
         self.contents.drain(..sent);
     }
 
-    /// The operations of the round are done.
-    fn conclude(&mut self) {
-        self.switch();
-        self.ticket.take_contents(&mut self.contents);
-        self.carry.append(&mut self.reading);
+    /// The operations of the round are done; with `failed` not all of them went well.
+    fn conclude(&mut self, failed: bool) {
+        self.switch(failed);
+        self.receive(failed);
         self.ticket.clear();
         if self.erasing.is_empty() {
             return;
         }
         {
-            let mut guard = self.inner.state.borrow_mut();
-            guard.counters.blocks_collected += self.erasing.len() as u64;
-            for block in self.erasing.drain(..) {
+            let inner = &*self.inner;
+            let mut guard = inner.state.borrow_mut();
+            for Emptied { block, cause, .. } in self.erasing.drain(..) {
+                *guard.counters.blocks_emptied(cause) += 1;
+                if failed && inner.flash.is_unstable(block) {
+                    guard.counters.erase_failures += 1;
+                    inner.fail(&mut guard, block);
+                }
                 guard.blocks.erased(block);
             }
+            guard.note_erase(self.die);
             guard.refresh(self.die);
         }
+        self.inner.erased_some();
         self.inner.dispatch();
     }
 
-    /// Switches the map over to what has been programmed, unless a unit has been written meanwhile.
-    fn switch(&mut self) {
+    /// Takes what has been read. What can't be is tried once more; if that fails too it is lost, and what is moved is
+    /// that it can't be read.
+    fn receive(&mut self, failed: bool) {
+        let start = self.contents.len();
+        if failed {
+            for (index, moved) in self.reading.iter_mut().enumerate() {
+                moved.is_doubtful =
+                    self.ticket.is_unreadable(index) && !std::mem::take(&mut moved.is_doubtful);
+            }
+        }
+        self.ticket.take_contents(&mut self.contents);
+        if !failed {
+            self.carry.append(&mut self.reading);
+            return;
+        }
+        let mut kept = start;
+        for (index, moved) in self.reading.drain(..).enumerate() {
+            if moved.is_doubtful {
+                self.again.push(moved);
+                continue;
+            }
+            let content = match self.ticket.is_unreadable(index) {
+                true => {
+                    self.inner.state.borrow_mut().counters.units_lost += 1;
+                    Content::unreadable()
+                }
+                false => std::mem::take(&mut self.contents[start + index]),
+            };
+            self.contents[kept] = content;
+            self.carry.push(moved);
+            kept += 1;
+        }
+        self.contents.truncate(kept);
+    }
+
+    /// Switches the map over to what is safe, unless a unit has been written meanwhile. What is programmed and not safe
+    /// waits for the rest of its wordline.
+    fn switch(&mut self, failed: bool) {
+        self.held.append(&mut self.programs);
+        if failed {
+            self.sort_out();
+        }
         let inner = &*self.inner;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
-        let mut flying = self.flying.iter();
-        let mut victim = 0;
-        for program in &self.programs {
+        // Nothing comes behind the last stripe of a wordline, or in a superblock that is closed, or has failed.
+        let opened = state.blocks.opened(self.die, self.stream);
+        let is_safe =
+            |program: &Program| state.wordlines.ends_with(program.stripe) || opened != Some(program.block);
+        let safe = self.held.iter().rposition(is_safe).map_or(0, |last| last + 1);
+        let mut moved = 0;
+        for program in self.held.drain(..safe) {
             let first = inner.geometry.ppa(program.block, program.stripe, 0).0;
             let mut valid = 0;
-            for (ppa, moved) in (first..first + program.units).map(Ppa).zip(flying.by_ref()) {
+            let units = &self.flying[moved..moved + program.units as usize];
+            for (ppa, moved) in (first..).map(Ppa).zip(units) {
                 if state.relocate(moved.lpa, moved.from, Entry::flash(ppa)) {
                     state.blocks.lost(moved.ppa);
                     valid += 1;
                 }
-                while self.victims[victim].outstanding == 0 {
-                    victim += 1; // they are programmed in the order of the victims
-                }
-                self.victims[victim].outstanding -= 1;
+                done(&mut self.victims, &inner.geometry, moved.ppa);
             }
+            moved += program.units as usize;
             state.blocks.programmed(program.block, valid); // nobody needs to call the one who asks
         }
-        self.flying.clear();
-        self.programs.clear();
+        self.flying.drain(..moved);
+        state.moving[self.die as usize].drain(..safe);
     }
+
+    /// Programs have failed: what they, and the stripes of their wordlines before, should have held is read again.
+    #[cold]
+    fn sort_out(&mut self) {
+        let inner = &*self.inner;
+        let mut guard = inner.state.borrow_mut();
+        let state = &mut *guard;
+        let mut left = std::mem::take(&mut self.flying).into_iter();
+        let moving = &mut state.moving[self.die as usize];
+        moving.clear();
+        let mut failed = Vec::new();
+        self.held.retain(|program| {
+            let units = left.by_ref().take(program.units as usize);
+            let is_there = inner.flash.stripe_number(program.block, program.stripe) == Some(program.number);
+            if is_there {
+                self.flying.extend(units);
+                moving.push((program.block, program.stripe));
+            } else {
+                self.again.extend(units);
+                failed.push(program.block);
+            }
+            is_there
+        });
+        for block in failed {
+            inner.fail(state, block);
+            state.blocks.programmed(block, 0);
+        }
+    }
+}
+
+/// A unit of a victim is programmed elsewhere, or need not be any more.
+fn done(victims: &mut [Emptied], geometry: &Geometry, ppa: Ppa) {
+    let block = geometry.block_of(ppa);
+    let victim = victims.iter_mut().find(|victim| victim.block == block);
+    victim.expect("a victim is one until all of it has been moved").outstanding -= 1;
 }
 
 impl super::State {
     /// Whether flash has the latest programmed state of a unit at `from`: its map entry says so, or the slot that holds
     /// a newer one.
     #[inline]
-    fn holds(&self, entry: Entry, from: Entry) -> bool {
+    pub(super) fn holds(&self, entry: Entry, from: Entry) -> bool {
         entry == from || entry.as_slot().is_some_and(|slot| self.buffer.slot(slot).old == from)
     }
 
     /// Flash now has it at `to`, if it still had it at `from`.
     #[inline]
-    fn relocate(&mut self, lpa: u32, from: Entry, to: Entry) -> bool {
+    pub(super) fn relocate(&mut self, lpa: u32, from: Entry, to: Entry) -> bool {
         let entry = self.map.get(lpa);
         if entry == from {
             self.map.set(lpa, to);
+            self.pages.changed(lpa);
             return true;
         }
         match entry.as_slot() {
             Some(slot) if self.buffer.slot(slot).old == from => {
                 self.buffer.slot_mut(slot).old = to;
+                self.pages.changed(lpa);
                 true
             }
             _ => false,

@@ -1,6 +1,9 @@
 //! The parameters of a translation layer, and what can be wrong with them.
 
-use byteway_flash::{Geometry, GeometryError, TimingError};
+use super::space::UNITS_PER_MAP_PAGE;
+use byteway_clock::Delay;
+use byteway_clock::random::Rng;
+use byteway_flash::{BlockId, FlashError, Geometry, GeometryError};
 use byteway_wire::content::{BlockSize, Keep};
 
 /// Which superblock the collector takes next.
@@ -38,6 +41,65 @@ pub struct Region {
     pub block: BlockSize,
 }
 
+/// What a drive does for its flash, beside what the host asks for. The default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Levelling of wear.
+    pub wear: WearConfig,
+    /// Superblocks of a die set aside to take the place of bad ones, beyond the over-provisioning. When one fails and
+    /// none is left, the drive is read-only from then on.
+    pub spare_blocks: u32,
+    /// Of those, how many of each die are bad from the factory, at most: each die draws its number evenly from 0 on.
+    pub factory_bad_blocks: u32,
+    /// Collection while the host is idle.
+    pub background: Option<Background>,
+    /// Moving what was read too often or lies too long.
+    pub refresh: Option<Refresh>,
+    /// Superblocks of a die that are used with one bit a cell, as a cache of what the host writes.
+    pub slc_blocks: u32,
+}
+
+impl Upkeep {
+    /// Superblocks of a die that are not for what the host stores: spare ones, those of the cache, and one that is open
+    /// for cold data.
+    pub fn set_aside(&self) -> u32 {
+        self.spare_blocks.saturating_add(self.slc_blocks).saturating_add(u32::from(self.has_cold()))
+    }
+
+    /// Whether data is moved that is cold.
+    pub(super) fn has_cold(&self) -> bool {
+        self.wear.static_spread.is_some() || self.refresh.is_some()
+    }
+}
+
+/// Levelling of wear among the superblocks of a die.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WearConfig {
+    /// The free superblock with the fewest erases is opened next.
+    pub dynamic: bool,
+    /// When the most worn superblock has more than so many erases more than the least worn closed one, that one is moved
+    /// to a worn one, and used. Implies `dynamic`.
+    pub static_spread: Option<u32>,
+}
+
+/// Collection while the host is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Background {
+    /// Idle is a host from which nothing has come for so long.
+    pub idle: Delay,
+    /// How many superblocks of a die are to be free.
+    pub free_blocks: u32,
+}
+
+/// When a superblock is moved for the sake of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refresh {
+    /// After so many reads of it.
+    pub reads: u32,
+    /// When what it holds is so old.
+    pub age: Delay,
+}
+
 /// Parameters of a translation layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FtlConfig {
@@ -53,6 +115,12 @@ pub struct FtlConfig {
     pub gc_reserve_blocks: u32,
     /// With power-loss protection what is buffered is durable: Flush and FUA wait for no program.
     pub plp: bool,
+    /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
+    pub map_cache_pages: Option<u32>,
+    /// Units programmed between two checkpoints; 0: there is one at shutdown, and when the journal is full.
+    pub checkpoint_units: u64,
+    /// What it does for its flash.
+    pub upkeep: Upkeep,
     /// Chooses the placement of [`Base::Steady`].
     pub seed: u64,
     /// What it holds at first.
@@ -61,19 +129,64 @@ pub struct FtlConfig {
     pub regions: Vec<Region>,
     /// How units are kept that [`Ftl::modify`](super::Ftl::modify) has changed.
     pub keep: Keep,
+    /// What is deliberately broken, for tests of tests.
+    #[doc(hidden)]
+    pub canary: Option<Canary>,
+}
+
+/// A recovery that is broken on purpose: whoever looks for faults must find it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// Deallocations in the journal are not looked at.
+    IgnoreTrims,
+    /// Of two states of a unit the older one is taken.
+    OlderCopy,
+    /// A stripe counts as safe before its wordline is there.
+    TrustTorn,
+    /// What capacitors have saved is not looked at.
+    ForgetDump,
+    /// A superblock is erased although a deallocation of its units is not in the journal.
+    EraseEarly,
 }
 
 impl FtlConfig {
     /// The most slots that a write buffer can have.
     pub const BUFFER_UNITS_MAX: u32 = super::map::Entry::SLOTS;
 
+    /// Units that always lie in flash: the host's, and its translation pages, if not all of them are in DRAM.
+    pub(super) fn units_held(&self) -> u64 {
+        let map = self.user_units.div_ceil(UNITS_PER_MAP_PAGE);
+        self.user_units.saturating_add(if self.map_cache_pages.is_some() { map } else { 0 })
+    }
+
     /// How many user units leave an over-provisioning of `op` (spare over user: 0.07 is 7 %), net of the superblocks
     /// that hold no data while the host writes all the time: those left to the collector, and, half a superblock on
-    /// average, what is free or open beyond.
+    /// average, what is free or open beyond. Of the geometry leave out what [`Upkeep::set_aside`] says.
     pub fn user_units_at(geometry: &Geometry, gc_reserve_blocks: u32, op: f64) -> u64 {
         let blocks = f64::from(geometry.blocks) - (f64::from(gc_reserve_blocks) + 0.5);
         let units = blocks.max(0.0) * f64::from(geometry.units_per_block()) * f64::from(geometry.dies());
         (units / (1.0 + op.max(0.0))) as u64
+    }
+}
+
+impl FtlConfig {
+    /// Whether a superblock is of the cache: those are the last ones of a die.
+    pub(super) fn is_cache(&self, geometry: &Geometry, block: BlockId) -> bool {
+        block.0 % geometry.blocks >= geometry.blocks.saturating_sub(self.upkeep.slc_blocks)
+    }
+
+    /// The superblocks that are bad from the factory. A superblock's number is given out after the bad blocks are known,
+    /// so they are the last ones of a die, before those of the cache.
+    pub(super) fn factory_bad(&self, geometry: &Geometry) -> impl Iterator<Item = BlockId> {
+        let mut stream = Rng::new(self.seed).stream("factory-bad");
+        let (geometry, upkeep) = (*geometry, self.upkeep.clone());
+        let most = u64::from(upkeep.factory_bad_blocks);
+        (0..geometry.dies()).flat_map(move |die| {
+            let count = if most == 0 { 0 } else { stream.below(most + 1) as u32 };
+            let end = geometry.blocks - upkeep.slc_blocks;
+            (end - count..end).map(move |block| geometry.block(die, block))
+        })
     }
 }
 
@@ -86,23 +199,27 @@ impl Default for FtlConfig {
             gc_start_free_blocks: 2,
             gc_reserve_blocks: 1,
             plp: false,
+            map_cache_pages: None,
+            checkpoint_units: 0,
+            upkeep: Upkeep::default(),
             seed: 0,
             base: Base::Empty,
             regions: Vec::new(),
             keep: Keep::Stamps,
+            canary: None,
         }
     }
 }
 
 /// Why a translation layer can't be made, or can't do what it is asked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FtlError {
     /// No such array.
     #[error("flash geometry: {0}")]
     Geometry(#[from] GeometryError),
-    /// No such times.
-    #[error("flash timing: {0}")]
-    Timing(#[from] TimingError),
+    /// No such times, reliability or faults.
+    #[error(transparent)]
+    Flash(#[from] FlashError),
     /// More units than the array can hold and still collect.
     #[error(
         "{user_units} units of 4 KiB leave too little spare area: {blocks} superblocks a die take at most {most}; \
@@ -132,6 +249,12 @@ pub enum FtlError {
     /// A buffer beyond what the map can name.
     #[error("a write buffer of {0} units of 4 KiB, at most {max} are possible", max = FtlConfig::BUFFER_UNITS_MAX)]
     Buffer(u32),
+    /// Upkeep that can't be.
+    #[error("{0}")]
+    Upkeep(&'static str),
+    /// A cached map without a place for a page.
+    #[error("the map's cache must hold one translation page of 4 KiB at least")]
+    NoMapCache,
     /// Regions that are not in order.
     #[error("regions must be given by rising first unit")]
     Regions,
@@ -146,4 +269,10 @@ pub enum MediaError {
     /// Flash could not give them.
     #[error("unrecovered read error")]
     Unreadable,
+    /// The drive has no room for them any more: it is read-only.
+    #[error("write protected: at the end of its life")]
+    WriteProtected,
+    /// What was deleted may still be in flash: a superblock can't be erased, or not be emptied.
+    #[error("not everything that was deleted could be erased")]
+    NotErased,
 }

@@ -7,6 +7,7 @@
 //! Deallocating is by region: a bit says that nothing of a region is where the base state has it, so that a host that
 //! deallocates terabytes neither waits for a table of them nor makes one.
 
+use super::space::UNITS_PER_MAP_PAGE;
 use byteway_flash::Ppa;
 use byteway_wire::words::Words;
 use rustc_hash::FxHashMap;
@@ -36,6 +37,11 @@ impl Entry {
     pub(super) const SLOTS: u32 = 1 << 24;
     const SLOT_FIRST: u32 = u32::MAX - Self::SLOTS + 1;
 
+    /// The way back.
+    pub(super) fn of_raw(raw: u32) -> Entry {
+        Entry(raw)
+    }
+
     #[inline]
     pub(super) fn flash(ppa: Ppa) -> Entry {
         Entry(ppa.0 + Self::FLASH)
@@ -56,6 +62,11 @@ impl Entry {
         }
     }
 
+    /// As it is kept: 0 is the base state, 1 is nowhere.
+    pub(super) fn raw(self) -> u32 {
+        self.0
+    }
+
     /// The slot, if it is one.
     #[inline]
     pub(super) fn as_slot(self) -> Option<u32> {
@@ -69,6 +80,9 @@ const DENSE_UNITS: u64 = 64 << 30 >> 12;
 /// Units of a region that is deallocated by a bit.
 pub(super) const REGION_UNITS: u64 = 4096;
 
+/// Few enough that most groups of a drive of which little is touched have none, and many enough that the bits are few.
+const GROUP: u32 = 8;
+
 enum Entries {
     Dense(Words),
     /// Never iterated but to make it dense, where order does not matter.
@@ -77,17 +91,25 @@ enum Entries {
 
 /// A drive's map.
 pub(super) struct Table {
+    /// The host's units, which are deallocated by region or all together.
+    user: u64,
     units: u64,
     entries: Entries,
+    /// While the table is a hash table: a bit for each [`GROUP`] of units of which some may be in it.
+    touched: Words,
     /// A bit for each region; none before the first deallocation.
     deallocated: Vec<u64>,
 }
 
 impl Table {
-    /// For `units` units, all of which are where the base state has them.
-    pub(super) fn new(units: u64) -> Self {
-        let entries = if units <= DENSE_UNITS { dense(units) } else { Entries::Sparse(FxHashMap::default()) };
-        Table { units, entries, deallocated: Vec::new() }
+    /// For `units` units, of which the first `user` are the host's; all are where the base state has them.
+    pub(super) fn new(user: u64, units: u64) -> Self {
+        let (entries, bits) = match units <= DENSE_UNITS {
+            true => (dense(units), 0),
+            false => (Entries::Sparse(FxHashMap::default()), units),
+        };
+        let touched = Words::zeroes(bits.div_ceil(32 * u64::from(GROUP)) as usize);
+        Table { user, units, entries, touched, deallocated: Vec::new() }
     }
 
     #[inline]
@@ -122,11 +144,35 @@ impl Table {
             Entries::Dense(entries) => entries[lpa as usize] = entry.0,
             Entries::Sparse(entries) => {
                 entries.insert(lpa, entry.0);
+                let group = lpa / GROUP;
+                self.touched[group as usize / 32] |= 1 << (group % 32);
                 // A bucket is 8 bytes of entry and 1 of tag; the table fills to 7/8.
                 if entries.capacity() as u64 * 10 > self.units * 4 {
                     self.make_dense();
                 }
             }
+        }
+    }
+
+    /// Looks units of one region up, and gives those that are not where the base state has them, in order.
+    pub(super) fn each_changed(&self, units: std::ops::Range<u32>, mut take: impl FnMut(u32, Entry)) {
+        let mut give = |lpa, entry| {
+            if entry != Entry::BASE {
+                take(lpa, entry);
+            }
+        };
+        let is_deallocated = self.is_deallocated(units.start);
+        match &self.entries {
+            Entries::Sparse(entries) if !is_deallocated => {
+                // Most units of a page are in no hash table, and to look for one there is a miss of every cache.
+                let is_touched = |group: &u32| self.touched[*group as usize / 32] >> (group % 32) & 1 == 1;
+                for group in (units.start / GROUP..units.end.div_ceil(GROUP)).filter(is_touched) {
+                    for lpa in (group * GROUP..(group + 1) * GROUP).filter(|lpa| units.contains(lpa)) {
+                        give(lpa, Entry(entries.get(&lpa).copied().unwrap_or(0)));
+                    }
+                }
+            }
+            _ => units.for_each(|lpa| give(lpa, self.get(lpa))),
         }
     }
 
@@ -142,7 +188,7 @@ impl Table {
         self.make_bits();
         let region = first / REGION_UNITS;
         self.deallocated[(region / 64) as usize] |= 1 << (region % 64);
-        let end = (first + REGION_UNITS).min(self.units);
+        let end = (first + REGION_UNITS).min(self.user);
         match &mut self.entries {
             Entries::Dense(entries) => {
                 // Writing only what is not zero already leaves untouched pages untouched.
@@ -161,14 +207,43 @@ impl Table {
         }
     }
 
-    /// Deallocates every unit.
+    /// Deallocates every unit of the host's.
     pub(super) fn deallocate_all(&mut self) {
         self.make_bits();
-        self.deallocated.fill(u64::MAX);
-        match &mut self.entries {
-            Entries::Dense(_) => self.entries = dense(self.units),
-            Entries::Sparse(entries) => entries.clear(),
+        for region in 0..self.user.div_ceil(REGION_UNITS) {
+            self.deallocated[(region / 64) as usize] |= 1 << (region % 64);
         }
+        let first_own = self.user as usize;
+        match &mut self.entries {
+            Entries::Dense(entries) => {
+                let own = entries[first_own..].to_vec();
+                *entries = Words::zeroes(self.units as usize);
+                entries[first_own..].copy_from_slice(&own);
+            }
+            Entries::Sparse(entries) => entries.retain(|lpa, _| *lpa as usize >= first_own),
+        }
+    }
+
+    /// Of each translation page of 1024 units that begins in a sparse table, whether it says anything of its own. None of
+    /// an array, in which that is quickly seen.
+    pub(super) fn occupied(&self) -> Option<Vec<bool>> {
+        let Entries::Sparse(entries) = &self.entries else { return None };
+        let mut occupied = vec![false; self.units.div_ceil(UNITS_PER_MAP_PAGE) as usize];
+        #[expect(clippy::iter_over_hash_type, reason = "a mark for each: the order shows nowhere")]
+        for lpa in entries.keys() {
+            occupied[u64::from(*lpa) as usize / UNITS_PER_MAP_PAGE as usize] = true;
+        }
+        Some(occupied)
+    }
+
+    /// Whether units of one region are nowhere, all of them. `occupied` is what [`Table::occupied`] says.
+    pub(super) fn is_blank(&self, mut units: std::ops::Range<u32>, occupied: Option<&[bool]>) -> bool {
+        if let Some(occupied) = occupied
+            && !occupied[units.start as usize / UNITS_PER_MAP_PAGE as usize]
+        {
+            return self.is_deallocated(units.start);
+        }
+        units.all(|lpa| self.get(lpa) == Entry::UNMAPPED)
     }
 
     fn make_bits(&mut self) {
@@ -188,6 +263,7 @@ impl Table {
                 entries[lpa as usize] = entry;
             }
         }
+        self.touched = Words::zeroes(0);
     }
 }
 
@@ -204,7 +280,7 @@ mod tests {
     #[test]
     fn a_sparse_table_that_becomes_dense_forgets_nothing() {
         let units = DENSE_UNITS + 1;
-        let mut table = Table::new(units);
+        let mut table = Table::new(units, units);
         assert!(matches!(table.entries, Entries::Sparse(_)));
         let mut model = std::collections::BTreeMap::new();
         let mut stream = Rng::new(1).stream("map");
@@ -220,9 +296,33 @@ mod tests {
         for (lpa, entry) in &model {
             assert_eq!(table.get(*lpa), *entry);
         }
+        assert!(table.touched.is_empty());
         for _ in 0..100_000 {
             let lpa = stream.below(units) as u32;
             assert_eq!(table.get(lpa), model.get(&lpa).copied().unwrap_or(Entry::BASE));
+        }
+    }
+
+    // What a translation page says is looked up in a shorter way: it must be the same.
+    #[test]
+    fn what_is_changed_in_a_page_is_what_each_unit_says() {
+        for units in [20_000, DENSE_UNITS + 20_000] {
+            let mut table = Table::new(units, units);
+            let mut stream = Rng::new(2).stream("pages");
+            for i in 0..4000u32 {
+                table.set(stream.below(16_384) as u32, Entry::flash(Ppa(i)));
+                if i == 2000 {
+                    table.deallocate_region(8192);
+                }
+            }
+            table.set(40, Entry::BASE);
+            for page in 0..16 {
+                let units = page * 1024..(page + 1) * 1024 - 7;
+                let mut found = Vec::new();
+                table.each_changed(units.clone(), |lpa, entry| found.push((lpa, entry)));
+                let each = units.map(|lpa| (lpa, table.get(lpa)));
+                assert_eq!(found, each.filter(|(_, entry)| *entry != Entry::BASE).collect::<Vec<_>>());
+            }
         }
     }
 
@@ -230,7 +330,7 @@ mod tests {
     #[test]
     fn a_deallocated_region_is_unmapped_until_it_is_written() {
         for units in [10_000, DENSE_UNITS + 10_000] {
-            let mut table = Table::new(units);
+            let mut table = Table::new(units, units);
             table.set(4097, Entry::slot(7));
             table.set(9000, Entry::flash(Ppa(0)));
             table.deallocate_region(4096);
@@ -244,6 +344,20 @@ mod tests {
             table.deallocate_all();
             assert_eq!(table.get(9000), Entry::UNMAPPED);
             assert_eq!(table.get(0), Entry::UNMAPPED);
+        }
+    }
+
+    // The translation layer's own units are not the host's to deallocate.
+    #[test]
+    fn deallocating_everything_leaves_what_is_not_the_hosts() {
+        for user in [4096, DENSE_UNITS + 4096] {
+            let mut table = Table::new(user, user + 8);
+            table.set(user as u32 + 3, Entry::flash(Ppa(9)));
+            table.set(5, Entry::flash(Ppa(8)));
+            table.deallocate_all();
+            assert_eq!(table.get(5), Entry::UNMAPPED);
+            assert_eq!(table.get(user as u32 + 3), Entry::flash(Ppa(9)));
+            assert_eq!(table.get(user as u32 + 4), Entry::BASE);
         }
     }
 

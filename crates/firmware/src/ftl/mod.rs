@@ -8,30 +8,62 @@
 //! What a read gives is decided when its map entries are looked up. Flash keeps an erase from overtaking the read, and
 //! a superblock is only erased when the map has left it, so a read never has to look twice.
 
+mod background;
 pub mod base;
 mod blocks;
 mod buffer;
+mod cache;
+mod checkpoint;
 mod collect;
 pub mod config;
+mod duplicates;
+mod frames;
+pub mod health;
+mod journal;
 mod lock;
 mod map;
+mod medium;
+mod pages;
+mod purge;
+mod recover;
+mod refresh;
+mod retire;
+mod root;
+pub mod space;
+mod upkeep;
+mod wordline;
 mod write;
 
 pub use base::greedy_write_amplification;
-pub use config::{Base, FtlConfig, FtlError, MediaError, Region, Victim};
+pub use config::{
+    Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Upkeep, Victim, WearConfig,
+};
+pub use health::Health;
+pub use medium::MediumError;
+pub use space::Space;
+use space::UNITS_PER_MAP_PAGE;
 
 use crate::placement::Placement;
 use crate::work::Work;
-use base::{BaseState, Written};
-use blocks::{Blocks, Stream};
+use background::Idleness;
+use base::BaseState;
+use blocks::{Blocks, Marks, Stream};
 use buffer::Buffer;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
-use byteway_flash::{BlockId, Flash, Geometry, Ppa, Priority, Timing};
+use byteway_flash::{BlockId, Dump, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare};
 use byteway_wire::content::{Content, UNIT_BYTES};
+use cache::{Access, Cache};
+use checkpoint::Checkpoints;
+use frames::Frames;
+use health::EndOfLife;
+use journal::Journal;
 use lock::Locks;
 use map::{Entry, Place, Table};
-use std::cell::RefCell;
+use pages::Pages;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use upkeep::DieUpkeep;
+use wordline::Wordlines;
 use write::{DieSet, Job, Writer};
 
 /// What a translation layer has done so far.
@@ -53,12 +85,77 @@ pub struct FtlCounters {
     pub units_programmed_host: u64,
     /// Units programmed because the collector moved them.
     pub units_programmed_collector: u64,
+    /// Units programmed because they are translation pages that had changed.
+    pub units_programmed_map: u64,
+    /// Units programmed because their superblock was worn less than others.
+    pub units_programmed_levelling: u64,
+    /// Units programmed because their superblock was read too often, or they were old.
+    pub units_programmed_refresh: u64,
+    /// Units programmed because they were in the cache.
+    pub units_programmed_folding: u64,
+    /// Units programmed because their superblock had failed.
+    pub units_programmed_retirement: u64,
     /// Units programmed to fill a stripe that could not wait.
     pub units_programmed_padding: u64,
-    /// Superblocks that were collected and erased.
+    /// Units that the host wrote and that were programmed into the cache; they are among
+    /// [`units_programmed_host`](Self::units_programmed_host).
+    pub units_programmed_cache: u64,
+    /// Of those that collectors moved, how many were translation pages.
+    pub map_units_collected: u64,
+    /// Times that a command found a translation page in the map's cache. It looks for each page once.
+    pub map_hits: u64,
+    /// Times that it did not, and the page had to be loaded; from flash, unless nothing had been mapped in it yet.
+    pub map_misses: u64,
+    /// Times that another command was loading it already.
+    pub map_misses_shared: u64,
+    /// Translation pages that were read from flash.
+    pub map_reads: u64,
+    /// Of those, how many flash could not give.
+    pub map_reads_failed: u64,
+    /// Translation pages that were written to make room in the cache.
+    pub map_evictions_dirty: u64,
+    /// Translation pages that were read and written because they had changed while they were not in the cache.
+    pub map_updates: u64,
+    /// Superblocks that were collected and erased because free ones were few.
     pub blocks_collected: u64,
+    /// Superblocks that were collected and erased because the host was idle.
+    pub blocks_collected_idle: u64,
+    /// Superblocks emptied and erased because they were worn less than others.
+    pub blocks_levelled: u64,
+    /// Superblocks emptied and erased because they were read too often, or old.
+    pub blocks_refreshed: u64,
+    /// Superblocks of the cache emptied and erased.
+    pub blocks_folded: u64,
+    /// Superblocks that failed.
+    pub blocks_retired: u64,
+    /// Of those, how many have been emptied.
+    pub blocks_retired_empty: u64,
+    /// Programs that failed.
+    pub program_failures: u64,
+    /// Erases that failed.
+    pub erase_failures: u64,
+    /// Units that the host asked for and flash could not give.
+    pub units_unreadable: u64,
+    /// Units that flash could not give when they were to be moved: from then on they can't be read.
+    pub units_lost: u64,
+    /// Spare superblocks that are left.
+    pub blocks_spare: u64,
     /// Superblocks that are free now.
     pub blocks_free: u64,
+    /// Checkpoints that were written.
+    pub checkpoints: u64,
+    /// Pages of the journal of deallocations that were written, in the system area.
+    pub journal_pages_programmed: u64,
+    /// Stripes that were looked at when the power came back.
+    pub stripes_scanned: u64,
+    /// Units whose place was found in them, rather than in a translation page.
+    pub units_recovered: u64,
+    /// How long it took until what the medium holds was known.
+    pub recovery_time: Delay,
+    /// How often the power has come, as far as checkpoints have noted it.
+    pub power_cycles: u64,
+    /// How often it had gone without a shutdown, likewise.
+    pub unsafe_shutdowns: u64,
 }
 
 impl FtlCounters {
@@ -76,27 +173,56 @@ impl FtlCounters {
 
     /// Units programmed, whatever for.
     pub fn units_programmed(&self) -> u64 {
-        self.units_programmed_host + self.units_programmed_collector + self.units_programmed_padding
+        self.units_programmed_host
+            + self.units_programmed_map
+            + self.units_programmed_collector
+            + self.units_programmed_levelling
+            + self.units_programmed_refresh
+            + self.units_programmed_folding
+            + self.units_programmed_retirement
+            + self.units_programmed_padding
     }
 }
 
 struct State {
     map: Table,
+    pages: Pages,
+    /// Those of them that are in DRAM, if not all are.
+    frames: Frames,
+    /// How many pages that are away may be written.
+    updates: u64,
     buffer: Buffer,
     blocks: Blocks,
     counters: FtlCounters,
+    /// The number of the next stripe.
+    next_number: u64,
     /// What was buffered before this sequence number must not wait for a full stripe.
     flush_to: u64,
+    /// Deallocations before this number have dropped units that waited in the buffer.
+    dropped_to: u64,
     /// The die whose turn it is.
     next_die: u32,
     /// Dies that can take a stripe of the host's.
     ready: DieSet,
     /// Programs of the host's that are under way, of each die.
     under_way: Vec<u32>,
+    wordlines: Wordlines,
+    /// Of each die, the stripes that its collector has filled and that are not safe yet.
+    moving: Vec<Vec<(BlockId, u32)>>,
+    journal: Journal,
+    checkpoints: Checkpoints,
     jobs: Vec<Job>,
     idle_jobs: Vec<u32>,
     /// Every collector has been called at least once.
     roused: bool,
+    /// Of each die, what there is to do beside making room.
+    upkeep: Vec<DieUpkeep>,
+    /// Collectors that have nothing to do.
+    resting: u32,
+    /// Nothing has come from the host for a while.
+    is_idle: bool,
+    /// What may still be written.
+    end: EndOfLife,
     /// For a moment, in a trace: the I/Os whose units a stripe holds.
     ios: Vec<u32>,
 }
@@ -108,12 +234,29 @@ struct Inner {
     geometry: Geometry,
     base: Rc<BaseState>,
     config: FtlConfig,
+    space: Space,
     /// Slots of the buffer that are free and promised to nobody.
     credits: Semaphore,
     slots: u32,
     locks: Locks,
+    /// If the DRAM does not hold the whole map.
+    cache: Option<Cache>,
     /// Slots have become free: programmed, or dropped while they waited.
     settled: Notify,
+    idleness: Idleness,
+    /// There may be a page of the journal to be written.
+    journal: Notify,
+    /// A checkpoint is wanted.
+    checkpoint: Notify,
+    /// What the medium holds is known.
+    is_ready: Cell<bool>,
+    readied: Notify,
+    /// What capacitors have saved, until it is in the buffer again.
+    saved: RefCell<Option<Dump>>,
+    /// Superblocks have been erased, or never will be.
+    purged: Notify,
+    /// The drive may be worse than it was.
+    ails: Notify,
     /// For each die: there may be something to collect.
     collectors: Vec<Notify>,
     writers: Vec<Writer>,
@@ -177,7 +320,7 @@ impl Drop for Lent<'_> {
 const GROUPS_BACK: usize = 16;
 
 impl Ftl {
-    /// A translation layer over an array of this shape, which it makes.
+    /// A translation layer over a new array of this shape.
     ///
     /// # Errors
     /// If shape, times and parameters don't go together; they may come from a file.
@@ -185,32 +328,87 @@ impl Ftl {
         clock: &Clock,
         placement: Placement,
         geometry: Geometry,
-        timing: Timing,
+        flash: impl Into<FlashConfig>,
         config: FtlConfig,
     ) -> Result<Ftl, FtlError> {
+        let medium = Self::medium(geometry, &config)?;
+        Self::power_on(clock, placement, geometry, flash, config, medium)
+    }
+
+    /// A translation layer over a medium that one with the same shape and `config` has left.
+    ///
+    /// # Errors
+    /// As [`Ftl::new`].
+    pub fn power_on(
+        clock: &Clock,
+        placement: Placement,
+        geometry: Geometry,
+        flash: impl Into<FlashConfig>,
+        config: FtlConfig,
+        mut medium: Medium,
+    ) -> Result<Ftl, FtlError> {
         geometry.validate()?;
-        timing.validate()?;
+        let flash = flash.into();
+        flash.validate()?;
         validate(&geometry, &config)?;
+        if config.upkeep.slc_blocks > 0 && flash.timing.slc.is_none() {
+            return Err(FtlError::Upkeep(
+                "a cache of one bit a cell (slc_blocks) needs the times of one (flash.slc)",
+            ));
+        }
+        let space = Space::new(config.user_units);
         let base = Rc::new(BaseState::new(geometry, &config));
-        let flash = Flash::new(clock, geometry, timing, Box::new(Written(base.clone())));
+        let is_new = medium.is_new();
+        let saved = medium.take_saved();
+        // Programs that have begun end, with protection: then no stripe takes another one with it, unless it fails.
+        let can_fail = flash.reliability.is_some() || !flash.faults.is_empty();
+        let wordline = if config.plp && !can_fail || config.canary == Some(Canary::TrustTorn) {
+            1
+        } else {
+            flash.timing.stripes_per_wordline()
+        };
+        room(&geometry, &config, wordline)?;
+        let flash = Flash::new(clock, geometry, flash, medium);
         let dies = geometry.dies();
-        let slots = config.write_buffer_units.max(2 * geometry.units_per_stripe());
+        let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe());
         let writers: Vec<Writer> =
             (0..dies * write::PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
+        for block in
+            (0..geometry.total_blocks()).map(BlockId).filter(|block| config.is_cache(&geometry, *block))
+        {
+            flash.set_mode(block, Mode::OneBit);
+        }
+        let cache_pages = geometry.pages.div_ceil(flash.timing().stripes_per_wordline());
+        let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
+        let end = if blocks.is_exhausted() { EndOfLife::ReadOnly } else { EndOfLife::Far };
         let state = State {
-            map: Table::new(config.user_units),
+            map: Table::new(config.user_units, space.units()),
+            pages: Pages::new(space, config.map_cache_pages.is_some()),
+            frames: Frames::new(config.map_cache_pages.unwrap_or(0)),
+            updates: 0,
             buffer: Buffer::new(slots),
-            blocks: Blocks::new(geometry, &base, config.gc_reserve_blocks),
+            blocks,
             counters: FtlCounters::default(),
+            next_number: 1,
             flush_to: 0,
+            dropped_to: 0,
             next_die: 0,
             ready: DieSet::new(dies),
             under_way: vec![0; dies as usize],
+            wordlines: Wordlines::new(&geometry, wordline, slots),
+            moving: vec![Vec::new(); dies as usize],
+            journal: Journal::new(space.journal.1),
+            checkpoints: Checkpoints::default(),
             jobs: writers.iter().map(|_| Job::new(&geometry)).collect(),
             idle_jobs: (0..writers.len() as u32).rev().collect(),
             roused: false,
+            upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
+            resting: dies,
+            is_idle: false,
+            end,
             ios: Vec::new(),
         };
+        let cached = config.map_cache_pages;
         let inner = Rc::new(Inner {
             clock: clock.clone(),
             placement,
@@ -218,10 +416,20 @@ impl Ftl {
             geometry,
             base,
             config,
+            space,
             credits: Semaphore::new(clock, slots as usize),
             slots,
             locks: Locks::new(clock),
+            cache: cached.map(|pages| Cache::new(clock, pages, geometry.units_per_stripe())),
             settled: Notify::new(clock),
+            idleness: Idleness::new(clock),
+            journal: Notify::new(clock),
+            checkpoint: Notify::new(clock),
+            is_ready: Cell::new(is_new),
+            readied: Notify::new(clock),
+            saved: RefCell::new(saved),
+            purged: Notify::new(clock),
+            ails: Notify::new(clock),
             collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
             writers,
             state: RefCell::new(state),
@@ -235,6 +443,21 @@ impl Ftl {
             (0..inner.writers.len()).map(|index| clock.spawn("writer", write::run(inner.clone(), index)));
         let mut tasks: Vec<TaskId> = writers.collect();
         tasks.extend((0..dies).map(|die| clock.spawn("collector", collect::run(inner.clone(), die))));
+        if inner.config.upkeep.background.is_some() {
+            tasks.push(clock.spawn("idleness", background::run(inner.clone())));
+        }
+        if inner.config.upkeep.refresh.is_some() {
+            tasks.push(clock.spawn("refresh", refresh::run(inner.clone())));
+        }
+        if inner.cache.is_some() {
+            tasks.push(clock.spawn("map evictor", cache::evict(inner.clone())));
+            tasks.push(clock.spawn("map updater", cache::update(inner.clone())));
+        }
+        tasks.push(clock.spawn("journal", journal::run(inner.clone())));
+        tasks.push(clock.spawn("checkpoint", checkpoint::run(inner.clone())));
+        if !is_new {
+            tasks.push(clock.spawn("recovery", recover::run(inner.clone())));
+        }
         inner.tasks.replace(tasks);
         Ok(Ftl(inner))
     }
@@ -256,9 +479,14 @@ impl Ftl {
     ) -> Result<(), MediaError> {
         out.clear();
         let first = self.check(first, u64::from(count))?;
+        self.ready().await;
+        let _attending = self.0.attend();
         self.translate(span, spans, u64::from(count)).await;
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
+            if self.0.cache.is_some() {
+                self.page(span, spans, Pages::of(first), Access::Read).await;
+            }
             let content = self.read_unit(span, spans, first).await?;
             out.push(content);
             return Ok(());
@@ -282,7 +510,8 @@ impl Ftl {
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
                 spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
-                if outcome.failed { Err(MediaError::Unreadable) } else { Ok(ticket.content(0)) }
+                inner.note_read(ppa);
+                if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.content(0)) }
             }
         }
     }
@@ -301,33 +530,48 @@ impl Ftl {
         let Scratch { groups, wanted, contents } = &mut lent.scratch;
         let mut buffered = 0;
         out.resize(count as usize, Content::Zero);
-        {
+        let end = first + count;
+        let mut next = first;
+        let mut ticket = None;
+        while next < end {
+            // What is looked up is read at once, not after a wait for another translation page.
+            let mut stop = end;
+            if inner.cache.is_some() {
+                let page = Pages::of(next);
+                stop = end.min((page + 1).saturating_mul(UNITS_PER_MAP_PAGE as u32));
+                self.page(span, spans, page, Access::Read).await;
+            }
+            let submitted = groups.len();
             let mut state = inner.state.borrow_mut();
-            for (place, lpa) in (first..first + count).enumerate() {
+            for lpa in next..stop {
+                let place = lpa - first;
                 match state.find_counted(&inner.base, lpa) {
                     Found::Nowhere => {}
                     Found::Buffered(content) => {
-                        out[place] = content;
+                        out[place as usize] = content;
                         buffered += 1;
                     }
                     Found::Flash(ppa) => {
-                        let group = inner.group(groups, ppa);
+                        let group = inner.group(groups, submitted, ppa);
                         let unit = inner.geometry.unit_of_stripe(ppa);
-                        wanted.push(Wanted { place: place as u32, group, unit });
+                        wanted.push(Wanted { place, group, unit });
                     }
                 }
             }
-        }
-        if !groups.is_empty() {
-            let ticket = inner.flash.ticket();
-            for group in groups.iter_mut() {
-                group.at =
-                    inner.flash.submit_read(group.first, group.mask, Priority::HostRead, &ticket) as u32;
+            drop(state);
+            for group in &mut groups[submitted..] {
+                let ticket = ticket.get_or_insert_with(|| inner.flash.ticket());
+                let (first, mask) = (group.first, group.mask);
+                group.at = inner.flash.submit_read(first, mask, Priority::HostRead, ticket) as u32;
             }
+            next = stop;
+        }
+        if let Some(ticket) = ticket {
             let outcome = ticket.wait().await;
             spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+            groups.iter().for_each(|group| inner.note_read(group.first));
             if outcome.failed {
-                return Err(MediaError::Unreadable);
+                return Err(self.unreadable(outcome.unreadable));
             }
             ticket.take_contents(contents);
             for Wanted { place, group, unit } in wanted.iter() {
@@ -361,8 +605,11 @@ impl Ftl {
     /// What it has done so far.
     pub fn counters(&self) -> FtlCounters {
         let state = self.0.state.borrow();
-        let blocks_free = (0..self.0.geometry.dies()).map(|die| u64::from(state.blocks.free(die))).sum();
-        FtlCounters { blocks_free, ..state.counters }
+        let dies = 0..self.0.geometry.dies();
+        let blocks_free = dies.clone().map(|die| u64::from(state.blocks.free(die))).sum();
+        let blocks_spare = dies.map(|die| u64::from(state.blocks.spares(die))).sum();
+        let Checkpoints { power_cycles, unsafe_shutdowns, .. } = state.checkpoints;
+        FtlCounters { blocks_free, blocks_spare, power_cycles, unsafe_shutdowns, ..state.counters }
     }
 
     /// The array under it.
@@ -399,6 +646,54 @@ impl Ftl {
     pub fn valid_units(&self, block: BlockId) -> (u32, bool) {
         let state = self.0.state.borrow();
         (state.blocks.valid(block), state.blocks.is_closed(block))
+    }
+
+    /// Waits until what the medium holds is known: until then everything that is asked of it waits.
+    pub async fn ready(&self) {
+        while !self.0.is_ready.get() {
+            self.0.readied.notified().await;
+        }
+    }
+
+    /// Everything is written to flash, with a checkpoint, so that the power can go and come back at once.
+    ///
+    /// # Errors
+    /// At the end of life, if flash has no room for what is buffered or for the map: then there is no checkpoint, and
+    /// recovery goes on from the last one.
+    pub async fn shutdown(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
+        self.ready().await;
+        let written = self.0.shut_down().await;
+        spans.charge(span, self.0.clock.now(), Stage::Flash);
+        written
+    }
+
+    /// The power goes. Gives what outlives it; whoever waits for this is to be ended.
+    pub fn power_off(&self) -> Medium {
+        self.stop();
+        let inner = &*self.0;
+        let plp = inner.config.plp;
+        let mut medium = inner.flash.power_off(plp);
+        if let Some(dump) = inner.saved.take() {
+            medium.save(dump); // not all of it had come back
+        } else if plp {
+            medium.save(inner.state.borrow().dump(inner.config.user_units));
+        }
+        medium
+    }
+
+    /// Keeps a small record beside the units: it is durable when this ends, and the former one was until then.
+    pub async fn store_record(&self, bytes: Rc<[u8]>) {
+        self.0.flash.write_record(bytes).await;
+    }
+
+    /// The record.
+    pub fn record(&self) -> Option<Rc<[u8]>> {
+        self.0.flash.record()
+    }
+
+    /// Its logical units.
+    pub fn space(&self) -> Space {
+        self.0.space
     }
 
     /// Ends its tasks: the drive is gone. Whoever waits for it waits for ever, and is to be ended as well.
@@ -439,11 +734,11 @@ impl Ftl {
 }
 
 impl Inner {
-    /// The group of the stripe that `ppa` is in: one of the last few, or a new one.
-    fn group(&self, groups: &mut Vec<Group>, ppa: Ppa) -> u32 {
+    /// The group of the stripe that `ppa` is in: one of the last few that are not submitted, or a new one.
+    fn group(&self, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
         let first = self.geometry.stripe_start(ppa);
         let bit = 1 << self.geometry.unit_of_stripe(ppa);
-        let from = groups.len().saturating_sub(GROUPS_BACK);
+        let from = groups.len().saturating_sub(GROUPS_BACK).max(submitted);
         match groups[from..].iter_mut().rposition(|group| group.first == first) {
             Some(index) => {
                 groups[from + index].mask |= bit;
@@ -458,6 +753,19 @@ impl Inner {
 }
 
 impl State {
+    /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
+    fn dump(&self, user_units: u64) -> Dump {
+        let is_latest = |slot: &&buffer::Slot| {
+            let entry = self.map.get(slot.lpa).as_slot();
+            u64::from(slot.lpa) < user_units
+                && entry.is_some_and(|entry| self.buffer.slot(entry).sequence == slot.sequence)
+        };
+        let units = self.buffer.iter().filter(is_latest);
+        let spare = |slot: &buffer::Slot| Spare { lpa: slot.lpa, sequence: slot.sequence };
+        let units = units.map(|slot| (spare(slot), slot.content.clone())).collect();
+        Dump { units, records: self.journal.dump() }
+    }
+
     /// Where a unit can be had now.
     #[inline]
     fn find(&self, base: &BaseState, lpa: u32) -> Found {
@@ -495,7 +803,8 @@ impl State {
     /// Notes whether a die can take a stripe of the host's.
     fn refresh(&mut self, die: u32) {
         let idle = self.under_way[die as usize] < write::PROGRAMS_PER_DIE;
-        self.ready.set(die, idle && self.blocks.has_room(die, Stream::Host));
+        let has_room = self.blocks.has_room(die, Stream::Cache) || self.blocks.has_room(die, Stream::Host);
+        self.ready.set(die, idle && has_room);
     }
 }
 
@@ -503,6 +812,9 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     let (start, reserve) = (config.gc_start_free_blocks, config.gc_reserve_blocks);
     if reserve == 0 || start < reserve {
         return Err(FtlError::Thresholds { start, reserve });
+    }
+    if config.upkeep.factory_bad_blocks > config.upkeep.spare_blocks {
+        return Err(FtlError::Upkeep("factory_bad_blocks must be at most spare_blocks, of which they are"));
     }
     if config.write_buffer_units > FtlConfig::BUFFER_UNITS_MAX {
         return Err(FtlError::Buffer(config.write_buffer_units));
@@ -513,13 +825,25 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     if config.user_units == 0 {
         return Err(FtlError::NoUnits);
     }
-    // A die is stuck when none of its superblocks has a stripe's worth of stale units: then all but the reserve and the
-    // collector's open one are full of valid units but for less than a stripe. With no more user units than this, one
+    if config.map_cache_pages == Some(0) {
+        return Err(FtlError::NoMapCache);
+    }
+    // A die is stuck when none of its superblocks has a wordline's worth of stale units: then all but the reserve and the
+    // collector's open one are full of valid units but for less than that. With no more user units than this, one
     // die at least is not stuck. The constructed state has its two open superblocks and the free ones beside.
-    let blocks = u64::from(geometry.blocks).saturating_sub(u64::from(reserve) + 2);
-    let of_die = blocks * u64::from(geometry.units_per_block() - geometry.units_per_stripe() + 1);
+    room(geometry, config, 1)
+}
+
+/// Whether the array has room for the units, when so many stripes are a wordline.
+fn room(geometry: &Geometry, config: &FtlConfig, wordline: u32) -> Result<(), FtlError> {
+    let without = u64::from(config.gc_reserve_blocks) + u64::from(config.upkeep.set_aside()) + 2;
+    let blocks = u64::from(geometry.blocks).saturating_sub(without);
+    let of_die = blocks
+        * u64::from(geometry.units_per_block().saturating_sub(wordline * geometry.units_per_stripe()) + 1);
     let most = of_die * u64::from(geometry.dies());
-    if config.user_units > most {
+    let held = config.units_held();
+    if held > most {
+        let most = most.saturating_sub(held - config.user_units);
         return Err(FtlError::TooLarge { user_units: config.user_units, blocks: geometry.blocks, most });
     }
     Ok(())

@@ -4,21 +4,21 @@
 //! not busy with programs of the host's already. A task made once for each program that can be under way waits for its
 //! end; nothing is allocated for a write.
 
+use super::base::BaseState;
 use super::blocks::Stream;
 use super::buffer::NOBODY;
 use super::map::{Entry, Place, REGION_UNITS};
+use super::space::{Space, UNITS_PER_MAP_PAGE};
+use super::wordline::Held;
 use super::{Ftl, Inner, MediaError, State};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
-use byteway_flash::{BlockId, Flash, Geometry, Priority, Ticket};
+use byteway_flash::{BlockId, Flash, Geometry, Priority, Spare, Ticket};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::rc::Rc;
 
 /// How many programs of the host's a die has under way at most: one at work, and the next one ready behind it.
 pub(super) const PROGRAMS_PER_DIE: u32 = 2;
-
-/// Units of the map that change by one access when a range is deallocated: what a page of 4 KiB of it holds.
-const UNITS_PER_MAP_PAGE: u64 = 1024;
 
 /// Dies as a set of bits.
 pub(super) struct DieSet(Vec<u64>);
@@ -33,8 +33,27 @@ impl DieSet {
         if is_in { *word |= bit } else { *word &= !bit }
     }
 
+    /// Whether a die is one of them.
+    pub(super) fn contains(&self, die: u32) -> bool {
+        self.0[(die / 64) as usize] >> (die % 64) & 1 == 1
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
     /// The first one from `from` on; behind the last comes the first.
-    fn next(&self, from: u32) -> Option<u32> {
+    pub(super) fn next(&self, from: u32) -> Option<u32> {
+        self.search(from, |index| self.0[index], |_| true)
+    }
+
+    /// The first one that is in the other set, too, and that `accepts` takes.
+    pub(super) fn find(&self, other: &DieSet, from: u32, accepts: impl Fn(u32) -> bool) -> Option<u32> {
+        self.search(from, |index| self.0[index] & other.0[index], accepts)
+    }
+
+    fn search(&self, from: u32, word: impl Fn(usize) -> u64, accepts: impl Fn(u32) -> bool) -> Option<u32> {
         let words = self.0.len();
         let start = (from / 64) as usize;
         let ahead = u64::MAX << (from % 64);
@@ -45,9 +64,13 @@ impl DieSet {
                 _ if step == words => !ahead,
                 _ => u64::MAX,
             };
-            let word = self.0[index] & mask;
-            if word != 0 {
-                return Some(index as u32 * 64 + word.trailing_zeros());
+            let mut word = word(index) & mask;
+            while word != 0 {
+                let die = index as u32 * 64 + word.trailing_zeros();
+                if accepts(die) {
+                    return Some(die);
+                }
+                word &= word - 1;
             }
         }
         None
@@ -58,13 +81,16 @@ impl DieSet {
 pub(super) struct Job {
     block: BlockId,
     stripe: u32,
+    /// Of the stripe, in the order in which they were given out; none while it is idle.
+    pub(super) number: Option<u64>,
     /// The slots whose units are programmed, in the order of the stripe.
     slots: Vec<u32>,
 }
 
 impl Job {
     pub(super) fn new(geometry: &Geometry) -> Self {
-        Job { block: BlockId(0), stripe: 0, slots: Vec::with_capacity(geometry.units_per_stripe() as usize) }
+        let slots = Vec::with_capacity(geometry.units_per_stripe() as usize);
+        Job { block: BlockId(0), stripe: 0, number: None, slots }
     }
 }
 
@@ -86,11 +112,13 @@ pub(super) async fn run(inner: Rc<Inner>, index: usize) {
     loop {
         writer.start.notified().await;
         let outcome = writer.ticket.wait().await;
-        // Stripes are given out in order and superblocks are erased before, so flash has nothing to refuse.
-        assert!(!outcome.failed, "flash refused a program of the host's");
         writer.ticket.clear();
-        inner.finish(index as u32);
+        match outcome.failed {
+            true => inner.send_back(index as u32),
+            false => inner.finish(index as u32),
+        }
         inner.dispatch();
+        inner.look_for_an_end();
     }
 }
 
@@ -115,12 +143,18 @@ impl Ftl {
         let inner = &*self.0;
         let count = contents.len() as u64;
         let mut next = self.check(first, count)?;
+        self.ready().await;
+        let _attending = inner.attend_writing()?;
         self.admit(span, spans, count).await;
         let mut contents = contents.drain(..);
         let mut left = count as u32;
+        let mut paged = None;
         while left > 0 {
             let chunk = left.min(inner.geometry.units_per_stripe());
-            let permit = inner.credits.acquire(chunk as usize).await;
+            if inner.cache.is_some() {
+                self.pages(span, spans, next, chunk, &mut paged).await;
+            }
+            let permit = inner.slots(chunk).await?;
             inner.locks.wait(next, chunk).await;
             let taken = inner.take(next, contents.by_ref().take(chunk as usize));
             permit.forget();
@@ -130,8 +164,7 @@ impl Ftl {
             left -= chunk;
         }
         spans.charge(span, inner.clock.now(), Stage::Queueing);
-        self.settle(span, spans, durable).await;
-        Ok(())
+        self.settle(span, spans, durable).await
     }
 
     /// Changes a part of a unit: reads it, lets `change` have its bytes, and buffers what comes out. Nothing that others
@@ -147,27 +180,51 @@ impl Ftl {
         change: impl FnOnce(&mut [u8; UNIT_BYTES]),
         durable: bool,
     ) -> Result<(), MediaError> {
+        self.edit(span, spans, unit, |bytes, _| change(bytes), durable).await
+    }
+
+    /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]).
+    ///
+    /// # Errors
+    /// As [`Ftl::modify`].
+    pub async fn edit(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        unit: u64,
+        edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
+        durable: bool,
+    ) -> Result<(), MediaError> {
         let inner = &*self.0;
         let lpa = self.check(unit, 1)?;
+        self.ready().await;
+        let _attending = inner.attend_writing()?;
         self.admit(span, spans, 1).await;
-        let permit = inner.credits.acquire(1).await;
+        if inner.cache.is_some() {
+            self.pages(span, spans, lpa, 1, &mut None).await;
+        }
+        let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
         let old = self.read_unit(span, spans, lpa).await?;
-        let new = changed(&old, change, inner.config.keep);
+        let new = old.edited(inner.config.keep, edit);
         let taken = inner.take(lpa, std::iter::once(new));
         permit.forget();
         inner.give_back(1 - taken);
         drop(lock);
         inner.dispatch();
-        self.settle(span, spans, durable).await;
-        Ok(())
+        self.settle(span, spans, durable).await
     }
 
     /// Waits until everything that was buffered before the call is programmed; a stripe that is not full is padded. With
     /// power-loss protection there is nothing to wait for.
-    pub async fn flush(&self, span: SpanId, spans: &Spans) {
-        self.settle(span, spans, true).await;
+    ///
+    /// # Errors
+    /// At the end of life, if flash has no room for what is buffered.
+    pub async fn flush(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
+        self.ready().await;
+        let _attending = self.0.attend();
+        self.settle(span, spans, true).await
     }
 
     /// Deallocates `count` units from `first`: they read as zeroes. What of them waits in the buffer is dropped.
@@ -179,19 +236,38 @@ impl Ftl {
     pub async fn trim(&self, span: SpanId, spans: &Spans, first: u64, count: u64) -> Result<(), MediaError> {
         let inner = &*self.0;
         self.check(first, count)?;
+        self.ready().await;
+        let _attending = inner.attend_writing()?;
         let end = first + count;
         let service = inner.placement.reserve(Work::Translate, count.div_ceil(UNITS_PER_MAP_PAGE));
         inner.clock.sleep_until(service.end).await;
         spans.charge_split(span, inner.clock.now(), service.queued, Stage::Firmware);
+        if count == 0 {
+            return Ok(());
+        }
+        while !inner.has_journal_room() {
+            inner.check_writable()?;
+            inner.settled.notified().await;
+        }
         if first == 0 && end == inner.config.user_units && inner.locks.len() == 0 {
             inner.deallocate_all();
+            inner.journal_filled();
             return Ok(());
+        }
+        if inner.cache.is_some() {
+            self.pages_in_part(span, spans, first, end).await;
         }
         let mut next = first;
         while next < end {
             let stop = (next / REGION_UNITS + 1).saturating_mul(REGION_UNITS).min(end);
             inner.locks.wait(next as u32, (stop - next) as u32).await;
+            while !inner.has_journal_room() {
+                inner.check_writable()?;
+                inner.settled.notified().await;
+                inner.locks.wait(next as u32, (stop - next) as u32).await;
+            }
             inner.deallocate(next, stop);
+            inner.journal_filled();
             next = stop;
             if next < end {
                 // A terabyte is a quarter of a million regions: others have their turn in between.
@@ -219,26 +295,75 @@ impl Ftl {
     }
 
     /// If it must be durable: waits until all that is buffered now is programmed.
-    async fn settle(&self, span: SpanId, spans: &Spans, durable: bool) {
+    async fn settle(&self, span: SpanId, spans: &Spans, durable: bool) -> Result<(), MediaError> {
         let inner = &*self.0;
         if !durable || inner.config.plp {
-            return;
+            return Ok(());
         }
-        let target = {
-            let mut state = inner.state.borrow_mut();
-            let target = state.buffer.next_sequence();
-            state.flush_to = target;
-            target
-        };
-        inner.dispatch();
-        while inner.state.borrow().buffer.settled() < target {
-            inner.settled.notified().await;
-        }
+        inner.settle_all().await?;
+        inner.flash.sync().await;
         spans.charge(span, inner.clock.now(), Stage::Flash);
+        Ok(())
     }
 }
 
 impl Inner {
+    /// Waits until all that is buffered now, and every deallocation up to now, is on flash.
+    ///
+    /// # Errors
+    /// At the end of life, if flash has no room for what is buffered.
+    async fn settle_all(&self) -> Result<(), MediaError> {
+        let (target, writes_journal) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            let target = state.buffer.next_sequence();
+            state.flush_to = target;
+            (target, state.journal.want(target))
+        };
+        if writes_journal {
+            self.journal.notify_one();
+        }
+        self.dispatch();
+        self.look_for_an_end();
+        while !self.state.borrow().is_durable(target) {
+            self.check_room()?;
+            self.settled.notified().await;
+        }
+        // A deallocation that came meanwhile may have dropped some of it from the buffer. Its record must be safe then, or
+        // what flash had before would come back.
+        let (dropped_to, writes_journal) = {
+            let mut guard = self.state.borrow_mut();
+            let dropped_to = guard.dropped_to;
+            (dropped_to, dropped_to > target && guard.journal.want(dropped_to))
+        };
+        if writes_journal {
+            self.journal.notify_one();
+        }
+        while self.state.borrow().journal.durable_to() < dropped_to {
+            self.settled.notified().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until all that is buffered now is on flash.
+    ///
+    /// # Errors
+    /// As [`Inner::settle_all`].
+    pub(super) async fn settle_units(&self) -> Result<(), MediaError> {
+        let target = {
+            let mut state = self.state.borrow_mut();
+            state.flush_to = state.buffer.next_sequence();
+            state.flush_to
+        };
+        self.dispatch();
+        self.look_for_an_end();
+        while self.state.borrow().buffer.settled() < target {
+            self.check_room()?;
+            self.settled.notified().await;
+        }
+        Ok(())
+    }
+
     /// Buffering and translating at the same site are one piece of work.
     fn reserve_buffering(&self, count: u64) -> Service {
         let placement = &self.placement;
@@ -250,7 +375,7 @@ impl Inner {
         }
     }
 
-    fn give_back(&self, slots: u32) {
+    pub(super) fn give_back(&self, slots: u32) {
         if slots > 0 {
             self.credits.release(slots as usize);
         }
@@ -259,36 +384,14 @@ impl Inner {
     /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
     fn take(&self, first: u32, contents: impl Iterator<Item = Content>) -> u32 {
         let mut state = self.state.borrow_mut();
-        let State { map, buffer, counters, .. } = &mut *state;
         let (mut count, mut taken) = (0, 0);
         let io = self.clock.io().unwrap_or(NOBODY);
         for (lpa, content) in (first..).zip(contents) {
             count += 1;
-            let entry = map.get(lpa);
-            let slot = match entry.as_slot() {
-                Some(slot) if buffer.waits(slot) => {
-                    let slot = buffer.slot_mut(slot);
-                    (slot.content, slot.io) = (content, io);
-                    continue;
-                }
-                Some(slot) => {
-                    // The new slot takes over what flash has of the unit, and will take what is under way.
-                    let before = buffer.slot_mut(slot);
-                    let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
-                    let old_sequence = before.old_sequence;
-                    buffer.take(lpa, content, io, old, old_sequence)
-                }
-                None => {
-                    // Whatever may be under way for this unit is older than what the map says.
-                    let sequence = buffer.next_sequence();
-                    buffer.take(lpa, content, io, entry, sequence)
-                }
-            };
-            map.set(lpa, Entry::slot(slot));
-            taken += 1;
+            taken += u32::from(state.buffer_unit(lpa, content, io).is_some());
         }
-        counters.user_units_written += u64::from(count);
-        counters.units_overwritten_in_buffer += u64::from(count - taken);
+        state.counters.user_units_written += u64::from(count);
+        state.counters.units_overwritten_in_buffer += u64::from(count - taken);
         taken
     }
 
@@ -300,30 +403,45 @@ impl Inner {
         loop {
             let waiting = state.buffer.waiting();
             let urgent = waiting > 0 && state.buffer.waiting_since() < state.flush_to;
-            if waiting < stripe_units && !urgent {
+            let full = waiting >= stripe_units;
+            if !full && !urgent && !state.wordlines.must_end(&state.ready, state.flush_to) {
                 return;
             }
-            let Some(die) = state.ready.next(state.next_die) else {
+            let (ready, wordlines) = (&state.ready, &state.wordlines);
+            let Some(die) = wordlines.choose(ready, state.next_die, full, urgent, state.flush_to) else {
                 if !std::mem::replace(&mut state.roused, true) {
                     self.collectors.iter().for_each(Notify::notify_one);
                 }
                 return;
             };
             state.next_die = (die + 1) % self.geometry.dies();
+            let is_cached = !state.wordlines.is_begun(die) && state.blocks.has_room(die, Stream::Cache);
+            let stream = if is_cached { Stream::Cache } else { Stream::Host };
             let (block, stripe) =
-                state.blocks.take_stripe(die, Stream::Host).expect("a die that is ready has room");
+                state.blocks.take_stripe(die, stream).expect("a die that is ready has room");
             let index = state.idle_jobs.pop().expect("there are as many jobs as programs can be under way");
             let job = &mut state.jobs[index as usize];
             (job.block, job.stripe) = (block, stripe);
             let mut batch = self.flash.take_batch();
+            (batch.number, job.number) = (state.next_number, Some(state.next_number));
+            state.next_number += 1;
+            let first = (waiting > 0).then(|| state.buffer.waiting_since());
+            if !is_cached {
+                state.wordlines.give(die, block, stripe, first);
+            }
+            let mut map_units = 0;
             for _ in 0..stripe_units.min(waiting) {
                 let Some(slot) = state.buffer.send_first() else { break };
                 let unit = state.buffer.slot(slot);
-                batch.push((unit.lpa, unit.content.clone()));
+                batch.units.push((Spare { lpa: unit.lpa, sequence: unit.stamp }, unit.content.clone()));
                 job.slots.push(slot);
+                map_units += u64::from(self.space.is_map(unit.lpa));
             }
-            state.counters.units_programmed_host += batch.len() as u64;
-            state.counters.units_programmed_padding += u64::from(stripe_units) - batch.len() as u64;
+            let units = batch.units.len() as u64;
+            state.counters.units_programmed_host += units - map_units;
+            state.counters.units_programmed_map += map_units;
+            state.counters.units_programmed_cache += if is_cached { units } else { 0 };
+            state.counters.units_programmed_padding += u64::from(stripe_units) - units;
             state.under_way[die as usize] += 1;
             state.refresh(die);
             let writer = &self.writers[index as usize];
@@ -342,22 +460,96 @@ impl Inner {
         }
     }
 
-    /// A job has been programmed: the map goes over to it, and its slots are free.
+    /// A job has been programmed. When that completes a wordline, all of it is safe.
     fn finish(&self, index: u32) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let job = &mut state.jobs[index as usize];
         let (block, stripe) = (job.block, job.stripe);
+        let number = job.number.take().expect("a job that ends has begun");
         let mut slots = std::mem::take(&mut job.slots);
-        let count = slots.len();
+        let die = self.geometry.die_of_block(block);
+        let (mut count, mut host_units) = (0, 0);
+        // One of the cache is a wordline by itself. A superblock that has failed takes no more programs, so nothing can go
+        // wrong with this one any more.
+        let is_bad = state.blocks.is_bad(block);
+        if state.wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
+            if is_bad {
+                (count, host_units) = self.settle_held(state, die, block, u32::MAX);
+            }
+            count += slots.len();
+            host_units += self.settle_stripe(state, block, stripe, &mut slots);
+        } else {
+            let memory = state.wordlines.slots();
+            let slots = std::mem::replace(&mut slots, memory);
+            state.wordlines.hold(die, Held { block, stripe, number, slots });
+            if let Some(end) = state.wordlines.end_of_safe(die, block, stripe) {
+                (count, host_units) = self.settle_held(state, die, block, end);
+            }
+        }
+        state.under_way[die as usize] -= 1;
+        state.refresh(die);
+        state.jobs[index as usize].slots = slots;
+        state.idle_jobs.push(index);
+        let is_checkpoint_due = state.is_checkpoint_due(self.config.checkpoint_units);
+        let calls_updater = self.cache.is_some() && state.allow_updates(host_units);
+        drop(guard);
+        if count > 0 {
+            self.credits.release(count);
+            self.settled.notify_all();
+        }
+        if calls_updater {
+            self.call_updater();
+        }
+        if is_checkpoint_due {
+            self.want_checkpoint();
+        }
+    }
+
+    /// The stripes of a superblock of a die, before stripe `end`, that waited for their wordline are safe. Gives how many
+    /// slots that frees, and how many units of the host's there are in them.
+    fn settle_held(&self, state: &mut State, die: u32, block: BlockId, end: u32) -> (usize, u64) {
+        if state.wordlines.stripes() == 1 {
+            return (0, 0);
+        }
+        let mut held = state.wordlines.take_held(die, block, end);
+        let (mut count, mut host_units) = (0, 0);
+        for Held { block, stripe, slots, .. } in &mut held {
+            count += slots.len();
+            host_units += self.settle_stripe(state, *block, *stripe, slots);
+        }
+        state.wordlines.give_back(held);
+        (count, host_units)
+    }
+
+    /// The host's open superblocks have been closed as they are: what waited for the rest of a wordline is safe.
+    pub(super) fn settle_closed(&self) {
+        let mut freed = 0;
+        for die in 0..self.geometry.dies() {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            if state.blocks.opened(die, Stream::Host).is_none()
+                && let Some(block) = state.wordlines.close(die)
+            {
+                freed += self.settle_held(state, die, block, u32::MAX).0;
+            }
+        }
+        self.dropped(freed as u32);
+    }
+
+    /// A stripe is safe in flash: the map goes over to it, and its slots are free. Gives how many units of the host's.
+    fn settle_stripe(&self, state: &mut State, block: BlockId, stripe: u32, slots: &mut Vec<u32>) -> u64 {
         let mut valid = 0;
+        let mut host_units = 0;
         for (unit, slot) in slots.drain(..).enumerate() {
             let entry = Entry::flash(self.geometry.ppa(block, stripe, unit as u32));
             let done = state.buffer.slot(slot);
             let (lpa, sequence) = (done.lpa, done.sequence);
+            host_units += u64::from(u64::from(lpa) < self.space.user);
             let current = state.map.get(lpa);
             let history = if current == Entry::slot(slot) {
                 state.map.set(lpa, entry);
+                state.pages.changed(lpa);
                 done.old
             } else {
                 match current.as_slot() {
@@ -365,6 +557,7 @@ impl Inner {
                     Some(later) if state.buffer.slot(later).old_sequence <= sequence => {
                         let later = state.buffer.slot_mut(later);
                         later.old_sequence = sequence;
+                        state.pages.changed(lpa);
                         std::mem::replace(&mut later.old, entry)
                     }
                     _ => entry,
@@ -379,14 +572,43 @@ impl Inner {
         if let Some(die) = state.blocks.programmed(block, valid) {
             self.collectors[die as usize].notify_one();
         }
+        host_units
+    }
+
+    /// A job's program has failed: what it held waits again, and so does what was programmed in its wordline before.
+    #[cold]
+    fn send_back(&self, index: u32) {
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        let job = &mut state.jobs[index as usize];
+        let number = job.number.take().expect("a job that ends has begun");
+        state.counters.program_failures += 1;
+        let block = job.block;
+        for slot in job.slots.drain(..) {
+            state.buffer.send_back(slot, number);
+        }
+        state.idle_jobs.push(index);
         let die = self.geometry.die_of_block(block);
         state.under_way[die as usize] -= 1;
+        if state.blocks.opened(die, Stream::Host) == Some(block) {
+            state.wordlines.abandon(die);
+        }
+        self.fail(state, block);
+        let mut held = state.wordlines.take_held(die, block, u32::MAX);
+        for Held { number, slots, .. } in &mut held {
+            slots.drain(..).for_each(|slot| state.buffer.send_back(slot, *number));
+            self.close(state, block);
+        }
+        state.wordlines.give_back(held);
+        self.close(state, block);
         state.refresh(die);
-        state.jobs[index as usize].slots = slots;
-        state.idle_jobs.push(index);
-        drop(guard);
-        self.credits.release(count);
-        self.settled.notify_all();
+    }
+
+    /// Nothing of a stripe is valid.
+    fn close(&self, state: &mut State, block: BlockId) {
+        if let Some(die) = state.blocks.programmed(block, 0) {
+            self.collectors[die as usize].notify_one();
+        }
     }
 
     fn lose(&self, state: &mut State, lpa: u32, entry: Entry) {
@@ -412,7 +634,10 @@ impl Inner {
         if whole {
             state.map.deallocate_region(first);
         }
+        state.pages.deallocated(first, end);
         state.counters.units_deallocated += end - first;
+        state.journal.add(first as u32, (end - first) as u32, state.buffer.counter());
+        state.note_dropped(freed);
         drop(guard);
         self.dropped(freed);
     }
@@ -437,13 +662,14 @@ impl Inner {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         state.map.deallocate_all();
+        state.pages.deallocated_all();
         state.blocks.lose_all();
-        state.counters.units_deallocated += self.config.user_units;
-        let mut freed = 0;
-        while let Some(slot) = state.buffer.send_first() {
-            state.buffer.free(slot);
-            freed += 1;
-        }
+        let user = self.config.user_units;
+        state.counters.units_deallocated += user;
+        state.journal.add(0, user as u32, state.buffer.counter());
+        let freed = state.buffer.drop_waiting(|lpa| u64::from(lpa) < user);
+        state.count_own(&self.base, &self.space);
+        state.note_dropped(freed);
         drop(guard);
         self.dropped(freed);
         self.collectors.iter().for_each(Notify::notify_one);
@@ -459,6 +685,69 @@ impl Inner {
 }
 
 impl State {
+    /// Whether everything before this number is on flash.
+    fn is_durable(&self, target: u64) -> bool {
+        self.buffer.settled() >= target && self.journal.durable_to() >= target
+    }
+
+    /// A deallocation, whose record is in the journal, has dropped so many units that waited.
+    fn note_dropped(&mut self, units: u32) {
+        if units > 0 {
+            self.dropped_to = self.buffer.next_sequence();
+        }
+    }
+
+    /// Buffers a unit; the caller holds a credit. Gives the slot, if it took one: not if it replaced one that waits.
+    pub(super) fn buffer_unit(&mut self, lpa: u32, content: Content, io: u32) -> Option<u32> {
+        let State { map, buffer, .. } = self;
+        let entry = map.get(lpa);
+        let slot = match entry.as_slot() {
+            Some(slot) if buffer.waits(slot) => {
+                let slot = buffer.slot_mut(slot);
+                (slot.content, slot.io) = (content, io);
+                return None;
+            }
+            Some(slot) => {
+                // The new slot takes over what flash has of the unit, and will take what is under way.
+                let before = buffer.slot_mut(slot);
+                let old = std::mem::replace(&mut before.old, Entry::UNMAPPED);
+                let old_sequence = before.old_sequence;
+                buffer.take(lpa, content, io, old, old_sequence)
+            }
+            None => {
+                // Whatever may be under way for this unit is older than what the map says.
+                let sequence = buffer.next_sequence();
+                buffer.take(lpa, content, io, entry, sequence)
+            }
+        };
+        map.set(lpa, Entry::slot(slot));
+        Some(slot)
+    }
+
+    /// Buffers a translation page as it is now; the caller holds a credit. Whether it took a slot.
+    pub(super) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
+        let unit = self.pages.unit(page);
+        let (content, reflects) = self.capture(page, keep);
+        let taken = self.buffer_unit(unit, content, NOBODY).is_some();
+        if let Some(slot) = self.map.get(unit).as_slot() {
+            self.buffer.slot_mut(slot).stamp = reflects;
+        }
+        taken
+    }
+
+    /// Counts the valid units that are not the host's, when nothing else is valid.
+    fn count_own(&mut self, base: &BaseState, space: &Space) {
+        for (first, count) in [space.map, space.journal] {
+            for lpa in first as u32..(first + count) as u32 {
+                match self.buffer.in_flash(self.map.get(lpa)).place() {
+                    Place::Base => base.find(lpa).into_iter().for_each(|ppa| self.blocks.gained(ppa)),
+                    Place::Flash(ppa) => self.blocks.gained(ppa),
+                    Place::Unmapped | Place::Slot(_) => {}
+                }
+            }
+        }
+    }
+
     /// In a trace: whoever happens to send a job's stripe, what is programmed is of those who wrote it. The present task
     /// works for them until its own I/Os are swapped back.
     #[cold]
@@ -470,14 +759,6 @@ impl State {
         self.ios.dedup();
         clock.swap_ios(&mut self.ios);
     }
-}
-
-/// The content that a unit has when `change` has had its bytes.
-fn changed(old: &Content, change: impl FnOnce(&mut [u8; UNIT_BYTES]), keep: Keep) -> Content {
-    let mut bytes = [0; UNIT_BYTES];
-    old.write_to(&mut bytes);
-    change(&mut bytes);
-    Content::of(&bytes, keep)
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! A small array with round numbers.
 
 use byteway_clock::{Clock, Delay, Executor, Rate, Time};
-use byteway_flash::{BaseContent, Batch, BlockId, Flash, Geometry, Ppa, Priority, Ticket, Timing};
+use byteway_flash::{
+    BaseContent, Batch, BlockId, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Ticket, Timing,
+};
 use byteway_wire::content::{BlockSize, Content, Stamp};
+use std::rc::Rc;
 
 /// 2 channels x 4 ways x 2 planes x 4 blocks x 6 pages of 16 KiB: stripes of 8 units.
 pub const GEOMETRY: Geometry =
@@ -20,7 +23,7 @@ pub fn timing() -> Timing {
         erase: us(3000),
         channel: Rate::per_second(800_000_000),
         command: COMMAND,
-        partial_read: None,
+        ..Timing::default()
     }
 }
 
@@ -48,7 +51,12 @@ impl BaseContent for Base {
 }
 
 pub fn flash(clock: &Clock, geometry: Geometry, timing: Timing) -> Flash {
-    Flash::new(clock, geometry, timing, Box::new(Base(geometry)))
+    Flash::new(clock, geometry, timing, medium(geometry))
+}
+
+/// A new one.
+pub fn medium(geometry: Geometry) -> Medium {
+    Medium::new(geometry, Rc::new(Base(geometry)))
 }
 
 /// Runs `main` on the small array.
@@ -70,10 +78,11 @@ pub fn run_with<T: 'static>(
 /// A stripe's worth of stamps whose logical units begin at `lpa`.
 pub fn batch(flash: &Flash, lpa: u32, version: u32) -> Batch {
     let mut batch = flash.take_batch();
-    assert!(batch.is_empty());
-    batch.extend(
-        (lpa..lpa + flash.geometry().units_per_stripe()).map(|lpa| (lpa, stamp(lpa.into(), version))),
-    );
+    assert!(batch.units.is_empty());
+    let spare = |lpa| Spare { lpa, sequence: version.into() };
+    let units =
+        (lpa..lpa + flash.geometry().units_per_stripe()).map(|lpa| (spare(lpa), stamp(lpa.into(), version)));
+    batch.units.extend(units);
     batch
 }
 
@@ -92,4 +101,30 @@ pub fn read_one(flash: &Flash, die: u32, stripe: u32, priority: Priority) -> Tic
 
 pub fn at_ns(ns: u64) -> Time {
     Time::ZERO + Delay::from_ns(ns)
+}
+
+/// How an operation went that took so long.
+pub fn went(queued: Delay, cell: Delay, channel: Delay) -> Outcome {
+    Outcome { queued, cell, channel, ..Outcome::default() }
+}
+
+/// Waits for each in turn; gives how it went and when it ended. To be given in the order of their ends.
+pub async fn ends(flash: &Flash, tickets: &[Ticket]) -> Vec<(Outcome, Time)> {
+    let mut ends = Vec::new();
+    for ticket in tickets {
+        ends.push((ticket.wait().await, flash.clock().now()));
+    }
+    ends
+}
+
+/// xorshift64*: any sequence will do.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
+    }
 }

@@ -1,8 +1,16 @@
 //! The array against tables written by hand, and against a model.
 
+mod cache_read;
+mod errors;
+mod faults;
 mod fixture;
 mod immediate;
+mod one_bit;
+mod owners;
 mod physics;
+mod power;
 mod rules;
 mod saturation;
+mod suspend;
 mod tickets;
+mod trace;

@@ -1,26 +1,15 @@
 //! Latencies to the picosecond, each from a table that was written by hand.
 
-use crate::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run, run_with, stamp, timing};
+use crate::fixture::{
+    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run, run_with, stamp, timing, went,
+};
 use byteway_clock::{Delay, Time};
-use byteway_flash::{BlockId, Flash, Outcome, Priority, Ticket, Timing};
+use byteway_flash::{BlockId, Priority, Timing};
 
 const NONE: Delay = Delay::ZERO;
 
 fn us(us: u64) -> Delay {
     Delay::from_us(us)
-}
-
-fn went(queued: Delay, cell: Delay, channel: Delay) -> Outcome {
-    Outcome { queued, cell, channel, failed: false }
-}
-
-/// Waits for each in turn; gives how it went and when it ended. To be given in the order of their ends.
-async fn ends(flash: &Flash, tickets: &[Ticket]) -> Vec<(Outcome, Time)> {
-    let mut ends = Vec::new();
-    for ticket in tickets {
-        ends.push((ticket.wait().await, flash.clock().now()));
-    }
-    ends
 }
 
 // Every latency that a run reports stands on these three sums.
@@ -185,7 +174,7 @@ fn an_erase_waits_for_eight_reads_at_most() {
     run(async |flash, clock| {
         let reads: Vec<_> = (0..12).map(|_| read_one(&flash, 0, 0, Priority::HostRead)).collect();
         let erase = flash.ticket();
-        flash.submit_erase(BlockId(3), &erase);
+        flash.submit_erase(BlockId(3), Priority::Collector, &erase);
         reads[8].wait().await;
         assert_eq!(
             clock.now(),

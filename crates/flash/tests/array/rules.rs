@@ -1,13 +1,16 @@
 //! What may be programmed when, and what a read then gives.
 
-use crate::fixture::{Base, GEOMETRY, at, batch, run, run_with, stamp, timing};
+use crate::fixture::{Base, Dice, GEOMETRY, at, batch, run, run_with, stamp, timing};
 use byteway_clock::{Delay, Executor};
-use byteway_flash::{Blank, BlockId, Flash, Geometry, Outcome, Ppa, Priority, Ticket};
+use byteway_flash::{
+    Blank, BlockId, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket, Timing,
+};
 use byteway_wire::content::Content;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 const FAILED: Outcome =
-    Outcome { queued: Delay::ZERO, cell: Delay::ZERO, channel: Delay::ZERO, failed: true };
+    Outcome { queued: Delay::ZERO, cell: Delay::ZERO, channel: Delay::ZERO, failed: true, unreadable: 0 };
 
 // NAND programs pages in order, after an erase. A drive that broke this unnoticed would work in simulation only.
 #[test]
@@ -28,14 +31,14 @@ fn programs_out_of_order_fail_and_change_nothing() {
         assert!(!flash.erase(BlockId(0)).await.failed);
         assert!(!program(0, 0).await.failed);
         let mut long = batch(&flash, 0, 1);
-        long.push((8, Content::Zero));
+        long.units.push((Spare { lpa: 8, sequence: 0 }, Content::Zero));
         assert!(
             flash.program(BlockId(0), 1, long, Priority::HostProgram).await.failed,
             "longer than the stripe"
         );
         let counters = flash.counters();
-        assert_eq!((counters.failed, counters.programs, counters.erases), (7, [0, 3, 0], 1));
-        assert_eq!(counters.units_programmed, [0, 24, 0]);
+        assert_eq!((counters.failed, counters.programs, counters.erases), (7, [0, 0, 3, 0, 0], 1));
+        assert_eq!(counters.units_programmed, [0, 0, 24, 0, 0]);
         let stripes = [0, 1, 2, 3].map(|block| flash.programmed_stripes(BlockId(block)));
         assert_eq!(stripes, [1, 2, 2, 0]);
     });
@@ -46,10 +49,11 @@ fn programs_out_of_order_fail_and_change_nothing() {
 fn addresses_beyond_the_array_fail() {
     run(async |flash, clock| {
         let units = flash.geometry().total_units() as u32;
-        for (first, mask) in [(units, 1), (u32::MAX, 1), (0, 0), (0, 0x100), (0, u64::MAX)] {
+        for (first, mask) in [(units, 1u64), (u32::MAX, 1), (0, 0), (0, 0x100), (0, u64::MAX)] {
             let ticket = flash.ticket();
             flash.submit_read(Ppa(first), mask, Priority::HostRead, &ticket);
-            assert_eq!(ticket.wait().await, FAILED);
+            assert_eq!(ticket.wait().await, Outcome { unreadable: mask.count_ones(), ..FAILED });
+            assert_eq!(ticket.is_unreadable(0), mask != 0);
         }
         assert!(flash.erase(BlockId(32)).await.failed);
         assert!(flash.erase(BlockId(u32::MAX)).await.failed);
@@ -77,8 +81,8 @@ fn reads_give_the_base_what_was_programmed_or_zeroes() {
 
         // On in the half full block: what was there stays.
         let mut short = batch(&flash, 500, 9);
-        short.truncate(3);
-        short[1].0 = byteway_flash::NO_LPA;
+        short.units.truncate(3);
+        short.units[1].0 = Spare::PADDING;
         assert!(!flash.program(BlockId(1), 2, short, Priority::Collector).await.failed);
         assert_eq!(flash.live_units(), 24);
         let contents = [63, 64, 66, 67, 72].map(|ppa| flash.content(Ppa(ppa)));
@@ -122,7 +126,7 @@ fn a_stripe_is_not_there_before_its_program_ends_and_gone_when_its_erase_begins(
         assert_eq!((flash.content(Ppa(97)), flash.programmed_stripes(BlockId(2))), (Content::Zero, 0));
         ticket.wait().await;
         assert_eq!((flash.content(Ppa(97)), flash.programmed_stripes(BlockId(2))), (stamp(1, 1), 1));
-        flash.submit_erase(BlockId(2), &ticket);
+        flash.submit_erase(BlockId(2), Priority::Collector, &ticket);
         assert_eq!((flash.content(Ppa(97)), flash.erases(BlockId(2))), (Content::Zero, 0));
         ticket.wait().await;
         assert_eq!(flash.erases(BlockId(2)), 1);
@@ -136,12 +140,26 @@ fn what_was_read_outlives_the_erase_of_its_block() {
         let ticket = flash.ticket();
         let place = flash.submit_read(at(&flash, 0, 0, 0), 0b100, Priority::HostRead, &ticket);
         // Two erases keep another die, and so the ticket, busy.
-        flash.submit_erase(BlockId(6), &ticket);
-        flash.submit_erase(BlockId(7), &ticket);
+        flash.submit_erase(BlockId(6), Priority::Collector, &ticket);
+        flash.submit_erase(BlockId(7), Priority::Collector, &ticket);
         assert!(!flash.erase(BlockId(0)).await.failed);
         assert_eq!((flash.content(Ppa(2)), ticket.remaining()), (Content::Zero, 1));
         ticket.wait().await;
         assert_eq!(ticket.content(place), stamp(2, 0));
+    });
+}
+
+// Also one that is more urgent than the read must not: what it read would be gone.
+#[test]
+fn an_erase_never_overtakes_a_less_urgent_read_of_its_block() {
+    run(async |flash, _| {
+        let [busy, other, read, erase] = std::array::from_fn(|_| flash.ticket());
+        flash.submit_read(Ppa(48), 1, Priority::HostRead, &busy);
+        flash.submit_read(Ppa(48), 1, Priority::Background, &other);
+        let place = flash.submit_read(Ppa(0), 1, Priority::Background, &read);
+        flash.submit_erase(BlockId(0), Priority::Map, &erase);
+        assert!(!erase.wait().await.failed);
+        assert_eq!((read.content(place), read.remaining()), (stamp(0, 0), 0));
     });
 }
 
@@ -156,7 +174,7 @@ fn an_erase_never_overtakes_a_read_of_its_block() {
         }
         let place = read(0, &ticket);
         let erase = flash.ticket();
-        flash.submit_erase(BlockId(0), &erase);
+        flash.submit_erase(BlockId(0), Priority::Collector, &erase);
         for _ in 0..5 {
             read(48, &ticket);
         }
@@ -188,30 +206,22 @@ fn an_untouched_array_of_eight_tebibytes_is_a_table_of_blocks() {
 #[test]
 fn a_blank_array_is_zeroes() {
     let executor = Executor::new();
-    let flash = Flash::new(executor.clock(), GEOMETRY, timing(), Box::new(Blank));
+    let flash = Flash::new(executor.clock(), GEOMETRY, timing(), Medium::new(GEOMETRY, Rc::new(Blank)));
     assert!(
         (0..flash.geometry().total_units() as u32).map(Ppa).all(|ppa| flash.content(ppa) == Content::Zero)
     );
-}
-
-/// xorshift64*: any sequence will do here.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % sides
-    }
 }
 
 // Whatever the order in which dies and channels serve them, each read gives what was last programmed, and the times
 // of each operation sum to what it took.
 #[test]
 fn a_model_agrees_under_random_operations() {
-    for seed in 1..=20u64 {
-        run(async move |flash, clock| {
+    let us = Delay::from_us;
+    let suspend = Some(Suspend { latency: us(5), resume: us(7), most: 3 });
+    for seed in 1..=40u64 {
+        let suspend = suspend.filter(|_| seed % 2 == 1);
+        let timing = Timing { suspend, cache_read: seed % 4 < 2, ..timing() };
+        run_with(GEOMETRY, timing, async move |flash, clock| {
             let mut dice = Dice(seed * 0x9e37_79b9);
             let geometry = *flash.geometry();
             let base = Base(geometry);
@@ -234,24 +244,25 @@ fn a_model_agrees_under_random_operations() {
                     let next = &mut stripes[id as usize];
                     match dice.roll(8) {
                         0 if *next > 3 => {
-                            flash.submit_erase(BlockId(id), &ticket);
+                            let priority = Priority::ALL[2 + dice.roll(3) as usize];
+                            flash.submit_erase(BlockId(id), priority, &ticket);
                             *next = 0;
                             model.retain(|ppa, _| ppa / 48 != id);
                         }
                         1..=3 if *next < 6 => {
                             let batch = batch(&flash, dice.roll(1 << 20) as u32, round + 1);
-                            for (unit, (_, content)) in batch.iter().enumerate() {
+                            for (unit, (_, content)) in batch.units.iter().enumerate() {
                                 model.insert(id * 48 + *next * 8 + unit as u32, content.clone());
                             }
-                            let priority =
-                                if dice.roll(2) == 0 { Priority::HostProgram } else { Priority::Collector };
+                            let priority = Priority::ALL[2 + dice.roll(3) as usize];
                             flash.submit_program(BlockId(id), *next, batch, priority, &ticket);
                             *next += 1;
                         }
                         _ => {
                             let first = Ppa(id * 48 + dice.roll(6) as u32 * 8);
                             let mask = dice.roll(255) + 1;
-                            flash.submit_read(first, mask, Priority::HostRead, &ticket);
+                            let priority = Priority::ALL[dice.roll(5) as usize];
+                            flash.submit_read(first, mask, priority, &ticket);
                             under_way.push((ticket, Some((first, mask))));
                             continue;
                         }

@@ -60,7 +60,7 @@ fn a_ticket_serves_again() {
     run(async |flash, clock| {
         let ticket = flash.ticket();
         assert!(!ticket.wait().await.failed, "nothing to wait for");
-        flash.submit_erase(BlockId(99), &ticket);
+        flash.submit_erase(BlockId(99), Priority::Collector, &ticket);
         assert!(ticket.wait().await.failed);
         for page in 0..3 {
             ticket.clear();

@@ -6,5 +6,6 @@ mod fake;
 mod io;
 mod oracle;
 mod payload;
+mod power_cuts;
 mod queue;
 mod shared;

@@ -90,7 +90,11 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         scenario: arguments.scenario.clone(),
         varies: arguments.varies.clone(),
         baseline: arguments.baseline.clone(),
-        options: Options { sets: arguments.sets.clone(), skip_bad_lines: arguments.skip_bad_lines },
+        options: Options {
+            sets: arguments.sets.clone(),
+            skip_bad_lines: arguments.skip_bad_lines,
+            ..Options::default()
+        },
     };
     let plan = Plan::load(&request)?;
     let count = plan.points.len();

@@ -3,6 +3,8 @@
 mod bench;
 mod compare;
 mod fio;
+mod fuzz;
+mod media;
 mod profile;
 mod reproduce;
 mod run;
@@ -48,6 +50,7 @@ Examples:
   byteway reproduce byteexpress                         what a paper says, measured again
   byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
+  byteway fuzz --for 10min                              random drives, workloads, power cuts and faults
   byteway schema > scenario.schema.json                 for an editor that completes and checks
 
 Exit codes: 0 done; 1 failed, or data did not verify; 2 wrong input, nothing written; 130 interrupted, result marked.";
@@ -78,9 +81,15 @@ enum Command {
     /// Serve drives in real time to hosts in other processes, until Ctrl-C or SIGTERM.
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Arguments),
+    /// Look into the data directory of a served drive, or verify it.
+    #[command(after_help = media::EXAMPLES)]
+    Media(media::Arguments),
     /// Drive a served drive as fast as it goes, and measure it.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Arguments>),
+    /// Let a swarm of random runs loose on the drive, with power cuts and other faults, until one fails.
+    #[command(after_help = fuzz::EXAMPLES)]
+    Fuzz(fuzz::Arguments),
     /// Print the JSON schema of the scenario file, of the device file, or of a profile.
     Schema {
         /// Of what.
@@ -150,7 +159,9 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         Command::Profile(arguments) => profile::execute(&arguments),
         Command::Fio(arguments) => fio::execute(&arguments),
         Command::Serve(arguments) => serve::execute(&arguments),
+        Command::Media(arguments) => media::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Fuzz(arguments) => fuzz::execute(&arguments),
         Command::Schema { of } => {
             let schema = match of {
                 SchemaOf::Scenario => scenario_schema(),

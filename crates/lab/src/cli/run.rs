@@ -69,7 +69,11 @@ pub(super) struct Arguments {
 
 /// Runs the scenario.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let options = Options { sets: arguments.sets.clone(), skip_bad_lines: arguments.skip_bad_lines };
+    let options = Options {
+        sets: arguments.sets.clone(),
+        skip_bad_lines: arguments.skip_bad_lines,
+        ..Options::default()
+    };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let spans_ios = spans_ios(arguments)?;

@@ -21,7 +21,7 @@ What it may say besides, with what holds when it is left out:
   name = \"...\"                     # the name of the file
   seed = 1
   [drive]
-  store = \"ram\"                    # every byte is kept, in memory
+  store = \"ram\"                    # every byte is kept, in memory; \"file\" (with --data): in files
   precondition = \"empty\"
   [serve]
   timing = \"model\"                 # latencies as modelled; \"none\": as fast as this machine can
@@ -30,7 +30,9 @@ What it may say besides, with what holds when it is left out:
   rest = \"200 us\"                  # between looks at mapped doorbells while idle: latency against CPU time
 
 One drive listens at DIR/cntrl, several at DIR/NAME/cntrl, each for one client at a time. A drive
-keeps its data from one client to the next, until the program ends.
+keeps its data from one client to the next, until the program ends; with --data beyond that, however it
+ends: what was flushed is there again. `byteway media` looks into such a directory.
+  byteway serve drive.toml --vfio-user /tmp/drive --data drive.data
 
 To a Linux guest it is an NVMe drive. QEMU 10.1 or newer, with memory that it shares:
   byteway serve drive.toml --vfio-user /tmp/drive --set drive.capacity=\"8 GiB\"
@@ -50,6 +52,10 @@ pub(super) struct Arguments {
     /// The folder for the sockets, which is made if need be.
     #[arg(long, value_name = "DIR")]
     vfio_user: PathBuf,
+    /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
+    /// its name.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Replace or add a key of every device file; may be repeated, the last one counts.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -62,14 +68,15 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
-    let service = Service::load(&arguments.devices, &arguments.vfio_user, &options)?;
+    let service =
+        Service::load(&arguments.devices, &arguments.vfio_user, arguments.data.as_deref(), &options)?;
     let stop = Stop::new()?;
     let said = stop.clone();
     on_signal(move || said.stop());
-    let reports = service.run(&stop, || {
+    let reports = service.run(&stop, |starts| {
         let lines = service.drives().iter().map(|drive| match arguments.format {
-            OutputFormat::Table => drive.ready_text(),
-            OutputFormat::Json => drive.ready_json(),
+            OutputFormat::Table => drive.ready_text(starts),
+            OutputFormat::Json => drive.ready_json(starts),
         });
         print(&lines.collect::<String>());
     })?;

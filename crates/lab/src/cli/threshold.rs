@@ -28,7 +28,7 @@ pub(super) struct Arguments {
 
 /// Measures and prints.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let options = Options { sets: arguments.sets.clone(), skip_bad_lines: false };
+    let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     let thresholds = measure(&scenario, &Interrupt::on_signal())?;
     print(&to_toml(&scenario, &thresholds));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::outcome::Found;
-use crate::summary::{KindSummary, Latency, Summary, grouped, ratio, time};
+use crate::summary::{KindSummary, Latency, Summary, grouped, percent, ratio, time};
 use crate::workload::Kind;
 
 /// A figure of a point.
@@ -23,12 +23,21 @@ pub enum Metric {
     /// 99.9 % took no longer.
     #[serde(rename = "p99_9_ns")]
     P999Ns,
+    /// 99.9 % of the reads took no longer, where there are other I/Os beside them.
+    #[serde(rename = "read_p99_9_ns")]
+    ReadP999Ns,
     /// Bytes on the link for each I/O, both directions, with headers, CRC and framing.
     WireBytesPerIo,
     /// The same, payload only, as a performance counter sees it.
     PayloadBytesPerIo,
     /// Bytes programmed for each byte that the host wrote.
     WriteAmplification,
+    /// Lookups that did not find their page of the map in DRAM, where it holds a part of the map.
+    MapMissRatio,
+    /// From the least to the most worn block, over the mean, where wear is looked after.
+    WearSpread,
+    /// How often a read was tried again, where it can be.
+    RetriesPerRead,
     /// Processor time of the host for each I/O, where how payloads cross is measured.
     HostNsPerIo,
     /// Processor time of the drive for each I/O, likewise.
@@ -37,16 +46,20 @@ pub enum Metric {
 
 impl Metric {
     /// All, in the order of tables.
-    pub const ALL: [Metric; 11] = [
+    pub const ALL: [Metric; 15] = [
         Metric::Iops,
         Metric::BytesPerSecond,
         Metric::MeanNs,
         Metric::P50Ns,
         Metric::P99Ns,
         Metric::P999Ns,
+        Metric::ReadP999Ns,
         Metric::WireBytesPerIo,
         Metric::PayloadBytesPerIo,
         Metric::WriteAmplification,
+        Metric::MapMissRatio,
+        Metric::WearSpread,
+        Metric::RetriesPerRead,
         Metric::HostNsPerIo,
         Metric::DeviceNsPerIo,
     ];
@@ -60,9 +73,13 @@ impl Metric {
             Metric::P50Ns => "p50_ns",
             Metric::P99Ns => "p99_ns",
             Metric::P999Ns => "p99_9_ns",
+            Metric::ReadP999Ns => "read_p99_9_ns",
             Metric::WireBytesPerIo => "wire_bytes_per_io",
             Metric::PayloadBytesPerIo => "payload_bytes_per_io",
             Metric::WriteAmplification => "write_amplification",
+            Metric::MapMissRatio => "map_miss_ratio",
+            Metric::WearSpread => "wear_spread",
+            Metric::RetriesPerRead => "retries_per_read",
             Metric::HostNsPerIo => "host_ns_per_io",
             Metric::DeviceNsPerIo => "device_ns_per_io",
         }
@@ -77,9 +94,13 @@ impl Metric {
             Metric::P50Ns => "p50",
             Metric::P99Ns => "p99",
             Metric::P999Ns => "p99.9",
+            Metric::ReadP999Ns => "read p99.9",
             Metric::WireBytesPerIo => "wire / I/O",
             Metric::PayloadBytesPerIo => "payload / I/O",
             Metric::WriteAmplification => "WA",
+            Metric::MapMissRatio => "map misses",
+            Metric::WearSpread => "wear spread",
+            Metric::RetriesPerRead => "retries",
             Metric::HostNsPerIo => "host CPU",
             Metric::DeviceNsPerIo => "drive CPU",
         }
@@ -94,9 +115,13 @@ impl Metric {
             Metric::P50Ns => "median latency",
             Metric::P99Ns => "p99 latency",
             Metric::P999Ns => "p99.9 latency",
+            Metric::ReadP999Ns => "p99.9 latency of reads",
             Metric::WireBytesPerIo => "wire bytes per I/O",
             Metric::PayloadBytesPerIo => "payload bytes per I/O",
             Metric::WriteAmplification => "write amplification",
+            Metric::MapMissRatio => "map misses per lookup",
+            Metric::WearSpread => "spread of wear over its mean",
+            Metric::RetriesPerRead => "retries per read",
             Metric::HostNsPerIo => "host processor time per I/O",
             Metric::DeviceNsPerIo => "drive processor time per I/O",
         }
@@ -118,10 +143,12 @@ impl Metric {
             | Metric::P50Ns
             | Metric::P99Ns
             | Metric::P999Ns
+            | Metric::ReadP999Ns
             | Metric::HostNsPerIo
             | Metric::DeviceNsPerIo => time(value),
             Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => format!("{value:.1} B"),
-            Metric::WriteAmplification => format!("{value:.3}"),
+            Metric::WriteAmplification | Metric::RetriesPerRead => format!("{value:.3}"),
+            Metric::MapMissRatio | Metric::WearSpread => percent(value),
         }
     }
 }
@@ -138,7 +165,8 @@ impl Figures {
         let wire: u128 = summary.link.iter().map(|row| u128::from(row.wire_bytes)).sum();
         let payload: u128 = summary.link.iter().map(|row| u128::from(row.payload_bytes)).sum();
         let per_io = |bytes: u128| (!summary.link.is_empty()).then(|| ratio(bytes, ios));
-        let at = |share: f64, of: fn(&Latency) -> u64| percentile(found, share, of);
+        let at = |share: f64, of: fn(&Latency) -> u64| percentile(found, share, of, |_| true);
+        let upkeep = summary.upkeep.as_ref();
         Figures(Metric::ALL.map(|metric| match metric {
             Metric::Iops => Some(summary.iops),
             Metric::BytesPerSecond => Some(summary.bytes_per_second),
@@ -146,9 +174,16 @@ impl Figures {
             Metric::P50Ns => at(0.5, |latency| latency.p50_ns),
             Metric::P99Ns => at(0.99, |latency| latency.p99_ns),
             Metric::P999Ns => at(0.999, |latency| latency.p99_9_ns),
+            Metric::ReadP999Ns if streams(summary).all(|(_, kind, _)| kind == Kind::Read) => None,
+            Metric::ReadP999Ns => {
+                percentile(found, 0.999, |latency| latency.p99_9_ns, |kind| kind == Kind::Read)
+            }
             Metric::WireBytesPerIo => per_io(wire),
             Metric::PayloadBytesPerIo => per_io(payload),
             Metric::WriteAmplification => summary.write_amplification,
+            Metric::MapMissRatio => upkeep.and_then(|upkeep| Some(upkeep.map_cache?.miss_ratio)),
+            Metric::WearSpread => upkeep.and_then(|upkeep| Some(upkeep.wear?.spread)),
+            Metric::RetriesPerRead => upkeep.and_then(|upkeep| Some(upkeep.retry.as_ref()?.retries_per_read)),
             Metric::HostNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.host_ns_per_io),
             Metric::DeviceNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.device_ns_per_io),
         }))
@@ -192,11 +227,15 @@ fn mean(summary: &Summary) -> Option<f64> {
     only.or_else(|| (ios > 0).then(|| sum / ios as f64))
 }
 
-/// The latency that `share` of all I/Os don't exceed. Of one kind of I/O it is the summary's. Several are put together by
+/// The latency that `share` of all I/Os of some kinds don't exceed. Of one kind of I/O it is the summary's. Several are put together by
 /// their curves, and where those are missing the slowest one's stands for all.
-fn percentile(found: &Found, share: f64, of: fn(&Latency) -> u64) -> Option<f64> {
-    let summary = &found.summary;
-    let all: Vec<_> = streams(summary).collect();
+fn percentile(
+    found: &Found,
+    share: f64,
+    of: fn(&Latency) -> u64,
+    counts: impl Fn(Kind) -> bool,
+) -> Option<f64> {
+    let all: Vec<_> = streams(&found.summary).filter(|(_, kind, _)| counts(*kind)).collect();
     let slowest = all.iter().map(|(_, _, stream)| of(&stream.latency)).max()? as f64;
     if all.len() == 1 {
         return Some(slowest);
@@ -208,7 +247,7 @@ fn percentile(found: &Found, share: f64, of: fn(&Latency) -> u64) -> Option<f64>
         steps.extend(curve.points.iter().map(|(latency, share)| (*latency, index, *share)));
     }
     steps.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let wanted = share * summary.ios as f64;
+    let wanted = share * all.iter().map(|(.., stream)| stream.ios).sum::<u64>() as f64;
     let mut reached = vec![0.0; all.len()];
     for (latency, index, share) in steps {
         reached[index] = share * all[index].2.ios as f64;

@@ -164,6 +164,12 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
             lines.chart(Metric::WriteAmplification, true),
         ));
     }
+    for (metric, title, caption) in OF_THE_DRIVE {
+        if lines.all.iter().any(|(_, points)| has(points, metric)) {
+            let figure = Figure::new(format!("{title} by {}", key.key), caption, lines.chart(metric, false));
+            section = section.figure(figure);
+        }
+    }
     for (metric, whose) in [(Metric::HostNsPerIo, "Host"), (Metric::DeviceNsPerIo, "Drive")] {
         if lines.all.iter().any(|(_, points)| has(points, metric)) {
             section = section.figure(Figure::new(
@@ -187,6 +193,27 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     }
     section
 }
+
+/// Figures of what a drive does beside the host's I/O, and of what it does to reads.
+const OF_THE_DRIVE: [(Metric, &str, &str); 4] = [
+    (
+        Metric::ReadP999Ns,
+        "p99.9 latency of reads",
+        "What one read in a thousand exceeds: where writes go on beside them, the reads that waited for a program or an \
+         erase.",
+    ),
+    (
+        Metric::MapMissRatio,
+        "Map misses",
+        "Lookups of a page of the map that was not in DRAM, among all: each costs a read of flash before the host's own.",
+    ),
+    (
+        Metric::WearSpread,
+        "Spread of wear",
+        "Erases from the least to the most worn block, over the mean: a drive ends when its most worn blocks do.",
+    ),
+    (Metric::RetriesPerRead, "Retries", "How often a read of flash was tried again, in the mean."),
+];
 
 fn has(points: &[&Point], metric: Metric) -> bool {
     points.iter().any(|point| point.figures.is_some_and(|figures| figures.get(metric).is_some()))
@@ -247,11 +274,13 @@ impl Lines<'_> {
             Metric::Iops => Unit::Iops,
             Metric::BytesPerSecond => Unit::BytesPerSecond,
             Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
-            Metric::WriteAmplification => Unit::Count,
+            Metric::WriteAmplification | Metric::RetriesPerRead => Unit::Count,
+            Metric::MapMissRatio | Metric::WearSpread => Unit::Share,
             Metric::MeanNs
             | Metric::P50Ns
             | Metric::P99Ns
             | Metric::P999Ns
+            | Metric::ReadP999Ns
             | Metric::HostNsPerIo
             | Metric::DeviceNsPerIo => Unit::Nanoseconds,
         };

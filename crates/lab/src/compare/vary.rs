@@ -2,7 +2,8 @@
 //! other.
 //!
 //! A key is written as for `--set`, or shorter: `iodepth` is `job.*.iodepth` (every job's), because only jobs have such a
-//! key; `profile` is refused, because drives and hosts have one. Values are separated by commas that stand in no
+//! key; `profile` is refused, because drives and hosts have one. A key of the drive's profile stands for itself:
+//! `flash.suspend.most` is `drive.override.flash.suspend.most`. Values are separated by commas that stand in no
 //! quotes, brackets or braces. `1..256x2` is 1, 2, 4 and so on up to 256; `0..100+25` is 0, 25 and so on; `1..4` goes by
 //! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.
 
@@ -138,6 +139,8 @@ pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
     let first = key.split('.').next().unwrap_or(key);
     let key = if keys_of(&schema).iter().any(|top| top == first) {
         key.to_owned()
+    } else if first != key && PROFILE_SECTIONS.contains(&first) {
+        format!("drive.override.{key}")
     } else {
         let mut homes = Vec::new();
         let mut names = Vec::new();
@@ -156,8 +159,8 @@ pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
                 let cure = match nearest(first, names.iter().map(String::as_str)) {
                     Some(name) => format!("did you mean `{name}`? `byteway schema` lists the keys"),
                     None => {
-                        "`byteway schema` lists the keys; those of a profile begin with drive.override. or \
-                         host.override."
+                        "`byteway schema` lists the keys; those of a drive's profile begin with their section, such as \
+                         flash.channels, and those of a host's with host.override."
                             .to_owned()
                     }
                 };
@@ -194,6 +197,9 @@ const SECTIONS: [(&str, &str); 5] = [
     ("job.*", "JobSection"),
     ("measure", "MeasureSection"),
 ];
+
+/// Sections of a drive's profile that a scenario has not: their keys stand for themselves.
+const PROFILE_SECTIONS: [&str; 5] = ["link", "controller", "firmware", "dram", "flash"];
 
 /// Splits at the commas that stand in no quotes, brackets or braces.
 pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {
@@ -429,6 +435,9 @@ mod tests {
         for key in ["seed", "job.greedy.iodepth", "drive.override.link.lanes"] {
             assert_eq!(resolve(key, 2).unwrap(), [key]);
         }
+        let of_profile = resolve("flash.suspend.most", 2).unwrap();
+        assert_eq!(of_profile, ["drive.override.flash.suspend.most"]);
+        assert!(resolve("flash", 2).is_err(), "a section is no key");
         let (what, _) = resolve("profile", 1).unwrap_err();
         assert!(what.contains("`drive.profile`, `host.profile`"), "{what}");
         let (_, cure) = resolve("iodept", 1).unwrap_err();

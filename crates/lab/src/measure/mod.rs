@@ -9,6 +9,7 @@
 //! | `tally.rs` | the small histogram of a step |
 //! | `snapshot.rs` | [`Snapshot`]: every counter at one instant |
 //! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
+//! | `upkeep.rs` | what the drive does beside the host's I/O |
 //! | `wear.rs` | how worn the flash is |
 
 mod ios;
@@ -16,12 +17,14 @@ mod recorder;
 mod series;
 mod snapshot;
 mod tally;
+mod upkeep;
 mod wear;
 
 pub use ios::IoRecorder;
 pub use recorder::JobRecorder;
 pub use series::SeriesRecorder;
 pub use snapshot::Snapshot;
+pub use upkeep::upkeep;
 pub use wear::wear;
 
 use crate::interrupt::Interrupt;
@@ -315,6 +318,7 @@ impl Meter {
             utilisation: Vec::new(),
             flash: None,
             write_amplification: None,
+            upkeep: None,
             verification: Verification {
                 on: verify,
                 reads: recorders

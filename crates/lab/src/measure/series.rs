@@ -12,6 +12,7 @@ use byteway_wire::content::UNIT_BYTES;
 
 use super::snapshot::Snapshot;
 use super::tally::{Count, Tally, merge, percentile_ns};
+use super::upkeep::map_misses;
 use crate::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
 use crate::summary::{ns, ratio};
 use crate::units::Picos;
@@ -120,6 +121,10 @@ struct DriveSums {
     written_units: u64,
     programmed_units: u64,
     erases: u64,
+    map_hits: u64,
+    map_misses: u64,
+    suspends: u64,
+    retries: u64,
 }
 
 /// One direction of the link in a step.
@@ -146,6 +151,10 @@ impl DriveSums {
             written_units: now.ftl.user_units_written - then.ftl.user_units_written,
             programmed_units: now.ftl.units_programmed() - then.ftl.units_programmed(),
             erases: now.flash.erases - then.flash.erases,
+            map_hits: now.ftl.map_hits - then.ftl.map_hits,
+            map_misses: map_misses(&now.ftl) - map_misses(&then.ftl),
+            suspends: now.flash.suspends - then.flash.suspends,
+            retries: now.flash.retries - then.flash.retries,
         }
     }
 
@@ -159,6 +168,10 @@ impl DriveSums {
         self.written_units += other.written_units;
         self.programmed_units += other.programmed_units;
         self.erases += other.erases;
+        self.map_hits += other.map_hits;
+        self.map_misses += other.map_misses;
+        self.suspends += other.suspends;
+        self.retries += other.retries;
     }
 }
 
@@ -225,6 +238,10 @@ impl DriveSteps {
             host_written_bytes: sums.written_units * UNIT_BYTES as u64,
             programmed_bytes: sums.programmed_units * UNIT_BYTES as u64,
             erases: sums.erases,
+            map_hits: sums.map_hits,
+            map_misses: sums.map_misses,
+            suspends: sums.suspends,
+            retries: sums.retries,
         }
     }
 }

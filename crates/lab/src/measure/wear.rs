@@ -8,8 +8,8 @@ use crate::summary::ratio;
 /// Steps of the histogram, at most.
 const STEPS_MAX: u64 = 256;
 
-/// The erases of all blocks in this run. Two passes over their counts, and nothing is kept of each.
-pub fn wear(flash: &Flash, endurance: u64) -> Wear {
+/// The erases of all blocks, which began worn or not. Two passes over their counts, and nothing is kept of each.
+pub fn wear(flash: &Flash, endurance: u64, began_worn: bool) -> Wear {
     let (mut blocks, mut sum, mut min, mut max) = (0u64, 0u128, u64::MAX, 0u64);
     flash.each_erases(|erases| {
         blocks += 1;
@@ -23,5 +23,6 @@ pub fn wear(flash: &Flash, endurance: u64) -> Wear {
     flash.each_erases(|erases| counts[((u64::from(erases) - min) / width) as usize] += 1);
     let steps = (0u64..).zip(counts).filter(|(_, count)| *count > 0);
     let histogram = steps.map(|(step, count)| (min + step * width, count)).collect();
-    Wear { blocks, min, mean: ratio(sum, blocks.into()), max, endurance, histogram }
+    let mean = ratio(sum, blocks.into());
+    Wear { blocks, min, mean, max, endurance, began_worn, histogram }
 }

@@ -2,27 +2,38 @@
 //! from them and a capacity.
 
 mod catalog;
+mod cells;
 mod load;
+mod reliability;
+mod switch;
 mod transfer;
+mod upkeep;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Frequency, Percent, Picos, Rate};
 
+use switch::Switch;
+
 pub use catalog::{DriveEntry, HostEntry, drive_entries, host_entries, text_of};
+pub use cells::{Slc, Suspend};
 pub(crate) use load::load;
 pub use load::profile_schema;
+pub use reliability::{CellKind, OneBit, Reliability};
 pub(crate) use transfer::drives_with;
 pub use transfer::{Extension, Thresholds, Transfer};
+pub use upkeep::{Background, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 11] = [
+pub const DRIVES: [(&str, &str); 13] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
+    ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
     ("wd-zn540", include_str!("../../../../profiles/wd-zn540.toml")),
     ("p4500", include_str!("../../../../profiles/p4500.toml")),
     ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
+    ("tlc-generic-aged", include_str!("../../../../profiles/tlc-generic-aged.toml")),
     ("modern-gen5", include_str!("../../../../profiles/modern-gen5.toml")),
     ("cosmos-plus", include_str!("../../../../profiles/cosmos-plus.toml")),
     ("cosmos-plus-gen3x4", include_str!("../../../../profiles/cosmos-plus-gen3x4.toml")),
@@ -43,6 +54,9 @@ pub const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 1 << 30..=8 << 40;
 
 /// What the flash translation layer maps: 4 KiB.
 pub const MAP_UNIT_BYTES: u64 = 4096;
+
+/// Units of which a page of the map tells where they are.
+pub const MAP_PAGE_UNITS: u64 = 1024;
 
 /// A drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,6 +166,23 @@ pub struct Firmware {
     pub op: Percent,
     /// Garbage collection.
     pub gc: Gc,
+    /// A checkpoint of the map is written whenever so much of the capacity has been programmed, beside those at shutdown and
+    /// when the journal is nearly full; "0 %": no others. Left out, 10 %.
+    #[serde(default = "upkeep::ten_percent")]
+    pub checkpoint: Percent,
+    /// DRAM that holds a part of the map, in pages of 4 KiB for 1024 units each: what is not there is read from flash first.
+    /// Left out, or false, the whole map is in DRAM.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Bytes>")]
+    pub map_cache: Option<Bytes>,
+    /// Wear levelling; left out, or false, there is none.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Wear>")]
+    pub wear: Option<Wear>,
+    /// Moving data that was read often, or is old; left out, or false, it stays.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Refresh>")]
+    pub refresh: Option<Refresh>,
 }
 
 /// Cycles that a core is busy, for each piece of work.
@@ -203,6 +234,10 @@ pub struct Gc {
     pub start: Percent,
     /// Share of the blocks of a plane that are free when host writes wait for it. Never less than one block.
     pub urgent: Percent,
+    /// Collection while the host asks for nothing; left out, or false, there is none.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Background>")]
+    pub background: Option<Background>,
 }
 
 /// Which block is collected next.
@@ -226,7 +261,7 @@ pub struct Dram {
 }
 
 /// The flash array.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
     /// Channels.
@@ -260,6 +295,28 @@ pub struct Flash {
     pub erase: Picos,
     /// Erases that a block endures: what SMART's percentage used refers to.
     pub endurance: u32,
+    /// Blocks of a plane that are set aside for those that go bad, beyond the spare flash of `firmware.op`. Left out, none:
+    /// bad blocks are then taken from that.
+    #[serde(default)]
+    pub spare_blocks: u32,
+    /// Of these, how many of a die its maker may have marked as bad: each die draws a number up to this.
+    #[serde(default)]
+    pub factory_bad_blocks: u32,
+    /// Blocks with one bit a cell, which take what the host writes first; left out, or false, there are none.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Slc>")]
+    pub slc: Option<Slc>,
+    /// Programs and erases can be suspended for the host's reads; left out, or false, reads wait for their end.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Suspend>")]
+    pub suspend: Option<Suspend>,
+    /// Whether a die senses the next page while the one before still moves out. Left out, false.
+    #[serde(default)]
+    pub cache_read: bool,
+    /// What goes wrong in the cells, and how reads are tried again; left out, or false, nothing does.
+    #[serde(default, deserialize_with = "switch::deserialize")]
+    #[schemars(with = "Switch<Reliability>")]
+    pub reliability: Option<Reliability>,
 }
 
 fn one() -> u32 {
@@ -496,6 +553,7 @@ impl Profile {
         within("firmware.op", firmware.op, Percent(1.0), Percent(400.0))?;
         within("firmware.gc.start", firmware.gc.start, Percent(0.0), Percent(50.0))?;
         within("firmware.gc.urgent", firmware.gc.urgent, Percent(0.0), firmware.gc.start)?;
+        firmware.check_upkeep()?;
         within("dram.bandwidth", self.dram.bandwidth, Rate(1_000_000), Rate(1_000_000_000_000))?;
         within("dram.latency", self.dram.latency, Picos(0), MILLISECOND)
     }
@@ -515,6 +573,7 @@ impl Profile {
             return Err(fault("flash.page", what, "choose a smaller `flash.page` or fewer `flash.planes`"));
         }
         within("flash.endurance", flash.endurance, 1, 1_000_000)?;
+        flash.check_cells()?;
         within("flash.channel_rate", flash.channel_rate, Rate(1_000_000), Rate(100_000_000_000))?;
         within("flash.command", flash.command, Picos(0), MILLISECOND)?;
         within("flash.erase", flash.erase, Picos(1), SECOND)?;
@@ -535,7 +594,7 @@ impl Profile {
     /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 8 TiB.
     ///
     /// Without `flash.blocks`: what `op` makes of the capacity, and in addition the blocks that are open or left to
-    /// collection. In either case one percent of the capacity, at least, must be spare beyond the blocks that are free
+    /// collection, and those of `flash.spare_blocks` and `flash.slc`. In either case one percent of the capacity, at least, must be spare beyond the blocks that are free
     /// when collection rests: with less it would never rest.
     pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, Fault> {
         let path = "drive.capacity";
@@ -552,25 +611,31 @@ impl Profile {
         // At most 2^10 x 2^6 x 2^3 planes, 2^13 pages, 2^18 bytes: nothing here comes near 2^64.
         let planes = u64::from(flash.channels * flash.ways * flash.dies * flash.planes);
         let block_bytes = u64::from(flash.pages) * flash.page.0;
-        let user = capacity.0.div_ceil(planes * block_bytes);
+        // A map that is not all in DRAM lies in flash beside the data.
+        let map_pages = capacity.0.div_ceil(MAP_UNIT_BYTES * MAP_PAGE_UNITS);
+        let map_bytes = if self.firmware.map_cache.is_some() { map_pages * MAP_UNIT_BYTES } else { 0 };
+        let held_bytes = capacity.0 + map_bytes;
+        let user = held_bytes.div_ceil(planes * block_bytes);
         let spare = 1.0 + self.firmware.op.0 / 100.0;
         let of = |share: Percent, blocks: u64, least: u64| {
             ((blocks as f64 * share.0 / 100.0).ceil() as u64).max(least)
         };
         let with_spare = (user as f64 * spare).ceil() as u64;
-        let all = flash.blocks.map_or(with_spare, u64::from);
+        let reserved = u64::from(flash.reserved_blocks());
+        let all = flash.blocks.map_or(with_spare, |blocks| u64::from(blocks).saturating_sub(reserved));
         let start = of(self.firmware.gc.start, all, 2);
         let urgent = of(self.firmware.gc.urgent, all, 1).min(start - 1);
-        let least = user + (user / 100).max(1) + start + 1;
-        let net = capacity.0 as f64 / (planes * block_bytes) as f64 * spare;
+        let least = user + (user / 100).max(1) + start + 1 + reserved;
+        let net = held_bytes as f64 / (planes * block_bytes) as f64 * spare;
         let blocks = match flash.blocks {
             Some(blocks) => u64::from(blocks),
-            None => ((net + urgent as f64 + OPEN_BLOCKS).ceil() as u64).max(least),
+            None => ((net + urgent as f64 + OPEN_BLOCKS).ceil() as u64 + reserved).max(least),
         };
         if blocks < least {
+            let set_aside = if reserved > 0 { format!("{reserved} set aside, ") } else { String::new() };
             let what = format!(
                 "`flash.blocks` = {blocks} cannot hold {capacity}: {user} blocks a plane for the data, {start} kept free, \
-                 1 open, and at least 1 % spare make {least}"
+                 1 open, {set_aside}and at least 1 % spare make {least}"
             );
             return Err(fault(
                 "flash.blocks",

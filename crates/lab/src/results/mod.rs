@@ -97,6 +97,14 @@ pub struct DrivePoint {
     pub programmed_bytes: u64,
     /// Blocks erased.
     pub erases: u64,
+    /// Lookups of a page of the map that was in DRAM; 0 if the whole map is.
+    pub map_hits: u64,
+    /// Those of a page that was not.
+    pub map_misses: u64,
+    /// Programs and erases suspended, each time counted.
+    pub suspends: u64,
+    /// Sensings of reads beyond the first.
+    pub retries: u64,
 }
 
 /// One direction of the link in a step.
@@ -122,7 +130,8 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
 }
 
-/// How often superblocks were erased in this run: what a drive went through before it, preconditioned or not, counts as none.
+/// How often superblocks were erased: in this run, and before it if the scenario says how worn the drive was; what
+/// preconditioning would have taken counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
     /// Superblocks.
@@ -135,6 +144,8 @@ pub struct Wear {
     pub max: u64,
     /// Erases that a block endures.
     pub endurance: u64,
+    /// Whether erases before the run are counted, too.
+    pub began_worn: bool,
     /// Number of erases, and how many blocks have had so many, rising; at most a few hundred steps, each with the
     /// blocks up to the next.
     pub histogram: Vec<(u64, u64)>,

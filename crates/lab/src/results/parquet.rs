@@ -58,7 +58,7 @@ const DRIVE_SHARES: [Figure<DrivePoint, f64>; 8] = [
     ("link_up_busy", "Share of the step in which the link to the host was busy", |drive| drive.link_up.busy),
 ];
 
-const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 7] = [
+const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 11] = [
     ("link_down_payload_bytes", "Payload that crossed to the device", |drive| drive.link_down.payload_bytes),
     ("link_down_wire_bytes", "The same with headers, CRC and framing", |drive| drive.link_down.wire_bytes),
     ("link_up_payload_bytes", "Payload that crossed to the host", |drive| drive.link_up.payload_bytes),
@@ -66,10 +66,16 @@ const DRIVE_COUNTS: [Figure<DrivePoint, u64>; 7] = [
     ("host_written_bytes", "Bytes that the drive took from the host's writes", |drive| {
         drive.host_written_bytes
     }),
-    ("programmed_bytes", "Bytes programmed into flash: for the host, by collection, and padding", |drive| {
+    ("programmed_bytes", "Bytes programmed into flash, for whatever reason, padding included", |drive| {
         drive.programmed_bytes
     }),
     ("erases", "Superblocks erased", |drive| drive.erases),
+    ("map_hits", "Lookups of a page of the map that was in DRAM; 0 if the whole map is", |drive| {
+        drive.map_hits
+    }),
+    ("map_misses", "Those of a page that was not", |drive| drive.map_misses),
+    ("suspends", "Programs and erases suspended for reads, each time counted", |drive| drive.suspends),
+    ("retries", "Sensings of reads beyond the first", |drive| drive.retries),
 ];
 
 fn mean(shares: &[f64]) -> f64 {

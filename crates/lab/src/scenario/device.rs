@@ -24,7 +24,7 @@ pub struct DeviceFile {
     /// Everything random in the drive follows from it, and its serial number, together with the name.
     #[serde(default = "one_u64")]
     pub seed: u64,
-    /// The drive, as in a scenario; left out, `store` is "ram" and `precondition` "empty".
+    /// The drive, as in a scenario; left out, `store` is "ram", or with `--data DIR` "file", and `precondition` "empty".
     pub drive: DriveSection,
     /// How it is served.
     #[serde(default)]
@@ -134,7 +134,7 @@ impl Device {
         let (mut file, index): (DeviceFile, Index) = sources.decode(tree, "device file")?;
         // A real host's data is rarely a test pattern, and nothing of it is there before the host comes.
         if !index.has("drive.store") {
-            file.drive.store = Store::Ram;
+            file.drive.store = if options.in_files { Store::File } else { Store::Ram };
         }
         if !index.has("drive.precondition") {
             file.drive.precondition = Precondition::Empty;
@@ -143,9 +143,19 @@ impl Device {
         let name = file.name.unwrap_or_else(|| stem.to_owned());
         let checked = check_name(&name).and_then(|()| check_shadow(&file.serve, &drive));
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
+        let checked = checked.and_then(|()| check_files(&drive, options.in_files));
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }
+}
+
+/// A drive in files needs to be told where they are.
+fn check_files(drive: &DrivePlan, has_directory: bool) -> Result<(), Fault> {
+    if drive.store != Store::File || has_directory {
+        return Ok(());
+    }
+    let what = "`drive.store` = \"file\": nothing says in which directory";
+    Err(fault("drive.store", what, "add --data DIR to the command"))
 }
 
 /// The buffer of shadow doorbells is one page, in which those of all queues must lie.

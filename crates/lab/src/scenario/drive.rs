@@ -11,7 +11,10 @@ use super::transfer::no_sink;
 use crate::error::InputError;
 use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
 use crate::source::{Index, Sources, Tree};
-use crate::units::Bytes;
+use crate::units::{Age, Bytes, Percent};
+
+/// A century: whoever writes more means another unit.
+const AGE_MAX: Age = Age(100 * 365 * 86_400);
 
 /// A drive that can be built.
 #[derive(Clone, Debug)]
@@ -30,6 +33,10 @@ pub struct DrivePlan {
     pub store: Store,
     /// What is on it at the beginning.
     pub precondition: Precondition,
+    /// How long ago what is on it was written.
+    pub age: Age,
+    /// How worn its blocks are at the beginning.
+    pub worn: Percent,
     /// Namespaces, from 1.
     pub namespaces: u32,
     /// Logical blocks of each namespace.
@@ -79,6 +86,8 @@ fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
         ));
     }
     within("drive.namespaces", section.namespaces, 1, 128)?;
+    within("drive.age", section.age, Age(0), AGE_MAX)?;
+    within("drive.worn", section.worn, Percent(0.0), Percent(200.0))?;
     if section.personality == Personality::Sink && profile.transfer.sink.0 == 0 {
         return Err(no_sink(&profile_stem(&section.profile)));
     }
@@ -92,6 +101,8 @@ fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
         lba_bytes: lba.0 as u32,
         store: section.store,
         precondition: section.precondition,
+        age: section.age,
+        worn: section.worn,
         namespaces: section.namespaces,
         namespace_blocks: namespace_bytes / lba.0,
         profile,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::transfer::TransferSection;
 use crate::trace::format::device_pair;
 use crate::trace::{Action, Format};
-use crate::units::{Bytes, Picos, Rate, UnitError};
+use crate::units::{Age, Bytes, Percent, Picos, Rate, UnitError};
 use crate::workload::{
     Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit,
 };
@@ -64,6 +64,14 @@ pub struct DriveSection {
     /// What is on the drive at the beginning.
     #[serde(default)]
     pub precondition: Precondition,
+    /// How long ago everything on the drive was written: what it holds at the beginning has aged so long. Left out, it is
+    /// new.
+    #[serde(default)]
+    pub age: Age,
+    /// How worn its blocks are at the beginning: the mean of their erases, as a share of `flash.endurance`. Left out, none
+    /// was ever erased.
+    #[serde(default)]
+    pub worn: Percent,
     /// Namespaces, equal parts of the capacity.
     #[serde(default = "one_u32")]
     pub namespaces: u32,
@@ -93,6 +101,8 @@ pub enum Store {
     /// Of each block its address, version and checksum: for capacities that no memory holds. Still verified.
     #[default]
     Stamp,
+    /// Every byte, in files: only of a drive that is served, with `byteway serve --data DIR`.
+    File,
 }
 
 /// What is on a drive at the beginning.

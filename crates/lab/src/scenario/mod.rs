@@ -88,6 +88,8 @@ pub struct Options {
     pub sets: Vec<String>,
     /// Skip and count the lines of a trace that are no records.
     pub skip_bad_lines: bool,
+    /// Of a device file: its drive is kept in files, if it doesn't say otherwise.
+    pub in_files: bool,
 }
 
 /// Over all workers; each takes memory of its own.
@@ -95,6 +97,18 @@ pub(crate) const OUTSTANDING_MAX: u64 = 1 << 20;
 pub(crate) const COUNT_MAX: u64 = 1 << 48;
 /// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
 pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
+
+/// Files take the wall's time, of which a simulation knows nothing.
+fn check_store(store: Store) -> Result<(), Fault> {
+    match store {
+        Store::File => Err(fault(
+            "drive.store",
+            "`drive.store` = \"file\" is of drives that are served",
+            "choose \"stamp\" or \"ram\", or serve the drive: `byteway serve drive.toml --data DIR ...`",
+        )),
+        Store::Ram | Store::Stamp => Ok(()),
+    }
+}
 
 impl Scenario {
     /// Reads, resolves and checks a scenario file, or a fio job file, whose name ends in `.fio`.
@@ -158,6 +172,7 @@ impl Scenario {
         let (file, index): (ScenarioFile, Index) = sources.decode(tree, "scenario")?;
 
         let drive = DrivePlan::load(&mut sources, &file.drive, &index, drive_over)?;
+        check_store(drive.store).map_err(|fault| self::placed(&sources, &index, fault))?;
         let span = index.span("host.profile");
         let (host_profile, host_index): (HostProfile, Index) =
             load(&mut sources, &HOSTS, &file.host.profile, span, host_over, "host profile")?;
@@ -288,6 +303,9 @@ impl Scenario {
     /// What a reader of the result should know about its inputs: what was assumed, skipped, wrapped. Holds no paths.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.translated.clone();
+        if self.drive.age.0 > 0 && self.drive.profile.flash.reliability.is_none() {
+            notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
+        }
         for job in &self.jobs {
             let Source::Trace(replay) = &job.source else { continue };
             let (scan, tally) = (&replay.scan, &replay.scan.tally);

@@ -5,13 +5,14 @@ mod jobs;
 mod transfer;
 
 use super::*;
+use crate::units::Bytes;
 use crate::workload::Issue;
 
 const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\n";
 const JOB: &str = "[[job]]\nrw = \"randread\"\ncount = 1000\n";
 
 fn parse(text: &str, sets: &[&str]) -> Result<Scenario, InputError> {
-    let options = Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), skip_bad_lines: false };
+    let options = Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Options::default() };
     Scenario::from_text("s.toml", Path::new(""), text, &options)
 }
 
@@ -147,6 +148,94 @@ fn impossible_drives_are_refused_where_they_are_written() {
     assert_error(with("override = 4\n"), "s.toml:3:12", "does not fit", "a section");
 }
 
+// What a drive can do besides has bounds of its own: without them a slip in a unit is a drive that never collects, or
+// an hour of simulation for nothing.
+#[test]
+fn the_keys_of_upkeep_and_cells_are_checked_where_they_are_written() {
+    let over = |line: &str| parse(&format!("{DRIVE}[drive.override]\n{line}\n{JOB}"), &[]);
+    let refused = |line: &str, place: &str, what: &str, cure: &str| {
+        assert_error(over(line), &format!("s.toml:4:{place}"), what, cure);
+    };
+    refused("firmware.map_cache = \"4 KiB\"", "22", "out of range", "from 32 KiB to 16 GiB");
+    refused("firmware.map_cache = 4096", "22", "integer `4096`", "\"4 KiB\"");
+    refused("firmware.map_cache = true", "22", "boolean `true`", "or false for none");
+    refused("firmware.map_cahe = \"2 MiB\"", "10", "unknown key `map_cahe`", "`map_cache`?");
+    refused("firmware.checkpoint = 10", "23", "integer `10`", "\"7 %\"");
+    refused("firmware.wear.static_spread = 0", "31", "out of range", "from 1 to");
+    refused("firmware.wear.static = 20", "15", "unknown key `static`", "`static_spread`");
+    refused("firmware.refresh = { reads = 100 }", "20", "lacks the key `age`", "age = ...");
+    refused("firmware.refresh = { reads = 100, age = \"1 y\" }", "41", "out of range", "200 d");
+    refused(
+        "firmware.refresh = { reads = 100, age = \"1 ms\" }",
+        "41",
+        "unknown unit `ms`",
+        "s, min, h, d, y",
+    );
+    refused(
+        "firmware.gc.background = { idle = \"1 ms\", free = \"0 %\" }",
+        "50",
+        "out of range",
+        "1 % to 50 %",
+    );
+    refused(
+        "flash.slc = { blocks = 1, read = \"20 us\", program = \"1 us\", erase = \"1 ms\" }",
+        "24",
+        "`flash.slc.blocks`",
+        "2",
+    );
+    refused(
+        "flash.suspend = { latency = \"5 us\", resume = \"2 ms\", most = 16 }",
+        "46",
+        "`flash.suspend.resume`",
+        "1 ms",
+    );
+    refused("flash.suspend = { latancy = \"5 us\" }", "19", "unknown key `latancy`", "`latency`?");
+    refused("flash.suspend = \"5 us\"", "17", "`flash.suspend`", "section");
+    let slc = "flash.slc = { blocks = 8, read = \"20 us\", program = \"1 us\", erase = \"1 ms\" }";
+    assert_error(
+        over(&format!("flash.pages = 255\n{slc}")),
+        "s.toml:5:13",
+        "one-bit mode",
+        "a multiple of 2",
+    );
+    let drive = |line: &str| parse(&format!("{DRIVE}{line}\n{JOB}"), &[]);
+    assert_error(drive("age = \"1 month\""), "s.toml:3:7", "unknown unit `month`", "s, min, h, d, y");
+    assert_error(drive("age = \"101 y\""), "s.toml:3:7", "out of range", "100 y");
+    assert_error(drive("worn = \"201 %\""), "s.toml:3:8", "out of range", "0 % to 200 %");
+}
+
+// A comparison takes a mechanism away by the same key that gives it.
+#[test]
+fn false_takes_away_what_a_profile_has() {
+    let text = format!(
+        "{DRIVE}[drive.override.flash]\nsuspend = {{ latency = \"5 us\", resume = \"5 us\", most = 16 }}\n{JOB}"
+    );
+    let suspend = |sets: &[&str]| parse(&text, sets).unwrap().drive.profile.flash.suspend;
+    assert_eq!(suspend(&[]).unwrap().most, 16);
+    assert_eq!(suspend(&["drive.override.flash.suspend.most=2"]).unwrap().most, 2);
+    assert_eq!(suspend(&["drive.override.flash.suspend=false"]), None);
+    let cache = |value: &str| {
+        let set = format!("drive.override.firmware.map_cache={value}");
+        parse(&text, &[&set]).unwrap().drive.profile.firmware.map_cache
+    };
+    assert_eq!((cache("2 MiB"), cache("false")), (Some(Bytes(2 << 20)), None));
+}
+
+// Blocks that are set aside must come on top: taken from the spare flash, they would raise write amplification.
+#[test]
+fn blocks_set_aside_come_on_top() {
+    let blocks = |lines: &str| {
+        parse(&format!("{DRIVE}[drive.override.flash]\n{lines}\n{JOB}"), &[])
+            .map(|scenario| scenario.drive.geometry.blocks)
+    };
+    let plain = blocks("").unwrap();
+    assert_eq!(blocks("spare_blocks = 24").unwrap(), plain + 24);
+    let slc = "slc = { blocks = 8, read = \"20 us\", program = \"100 us\", erase = \"1 ms\" }";
+    assert_eq!(blocks(&format!("spare_blocks = 24\n{slc}")).unwrap(), plain + 32);
+    let exactly = blocks(&format!("blocks = {plain}\nspare_blocks = 300")).unwrap_err();
+    assert!(exactly.what.contains("300 set aside"), "{exactly}");
+}
+
 // A flag has no line: the message must name the flag itself.
 #[test]
 fn an_error_from_a_flag_names_the_flag() {
@@ -193,7 +282,7 @@ fn a_trace_job_is_checked_through() {
     std::fs::write(folder.path().join("t.trace"), "1 0 8 8 1\n2 3 99999999999 8 0\n2 3 8 8 0\nx\n").unwrap();
     let load = |lines: &str, skip_bad_lines: bool| {
         let text = format!("{DRIVE}[[job]]\nname = \"t\"\n[job.trace]\nfile = \"t.trace\"\n{lines}");
-        Scenario::from_text("s.toml", folder.path(), &text, &Options { sets: vec![], skip_bad_lines })
+        Scenario::from_text("s.toml", folder.path(), &text, &Options { skip_bad_lines, ..Options::default() })
     };
     let error = load("wrap = true\n", false).unwrap_err();
     assert!(error.to_string().contains("t.trace:4:1: not a record"), "{error}");

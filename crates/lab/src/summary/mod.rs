@@ -5,6 +5,7 @@
 
 mod tables;
 mod transfer;
+mod upkeep;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,10 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 use crate::profile::Completion;
 
 pub use transfer::{TransferSummary, WayRow};
+pub use upkeep::{
+    BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
+    WearSummary,
+};
 
 pub(crate) use tables::{LINK_TITLE, filled, grouped, link_table, new_table, percent, section, time};
 
@@ -63,6 +68,9 @@ pub struct Summary {
     pub flash: Option<FlashSummary>,
     /// Bytes programmed for each byte that the host wrote; `None` if it wrote nothing.
     pub write_amplification: Option<f64>,
+    /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<UpkeepSummary>,
     /// What became of the data.
     pub verification: Verification,
     /// Commands that failed, by status.
@@ -194,6 +202,38 @@ pub struct FlashSummary {
     pub collect_programs: u64,
     /// Blocks erased.
     pub erases: u64,
+    /// Pages read for the map; left out if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub map_reads: u64,
+    /// Pages read for what can wait (levelling, refresh, folding, collection while the host is idle); likewise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub background_reads: u64,
+    /// Pages programmed for it; likewise.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub background_programs: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// For whom flash works beside the host and its collection.
+pub(crate) struct FlashUser {
+    pub(crate) name: &'static str,
+    pub(crate) reads: u64,
+    pub(crate) programs: u64,
+}
+
+impl FlashSummary {
+    /// Those that had anything done.
+    pub(crate) fn others(&self) -> Vec<FlashUser> {
+        let background = (self.background_reads, self.background_programs);
+        let users = [
+            FlashUser { name: "map", reads: self.map_reads, programs: 0 },
+            FlashUser { name: "background", reads: background.0, programs: background.1 },
+        ];
+        users.into_iter().filter(|user| user.reads + user.programs > 0).collect()
+    }
 }
 
 /// What became of the data that was read.
@@ -352,6 +392,7 @@ mod tests {
             utilisation: vec![Utilisation::of("dies", [elapsed_ps / 2, elapsed_ps / 4], elapsed_ps)],
             flash: Some(FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() }),
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
+            upkeep: None,
             verification: Verification { on: true, reads: 1000, mismatches: 0 },
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
             notes: vec!["a note".to_owned()],

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
-use super::{ClockKind, KindSummary, LinkRow, Summary, ratio};
+use super::{ClockKind, FlashUser, KindSummary, LinkRow, Summary, ratio};
 use crate::profile::Completion;
 
 impl Summary {
@@ -48,6 +48,9 @@ impl Summary {
         }
         section(&mut out, "In use", self.in_use());
         section(&mut out, "Flash", self.flash_operations());
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.write_tables(&mut out);
+        }
         section(&mut out, "Failed commands", self.failed());
         let verification = &self.verification;
         match (verification.on, verification.mismatches) {
@@ -153,16 +156,22 @@ impl Summary {
 
     fn flash_operations(&self) -> Option<Table> {
         let flash = self.flash?;
-        let mut table = new_table(&["", "host", "collection"], 1);
-        table.add_row(["pages read".to_owned(), grouped(flash.host_reads), grouped(flash.collect_reads)]);
-        table.add_row([
-            "pages programmed".to_owned(),
-            grouped(flash.host_programs),
-            grouped(flash.collect_programs),
-        ]);
-        table.add_row(["blocks erased".to_owned(), String::new(), grouped(flash.erases)]);
+        let more = flash.others();
+        let header = ["", "host", "collection"].into_iter().chain(more.iter().map(|other| other.name));
+        let mut table = new_table(&header.collect::<Vec<_>>(), 1);
+        let mut row = |what: &str, host: String, collect: String, of: fn(&FlashUser) -> u64| {
+            let rest = more.iter().map(|other| match of(other) {
+                0 => String::new(),
+                count => grouped(count),
+            });
+            table.add_row([what.to_owned(), host, collect].into_iter().chain(rest));
+        };
+        row("pages read", grouped(flash.host_reads), grouped(flash.collect_reads), |other| other.reads);
+        let programs = (grouped(flash.host_programs), grouped(flash.collect_programs));
+        row("pages programmed", programs.0, programs.1, |other| other.programs);
+        row("blocks erased", String::new(), grouped(flash.erases), |_| 0);
         if let Some(amplification) = self.write_amplification {
-            table.add_row(["write amplification".to_owned(), format!("{amplification:.3}"), String::new()]);
+            row("write amplification", format!("{amplification:.3}"), String::new(), |_| 0);
         }
         filled(table)
     }

@@ -134,8 +134,9 @@ fn drive_config() -> DriveConfig {
             erase: Delay::from_us(500),
             channel: Rate::per_second(800_000_000),
             command: Delay::from_ns(100),
-            partial_read: None,
+            ..Timing::default()
         },
+        media: Default::default(),
         endurance_erases: 3000,
         ftl: FtlPolicy {
             write_buffer_bytes: 1 << 20,
@@ -143,6 +144,10 @@ fn drive_config() -> DriveConfig {
             collect_start_blocks: 2,
             collect_reserve_blocks: 1,
             power_loss_protection: false,
+            map_cache_pages: None,
+            checkpoint_units: 0,
+            upkeep: byteway_firmware::Upkeep::default(),
+            canary: None,
         },
         namespaces: vec![NamespaceConfig { units: 2048, block: BlockSize::B512 }],
         base: Base::Empty,

@@ -4,8 +4,8 @@ use byteway_lab::profile::Completion;
 use byteway_lab::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
 use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::{
-    ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, SpanRow, Summary, Utilisation,
-    Verification,
+    BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
+    ProgramRow, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification, WearSummary,
 };
 use byteway_lab::workload::Kind;
 use std::path::Path;
@@ -134,8 +134,12 @@ fn results(writes: bool) -> Results {
             collect_reads: if writes { 44_120 } else { 0 },
             collect_programs: if writes { 11_030 } else { 0 },
             erases: if writes { 81 } else { 0 },
+            map_reads: if writes { 31_000 } else { 0 },
+            background_reads: if writes { 2_400 } else { 0 },
+            background_programs: if writes { 600 } else { 0 },
         }),
         write_amplification: writes.then_some(2.127),
+        upkeep: writes.then(upkeep),
         verification: Verification { on: true, reads: 191_420, mismatches: 0 },
         errors: Vec::new(),
         notes: vec!["the trace's offsets were wrapped to the namespace".to_owned()],
@@ -146,6 +150,7 @@ fn results(writes: bool) -> Results {
         mean: 25.4,
         max: 41,
         endurance: 3_000,
+        began_worn: false,
         histogram: (14..=41)
             .map(|erases: u64| {
                 let off = erases as f64 - 25.4;
@@ -154,6 +159,21 @@ fn results(writes: bool) -> Results {
             .collect(),
     };
     Results { summary, series: series(writes), curves, wear: Some(wear) }
+}
+
+fn upkeep() -> UpkeepSummary {
+    let causes =
+        [("host", 78_300), ("collector", 76_000), ("levelling", 4_100), ("map", 6_200), ("padding", 1_900)];
+    UpkeepSummary {
+        programmed: ProgramRow::all(&causes, 78_300),
+        map_cache: Some(MapCacheSummary::new(512, 250_000, 31_000, 5_900)),
+        slc: None,
+        suspends: Some(12_400),
+        retry: Some(RetrySummary::new(191_420, &[24_100, 5_200, 700, 90, 3], 37_000, 0)),
+        bad_blocks: Some(BadBlockSummary { retired: 3, spare_left: 445, ..BadBlockSummary::default() }),
+        wear: Some(WearSummary::new(32_768, 14, 25.4, 41)),
+        recovery: None,
+    }
 }
 
 fn spans() -> Vec<SpanRow> {
@@ -243,6 +263,10 @@ fn series(writes: bool) -> Series {
                 0
             },
             erases: u64::from(writes && step.is_multiple_of(9)),
+            map_hits: if writes { 250 } else { 0 },
+            map_misses: if writes { (600.0 / (step + 4) as f64 + 30.0 * noise(step, 74)) as u64 } else { 0 },
+            suspends: if writes { (25.0 * noise(step, 75)) as u64 } else { 0 },
+            retries: if writes { (90.0 * noise(step, 76)) as u64 } else { 0 },
         };
         Point { begin_ns, end_ns: begin_ns + WIDTH_NS, jobs, drive: Some(drive) }
     };

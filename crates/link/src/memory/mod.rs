@@ -359,6 +359,7 @@ impl Memory {
         let held: &[u8; UNIT_BYTES] = match content {
             Content::Bytes(unit) => unit,
             Content::Zero => &ZEROES,
+            Content::Marred(unit) => &unit.bytes,
             Content::Stamp(_) => {
                 return self.dma_fill(address, bytes, epoch, |part| content.write_part(offset, part));
             }

@@ -78,8 +78,9 @@ fn drive(buffer_bytes: u32) -> DriveConfig {
             erase: Delay::from_us(500),
             channel: Rate::per_second(800_000_000),
             command: Delay::from_ns(100),
-            partial_read: None,
+            ..byteway_flash::Timing::default()
         },
+        media: Default::default(),
         endurance_erases: 3000,
         ftl: FtlPolicy {
             write_buffer_bytes: 1 << 20,
@@ -87,6 +88,10 @@ fn drive(buffer_bytes: u32) -> DriveConfig {
             collect_start_blocks: 2,
             collect_reserve_blocks: 1,
             power_loss_protection: false,
+            map_cache_pages: None,
+            checkpoint_units: 0,
+            upkeep: byteway_firmware::Upkeep::default(),
+            canary: None,
         },
         namespaces: vec![NamespaceConfig { units: 4096, block: BlockSize::B4096 }],
         base: Base::Empty,
@@ -144,8 +149,9 @@ impl Served {
                 doorbells,
                 rest: byteway_serve::front::REST,
                 socket,
+                data: None,
             };
-            serve(setup, &own_stop, move || said.send(()).unwrap())
+            serve(setup, &own_stop, move |_| said.send(()).unwrap())
         });
         let served = Served { directory, stop, thread: Some(thread) };
         if ready.recv().is_err() {

@@ -5,13 +5,15 @@
 //! for the drive to judge.
 
 mod admin;
+mod management;
 mod nvm;
 
 pub use admin::{
     Abort, AsyncEventRequest, CreateCq, CreateSq, DeleteQueue, DoorbellBufferConfig, GetFeatures, GetLogPage,
     Identify, KeepAlive, QueuePriority, Select, SetFeatures,
 };
-pub use nvm::{DatasetManagement, Flush, ReadWrite, WriteZeroes};
+pub use management::{DeviceSelfTest, FormatNvm, NamespaceAttachment, NamespaceManagement, Sanitize};
+pub use nvm::{Copy, DatasetManagement, Flush, ReadWrite, WriteZeroes};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -1,4 +1,4 @@
-//! The ranges that a Dataset Management command carries in its data.
+//! The ranges that Dataset Management and Copy carry in their data.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -52,9 +52,74 @@ impl Range {
     }
 }
 
+/// A source range of a Copy in descriptor format 0h, 32 bytes (NVM Command Set 1.1, 3.2.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct CopyRange {
+    #[doc(hidden)]
+    pub reserved_0: [u8; 8],
+    /// First logical block.
+    pub slba: u64,
+    /// Number of logical blocks, zero-based.
+    pub nlb_z: u16,
+    #[doc(hidden)]
+    pub reserved_18: [u8; 6],
+    /// Expected initial logical block reference tag.
+    pub reftag: u32,
+    /// Expected logical block application tag.
+    pub apptag: u16,
+    /// Expected logical block application tag mask.
+    pub apptag_mask: u16,
+}
+
+assert_offsets!(CopyRange: 32; slba = 8, nlb_z = 16, reftag = 24, apptag = 28, apptag_mask = 30);
+
+impl CopyRange {
+    /// Bytes of a range.
+    pub const SIZE: usize = 32;
+
+    /// `blocks` blocks from `slba` on, 1 to 65536.
+    ///
+    /// # Panics
+    /// If there are none, or more.
+    pub fn new(slba: u64, blocks: u32) -> CopyRange {
+        let nlb_z = blocks.checked_sub(1).and_then(|blocks| u16::try_from(blocks).ok());
+        CopyRange { slba, nlb_z: nlb_z.expect("from 1 to 65536 blocks"), ..CopyRange::default() }
+    }
+
+    /// Number of logical blocks, 1 to 65536.
+    pub const fn blocks(&self) -> u32 {
+        self.nlb_z as u32 + 1
+    }
+
+    /// The range as it lies in memory.
+    pub fn to_bytes(&self) -> [u8; CopyRange::SIZE] {
+        zerocopy::transmute!(*self)
+    }
+
+    /// The range that lies in memory as `bytes`.
+    pub fn from_bytes(bytes: &[u8; CopyRange::SIZE]) -> CopyRange {
+        zerocopy::transmute!(*bytes)
+    }
+
+    /// The whole ranges in `bytes`, in order; a rest of fewer than 32 bytes is left out.
+    pub fn parse_list(bytes: &[u8]) -> impl ExactSizeIterator<Item = CopyRange> + '_ {
+        let (ranges, _rest) = bytes.as_chunks::<{ CopyRange::SIZE }>();
+        ranges.iter().map(CopyRange::from_bytes)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Without this a copy would read other blocks than those named.
+    #[test]
+    fn a_source_range_lies_in_memory_as_the_specification_says() {
+        let bytes = CopyRange::new(0x0102, 0x1_0000).to_bytes();
+        assert_eq!((bytes[8], bytes[9], bytes[16], bytes[17]), (2, 1, 0xff, 0xff));
+        assert_eq!(CopyRange::parse_list(&[bytes, bytes].concat()).next().unwrap().blocks(), 0x1_0000);
+    }
 
     /// Without this a trim would deallocate other blocks than those named.
     #[test]

@@ -239,6 +239,72 @@ pub struct AsyncEventConfig {
     __: u16,
 }
 
+/// Timestamp, feature 0Eh: 8 bytes of data (NVMe Base 2.1, 5.1.25.1.7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timestamp {
+    /// Milliseconds since 1970, 48 bits, if the host has set it; else since the controller was reset.
+    pub milliseconds: u64,
+    /// Timestamp Origin, 3 bits: see the constants.
+    pub origin: u8,
+    /// Synch: counting may have paused since it was set.
+    pub may_have_stopped: bool,
+}
+
+impl Timestamp {
+    /// Origin: cleared by a controller level reset.
+    pub const CLEARED: u8 = 0;
+    /// Origin: set by Set Features.
+    pub const SET: u8 = 1;
+
+    /// As it lies in memory.
+    pub fn to_bytes(&self) -> [u8; 8] {
+        let attributes = u64::from(self.may_have_stopped) | u64::from(self.origin & 0b111) << 1;
+        (self.milliseconds & 0xFFFF_FFFF_FFFF | attributes << 48).to_le_bytes()
+    }
+
+    /// What lies in memory as `bytes`; reserved bits are dropped.
+    pub fn from_bytes(bytes: &[u8; 8]) -> Timestamp {
+        let word = u64::from_le_bytes(*bytes);
+        Timestamp {
+            milliseconds: word & 0xFFFF_FFFF_FFFF,
+            origin: (word >> 49 & 0b111) as u8,
+            may_have_stopped: word >> 48 & 1 != 0,
+        }
+    }
+}
+
+/// Namespace Write Protection Config, feature 84h: bits 2:0 of dword 11 and of the result (NVMe Base 2.1, 5.1.25.1.32).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WriteProtection {
+    /// 0: none.
+    #[default]
+    None,
+    /// 1: until the host takes it back.
+    Protected,
+    /// 2: until the next power cycle.
+    UntilPowerCycle,
+    /// 3: for ever.
+    Permanent,
+}
+
+impl WriteProtection {
+    /// The state with this code, if there is one. Bits from 3 on are dropped.
+    pub const fn from_bits(bits: u32) -> Option<WriteProtection> {
+        match bits & 0b111 {
+            0 => Some(WriteProtection::None),
+            1 => Some(WriteProtection::Protected),
+            2 => Some(WriteProtection::UntilPowerCycle),
+            3 => Some(WriteProtection::Permanent),
+            _ => None,
+        }
+    }
+
+    /// Its code.
+    pub const fn bits(self) -> u32 {
+        self as u32
+    }
+}
+
 /// Asynchronous Event Type, 3 bits (NVMe Base 2.1, 5.1.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AsyncEventType(pub u8);
@@ -295,6 +361,10 @@ impl AsyncEvent {
     pub const FIRMWARE_ACTIVATION_STARTING: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::NOTICE, info: 1, lid: lid::FIRMWARE_SLOT };
 
+    /// I/O command specific: a sanitize operation has ended, well or not.
+    pub const SANITIZE_COMPLETED: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::COMMAND_SET, info: 1, lid: lid::SANITIZE_STATUS };
+
     /// Byteway's own: a submission queue is not fetched from any more, because a command in it announced more inline
     /// payload than can be. The error log names the command.
     pub const QUEUE_BROKEN: AsyncEvent =
@@ -340,6 +410,10 @@ mod tests {
         assert_eq!(TemperatureThreshold::new().with_tmpth(300).with_thsel(1).into_bits(), 300 | 1 << 20);
         assert_eq!(ErrorRecovery::new().with_dulbe(true).into_bits(), 1 << 16);
         assert_eq!(AsyncEventConfig::new().with_namespace_attribute(true).with_smart(1).into_bits(), 0x101);
+        let timestamp =
+            Timestamp { milliseconds: 0x0102_0304_0506, origin: Timestamp::SET, may_have_stopped: true };
+        assert_eq!(timestamp.to_bytes(), [6, 5, 4, 3, 2, 1, 3, 0]);
+        assert_eq!(Timestamp::from_bytes(&timestamp.to_bytes()), timestamp);
         assert_eq!(AsyncEventConfig::new().with_subsystem_shutdown(true).into_bits(), 1 << 15);
         assert_eq!(PowerManagement::new().with_wh(1).into_bits(), 1 << 5);
     }

@@ -84,6 +84,8 @@ pub mod oacs {
     pub const FIRMWARE: u16 = 1 << 2;
     /// Namespace Management and Attachment.
     pub const NAMESPACE_MANAGEMENT: u16 = 1 << 3;
+    /// Device Self-test.
+    pub const SELF_TEST: u16 = 1 << 4;
     /// Doorbell Buffer Config.
     pub const DOORBELL_BUFFER: u16 = 1 << 8;
 }
@@ -129,6 +131,50 @@ pub mod oaes {
     pub const NAMESPACE_ATTRIBUTE: u32 = 1 << 8;
     /// Firmware Activation Notices.
     pub const FIRMWARE_ACTIVATION: u32 = 1 << 9;
+}
+
+/// Bits of [`IdentifyController::ctratt`].
+pub mod ctratt {
+    /// Namespace granularity is reported (CNS 16h).
+    pub const NAMESPACE_GRANULARITY: u32 = 1 << 7;
+}
+
+/// Bits of [`IdentifyController::sanicap`].
+pub mod sanicap {
+    /// Crypto erase.
+    pub const CRYPTO_ERASE: u32 = 1 << 0;
+    /// Block erase.
+    pub const BLOCK_ERASE: u32 = 1 << 1;
+    /// Overwrite.
+    pub const OVERWRITE: u32 = 1 << 2;
+    /// Verification.
+    pub const VERIFICATION: u32 = 1 << 3;
+    /// No-Deallocate Inhibited: blocks are deallocated whatever the command says.
+    pub const NO_DEALLOCATE_INHIBITED: u32 = 1 << 29;
+    /// The media are not modified further when a sanitize operation has completed.
+    pub const NOT_MODIFIED_AFTER: u32 = 0b01 << 30;
+}
+
+/// Bits of [`IdentifyController::fna`].
+pub mod fna {
+    /// A format applies to all namespaces.
+    pub const FORMAT_ALL: u8 = 1 << 0;
+    /// A secure erase applies to all namespaces.
+    pub const ERASE_ALL: u8 = 1 << 1;
+    /// Cryptographic erase.
+    pub const CRYPTO_ERASE: u8 = 1 << 2;
+    /// Format NVM does not take the identifier of all namespaces.
+    pub const NO_BROADCAST: u8 = 1 << 3;
+}
+
+/// Bits of [`IdentifyController::nwpc`].
+pub mod nwpc {
+    /// The states No Write Protect and Write Protect.
+    pub const WRITE_PROTECT: u8 = 1 << 0;
+    /// The state Write Protect Until Power Cycle.
+    pub const UNTIL_POWER_CYCLE: u8 = 1 << 1;
+    /// The state Permanent Write Protect.
+    pub const PERMANENT: u8 = 1 << 2;
 }
 
 /// Bits of [`IdentifyController::sgls`].
@@ -602,6 +648,10 @@ impl IdentifyNamespace {
     pub const NSFEAT_ATOMIC: u8 = 1 << 1;
     /// NSFEAT: Deallocated or Unwritten Logical Block errors.
     pub const NSFEAT_DULBE: u8 = 1 << 2;
+    /// NSATTR: currently write protected.
+    pub const NSATTR_WRITE_PROTECTED: u8 = 1 << 0;
+    /// FPI: the indicator is supported; bits 6:0 say how many per cent of a format remain.
+    pub const FPI_SUPPORTED: u8 = 1 << 7;
     /// NSFEAT: NPWG, NPWA, NPDG, NPDA and NOWS hold.
     pub const NSFEAT_OPTIMAL: u8 = 1 << 4;
 

@@ -281,6 +281,10 @@ impl CommandsSupportedLog {
     pub const NIC: u32 = 1 << 3;
     /// The command may change controller capabilities.
     pub const CCC: u32 = 1 << 4;
+    /// Command Submission and Execution 001b: no other command to the same namespace is to be outstanding.
+    pub const CSE_NAMESPACE: u32 = 0b001 << 16;
+    /// Command Submission and Execution 010b: no other command to any namespace is to be outstanding.
+    pub const CSE_ANY: u32 = 0b010 << 16;
 }
 
 /// What a command or a feature acts on: bits of its entry in the logs of what is supported and its effects. Without any

@@ -8,8 +8,10 @@ pub mod completion;
 pub mod dataset;
 pub mod feature;
 pub mod identify;
+pub mod inventory;
 pub mod log;
 pub mod opcode;
+pub mod progress;
 pub mod prp;
 pub mod register;
 pub mod segment;
@@ -18,21 +20,24 @@ pub mod status;
 pub mod vendor;
 
 pub use command::{
-    Abort, AsyncEventRequest, CreateCq, CreateSq, DatasetManagement, DeleteQueue, DoorbellBufferConfig,
-    Flush, GetFeatures, GetLogPage, Identify, KeepAlive, QueuePriority, ReadWrite, Select, SetFeatures, Sqe,
+    Abort, AsyncEventRequest, Copy, CreateCq, CreateSq, DatasetManagement, DeleteQueue, DeviceSelfTest,
+    DoorbellBufferConfig, Flush, FormatNvm, GetFeatures, GetLogPage, Identify, KeepAlive,
+    NamespaceAttachment, NamespaceManagement, QueuePriority, ReadWrite, Sanitize, Select, SetFeatures, Sqe,
     WriteZeroes,
 };
 pub use completion::Cqe;
-pub use dataset::Range;
+pub use dataset::{CopyRange, Range};
 pub use feature::{AsyncEvent, AsyncEventType, fid};
 pub use identify::{
     ActiveNamespaceList, Cns, IdentifyController, IdentifyNamespace, LbaFormat, NamespaceDescriptor, csi,
 };
+pub use inventory::{ControllerList, GranularityList};
 pub use log::{
-    CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog, NvmeMiCommandsSupportedLog,
-    SmartLog, SupportedLogPages, lid,
+    ChangedNamespaceLog, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog,
+    NvmeMiCommandsSupportedLog, SmartLog, SupportedLogPages, lid,
 };
 pub use opcode::{AdminOpcode, NvmOpcode, VendorOpcode};
+pub use progress::{SanitizeStatusLog, SelfTestLog, SelfTestResult};
 pub use prp::{PrpError, PrpStep, PrpWalker};
 pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};
 pub use segment::Segment;

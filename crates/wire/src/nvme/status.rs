@@ -228,6 +228,9 @@ statuses! {
     INVALID_PROTECTION_INFO = 1, 0x81, "Invalid Protection Information";
     WRITE_TO_READ_ONLY_RANGE = 1, 0x82, "Attempted Write to Read Only Range";
     COMMAND_SIZE_LIMIT_EXCEEDED = 1, 0x83, "Command Size Limit Exceeded";
+    INCOMPATIBLE_NAMESPACE_OR_FORMAT = 1, 0x85, "Incompatible Namespace or Format";
+    FAST_COPY_NOT_POSSIBLE = 1, 0x86, "Fast Copy Not Possible";
+    OVERLAPPING_IO_RANGE = 1, 0x87, "Overlapping I/O Range";
 
     WRITE_FAULT = 2, 0x80, "Write Fault";
     UNRECOVERED_READ_ERROR = 2, 0x81, "Unrecovered Read Error";

@@ -11,7 +11,11 @@
 //! dies have several reads and others none. A *crossover* lies between two values of a numeric key if one of two series is
 //! ahead at the first and the other at the second.
 //!
+//! An *effect* is what changes with a key of the drive's own: whatever differs between its first value and another.
+//!
 //! Nothing is claimed of a difference below 1 %, of a knee in fewer than three points, or of a point that failed.
+
+mod effect;
 
 use serde::Serialize;
 
@@ -120,6 +124,17 @@ pub enum Fact {
         /// Others that are equal to it.
         equal: Vec<usize>,
     },
+    /// What another value of a key of the drive's changes.
+    Effect {
+        /// The key.
+        key: String,
+        /// The other keys.
+        others: String,
+        /// Its first value, and the other one.
+        values: (String, String),
+        /// The figures that differ.
+        changes: Vec<Change>,
+    },
     /// More of the same, left out.
     Omitted {
         /// How many.
@@ -150,6 +165,17 @@ impl Finding {
             _ => false,
         }
     }
+}
+
+/// A figure that differs between two points.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// The figure.
+    pub metric: Metric,
+    /// At the first.
+    pub from: f64,
+    /// At the other.
+    pub to: f64,
 }
 
 /// Where the asymptotic bounds meet.
@@ -188,6 +214,7 @@ const FINDINGS_MAX: usize = 60;
 /// Everything that the points show.
 pub fn findings(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
     let mut all = best(axes, points);
+    all.extend(capped(effect::effects(axes, points)));
     let knees = axes.iter().enumerate().filter(|(_, axis)| axis.is_numeric());
     let knees =
         knees.flat_map(|(at, _)| series(axes, points, at)).filter_map(|series| knee(axes, points, &series));

@@ -5,7 +5,7 @@ use super::percent;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::results::{DrivePoint, Point, Results, Wear};
-use crate::summary::{Summary, grouped};
+use crate::summary::{FlashUser, Summary, WearSummary, grouped};
 
 /// Cells of the heat map, at most: more are smaller than a pixel and larger than a page.
 const HEAT_COLUMNS_MAX: usize = 256;
@@ -139,10 +139,19 @@ pub(super) fn writing(steps: &Steps, results: &Results) -> Option<Section> {
         )),
         None => section.text("The host wrote nothing, so there is no write amplification."),
     };
-    let mut table = Table::new(["", "for the host", "by collection"], 1).caption("Operations of the flash");
-    table.row(["pages read".to_owned(), grouped(flash.host_reads), grouped(flash.collect_reads)]);
-    table.row(["pages programmed".to_owned(), grouped(flash.host_programs), grouped(flash.collect_programs)]);
-    table.row(["blocks erased".to_owned(), "-".to_owned(), grouped(flash.erases)]);
+    let others = flash.others();
+    let header = ["", "for the host", "by collection"].map(str::to_owned).into_iter();
+    let header = header.chain(others.iter().map(|other| format!("for the {}", other.name)));
+    let mut table = Table::new(header, 1).caption("Operations of the flash");
+    let mut row = |cells: [String; 3], of: fn(&FlashUser) -> Option<u64>| {
+        let rest = others.iter().map(|other| of(other).map_or("-".to_owned(), grouped));
+        table.row(cells.into_iter().chain(rest));
+    };
+    let cells = |what: &str, host: String, collect: u64| [what.to_owned(), host, grouped(collect)];
+    row(cells("pages read", grouped(flash.host_reads), flash.collect_reads), |other| Some(other.reads));
+    let programs = cells("pages programmed", grouped(flash.host_programs), flash.collect_programs);
+    row(programs, |other| Some(other.programs));
+    row(cells("blocks erased", "-".to_owned(), flash.erases), |_| None);
     section = section.table(table);
     if summary.write_amplification.is_some() && steps.has_drive() {
         section = over_time(section, steps, summary);
@@ -220,14 +229,21 @@ fn worn(section: Section, wear: &Wear) -> Section {
     }
     let used = if wear.endurance > 0 { wear.mean / wear.endurance as f64 * 100.0 } else { 0.0 };
     let used = if used < 0.01 { "less than 0.01 %".to_owned() } else { format!("{used:.2} %") };
+    let summary = WearSummary::new(wear.blocks, wear.min, wear.mean, wear.max);
+    let spread = match wear.max {
+        0 => String::new(),
+        _ => format!(" From the least to the most worn is {} of the mean.", percent(summary.spread)),
+    };
     let words = format!(
-        "Wear: in this run each of {} blocks was erased {} to {} times, {:.3} times in the mean: {used} of the {} erases \
-         that a block endures. What the drive went through before the run is not counted.",
+        "Wear: {} each of {} blocks was erased {} to {} times, {:.3} times in the mean: {used} of the {} erases that a \
+         block endures.{spread}{}",
+        if wear.began_worn { "until the end of this run" } else { "in this run" },
         grouped(wear.blocks),
         grouped(wear.min),
         grouped(wear.max),
         wear.mean,
-        grouped(wear.endurance)
+        grouped(wear.endurance),
+        if wear.began_worn { "" } else { " What the drive went through before the run is not counted." }
     );
     // A histogram of nothing is one bar.
     if wear.max == 0 {

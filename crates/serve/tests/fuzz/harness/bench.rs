@@ -91,8 +91,9 @@ impl Shape {
                 erase: Delay::from_us(500),
                 channel: Rate::per_second(800_000_000),
                 command: Delay::from_ns(100),
-                partial_read: None,
+                ..FlashTiming::default()
             },
+            media: Default::default(),
             endurance_erases: 3000,
             ftl: FtlPolicy {
                 write_buffer_bytes: 256 << 10,
@@ -100,6 +101,10 @@ impl Shape {
                 collect_start_blocks: 2,
                 collect_reserve_blocks: 1,
                 power_loss_protection: false,
+                map_cache_pages: None,
+                checkpoint_units: 0,
+                upkeep: byteway_firmware::Upkeep::default(),
+                canary: None,
             },
             namespaces: vec![
                 NamespaceConfig { units: NS_UNITS, block: BlockSize::B512 },

@@ -3,7 +3,7 @@
 use super::{Sqe, bit};
 use crate::nvme::NvmOpcode;
 
-/// Read, Write, Compare (and Verify): one layout, told apart by the opcode.
+/// Read, Write, Compare, Verify and Write Uncorrectable: one layout, told apart by the opcode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadWrite {
     /// First logical block.
@@ -33,7 +33,7 @@ pub struct ReadWrite {
 }
 
 impl ReadWrite {
-    /// The fields of a Read, Write, Compare or Verify.
+    /// The fields of a Read, Write, Compare, Verify or Write Uncorrectable (which uses `slba` and `nlb_z` only).
     pub const fn parse(sqe: &Sqe) -> ReadWrite {
         ReadWrite {
             slba: slba(sqe),
@@ -177,6 +177,73 @@ impl DatasetManagement {
     /// Bytes of the ranges, 16 to 4096.
     pub const fn bytes(&self) -> u32 {
         self.ranges() as u32 * crate::nvme::Range::SIZE as u32
+    }
+}
+
+/// Copy (NVM Command Set 1.1, 3.2.2); its source ranges lie in its data, see [`crate::nvme::CopyRange`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copy {
+    /// First logical block of the destination.
+    pub sdlba: u64,
+    /// Number of source ranges, zero-based.
+    pub nr_z: u8,
+    /// Descriptor format of the ranges, 4 bits.
+    pub format: u8,
+    /// Protection Information of the blocks read, 4 bits.
+    pub prinfo_read: u8,
+    /// Protection Information of the blocks written, 4 bits.
+    pub prinfo_write: u8,
+    /// Directive type, 4 bits.
+    pub dtype: u8,
+    /// Directive specific.
+    pub dspec: u16,
+    /// Storage Tag Check of the blocks read.
+    pub stc_read: bool,
+    /// Storage Tag Check of the blocks written.
+    pub stc_write: bool,
+    /// Force Unit Access, of the blocks written.
+    pub fua: bool,
+    /// Limited Retry.
+    pub limited_retry: bool,
+}
+
+impl Copy {
+    /// The fields of a Copy.
+    pub const fn parse(sqe: &Sqe) -> Copy {
+        Copy {
+            sdlba: slba(sqe),
+            nr_z: sqe.cdw12 as u8,
+            format: (sqe.cdw12 >> 8 & 0xF) as u8,
+            prinfo_read: (sqe.cdw12 >> 12 & 0xF) as u8,
+            dtype: (sqe.cdw12 >> 20 & 0xF) as u8,
+            stc_write: bit(sqe.cdw12, 24),
+            stc_read: bit(sqe.cdw12, 25),
+            prinfo_write: (sqe.cdw12 >> 26 & 0xF) as u8,
+            fua: bit(sqe.cdw12, 30),
+            limited_retry: bit(sqe.cdw12, 31),
+            dspec: (sqe.cdw13 >> 16) as u16,
+        }
+    }
+
+    /// The command, without its data pointer.
+    pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
+        let mut sqe = with_slba(Sqe::new(NvmOpcode::COPY, cid, nsid), self.sdlba);
+        sqe.cdw12 = u32::from(self.nr_z)
+            | u32::from(self.format & 0xF) << 8
+            | u32::from(self.prinfo_read & 0xF) << 12
+            | u32::from(self.dtype & 0xF) << 20
+            | u32::from(self.stc_write) << 24
+            | u32::from(self.stc_read) << 25
+            | u32::from(self.prinfo_write & 0xF) << 26
+            | u32::from(self.fua) << 30
+            | u32::from(self.limited_retry) << 31;
+        sqe.cdw13 = u32::from(self.dspec) << 16;
+        sqe
+    }
+
+    /// Number of source ranges, 1 to 256.
+    pub const fn ranges(&self) -> usize {
+        self.nr_z as usize + 1
     }
 }
 

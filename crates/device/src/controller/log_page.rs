@@ -1,0 +1,56 @@
+//! Get Log Page (NVMe Base 2.1, 5.1.12).
+
+use crate::controller::admin::send;
+use crate::controller::io::Workspace;
+use crate::controller::log::{commands_supported, features_supported, smart, supported_log_pages};
+use crate::controller::{Context, Core};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::identify::ascii_field;
+use byteway_wire::nvme::{FirmwareSlotLog, GetLogPage, NSID_ALL, NvmeMiCommandsSupportedLog, Status, lid};
+
+/// Sends a part of a page, and clears the event that announced it unless that is to be retained.
+pub async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
+    let core = context.core;
+    let command = GetLogPage::parse(context.sqe);
+    let page = page(core, command.lid).ok_or(Status::INVALID_LOG_PAGE.with_dnr())?;
+    let (offset, wanted) = (command.lpo, command.bytes());
+    let transfer_max = u64::from(core.config.controller.transfer_bytes_max);
+    // All of them are the controller's: a namespace is not to be named.
+    let drive_wide = context.sqe.nsid == NSID_ALL || context.sqe.nsid == 0;
+    if !drive_wide || command.ot || offset % 4 != 0 || offset > page.len() as u64 || wanted > transfer_max {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    let mut part = page[offset as usize..].to_vec();
+    part.resize(wanted as usize, 0);
+    send(context, workspace, part).await?;
+    if !command.rae {
+        if command.lid == lid::CHANGED_NAMESPACE_LIST {
+            core.inventory.forget_changes();
+        }
+        core.events.log_read(command.lid);
+        core.events_changed.notify_one();
+    }
+    Ok(0)
+}
+
+/// A log page as it is now, if there is such a one.
+fn page(core: &Core, lid: u8) -> Option<Vec<u8>> {
+    Some(match lid {
+        lid::SUPPORTED_LOG_PAGES => supported_log_pages().as_bytes().to_vec(),
+        lid::ERROR_INFORMATION => core.errors.page(),
+        lid::SMART => smart(&core.totals(), core.percentage_used(), &core.ftl.health()).as_bytes().to_vec(),
+        lid::FIRMWARE_SLOT => {
+            let mut page = FirmwareSlotLog { afi: 1, ..Default::default() };
+            page.frs[0] = ascii_field(env!("CARGO_PKG_VERSION"));
+            page.as_bytes().to_vec()
+        }
+        lid::CHANGED_NAMESPACE_LIST => core.inventory.changed_log().as_bytes().to_vec(),
+        lid::COMMANDS_SUPPORTED => commands_supported(&core.config).as_bytes().to_vec(),
+        lid::DEVICE_SELF_TEST => core.self_test.log().as_bytes().to_vec(),
+        lid::FEATURES_SUPPORTED => features_supported(core.config.transfer.methods).as_bytes().to_vec(),
+        // None: there is no management endpoint.
+        lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
+        lid::SANITIZE_STATUS => core.sanitize.log(core.ftl.counters().user_units_written).as_bytes().to_vec(),
+        _ => return None,
+    })
+}

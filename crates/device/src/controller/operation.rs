@@ -1,0 +1,386 @@
+//! Changes of namespaces, one at a time: created, deleted, attached, formatted, protected.
+//!
+//! A change that has begun is carried through, whatever becomes of the command that asked for it: a reset ends only the
+//! waiting. What takes long is noted in the record before it begins, so a power cut interrupts it, and the next power-on
+//! carries it on before the controller is ready: the host finds the namespace as it was before, or as it was to be.
+//!
+//! Nothing of what a namespace held can be had by another. It is deallocated, and that is durable, before its chunks are
+//! free; and before that, every command that found the namespace in the inventory has ended (`Core::quiesce`).
+
+use crate::controller::namespace::Namespace;
+use crate::controller::persist::{Pending, SanitizeState};
+use crate::controller::{Context, Core};
+use byteway_clock::{Clock, Notify, SpanId};
+use byteway_firmware::MediaError;
+use byteway_wire::content::{BlockSize, UNIT_BYTES};
+use byteway_wire::nvme::feature::WriteProtection;
+use byteway_wire::nvme::{AsyncEvent, NSID_ALL, Sanitize, SelfTestResult, Status};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Units deallocated between two looks at how much is done.
+const STEP_UNITS: u64 = 1 << 18;
+
+/// A change.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// A new namespace.
+    Create {
+        /// Of so many blocks.
+        blocks: u64,
+        /// Of this size.
+        block: BlockSize,
+    },
+    /// A namespace is deleted, or all.
+    Delete(u32),
+    /// A namespace is attached, or detached.
+    Attach {
+        /// Which.
+        nsid: u32,
+        /// Attached, not detached.
+        attach: bool,
+    },
+    /// A namespace is formatted, or all that are attached.
+    Format {
+        /// Which.
+        nsid: u32,
+        /// With blocks of this size.
+        block: BlockSize,
+        /// What it held is erased from the media.
+        erase: bool,
+    },
+    /// A namespace, or all that are attached, are protected from writing, or not any more.
+    Protect {
+        /// Which.
+        nsid: u32,
+        /// How.
+        state: WriteProtection,
+    },
+    /// A sanitize operation begins, or its failure is left.
+    Sanitize(Sanitize),
+    /// What is to be remembered has changed.
+    Remember,
+}
+
+type Outcome = Rc<Cell<Option<Result<u32, Status>>>>;
+
+/// Where changes wait for being made.
+pub struct Operations {
+    /// One was accepted and has not ended.
+    is_busy: Cell<bool>,
+    next: RefCell<Option<(Operation, Outcome)>>,
+    arrived: Notify,
+    /// One has ended; or whoever waits is to look at its queue.
+    pub changed: Notify,
+    /// How many wait for commands to end.
+    quiescing: Cell<u32>,
+    released: Notify,
+}
+
+impl Operations {
+    /// None.
+    pub fn new(clock: &Clock) -> Self {
+        Operations {
+            is_busy: Cell::default(),
+            next: RefCell::default(),
+            arrived: Notify::new(clock),
+            changed: Notify::new(clock),
+            quiescing: Cell::default(),
+            released: Notify::new(clock),
+        }
+    }
+
+    /// A command has ended, and holds no namespace any more.
+    #[inline]
+    pub fn command_ended(&self) {
+        if self.quiescing.get() > 0 {
+            self.released.notify_all();
+        }
+    }
+}
+
+/// Has a change made, for a command that waits for it. Gives dword 0 of its completion.
+pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32, Status> {
+    let operations = &context.core.operations;
+    while operations.is_busy.get() {
+        operations.changed.notified().await;
+        context.check()?;
+    }
+    operations.is_busy.set(true);
+    let outcome = Outcome::default();
+    operations.next.replace(Some((operation, outcome.clone())));
+    operations.arrived.notify_one();
+    loop {
+        operations.changed.notified().await;
+        if let Some(outcome) = outcome.get() {
+            return outcome;
+        }
+        // It goes on after a reset; an Abort comes too late.
+        context.check_queue()?;
+    }
+}
+
+/// Makes one change after another.
+pub async fn run(core: Rc<Core>) {
+    loop {
+        core.operations.arrived.notified().await;
+        let Some((operation, outcome)) = core.operations.next.take() else { continue };
+        let result = execute(&core, operation).await;
+        outcome.set(Some(result));
+        core.operations.is_busy.set(false);
+        core.operations.changed.notify_all();
+    }
+}
+
+/// What was interrupted by a power cut is brought to its end.
+pub async fn carry_on(core: &Core, pending: Pending) {
+    // What fails here failed before the power went, or will be found by the host.
+    let _ = match pending {
+        Pending::None => Ok(0),
+        Pending::Delete(nsids) => delete_all(core, &nsids).await,
+        Pending::Format { nsids, block, erase } => format_all(core, &nsids, block, erase).await,
+    };
+}
+
+async fn execute(core: &Core, operation: Operation) -> Result<u32, Status> {
+    if !matches!(operation, Operation::Remember | Operation::Sanitize(_)) {
+        core.sanitize.refuses()?;
+    }
+    match operation {
+        Operation::Create { blocks, block } => create(core, blocks, block).await,
+        Operation::Delete(nsid) => delete(core, nsid).await,
+        Operation::Attach { nsid, attach } => self::attach(core, nsid, attach).await,
+        Operation::Format { nsid, block, erase } => format(core, nsid, block, erase).await,
+        Operation::Protect { nsid, state } => protect(core, nsid, state).await,
+        Operation::Sanitize(command) => core.begin_sanitize(command).await,
+        Operation::Remember => {
+            core.store().await;
+            Ok(0)
+        }
+    }
+}
+
+async fn create(core: &Core, blocks: u64, block: BlockSize) -> Result<u32, Status> {
+    let inventory = &core.inventory;
+    let nsid = inventory.free_nsid().ok_or(Status::NAMESPACE_ID_UNAVAILABLE.with_dnr())?;
+    let units = blocks.div_ceil(block.per_unit() as u64);
+    if !inventory.capacity.borrow_mut().allocate(nsid, units) {
+        return Err(Status::NAMESPACE_INSUFFICIENT_CAPACITY.with_dnr());
+    }
+    let uid = inventory.next_uid.get();
+    inventory.next_uid.set(uid + 1);
+    let extents = inventory.capacity.borrow().extents(nsid);
+    let namespace = Namespace::new(nsid, uid, block, blocks, extents);
+    namespace.attached.set(false);
+    inventory.put(namespace);
+    core.refresh_refusals();
+    core.store().await;
+    Ok(nsid)
+}
+
+async fn delete(core: &Core, nsid: u32) -> Result<u32, Status> {
+    let nsids = match nsid {
+        NSID_ALL => core.inventory.nsids(false),
+        _ => {
+            core.known(nsid)?;
+            vec![nsid]
+        }
+    };
+    for nsid in &nsids {
+        core.known(*nsid)?.check_writable()?;
+    }
+    core.persistence.pending.replace(Pending::Delete(nsids.clone()));
+    core.store().await;
+    delete_all(core, &nsids).await
+}
+
+async fn delete_all(core: &Core, nsids: &[u32]) -> Result<u32, Status> {
+    let inventory = &core.inventory;
+    for nsid in nsids {
+        let Some(namespace) = inventory.take(*nsid) else { continue };
+        core.self_test.end_on(*nsid, SelfTestResult::ABORTED_NAMESPACE);
+        core.quiesce(&namespace, 1).await;
+        core.deallocate(&namespace, |_| ()).await.map_err(|_| Status::INTERNAL_ERROR)?;
+        if namespace.attached.get() {
+            core.note_change(*nsid);
+        }
+    }
+    core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
+    for nsid in nsids {
+        inventory.capacity.borrow_mut().release(*nsid);
+    }
+    core.persistence.pending.replace(Pending::None);
+    core.store().await;
+    Ok(0)
+}
+
+async fn attach(core: &Core, nsid: u32, attach: bool) -> Result<u32, Status> {
+    let namespace = core.known(nsid)?;
+    match (attach, namespace.attached.get()) {
+        (true, true) => return Err(Status::NAMESPACE_ALREADY_ATTACHED.with_dnr()),
+        (false, false) => return Err(Status::NAMESPACE_NOT_ATTACHED.with_dnr()),
+        _ => {}
+    }
+    namespace.attached.set(attach);
+    core.refresh_refusals();
+    if !attach {
+        core.quiesce(&namespace, 2).await;
+    }
+    core.store().await;
+    core.note_change(nsid);
+    Ok(0)
+}
+
+async fn format(core: &Core, nsid: u32, block: BlockSize, erase: bool) -> Result<u32, Status> {
+    let nsids = match nsid {
+        NSID_ALL => core.inventory.nsids(true),
+        _ => {
+            core.inventory.active(nsid)?;
+            vec![nsid]
+        }
+    };
+    for nsid in &nsids {
+        core.known(*nsid)?.check_writable()?;
+    }
+    core.persistence.pending.replace(Pending::Format { nsids: nsids.clone(), block, erase });
+    core.store().await;
+    format_all(core, &nsids, block, erase).await
+}
+
+async fn format_all(core: &Core, nsids: &[u32], block: BlockSize, erase: bool) -> Result<u32, Status> {
+    let inventory = &core.inventory;
+    let mut formatted = Vec::new();
+    for nsid in nsids {
+        let Some(old) = inventory.allocated(*nsid) else { continue };
+        let namespace = old.formatted(block);
+        namespace.formatting.set(Some(100));
+        drop(inventory.put(namespace));
+        core.refresh_refusals();
+        core.self_test.end_on(*nsid, SelfTestResult::ABORTED_FORMAT);
+        core.quiesce(&old, 1).await;
+        formatted.extend(inventory.allocated(*nsid));
+    }
+    for namespace in &formatted {
+        let deallocated =
+            core.deallocate(namespace, |left| namespace.formatting.set(Some(left.clamp(1, 100)))).await;
+        deallocated.map_err(|_| Status::INTERNAL_ERROR)?;
+    }
+    core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
+    // If that fails the namespaces are formatted all the same, and the host knows that more is left than it wanted.
+    let erased = if erase { core.erase_stale(|_| ()).await } else { Ok(()) };
+    core.persistence.pending.replace(Pending::None);
+    formatted.iter().for_each(|namespace| namespace.formatting.set(None));
+    core.store().await;
+    core.refresh_refusals();
+    nsids.iter().for_each(|nsid| core.note_change(*nsid));
+    erased.map(|()| 0).map_err(|_| Status::INTERNAL_ERROR)
+}
+
+async fn protect(core: &Core, nsid: u32, state: WriteProtection) -> Result<u32, Status> {
+    let nsids = match nsid {
+        NSID_ALL => core.inventory.nsids(true),
+        _ => vec![nsid],
+    };
+    let mut namespaces = Vec::new();
+    for nsid in nsids {
+        let namespace = core.inventory.active(nsid)?;
+        let is = namespace.protection.get();
+        if matches!(is, WriteProtection::UntilPowerCycle | WriteProtection::Permanent) && is != state {
+            return Err(Status::FEATURE_NOT_CHANGEABLE.with_dnr());
+        }
+        namespaces.push(namespace);
+    }
+    for namespace in &namespaces {
+        let was = namespace.protection.replace(state);
+        if (was == WriteProtection::None) != (state == WriteProtection::None) {
+            core.note_change(namespace.nsid);
+        }
+    }
+    if state != WriteProtection::None {
+        for namespace in &namespaces {
+            core.quiesce(namespace, 2).await;
+        }
+        // What was written before is on the media (NVMe Base 2.1, 8.1.16).
+        core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
+    }
+    core.store().await;
+    Ok(0)
+}
+
+impl Core {
+    /// A namespace that is allocated.
+    ///
+    /// # Errors
+    /// As [`Inventory::active`](super::inventory::Inventory::active).
+    pub(super) fn known(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
+        if nsid == 0 || nsid > self.inventory.nsid_max() {
+            return Err(Status::INVALID_NAMESPACE.with_dnr());
+        }
+        self.inventory.allocated(nsid).ok_or(Status::INVALID_FIELD.with_dnr())
+    }
+
+    /// Waits until nobody holds a namespace but those who are known to: `holders`.
+    pub(super) async fn quiesce(&self, namespace: &Rc<Namespace>, holders: usize) {
+        let operations = &self.operations;
+        operations.quiescing.set(operations.quiescing.get() + 1);
+        while Rc::strong_count(namespace) > holders {
+            operations.released.notified().await;
+        }
+        operations.quiescing.set(operations.quiescing.get() - 1);
+    }
+
+    /// Deallocates all units of a namespace, also those that no block lies in. `left` is told what remains, per cent.
+    async fn deallocate(&self, namespace: &Namespace, left: impl Fn(u8)) -> Result<(), MediaError> {
+        let all: u64 = namespace.extents().iter().map(|extent| extent.units).sum();
+        let mut done = 0;
+        for extent in namespace.extents() {
+            let (mut first, end) = (extent.first, extent.first + extent.units);
+            while first < end {
+                let count = STEP_UNITS.min(end - first);
+                self.ftl.trim(SpanId::NONE, self.port.spans(), first, count).await?;
+                first += count;
+                done += count;
+                left((100 - done * 100 / all.max(1)) as u8);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in the write buffer, and what was deallocated, is on the media when this ends.
+    ///
+    /// # Errors
+    /// At the end of life, if flash has no room for it.
+    pub(super) async fn flush(&self) -> Result<(), MediaError> {
+        self.ftl.flush(SpanId::NONE, self.port.spans()).await
+    }
+
+    /// A namespace has changed: the host finds it in the log, and is told of it if it wants to be.
+    fn note_change(&self, nsid: u32) {
+        self.inventory.note_change(nsid);
+        if self.features.async_events.get().namespace_attribute() {
+            self.raise(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED);
+        }
+    }
+
+    /// Whether commands to each namespace are refused, and why.
+    pub(super) fn refresh_refusals(&self) {
+        let of_all = match self.sanitize.state() {
+            SanitizeState::InProgress => Status::SANITIZE_IN_PROGRESS,
+            SanitizeState::Failed => Status::SANITIZE_FAILED.with_dnr(),
+            SanitizeState::Never | SanitizeState::Succeeded | SanitizeState::Left => Status::SUCCESS,
+        };
+        for namespace in self.inventory.all() {
+            let refusal = match (namespace.attached.get(), namespace.formatting.get()) {
+                (false, _) => Status::INVALID_FIELD.with_dnr(),
+                (true, Some(_)) => Status::FORMAT_IN_PROGRESS,
+                (true, None) => of_all,
+            };
+            namespace.refusal.set(refusal);
+        }
+    }
+
+    /// Bytes that no namespace has.
+    pub(super) fn unallocated_bytes(&self) -> u128 {
+        u128::from(self.inventory.capacity.borrow().units_of(0)) * UNIT_BYTES as u128
+    }
+}

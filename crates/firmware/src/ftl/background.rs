@@ -1,0 +1,99 @@
+//! Collection while the host is idle.
+//!
+//! Whatever comes from the host says so, and is there until it is done. When nothing has been there for a while the
+//! collectors go on until more superblocks
+//! are free than they would see to otherwise, and fold the cache; when something comes they end the round that they are
+//! at, and leave the rest of the victim for later. A drive that was never written to is left as it is.
+
+use super::{Inner, MediaError};
+use byteway_clock::{Clock, Notify, Time};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// How long nothing has come from the host.
+pub(super) struct Idleness {
+    last: Cell<Time>,
+    /// What has come and is not done.
+    under_way: Cell<u32>,
+    /// The task waits for the host to become idle.
+    is_watched: Cell<bool>,
+    stirred: Notify,
+}
+
+impl Idleness {
+    pub(super) fn new(clock: &Clock) -> Self {
+        Idleness {
+            last: Cell::new(Time::ZERO),
+            under_way: Cell::new(0),
+            is_watched: Cell::new(false),
+            stirred: Notify::new(clock),
+        }
+    }
+}
+
+/// The task that finds out that the host is idle. It is only there if that matters.
+pub(super) async fn run(inner: Rc<Inner>) {
+    let Some(background) = inner.config.upkeep.background else { return };
+    let idleness = &inner.idleness;
+    loop {
+        idleness.stirred.notified().await;
+        loop {
+            if idleness.under_way.get() > 0 {
+                idleness.stirred.notified().await;
+            } else if inner.clock.now() < idleness.last.get() + background.idle {
+                inner.clock.sleep_until(idleness.last.get() + background.idle).await;
+            } else {
+                break;
+            }
+        }
+        idleness.is_watched.set(false);
+        let mut state = inner.state.borrow_mut();
+        if state.next_number > 1 {
+            state.is_idle = true;
+            drop(state);
+            inner.collectors.iter().for_each(Notify::notify_one);
+        }
+    }
+}
+
+/// Something that the host has asked for, until it is dropped.
+pub(super) struct Attending<'a>(Option<&'a Inner>);
+
+impl Drop for Attending<'_> {
+    fn drop(&mut self) {
+        let Some(inner) = self.0 else { return };
+        let idleness = &inner.idleness;
+        idleness.last.set(inner.clock.now());
+        idleness.under_way.set(idleness.under_way.get() - 1);
+        if idleness.under_way.get() == 0 {
+            idleness.stirred.notify_one();
+        }
+    }
+}
+
+impl Inner {
+    /// Something has come from the host.
+    #[inline]
+    pub(super) fn attend(&self) -> Attending<'_> {
+        Attending(self.config.upkeep.background.is_some().then(|| self.stir()))
+    }
+
+    fn stir(&self) -> &Self {
+        let idleness = &self.idleness;
+        idleness.under_way.set(idleness.under_way.get() + 1);
+        if !idleness.is_watched.replace(true) {
+            self.state.borrow_mut().is_idle = false;
+            idleness.stirred.notify_one();
+        }
+        self
+    }
+
+    /// The same of something that is to be written.
+    ///
+    /// # Errors
+    /// If the drive takes nothing new.
+    pub(super) fn attend_writing(&self) -> Result<Attending<'_>, MediaError> {
+        self.check_writable()?;
+        Ok(self.attend())
+    }
+}

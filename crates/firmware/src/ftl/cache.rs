@@ -1,0 +1,390 @@
+//! The cached map: so many translation pages are in DRAM, the others in flash.
+//!
+//! The simulator always knows where every unit is. What is modelled is which pages the DRAM holds, which of those differ
+//! from what flash has, and what that costs (Gupta, Kim, Urgaonkar, "DFTL", ASPLOS 2009, is where the idea is from).
+//! Where each page lies is in a directory, which is in DRAM as a whole: 4 bytes for 4 MiB of units.
+//!
+//! - A command looks each page up that its units are in, once. If it is not there it is read, and whoever wants the same
+//!   page meanwhile waits for the same read. A page in which nothing was ever mapped is read from nowhere.
+//! - It takes the place of the one that was used least recently. If that is dirty, it is buffered first, like a unit of
+//!   the host's. The *evictor* does so, and a little ahead of need.
+//! - A map entry changes when a program ends or a collector has moved a unit. The page may have left the cache by then,
+//!   or may never have been there: it is *away*. What has changed is remembered beside the cache, and is in the page
+//!   when it is read next. When more pages than the cache holds are away, the *updater* reads and writes them.
+//!   It has no more than one turn for each unit that the host had programmed: a page that is written makes room
+//!   necessary, that moves units, and that makes pages away, without end where free space is scarce.
+//!
+//! Nobody waits in a circle. A command waits for the cache before it has credits for the buffer or a lock. It waits for
+//! a read of flash, or for the evictor; the evictor and the updater hold nothing while they wait for credits; credits
+//! come back when programs end; programs wait for free superblocks, and these come from the collectors, which never
+//! wait for the cache. A flush waits for what is buffered, and so for programs alone.
+//!
+//! What it does not do: a page that flash can't give is there all the same, and dirty (real firmware puts it together
+//! again from the spare areas of what it points to, or from parity); the DRAM that remembers changes of pages that are away is not limited; the directory never
+//! leaves DRAM; pages are loaded and written as wholes, and an entry is of one unit.
+
+use super::map::Place;
+use super::pages::Pages;
+use super::space::UNITS_PER_MAP_PAGE;
+use super::{Found, Ftl, Inner, State};
+use byteway_clock::{Clock, Notify, SpanId, Spans, Stage};
+use byteway_flash::{Ppa, Priority, Ticket};
+use std::rc::Rc;
+
+/// How a page is to be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Its entries are looked at. Of a page with none, the directory says so.
+    Read,
+    /// They will change.
+    Change,
+}
+
+/// Who waits for what. The pages themselves are in [`State`].
+pub(super) struct Cache {
+    /// How many of the pages that go next are kept clean.
+    ahead: usize,
+    /// More than so many pages that are away are written.
+    away_most: u64,
+    /// The load of one of the frames with this number, modulo, has ended.
+    loaded: [Notify; 16],
+    /// There may be a place for another page.
+    room: Notify,
+    evictor: Notify,
+    updater: Notify,
+}
+
+impl Cache {
+    pub(super) fn new(clock: &Clock, pages: u32, stripe_units: u32) -> Self {
+        let notify = || Notify::new(clock);
+        Cache {
+            ahead: (pages / 8).min(stripe_units) as usize,
+            away_most: u64::from(pages),
+            loaded: std::array::from_fn(|_| notify()),
+            room: notify(),
+            evictor: notify(),
+            updater: notify(),
+        }
+    }
+
+    fn loaded(&self, frame: u32) -> &Notify {
+        &self.loaded[frame as usize % self.loaded.len()]
+    }
+}
+
+/// What a look for a page has found.
+enum Look {
+    /// It is there.
+    Here,
+    /// It is being read: in this frame, by the load of this number.
+    Coming(u32, u64),
+    /// It is to be loaded into this frame, from a place in flash, the buffer, or nowhere.
+    Room(u32, Found),
+    /// There is no place for it.
+    Full,
+}
+
+/// A load under way. Dropped early, its frame is free again.
+struct Load<'a> {
+    inner: &'a Inner,
+    cache: &'a Cache,
+    frame: u32,
+    is_done: bool,
+}
+
+impl Load<'_> {
+    fn end(mut self) {
+        self.is_done = true;
+        self.inner.state.borrow_mut().frames.loaded(self.frame);
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            let mut state = self.inner.state.borrow_mut();
+            let page = state.frames.abandoned(self.frame);
+            state.pages.hold(page, false);
+        }
+        self.cache.loaded(self.frame).notify_all();
+        if self.cache.room.waiting() > 0 {
+            self.cache.room.notify_one();
+        }
+        if self.inner.to_evict(self.cache).is_some() {
+            self.cache.evictor.notify_one();
+        }
+    }
+}
+
+impl Ftl {
+    /// Waits until the pages of `count` units from `first` have been in DRAM, each looked up once; `last` is the one
+    /// that the command looked up last.
+    pub(super) async fn pages(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        first: u32,
+        count: u32,
+        last: &mut Option<u32>,
+    ) {
+        for page in Pages::of(first)..=Pages::of(first + count - 1) {
+            if last.replace(page) != Some(page) {
+                self.page(span, spans, page, Access::Change).await;
+            }
+        }
+    }
+
+    /// The same for those pages of units that are deallocated of which something stays.
+    pub(super) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
+        let user = self.0.config.user_units;
+        let page = |unit: u64| Pages::of(unit as u32);
+        let (begins, ends) =
+            (first.is_multiple_of(UNITS_PER_MAP_PAGE), end.is_multiple_of(UNITS_PER_MAP_PAGE) || end == user);
+        if end > first && !begins {
+            self.page(span, spans, page(first), Access::Change).await;
+        }
+        if end > first && !ends && (begins || page(first) != page(end)) {
+            self.page(span, spans, page(end), Access::Change).await;
+        }
+    }
+
+    /// Waits until a page is in DRAM. It is from then on until the caller waits again, or was when its turn came.
+    ///
+    /// Charges what a read of flash takes, if there has to be one, and waiting for a place as queueing.
+    pub(super) async fn page(&self, span: SpanId, spans: &Spans, page: u32, access: Access) {
+        let inner = &*self.0;
+        let Some(cache) = &inner.cache else { return };
+        let mut has_waited = false;
+        loop {
+            let look = inner.look(page, access);
+            if has_waited && !matches!(look, Look::Full | Look::Room(..)) {
+                cache.room.notify_one(); // the place is for another one
+            }
+            inner.state.borrow_mut().count_look(&look, has_waited);
+            match look {
+                Look::Here => return,
+                Look::Room(frame, from) => return self.load(span, spans, page, frame, from).await,
+                Look::Coming(frame, load) => {
+                    while inner.state.borrow().frames.load(frame) == Some(load) {
+                        cache.loaded(frame).notified().await;
+                    }
+                    return spans.charge(span, inner.clock.now(), Stage::Flash);
+                }
+                Look::Full => {
+                    has_waited = true;
+                    cache.evictor.notify_one();
+                    cache.room.notified().await;
+                    spans.charge(span, inner.clock.now(), Stage::Queueing);
+                }
+            }
+        }
+    }
+
+    /// Reads a page into a frame that waits for it.
+    async fn load(&self, span: SpanId, spans: &Spans, page: u32, frame: u32, from: Found) {
+        let inner = &*self.0;
+        let Some(cache) = &inner.cache else { return };
+        let load = Load { inner, cache, frame, is_done: false };
+        match from {
+            Found::Nowhere => {}
+            Found::Buffered(_) => self.leave_buffer(span, spans, 1).await,
+            Found::Flash(ppa) => {
+                let ticket = inner.flash.ticket();
+                inner.read_page(ppa, &ticket);
+                let outcome = ticket.wait().await;
+                spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+                if outcome.failed {
+                    inner.state.borrow_mut().rebuild(page);
+                }
+            }
+        }
+        load.end();
+    }
+
+    /// Translation pages that lie in flash.
+    pub fn map_pages_in_flash(&self) -> u64 {
+        let state = self.0.state.borrow();
+        let lies = |page: &u32| match state.buffer.in_flash(state.map.get(state.pages.unit(*page))).place() {
+            Place::Base => self.0.base.find(state.pages.unit(*page)).is_some(),
+            place => matches!(place, Place::Flash(_)),
+        };
+        (0..state.pages.count()).filter(lies).count() as u64
+    }
+}
+
+impl Inner {
+    /// Looks for a page, and begins to load it if it is not there and can be.
+    fn look(&self, page: u32, access: Access) -> Look {
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        if let Some(frame) = state.frames.find(page) {
+            if let Some(load) = state.frames.load(frame) {
+                return Look::Coming(frame, load);
+            }
+            state.frames.touch(frame);
+            return Look::Here;
+        }
+        let is_void = state.pages.is_void(page);
+        let from = if is_void { Found::Nowhere } else { state.find(&self.base, state.pages.unit(page)) };
+        let is_empty = is_void || matches!(from, Found::Nowhere) && !state.pages.is_dirty(page);
+        if is_empty && access == Access::Read {
+            return Look::Here;
+        }
+        let frame = match state.frames.begin(page) {
+            Some(frame) => frame,
+            None => {
+                let clean = |page: &u32| !state.pages.is_dirty(*page);
+                let Some(victim) = state.frames.oldest().next().filter(clean) else { return Look::Full };
+                state.frames.drop_oldest();
+                state.pages.hold(victim, false);
+                let Some(frame) = state.frames.begin(page) else { return Look::Full };
+                frame
+            }
+        };
+        state.pages.hold(page, true);
+        Look::Room(frame, from)
+    }
+
+    /// Submits the read of a translation page.
+    fn read_page(&self, ppa: Ppa, ticket: &Ticket) {
+        let mask = 1 << self.geometry.unit_of_stripe(ppa);
+        self.flash.submit_read(ppa, mask, Priority::Map, ticket);
+        self.state.borrow_mut().counters.map_reads += 1;
+    }
+
+    /// Reads those of the pages that are away, as is to be done before they are written. Charges no span.
+    pub(super) async fn read_away(&self, pages: &[u32]) {
+        let mut ticket = None;
+        for page in pages {
+            let found = {
+                let state = self.state.borrow();
+                if !state.pages.is_away(*page) {
+                    continue;
+                }
+                state.find(&self.base, state.pages.unit(*page))
+            };
+            if let Found::Flash(ppa) = found {
+                self.read_page(ppa, ticket.get_or_insert_with(|| self.flash.ticket()));
+            }
+        }
+        let Some(ticket) = ticket else { return };
+        let outcome = ticket.wait().await;
+        // They are dirty, and written anew in any case.
+        self.state.borrow_mut().counters.map_reads_failed += u64::from(outcome.unreadable);
+    }
+
+    /// The page that the evictor writes next: one of the next to go, if it is dirty.
+    fn to_evict(&self, cache: &Cache) -> Option<u32> {
+        let next = cache.ahead.max(cache.room.waiting());
+        let state = self.state.borrow();
+        if !state.frames.is_full() {
+            return None;
+        }
+        state.frames.oldest().take(next).find(|page| state.pages.is_dirty(*page))
+    }
+
+    /// The pages that the updater writes next.
+    fn to_update(&self, cache: &Cache, pages: &mut Vec<u32>) {
+        let mut state = self.state.borrow_mut();
+        let surplus = state.pages.away().saturating_sub(cache.away_most);
+        let count = surplus.min(state.updates).min(u64::from(self.geometry.units_per_stripe()));
+        state.updates -= count;
+        pages.clear();
+        pages.extend((0..count).map_while(|_| state.pages.next_away()));
+        pages.sort_unstable();
+        pages.dedup();
+    }
+
+    /// Pages may be away that are to be written.
+    pub(super) fn call_updater(&self) {
+        if let Some(cache) = &self.cache {
+            cache.updater.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn count_look(&mut self, look: &Look, has_waited: bool) {
+        let counters = &mut self.counters;
+        match look {
+            Look::Here if !has_waited => counters.map_hits += 1,
+            Look::Here | Look::Coming(..) => counters.map_misses_shared += 1,
+            Look::Room(..) => counters.map_misses += 1,
+            Look::Full => {}
+        }
+    }
+
+    /// So many units of the host's have been programmed: as many pages that are away may be. Whether there are any.
+    pub(super) fn allow_updates(&mut self, units: u64) -> bool {
+        self.updates = (self.updates + units).min(UPDATES_MOST);
+        self.pages.away() > 0
+    }
+
+    /// Flash could not give a page: it is to be written anew.
+    fn rebuild(&mut self, page: u32) {
+        self.counters.map_reads_failed += 1;
+        self.pages.changed(self.pages.units(page).start);
+    }
+}
+
+/// How many turns the updater saves up for a burst.
+const UPDATES_MOST: u64 = 4096;
+
+/// The task that writes dirty pages before their places are needed.
+pub(super) async fn evict(inner: Rc<Inner>) {
+    let Some(cache) = &inner.cache else { return };
+    loop {
+        if inner.to_evict(cache).is_none() {
+            // Clean already, by somebody else's doing: nobody has told those who wait.
+            if cache.room.waiting() > 0 && inner.state.borrow().frames.oldest().next().is_some() {
+                cache.room.notify_one();
+            }
+            cache.evictor.notified().await;
+            continue;
+        }
+        let permit = inner.slots(1).await;
+        let Some(page) = inner.to_evict(cache) else { continue };
+        let mut state = inner.state.borrow_mut();
+        let Ok(permit) = permit else {
+            // At the end of life: recovery will find without it what it says, for no checkpoint comes any more.
+            state.pages.written(page);
+            cache.room.notify_one();
+            continue;
+        };
+        state.counters.map_evictions_dirty += 1;
+        let taken = state.buffer_page(page, inner.config.keep);
+        drop(state);
+        permit.forget();
+        inner.give_back(u32::from(!taken));
+        cache.room.notify_one();
+        inner.dispatch();
+    }
+}
+
+/// The task that reads and writes pages that have changed while they were away.
+pub(super) async fn update(inner: Rc<Inner>) {
+    let Some(cache) = &inner.cache else { return };
+    let mut pages = Vec::with_capacity(inner.geometry.units_per_stripe() as usize);
+    loop {
+        inner.to_update(cache, &mut pages);
+        if pages.is_empty() {
+            cache.updater.notified().await;
+            continue;
+        }
+        inner.read_away(&pages).await;
+        for page in &pages {
+            let Ok(permit) = inner.slots(1).await else { return };
+            let mut state = inner.state.borrow_mut();
+            // The host may have asked for it meanwhile, or deallocated all that is in it.
+            if !state.pages.is_away(*page) {
+                continue;
+            }
+            state.counters.map_updates += 1;
+            let taken = state.buffer_page(*page, inner.config.keep);
+            drop(state);
+            permit.forget();
+            inner.give_back(u32::from(!taken));
+            inner.dispatch();
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Checkpoints: the map is written down, so that recovery needs to look only at what came later.
+//!
+//! The host goes on meanwhile. What counts is what was settled when a checkpoint began: every translation page that was
+//! dirty then is captured after that, so the pages together hold everything up to there, and what came later is in
+//! stripes that were not finished then. So the root names the first of these, and recovery takes what it finds in them
+//! by its number, whether or not a page reflects it already.
+//!
+//! Collectors keep stripes unfinished for as long as they have nothing to move. They are named one by one, so that the
+//! first stripe does not wait for them.
+
+use super::map::{Entry, Place};
+use super::root::{PageRun, Root};
+use super::{Inner, MediaError, State};
+use std::rc::Rc;
+
+/// Checkpoints: what was written, and what is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Checkpoints {
+    /// Of the last root; its slot is this modulo 2.
+    pub(super) generation: u64,
+    /// Units that had been programmed when the last one began.
+    units_then: u64,
+    /// How many were asked for, and how many of those were written.
+    asked: u64,
+    done: u64,
+    /// The last root is of a shutdown, and nothing has come since.
+    is_clean: bool,
+    pub(super) power_cycles: u64,
+    pub(super) unsafe_shutdowns: u64,
+}
+
+impl Checkpoints {
+    /// Goes on from the last root; a cut came after it, unless it `was_clean`.
+    pub(super) fn recovered(&mut self, root: &Root, was_clean: bool) {
+        self.generation = root.generation;
+        self.power_cycles = root.power_cycles + 1;
+        self.unsafe_shutdowns = root.unsafe_shutdowns + u64::from(!was_clean);
+    }
+}
+
+/// The task that writes checkpoints.
+pub(super) async fn run(inner: Rc<Inner>) {
+    loop {
+        inner.checkpoint.notified().await;
+        loop {
+            let Checkpoints { asked, done, .. } = inner.state.borrow().checkpoints;
+            if asked == done {
+                break;
+            }
+            // Without room there is none.
+            let _ = inner.write_checkpoint(false).await;
+            inner.state.borrow_mut().checkpoints.done = asked;
+            inner.settled.notify_all();
+        }
+    }
+}
+
+impl State {
+    /// The lowest number of a stripe of the host's that is not finished, or has failed and what it was to have is not
+    /// programmed yet: what was numbered after that is in stripes behind it, though they may be finished.
+    fn first_unfinished(&self) -> u64 {
+        let under_way = self.jobs.iter().filter_map(|job| job.number);
+        let failed = self.buffer.iter().filter_map(|slot| slot.failed_in);
+        under_way.chain(self.wordlines.lowest()).chain(failed).min().unwrap_or(self.next_number)
+    }
+
+    /// The translation pages that flash has.
+    fn page_runs(&self) -> Vec<PageRun> {
+        let mut runs: Vec<PageRun> = Vec::new();
+        for page in 0..self.pages.count() {
+            let place = self.buffer.in_flash(self.map.get(self.pages.unit(page)));
+            match (place.place(), runs.last_mut()) {
+                (Place::Base | Place::Slot(_), _) => {}
+                (Place::Unmapped, Some(last)) if last.place == place && last.first + last.count == page => {
+                    last.count += 1;
+                }
+                _ => runs.push(PageRun { first: page, count: 1, place }),
+            }
+        }
+        runs
+    }
+
+    /// Whether the last root says all that there is to say.
+    fn is_as_written(&self) -> bool {
+        let is_dirty = |page| self.pages.is_dirty(page);
+        (self.checkpoints.is_clean || self.checkpoints.power_cycles == 0)
+            && self.buffer.used() == 0
+            && self.journal.is_empty()
+            && !(0..self.pages.count()).any(is_dirty)
+    }
+
+    /// Units have been programmed. Whether so many that there is to be a checkpoint.
+    pub(super) fn is_checkpoint_due(&self, every: u64) -> bool {
+        let Checkpoints { units_then, asked, done, .. } = self.checkpoints;
+        every > 0 && asked == done && self.counters.units_programmed() - units_then >= every
+    }
+}
+
+impl Inner {
+    /// Asks for a checkpoint, if none is under way.
+    pub(super) fn want_checkpoint(&self) {
+        let checkpoints = &mut self.state.borrow_mut().checkpoints;
+        if checkpoints.asked == checkpoints.done {
+            checkpoints.asked += 1;
+            self.checkpoint.notify_one();
+        }
+    }
+
+    /// Writes everything to flash, and a checkpoint, unless there is nothing new.
+    ///
+    /// # Errors
+    /// At the end of life, if flash has no room: then there is no checkpoint.
+    pub(super) async fn shut_down(&self) -> Result<(), MediaError> {
+        loop {
+            let Checkpoints { asked, done, .. } = self.state.borrow().checkpoints;
+            if asked == done {
+                break;
+            }
+            self.settled.notified().await;
+        }
+        self.state.borrow_mut().checkpoints.asked += 1; // nobody else begins one meanwhile
+        let written = self.write_checkpoint(true).await;
+        self.state.borrow_mut().checkpoints.done += 1;
+        self.settled.notify_all();
+        written
+    }
+
+    /// Writes a checkpoint: all that is settled when it begins is in it, and a little more is settled first, so that
+    /// journal records up to now are.
+    ///
+    /// # Errors
+    /// At the end of life, for the pages take room: the last root then stays the one there is.
+    async fn write_checkpoint(&self, is_clean: bool) -> Result<(), MediaError> {
+        if is_clean && self.state.borrow().is_as_written() {
+            return Ok(());
+        }
+        self.settle_units().await?;
+        let (mut root, last_page) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            state.checkpoints.units_then = state.counters.units_programmed();
+            let root = Root {
+                generation: state.checkpoints.generation + 1,
+                settled: state.buffer.settled(),
+                first_stripe: state.first_unfinished(),
+                power_cycles: state.checkpoints.power_cycles,
+                unsafe_shutdowns: state.checkpoints.unsafe_shutdowns,
+                is_clean,
+                moving: state.moving.iter().flatten().map(|(block, stripe)| (block.0, *stripe)).collect(),
+                ..Root::default()
+            };
+            state.journal.seal(root.settled);
+            (root, state.pages.count())
+        };
+        let occupied = self.state.borrow().map.occupied();
+        for page in 0..last_page {
+            if !self.state.borrow().pages.is_dirty(page) || self.is_marked(page, occupied.as_deref()) {
+                continue;
+            }
+            self.read_away(&[page]).await;
+            let permit = self.slots(1).await?;
+            let taken = self.state.borrow_mut().buffer_page(page, self.config.keep);
+            permit.forget();
+            if !taken {
+                self.credits.release(1);
+            }
+            self.dispatch();
+        }
+        self.settle_units().await?;
+        let bytes = {
+            let state = self.state.borrow();
+            root.pages = state.page_runs();
+            (root.next_sequence, root.next_number) = (state.buffer.next_sequence(), state.next_number);
+            root.encode()
+        };
+        self.flash.write_root((root.generation % 2) as usize, bytes).await;
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        (state.checkpoints.generation, state.checkpoints.is_clean) = (root.generation, is_clean);
+        state.counters.checkpoints += 1;
+        self.flash.cut_journal(state.journal.pass(root.settled));
+        drop(guard);
+        self.journal_moved();
+        Ok(())
+    }
+
+    /// A page that says of all units that they are nowhere, and that flash does not have, is a mark in the root.
+    fn is_marked(&self, page: u32, occupied: Option<&[bool]>) -> bool {
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        let unit = state.pages.unit(page);
+        let entry = state.map.get(unit);
+        let is_blank = matches!(entry, Entry::BASE | Entry::UNMAPPED)
+            && state.map.is_blank(state.pages.units(page), occupied);
+        if is_blank {
+            let die = state.lose(&self.base, unit, entry);
+            die.inspect(|die| self.collectors[*die as usize].notify_one());
+            state.map.set(unit, Entry::UNMAPPED);
+            state.pages.written(page);
+        }
+        is_blank
+    }
+}

@@ -1,0 +1,199 @@
+//! The places of the cached map: which translation pages they hold, and which of those was used least recently.
+//!
+//! A frame is free, is *loading* its page, or has it. Frames that have theirs are in a list by their last use. Frames
+//! are made as they are needed, up to the number that the DRAM has.
+
+use rustc_hash::FxHashMap;
+
+const NONE: u32 = u32::MAX;
+
+struct Frame {
+    page: u32,
+    /// How often it has begun to load: who waits for a load knows by this which one.
+    loads: u64,
+    is_loading: bool,
+    newer: u32,
+    older: u32,
+}
+
+/// The frames.
+pub(super) struct Frames {
+    most: u32,
+    frames: Vec<Frame>,
+    free: Vec<u32>,
+    /// From a page to its frame, loading or loaded. Never iterated.
+    index: FxHashMap<u32, u32>,
+    newest: u32,
+    oldest: u32,
+}
+
+impl Frames {
+    /// `most` of them, all free.
+    pub(super) fn new(most: u32) -> Self {
+        Frames {
+            most,
+            frames: Vec::new(),
+            free: Vec::new(),
+            index: FxHashMap::default(),
+            newest: NONE,
+            oldest: NONE,
+        }
+    }
+
+    /// The frame of a page, if it has one.
+    #[inline]
+    pub(super) fn find(&self, page: u32) -> Option<u32> {
+        self.index.get(&page).copied()
+    }
+
+    /// The load that is under way in a frame, by its number.
+    pub(super) fn load(&self, frame: u32) -> Option<u64> {
+        let frame = &self.frames[frame as usize];
+        frame.is_loading.then_some(frame.loads)
+    }
+
+    /// Whether no frame is free.
+    pub(super) fn is_full(&self) -> bool {
+        self.free.is_empty() && self.frames.len() as u32 == self.most
+    }
+
+    /// A free frame begins to load a page.
+    pub(super) fn begin(&mut self, page: u32) -> Option<u32> {
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None if (self.frames.len() as u32) < self.most => {
+                self.frames.push(Frame { page, loads: 0, is_loading: true, newer: NONE, older: NONE });
+                self.frames.len() as u32 - 1
+            }
+            None => return None,
+        };
+        let frame = &mut self.frames[index as usize];
+        (frame.page, frame.loads, frame.is_loading) = (page, frame.loads + 1, true);
+        self.index.insert(page, index);
+        Some(index)
+    }
+
+    /// A frame has its page, which was just used.
+    pub(super) fn loaded(&mut self, frame: u32) {
+        self.frames[frame as usize].is_loading = false;
+        self.link(frame);
+    }
+
+    /// A load was given up. Gives the page.
+    pub(super) fn abandoned(&mut self, frame: u32) -> u32 {
+        self.release(frame)
+    }
+
+    /// A page is used.
+    #[inline]
+    pub(super) fn touch(&mut self, frame: u32) {
+        if self.newest != frame {
+            self.unlink(frame);
+            self.link(frame);
+        }
+    }
+
+    /// Frees the frame whose page was used least recently. Gives the page.
+    pub(super) fn drop_oldest(&mut self) -> Option<u32> {
+        let frame = self.oldest;
+        if frame == NONE {
+            return None;
+        }
+        self.unlink(frame);
+        Some(self.release(frame))
+    }
+
+    /// The pages that were used least recently, those first.
+    pub(super) fn oldest(&self) -> impl Iterator<Item = u32> {
+        let first = self.frames.get(self.oldest as usize);
+        let next = |frame: &&Frame| self.frames.get(frame.newer as usize);
+        std::iter::successors(first, next).map(|frame| frame.page)
+    }
+
+    fn release(&mut self, frame: u32) -> u32 {
+        let Frame { page, is_loading, .. } = &mut self.frames[frame as usize];
+        *is_loading = false;
+        self.index.remove(page);
+        self.free.push(frame);
+        *page
+    }
+
+    fn link(&mut self, frame: u32) {
+        let newest = std::mem::replace(&mut self.newest, frame);
+        let linked = &mut self.frames[frame as usize];
+        (linked.newer, linked.older) = (NONE, newest);
+        match newest {
+            NONE => self.oldest = frame,
+            newest => self.frames[newest as usize].newer = frame,
+        }
+    }
+
+    fn unlink(&mut self, frame: u32) {
+        let Frame { newer, older, .. } = self.frames[frame as usize];
+        match newer {
+            NONE => self.newest = older,
+            newer => self.frames[newer as usize].older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => self.frames[older as usize].newer = newer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::random::Rng;
+
+    // A list that lost its order would drop pages that are in use: checked against a list that is rewritten each time.
+    #[test]
+    fn the_page_that_was_used_least_recently_goes_first() {
+        for most in [1, 2, 3, 17] {
+            let mut frames = Frames::new(most);
+            let mut model: Vec<u32> = Vec::new();
+            let mut stream = Rng::new(3).stream("frames");
+            for step in 0..2000 {
+                let page = stream.below(2 * u64::from(most)) as u32;
+                match frames.find(page) {
+                    Some(frame) => {
+                        frames.touch(frame);
+                        model.retain(|other| *other != page);
+                    }
+                    None => {
+                        if model.len() as u32 == most {
+                            assert!(frames.is_full());
+                            assert_eq!(frames.begin(page), None, "all are taken");
+                            assert_eq!(frames.drop_oldest(), Some(model.remove(0)));
+                        }
+                        assert!(!frames.is_full());
+                        let frame = frames.begin(page).expect("one is free");
+                        assert!(frames.load(frame).is_some());
+                        if stream.chance(0.1) {
+                            assert_eq!(frames.abandoned(frame), page);
+                            assert_eq!(frames.find(page), None);
+                            continue;
+                        }
+                        frames.loaded(frame);
+                        assert_eq!(frames.load(frame), None);
+                    }
+                }
+                model.push(page);
+                assert_eq!(frames.oldest().collect::<Vec<_>>(), model, "step {step}");
+            }
+        }
+    }
+
+    // Who waits for a page must not take the next load of its frame for the one that it waits for.
+    #[test]
+    fn each_load_of_a_frame_has_its_number() {
+        let mut frames = Frames::new(1);
+        assert_eq!(frames.drop_oldest(), None);
+        let frame = frames.begin(7).expect("one is free");
+        let first = frames.load(frame);
+        frames.loaded(frame);
+        assert_eq!((frames.load(frame), frames.drop_oldest()), (None, Some(7)));
+        assert_eq!(frames.begin(8), Some(frame));
+        assert_ne!(frames.load(frame), first);
+    }
+}

@@ -1,0 +1,293 @@
+//! Translation pages: what each says, and whether flash has it so.
+//!
+//! A page is *dirty* when the map has changed and nothing that is on flash, or on its way there, says so. Buffering a
+//! unit changes no page: until it is programmed, a page says where flash has the unit's state before
+//! ([`Slot::old`](super::buffer::Slot::old)).
+//!
+//! Under a cached map a page is *held* while the cache has it, or reads it. A dirty one that is not is *away*: what has
+//! changed is remembered, but the page is to be read before it can be written. A *void* page is one that was deallocated
+//! as a whole: a mark in the directory that says where the pages are, and so there is nothing to be read.
+
+use super::State;
+use super::buffer::Buffer;
+use super::map::Table;
+use super::space::{Space, UNITS_PER_MAP_PAGE};
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+
+const _: () = assert!(UNITS_PER_MAP_PAGE as usize * size_of::<u32>() == UNIT_BYTES);
+
+/// A bit for each page.
+#[derive(Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    fn new(pages: u64) -> Self {
+        Bits(vec![0; pages.div_ceil(64) as usize])
+    }
+
+    #[inline]
+    fn get(&self, page: u32) -> bool {
+        self.0[(page / 64) as usize] >> (page % 64) & 1 == 1
+    }
+
+    #[inline]
+    fn set(&mut self, page: u32, is_in: bool) {
+        let (word, bit) = (&mut self.0[(page / 64) as usize], 1 << (page % 64));
+        if is_in { *word |= bit } else { *word &= !bit }
+    }
+}
+
+/// The state of all translation pages.
+pub(super) struct Pages {
+    space: Space,
+    /// There is a cache, so that pages can be away.
+    is_cached: bool,
+    dirty: Bits,
+    held: Bits,
+    void: Bits,
+    away: u64,
+    /// Where the search for a page that is away goes on.
+    hand: u32,
+}
+
+impl Pages {
+    pub(super) fn new(space: Space, is_cached: bool) -> Self {
+        let count = space.map.1;
+        let cached = if is_cached { count } else { 0 };
+        Pages {
+            space,
+            is_cached,
+            dirty: Bits::new(count),
+            held: Bits::new(cached),
+            void: Bits::new(cached),
+            away: 0,
+            hand: 0,
+        }
+    }
+
+    /// The page that holds a unit's entry.
+    #[inline]
+    pub(super) fn of(lpa: u32) -> u32 {
+        lpa / UNITS_PER_MAP_PAGE as u32
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        self.space.map.1 as u32
+    }
+
+    /// The unit in which flash has a page.
+    pub(super) fn unit(&self, page: u32) -> u32 {
+        self.space.map.0 as u32 + page
+    }
+
+    /// The units of which a page says where they are.
+    pub(super) fn units(&self, page: u32) -> std::ops::Range<u32> {
+        let first = u64::from(page) * UNITS_PER_MAP_PAGE;
+        first as u32..(first + UNITS_PER_MAP_PAGE).min(self.space.user) as u32
+    }
+
+    /// Where flash has a unit has changed, or that it has it. Units that are not the host's are in no page.
+    #[inline]
+    pub(super) fn changed(&mut self, lpa: u32) {
+        if u64::from(lpa) >= self.space.user {
+            return;
+        }
+        let page = Self::of(lpa);
+        if !self.is_cached {
+            self.dirty.set(page, true);
+        } else if !self.dirty.get(page) || self.void.get(page) {
+            self.update(page, |pages| {
+                pages.dirty.set(page, true);
+                pages.void.set(page, false);
+            });
+        }
+    }
+
+    /// Units of one region have been deallocated.
+    pub(super) fn deallocated(&mut self, first: u64, end: u64) {
+        let (first, end) = (first as u32, end as u32);
+        for page in Self::of(first)..Self::of(end - 1) + 1 {
+            let units = self.units(page);
+            self.changed(units.start);
+            if self.is_cached && first <= units.start && units.end <= end && !self.held.get(page) {
+                self.update(page, |pages| pages.void.set(page, true));
+            }
+        }
+    }
+
+    /// Every unit has been deallocated.
+    pub(super) fn deallocated_all(&mut self) {
+        for page in 0..self.count() {
+            self.dirty.set(page, true);
+        }
+        if self.is_cached {
+            for (void, held) in self.void.0.iter_mut().zip(&self.held.0) {
+                *void = !held;
+            }
+            self.away = 0;
+        }
+    }
+
+    /// Whether flash will have a page as the map says it.
+    pub(super) fn is_dirty(&self, page: u32) -> bool {
+        self.dirty.get(page)
+    }
+
+    /// Whether there is nothing in a page that would have to be read.
+    pub(super) fn is_void(&self, page: u32) -> bool {
+        self.is_cached && self.void.get(page)
+    }
+
+    /// Flash will have a page as the map says it now.
+    pub(super) fn written(&mut self, page: u32) {
+        self.update(page, |pages| {
+            pages.dirty.set(page, false);
+            if pages.is_cached {
+                pages.void.set(page, false);
+            }
+        });
+    }
+
+    /// The cache has a page, or has it no more.
+    pub(super) fn hold(&mut self, page: u32, is_held: bool) {
+        self.update(page, |pages| {
+            pages.held.set(page, is_held);
+            pages.void.set(page, false);
+        });
+    }
+
+    /// How many pages are away.
+    pub(super) fn away(&self) -> u64 {
+        self.away
+    }
+
+    /// A page that is away; another one each time, as long as there are others.
+    pub(super) fn next_away(&mut self) -> Option<u32> {
+        if self.away == 0 {
+            return None;
+        }
+        let words = self.dirty.0.len();
+        let start = (self.hand / 64) as usize;
+        let ahead = u64::MAX << (self.hand % 64);
+        // The word in which the search begins is its last one, too: what lies before the hand.
+        for step in 0..=words {
+            let index = (start + step) % words;
+            let mask = if step == 0 { ahead } else { u64::MAX };
+            let word = self.dirty.0[index] & !self.held.0[index] & !self.void.0[index] & mask;
+            if word != 0 {
+                let page = index as u32 * 64 + word.trailing_zeros();
+                self.hand = (page + 1) % self.count();
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// Whether a page is away.
+    pub(super) fn is_away(&self, page: u32) -> bool {
+        self.is_cached && self.dirty.get(page) && !self.held.get(page) && !self.void.get(page)
+    }
+
+    fn update(&mut self, page: u32, change: impl FnOnce(&mut Self)) {
+        let before = self.is_away(page);
+        change(self);
+        self.away = self.away + u64::from(self.is_away(page)) - u64::from(before);
+    }
+}
+
+impl State {
+    /// What a translation page says now, to be written: it is no longer dirty. With it the number that it reflects:
+    /// everything that was buffered before is in it.
+    ///
+    /// An entry is four bytes, the least significant first, as [`Entry::raw`] has it; never one of a slot.
+    pub(super) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
+        let State { map, buffer, pages, .. } = self;
+        let bytes = encode(map, buffer, pages.units(page));
+        pages.written(page);
+        (Content::of(&bytes, keep), buffer.settled())
+    }
+}
+
+/// The entries of `units`, as flash has them.
+fn encode(map: &Table, buffer: &Buffer, units: std::ops::Range<u32>) -> [u8; UNIT_BYTES] {
+    let mut bytes = [0; UNIT_BYTES];
+    let first = units.start;
+    map.each_changed(units, |lpa, entry| {
+        let word = &mut bytes[(lpa - first) as usize * 4..][..4];
+        word.copy_from_slice(&buffer.in_flash(entry).raw().to_le_bytes());
+    });
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::buffer::NOBODY;
+    use super::super::map::Entry;
+    use super::*;
+    use byteway_flash::Ppa;
+
+    fn pages() -> Pages {
+        Pages::new(Space::new(200 * 1024 - 5), true)
+    }
+
+    // A page that is counted as away for ever would be written for ever; one that is not counted, never.
+    #[test]
+    fn a_page_is_away_while_it_is_dirty_and_not_held() {
+        let mut pages = pages();
+        pages.changed(0);
+        pages.changed(1023);
+        pages.changed(150 * 1024);
+        pages.changed(199 * 1024);
+        pages.changed(pages.unit(0));
+        assert_eq!(pages.away(), 3);
+        let expected = [Some(0), Some(150), Some(199), Some(0)];
+        assert_eq!([(); 4].map(|()| pages.next_away()), expected);
+        pages.written(199);
+        pages.hold(0, true);
+        assert_eq!((pages.away(), pages.next_away()), (1, Some(150)));
+        pages.written(150);
+        assert_eq!((pages.away(), pages.next_away()), (0, None));
+        pages.hold(0, false);
+        assert_eq!((pages.away(), pages.is_dirty(0)), (1, true));
+        pages.changed(150 * 1024 + 1);
+        assert_eq!(pages.away(), 2, "it is dirty again");
+    }
+
+    // A page without a unit must not be read; one into which something has come since must be written.
+    #[test]
+    fn a_page_is_void_until_something_comes_into_it() {
+        let mut pages = pages();
+        let end = 200 * 1024 - 5;
+        pages.hold(198, true);
+        pages.deallocated(196 * 1024 + 1, end);
+        let void = |pages: &Pages| (196..200).map(|page| pages.is_void(page)).collect::<Vec<bool>>();
+        assert_eq!(void(&pages), [false, true, false, true], "the first in part, the third is held");
+        assert!((196..200).all(|page| pages.is_dirty(page)));
+        assert_eq!(pages.away(), 1, "those that are void need not be read");
+        pages.changed(197 * 1024);
+        assert_eq!((void(&pages), pages.away()), (vec![false, false, false, true], 2));
+        pages.deallocated_all();
+        assert_eq!((void(&pages), pages.away()), (vec![true, true, false, true], 0));
+        pages.hold(198, false);
+        assert_eq!(pages.away(), 1);
+    }
+
+    // What is written of a buffered unit is where flash has its last state: the slot is gone with the power.
+    #[test]
+    fn a_page_says_what_flash_has() {
+        let space = Space::new(3000);
+        let mut buffer = Buffer::new(4);
+        let mut map = Table::new(3000, space.units());
+        map.set(1024, Entry::flash(Ppa(77)));
+        map.set(1025, Entry::UNMAPPED);
+        let slot = buffer.take(1026, Content::Zero, NOBODY, Entry::flash(Ppa(5)), 0);
+        map.set(1026, Entry::slot(slot));
+        let pages = Pages::new(space, false);
+        let bytes = encode(&map, &buffer, pages.units(1));
+        let word = |index: usize| u32::from_le_bytes(bytes[index * 4..][..4].try_into().unwrap_or_default());
+        let expected = [Entry::flash(Ppa(77)), Entry::UNMAPPED, Entry::flash(Ppa(5)), Entry::BASE];
+        assert_eq!([0, 1, 2, 3].map(word), expected.map(Entry::raw));
+        assert_eq!(pages.units(2), 2048..3000, "the last one is short");
+    }
+}

@@ -1,0 +1,628 @@
+//! What the medium holds, when the power has come back.
+//!
+//! 1. The root: where the translation pages were at the last checkpoint, and from which stripe on must be read.
+//! 2. One look at the first and the last stripe of each superblock: numbers rise within one, so this tells which hold
+//!    stripes from there on. Those are read: each unit's spare area says which state of which unit it is.
+//! 3. The latest version of each translation page. It reflects everything before a number, so of the units found above
+//!    those that are older count only if what the page says is there no more.
+//! 4. Deallocations from the journal: each ends the states of its units with lower numbers.
+//! 5. What capacitors have saved comes back into the buffer.
+//!
+//! All this is decided by the medium alone, and nothing is written before it is known but erases of superblocks that
+//! hold nothing, so another cut changes nothing. What was found is found again: a stripe that can be read now stays as it
+//! is until its superblock is erased, for superblocks that end within a wordline take no more programs.
+//!
+//! Why an old state never comes back: it would have to be without a newer one. A newer state is erased only when it was
+//! moved, or followed by a still newer one that is safe in flash, or deallocated by a record that is in the journal; and a
+//! record leaves the journal only when a root is written whose pages reflect it.
+
+use super::blocks::{Blocks, Found, Marks};
+use super::config::Canary;
+use super::journal::{self, Journal, Trim};
+use super::map::{Entry, Place, REGION_UNITS, Table};
+use super::pages::Pages;
+use super::root::Root;
+use super::space::{UNITS_PER_MAP_PAGE, UnitKind};
+use super::{Base, Inner};
+use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
+use byteway_wire::content::UNIT_BYTES;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Reads that are under way at once, for each die.
+const READS_PER_DIE: u32 = 64;
+
+/// A state of a unit that was found in a stripe.
+#[derive(Clone, Copy)]
+struct Copy {
+    sequence: u64,
+    /// Of the stripe.
+    number: u64,
+    at: Ppa,
+}
+
+/// A unit, and what is known of it in the end.
+struct Winner {
+    lpa: u32,
+    sequence: u64,
+    entry: Entry,
+    /// What its translation page says.
+    written: Entry,
+}
+
+struct Recovery<'a> {
+    inner: &'a Inner,
+    root: Root,
+    ticket: Ticket,
+    reads: u32,
+    /// Of each superblock.
+    found: Vec<Found>,
+    /// Superblocks of which something was erased or programmed since the root: what a page says of them may be gone.
+    changed: Vec<bool>,
+    /// The best copy of each unit. Never iterated but to be sorted.
+    copies: FxHashMap<u32, Copy>,
+    /// Of translation pages that were found: everything before this is reflected.
+    reflects: FxHashMap<u32, u64>,
+    map: Table,
+    pages: Pages,
+    /// Pages of which some entry is not where the base state has it.
+    touched: Vec<bool>,
+    /// Dies whose collectors have left a superblock since the root (see `duplicates`).
+    left: Vec<bool>,
+    /// Units of which a page says a place that is no more, and of which no copy was found.
+    gone: Vec<(u32, Ppa)>,
+    next_sequence: u64,
+    next_number: u64,
+    stripes_scanned: u64,
+}
+
+/// The task that finds out what the medium holds. Whoever asks something of the translation layer waits for it.
+pub(super) async fn run(inner: Rc<Inner>) {
+    let began = inner.clock.now();
+    let roots = [inner.flash.read_root(0).await, inner.flash.read_root(1).await];
+    let roots = roots.iter().flatten().filter_map(|bytes| Root::decode(bytes));
+    let root = roots.max_by_key(|root| root.generation).unwrap_or_default();
+    let pages = inner.flash.read_journal().await;
+    let saved = inner.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
+    let mut trims: Vec<Trim> = pages.iter().flat_map(|page| journal::decode(page)).collect();
+    trims.extend(journal::decode(&saved));
+    let last_of = |page: &Rc<[u8]>| journal::decode(page).last().map_or(0, |trim| trim.sequence);
+    let last_records: VecDeque<u64> = pages.iter().map(last_of).collect();
+
+    let mut recovery = Recovery::new(&inner, root);
+    recovery.note_left(&trims);
+    recovery.look_at_blocks().await;
+    recovery.replay().await;
+    recovery.load_pages().await;
+    recovery.look_again().await;
+    let before = trims.len();
+    trims.retain(|trim| trim.sequence >= recovery.root.settled);
+    let is_clean = recovery.root.is_clean && recovery.copies.is_empty() && before == 0;
+    if inner.config.canary == Some(Canary::IgnoreTrims) {
+        trims.clear();
+    }
+    let recovered = recovery.decide(&trims) + recovery.find_gone().await;
+    recovery.erase_unstable().await;
+    let pending = journal::decode(&saved).collect();
+    let journal = Journal::recovered(inner.space.journal.1, last_records, pending);
+    for trim in &trims {
+        recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
+    }
+    recovery.install(journal, is_clean, recovered);
+    inner.restore_saved().await;
+    inner.saved.take();
+    if inner.state.borrow().blocks.is_exhausted() {
+        inner.end_life(&mut inner.state.borrow_mut());
+    }
+    inner.state.borrow_mut().counters.recovery_time = inner.clock.now().since(began);
+    inner.is_ready.set(true);
+    inner.readied.notify_all();
+    inner.rouse_cornered();
+    if inner.state.borrow().journal.is_half_full() {
+        inner.want_checkpoint();
+    }
+}
+
+impl<'a> Recovery<'a> {
+    fn new(inner: &'a Inner, root: Root) -> Self {
+        let blocks = inner.geometry.total_blocks() as usize;
+        let state = inner.state.borrow();
+        Recovery {
+            inner,
+            ticket: inner.flash.ticket(),
+            reads: 0,
+            found: vec![Found::default(); blocks],
+            changed: vec![false; blocks],
+            copies: FxHashMap::default(),
+            reflects: FxHashMap::default(),
+            map: Table::new(inner.space.user, inner.space.units()),
+            pages: Pages::new(inner.space, inner.config.map_cache_pages.is_some()),
+            touched: vec![false; state.pages.count() as usize],
+            left: vec![false; inner.geometry.dies() as usize],
+            gone: Vec::new(),
+            next_sequence: root.next_sequence.max(root.settled).max(1),
+            next_number: root.next_number.max(root.first_stripe).max(1),
+            stripes_scanned: 0,
+            root,
+        }
+    }
+
+    /// Notes which dies' collectors have left a superblock since the root.
+    fn note_left(&mut self, trims: &[Trim]) {
+        for trim in trims.iter().filter(|trim| trim.sequence >= self.root.settled) {
+            let dies = trim.dies_left(self.inner.space.user);
+            let left = self.left.iter_mut().skip(dies.start as usize);
+            left.take((dies.end - dies.start) as usize).for_each(|left| *left = true);
+        }
+    }
+
+    /// Whether a place that is no more may have been in a superblock that was left.
+    fn may_be_left(&self, ppa: Ppa) -> bool {
+        self.left.get(self.inner.geometry.die_of(ppa) as usize).is_some_and(|left| *left)
+    }
+
+    /// Reads a stripe's spare area, or a unit of it: both take a read of the stripe.
+    async fn read(&mut self, ppa: Ppa) {
+        let mask = 1 << self.inner.geometry.unit_of_stripe(ppa);
+        self.inner.flash.submit_read(ppa, mask, Priority::HostRead, &self.ticket);
+        self.reads += 1;
+        if self.reads >= READS_PER_DIE * self.inner.geometry.dies() {
+            self.await_reads().await;
+        }
+    }
+
+    async fn await_reads(&mut self) {
+        self.ticket.wait().await;
+        self.ticket.clear();
+        self.reads = 0;
+    }
+
+    /// How far each superblock is programmed, and which numbers it holds. Those that are as the base state has them were
+    /// never touched, and cost nothing.
+    async fn look_at_blocks(&mut self) {
+        let (flash, geometry) = (&self.inner.flash, self.inner.geometry);
+        let wordline = self.inner.state.borrow().wordlines.stripes();
+        // Die by die in turn, so that all of them read at once.
+        let turns = (0..geometry.blocks).flat_map(|block| (0..geometry.dies()).map(move |die| (die, block)));
+        for block in turns.map(|(die, block)| geometry.block(die, block)) {
+            let programmed = flash.programmed_stripes(block);
+            let pages = flash.stripes_of(block);
+            let wordline = if flash.mode(block) == Mode::OneBit { 1 } else { wordline };
+            let base_stripes = self.inner.base.stripes(block);
+            let is_touched =
+                flash.erases_since_made(block) > 0 || flash.is_unstable(block) || programmed != base_stripes;
+            if is_touched {
+                self.read(geometry.ppa(block, 0, 0)).await;
+                // The last one, if all are programmed; else a search for the first that is not.
+                let looks = if programmed == pages { 1 } else { pages.ilog2() + 1 };
+                for look in 0..looks {
+                    let stripe = (pages - 1) >> look;
+                    self.read(geometry.ppa(block, stripe, 0)).await;
+                }
+            }
+            let last = (0..programmed).rev().find_map(|stripe| flash.stripe_number(block, stripe));
+            self.found[block.0 as usize] = Found {
+                programmed,
+                last: last.unwrap_or(0),
+                is_base: base_stripes > 0 && flash.stripe_number(block, 0) == Some(0),
+                can_go_on: programmed < pages && programmed.is_multiple_of(wordline),
+            };
+            self.changed[block.0 as usize] = is_touched
+                && (programmed == 0
+                    || flash.stripe_number(block, 0).is_none_or(|number| number >= self.root.first_stripe));
+        }
+        self.await_reads().await;
+    }
+
+    /// Reads the stripes that came after the root, and what they say of their units.
+    async fn replay(&mut self) {
+        let first = self.root.first_stripe.max(1);
+        let geometry = self.inner.geometry;
+        let mut stripes: Vec<(BlockId, u32)> =
+            self.root.moving.iter().map(|(block, stripe)| (BlockId(*block), *stripe)).collect();
+        stripes.retain(|(block, stripe)| block.0 < geometry.total_blocks() && *stripe < geometry.pages);
+        for block in (0..geometry.total_blocks()).map(BlockId) {
+            let Found { programmed, last, .. } = self.found[block.0 as usize];
+            let number = |stripe| self.inner.flash.stripe_number(block, stripe);
+            if last >= first {
+                // A stripe that can't be read may have come after it, or before.
+                let later =
+                    (0..programmed).rev().take_while(|stripe| number(*stripe).is_none_or(|n| n >= first));
+                stripes.extend(later.map(|stripe| (block, stripe)));
+            }
+        }
+        stripes.sort_unstable();
+        stripes.dedup();
+        for (block, stripe) in stripes {
+            self.read(geometry.ppa(block, stripe, 0)).await;
+            self.stripes_scanned += 1;
+            let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
+            self.next_number = self.next_number.max(number + 1);
+            let start = geometry.ppa(block, stripe, 0).0;
+            for at in (start..start + geometry.units_per_stripe()).map(Ppa) {
+                let Some(spare) = self.inner.flash.spare(at) else { continue };
+                self.next_sequence = self.next_sequence.max(spare.sequence + 1);
+                let copy = Copy { sequence: spare.sequence, number, at };
+                self.note(spare.lpa, copy);
+            }
+        }
+        self.await_reads().await;
+    }
+
+    /// Of two copies the later state counts; if they are of the same, the one that was moved last.
+    fn note(&mut self, lpa: u32, copy: Copy) {
+        let rank = |copy: &Copy| (copy.sequence, copy.number);
+        let best = self.copies.entry(lpa).or_insert(copy);
+        let is_better = match self.inner.config.canary {
+            Some(Canary::OlderCopy) => rank(&copy) < rank(best),
+            _ => rank(&copy) > rank(best),
+        };
+        if is_better {
+            *best = copy;
+        }
+    }
+
+    /// Loads the translation pages: of each the version that reflects most, and of equals the one that the root names.
+    async fn load_pages(&mut self) {
+        let space = self.inner.space;
+        let runs = std::mem::take(&mut self.root.pages);
+        let mut places: Vec<(u32, Ppa)> = Vec::new();
+        for run in &runs {
+            match run.place.place() {
+                Place::Flash(ppa) => places.push((run.first, ppa)),
+                _ => self.mark_pages(run.first, run.count),
+            }
+        }
+        let mut latest: FxHashMap<u32, (u64, Ppa)> = FxHashMap::default();
+        let mut gone = Vec::new();
+        for (page, ppa) in places {
+            let unit = self.pages.unit(page.min(self.pages.count() - 1));
+            match self.inner.flash.spare(ppa).filter(|spare| spare.lpa == unit) {
+                Some(spare) => _ = latest.insert(page, (spare.sequence, ppa)),
+                None if !self.copies.contains_key(&unit) || self.may_be_left(ppa) => gone.push((unit, ppa)),
+                None => {}
+            }
+        }
+        for (unit, copy) in self.search(gone).await {
+            // The base state's pages say nothing.
+            if let (UnitKind::Map(page), 1..) = (space.kind(unit), copy.number) {
+                latest.insert(page as u32, (copy.sequence, copy.at));
+            }
+        }
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "each page has its own place: the order shows nowhere"
+        )]
+        for (lpa, copy) in &self.copies {
+            let UnitKind::Map(page) = space.kind(*lpa) else { continue };
+            let found = latest.entry(page as u32).or_insert((copy.sequence, copy.at));
+            if copy.sequence > found.0 {
+                *found = (copy.sequence, copy.at);
+            }
+        }
+        let mut latest: Vec<(u32, (u64, Ppa))> = latest.into_iter().collect();
+        latest.sort_unstable();
+        for (page, (reflects, ppa)) in latest {
+            self.read(ppa).await;
+            self.load_page(page, reflects, ppa);
+        }
+        self.await_reads().await;
+        self.copies.retain(|lpa, _| u64::from(*lpa) < space.user);
+    }
+
+    fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) {
+        let mut bytes = [0; UNIT_BYTES];
+        self.inner.flash.content(ppa).write_to(&mut bytes);
+        self.map.set(self.pages.unit(page), Entry::flash(ppa));
+        self.reflects.insert(page, reflects);
+        self.touched[page as usize] = true;
+        for (lpa, word) in self.pages.units(page).zip(bytes.chunks_exact(4)) {
+            let entry = Entry::of_raw(u32::from_le_bytes(word.try_into().expect("four bytes")));
+            // It may have been marked as nowhere before.
+            if entry != self.map.get(lpa) {
+                self.map.set(lpa, entry);
+            }
+        }
+    }
+
+    /// Pages that say of all units that they are nowhere.
+    fn mark_pages(&mut self, first: u32, count: u32) {
+        let end = first.saturating_add(count).min(self.pages.count());
+        for page in first..end {
+            self.map.set(self.pages.unit(page), Entry::UNMAPPED);
+            self.touched[page as usize] = true;
+        }
+        let units = u64::from(first) * UNITS_PER_MAP_PAGE
+            ..(u64::from(end) * UNITS_PER_MAP_PAGE).min(self.inner.space.user);
+        deallocate(&mut self.map, units, self.inner.space.user);
+    }
+
+    /// Finds the latest state of every unit of which a copy was found, and lets deallocations end states. Gives how many
+    /// units are where a copy was found and not where a page says.
+    fn decide(&mut self, trims: &[Trim]) -> u64 {
+        let mut copies: Vec<(u32, Copy)> = self.copies.iter().map(|(lpa, copy)| (*lpa, *copy)).collect();
+        copies.sort_unstable_by_key(|(lpa, _)| *lpa);
+        let mut winners: Vec<Winner> = copies.into_iter().map(|(lpa, copy)| self.winner(lpa, copy)).collect();
+        let mut trims = trims.to_vec();
+        trims.sort_unstable_by_key(|trim| trim.sequence);
+        for Trim { first, count, sequence } in trims {
+            let end = u64::from(first).saturating_add(u64::from(count)).min(self.inner.space.user);
+            if u64::from(first) >= end {
+                continue;
+            }
+            let from = winners.partition_point(|winner| winner.lpa < first);
+            let ended = winners[from..].iter_mut().take_while(|winner| u64::from(winner.lpa) < end);
+            for winner in ended.filter(|winner| winner.sequence < sequence) {
+                winner.entry = Entry::UNMAPPED;
+            }
+            // Of units without a copy there is nothing that is newer than the root.
+            deallocate(&mut self.map, u64::from(first)..end, self.inner.space.user);
+            self.pages.deallocated(u64::from(first), end);
+            for page in Pages::of(first)..=Pages::of((end - 1) as u32) {
+                self.touched[page as usize] = true;
+            }
+        }
+        let mut recovered = 0;
+        for Winner { lpa, entry, written, .. } in &winners {
+            recovered += u64::from(entry != written);
+            if *entry != self.map.get(*lpa) {
+                self.map.set(*lpa, *entry);
+            }
+            if entry != written {
+                self.pages.changed(*lpa);
+                self.touched[Pages::of(*lpa) as usize] = true;
+            }
+        }
+        self.forget_what_is_gone();
+        recovered
+    }
+
+    fn winner(&self, lpa: u32, copy: Copy) -> Winner {
+        let inner = self.inner;
+        let written = self.map.get(lpa);
+        let reflects = self.reflects.get(&Pages::of(lpa)).copied().unwrap_or(0).max(self.root.settled);
+        let place = match written.place() {
+            Place::Base => inner.base.find(lpa),
+            Place::Flash(ppa) => Some(ppa),
+            Place::Unmapped | Place::Slot(_) => None,
+        };
+        // What the page says, if that is there.
+        let said = match place {
+            None => Some(0),
+            Some(_) if written == Entry::BASE => self.is_in_base(lpa).then_some(0),
+            Some(ppa) => inner.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence),
+        };
+        let is_newer = |sequence| match inner.config.canary {
+            Some(Canary::OlderCopy) => copy.sequence < sequence,
+            _ => copy.sequence >= reflects && copy.sequence > sequence,
+        };
+        match said {
+            Some(sequence) if !is_newer(sequence) => Winner { lpa, sequence, entry: written, written },
+            _ => Winner { lpa, sequence: copy.sequence, entry: Entry::flash(copy.at), written },
+        }
+    }
+
+    /// Looks for units whose places are gone in all stripes of those dies: what a collector had moved went back to where
+    /// it was when its superblock was left (see `duplicates`), and that may be older than the root. In the order of
+    /// the units, of each the latest state. Nothing newer can be there: it would have been found.
+    async fn search(&mut self, mut gone: Vec<(u32, Ppa)>) -> Vec<(u32, Copy)> {
+        let geometry = self.inner.geometry;
+        gone.sort_unstable();
+        let mut dies: Vec<u32> = gone.iter().map(|(_, ppa)| geometry.die_of(*ppa)).collect();
+        dies.sort_unstable();
+        dies.dedup();
+        let blocks = dies.into_iter().filter(|die| *die < geometry.dies());
+        let mut found: Vec<(u32, Copy)> = Vec::new();
+        for block in blocks.flat_map(|die| (0..geometry.blocks).map(move |block| geometry.block(die, block)))
+        {
+            for stripe in 0..self.found[block.0 as usize].programmed {
+                let start = geometry.ppa(block, stripe, 0);
+                self.read(start).await;
+                self.stripes_scanned += 1;
+                let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
+                for at in (start.0..start.0 + geometry.units_per_stripe()).map(Ppa) {
+                    let Some(spare) = self.inner.flash.spare(at) else { continue };
+                    if gone.binary_search_by_key(&spare.lpa, |(lpa, _)| *lpa).is_ok() {
+                        found.push((spare.lpa, Copy { sequence: spare.sequence, number, at }));
+                    }
+                }
+            }
+        }
+        self.await_reads().await;
+        found.sort_unstable_by_key(|(lpa, copy)| (*lpa, std::cmp::Reverse((copy.sequence, copy.number))));
+        found.dedup_by_key(|(lpa, _)| *lpa);
+        found
+    }
+
+    /// Units of which older states were found than the page reflects, and what the page says is no more: if it was left,
+    /// the state that the page reflects is elsewhere in its die.
+    async fn look_again(&mut self) {
+        if !self.left.contains(&true) {
+            return;
+        }
+        let gone = self.copies.iter().filter_map(|(lpa, copy)| {
+            let Place::Flash(ppa) = self.map.get(*lpa).place() else { return None };
+            let reflects = self.reflects.get(&Pages::of(*lpa)).copied().unwrap_or(0).max(self.root.settled);
+            let is_gone = self.inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != *lpa);
+            (is_gone && copy.sequence < reflects && self.may_be_left(ppa)).then_some((*lpa, ppa))
+        });
+        let gone = gone.collect();
+        for (lpa, copy) in self.search(gone).await {
+            self.note(lpa, copy);
+        }
+    }
+
+    /// Finds the units again that have gone back to where they were. Gives how many.
+    async fn find_gone(&mut self) -> u64 {
+        let gone = std::mem::take(&mut self.gone);
+        let found = self.search(gone).await;
+        for (lpa, copy) in &found {
+            let entry = if copy.number == 0 { Entry::BASE } else { Entry::flash(copy.at) };
+            self.map.set(*lpa, entry);
+        }
+        found.len() as u64
+    }
+
+    /// Whether a unit still lies where the base state has it.
+    fn is_in_base(&self, lpa: u32) -> bool {
+        let place = self.inner.base.find(lpa);
+        place.is_some_and(|ppa| self.found[self.inner.geometry.block_of(ppa).0 as usize].is_base)
+    }
+
+    /// What a page says of a superblock that was erased since is no more: whatever it was has been followed by something
+    /// else, which was found, or deallocated. To be sure, no entry may lead to what is another's.
+    fn forget_what_is_gone(&mut self) {
+        let inner = self.inner;
+        for page in 0..self.pages.count() {
+            if !self.touched[page as usize] {
+                continue;
+            }
+            let units = self.pages.units(page);
+            for lpa in units.chain(std::iter::once(self.pages.unit(page))) {
+                let is_gone = match self.map.get(lpa).place() {
+                    Place::Flash(ppa) => {
+                        u64::from(ppa.0) >= inner.geometry.total_units()
+                            || self.changed[inner.geometry.block_of(ppa).0 as usize]
+                                && inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
+                    }
+                    Place::Slot(_) => true,
+                    Place::Base | Place::Unmapped => false,
+                };
+                if is_gone {
+                    if let (Place::Flash(ppa), UnitKind::User) =
+                        (self.map.get(lpa).place(), inner.space.kind(lpa))
+                    {
+                        self.gone.push((lpa, ppa));
+                    }
+                    self.map.set(lpa, Entry::UNMAPPED);
+                    self.pages.changed(lpa);
+                }
+            }
+        }
+        // The base state's translation pages, of a cached map, say nothing.
+        for page in 0..self.pages.count() {
+            let unit = self.pages.unit(page);
+            if self.map.get(unit) == Entry::BASE && inner.base.find(unit).is_some() && !self.is_in_base(unit)
+            {
+                self.map.set(unit, Entry::UNMAPPED);
+            }
+        }
+    }
+
+    /// Superblocks whose erase was cut off are erased again. They hold nothing.
+    async fn erase_unstable(&mut self) {
+        let flash = &self.inner.flash;
+        let is_unstable = |block| flash.is_unstable(block) && !flash.is_bad(block);
+        for block in (0..self.inner.geometry.total_blocks()).map(BlockId) {
+            if is_unstable(block) {
+                flash.submit_erase(block, Priority::Collector, &self.ticket);
+            }
+        }
+        self.await_reads().await;
+        // What failed is bad.
+        let flash = &self.inner.flash;
+        let failed = (0..self.inner.geometry.total_blocks()).map(BlockId);
+        failed.filter(|block| flash.is_unstable(*block)).for_each(|block| flash.mark_bad(block));
+    }
+
+    /// How many units are valid in each superblock.
+    fn count(&self) -> Vec<u32> {
+        let (inner, geometry) = (self.inner, &self.inner.geometry);
+        let mut counts: Vec<u32> = (0..geometry.total_blocks())
+            .map(
+                |block| if self.found[block as usize].is_base { inner.base.valid(BlockId(block)) } else { 0 },
+            )
+            .collect();
+        let mut count = |lpa: u32| {
+            let entry = self.map.get(lpa);
+            if entry == Entry::BASE {
+                return;
+            }
+            if let Place::Flash(ppa) = entry.place() {
+                counts[geometry.block_of(ppa).0 as usize] += 1;
+            }
+            if inner.config.base != Base::Empty
+                && self.is_in_base(lpa)
+                && let Some(ppa) = inner.base.find(lpa)
+            {
+                counts[geometry.block_of(ppa).0 as usize] -= 1;
+            }
+        };
+        for page in 0..self.pages.count() {
+            if self.touched[page as usize] {
+                self.pages.units(page).for_each(&mut count);
+            }
+            count(self.pages.unit(page));
+        }
+        counts
+    }
+
+    /// All that was found becomes the state of the translation layer.
+    fn install(self, journal: Journal, is_clean: bool, recovered: u64) {
+        let counts = self.count();
+        let Recovery { inner, root, found, map, pages, next_sequence, next_number, stripes_scanned, .. } =
+            self;
+        let mut guard = inner.state.borrow_mut();
+        let state = &mut *guard;
+        let (geometry, config) = (inner.geometry, &inner.config);
+        let (marks, found) = (Marks::of(&inner.flash), |block: BlockId| found[block.0 as usize]);
+        let cache_pages = state.blocks.cache_pages();
+        state.blocks = Blocks::recovered(geometry, &inner.base, config, cache_pages, marks, counts, found);
+        (state.map, state.pages, state.journal) = (map, pages, journal);
+        *state.buffer.counter() = next_sequence;
+        state.next_number = next_number;
+        state.checkpoints.recovered(&root, is_clean);
+        state.counters.stripes_scanned = stripes_scanned;
+        state.counters.units_recovered = recovered;
+        (0..inner.geometry.dies()).for_each(|die| state.refresh(die));
+    }
+}
+
+/// Deallocates units in a table, by region where it can be.
+fn deallocate(map: &mut Table, units: std::ops::Range<u64>, user: u64) {
+    if units == (0..user) {
+        return map.deallocate_all();
+    }
+    let mut next = units.start;
+    while next < units.end {
+        let stop = ((next / REGION_UNITS + 1) * REGION_UNITS).min(units.end);
+        if next.is_multiple_of(REGION_UNITS) && (stop - next == REGION_UNITS || stop == user) {
+            map.deallocate_region(next);
+        } else {
+            (next as u32..stop as u32).for_each(|lpa| map.set(lpa, Entry::UNMAPPED));
+        }
+        next = stop;
+    }
+}
+
+impl Inner {
+    /// Puts what capacitors have saved into the buffer again, as if it were written now.
+    async fn restore_saved(&self) {
+        if self.config.canary == Some(Canary::ForgetDump) {
+            return;
+        }
+        let units = self.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
+        for (spare, content) in units {
+            if u64::from(spare.lpa) >= self.space.user {
+                continue;
+            }
+            let permit = self.credits.acquire(1).await;
+            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, super::buffer::NOBODY);
+            permit.forget();
+            if slot.is_none() {
+                self.credits.release(1);
+            }
+            self.dispatch();
+        }
+    }
+
+    /// Dies without a free superblock have something to do.
+    fn rouse_cornered(&self) {
+        for die in 0..self.geometry.dies() {
+            if self.state.borrow().blocks.free(die) == 0 {
+                self.collectors[die as usize].notify_one();
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Refresh: moving what was read too often, or lies too long, while it can still be read.
+//!
+//! Reads are looked at one by one: the array counts them, and the one that reaches the limit has its superblock moved.
+//! Age is looked at when the power comes, since most of it passes without, and again when the oldest superblock will be
+//! too old. A superblock that is still open is left until it is closed.
+
+use super::{Ftl, Inner};
+use crate::ftl::config::Refresh;
+use byteway_clock::Delay;
+use byteway_flash::{BlockId, Ppa};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// No two looks at all superblocks are nearer than this.
+const LOOK_MIN: Duration = Duration::from_secs(1);
+
+/// The task that looks at the age of what is stored. It is only there if that matters.
+pub(super) async fn run(inner: Rc<Inner>) {
+    let Some(Refresh { age, .. }) = inner.config.upkeep.refresh else { return };
+    let age = Duration::from_nanos(age.0 / 1000);
+    Ftl(inner.clone()).ready().await;
+    loop {
+        let next = inner.refresh_old(age).max(LOOK_MIN).max(age / 16);
+        let ps = u64::try_from(next.as_nanos()).ok().and_then(|ns| ns.checked_mul(1000));
+        let end = ps.and_then(|ps| inner.clock.now().0.checked_add(ps).map(|_| Delay(ps)));
+        let Some(pause) = end else { return }; // beyond the end of time
+        inner.clock.sleep(pause).await;
+    }
+}
+
+impl Inner {
+    /// Has all superblocks moved that are `age` old. Gives how long it takes until the next one will be.
+    fn refresh_old(&self, age: Duration) -> Duration {
+        let now = self.flash.calendar();
+        let mut next = age;
+        for block in (0..self.geometry.total_blocks()).map(BlockId) {
+            let Some(programmed) = self.flash.programmed_at(block) else { continue };
+            let left = (programmed + age).saturating_sub(now);
+            if left.is_zero() { self.refresh(block) } else { next = next.min(left) }
+        }
+        next
+    }
+
+    /// A stripe has been read for the host.
+    #[inline]
+    pub(super) fn note_read(&self, ppa: Ppa) {
+        if let Some(refresh) = &self.config.upkeep.refresh {
+            let block = self.geometry.block_of(ppa);
+            if self.flash.reads_since_erase(block) >= refresh.reads {
+                self.refresh(block);
+            }
+        }
+    }
+
+    /// Has a superblock moved, if it is closed.
+    fn refresh(&self, block: BlockId) {
+        if self.state.borrow_mut().blocks.refresh(block) {
+            self.collectors[self.geometry.die_of_block(block) as usize].notify_one();
+        }
+    }
+}

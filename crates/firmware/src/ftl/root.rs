@@ -1,0 +1,139 @@
+//! The root: what recovery begins with. A checkpoint writes it into the system area, into one of two slots in turn.
+//!
+//! It tells where the translation pages are, and from where on the medium must be read to know what has happened since.
+
+use super::map::Entry;
+use std::rc::Rc;
+
+/// A run of translation pages that flash has, or that say of all units that they are nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageRun {
+    pub(super) first: u32,
+    pub(super) count: u32,
+    /// Where the first one is, and the only one if it is somewhere.
+    pub(super) place: Entry,
+}
+
+/// A root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Root {
+    /// Which one it is.
+    pub(super) generation: u64,
+    /// Everything that was numbered before this is in the translation pages.
+    pub(super) settled: u64,
+    /// Everything that was numbered later is in stripes from this number on, or in `moving`.
+    pub(super) first_stripe: u64,
+    /// The next numbers of units and of stripes.
+    pub(super) next_sequence: u64,
+    pub(super) next_number: u64,
+    pub(super) power_cycles: u64,
+    pub(super) unsafe_shutdowns: u64,
+    /// Written at a shutdown.
+    pub(super) is_clean: bool,
+    /// The translation pages that there are, by rising number.
+    pub(super) pages: Vec<PageRun>,
+    /// Stripes of lower numbers that hold what may be nowhere else by now: superblock and stripe.
+    pub(super) moving: Vec<(u32, u32)>,
+}
+
+const MAGIC: u64 = 0x3154_4f4f_5257_4242; // "BBWROOT1"
+/// Words before the lists: magic, checksum, then the fields in their order, then the lists' lengths.
+const HEADER_WORDS: usize = 12;
+
+impl Root {
+    /// As bytes.
+    pub(super) fn encode(&self) -> Rc<[u8]> {
+        let mut bytes = Vec::with_capacity(HEADER_WORDS * 8 + self.pages.len() * 12 + self.moving.len() * 8);
+        let words = [
+            MAGIC,
+            0,
+            self.generation,
+            self.settled,
+            self.first_stripe,
+            self.next_sequence,
+            self.next_number,
+            self.power_cycles,
+            self.unsafe_shutdowns,
+            u64::from(self.is_clean),
+            self.pages.len() as u64,
+            self.moving.len() as u64,
+        ];
+        bytes.extend(words.iter().flat_map(|word: &u64| word.to_le_bytes()));
+        for PageRun { first, count, place } in &self.pages {
+            bytes.extend([*first, *count, place.raw()].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        for (block, stripe) in &self.moving {
+            bytes.extend([*block, *stripe].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let checksum = crc32c::crc32c(&bytes[16..]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+        bytes.into()
+    }
+
+    /// From bytes; none if they are not whole.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Root> {
+        let (header, lists) = bytes.split_at_checked(HEADER_WORDS * 8)?;
+        let mut words =
+            header.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+        let (magic, checksum) = (words.next()?, words.next()?);
+        if magic != MAGIC || checksum != u64::from(crc32c::crc32c(&bytes[16..])) {
+            return None;
+        }
+        let mut root = Root {
+            generation: words.next()?,
+            settled: words.next()?,
+            first_stripe: words.next()?,
+            next_sequence: words.next()?,
+            next_number: words.next()?,
+            power_cycles: words.next()?,
+            unsafe_shutdowns: words.next()?,
+            is_clean: words.next()? == 1,
+            ..Root::default()
+        };
+        let (pages, moving) = (words.next()? as usize, words.next()? as usize);
+        let mut words = lists.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four")));
+        for _ in 0..pages {
+            let (first, count) = (words.next()?, words.next()?);
+            root.pages.push(PageRun { first, count, place: Entry::of_raw(words.next()?) });
+        }
+        for _ in 0..moving {
+            root.moving.push((words.next()?, words.next()?));
+        }
+        Some(root)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_flash::Ppa;
+
+    // A root that is not what was written leads everywhere: it is taken whole or not at all.
+    #[test]
+    fn a_root_comes_back_whole_or_not_at_all() {
+        let run = |first, count, place| PageRun { first, count, place };
+        let root = Root {
+            generation: 3,
+            settled: 1 << 40,
+            first_stripe: 7,
+            next_sequence: 1 << 41,
+            next_number: 9,
+            power_cycles: 2,
+            unsafe_shutdowns: 1,
+            is_clean: true,
+            pages: vec![run(0, 1, Entry::flash(Ppa(77))), run(4, 100, Entry::UNMAPPED)],
+            moving: vec![(3, 4), (5, 6)],
+        };
+        let bytes = root.encode();
+        assert_eq!(Root::decode(&bytes), Some(root));
+        for bit in 0..bytes.len() * 8 {
+            let mut broken = bytes.to_vec();
+            broken[bit / 8] ^= 1 << (bit % 8);
+            // The upper half of the checksum's word says nothing, and is written as zero.
+            assert_eq!(Root::decode(&broken), None, "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert_eq!(Root::decode(&bytes[..length]), None, "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Which superblock of a die is emptied next, and why.
+//!
+//! First comes room for the host. What else there is to do for the flash (see [`Cause`]) has its turn when room is
+//! not short, and when it is, after every [`TURN`] superblocks that were collected. It may have as many valid units as
+//! it takes, so it gives back no more than it takes, and takes first: it begins only when a superblock is free beyond
+//! the reserve, which is kept from the host until then (`Blocks::claim`).
+
+use super::blocks::{Queue, Stream};
+use super::{FtlCounters, Inner, State};
+use byteway_flash::{BlockId, Priority};
+
+/// Why a superblock is emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// Free superblocks are few.
+    Space,
+    /// The host is idle, and there could be more free ones.
+    Idle,
+    /// A program of it failed.
+    Retire,
+    /// It was read too often, or what it holds is old.
+    Refresh,
+    /// It was erased less often than others.
+    Level,
+    /// It is of the cache.
+    Fold,
+}
+
+impl Cause {
+    /// Whether the end of it is awaited, so that what would not fill a stripe is padded.
+    pub(super) fn is_to_end(self) -> bool {
+        matches!(self, Cause::Retire | Cause::Refresh | Cause::Level | Cause::Fold)
+    }
+
+    /// The stream that takes what is moved.
+    pub(super) fn stream(self) -> Stream {
+        match self {
+            Cause::Refresh | Cause::Level => Stream::Cold,
+            Cause::Space | Cause::Idle | Cause::Retire | Cause::Fold => Stream::Collector,
+        }
+    }
+}
+
+impl FtlCounters {
+    /// Units programmed elsewhere for a cause.
+    pub(super) fn units_moved(&mut self, cause: Cause) -> &mut u64 {
+        match cause {
+            Cause::Space | Cause::Idle => &mut self.units_programmed_collector,
+            Cause::Retire => &mut self.units_programmed_retirement,
+            Cause::Refresh => &mut self.units_programmed_refresh,
+            Cause::Level => &mut self.units_programmed_levelling,
+            Cause::Fold => &mut self.units_programmed_folding,
+        }
+    }
+
+    /// Superblocks emptied and erased for a cause.
+    pub(super) fn blocks_emptied(&mut self, cause: Cause) -> &mut u64 {
+        match cause {
+            Cause::Space => &mut self.blocks_collected,
+            Cause::Idle => &mut self.blocks_collected_idle,
+            Cause::Retire => &mut self.blocks_retired_empty,
+            Cause::Refresh => &mut self.blocks_refreshed,
+            Cause::Level => &mut self.blocks_levelled,
+            Cause::Fold => &mut self.blocks_folded,
+        }
+    }
+}
+
+/// How many superblocks are collected for the host before another cause has its turn.
+const TURN: u32 = 2;
+
+/// What there is to do in a die beside making room.
+#[derive(Default)]
+pub(super) struct DieUpkeep {
+    /// Superblocks collected since another cause had its turn.
+    since: u32,
+    /// Wear is being levelled.
+    is_levelling: bool,
+    /// Since the last erase somebody has looked whether it should be, and found this to be moved.
+    looked: bool,
+    coldest: Option<BlockId>,
+}
+
+/// How a collector stands when it asks for the next superblock.
+pub(super) struct Standing {
+    /// Superblocks that it is erasing.
+    pub(super) erasing: u32,
+    /// Those of which not everything is programmed elsewhere.
+    pub(super) victims: u32,
+}
+
+impl State {
+    /// The superblock that a die's collector should empty next. It is no longer closed.
+    pub(super) fn next_victim(
+        &mut self,
+        inner: &Inner,
+        die: u32,
+        standing: &Standing,
+    ) -> Option<(BlockId, Cause)> {
+        let config = &inner.config;
+        let (reserve, start) = (config.gc_reserve_blocks, config.gc_start_free_blocks);
+        let free = self.blocks.free(die) + standing.erasing;
+        let is_short = free + standing.victims <= start;
+        let its_turn = !is_short || self.upkeep[die as usize].since >= TURN;
+        let is_claimed = its_turn && self.is_due(inner, die);
+        self.blocks.claim(die, is_claimed);
+        self.refresh(die);
+        if is_claimed && let Some(found) = self.take_due(inner, die) {
+            self.upkeep[die as usize].since = 0;
+            return Some(found);
+        }
+        let kept = reserve + u32::from(is_claimed);
+        let is_wanted = free + standing.victims <= start.max(kept) || free <= kept;
+        let is_idle = self.is_idle
+            && config.upkeep.background.is_some_and(|it| free + standing.victims < it.free_blocks);
+        let is_doomed = self.blocks.doomed_of(die) > 0;
+        if !is_wanted && !is_idle && !is_doomed {
+            return None;
+        }
+        let fits = free > 0 || standing.victims > 0 && self.blocks.stripes_left(die, Stream::Collector) > 0;
+        let wordline = self.wordlines.stripes() * inner.geometry.units_per_stripe();
+        let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
+        // What holds nothing needs no room.
+        let valid_most = if fits { valid_most } else { 0 };
+        match self.blocks.take_victim(die, config.gc, valid_most) {
+            Some(block) => {
+                let of_die = &mut self.upkeep[die as usize];
+                of_die.since = of_die.since.saturating_add(1);
+                Some((block, if is_idle && !is_wanted { Cause::Idle } else { Cause::Space }))
+            }
+            None => {
+                self.blocks.starve(die);
+                if self.is_due(inner, die) { self.take_due(inner, die) } else { None }
+            }
+        }
+    }
+
+    /// Whether there is anything to do in a die beside making room.
+    fn is_due(&mut self, inner: &Inner, die: u32) -> bool {
+        self.blocks.is_queued(die, Queue::Retiring)
+            || !self.is_read_only()
+                && (self.blocks.is_queued(die, Queue::Refreshing)
+                    || self.is_uneven(inner, die)
+                    || self.is_to_fold(die))
+    }
+
+    /// Takes what is to be done there, if a superblock is free beyond the reserve.
+    fn take_due(&mut self, inner: &Inner, die: u32) -> Option<(BlockId, Cause)> {
+        if self.blocks.free(die) <= inner.config.gc_reserve_blocks {
+            return None;
+        }
+        if let Some(block) = self.blocks.take_queued(die, Queue::Retiring) {
+            return Some((block, Cause::Retire));
+        }
+        if self.is_read_only() {
+            return None;
+        }
+        if let Some(block) = self.blocks.take_queued(die, Queue::Refreshing) {
+            return Some((block, Cause::Refresh));
+        }
+        if self.is_uneven(inner, die) {
+            let coldest = self.upkeep[die as usize].coldest.take()?;
+            self.blocks.take_closed(coldest);
+            return Some((coldest, Cause::Level));
+        }
+        if self.is_to_fold(die) {
+            return self.blocks.take_cached(die).map(|block| (block, Cause::Fold));
+        }
+        None
+    }
+
+    /// A superblock of a die has been erased.
+    pub(super) fn note_erase(&mut self, die: u32) {
+        self.upkeep[die as usize].looked = false;
+    }
+
+    /// Whether the wear of a die is to be levelled, by moving what is in its `coldest` superblock.
+    ///
+    /// Levelling begins when the spread is beyond the limit, and ends when it is a quarter less. Of the superblocks that
+    /// are farthest behind it takes the one that has been closed for longest, for what is warm will be collected by
+    /// itself. It waits until a worn superblock is free, which takes the cold data and then rests for as long as it takes the others
+    /// to come up: moved to one that is little worn itself, the same data would soon be moved again.
+    fn is_uneven(&mut self, inner: &Inner, die: u32) -> bool {
+        let Some(limit) = inner.config.upkeep.wear.static_spread else { return false };
+        let State { upkeep, blocks, .. } = self;
+        let of_die = &mut upkeep[die as usize];
+        if !std::mem::replace(&mut of_die.looked, true) {
+            let end = limit - limit / 4;
+            let spread = blocks.spread(die);
+            of_die.is_levelling = spread > if of_die.is_levelling { end } else { limit };
+            of_die.coldest = None;
+            let (most, most_free) = blocks.most_worn(die);
+            if of_die.is_levelling && most_free + end - end / 4 >= most {
+                let behind = (spread - spread / 4).max(end + 1);
+                of_die.coldest = blocks.coldest(die, most - behind);
+            }
+        }
+        of_die.coldest = of_die.coldest.filter(|block| blocks.is_closed(*block));
+        of_die.coldest.is_some()
+    }
+
+    /// Whether a superblock of a die's cache is to be emptied: the host is idle, or the cache nearly full, or what it holds
+    /// must go.
+    fn is_to_fold(&self, die: u32) -> bool {
+        let (free, full) = self.blocks.cache(die);
+        full > 0 && (self.is_idle || free <= (free + full) / 4 || self.blocks.doomed_of(die) > 0)
+    }
+
+    /// How urgent it is what a die's collector does for a cause.
+    pub(super) fn priority(&self, die: u32, cause: Cause) -> Priority {
+        let awaited = cause == Cause::Space || !self.blocks.has_room(die, Stream::Host);
+        if awaited { Priority::Collector } else { Priority::Background }
+    }
+}

@@ -1,0 +1,228 @@
+//! Wordlines of the host's that are being filled.
+//!
+//! The stripes of a wordline share cells: a program that is cut off takes the earlier ones with it. So what was
+//! programmed first counts only when the last stripe of its wordline is there. Until then a stripe is *held*: its units
+//! keep their slots, and flash keeps what they replace. Whoever can't wait has the rest of the wordline padded.
+//!
+//! With power-loss protection a program that has begun ends, and each stripe is a wordline of its own.
+
+use super::write::DieSet;
+use byteway_flash::{BlockId, Geometry};
+
+/// A stripe that is programmed, and waits for its wordline.
+pub(super) struct Held {
+    pub(super) block: BlockId,
+    pub(super) stripe: u32,
+    /// In the order in which stripes were given out.
+    pub(super) number: u64,
+    /// The slots whose units it has, in the order of the stripe.
+    pub(super) slots: Vec<u32>,
+}
+
+/// The wordlines of all dies.
+pub(super) struct Wordlines {
+    stripes: u32,
+    pages: u32,
+    /// How many may be begun at once: the slots of all their units are taken until they end.
+    most: u32,
+    /// Dies with a wordline that is begun and not given out as a whole.
+    begun: DieSet,
+    count: u32,
+    /// Of those, the lowest number of a unit in it.
+    since: Vec<u64>,
+    held: Vec<Vec<Held>>,
+    /// Memory for those that are taken out.
+    taken: Vec<Held>,
+    /// Of each die, the last stripe that was given out, and whether its superblock was closed behind it: then nothing
+    /// will come that could take it along.
+    last: Vec<(BlockId, u32, bool)>,
+    /// Memory of held stripes' slots.
+    spare: Vec<Vec<u32>>,
+}
+
+impl Wordlines {
+    /// Of so many stripes each, for a buffer of so many slots.
+    pub(super) fn new(geometry: &Geometry, stripes: u32, slots: u32) -> Self {
+        let dies = geometry.dies();
+        let units = geometry.units_per_stripe();
+        Wordlines {
+            stripes,
+            pages: geometry.pages,
+            most: (slots.saturating_sub(units) / (stripes * units)).max(1),
+            begun: DieSet::new(dies),
+            count: 0,
+            since: vec![0; dies as usize],
+            held: (0..dies).map(|_| Vec::new()).collect(),
+            taken: Vec::new(),
+            last: vec![(BlockId(0), 0, false); dies as usize],
+            spare: Vec::new(),
+        }
+    }
+
+    /// Stripes of a wordline.
+    pub(super) fn stripes(&self) -> u32 {
+        self.stripes
+    }
+
+    /// Whether a stripe is the last one of its wordline.
+    pub(super) fn ends_with(&self, stripe: u32) -> bool {
+        (stripe + 1).is_multiple_of(self.stripes) || stripe + 1 == self.pages
+    }
+
+    /// A stripe of a die is given out, whose first unit has this number.
+    pub(super) fn give(&mut self, die: u32, block: BlockId, stripe: u32, first: Option<u64>) {
+        if self.stripes == 1 {
+            return;
+        }
+        self.last[die as usize] = (block, stripe, false);
+        if stripe.is_multiple_of(self.stripes) {
+            self.begun.set(die, true);
+            self.count += 1;
+            self.since[die as usize] = u64::MAX;
+        }
+        // Units come in order, but for those whose program has failed.
+        let since = &mut self.since[die as usize];
+        *since = first.unwrap_or(u64::MAX).min(*since);
+        if self.ends_with(stripe) {
+            self.begun.set(die, false);
+            self.count -= 1;
+        }
+    }
+
+    /// The superblock that a die has been filling is closed as it is. Gives it if its wordline is safe already: no
+    /// program of it is under way.
+    pub(super) fn close(&mut self, die: u32) -> Option<BlockId> {
+        let index = die as usize;
+        if self.stripes == 1 || !self.begun.contains(die) {
+            return None;
+        }
+        self.begun.set(die, false);
+        self.count -= 1;
+        let (block, stripe, is_closed) = &mut self.last[index];
+        *is_closed = true;
+        let (block, stripe) = (*block, *stripe);
+        self.end_of_safe(die, block, stripe).map(|_| block)
+    }
+
+    /// If all of a stripe's wordline is programmed and held, everything of its superblock before the stripe that is given
+    /// is safe. Whoever waits for a program may hear of it after one that ended later, so the last stripe alone says
+    /// nothing.
+    pub(super) fn end_of_safe(&self, die: u32, block: BlockId, stripe: u32) -> Option<u32> {
+        let first = stripe / self.stripes * self.stripes;
+        let mut end = (first + self.stripes).min(self.pages);
+        let (last_block, last, is_closed) = self.last[die as usize];
+        if is_closed && last_block == block && (first..end).contains(&last) {
+            end = last + 1;
+        }
+        let held = self.held[die as usize].iter();
+        let count = held.filter(|held| held.block == block && (first..end).contains(&held.stripe)).count();
+        (count == (end - first) as usize).then_some(end)
+    }
+
+    /// Of the dies that are ready, the one that takes the next stripe, looking from `from` on. `full`: a stripe's worth
+    /// waits. `urgent`: what waits must not wait on. What was buffered before `flush_to` must not be held up either.
+    pub(super) fn choose(
+        &self,
+        ready: &DieSet,
+        from: u32,
+        full: bool,
+        urgent: bool,
+        flush_to: u64,
+    ) -> Option<u32> {
+        if self.stripes == 1 {
+            return ready.next(from);
+        }
+        if full && self.count < self.most {
+            return ready.next(from);
+        }
+        if !full {
+            let must_end = ready.find(&self.begun, from, |die| self.since[die as usize] < flush_to);
+            if must_end.is_some() || !urgent {
+                return must_end;
+            }
+        }
+        let begun = ready.find(&self.begun, from, |_| true);
+        if begun.is_some() || self.count >= self.most { begun } else { ready.next(from) }
+    }
+
+    /// Whether a wordline is to be padded for the sake of what was buffered before `flush_to`.
+    pub(super) fn must_end(&self, ready: &DieSet, flush_to: u64) -> bool {
+        self.count > 0 && ready.find(&self.begun, 0, |die| self.since[die as usize] < flush_to).is_some()
+    }
+
+    /// Memory for the slots of another stripe.
+    pub(super) fn slots(&mut self) -> Vec<u32> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// A stripe is programmed, and waits.
+    pub(super) fn hold(&mut self, die: u32, held: Held) {
+        self.held[die as usize].push(held);
+    }
+
+    /// Whether a die has a wordline that is begun and not given out as a whole.
+    pub(super) fn is_begun(&self, die: u32) -> bool {
+        self.count > 0 && self.begun.contains(die)
+    }
+
+    /// Nothing more of the wordline that a die has begun is given out: its superblock has failed. What was programmed in it
+    /// is lost.
+    pub(super) fn abandon(&mut self, die: u32) {
+        if self.is_begun(die) {
+            self.begun.set(die, false);
+            self.count -= 1;
+        }
+    }
+
+    /// The stripes of a superblock of a die, before stripe `end`, that have waited. To be given back empty.
+    pub(super) fn take_held(&mut self, die: u32, block: BlockId, end: u32) -> Vec<Held> {
+        let mut taken = std::mem::take(&mut self.taken);
+        let held = &mut self.held[die as usize];
+        taken.extend(held.extract_if(.., |held| held.block == block && held.stripe < end));
+        taken.sort_unstable_by_key(|held| held.stripe);
+        taken
+    }
+
+    /// Gives back the memory of stripes that no longer wait.
+    pub(super) fn give_back(&mut self, mut held: Vec<Held>) {
+        self.spare.extend(held.drain(..).map(|held| held.slots));
+        self.taken = held;
+    }
+
+    /// The lowest number of a stripe that waits.
+    pub(super) fn lowest(&self) -> Option<u64> {
+        self.held.iter().flatten().map(|held| held.number).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GEOMETRY: Geometry =
+        Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 8, page_bytes: 8192 };
+
+    // Where programs take no time, the task that waits for a wordline's last stripe may run before the one that waits for
+    // its first, which was then held for ever, and a flush with it.
+    #[test]
+    fn a_wordline_is_safe_when_all_of_it_is_known_to_be_programmed() {
+        let mut lines = Wordlines::new(&GEOMETRY, 3, 64);
+        let block = BlockId(2);
+        let hold = |lines: &mut Wordlines, stripe| {
+            lines.hold(0, Held { block, stripe, number: 1, slots: Vec::new() });
+            lines.end_of_safe(0, block, stripe)
+        };
+        (0..4).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
+        assert_eq!([2, 0, 3, 1].map(|stripe| hold(&mut lines, stripe)), [None, None, None, Some(3)]);
+        let held = lines.take_held(0, block, 3);
+        assert_eq!(held.iter().map(|held| held.stripe).collect::<Vec<_>>(), [0, 1, 2]);
+        lines.give_back(held);
+        // The superblock is closed behind stripe 3, which is programmed.
+        assert_eq!(lines.close(0), Some(block));
+        assert_eq!(lines.end_of_safe(0, block, 3), Some(4));
+        lines.take_held(0, block, 4);
+        // The last wordline is short.
+        (6..8).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
+        assert_eq!([7, 6].map(|stripe| hold(&mut lines, stripe)), [None, Some(8)]);
+    }
+}

@@ -1,0 +1,516 @@
+//! The cached map: which look-ups miss, what a miss takes, which pages are written for it, and that nobody waits for
+//! ever. What is read is checked in `read_your_writes`.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans, Stage, Time};
+use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, FtlCounters, Placement, Site, Work};
+use byteway_flash::{Fault, FaultPlan, FaultVerb, Geometry, Timing};
+use byteway_wire::content::Content;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::rc::Rc;
+
+/// Two dies of 64 superblocks of 64 units, in stripes of 4.
+const SMALL: Geometry = Geometry { channels: 2, ways: 1, planes: 2, blocks: 64, pages: 16, page_bytes: 8192 };
+/// Units of a translation page.
+const PAGE: u64 = 1024;
+/// 100 cycles at 1 GHz, and 80 ns of DRAM.
+const TRANSLATION: Delay = Delay::from_ns(180);
+/// 200 ns of command, 40 us of sensing, 4 KiB at 800 MB/s.
+const FLASH_READ: Delay = Delay::from_ns(200 + 40_000 + 5_120);
+
+fn timing() -> Timing {
+    Timing {
+        read: vec![Delay::from_us(40)],
+        program: vec![Delay::from_us(400)],
+        erase: Delay::from_ms(3),
+        channel: Rate::per_second(800_000_000),
+        command: Delay::from_ns(200),
+        partial_read: None,
+        suspend: None,
+        cache_read: false,
+        slc: None,
+    }
+}
+
+fn ftl(clock: &Clock, geometry: Geometry, config: FtlConfig) -> Ftl {
+    let site = Site::new(clock, 1, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+    let placement = Placement::all_at(&site, Cycles::FREE.with(Work::Translate, 100));
+    Ftl::new(clock, placement, geometry, timing(), config).unwrap()
+}
+
+/// Seven pages and the eighth part of one, all of them on flash.
+fn config(cache_pages: u32) -> FtlConfig {
+    FtlConfig {
+        user_units: 7 * PAGE + PAGE / 8,
+        write_buffer_units: 16,
+        base: Base::Filled,
+        map_cache_pages: Some(cache_pages),
+        ..Default::default()
+    }
+}
+
+/// Runs `host` on a new drive, and gives what the drive has done and when it ended.
+fn run<F: Future<Output = ()> + 'static>(
+    geometry: Geometry,
+    config: FtlConfig,
+    host: impl FnOnce(Clock, Ftl) -> F + 'static,
+) -> (FtlCounters, Time) {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let ftl = ftl(&clock, geometry, config);
+    let then = ftl.clone();
+    executor.run(host(clock.clone(), ftl)).unwrap();
+    then.stop();
+    (then.counters(), clock.now())
+}
+
+async fn read(ftl: &Ftl, first: u64, count: u32) {
+    ftl.read(SpanId::NONE, &Spans::default(), first, count, &mut Vec::new()).await.unwrap();
+}
+
+async fn write(ftl: &Ftl, unit: u64) {
+    let mut contents = vec![Content::Zero];
+    ftl.write(SpanId::NONE, &Spans::default(), unit, &mut contents, false).await.unwrap();
+}
+
+async fn flush(ftl: &Ftl) {
+    ftl.flush(SpanId::NONE, &Spans::default()).await.unwrap();
+}
+
+/// Starts `depth` tasks, and waits for their end.
+async fn at_depth<F: Future<Output = ()> + 'static>(clock: &Clock, depth: u32, task: impl Fn(u32) -> F) {
+    let left = Rc::new(Cell::new(depth));
+    for number in 0..depth {
+        let (task, left) = (task(number), left.clone());
+        clock.spawn("host", async move {
+            task.await;
+            left.set(left.get() - 1);
+        });
+    }
+    while left.get() > 0 {
+        clock.sleep(Delay::from_us(100)).await;
+        assert!(clock.now() < Time(1_000_000_000_000_000), "{} hosts wait for ever", left.get());
+    }
+}
+
+/// Hits, misses, those that another's read served.
+fn looks(counters: &FtlCounters) -> [u64; 3] {
+    [counters.map_hits, counters.map_misses, counters.map_misses_shared]
+}
+
+// The one figure that the cache is about: of uniform random reads, so many miss as pages are not in DRAM, and each of
+// those takes a read of flash longer. A cache that looked units up, not pages, or lost some, would be off.
+#[test]
+fn random_reads_miss_as_often_as_pages_are_not_in_dram() {
+    let geometry = Geometry { channels: 4, ways: 2, blocks: 160, pages: 128, ..SMALL };
+    let user_units = 512 * PAGE;
+    for base in [Base::Filled, Base::Steady] {
+        for (pages, depth) in [(26, 1), (128, 1), (256, 1), (256, 16), (480, 1), (512, 4)] {
+            let config = FtlConfig { user_units, base, ..config(pages) };
+            let reads = 20_000 / depth;
+            // After a first pass that fills the cache.
+            let taken = Rc::new(Cell::new((FtlCounters::default(), Delay::ZERO)));
+            let result = taken.clone();
+            let (counters, _) = run(geometry, config, move |clock, ftl| async move {
+                for page in 0..512 {
+                    read(&ftl, page * PAGE, 1).await;
+                }
+                let (then, began) = (ftl.counters(), clock.now());
+                at_depth(&clock, depth, |number| {
+                    let mut stream = Rng::new(7).stream(&format!("host-{number}"));
+                    let (ftl, clock, result) = (ftl.clone(), clock.clone(), result.clone());
+                    async move {
+                        for _ in 0..reads {
+                            read(&ftl, stream.below(user_units), 1).await;
+                        }
+                        result.set((then, clock.now().since(began)));
+                    }
+                })
+                .await;
+            });
+            let (then, took) = taken.get();
+            let [hits, misses, shared] =
+                std::array::from_fn(|look| looks(&counters)[look] - looks(&then)[look]);
+            assert_eq!(hits + misses + shared, u64::from(reads * depth));
+            // Those that share a read found the page's place taken for it already.
+            let ratio = misses as f64 / (hits + misses + shared) as f64;
+            let expected = 1.0 - f64::from(pages) / 512.0;
+            println!("{base:?}, {pages} of 512 pages, depth {depth}: {ratio:.4}, expected {expected:.4}");
+            assert!((ratio - expected).abs() < 0.015, "{ratio} against {expected}");
+            assert_eq!(counters.map_reads - then.map_reads, misses, "all pages are on flash");
+            if depth == 1 {
+                // Alone, nobody waits for a die: to the picosecond.
+                let expected = (TRANSLATION.0 + FLASH_READ.0) * u64::from(reads) + FLASH_READ.0 * misses;
+                assert_eq!(took, Delay(expected));
+            }
+        }
+    }
+}
+
+// The page that was used longest ago goes, not the one that came longest ago, and not a random one.
+#[test]
+fn the_page_used_least_recently_makes_room() {
+    for (pages, sequence, expected) in [
+        (3, &[0, 1, 2, 0, 3, 1, 0, 2][..], "mmmhmmhm"),
+        (3, &[0, 1, 2, 0, 3, 0, 2, 1], "mmmhmhhm"),
+        (1, &[0, 0, 1, 0, 0, 2, 2], "mhmmhmh"),
+        (2, &[0, 1, 0, 1, 2, 1, 0], "mmhhmhm"),
+    ] {
+        run(SMALL, config(pages), move |_, ftl| async move {
+            let mut seen = String::new();
+            for page in sequence {
+                let misses = ftl.counters().map_misses;
+                read(&ftl, page * PAGE + 7, 1).await;
+                seen.push(if ftl.counters().map_misses > misses { 'm' } else { 'h' });
+            }
+            assert_eq!(seen, expected, "{pages} pages, {sequence:?}");
+        });
+    }
+}
+
+// Written by hand: two places, two dirty pages, both in the way one after the other. A page that was dropped dirty would
+// be lost with the power; one that was written clean, or twice, would wear flash for nothing.
+#[test]
+fn dirty_pages_are_written_when_they_make_room() {
+    let (counters, _) = run(SMALL, config(2), |_, ftl| async move {
+        write(&ftl, 0).await; // page 0 is read
+        flush(&ftl).await; // and dirty when its unit is programmed, with three units of padding
+        write(&ftl, PAGE).await; // so is page 1
+        flush(&ftl).await;
+        read(&ftl, 5, 1).await; // a hit: page 1 is now the one to go
+        assert_eq!((looks(&ftl.counters()), ftl.counters().map_evictions_dirty), ([1, 2, 0], 0));
+        read(&ftl, 2 * PAGE, 1).await; // page 1 goes
+        assert_eq!((ftl.counters().map_evictions_dirty, ftl.units_buffered()), (1, 1));
+        read(&ftl, 3 * PAGE, 1).await; // page 0 goes
+        assert_eq!((ftl.counters().map_evictions_dirty, ftl.units_buffered()), (2, 2));
+        assert_eq!(ftl.counters().map_reads, 4);
+        read(&ftl, PAGE + 1, 1).await; // page 1 is still in the buffer: a miss, without a read; page 2 is clean
+        assert_eq!((looks(&ftl.counters()), ftl.counters().map_reads), ([1, 5, 0], 4));
+        flush(&ftl).await; // both are programmed, with two units of padding
+        assert_eq!((ftl.counters().units_programmed_map, ftl.units_buffered()), (2, 0));
+        read(&ftl, 1, 1).await; // page 0 is read from its new place
+        assert_eq!((looks(&ftl.counters()), ftl.counters().map_reads), ([1, 6, 0], 5));
+    });
+    assert_eq!((counters.map_evictions_dirty, counters.map_updates), (2, 0));
+    assert_eq!((counters.units_programmed_host, counters.units_programmed_map), (2, 2));
+    assert_eq!(counters.units_programmed_padding, 3 + 3 + 2);
+    assert!((counters.write_amplification() - 12.0 / 2.0).abs() < 1e-9, "map pages are written, too");
+}
+
+// Commands that want one page at once must read it once: else a cold page of a busy namespace is read a thousand times.
+#[test]
+fn misses_of_one_page_share_a_read() {
+    let ended = Rc::new(RefCell::new(Vec::new()));
+    let ends = ended.clone();
+    let (counters, _) = run(SMALL, config(2), move |clock, ftl| async move {
+        at_depth(&clock, 10, |number| {
+            let (ftl, clock, ends) = (ftl.clone(), clock.clone(), ends.clone());
+            async move {
+                // Each a die and a page of its own of user data but for the queue at the die.
+                read(&ftl, u64::from(number), 1).await;
+                ends.borrow_mut().push(clock.now().0);
+            }
+        })
+        .await;
+        read(&ftl, 500, 1).await;
+    });
+    assert_eq!((looks(&counters), counters.map_reads), ([1, 1, 9], 1));
+    let first = TRANSLATION + FLASH_READ + FLASH_READ;
+    assert_eq!(ended.borrow().iter().min(), Some(&first.0));
+}
+
+// One that gives up while it reads a page must leave neither its place taken nor those who wait for it waiting.
+#[test]
+fn whoever_gives_up_leaves_the_place() {
+    for pages in [1, 2] {
+        let (counters, _) = run(SMALL, config(pages), |clock, ftl| async move {
+            for round in 0..3 {
+                let then = ftl.clone();
+                let first = clock.spawn("dropped", async move { read(&then, 0, 1).await });
+                let then = ftl.clone();
+                let other = clock.spawn("dropped", async move { read(&then, PAGE, 1).await });
+                let (timer, ended) = (clock.clone(), Rc::new(Cell::new(false)));
+                let (then, end) = (ftl.clone(), ended.clone());
+                clock.spawn("waits", async move {
+                    timer.sleep(Delay::from_us(1)).await;
+                    read(&then, 1, 1).await;
+                    end.set(true);
+                });
+                clock.sleep(Delay::from_us(10 + round)).await;
+                clock.kill(first);
+                clock.kill(other);
+                clock.sleep(Delay::from_ms(1)).await;
+                assert!(ended.get());
+                read(&ftl, 5 * PAGE, 1).await;
+                read(&ftl, 6 * PAGE, 1).await;
+            }
+        });
+        assert_eq!(counters.units_read_unmapped, 0);
+    }
+}
+
+// One look a page, not a unit: the map of a sequential stream is read once for 4 MiB. And a command over more pages than
+// the cache has places for must end.
+#[test]
+fn a_command_looks_each_page_up_once() {
+    let (counters, _) = run(SMALL, config(2), |_, ftl| async move {
+        read(&ftl, 10, 1000).await;
+        assert_eq!(looks(&ftl.counters()), [0, 1, 0]);
+        read(&ftl, 1000, 48).await;
+        assert_eq!(looks(&ftl.counters()), [1, 2, 0]);
+        let mut contents = vec![Content::Zero; 2 * PAGE as usize];
+        ftl.write(SpanId::NONE, &Spans::default(), 512, &mut contents, false).await.unwrap();
+        assert_eq!(looks(&ftl.counters()), [3, 3, 0]);
+    });
+    assert_eq!(counters.map_reads, 3);
+    let (counters, _) = run(SMALL, config(1), |_, ftl| async move {
+        read(&ftl, 0, ftl.user_units() as u32).await;
+    });
+    assert_eq!((looks(&counters), counters.map_reads), ([0, 8, 0], 8));
+}
+
+// An empty drive has no translation pages to read: the directory says so. They come to be when they are first written.
+#[test]
+fn pages_in_which_nothing_is_mapped_cost_nothing() {
+    let empty = FtlConfig { base: Base::Empty, ..config(1) };
+    let (counters, _) = run(SMALL, empty, |clock, ftl| async move {
+        let began = clock.now();
+        for page in 0..7 {
+            read(&ftl, page * PAGE, 1).await;
+        }
+        assert_eq!(clock.now().since(began), Delay(7 * TRANSLATION.0));
+        assert_eq!((looks(&ftl.counters()), ftl.map_pages_in_flash()), ([7, 0, 0], 0));
+        write(&ftl, 0).await;
+        flush(&ftl).await;
+        write(&ftl, PAGE).await; // page 0 goes, and has now a place
+        flush(&ftl).await;
+        assert_eq!((ftl.counters().map_reads, ftl.map_pages_in_flash()), (0, 1));
+        write(&ftl, 1).await; // so that it must be read
+        read(&ftl, 2, 1).await;
+        assert_eq!(ftl.counters().map_reads, 1);
+    });
+    assert_eq!(looks(&counters), [8, 3, 0]);
+}
+
+// Deallocating a part of a page needs the rest of it; deallocating all of it doesn't.
+#[test]
+fn only_pages_of_which_something_stays_are_read_to_deallocate() {
+    let (counters, _) = run(SMALL, config(4), |_, ftl| async move {
+        let (spans, span) = (Spans::default(), SpanId::NONE);
+        ftl.trim(span, &spans, 100, 10).await.unwrap();
+        assert_eq!(ftl.counters().map_reads, 1, "one page in part");
+        ftl.trim(span, &spans, PAGE, 2 * PAGE).await.unwrap();
+        assert_eq!(ftl.counters().map_reads, 1, "two as wholes");
+        ftl.trim(span, &spans, PAGE / 2, 3 * PAGE).await.unwrap();
+        assert_eq!(
+            ftl.counters().map_reads,
+            2,
+            "the first is there, the last is not, what is between is whole"
+        );
+        ftl.trim(span, &spans, 7 * PAGE, PAGE / 8).await.unwrap();
+        assert_eq!(ftl.counters().map_reads, 2, "the last one of the drive is short, and whole");
+        read(&ftl, PAGE, 1).await;
+        assert_eq!(
+            (ftl.counters().map_reads, ftl.counters().units_read_unmapped),
+            (2, 1),
+            "nothing is in it"
+        );
+        write(&ftl, PAGE).await;
+        flush(&ftl).await;
+        assert_eq!(ftl.counters().map_reads, 2, "nor must it be read to be written");
+        ftl.trim(span, &spans, 0, ftl.user_units()).await.unwrap();
+        assert_eq!(ftl.counters().map_reads, 2);
+    });
+    assert_eq!(counters.units_programmed_map, 0, "nothing had to make room");
+}
+
+// A unit whose page left the cache before it was programmed: the page on flash is wrong until it is read and written.
+#[test]
+fn pages_that_change_while_they_are_away_are_read_and_written() {
+    let (counters, _) = run(SMALL, config(1), |clock, ftl| async move {
+        write(&ftl, 0).await;
+        read(&ftl, PAGE, 1).await; // page 0 goes, clean: its unit only waits
+        assert_eq!((ftl.counters().map_evictions_dirty, ftl.units_buffered()), (0, 1));
+        flush(&ftl).await;
+        clock.sleep(Delay::from_ms(1)).await;
+        assert_eq!((ftl.counters().map_updates, ftl.counters().map_reads), (0, 2), "one page may be away");
+        write(&ftl, 2 * PAGE).await;
+        read(&ftl, 3 * PAGE, 1).await;
+        flush(&ftl).await;
+        clock.sleep(Delay::from_ms(1)).await;
+        // Page 0 was read once more, and waits to be programmed.
+        assert_eq!((ftl.counters().map_updates, ftl.counters().map_reads), (1, 5));
+        assert_eq!(ftl.units_buffered(), 1);
+        // Page 2 is still away: who looks at it gets it with what has changed, dirty, and the next one has it written.
+        read(&ftl, 2 * PAGE, 1).await;
+        assert_eq!(ftl.counters().map_evictions_dirty, 0);
+        read(&ftl, 3 * PAGE, 1).await;
+    });
+    assert_eq!((counters.map_evictions_dirty, counters.map_updates), (1, 1));
+}
+
+// Whoever waits for a place waits for an eviction, that for a slot of the buffer, that for a program, that for a
+// collector: a circle anywhere, or a nudge that gets lost, and the drive stands still.
+#[test]
+fn nothing_stands_still_with_one_place_and_the_smallest_buffer() {
+    for (seed, pages) in [(1, 1), (2, 1), (3, 2), (4, 3)] {
+        for base in [Base::Filled, Base::Steady] {
+            let config = FtlConfig { user_units: 7434, write_buffer_units: 0, base, seed, ..config(pages) };
+            let (counters, _) = run(SMALL, config, move |clock, ftl| async move {
+                at_depth(&clock, 64, |number| {
+                    mixed(ftl.clone(), Rng::new(seed).stream(&format!("host-{number}")), 100)
+                })
+                .await;
+                flush(&ftl).await;
+                clock.sleep(Delay::from_ms(100)).await;
+                let buffered = ftl.slots_free() + ftl.units_buffered();
+                assert_eq!((buffered, ftl.units_locked()), (ftl.slots(), 0));
+            });
+            assert!(counters.blocks_collected > 100, "{counters:?}");
+            assert!(counters.map_evictions_dirty > 100 && counters.map_misses_shared > 100, "{counters:?}");
+        }
+    }
+}
+
+async fn mixed(ftl: Ftl, mut stream: Stream, steps: u32) {
+    let (spans, span) = (Spans::default(), SpanId::NONE);
+    for _ in 0..steps {
+        let count = if stream.chance(0.9) { 1 } else { 1 + stream.below(1500) };
+        let first = stream.below(ftl.user_units() - count + 1);
+        match stream.below(100) {
+            0..60 => {
+                let mut contents = vec![Content::Zero; count as usize];
+                ftl.write(span, &spans, first, &mut contents, stream.chance(0.1)).await.unwrap();
+            }
+            60..90 => read(&ftl, first, count as u32).await,
+            90..93 => ftl.trim(span, &spans, first, count).await.unwrap(),
+            93..98 => ftl.modify(span, &spans, first, |_| {}, stream.chance(0.2)).await.unwrap(),
+            98 => flush(&ftl).await,
+            _ if stream.chance(0.02) => ftl.trim(span, &spans, 0, ftl.user_units()).await.unwrap(),
+            _ => {}
+        }
+    }
+}
+
+// What flash was given must be what the counters say, map pages included: else write amplification is a wish. And a
+// cache that holds the whole map writes none.
+#[test]
+fn write_amplification_counts_map_pages() {
+    let geometry = Geometry { blocks: 160, pages: 128, ..SMALL };
+    let overwrite = |map_cache_pages| {
+        let user_units = FtlConfig::user_units_at(&geometry, 1, 0.28);
+        let config = FtlConfig { user_units, base: Base::Steady, map_cache_pages, seed: 3, ..config(1) };
+        let (counters, _) = run(geometry, config, move |clock, ftl| async move {
+            let mut stream = Rng::new(5).stream("overwrite");
+            for _ in 0..user_units {
+                write(&ftl, stream.below(user_units)).await;
+            }
+            flush(&ftl).await;
+            clock.sleep(Delay::from_s(1)).await; // the collectors come to rest
+            let programmed: u64 = ftl.flash().counters().units_programmed.iter().sum();
+            assert_eq!(ftl.counters().units_programmed(), programmed, "{:?}", ftl.counters());
+        });
+        counters
+    };
+    let (all, enough, few) = (overwrite(None), overwrite(Some(200)), overwrite(Some(4)));
+    let amplification = [&all, &enough, &few].map(FtlCounters::write_amplification);
+    println!("write amplification: {amplification:?}; {few:?}");
+    assert_eq!((all.units_programmed_map, enough.units_programmed_map), (0, 0));
+    assert!((amplification[1] / amplification[0] - 1.0).abs() < 0.02, "{amplification:?}");
+    // Of 125 pages 4 are in DRAM: each write makes a page dirty, and so does each unit that collection moves.
+    let pages = few.units_programmed_map as f64 / few.user_units_written as f64;
+    assert!((1.0..2.0).contains(&pages), "{few:?}");
+    assert!(amplification[2] > amplification[0] + pages, "what is programmed must be collected, too");
+    assert!(few.units_programmed_map <= few.map_evictions_dirty + few.map_updates);
+    assert!(few.map_units_collected > 0);
+}
+
+// Whoever finds its page in DRAM must not pay for there being a cache: neither time nor turns of the executor.
+#[test]
+fn a_hit_costs_what_it_costs_without_a_cache() {
+    let reads = |map_cache_pages| {
+        let taken = Rc::new(Cell::new((0, Delay::ZERO)));
+        let result = taken.clone();
+        run(SMALL, FtlConfig { map_cache_pages, ..config(1) }, move |clock, ftl| async move {
+            for page in 0..8 {
+                read(&ftl, page * PAGE, 1).await;
+            }
+            let (polls, began) = (clock.counters().polls, clock.now());
+            let mut stream = Rng::new(1).stream("reads");
+            for _ in 0..1000 {
+                read(&ftl, stream.below(7 * PAGE), 1 + stream.below(20) as u32).await;
+            }
+            result.set((clock.counters().polls - polls, clock.now().since(began)));
+        });
+        taken.get()
+    };
+    assert_eq!(reads(Some(8)), reads(None));
+}
+
+// The stages of a read that misses: its wait for the page is flash's.
+#[test]
+fn a_miss_is_charged_to_flash() {
+    run(SMALL, config(1), |clock, ftl| async move {
+        let (spans, mut out) = (Spans::default(), Vec::new());
+        for flash_reads in [2, 1] {
+            let span = spans.open(clock.now());
+            ftl.read(span, &spans, 0, 1, &mut out).await.unwrap();
+            let record = spans.close(span);
+            assert_eq!(record.stage(Stage::Firmware), Delay::from_ns(100));
+            assert_eq!(record.stage(Stage::Dram), Delay::from_ns(80));
+            assert_eq!(record.stage(Stage::Flash), Delay(flash_reads * FLASH_READ.0));
+        }
+    });
+}
+
+// A page that flash can't give is no reason to lose the units that it points to; it is written anew.
+#[test]
+fn a_page_that_cannot_be_read_is_written_anew() {
+    let (counters, _) = run(SMALL, config(1), |_, ftl| async move {
+        // Page 0 lies behind 1824 stripes of the host's, at the first die; unit 4 at the second.
+        let fault = Fault { die: 0, verb: FaultVerb::Read, nth: 1 };
+        ftl.flash().inject(FaultPlan::exactly([fault]));
+        read(&ftl, 4, 1).await;
+        assert_eq!(ftl.counters().map_reads_failed, 1);
+        read(&ftl, PAGE, 1).await;
+        read(&ftl, 4, 1).await;
+    });
+    assert_eq!((counters.map_reads_failed, counters.map_evictions_dirty), (1, 1));
+    assert_eq!((looks(&counters), counters.map_reads), ([0, 3, 0], 2), "the third is served by the buffer");
+}
+
+// Two runs of one seed that differed anywhere would make every failure a rumour.
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    let once = || {
+        run(SMALL, config(2), |clock, ftl| async move {
+            at_depth(&clock, 8, |number| {
+                mixed(ftl.clone(), Rng::new(9).stream(&format!("host-{number}")), 200)
+            })
+            .await;
+        })
+    };
+    assert_eq!(once(), once());
+}
+
+// A cache without a place could never load a page; and translation pages take room, too.
+#[test]
+fn what_cannot_be_is_refused() {
+    let executor = Executor::new();
+    let attempt = |config| {
+        let site = Site::new(executor.clock(), 1, 1, Delay::ZERO, Rate::per_second(1));
+        let placement = Placement::all_at(&site, Cycles::FREE);
+        Ftl::new(executor.clock(), placement, SMALL, timing(), config).map(drop)
+    };
+    let error = attempt(FtlConfig { map_cache_pages: Some(0), ..config(1) }).unwrap_err();
+    assert!(error.to_string().contains("one translation page"), "{error}");
+    let full = |user_units, map_cache_pages| FtlConfig { user_units, map_cache_pages, ..config(1) };
+    assert_eq!(attempt(full(7434, Some(u32::MAX))), Ok(()));
+    assert_eq!(attempt(full(7442, None)), Ok(()));
+    let error = attempt(full(7435, Some(1))).unwrap_err();
+    assert!(error.to_string().contains("at most 7434"), "{error}");
+    assert!(attempt(full(u64::MAX, Some(1))).is_err());
+}

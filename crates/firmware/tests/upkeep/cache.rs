@@ -1,0 +1,136 @@
+//! Superblocks of one bit a cell that take what the host writes first.
+
+use crate::fixture::*;
+use byteway_clock::{Delay, Executor};
+use byteway_firmware::{Background, Base, Ftl, Upkeep};
+use byteway_flash::{BlockId, FaultPlan, Geometry, Mode, SlcTiming, Timing};
+
+fn cache(slc_blocks: u32) -> Upkeep {
+    Upkeep { slc_blocks, ..Upkeep::default() }
+}
+
+/// One die: superblocks of 6 stripes, or of 2 with one bit a cell.
+const ONE_DIE: Geometry = Geometry { channels: 1, ..TINY };
+
+// Writes that fit into the cache must take its times, lie there, and be found; the rest goes past it.
+#[test]
+fn writes_go_to_the_cache_while_there_is_room() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let ftl = ftl(&clock, ONE_DIE, three_bits(), config(60, Base::Empty, cache(2)));
+    executor
+        .run(async move {
+            assert_eq!(ftl.flash().mode(BlockId(11)), Mode::OneBit);
+            assert_eq!(ftl.flash().mode(BlockId(9)), Mode::Full);
+            let begin = clock.now();
+            write(&ftl, 0, 4, 1).await.unwrap();
+            flush(&ftl).await.unwrap();
+            let time = clock.now().since(begin);
+            assert!(time > Delay::from_us(100) && time < Delay::from_us(200), "{time}");
+            assert_eq!(ftl.valid_units(BlockId(10)).0, 4);
+            // Four stripes are all that the cache has; what comes then is programmed at the usual pace.
+            write(&ftl, 4, 24, 1).await.unwrap();
+            flush(&ftl).await.unwrap();
+            let counters = ftl.counters();
+            assert_eq!((counters.units_programmed_cache, counters.units_programmed_host), (16, 28));
+            for lpa in 0..28 {
+                assert_eq!(version(&ftl, lpa).await, Some(1), "unit {lpa}");
+            }
+            // It is full, so it is folded behind the host's back, and free again.
+            clock.sleep(Delay::from_ms(50)).await;
+            let counters = ftl.counters();
+            assert!(counters.blocks_folded > 0 && counters.units_programmed_folding >= 8, "{counters:?}");
+            let before = counters.units_programmed_cache;
+            write(&ftl, 0, 4, 2).await.unwrap();
+            flush(&ftl).await.unwrap();
+            assert_eq!(ftl.counters().units_programmed_cache, before + 4);
+            for lpa in 0..28 {
+                assert_eq!(version(&ftl, lpa).await, Some(if lpa < 4 { 2 } else { 1 }), "unit {lpa}");
+            }
+        })
+        .unwrap();
+}
+
+// An idle drive empties its cache, so that the next burst finds room there.
+#[test]
+fn an_idle_drive_folds_its_cache() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let background = Some(Background { idle: Delay::from_ms(1), free_blocks: 2 });
+    let upkeep = Upkeep { background, ..cache(4) };
+    let ftl = ftl(&clock, ONE_DIE, three_bits(), config(60, Base::Empty, upkeep));
+    executor
+        .run(async move {
+            write(&ftl, 0, 16, 1).await.unwrap();
+            flush(&ftl).await.unwrap();
+            assert_eq!(ftl.counters().blocks_folded, 0, "half of it is free");
+            clock.sleep(Delay::from_ms(100)).await;
+            assert_eq!(ftl.counters().blocks_folded, 2);
+            assert_eq!(ftl.counters().units_programmed_folding, 16);
+        })
+        .unwrap();
+}
+
+// What is overwritten in the cache need not be folded: that is what a cache saves.
+#[test]
+fn what_is_stale_in_the_cache_is_not_moved() {
+    let executor = Executor::new();
+    let ftl = ftl(executor.clock(), ONE_DIE, three_bits(), config(60, Base::Empty, cache(4)));
+    let then = ftl.clone();
+    executor
+        .run(async move {
+            for round in 1..100 {
+                write(&ftl, 0, 8, round).await.unwrap();
+                flush(&ftl).await.unwrap();
+            }
+            assert_eq!(version(&ftl, 7).await, Some(99));
+        })
+        .unwrap();
+    let counters = then.counters();
+    assert!(counters.blocks_folded > 20);
+    assert!(counters.units_programmed_folding < counters.units_programmed_cache / 4, "{counters:?}");
+}
+
+fn faults(seed: u64) -> FaultPlan {
+    match seed % 3 {
+        0 => FaultPlan::default(),
+        _ => FaultPlan { program: 0.002, erase: 0.004, ..FaultPlan::default() },
+    }
+}
+
+// With a cache, as without, what was written last is what is read; also when it fails, wears out, or everything that can
+// be asked for is asked for at once.
+#[test]
+fn what_was_written_last_is_read() {
+    let mut folded = 0;
+    for seed in 0..24 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            let mut upkeep = Upkeep { spare_blocks: 1, ..cache(1 + seed as u32 % 3) };
+            if seed % 2 == 1 {
+                upkeep.wear.static_spread = Some(3);
+                upkeep.background = Some(Background { idle: Delay::from_us(700), free_blocks: 4 });
+                upkeep.refresh = Some(byteway_firmware::Refresh { reads: 60, age: Delay::from_ms(300) });
+            }
+            let ran = check(
+                seed,
+                TINY,
+                with_faults(timing(), faults(seed), seed),
+                config(2 * 4 * 21, base, upkeep),
+                400,
+            );
+            assert_eq!(ran.lost, 0, "seed {seed}");
+            folded += ran.counters.blocks_folded;
+        }
+    }
+    assert!(folded > 500, "{folded}");
+}
+
+// Without times of one bit a cell there is no such cache: a file that asks for it must be told.
+#[test]
+fn a_cache_needs_its_times() {
+    let executor = Executor::new();
+    let clock = executor.clock();
+    let without = Timing { slc: None::<SlcTiming>, ..timing() };
+    let made = Ftl::new(clock, placement(clock), ONE_DIE, without, config(96, Base::Empty, cache(2)));
+    assert!(made.err().unwrap().to_string().contains("flash.slc"));
+}

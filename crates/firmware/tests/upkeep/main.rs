@@ -1,0 +1,12 @@
+//! What the translation layer does for its flash: wear, bad superblocks, the end of life, refresh, the cache, idle time.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+mod fixture;
+
+mod cache;
+mod faults;
+mod idle;
+mod levelling;
+mod purge;
+mod refresh;

@@ -1,0 +1,583 @@
+//! How a die moves from phase to phase.
+//!
+//! Each die has a task, whose timers move it on. A die that is idle begins at the call that submits, and one that
+//! waits for its channel is moved by the die that leaves it, so an uncontended read costs two polls of the die and one
+//! of the reader.
+//!
+//! **Suspension.** A program or an erase stands back for reads that a host waits for, also for those that were there
+//! before it. The program's data stays in the die's page register meanwhile; reads use the cache register alone, and
+//! so one after the other. A read of the wordline that is being programmed, or of the superblock that is being
+//! erased, waits for the end, and those behind it in its priority with it. After eight reads the operation goes on, if
+//! only for the latency of the next suspension.
+//!
+//! **Cache reads.** Sensed data moves into the cache register as soon as that is free, and the next read may sense. If
+//! one waits, its command goes before the data: it is short, and the cells work meanwhile. A read that must be retried
+//! keeps the die to itself, as what was sensed behind it would be lost.
+//!
+//! **Retries.** The controller finds out that a unit can't be corrected when it has it. So a retry is a read of the
+//! failing units: a command, a sensing, their data.
+
+use crate::array::{Array, Counters, Inner};
+use crate::channel::{Request, Use};
+use crate::die::{Die, Operation, Phase, Priority, UNCORRECTABLE, Verb, Work};
+use crate::store::Batch;
+use crate::ticket::Outcome;
+use crate::timing::{Mode, Suspend};
+use byteway_clock::{Delay, Time};
+use byteway_wire::content::UNIT_BYTES;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Weak;
+use std::task::{Context, Poll};
+
+impl Array {
+    /// Moves a die as far as it goes at this instant. A call too many does nothing.
+    pub(crate) fn advance(&mut self, inner: &Inner, index: u32) {
+        let mut number = self.dies[index as usize].front;
+        loop {
+            let moved = self.step(inner, index, number);
+            let front = self.dies[index as usize].front;
+            // After the operation that the cells work for, the one whose data is on its way out.
+            number = match moved {
+                true => front,
+                false if inner.timing.cache_read && number == front => 1 - front,
+                false => return,
+            };
+        }
+    }
+
+    /// One of a die's two operations takes the next step, if it is time; false if not.
+    fn step(&mut self, inner: &Inner, index: u32, number: u8) -> bool {
+        let now = inner.clock.now();
+        let die = &mut self.dies[index as usize];
+        let is_front = die.front == number;
+        let work = &die.works[number as usize];
+        match work.phase {
+            Phase::Idle => is_front && self.begin(inner, index),
+            Phase::AwaitsStart | Phase::AwaitsOut => {
+                let before = work.phase;
+                self.dispatch(inner, inner.geometry.channel_of_die(index));
+                self.dies[index as usize].works[number as usize].phase != before
+            }
+            Phase::Works if now >= work.until => {
+                match &work.operation {
+                    Some(Operation { verb: Verb::Read(_), .. }) => self.sensed(inner, index, number),
+                    // It has taken its time and must not end yet; [`Reporter`] calls when it may.
+                    Some(operation) if self.store.holds_up(operation.block) => return false,
+                    _ => self.finish(inner, index, number),
+                }
+                true
+            }
+            Phase::Suspends if now >= work.until => {
+                self.suspend(inner, index);
+                true
+            }
+            Phase::AwaitsRegister if !die.is_emptying() => {
+                self.pass_on(inner, index, number);
+                true
+            }
+            Phase::MovesOut if now >= work.until => {
+                let begun = if self.must_retry(index, number) {
+                    self.retry(inner, index, number);
+                    true
+                } else {
+                    self.finish(inner, index, number);
+                    self.begin_behind(inner, index)
+                };
+                // Afterwards, so that the next command goes before the data of others: it is short, and the cells then
+                // work meanwhile.
+                self.dispatch(inner, inner.geometry.channel_of_die(index));
+                begun
+            }
+            Phase::Works | Phase::Suspends | Phase::AwaitsRegister | Phase::MovesOut => false,
+        }
+    }
+
+    /// The data of a read has left: the cells turn to what is next, if they are free.
+    fn begin_behind(&mut self, inner: &Inner, index: u32) -> bool {
+        let die = &mut self.dies[index as usize];
+        match die.front().phase {
+            Phase::Idle => self.begin(inner, index),
+            Phase::AwaitsRegister => {
+                let front = die.front;
+                self.pass_on(inner, index, front);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes up the next operation; false if there is none that can begin. Those that can't be done fail at once.
+    fn begin(&mut self, inner: &Inner, index: u32) -> bool {
+        let (geometry, timing) = (&inner.geometry, &inner.timing);
+        let now = inner.clock.now();
+        loop {
+            let die = &mut self.dies[index as usize];
+            let next = if die.suspended.is_none() { die.next() } else { die.next_in_suspension(&self.store) };
+            let Some(operation) = next else {
+                return self.dies[index as usize].suspended.is_some() && self.resume(inner, index);
+            };
+            let mode = self.store.mode(operation.block);
+            let mut usage = Use::Command;
+            let mut passage = timing.command;
+            let mut fails = false;
+            let mut units = 0;
+            let cell = match &operation.verb {
+                Verb::Read(mask) => {
+                    if let Some(trouble) = &mut self.trouble {
+                        fails = trouble.begin_read(index);
+                    }
+                    units = *mask;
+                    timing.read_time(operation.stripe, is_partial(*mask, geometry.units_per_page()), mode)
+                }
+                Verb::Program(batch) => {
+                    let block = operation.block;
+                    if self.store.begin_program(block, operation.stripe, batch.units.len()).is_err() {
+                        self.fail(inner, operation);
+                        continue;
+                    }
+                    if let Some(trouble) = &mut self.trouble {
+                        fails = trouble.begin_program(index, self.store.cells(block, inner.calendar_ns()));
+                    }
+                    usage = Use::DataIn;
+                    let bytes = u64::from(geometry.units_per_stripe()) * UNIT_BYTES as u64;
+                    passage += timing.channel.time_for(bytes);
+                    timing.program_time(operation.stripe, mode)
+                }
+                Verb::Erase => {
+                    let block = operation.block;
+                    if let Some(trouble) = &mut self.trouble {
+                        fails = trouble.begin_erase(index, self.store.cells(block, inner.calendar_ns()));
+                    }
+                    self.store.begin_erase(block);
+                    timing.erase_time(mode)
+                }
+            };
+            let cell = inner.modelled(cell);
+            let die = &mut self.dies[index as usize];
+            die.hold(now);
+            let front = die.front;
+            let [first, second] = &mut die.works;
+            let (work, other) = if front == 0 { (first, second) } else { (second, first) };
+            if timing.cache_read && other.operation.is_some() {
+                other.overtaken = Some(now);
+            }
+            work.begun = now;
+            work.overtaken = None;
+            work.waited = now.since(operation.submitted);
+            (work.cell, work.cells, work.channel) = (cell, cell, Delay::ZERO);
+            work.suspends = 0;
+            work.fails = fails;
+            (work.mask, work.retries) = (units, 0);
+            work.operation = Some(operation);
+            self.start(inner, index, front, usage, passage);
+            return true;
+        }
+    }
+
+    /// Sends the command, and the data of a program, as soon as the channel is free.
+    fn start(&mut self, inner: &Inner, index: u32, number: u8, usage: Use, passage: Delay) {
+        let die = &mut self.dies[index as usize];
+        die.works[number as usize].phase = Phase::AwaitsStart;
+        let duration = inner.modelled(passage);
+        if duration == Delay::ZERO {
+            self.start_passage(inner, Request { die: index, work: number, usage, duration });
+        } else {
+            self.request(inner, Request { die: index, work: number, usage, duration });
+        }
+    }
+
+    /// Asks for the channel: served at once if it is idle, else in line.
+    fn request(&mut self, inner: &Inner, request: Request) {
+        let now = inner.clock.now();
+        let number = inner.geometry.channel_of_die(request.die);
+        let channel = &mut self.channels[number as usize];
+        let work = &mut self.dies[request.die as usize].works[request.work as usize];
+        if channel.is_idle(now) {
+            channel.serve(now, request.usage, request.duration);
+            if inner.clock.is_traced() {
+                inner.trace_passage(number, &request, work);
+            }
+            return self.start_passage(inner, request);
+        }
+        if request.usage == Use::DataOut {
+            work.phase = Phase::AwaitsOut;
+        }
+        channel.line.push(request.usage as usize, request);
+        self.dispatch(inner, number);
+    }
+
+    /// Lets the next die have the channel, if it is free, and sees to it that one looks again while others wait.
+    #[inline]
+    fn dispatch(&mut self, inner: &Inner, number: u32) {
+        if !self.channels[number as usize].line.is_empty() {
+            self.serve_line(inner, number);
+        }
+    }
+
+    fn serve_line(&mut self, inner: &Inner, number: u32) {
+        let now = inner.clock.now();
+        while now >= self.channels[number as usize].free_at {
+            let channel = &mut self.channels[number as usize];
+            let Some(request) = channel.line.pop() else { return };
+            channel.serve(now, request.usage, request.duration);
+            let (die, work) = (request.die as usize, request.work as usize);
+            if inner.clock.is_traced() {
+                inner.trace_passage(number, &request, &self.dies[die].works[work]);
+            }
+            self.start_passage(inner, request);
+            let die = &self.dies[die];
+            if die.works[work].until <= now {
+                inner.clock.wake(die.task());
+            }
+        }
+        let channel = &mut self.channels[number as usize];
+        if channel.watched {
+            return;
+        }
+        if let Some(first) = channel.line.first() {
+            channel.watched = true;
+            inner.clock.wake_at(channel.free_at, self.dies[first.die as usize].task());
+        }
+    }
+
+    /// The channel serves an operation from now on.
+    fn start_passage(&mut self, inner: &Inner, request: Request) {
+        let Request { die: index, work: number, usage, duration } = request;
+        let now = inner.clock.now();
+        let die = &mut self.dies[index as usize];
+        let work = &mut die.works[number as usize];
+        work.channel += duration;
+        match usage {
+            // The command, and data if any, come in; then the cells work. One timer for both.
+            Use::Command | Use::DataIn => work.enter_cells(now + duration),
+            Use::DataOut => {
+                work.phase = Phase::MovesOut;
+                work.until = now + duration;
+            }
+        }
+        // A phase that takes no time is left by whoever moves the die now.
+        let (until, task) = (work.until, die.task());
+        if !self.stand_back(inner, index) && until > now {
+            inner.clock.wake_at(until, task);
+        }
+    }
+
+    /// The cells of a program or an erase are to be suspended, if a read waits that is worth it. True if they will be.
+    #[inline]
+    pub(crate) fn stand_back(&mut self, inner: &Inner, index: u32) -> bool {
+        match &inner.timing.suspend {
+            Some(suspend) => self.stand_back_by(inner, index, suspend),
+            None => false,
+        }
+    }
+
+    #[cold]
+    fn stand_back_by(&mut self, inner: &Inner, index: u32, suspend: &Suspend) -> bool {
+        let now = inner.clock.now();
+        let die = &mut self.dies[index as usize];
+        let work = &die.works[die.front as usize];
+        let is_write = matches!(&work.operation, Some(operation) if !matches!(operation.verb, Verb::Read(_)));
+        if work.phase != Phase::Works || !is_write || work.suspends >= suspend.most {
+            return false;
+        }
+        let at = now.max(work.cells_from) + suspend.latency;
+        if at >= work.until || die.awaited_read(work, &self.store).is_none() {
+            return false;
+        }
+        let work = die.front();
+        work.cells = work.until.since(at);
+        work.phase = Phase::Suspends;
+        work.until = at;
+        work.suspends += 1;
+        inner.clock.wake_at(at, die.task());
+        true
+    }
+
+    /// The operation that the cells worked for is set aside.
+    #[cold]
+    fn suspend(&mut self, inner: &Inner, index: u32) {
+        let now = inner.clock.now();
+        let die = &mut self.dies[index as usize];
+        self.counters.suspends += 1;
+        if inner.clock.is_traced() {
+            inner.trace_operation(index, die.front(), now);
+        }
+        die.suspend(now);
+    }
+
+    /// A suspended operation goes on; false if there is none.
+    #[cold]
+    fn resume(&mut self, inner: &Inner, index: u32) -> bool {
+        let Some(suspend) = inner.timing.suspend else { return false };
+        let now = inner.clock.now();
+        let Some(work) = self.dies[index as usize].resume(now) else { return false };
+        work.begun = now;
+        work.cell += suspend.resume;
+        work.enter_cells(now + suspend.resume);
+        let until = work.until;
+        if !self.stand_back(inner, index) {
+            inner.clock.wake_at(until, self.dies[index as usize].task());
+        }
+        true
+    }
+
+    /// A read has its data in the page register.
+    fn sensed(&mut self, inner: &Inner, index: u32, number: u8) {
+        if self.trouble.is_some() {
+            self.meet_errors(inner, index, number);
+        }
+        if !inner.timing.cache_read {
+            return self.send_out(inner, index, number);
+        }
+        let die = &mut self.dies[index as usize];
+        die.works[number as usize].phase = Phase::AwaitsRegister;
+        // `step` goes on from there if the register is not free.
+        if !die.is_emptying() {
+            self.pass_on(inner, index, number);
+        }
+    }
+
+    /// The data of a read goes into the cache register, which is free, and from there out. The cells may work for the
+    /// next read.
+    #[cold]
+    fn pass_on(&mut self, inner: &Inner, index: u32, number: u8) {
+        let keeps_die = self.must_retry(index, number);
+        let die = &mut self.dies[index as usize];
+        if die.suspended.is_none() && !keeps_die {
+            // Its own phase must not let anything but a read begin.
+            die.works[number as usize].phase = Phase::AwaitsOut;
+            die.front = 1 - number;
+            self.begin(inner, index);
+        }
+        self.send_out(inner, index, number);
+    }
+
+    /// The data of a read wants to move out.
+    fn send_out(&mut self, inner: &Inner, index: u32, number: u8) {
+        let mask = self.dies[index as usize].works[number as usize].mask;
+        let bytes = u64::from(mask.count_ones()) * UNIT_BYTES as u64;
+        let duration = inner.modelled(inner.timing.channel.time_for(bytes));
+        self.request(inner, Request { die: index, work: number, usage: Use::DataOut, duration });
+    }
+
+    /// Whether what a read has sensed is not all right, and can be tried again.
+    #[inline]
+    fn must_retry(&self, index: u32, number: u8) -> bool {
+        let Some(trouble) = &self.trouble else { return false };
+        let work = &self.dies[index as usize].works[number as usize];
+        work.retries < trouble.retries() && work.uncorrected() != 0
+    }
+
+    /// Reads the units again that were not corrected.
+    #[cold]
+    fn retry(&mut self, inner: &Inner, index: u32, number: u8) {
+        let work = &mut self.dies[index as usize].works[number as usize];
+        let Some(operation) = &work.operation else { return };
+        work.mask = work.uncorrected();
+        work.retries += 1;
+        let partial = is_partial(work.mask, inner.geometry.units_per_page());
+        let mode = self.store.mode(operation.block);
+        work.cells = inner.modelled(inner.timing.read_time(operation.stripe, partial, mode));
+        work.cell += work.cells;
+        self.counters.retries += 1;
+        self.start(inner, index, number, Use::Command, inner.timing.command);
+    }
+
+    /// Finds out, after the first sensing of a read, which units will take how many retries.
+    #[cold]
+    fn meet_errors(&mut self, inner: &Inner, index: u32, number: u8) {
+        let Some(trouble) = &mut self.trouble else { return };
+        let work = &mut self.dies[index as usize].works[number as usize];
+        let Some(operation) = &work.operation else { return };
+        if work.retries > 0 {
+            return;
+        }
+        let (block, stripe) = (operation.block, operation.stripe);
+        if work.fails || self.store.is_torn(block, stripe) {
+            work.steps.fill(UNCORRECTABLE);
+        } else if stripe < self.store.programmed(block) {
+            let cells = self.store.cells(block, inner.calendar_ns());
+            trouble.draw(index, stripe, work.mask, cells, &mut work.steps);
+        } else {
+            work.steps.fill(0);
+        }
+    }
+
+    /// Ends a die's operation: the store changes, the ticket learns.
+    fn finish(&mut self, inner: &Inner, index: u32, number: u8) {
+        let now = inner.clock.now();
+        let die = &mut self.dies[index as usize];
+        let work = &mut die.works[number as usize];
+        if inner.clock.is_traced() {
+            inner.trace_operation(index, work, now);
+        }
+        let operation = work.operation.take().expect("a die that ends an operation has one");
+        work.phase = Phase::Idle;
+        let (cell, channel, fails) = (work.cell, work.channel, work.fails);
+        let uncorrected = if self.trouble.is_some() { work.uncorrected() } else { 0 };
+        let sensings = 1 + u32::from(work.retries);
+        die.release(now);
+        inner.clock.release_ios(operation.ios);
+        let queued = now.since(operation.submitted).saturating_sub(cell + channel);
+        let mut outcome = Outcome { queued, cell, channel, failed: false, unreadable: 0 };
+        let class = operation.priority as usize;
+        let (block, stripe) = (operation.block, operation.stripe);
+        match operation.verb {
+            Verb::Read(mask) => {
+                self.store.sensed(block, sensings);
+                if sensings > 1 {
+                    let retries = (sensings as usize - 1).min(Counters::RETRIES_TOLD);
+                    self.counters.reads_retried[retries - 1] += 1;
+                }
+                let bad = if self.store.is_torn(block, stripe) { mask } else { uncorrected };
+                let bad = self.deliver(&operation, mask, bad);
+                outcome.unreadable = bad.count_ones();
+                self.counters.units_uncorrectable += u64::from(outcome.unreadable);
+                if bad == 0 {
+                    self.counters.reads[class] += 1;
+                }
+                let units = u64::from((mask & !bad).count_ones());
+                self.counters.units_read[class] += units;
+                if operation.priority == Priority::HostRead && self.store.mode(block) == Mode::OneBit {
+                    self.counters.units_read_one_bit += units;
+                }
+                outcome.failed = bad != 0;
+            }
+            Verb::Program(batch) if fails => {
+                self.store.fail_program(block);
+                self.counters.failed_programs += 1;
+                outcome.failed = true;
+                self.recycle(batch);
+            }
+            Verb::Program(mut batch) => {
+                self.counters.programs[class] += 1;
+                self.counters.units_programmed[class] += u64::from(inner.geometry.units_per_stripe());
+                self.store.end_program(block, &mut batch, inner.calendar_ns());
+                self.recycle(batch);
+            }
+            Verb::Erase if fails => {
+                self.store.fail_erase(block);
+                self.counters.failed_erases += 1;
+                outcome.failed = true;
+            }
+            Verb::Erase => {
+                self.counters.erases += 1;
+                self.store.end_erase(block);
+            }
+        }
+        self.counters.failed += u64::from(outcome.failed);
+        if self.store.has_failed() {
+            // What it did may not be in the files: nobody is to build on it. See [`Flash::failed`](crate::Flash::failed).
+            inner.synced.notify_all();
+            return;
+        }
+        self.complete(inner, operation.ticket, outcome);
+    }
+
+    /// Gives the ticket what a read has read, but for the units that it could not: `bad`, and those that the store can't
+    /// give. Gives all of these.
+    fn deliver(&mut self, operation: &Operation, mask: u64, mut bad: u64) -> u64 {
+        let at = operation.at as usize;
+        let Array { tickets, store, .. } = self;
+        let mut places = tickets.contents_at(operation.ticket, at).iter_mut();
+        if places.len() > 0 && bad != mask {
+            bad |= store.read(operation.block, operation.stripe, mask, |content| {
+                if let Some(place) = places.next() {
+                    *place = content;
+                }
+            });
+        }
+        if bad != 0 {
+            tickets.mark_unreadable(operation.ticket, at, mask, bad);
+        }
+        bad
+    }
+
+    /// Ends an operation that can't be done, without its taking time.
+    pub(crate) fn fail(&mut self, inner: &Inner, operation: Operation) {
+        self.counters.failed += 1;
+        inner.clock.release_ios(operation.ios);
+        let queued = inner.clock.now().since(operation.submitted);
+        let mut outcome = Outcome { queued, failed: true, ..Outcome::default() };
+        match operation.verb {
+            Verb::Read(mask) => {
+                outcome.unreadable = mask.count_ones();
+                self.tickets.mark_unreadable(operation.ticket, operation.at as usize, mask, mask);
+            }
+            Verb::Program(batch) => self.recycle(batch),
+            Verb::Erase => {}
+        }
+        self.complete(inner, operation.ticket, outcome);
+    }
+
+    fn complete(&mut self, inner: &Inner, ticket: u32, outcome: Outcome) {
+        if let Some(task) = self.tickets.complete(ticket, outcome) {
+            inner.clock.wake(task);
+        }
+    }
+
+    fn recycle(&mut self, mut batch: Batch) {
+        batch.units.clear();
+        self.batches.push(batch);
+    }
+}
+
+impl Work {
+    /// The cells work from `begin` on.
+    fn enter_cells(&mut self, begin: Time) {
+        self.phase = Phase::Works;
+        self.cells_from = begin;
+        self.until = begin + self.cells;
+    }
+}
+
+/// Whether no page has more than one unit in the mask; a page of a single unit is whole.
+fn is_partial(mask: u64, units_per_page: u32) -> bool {
+    if units_per_page == 1 {
+        return false;
+    }
+    let page = u64::MAX >> (64 - units_per_page);
+    let mut left = mask;
+    while left != 0 {
+        if (left & page).count_ones() > 1 {
+            return false;
+        }
+        left = left.checked_shr(units_per_page).unwrap_or(0);
+    }
+    true
+}
+
+/// The task of a die. It ends with the array.
+pub(crate) struct Sequencer {
+    pub(crate) array: Weak<Inner>,
+    pub(crate) die: u32,
+}
+
+impl Future for Sequencer {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let Some(inner) = self.array.upgrade() else { return Poll::Ready(()) };
+        inner.array.borrow_mut().advance(&inner, self.die);
+        Poll::Pending
+    }
+}
+
+/// The task that learns what has been done to files. It ends with the array.
+pub(crate) struct Reporter(pub(crate) Weak<Inner>);
+
+impl Future for Reporter {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let Some(inner) = self.0.upgrade() else { return Poll::Ready(()) };
+        let mut array = inner.array.borrow_mut();
+        array.store.go_on();
+        let works = |die: &&Die| die.works.iter().any(|work| work.phase == Phase::Works);
+        array.dies.iter().filter(works).filter_map(|die| die.task).for_each(|task| inner.clock.wake(task));
+        drop(array);
+        inner.synced.notify_all();
+        Poll::Pending
+    }
+}

@@ -1,0 +1,169 @@
+//! Checking a data directory: every checksum, and what can be told of the spare areas without firmware. Changes nothing.
+//!
+//! It verifies the format, the checkpoint and the journal; of every stripe that is programmed and not torn that all of its
+//! units are there, of one program, with the contents that were written; that each unit belongs to a logical unit that the
+//! drive has; and that no two stripes have the same number. It does not verify what the map says of them, nor what a drive
+//! began with, which is not in files.
+
+use super::files::Files;
+use super::format::Format;
+use super::open::{Loaded, OpenError, Opened, read_format};
+use super::record::{RECORD_BYTES, Record};
+use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::store::NO_LPA;
+use byteway_wire::content::UNIT_BYTES;
+use std::collections::BTreeSet;
+use zerocopy::{FromZeros, IntoBytes};
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// What the directory is.
+    pub format: Format,
+    /// How it would be found.
+    pub opened: Opened,
+    /// Units that were looked at.
+    pub units: u64,
+    /// Of these, how many have their bytes in the file: all were read.
+    pub units_with_bytes: u64,
+    /// What is wrong, the first [`Check::FINDINGS_MAX`].
+    pub findings: Vec<Finding>,
+    /// How much is wrong in all.
+    pub findings_total: u64,
+}
+
+impl Check {
+    /// How many findings are kept.
+    pub const FINDINGS_MAX: usize = 1000;
+
+    fn find(&mut self, finding: Finding) {
+        self.findings_total += 1;
+        if self.findings.len() < Self::FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+}
+
+/// Something that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Finding {
+    /// A record isn't whole, or of another program.
+    #[error(
+        "unit {unit} (superblock {block}, stripe {stripe}): its spare record is damaged; it reads as an error if it is \
+         still in use"
+    )]
+    Record {
+        /// Which unit of the array.
+        unit: u32,
+        /// Its superblock.
+        block: u32,
+        /// Its stripe.
+        stripe: u32,
+    },
+    /// The contents aren't what was written.
+    #[error(
+        "unit {unit} (superblock {block}, stripe {stripe}): its bytes are not those that were written for logical \
+         unit {lpa}; it reads as an error if it is still in use: write that unit again, from a copy"
+    )]
+    Content {
+        /// Which unit of the array.
+        unit: u32,
+        /// Its superblock.
+        block: u32,
+        /// Its stripe.
+        stripe: u32,
+        /// What it belongs to.
+        lpa: u32,
+    },
+    /// There is no such logical unit.
+    #[error(
+        "unit {unit}: it belongs to logical unit {lpa}, which the drive has not; this is a defect of Byteway"
+    )]
+    Beyond {
+        /// Which unit of the array.
+        unit: u32,
+        /// What it says that it belongs to.
+        lpa: u32,
+    },
+    /// Two stripes say that they are the same.
+    #[error("two stripes have number {number}; this is a defect of Byteway")]
+    Number {
+        /// Which.
+        number: u64,
+    },
+}
+
+/// Checks a directory, of a drive with so many logical units. `progress` is told how many superblocks of how many are
+/// done.
+///
+/// # Errors
+/// It isn't a drive's, or so damaged that it can't be opened.
+pub fn check(
+    files: &dyn Files,
+    logical_units: impl FnOnce(&Format) -> u64,
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Check, OpenError> {
+    let format = read_format(files)?.ok_or(OpenError::Missing)?;
+    let geometry = format.geometry;
+    let logical = logical_units(&format);
+    let mut loaded = Loaded::of(files, geometry)?;
+    loaded.find()?;
+    let opened = Opened { starts: loaded.image.epoch, ..loaded.opened };
+    let mut check =
+        Check { format, opened, units: 0, units_with_bytes: 0, findings: Vec::new(), findings_total: 0 };
+    let torn: BTreeSet<(u32, u32)> = loaded.image.torn.iter().copied().collect();
+    let mut numbers = Vec::new();
+    for (block, entry) in (0..).zip(&loaded.image.blocks) {
+        let stripes = if entry.is_erasing { 0..0 } else { entry.base..entry.programmed };
+        for stripe in stripes.filter(|stripe| !torn.contains(&(block, *stripe))) {
+            numbers.extend(check_stripe(&loaded, block, stripe, logical, &mut check)?);
+        }
+        progress(u64::from(block) + 1, u64::from(geometry.total_blocks()));
+    }
+    numbers.sort_unstable();
+    for pair in numbers.windows(2).filter(|pair| pair[0] == pair[1]) {
+        check.find(Finding::Number { number: pair[0] });
+    }
+    Ok(check)
+}
+
+/// Checks a stripe. Gives its number, if its first unit says one.
+fn check_stripe(
+    loaded: &Loaded,
+    block: u32,
+    stripe: u32,
+    logical: u64,
+    check: &mut Check,
+) -> Result<Option<u64>, OpenError> {
+    let geometry = &loaded.geometry;
+    let mut records = [Record::new_zeroed(); Geometry::STRIPE_UNITS_MAX as usize];
+    let records = &mut records[..geometry.units_per_stripe() as usize];
+    let first = geometry.ppa(BlockId(block), stripe, 0);
+    loaded.spare.read_at(records.as_mut_bytes(), u64::from(first.0) * RECORD_BYTES as u64)?;
+    let origin = records[0].origin();
+    let generation = loaded.image.blocks[block as usize].generation;
+    let mut bytes = [0; UNIT_BYTES];
+    for (ppa, record) in (first.0..).map(Ppa).zip(&*records) {
+        let unit = ppa.0;
+        check.units += 1;
+        let is_whole = record.is_whole(ppa) && record.origin() == origin && origin.generation == generation;
+        if !is_whole {
+            check.find(Finding::Record { unit, block, stripe });
+            continue;
+        }
+        let lpa = record.spare().lpa;
+        if lpa != NO_LPA && u64::from(lpa) >= logical {
+            check.find(Finding::Beyond { unit, lpa });
+        }
+        if record.has_bytes() {
+            check.units_with_bytes += 1;
+            loaded.data.read_at(&mut bytes, u64::from(unit) * UNIT_BYTES as u64)?;
+            if !record.is_of(&bytes) {
+                check.find(Finding::Content { unit, block, stripe, lpa });
+            }
+        } else if record.content().is_none() {
+            check.find(Finding::Record { unit, block, stripe });
+        }
+    }
+    Ok(records[0].is_whole(first).then_some(origin.number))
+}

@@ -1,0 +1,209 @@
+//! What is done to the files behind a drive's back: syncing them, adding to the journal, writing a checkpoint, giving
+//! space back. It happens in jobs, one after the other: in virtual time at once, in real time in a thread that reports
+//! through the executor's inbox.
+//!
+//! A job keeps the order on which everything rests: first what was programmed is durable, then what was noted, then what
+//! was erased is cleared. So nothing that is durable depends on what isn't.
+
+use super::files::{File, Files, write_aside};
+use super::image::Image;
+use byteway_clock::{Inbox, TaskId};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
+use std::thread::JoinHandle;
+
+/// Its names.
+pub(super) const DATA: &str = "data";
+pub(super) const SPARE: &str = "spare";
+pub(super) const CHECKPOINT: &str = "checkpoint";
+pub(super) const FORMAT: &str = "format";
+
+/// The name of a journal.
+pub(super) fn journal_name(number: u64) -> String {
+    format!("journal-{number}")
+}
+
+/// A job.
+#[derive(Default)]
+pub(super) struct Job {
+    /// Something was programmed since the job before.
+    pub(super) is_dirty: bool,
+    /// What is added to the journal, from this place on.
+    pub(super) journal: (u64, Vec<u8>),
+    /// A checkpoint, which holds all that is noted and begins a journal of its own.
+    pub(super) image: Option<Image>,
+    /// What is cleared: ranges of bytes in `data`, and in `spare`.
+    pub(super) clear: Vec<[(u64, u64); 2]>,
+}
+
+/// The files.
+pub(super) struct Disk {
+    pub(super) files: Arc<dyn Files>,
+    pub(super) data: Arc<dyn File>,
+    pub(super) spare: Arc<dyn File>,
+    pub(super) journal: Arc<dyn File>,
+    pub(super) number: u64,
+}
+
+impl Disk {
+    fn run(&mut self, job: &Job) -> io::Result<()> {
+        if job.is_dirty {
+            self.data.sync()?;
+            self.spare.sync()?;
+        }
+        if let Some(image) = &job.image {
+            let before = journal_name(self.number);
+            self.number = image.number;
+            self.journal = self.files.create(&journal_name(self.number))?;
+            self.files.sync()?; // a checkpoint without its journal would look damaged
+            write_aside(&*self.files, CHECKPOINT, &image.to_bytes())?;
+            self.files.sync()?;
+            self.files.remove(&before)?;
+        } else if !job.journal.1.is_empty() {
+            self.journal.write_at(&job.journal.1, job.journal.0)?;
+            self.journal.sync()?;
+        }
+        for [data, spare] in &job.clear {
+            self.data.clear(data.0, data.1)?;
+            self.spare.clear(spare.0, spare.1)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who runs jobs.
+pub(super) enum Runner {
+    /// Whoever gives them.
+    Here(Disk),
+    /// A thread.
+    Thread(Worker),
+    /// Nobody: a job has failed.
+    Failed,
+}
+
+impl Runner {
+    /// Runs a job, now or soon. What it says of an error is for people.
+    pub(super) fn run(&mut self, job: Job) -> io::Result<Ran> {
+        match self {
+            Runner::Here(disk) => match disk.run(&job) {
+                Ok(()) => Ok(Ran::Done),
+                Err(error) => {
+                    *self = Runner::Failed;
+                    Err(error)
+                }
+            },
+            Runner::Thread(worker) => {
+                // It has gone only if it has said why.
+                let _ = worker.jobs.send(job);
+                Ok(Ran::Soon)
+            }
+            Runner::Failed => Ok(Ran::Soon),
+        }
+    }
+
+    /// From now on a thread runs them, which wakes a task by this inbox.
+    pub(super) fn begin_thread(&mut self, inbox: &Inbox) -> io::Result<()> {
+        if let Runner::Here(_) = self
+            && let Runner::Here(disk) = std::mem::replace(self, Runner::Failed)
+        {
+            *self = Runner::Thread(Worker::start(disk, inbox.clone())?);
+        }
+        Ok(())
+    }
+
+    /// Waits for the jobs that a thread has; from now on they are run here.
+    pub(super) fn end_thread(&mut self) -> io::Result<()> {
+        if let Runner::Thread(_) = self
+            && let Runner::Thread(worker) = std::mem::replace(self, Runner::Failed)
+        {
+            *self = Runner::Here(worker.end()?);
+        }
+        Ok(())
+    }
+}
+
+/// When a job is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ran {
+    Done,
+    /// [`Worker::done`] tells.
+    Soon,
+}
+
+struct Shared {
+    done: AtomicU64,
+    error: Mutex<Option<io::Error>>,
+    task: Mutex<Option<TaskId>>,
+    inbox: Inbox,
+}
+
+impl Shared {
+    fn wake(&self) {
+        if let Some(task) = *locked(&self.task) {
+            self.inbox.wake(task);
+        }
+    }
+}
+
+/// A thread that runs jobs.
+pub(super) struct Worker {
+    jobs: mpsc::Sender<Job>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<Disk>,
+}
+
+impl Worker {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "a sync takes the wall's time, during which the drive goes on"
+    )]
+    fn start(mut disk: Disk, inbox: Inbox) -> io::Result<Worker> {
+        let (done, error, task) = Default::default();
+        let shared = Arc::new(Shared { done, error, task, inbox });
+        let (jobs, given) = mpsc::channel::<Job>();
+        let own = shared.clone();
+        let thread = std::thread::Builder::new().name("files".to_owned()).spawn(move || {
+            for job in given {
+                if let Err(error) = disk.run(&job) {
+                    locked(&own.error).replace(error);
+                    own.wake();
+                    break;
+                }
+                own.done.fetch_add(1, Ordering::Release);
+                own.wake();
+            }
+            disk
+        })?;
+        Ok(Worker { jobs, shared, thread })
+    }
+
+    /// The task that is woken when a job is done, or has failed.
+    pub(super) fn report_to(&self, task: TaskId) {
+        locked(&self.shared.task).replace(task);
+        self.shared.wake(); // something may have been done already
+    }
+
+    /// How many jobs it has done.
+    pub(super) fn done(&self) -> u64 {
+        self.shared.done.load(Ordering::Acquire)
+    }
+
+    /// Why it does no more.
+    pub(super) fn error(&self) -> Option<io::Error> {
+        locked(&self.shared.error).take()
+    }
+
+    fn end(self) -> io::Result<Disk> {
+        drop(self.jobs);
+        let disk = self.thread.join().map_err(|_| io::Error::other("the thread for files has panicked"))?;
+        match locked(&self.shared.error).take() {
+            Some(error) => Err(error),
+            None => Ok(disk),
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,234 @@
+//! The image of a checkpoint: what is known of every superblock, and the system area. Written aside and renamed, so it is
+//! there as a whole.
+
+use super::bytes::{Reader, Writer};
+use crate::medium::Dump;
+use crate::store::Spare;
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use std::collections::VecDeque;
+
+/// What is known of a superblock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// Its first stripes, which are programmed and durable. There may be more.
+    pub(super) programmed: u32,
+    /// How often it was erased.
+    pub(super) erases: u32,
+    /// Which of its lives it is in: each erase that begins begins another one.
+    pub(super) generation: u32,
+    /// Stripes that hold what the drive began with.
+    pub(super) base: u32,
+    /// Sensings since its erase, as far as they were noted.
+    pub(super) reads: u32,
+    /// When its first stripe was programmed, by the medium's calendar.
+    pub(super) programmed_at_ns: u64,
+    /// An erase has begun and not ended.
+    pub(super) is_erasing: bool,
+    /// Its cells hold one bit.
+    pub(super) is_one_bit: bool,
+    /// It is marked as bad.
+    pub(super) is_bad: bool,
+}
+
+const ENTRY_BYTES: usize = 29;
+
+impl Entry {
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        for number in [self.programmed, self.erases, self.generation, self.base, self.reads] {
+            out.u32(number);
+        }
+        out.u64(self.programmed_at_ns);
+        let flags = [self.is_erasing, self.is_one_bit, self.is_bad];
+        out.u8((0..).zip(flags).map(|(bit, flag)| u8::from(flag) << bit).sum());
+    }
+
+    pub(super) fn read(reader: &mut Reader) -> Option<Entry> {
+        let (programmed, erases) = (reader.u32()?, reader.u32()?);
+        let (generation, base) = (reader.u32()?, reader.u32()?);
+        let (reads, programmed_at_ns, flags) = (reader.u32()?, reader.u64()?, reader.u8()?);
+        let [is_erasing, is_one_bit, is_bad] = [0, 1, 2].map(|bit| flags >> bit & 1 == 1);
+        Some(Entry {
+            programmed,
+            erases,
+            generation,
+            base,
+            reads,
+            programmed_at_ns,
+            is_erasing,
+            is_one_bit,
+            is_bad,
+        })
+    }
+}
+
+/// The system area, and what was saved when the power went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct System {
+    pub(super) roots: [Option<Vec<u8>>; 2],
+    pub(super) record: Option<Vec<u8>>,
+    /// Pages, the oldest first.
+    pub(super) journal: VecDeque<Vec<u8>>,
+    /// An encoded dump.
+    pub(super) dump: Option<Vec<u8>>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Image {
+    /// Checkpoints are numbered; a journal has the number of the checkpoint that it goes on from.
+    pub(super) number: u64,
+    /// Starts of the drive.
+    pub(super) epoch: u32,
+    /// The drive was ended in order: nothing has changed since.
+    pub(super) is_clean: bool,
+    /// The medium's calendar.
+    pub(super) calendar_ns: u64,
+    /// Stripes that were programmed in this start: all of them are durable.
+    pub(super) order: u64,
+    pub(super) blocks: Vec<Entry>,
+    /// Superblock and stripe.
+    pub(super) torn: Vec<(u32, u32)>,
+    pub(super) system: System,
+}
+
+const MAGIC: &[u8; 8] = b"BWCHKPT1";
+
+impl Image {
+    /// The most bytes that one can have: all superblocks, each with some torn stripes, and what firmware keeps.
+    pub(super) const BYTES_MAX: u64 = 8 << 30;
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + self.blocks.len() * ENTRY_BYTES + self.torn.len() * 8);
+        out.extend_from_slice(MAGIC);
+        out.u64(self.number);
+        out.u32(self.epoch);
+        out.u8(self.is_clean.into());
+        out.u64(self.calendar_ns);
+        out.u64(self.order);
+        out.u32(self.blocks.len() as u32);
+        self.blocks.iter().for_each(|entry| entry.write(&mut out));
+        out.u32(self.torn.len() as u32);
+        for (block, stripe) in &self.torn {
+            out.u32(*block);
+            out.u32(*stripe);
+        }
+        let System { roots: [first, second], record, journal, dump } = &self.system;
+        out.u32(journal.len() as u32);
+        journal.iter().for_each(|page| out.counted(page));
+        for part in [first, second, record, dump] {
+            out.u8(part.is_some().into());
+            out.counted(part.as_deref().unwrap_or_default());
+        }
+        let crc = crc32c::crc32c(&out);
+        out.u32(crc);
+        out
+    }
+
+    /// None if it isn't one, to the last bit.
+    pub(super) fn of(bytes: &[u8]) -> Option<Image> {
+        let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
+        if crc32c::crc32c(body).to_le_bytes() != crc {
+            return None;
+        }
+        let mut reader = Reader(body);
+        if reader.take(8)? != MAGIC {
+            return None;
+        }
+        let (number, epoch) = (reader.u64()?, reader.u32()?);
+        let (is_clean, calendar_ns, order) = (reader.u8()? != 0, reader.u64()?, reader.u64()?);
+        let count = reader.u32()? as usize;
+        if count > reader.0.len() / ENTRY_BYTES {
+            return None;
+        }
+        let blocks = (0..count).map(|_| Entry::read(&mut reader)).collect::<Option<_>>()?;
+        let count = reader.u32()? as usize;
+        if count > reader.0.len() / 8 {
+            return None;
+        }
+        let torn = (0..count).map(|_| Some((reader.u32()?, reader.u32()?))).collect::<Option<_>>()?;
+        let count = reader.u32()? as usize;
+        if count > reader.0.len() / 4 {
+            return None;
+        }
+        let journal = (0..count).map(|_| reader.counted().map(<[u8]>::to_vec)).collect::<Option<_>>()?;
+        let mut part = || {
+            let is_there = reader.u8()? != 0;
+            let bytes = reader.counted()?.to_vec();
+            Some(is_there.then_some(bytes))
+        };
+        let system = System { roots: [part()?, part()?], record: part()?, journal, dump: part()? };
+        Some(Image { number, epoch, is_clean, calendar_ns, order, blocks, torn, system })
+    }
+}
+
+/// A dump as bytes.
+pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 + dump.units.len() * (UNIT_BYTES + 13) + dump.records.len());
+    out.counted(&dump.records);
+    for (spare, content) in &dump.units {
+        out.u32(spare.lpa);
+        out.u64(spare.sequence);
+        let is_stamp = !matches!(content, Content::Bytes(_));
+        out.u8(is_stamp.into());
+        let mut bytes = [0; UNIT_BYTES];
+        content.write_to(&mut bytes);
+        out.extend_from_slice(&bytes);
+    }
+    out
+}
+
+/// The dump that these bytes are.
+pub(super) fn dump_of(bytes: &[u8]) -> Option<Dump> {
+    let mut reader = Reader(bytes);
+    let records = reader.counted()?.to_vec();
+    let mut units = Vec::new();
+    while !reader.0.is_empty() {
+        let spare = Spare { lpa: reader.u32()?, sequence: reader.u64()? };
+        let keep = if reader.u8()? != 0 { Keep::Stamps } else { Keep::Bytes };
+        units.push((spare, Content::of(reader.take(UNIT_BYTES)?, keep)));
+    }
+    Some(Dump { units, records })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A checkpoint from a file may be anything: it is what was written, or it is refused.
+    #[test]
+    fn an_image_comes_back_whole_or_not_at_all() {
+        let image = Image {
+            number: 9,
+            epoch: 2,
+            is_clean: true,
+            calendar_ns: 1 << 50,
+            order: 77,
+            blocks: (0..5).map(|erases| Entry { erases, ..Entry::default() }).collect(),
+            torn: vec![(1, 2), (3, 4)],
+            system: System {
+                roots: [None, Some(vec![1, 2])],
+                record: Some(vec![]),
+                journal: [vec![7]].into(),
+                dump: None,
+            },
+        };
+        let bytes = image.to_bytes();
+        assert_eq!(Image::of(&bytes), Some(image));
+        for byte in 0..bytes.len() {
+            let mut wrong = bytes.clone();
+            wrong[byte] ^= 1;
+            assert_eq!(Image::of(&wrong), None, "byte {byte}");
+            assert_eq!(Image::of(&bytes[..byte]), None, "cut at {byte}");
+        }
+    }
+
+    // What a drive with power-loss protection saved is all that it has of its buffer.
+    #[test]
+    fn a_dump_comes_back() {
+        let spare = |lpa| Spare { lpa, sequence: u64::from(lpa) + 7 };
+        let units = vec![(spare(1), Content::Zero), (spare(2), Content::Bytes([3; UNIT_BYTES].into()))];
+        let dump = Dump { units, records: vec![1, 2, 3] };
+        let back = dump_of(&dump_bytes(&dump)).unwrap();
+        assert_eq!((back.units, back.records), (dump.units, dump.records));
+    }
+}

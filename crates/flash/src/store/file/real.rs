@@ -1,0 +1,202 @@
+//! Files of the system.
+
+use super::files::{File, Files};
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, openat, seek};
+use rustix::io::Errno;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file whose lock says that somebody has the directory.
+pub(super) const LOCK: &str = "lock";
+
+/// Why a directory can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// Somebody has it.
+    #[error(
+        "{path} is in use by another process: a drive is served from it, or `byteway media` looks at it; end that first"
+    )]
+    InUse {
+        /// Which.
+        path: PathBuf,
+    },
+    /// There is none.
+    #[error("there is no drive in {path}")]
+    Missing {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The system said no.
+    #[error("{path} cannot be used as a data directory")]
+    System {
+        /// Which.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// A directory of the system, which no other process has.
+pub struct Directory {
+    path: PathBuf,
+    fd: OwnedFd,
+    _lock: OwnedFd,
+}
+
+impl Directory {
+    /// Takes the directory at `path` for itself alone. It is made if need be.
+    ///
+    /// # Errors
+    /// Another process has it, or the system says no.
+    pub fn take(path: &Path) -> Result<Directory, DirectoryError> {
+        fs::create_dir_all(path)
+            .map_err(|source| DirectoryError::System { path: path.to_path_buf(), source })?;
+        Self::lock(path, OFlags::RDWR | OFlags::CREATE, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    /// Takes the directory at `path`, to look at it together with others who do.
+    ///
+    /// # Errors
+    /// A process writes to it, nothing is there, or the system says no.
+    pub fn look(path: &Path) -> Result<Directory, DirectoryError> {
+        if !path.join(LOCK).exists() {
+            return Err(DirectoryError::Missing { path: path.to_path_buf() });
+        }
+        Self::lock(path, OFlags::RDONLY, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn lock(path: &Path, flags: OFlags, operation: FlockOperation) -> Result<Directory, DirectoryError> {
+        let system = |errno: Errno| DirectoryError::System { path: path.to_path_buf(), source: errno.into() };
+        let open = |path: &Path, flags| rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::from(0o644));
+        let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(system)?;
+        let lock = open(&path.join(LOCK), flags).map_err(system)?;
+        match flock(&lock, operation) {
+            Ok(()) => Ok(Directory { path: path.to_path_buf(), fd, _lock: lock }),
+            Err(Errno::WOULDBLOCK) => Err(DirectoryError::InUse { path: path.to_path_buf() }),
+            Err(errno) => Err(system(errno)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn named(&self, name: &str, flags: OFlags) -> Result<RealFile, Errno> {
+        let fd = openat(&self.fd, name, flags | OFlags::CLOEXEC, Mode::from(0o644))?;
+        Ok(RealFile(fs::File::from(fd)))
+    }
+}
+
+impl Files for Directory {
+    fn open(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
+        let found = match self.named(name, OFlags::RDWR) {
+            Err(Errno::ACCESS | Errno::ROFS) => self.named(name, OFlags::RDONLY),
+            found => found,
+        };
+        match found {
+            Ok(file) => Ok(Some(Arc::new(file))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(self.named(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(&self.fd, name, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(&self.path)?;
+        let names: io::Result<Vec<String>> =
+            entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect();
+        let mut names = names?;
+        names.retain(|name| name != LOCK);
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.fd)?)
+    }
+}
+
+struct RealFile(fs::File);
+
+/// What is written at once where a hole can't be punched.
+static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
+
+impl File for RealFile {
+    fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.0.read_at(bytes, offset) {
+                Ok(0) => {
+                    bytes.fill(0); // beyond its end
+                    return Ok(());
+                }
+                Ok(read) => {
+                    bytes = &mut bytes[read..];
+                    offset += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(bytes, offset)
+    }
+
+    fn clear(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let end = (offset + bytes).min(self.bytes()?);
+        if offset >= end {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.0, flags, offset, end - offset) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => (offset..end).step_by(ZEROES.len()).try_for_each(|at| {
+                self.write_at(&ZEROES[..(end - at).min(ZEROES.len() as u64) as usize], at)
+            }),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn bytes_used(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.blocks() * 512)
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        match seek(&self.0, SeekFrom::Data(offset)) {
+            Ok(at) => Ok(Some(at)),
+            Err(Errno::NXIO) => Ok(None),
+            // A system that can't tell.
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok((offset < self.bytes()?).then_some(offset)),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}

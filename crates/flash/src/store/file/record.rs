@@ -1,0 +1,203 @@
+//! The spare area of a unit as it lies in its file: a record of 64 bytes, eight to a sector, so that none is ever torn.
+
+use crate::geometry::Ppa;
+use crate::store::Spare;
+use byteway_wire::content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
+use std::rc::Rc;
+use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of a record.
+pub(super) const RECORD_BYTES: usize = size_of::<Record>();
+
+const _: () = assert!(RECORD_BYTES == 64);
+
+/// What lies beside a unit.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Record {
+    lpa: U32,
+    /// What the unit holds, one of the constants below. None of them is 0: nothing was ever written there.
+    kind: u8,
+    /// Of a stamp, the size of its blocks; of a unit that can't be read everywhere, the parts that can't.
+    detail: u8,
+    /// Of a stamp.
+    tag: U16,
+    sequence: U64,
+    /// The number of its stripe.
+    pub(super) number: U64,
+    stamp_lba: U64,
+    /// Which of the superblock's lives between two erases it belongs to.
+    pub(super) generation: U32,
+    /// Which start of the drive wrote it: units of one stripe are of one start.
+    pub(super) epoch: U32,
+    /// CRC-32C of the unit's bytes, if they are in the file; of a stamp, its version.
+    word: U32,
+    /// When the first stripe of its superblock was programmed, by the medium's calendar.
+    begun_at_ns: U64,
+    /// How many stripes were programmed before it since the drive was started.
+    order: U64,
+    /// CRC-32C of all that comes before, and of the unit's address.
+    crc: U32,
+}
+
+const ZERO: u8 = 1;
+const STAMP: u8 = 2;
+const BYTES: u8 = 3;
+/// Bytes of which some can't be read; `detail` says which.
+const MARRED: u8 = 4;
+
+/// What is the same for all units of a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) number: u64,
+    pub(super) generation: u32,
+    pub(super) epoch: u32,
+    /// When the first stripe of its superblock was programmed.
+    pub(super) begun_at_ns: u64,
+    /// How many stripes were programmed before it in that start.
+    pub(super) order: u64,
+}
+
+impl Record {
+    /// Of a unit at `ppa`. If its bytes are to be in the file, `bytes` gets them.
+    pub(super) fn of(
+        ppa: Ppa,
+        spare: Spare,
+        content: &Content,
+        origin: Origin,
+        bytes: &mut [u8],
+    ) -> (Record, bool) {
+        let mut record = Record::new_zeroed();
+        record.lpa.set(spare.lpa);
+        record.sequence.set(spare.sequence);
+        record.number.set(origin.number);
+        record.generation.set(origin.generation);
+        record.epoch.set(origin.epoch);
+        record.begun_at_ns.set(origin.begun_at_ns);
+        record.order.set(origin.order);
+        let mut has_bytes = false;
+        match content {
+            Content::Zero => record.kind = ZERO,
+            Content::Stamp(stamp) => {
+                record.kind = STAMP;
+                record.detail = stamp.block as u8;
+                record.tag.set(stamp.tag);
+                record.stamp_lba.set(stamp.lba);
+                record.word.set(stamp.version);
+            }
+            Content::Bytes(content) => {
+                record.kind = BYTES;
+                has_bytes = true;
+                bytes.copy_from_slice(&content[..]);
+            }
+            Content::Marred(marred) => {
+                record.kind = MARRED;
+                record.detail = marred.blocks;
+                has_bytes = true;
+                bytes.copy_from_slice(&marred.bytes);
+            }
+        }
+        if has_bytes {
+            record.word.set(crc32c::crc32c(bytes));
+        }
+        record.crc.set(record.sum(ppa));
+        (record, has_bytes)
+    }
+
+    fn sum(&self, ppa: Ppa) -> u32 {
+        let crc = crc32c::crc32c(&ppa.0.to_le_bytes());
+        crc32c::crc32c_append(crc, &self.as_bytes()[..RECORD_BYTES - 4])
+    }
+
+    /// Whether it is that of `ppa`, to the last bit.
+    pub(super) fn is_whole(&self, ppa: Ppa) -> bool {
+        self.kind != 0 && self.crc.get() == self.sum(ppa)
+    }
+
+    /// Where it came from.
+    pub(super) fn origin(&self) -> Origin {
+        Origin {
+            number: self.number.get(),
+            generation: self.generation.get(),
+            epoch: self.epoch.get(),
+            begun_at_ns: self.begun_at_ns.get(),
+            order: self.order.get(),
+        }
+    }
+
+    /// What firmware wrote.
+    pub(super) fn spare(&self) -> Spare {
+        Spare { lpa: self.lpa.get(), sequence: self.sequence.get() }
+    }
+
+    /// Whether the unit's bytes are in the file.
+    pub(super) fn has_bytes(&self) -> bool {
+        matches!(self.kind, BYTES | MARRED)
+    }
+
+    /// The content of these bytes, if they are the unit's.
+    pub(super) fn content_of(&self, bytes: Rc<[u8; UNIT_BYTES]>) -> Option<Content> {
+        if !self.is_of(&bytes[..]) {
+            return None;
+        }
+        Some(match self.kind {
+            MARRED => Content::Marred(Rc::new(Marred { bytes: *bytes, blocks: self.detail })),
+            _ => Content::Bytes(bytes),
+        })
+    }
+
+    /// Whether these are the unit's bytes.
+    pub(super) fn is_of(&self, bytes: &[u8]) -> bool {
+        bytes.len() == UNIT_BYTES && crc32c::crc32c(bytes) == self.word.get()
+    }
+
+    /// What the unit holds, if that is not in its bytes.
+    pub(super) fn content(&self) -> Option<Content> {
+        match self.kind {
+            ZERO => Some(Content::Zero),
+            STAMP => Some(Content::Stamp(Stamp {
+                lba: self.stamp_lba.get(),
+                version: self.word.get(),
+                tag: self.tag.get(),
+                block: BlockSize::from_bytes(1 << (self.detail & 31))?,
+            })),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A record that is taken for another unit's, or in which a bit has flipped, would give a host what it never wrote.
+    #[test]
+    fn a_record_is_that_of_its_unit_or_none() {
+        let origin = Origin { number: 7, generation: 3, epoch: 2, begun_at_ns: 9, order: 5 };
+        let spare = Spare { lpa: 5, sequence: 9 };
+        let stamp = Content::Stamp(Stamp { lba: 1 << 40, version: 8, tag: 3, block: BlockSize::B512 });
+        let mut bytes = [0; UNIT_BYTES];
+        for content in [Content::Zero, stamp] {
+            let (record, has_bytes) = Record::of(Ppa(77), spare, &content, origin, &mut bytes);
+            assert!(!has_bytes && record.is_whole(Ppa(77)) && !record.is_whole(Ppa(78)));
+            assert_eq!((record.content(), record.spare(), record.origin()), (Some(content), spare, origin));
+            for bit in 0..RECORD_BYTES * 8 {
+                let mut bits = <[u8; RECORD_BYTES]>::try_from(record.as_bytes()).unwrap();
+                bits[bit / 8] ^= 1 << (bit % 8);
+                assert!(!Record::read_from_bytes(&bits).unwrap().is_whole(Ppa(77)), "bit {bit}");
+            }
+        }
+        let (record, has_bytes) =
+            Record::of(Ppa(1), spare, &Content::Bytes([5; UNIT_BYTES].into()), origin, &mut bytes);
+        assert!(has_bytes && record.is_of(&[5; UNIT_BYTES]) && !record.is_of(&[4; UNIT_BYTES]));
+        assert_eq!(record.content(), None);
+        assert_eq!(record.content_of([5; UNIT_BYTES].into()), Some(Content::Bytes([5; UNIT_BYTES].into())));
+        assert_eq!(record.content_of([4; UNIT_BYTES].into()), None);
+        let marred = Content::Marred(Rc::new(Marred { bytes: [6; UNIT_BYTES], blocks: 0x81 }));
+        let (record, has_bytes) = Record::of(Ppa(1), spare, &marred, origin, &mut bytes);
+        assert!(has_bytes);
+        assert_eq!(record.content_of(bytes.into()), Some(marred), "what can't be read stays so");
+        assert!(!Record::new_zeroed().is_whole(Ppa(0)));
+    }
+}

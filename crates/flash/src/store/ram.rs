@@ -1,0 +1,123 @@
+//! Contents in memory: 28 bytes for each unit of a superblock that was ever programmed, and the bytes of those that are
+//! kept as bytes.
+
+use super::{BASE, BaseContent, Batch, Block, NO_LPA, Spare};
+use crate::geometry::{Geometry, Ppa};
+use byteway_wire::content::Content;
+
+/// Places for the contents of superblocks: made several at a time, so that a drive that is written all over makes few.
+struct Places {
+    units: Box<[Content]>,
+    lpas: Box<[u32]>,
+    sequences: Box<[u64]>,
+    /// Of each stripe.
+    numbers: Box<[u64]>,
+}
+
+/// Superblocks whose places are made at once.
+const PLACES: u32 = 16;
+
+/// The contents of an array, in memory.
+#[derive(Default)]
+pub(super) struct Ram {
+    places: Vec<Places>,
+    /// Places that belong to no block; they hold nothing.
+    free: Vec<u32>,
+    live_units: u64,
+}
+
+/// Where the contents of place `live` begin: in which of `places`, and at which unit.
+fn place(geometry: &Geometry, live: u32) -> (usize, usize) {
+    let units = geometry.units_per_block() as usize;
+    ((live / PLACES) as usize, (live % PLACES) as usize * units)
+}
+
+impl Ram {
+    /// Units that are held.
+    pub(super) fn live_units(&self) -> u64 {
+        self.live_units
+    }
+
+    /// So many more count as held.
+    pub(super) fn add_live(&mut self, units: u64) {
+        self.live_units += units;
+    }
+
+    pub(super) fn content(&self, geometry: &Geometry, live: u32, unit: u32) -> Content {
+        let (places, first) = place(geometry, live);
+        self.places[places].units[first + unit as usize].clone()
+    }
+
+    pub(super) fn spare(&self, geometry: &Geometry, live: u32, unit: u32) -> Spare {
+        let (places, first) = place(geometry, live);
+        let (places, at) = (&self.places[places], first + unit as usize);
+        Spare { lpa: places.lpas[at], sequence: places.sequences[at] }
+    }
+
+    pub(super) fn number(&self, geometry: &Geometry, live: u32, stripe: u32) -> u64 {
+        let (places, first) = place(geometry, live);
+        self.places[places].numbers[first / geometry.units_per_stripe() as usize + stripe as usize]
+    }
+
+    /// Writes a stripe, padded if `batch` is short.
+    pub(super) fn program(&mut self, geometry: &Geometry, live: u32, stripe: u32, batch: &mut Batch) {
+        let units = geometry.units_per_stripe() as usize;
+        let (places, first) = place(geometry, live);
+        let start = first + stripe as usize * units;
+        let places = &mut self.places[places];
+        places.numbers[start / units] = batch.number;
+        let mut batch = batch.units.drain(..);
+        for at in start..start + units {
+            let (spare, content) = batch.next().unwrap_or((Spare::PADDING, Content::Zero));
+            (places.lpas[at], places.sequences[at], places.units[at]) = (spare.lpa, spare.sequence, content);
+        }
+        self.live_units += units as u64;
+    }
+
+    /// A superblock of which so many stripes were programmed holds nothing any more.
+    pub(super) fn erase(&mut self, geometry: &Geometry, live: u32, programmed: u32) {
+        let held = (programmed * geometry.units_per_stripe()) as usize;
+        let (places, first) = place(geometry, live);
+        self.places[places].units[first..first + held].fill(Content::Zero);
+        self.live_units -= held as u64;
+        self.free.push(live);
+    }
+
+    /// Gives a block contents of its own, if it has none: what the base state says that it holds already.
+    pub(super) fn make_live(
+        &mut self,
+        geometry: &Geometry,
+        base: &dyn BaseContent,
+        block: u32,
+        state: &mut Block,
+    ) {
+        if state.live != BASE {
+            return;
+        }
+        let live = self.free.pop().unwrap_or_else(|| {
+            let units = (geometry.units_per_block() * PLACES) as usize;
+            let first = self.places.len() as u32 * PLACES;
+            self.places.push(Places {
+                units: vec![Content::Zero; units].into_boxed_slice(),
+                lpas: vec![NO_LPA; units].into_boxed_slice(),
+                sequences: vec![0; units].into_boxed_slice(),
+                numbers: vec![0; units / geometry.units_per_stripe() as usize].into_boxed_slice(),
+            });
+            self.free.extend((first + 1..first + PLACES).rev());
+            first
+        });
+        state.live = live;
+        let held = state.programmed * geometry.units_per_stripe();
+        let (places, first) = place(geometry, live);
+        let places = &mut self.places[places];
+        let start = block * geometry.units_per_block();
+        for unit in 0..held {
+            places.units[first + unit as usize] = base.content(Ppa(start + unit));
+            places.lpas[first + unit as usize] = base.lpa(Ppa(start + unit)).unwrap_or(NO_LPA);
+            places.sequences[first + unit as usize] = 0;
+        }
+        let stripe_units = geometry.units_per_stripe() as usize;
+        places.numbers[first / stripe_units..][..(held as usize / stripe_units)].fill(0);
+        self.live_units += u64::from(held);
+    }
+}

@@ -1,0 +1,92 @@
+//! Chance at work: which operation of which die fails, from the error model and from the plan of faults.
+
+use crate::die::UNCORRECTABLE;
+use crate::fault::{FaultPlan, FaultVerb, Faults};
+use crate::reliability::Reliability;
+use crate::timing::Mode;
+use byteway_clock::random::{Rng, Stream};
+
+/// Absent where nothing can fail, so that nothing is paid for it.
+pub(crate) struct Trouble {
+    reliability: Option<Reliability>,
+    /// Of each die, for what the error model draws.
+    streams: Vec<Stream>,
+    faults: Option<Box<Faults>>,
+}
+
+/// What there is to know of a superblock.
+#[derive(Clone, Copy)]
+pub(crate) struct Cells {
+    pub(crate) mode: Mode,
+    pub(crate) erases: u32,
+    pub(crate) reads: u32,
+    /// Since its first stripe was programmed.
+    pub(crate) age_s: f64,
+}
+
+impl Trouble {
+    pub(crate) fn new(
+        reliability: Option<Reliability>,
+        plan: FaultPlan,
+        rng: &Rng,
+        dies: u32,
+    ) -> Option<Self> {
+        let faults = Faults::new(plan, rng, dies);
+        if reliability.is_none() && faults.is_none() {
+            return None;
+        }
+        let drawing = if reliability.is_some() { dies } else { 0 };
+        let streams = (0..drawing).map(|die| rng.stream(&format!("die-{die}/errors"))).collect();
+        Some(Trouble { reliability, streams, faults })
+    }
+
+    /// Puts another plan in the place of the one that there is. None if nothing can fail any more.
+    pub(crate) fn inject(this: Option<Self>, plan: FaultPlan, rng: &Rng, dies: u32) -> Option<Self> {
+        let Some(this) = this else { return Trouble::new(None, plan, rng, dies) };
+        let faults = Faults::new(plan, rng, dies);
+        (faults.is_some() || this.reliability.is_some()).then_some(Trouble { faults, ..this })
+    }
+
+    /// Sensings beyond the first that a read tries.
+    pub(crate) fn retries(&self) -> u8 {
+        self.reliability.as_ref().map_or(0, |reliability| reliability.retry_steps as u8)
+    }
+
+    /// Whether a read that a die begins fails in any case.
+    pub(crate) fn begin_read(&mut self, die: u32) -> bool {
+        self.strikes(die, FaultVerb::Read)
+    }
+
+    /// Whether a program that it begins does.
+    pub(crate) fn begin_program(&mut self, die: u32, cells: Cells) -> bool {
+        let planned = self.strikes(die, FaultVerb::Program);
+        let chance = self.reliability.as_ref().map(|part| part.program_failure(cells.mode, cells.erases));
+        self.happens(die, chance) | planned
+    }
+
+    /// Whether an erase that it begins does.
+    pub(crate) fn begin_erase(&mut self, die: u32, cells: Cells) -> bool {
+        let planned = self.strikes(die, FaultVerb::Erase);
+        let chance = self.reliability.as_ref().map(|part| part.erase_failure(cells.mode, cells.erases));
+        self.happens(die, chance) | planned
+    }
+
+    fn strikes(&mut self, die: u32, verb: FaultVerb) -> bool {
+        self.faults.as_mut().is_some_and(|faults| faults.strikes(die, verb))
+    }
+
+    fn happens(&mut self, die: u32, chance: Option<f64>) -> bool {
+        chance.is_some_and(|chance| chance > 0.0 && self.streams[die as usize].chance(chance))
+    }
+
+    /// Draws for each unit in the mask how many retries it takes; those that aren't in it take none.
+    pub(crate) fn draw(&mut self, die: u32, page: u32, mask: u64, cells: Cells, steps: &mut [u8]) {
+        steps.fill(0);
+        let Some(part) = &self.reliability else { return };
+        let stream = &mut self.streams[die as usize];
+        let rate = part.error_rate(cells.mode, page, cells.erases, cells.age_s, cells.reads);
+        for (_, steps) in steps.iter_mut().enumerate().filter(|(unit, _)| mask >> unit & 1 == 1) {
+            *steps = part.draw(rate, stream).map_or(UNCORRECTABLE, |retries| retries as u8);
+        }
+    }
+}

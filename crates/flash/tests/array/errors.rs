@@ -1,0 +1,285 @@
+//! Bit errors, retries and worn cells in the array.
+
+use crate::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, medium, read_one, stamp, timing, went};
+use byteway_clock::random::Rng;
+use byteway_clock::{Clock, Delay, Executor};
+use byteway_flash::{BlockId, CellErrors, Flash, FlashConfig, Outcome, Priority, Reliability, Timing};
+use byteway_wire::content::Content;
+use std::time::Duration;
+
+const YEAR: Duration = Duration::from_secs(31_557_600);
+
+fn ns(ns: u64) -> Delay {
+    Delay::from_ns(ns)
+}
+
+/// Cells that have `errors` wrong bits in each unit, whatever happens, and a code that corrects 100.
+fn always(errors: f64) -> Reliability {
+    let cells = CellErrors {
+        fresh: errors / 32768.0,
+        wear: 0.0,
+        retention: 0.0,
+        disturb: 0.0,
+        pages: vec![1.0],
+        ..Reliability::tlc().cells
+    };
+    Reliability {
+        one_bit: cells.clone(),
+        cells,
+        correctable: 100,
+        spread: 0.0,
+        retry_steps: 3,
+        retry_factor: 0.75,
+        ..Reliability::tlc()
+    }
+}
+
+fn run_at<T: 'static>(
+    config: FlashConfig,
+    rest: Duration,
+    main: impl AsyncFnOnce(Flash, Clock) -> T + 'static,
+) -> T {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let mut medium = medium(GEOMETRY);
+    medium.rest(rest);
+    let flash = Flash::new(&clock, GEOMETRY, config, medium);
+    executor.run(async move { main(flash, clock).await }).expect("no wait is for ever")
+}
+
+fn run_with<T: 'static>(reliability: Reliability, main: impl AsyncFnOnce(Flash, Clock) -> T + 'static) -> T {
+    let config = FlashConfig { reliability: Some(reliability), ..timing().into() };
+    run_at(config, Duration::ZERO, main)
+}
+
+// A retry is a sensing and a crossing; a model that charged less would make worn drives look young.
+#[test]
+fn each_retry_costs_a_command_a_sensing_and_the_data() {
+    // 150 x 0.75 x 0.75 is 84: the third sensing corrects it.
+    run_with(always(150.0), async |flash, clock| {
+        let ticket = flash.ticket();
+        flash.submit_read(at(&flash, 0, 0, 1), 0b101, Priority::HostRead, &ticket);
+        let other = read_one(&flash, 1, 0, Priority::HostRead);
+        assert_eq!(ticket.wait().await, went(Delay::ZERO, Delay::from_us(3 * 45), COMMAND * 3 + UNIT * 6));
+        assert_eq!(clock.now(), at_ns(3 * (100 + 45_000 + 2 * 5_120)));
+        assert_eq!([0, 1].map(|unit| ticket.content(unit)), [stamp(8, 0), stamp(10, 0)]);
+        other.wait().await;
+        let counters = flash.counters();
+        assert_eq!((counters.retries, counters.reads[0], counters.failed), (4, 2, 0));
+        assert_eq!((counters.units_read[0], counters.units_uncorrectable), (3, 0));
+        assert_eq!([0, 1, 4].map(|block| flash.reads_since_erase(BlockId(block))), [3, 0, 3]);
+        assert_eq!(flash.channel_busy(0), COMMAND * 3 + UNIT * 6);
+    });
+}
+
+// A unit that can't be corrected must not come out as something, and must not take the others with it.
+#[test]
+fn units_beyond_correction_are_named_and_the_others_delivered() {
+    run_with(always(300.0), async |flash, clock| {
+        let ticket = flash.ticket();
+        let place = flash.submit_read(at(&flash, 0, 0, 0), 0b11, Priority::HostRead, &ticket);
+        let outcome = ticket.wait().await;
+        let lost = Outcome {
+            failed: true,
+            unreadable: 2,
+            ..went(Delay::ZERO, ns(120_000), (COMMAND + UNIT * 2) * 4)
+        };
+        assert_eq!((outcome, clock.now()), (lost, at_ns(4 * (100 + 30_000 + 2 * 5_120))));
+        assert!(ticket.is_unreadable(place) && ticket.is_unreadable(place + 1));
+        assert_eq!(ticket.content(place), Content::Zero);
+        let counters = flash.counters();
+        assert_eq!((counters.failed, counters.retries, counters.units_uncorrectable), (1, 3, 2));
+        ticket.clear();
+        assert!(!ticket.is_unreadable(place));
+    });
+    // With a spread some fail and some don't, and retries move only those that do.
+    run_with(Reliability { spread: 0.6, ..always(200.0) }, async |flash, _| {
+        let mut seen = [0; 3];
+        for _ in 0..50 {
+            let ticket = flash.ticket();
+            flash.submit_read(at(&flash, 0, 0, 0), 0xff, Priority::HostRead, &ticket);
+            let outcome = ticket.wait().await;
+            let bad: Vec<usize> = (0..8).filter(|unit| ticket.is_unreadable(*unit)).collect();
+            assert_eq!((outcome.unreadable as usize, outcome.failed), (bad.len(), !bad.is_empty()));
+            for unit in 0..8 {
+                let expected = if bad.contains(&unit) { Content::Zero } else { stamp(unit as u64, 0) };
+                assert_eq!(ticket.content(unit), expected);
+            }
+            let sensings = outcome.cell.0 / Delay::from_us(30).0;
+            let moved = (outcome.channel.0 - sensings * COMMAND.0) / UNIT.0;
+            assert_eq!(outcome.channel, COMMAND * sensings + UNIT * moved);
+            assert!(moved < 8 * sensings || sensings == 1, "{moved} units in {sensings} sensings");
+            assert!(bad.is_empty() || sensings == 4);
+            seen[0] += bad.len();
+            seen[1] += 8 - bad.len();
+            seen[2] += usize::from(sensings > 1);
+        }
+        assert!(seen.iter().all(|count| *count > 10), "{seen:?}");
+    });
+}
+
+// A read that is retried would lose what was sensed behind it, so the next waits.
+#[test]
+fn a_read_that_is_retried_keeps_the_die_to_itself() {
+    let timing = Timing { cache_read: true, ..timing() };
+    let config = FlashConfig { reliability: Some(always(120.0)), ..timing.into() };
+    run_at(config, Duration::ZERO, async |flash, clock| {
+        let [first, second] = [0, 0].map(|stripe| read_one(&flash, 0, stripe, Priority::HostRead));
+        first.wait().await;
+        // The retry has corrected it; its data leaves while the second senses, whose command went first.
+        assert_eq!(clock.now(), at_ns(35_220 + 30_100 + 100 + 5_120));
+        second.wait().await;
+        assert_eq!(clock.now(), at_ns(35_220 + 30_200 + 30_000 + 5_120 + 35_220));
+        assert_eq!(flash.counters().retries, 2);
+    });
+}
+
+// Data that ages only while the power is on, or that stays old when it is written anew, would make refresh pointless.
+#[test]
+fn data_ages_with_the_calendar_and_is_new_when_it_is_programmed() {
+    let aging = |years_rate: f64| Reliability {
+        cells: CellErrors {
+            fresh: 10.0 / 32768.0,
+            // On cells that were never erased a tenth of it.
+            retention: years_rate * 10.0 / 32768.0,
+            retention_exponent: 0.5,
+            ..always(0.0).cells
+        },
+        ..always(0.0)
+    };
+    let sensings = |rest: Duration| {
+        let config = FlashConfig { reliability: Some(aging(300.0)), ..timing().into() };
+        run_at(config, rest, async move |flash, clock| {
+            assert_eq!(flash.calendar(), rest);
+            assert_eq!(flash.programmed_at(BlockId(0)), Some(Duration::ZERO));
+            assert_eq!(flash.programmed_at(BlockId(2)), None);
+            let before =
+                read_one(&flash, 0, 0, Priority::HostRead).wait().await.cell.0 / Delay::from_us(30).0;
+            flash.erase(BlockId(0)).await;
+            assert_eq!(flash.programmed_at(BlockId(0)), None);
+            flash.program(BlockId(0), 0, batch(&flash, 0, 1), Priority::HostProgram).await;
+            let now = Duration::from_nanos(clock.now().0 / 1000);
+            assert_eq!(flash.programmed_at(BlockId(0)), Some(rest + now));
+            assert_eq!(flash.reads_since_erase(BlockId(0)), 0);
+            let after = read_one(&flash, 0, 0, Priority::HostRead).wait().await.cell.0 / Delay::from_us(30).0;
+            (before, after)
+        })
+    };
+    // 10 + 300 / 4 = 85 after a sixteenth of a year, 160 after a quarter, 310 after one.
+    assert_eq!(sensings(Duration::ZERO), (1, 1));
+    assert_eq!(sensings(YEAR / 16), (1, 1));
+    assert_eq!(sensings(YEAR / 4), (3, 1));
+    assert_eq!(sensings(YEAR), (4, 1));
+}
+
+// Reads disturb their neighbours: without it refresh after so many reads is a rule without a reason.
+#[test]
+fn reads_since_the_erase_add_up() {
+    let disturbed = Reliability {
+        cells: CellErrors {
+            fresh: 90.0 / 32768.0,
+            // 100,000 reads of unworn cells add a tenth of it, so each read one error.
+            disturb: 0.5,
+            ..always(0.0).cells
+        },
+        ..always(0.0)
+    };
+    // 0.05 x 32768 / 100,000 is 0.0164 a read: 610 reads make ten.
+    run_with(disturbed, async |flash, _| {
+        let mut reads = 0;
+        while flash.counters().retries == 0 {
+            read_one(&flash, 0, reads % 6, Priority::HostRead).wait().await;
+            reads += 1;
+        }
+        assert_eq!(reads, 612, "611 reads before it make 10.01");
+        assert_eq!(flash.reads_since_erase(BlockId(0)), 613);
+    });
+}
+
+// Worn cells fail; a drive whose blocks last for ever has no end of life.
+#[test]
+fn programs_and_erases_fail_beyond_the_endurance() {
+    let part = Reliability { program_failures: 1.0, erase_failures: 1.0, ..always(0.0) };
+    let worn = move |erases: u32| {
+        let executor = Executor::new();
+        let mut medium = medium(GEOMETRY);
+        medium.wear_in(|_| erases);
+        let config = FlashConfig { reliability: Some(part.clone()), ..timing().into() };
+        let flash = Flash::new(executor.clock(), GEOMETRY, config, medium);
+        (executor, flash)
+    };
+    let (executor, flash) = worn(3000);
+    let good = executor.run(async move {
+        assert!(!flash.erase(BlockId(0)).await.failed);
+        assert!(!flash.program(BlockId(2), 0, batch(&flash, 0, 1), Priority::HostProgram).await.failed);
+    });
+    good.unwrap();
+    let (executor, flash) = worn(6000);
+    let clock = executor.clock().clone();
+    let bad = executor.run(async move {
+        let outcome = flash.program(BlockId(2), 0, batch(&flash, 0, 1), Priority::HostProgram).await;
+        let time = went(Delay::ZERO, ns(200_000), COMMAND + UNIT * 8);
+        assert_eq!(outcome, Outcome { failed: true, ..time });
+        assert_eq!((flash.programmed_stripes(BlockId(2)), flash.spare(at(&flash, 0, 2, 0))), (3, None));
+        let begin = clock.now();
+        let outcome = flash.erase(BlockId(2)).await;
+        assert_eq!(outcome, Outcome { failed: true, ..went(Delay::ZERO, ns(3_000_000), COMMAND) });
+        assert_eq!(clock.now(), begin + ns(3_000_100));
+        assert!(flash.is_unstable(BlockId(2)));
+        let counters = flash.counters();
+        assert_eq!((counters.failed, counters.failed_programs, counters.failed_erases), (2, 1, 1));
+        assert_eq!((counters.programs, counters.erases, flash.erases(BlockId(2))), ([0; 5], 0, 6001));
+    });
+    bad.unwrap();
+}
+
+// The same run must give the same errors, another drive others; and a die's must not depend on another's reads.
+#[test]
+fn errors_follow_from_the_seed_and_the_die() {
+    let run = |seed: u64, others: bool| {
+        let reliability = Reliability { spread: 0.6, ..always(120.0) };
+        let config = FlashConfig { reliability: Some(reliability), rng: Rng::new(seed), ..timing().into() };
+        run_at(config, Duration::ZERO, async move |flash, _| {
+            let mut cells = Vec::new();
+            for _ in 0..50 {
+                if others {
+                    read_one(&flash, 1, 0, Priority::HostRead);
+                }
+                cells.push(read_one(&flash, 0, 0, Priority::HostRead).wait().await.cell);
+            }
+            cells
+        })
+    };
+    assert_eq!(run(1, false), run(1, true));
+    assert_ne!(run(1, false), run(2, false));
+}
+
+// A served drive without modelled latencies must not wait for timers that nobody armed, however often it reads.
+#[test]
+fn retries_take_no_time_where_nothing_does() {
+    let timing = Timing { cache_read: true, ..timing() };
+    let config = FlashConfig { reliability: Some(always(150.0)), ..timing.into() };
+    let executor = Executor::new();
+    let flash = Flash::new(executor.clock(), GEOMETRY, config, medium(GEOMETRY));
+    let main = async move {
+        let ticket = flash.ticket();
+        for stripe in 0..6 {
+            flash.submit_read(at(&flash, 0, 0, stripe), 0b11, Priority::HostRead, &ticket);
+            assert_eq!(ticket.remaining(), 0);
+        }
+        assert!(!ticket.wait().await.failed);
+        assert_eq!((flash.counters().retries, ticket.content(11)), (12, stamp(41, 0)));
+    };
+    executor.run_real(byteway_clock::Timing::None, None, main).expect("nothing hangs");
+}
+
+// What is not programmed has no bits that could be wrong.
+#[test]
+fn erased_stripes_read_as_zeroes() {
+    run_with(always(16_000.0), async |flash, _| {
+        let ticket = flash.ticket();
+        flash.submit_read(at(&flash, 0, 2, 0), 1, Priority::HostRead, &ticket);
+        assert_eq!(ticket.wait().await, went(Delay::ZERO, ns(30_000), COMMAND + UNIT));
+        assert_eq!(ticket.content(0), Content::Zero);
+    });
+}

@@ -1,0 +1,371 @@
+//! Histories that the oracle must accept, and broken ones that it must refuse.
+
+use super::cells::DENSE_BLOCKS_MAX;
+use super::*;
+
+const BLOCK: BlockSize = BlockSize::B512;
+
+fn oracle() -> Oracle {
+    Oracle::new(100, BLOCK, 7, BaseState::Stamped { tag: 3 })
+}
+
+fn bytes_of(lba: u64, version: u32) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK.bytes()];
+    let tag = if version == 0 { 3 } else { 7 };
+    Stamp { lba, version, tag, block: BLOCK }.fill(&mut bytes);
+    bytes
+}
+
+fn read(oracle: &mut Oracle, lba: u64, bytes: &[u8]) -> Result<(), Box<Mismatch>> {
+    let token = oracle.begin_read();
+    let result = oracle.verify_read(token, lba, bytes);
+    oracle.end_read(token);
+    result
+}
+
+fn write(oracle: &mut Oracle, lba: u64) -> u32 {
+    let (token, stamp) = oracle.begin_write(lba, 1);
+    oracle.end_write(token, Outcome::Done);
+    stamp.version
+}
+
+// A lost or undone write, or another block's data, must not pass as the block's content.
+#[test]
+fn a_block_holds_its_last_version() {
+    let mut oracle = oracle();
+    read(&mut oracle, 5, &bytes_of(5, 0)).unwrap();
+    read(&mut oracle, 5, &bytes_of(6, 0)).unwrap_err();
+    let version = write(&mut oracle, 5);
+    read(&mut oracle, 5, &bytes_of(5, version)).unwrap();
+    let mismatch = read(&mut oracle, 5, &bytes_of(5, 0)).unwrap_err();
+    assert_eq!(mismatch.offset, 8, "the version is in the header's second word");
+    assert_eq!(
+        mismatch.to_string(),
+        "logical block 5 holds version 0 of logical block 5 (tag 3) where version 1 of logical block 5 (tag 7) \
+         was expected; the first difference is at byte 8"
+    );
+    let token = oracle.begin_zeroes(5, 1);
+    oracle.end_write(token, Outcome::Done);
+    read(&mut oracle, 5, &[0; 512]).unwrap();
+    read(&mut oracle, 5, &bytes_of(5, version)).unwrap_err();
+    assert_eq!(oracle.verified_blocks(), 3);
+}
+
+// A single wrong byte at the end of a block must be seen and named.
+#[test]
+fn every_byte_counts() {
+    let mut oracle = oracle();
+    let mut bytes = bytes_of(9, 0);
+    bytes[511] ^= 1;
+    let mismatch = read(&mut oracle, 9, &bytes).unwrap_err();
+    assert_eq!(mismatch.offset, 511);
+    assert!(matches!(mismatch.found, Found::Damaged(_)));
+    let token = oracle.begin_zeroes(9, 1);
+    oracle.end_write(token, Outcome::Done);
+    let mut zeroes = [0; 512];
+    zeroes[300] = 1;
+    assert_eq!(read(&mut oracle, 9, &zeroes).unwrap_err().offset, 300);
+}
+
+// A read that overlaps a write may see either; a later one may not see the old any more.
+#[test]
+fn a_read_during_a_write_sees_old_or_new() {
+    let mut oracle = oracle();
+    let before = oracle.begin_read();
+    let (token, stamp) = oracle.begin_write(4, 2);
+    let during = oracle.begin_read();
+    for read in [before, during] {
+        oracle.verify_read(read, 4, &bytes_of(4, 0)).unwrap();
+        oracle.verify_read(read, 5, &bytes_of(5, stamp.version)).unwrap();
+    }
+    oracle.end_write(token, Outcome::Done);
+    let after = oracle.begin_read();
+    oracle.verify_read(before, 4, &bytes_of(4, 0)).unwrap();
+    oracle.verify_read(during, 4, &bytes_of(4, 0)).unwrap();
+    oracle.verify_read(after, 4, &bytes_of(4, 0)).unwrap_err();
+    oracle.verify_read(after, 4, &bytes_of(4, stamp.version)).unwrap();
+    for read in [during, after, before] {
+        oracle.end_read(read);
+    }
+    assert!(oracle.replaced.is_empty() && oracle.reads.is_empty());
+}
+
+// After two writes at the same time either may stand, until somebody has looked.
+#[test]
+fn a_read_decides_between_concurrent_writes() {
+    let mut oracle = oracle();
+    let (first, one) = oracle.begin_write(4, 1);
+    let (second, two) = oracle.begin_write(4, 1);
+    oracle.end_write(second, Outcome::Done);
+    oracle.end_write(first, Outcome::Done);
+    assert_eq!(oracle.contested_blocks(), 1);
+    read(&mut oracle, 4, &bytes_of(4, 0)).unwrap_err();
+    read(&mut oracle, 4, &bytes_of(4, one.version)).unwrap();
+    assert_eq!(oracle.contested_blocks(), 0);
+    read(&mut oracle, 4, &bytes_of(4, two.version)).unwrap_err();
+}
+
+// w1 ends before w3 begins, w2 overlaps both: w1 can't be the last, w2 and w3 can.
+#[test]
+fn a_write_replaces_what_had_ended_before_it_began() {
+    let mut oracle = oracle();
+    let (w1, one) = oracle.begin_write(4, 1);
+    let (w2, two) = oracle.begin_write(4, 1);
+    oracle.end_write(w1, Outcome::Done);
+    let (w3, _) = oracle.begin_write(4, 1);
+    oracle.end_write(w2, Outcome::Done);
+    oracle.end_write(w3, Outcome::Done);
+    read(&mut oracle, 4, &bytes_of(4, one.version)).unwrap_err();
+    read(&mut oracle, 4, &bytes_of(4, two.version)).unwrap();
+}
+
+// A failed write may have landed or not; a later write decides.
+#[test]
+fn a_failed_write_leaves_old_or_new() {
+    let mut oracle = oracle();
+    for seen in [0u32, 1] {
+        let lba = 10 + u64::from(seen);
+        let (token, stamp) = oracle.begin_write(lba, 1);
+        oracle.end_write(token, Outcome::Uncertain);
+        let version = if seen == 0 { 0 } else { stamp.version };
+        read(&mut oracle, lba, &bytes_of(lba, version)).unwrap();
+        let other = if seen == 0 { stamp.version } else { 0 };
+        read(&mut oracle, lba, &bytes_of(lba, other)).unwrap_err();
+    }
+    let (token, failed) = oracle.begin_write(20, 1);
+    oracle.end_write(token, Outcome::Uncertain);
+    assert_eq!(oracle.expected(20, &mut [0; 512]), Err(20));
+    let version = write(&mut oracle, 20);
+    read(&mut oracle, 20, &bytes_of(20, failed.version)).unwrap_err();
+    read(&mut oracle, 20, &bytes_of(20, version)).unwrap();
+    let mut bytes = vec![0; 512];
+    oracle.expected(20, &mut bytes).unwrap();
+    assert_eq!(bytes, bytes_of(20, version));
+}
+
+// After a power cut nothing may be left under way, or its blocks would be undecided for ever.
+#[test]
+fn abandoned_writes_are_uncertain() {
+    let mut oracle = oracle();
+    let (_, stamp) = oracle.begin_write(1, 3);
+    let _ = oracle.begin_read();
+    oracle.abandon();
+    read(&mut oracle, 1, &bytes_of(1, 0)).unwrap();
+    read(&mut oracle, 2, &bytes_of(2, stamp.version)).unwrap();
+    read(&mut oracle, 1, &bytes_of(1, stamp.version)).unwrap_err();
+    assert!(oracle.reads.is_empty() && oracle.writes.iter().all(Option::is_none));
+}
+
+// A drive of terabytes must not cost memory for blocks that nobody touches, nor one that is filled cost a map.
+#[test]
+fn cells_are_sparse_until_that_costs_more() {
+    let mut cells = Cells::new(DENSE_BLOCKS_MAX + 1);
+    assert!(matches!(cells, Cells::Sparse { .. }));
+    cells.set(DENSE_BLOCKS_MAX, 9);
+    cells.set(3, 4);
+    cells.set(3, 0);
+    assert_eq!((cells.get(DENSE_BLOCKS_MAX), cells.get(3)), (9, 0));
+    let mut small = Cells::Sparse { cells: FxHashMap::default(), blocks: 60 };
+    (0..11).for_each(|lba| small.set(lba, lba as u32 + 1));
+    assert!(matches!(small, Cells::Dense(_)));
+    assert_eq!((small.get(10), small.get(11)), (11, 0));
+    assert!(matches!(Cells::new(u64::MAX), Cells::Sparse { .. }));
+}
+
+// Blocks beyond the namespace come from a hostile workload: they must not panic.
+#[test]
+fn blocks_beyond_the_end_are_nothing() {
+    let mut oracle = oracle();
+    let (token, _) = oracle.begin_write(99, 5);
+    oracle.end_write(token, Outcome::Uncertain);
+    let (token, _) = oracle.begin_write(u64::MAX, 5);
+    oracle.end_write(token, Outcome::Done);
+    read(&mut oracle, u64::MAX, &[bytes_of(1, 0), bytes_of(2, 0)].concat()).unwrap_err();
+}
+
+// From here on: power cuts. A cut leaves what may survive, and what it left stays.
+
+fn volatile(protected: bool) -> Oracle {
+    oracle().with_power_cuts(protected)
+}
+
+fn flush(oracle: &mut Oracle) {
+    let token = oracle.begin_flush();
+    oracle.end_flush(token, Outcome::Done);
+}
+
+/// Versions of block 5 of which one may be read; each is tried in a history of its own.
+fn left(history: impl Fn(&mut Oracle), protected: bool) -> Vec<u32> {
+    let may_be = |version: &u32| {
+        let mut oracle = volatile(protected);
+        history(&mut oracle);
+        read(&mut oracle, 5, &bytes_of(5, *version)).is_ok()
+    };
+    (0..4).filter(may_be).collect()
+}
+
+// What was flushed and is gone after a cut, or what was undone before the flush and is back, must not pass.
+#[test]
+fn a_flush_decides_what_a_cut_may_leave() {
+    let unflushed = |oracle: &mut Oracle| {
+        write(oracle, 5);
+        write(oracle, 5);
+        oracle.cut_power();
+    };
+    assert_eq!(left(unflushed, false), [0, 1, 2], "any value since the last durable one");
+    assert_eq!(left(unflushed, true), [2], "with power-loss protection what is acknowledged is durable");
+    let flushed = |oracle: &mut Oracle| {
+        write(oracle, 5);
+        flush(oracle);
+        write(oracle, 5);
+        oracle.cut_power();
+    };
+    assert_eq!(left(flushed, false), [1, 2]);
+    let forced = |oracle: &mut Oracle| {
+        write(oracle, 5);
+        let (token, _) = oracle.begin_write(5, 1);
+        oracle.end_write(token, Outcome::Durable);
+        oracle.cut_power();
+    };
+    assert_eq!(left(forced, false), [2]);
+}
+
+// A flush covers what had completed before it was submitted: more would blame a drive that is right.
+#[test]
+fn a_flush_covers_what_had_completed_before_it() {
+    let during = |oracle: &mut Oracle| {
+        let (token, _) = oracle.begin_write(5, 1);
+        let flush = oracle.begin_flush();
+        oracle.end_write(token, Outcome::Done);
+        oracle.end_flush(flush, Outcome::Done);
+        oracle.cut_power();
+    };
+    assert_eq!(left(during, false), [0, 1]);
+    let failed = |oracle: &mut Oracle| {
+        write(oracle, 5);
+        let flush = oracle.begin_flush();
+        oracle.end_flush(flush, Outcome::Uncertain);
+        oracle.cut_power();
+    };
+    assert_eq!(left(failed, false), [0, 1]);
+}
+
+// A write under way at the cut may be there or not, however the drive is protected; one that failed likewise.
+#[test]
+fn a_cut_write_is_old_or_new() {
+    let under_way = |oracle: &mut Oracle| {
+        let _ = oracle.begin_write(5, 1);
+        oracle.cut_power();
+    };
+    assert_eq!(left(under_way, true), [0, 1]);
+    let several = |oracle: &mut Oracle| {
+        let _ = oracle.begin_write(5, 1);
+        let _ = oracle.begin_write(5, 1);
+        let (token, _) = oracle.begin_write(5, 1);
+        oracle.end_write(token, Outcome::Done);
+        oracle.cut_power();
+    };
+    assert_eq!(left(several, true), [1, 2, 3], "two were under way beside the one that is durable");
+}
+
+// A trim that is undone by a cut after a flush would give deleted data back.
+#[test]
+fn flushed_trims_stay_trimmed() {
+    let mut oracle = volatile(false);
+    let version = write(&mut oracle, 5);
+    flush(&mut oracle);
+    let token = oracle.begin_zeroes(5, 1);
+    oracle.end_write(token, Outcome::Done);
+    flush(&mut oracle);
+    oracle.cut_power();
+    read(&mut oracle, 5, &bytes_of(5, version)).unwrap_err();
+    read(&mut oracle, 5, &[0; 512]).unwrap();
+    assert_eq!(oracle.volatile_blocks(), 0);
+}
+
+// A block that is old after one cut and new after the next one was never settled by recovery.
+#[test]
+fn what_was_read_after_a_cut_stays() {
+    for seen in [0, 1] {
+        let mut oracle = volatile(false);
+        write(&mut oracle, 5);
+        oracle.cut_power();
+        oracle.cut_power(); // while recovering
+        read(&mut oracle, 5, &bytes_of(5, seen)).unwrap();
+        for _ in 0..2 {
+            oracle.cut_power();
+            read(&mut oracle, 5, &bytes_of(5, 1 - seen)).unwrap_err();
+            read(&mut oracle, 5, &bytes_of(5, seen)).unwrap();
+        }
+        assert_eq!(oracle.volatile_blocks(), 0);
+    }
+}
+
+// Written again after the cut, what the cut may have left still may survive the next one, until that is durable.
+#[test]
+fn what_a_cut_left_is_history_once_something_newer_is_durable() {
+    let mut oracle = volatile(false);
+    write(&mut oracle, 5);
+    oracle.cut_power();
+    write(&mut oracle, 5);
+    read(&mut oracle, 5, &bytes_of(5, 1)).unwrap_err();
+    read(&mut oracle, 5, &bytes_of(5, 2)).unwrap();
+    assert_eq!(oracle.volatile_blocks(), 1);
+    flush(&mut oracle);
+    oracle.cut_power();
+    read(&mut oracle, 5, &bytes_of(5, 1)).unwrap_err();
+    read(&mut oracle, 5, &bytes_of(5, 0)).unwrap_err();
+    read(&mut oracle, 5, &bytes_of(5, 2)).unwrap();
+}
+
+// Of two writes at once a read tells which came last; a flush makes that one durable, so the other can't come back.
+#[test]
+fn what_was_read_and_flushed_survives() {
+    let mut oracle = volatile(false);
+    let (first, one) = oracle.begin_write(5, 1);
+    let (second, two) = oracle.begin_write(5, 1);
+    oracle.end_write(second, Outcome::Done);
+    oracle.end_write(first, Outcome::Done);
+    read(&mut oracle, 5, &bytes_of(5, one.version)).unwrap();
+    flush(&mut oracle);
+    oracle.cut_power();
+    read(&mut oracle, 5, &bytes_of(5, two.version)).unwrap_err();
+    read(&mut oracle, 5, &bytes_of(5, one.version)).unwrap();
+}
+
+// A drive that gives anything but an error for what was marked as unreadable, or an error for anything else, is wrong.
+#[test]
+fn marred_blocks_fail_and_others_don_t() {
+    let mut oracle = volatile(false);
+    let fails = |oracle: &mut Oracle, lba, blocks| {
+        let token = oracle.begin_read();
+        let result = oracle.verify_unreadable(token, lba, blocks);
+        oracle.end_read(token);
+        result.is_ok()
+    };
+    let token = oracle.begin_marred(5, 1);
+    oracle.end_write(token, Outcome::Done);
+    assert!(fails(&mut oracle, 4, 3) && !fails(&mut oracle, 6, 3));
+    read(&mut oracle, 5, &bytes_of(5, 0)).unwrap_err();
+    oracle.cut_power();
+    assert!(fails(&mut oracle, 4, 3), "it is the only one that can have failed");
+    read(&mut oracle, 5, &bytes_of(5, 0)).unwrap_err();
+    write(&mut oracle, 5);
+    assert!(!fails(&mut oracle, 4, 3));
+}
+
+// A copy holds what its source held, under the source's name; a later write to the source doesn't change it.
+#[test]
+fn a_copy_holds_what_its_source_held() {
+    let mut oracle = volatile(true);
+    let version = write(&mut oracle, 8);
+    let token = oracle.begin_copy(20, &[(8, 1), (3, 2)]).unwrap();
+    oracle.end_write(token, Outcome::Done);
+    write(&mut oracle, 8);
+    oracle.cut_power();
+    let copied = [bytes_of(8, version), bytes_of(3, 0), bytes_of(4, 0)].concat();
+    read(&mut oracle, 20, &copied).unwrap();
+    read(&mut oracle, 20, &bytes_of(20, 0)).unwrap_err();
+    let (_under_way, _) = oracle.begin_write(3, 1);
+    assert_eq!(oracle.begin_copy(30, &[(2, 2)]), Err(3));
+}

@@ -1,0 +1,330 @@
+//! `byteway fuzz`.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use anyhow::{Context, anyhow};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+use super::{EXIT_INTERRUPTED, OutputFormat, print};
+use crate::error::InputError;
+use crate::fuzz::every::Every;
+use crate::fuzz::failure::Failure;
+use crate::fuzz::plan::Plan;
+use crate::fuzz::rig::Tally;
+use crate::fuzz::shrink::shrink;
+use crate::fuzz::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
+use crate::interrupt::Interrupt;
+use crate::units::Picos;
+
+pub(super) const EXAMPLES: &str = "\
+Runs drawn by a seed: a small drive, a workload, and what goes wrong (power cuts, also while the drive
+recovers, resets, aborts), each verified to the byte by an oracle that knows what a power cut may leave.
+  byteway fuzz                                  for a minute
+  byteway fuzz --seed 7 --for 10min             longer, other runs
+  byteway fuzz --runs 1000                      so many runs: the same ones on every machine
+  byteway fuzz --seed 7 --first 123 --runs 1    run 123 of seed 7 alone
+  byteway fuzz --plan failure.toml              a plan as a failure printed it
+  byteway fuzz --every-poll                     the power cut at every poll of a workload of 2000 operations
+
+A run that fails is made smaller; its plan is printed, and can be run again with --plan.
+
+Exit codes: 0 nothing found; 1 a run failed; 2 wrong input; 130 interrupted, nothing found so far.";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The seed of all runs.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// For so long, by the clock on the wall; it decides only how many runs there are.
+    #[arg(long = "for", value_name = "TIME", default_value = "60 s")]
+    time: Picos,
+    /// So many runs, however long they take.
+    #[arg(long, value_name = "N", conflicts_with = "time")]
+    runs: Option<u64>,
+    /// The number of the first run.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u64,
+    /// Run this plan, once.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["time", "runs", "first", "every_poll"])]
+    plan: Option<PathBuf>,
+    /// Make the plan smaller if it fails.
+    #[arg(long, requires = "plan")]
+    shrink: bool,
+    /// Cut the power at every poll of one workload, instead of random runs.
+    #[arg(long, conflicts_with_all = ["time", "runs", "first"])]
+    every_poll: bool,
+    /// Only at every so many polls.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "every_poll", value_parser = clap::value_parser!(u64).range(1..))]
+    step: u64,
+    /// Operations of that workload.
+    #[arg(long, value_name = "N", default_value_t = 2000, requires = "every_poll")]
+    ops: usize,
+    /// Runs at once; left out, one a processor.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// What is printed.
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
+    /// No progress bar.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    seed: u64,
+    /// Which build of the program this is.
+    build: String,
+    runs: u64,
+    operations: u64,
+    operations_failed: u64,
+    power_cuts: u64,
+    power_cuts_before_attach: u64,
+    power_cycles: u64,
+    resets: u64,
+    aborts: u64,
+    interrupts_lost: u64,
+    link_replays: u64,
+    flash_failures: u64,
+    namespaces_created: u64,
+    namespaces_deleted: u64,
+    formats: u64,
+    sanitized: u64,
+    blocks_verified: u64,
+    superblocks_collected: u64,
+    polls: u64,
+    failure: Option<ReportedFailure>,
+}
+
+#[derive(Serialize)]
+struct ReportedFailure {
+    /// The run that failed; null if it is a plan's or a cut's at a numbered poll.
+    run: Option<u64>,
+    kind: &'static str,
+    text: String,
+    /// As it was drawn, if that is another.
+    drawn_text: Option<String>,
+    shrink_runs: u64,
+    /// The plan, made smaller, as TOML.
+    plan: String,
+}
+
+/// Runs the swarm, a plan, or a cut at every poll.
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let interrupt = Interrupt::on_signal();
+    let threads = match arguments.jobs {
+        Some(jobs) => usize::from(jobs),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let (tally, failure, seed) = match &arguments.plan {
+        Some(file) => {
+            let (plan, tally, failure) = run_plan(arguments, file)?;
+            (tally, failure, plan.seed)
+        }
+        None if arguments.every_poll => {
+            let (tally, failure) = cut_everywhere(arguments, threads)?;
+            (tally, failure, arguments.seed)
+        }
+        None => {
+            let (tally, failure) = fly(arguments, threads, &interrupt)?;
+            (tally, failure, arguments.seed)
+        }
+    };
+    let failed = failure.is_some();
+    let report = Report::new(seed, &tally, failure);
+    print(&match arguments.format {
+        OutputFormat::Table => report.to_text(),
+        OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
+    });
+    Ok(match () {
+        () if failed => ExitCode::FAILURE,
+        () if interrupt.is_raised() => ExitCode::from(EXIT_INTERRUPTED),
+        () => ExitCode::SUCCESS,
+    })
+}
+
+fn run_plan(arguments: &Arguments, file: &PathBuf) -> anyhow::Result<(Plan, Tally, Option<ReportedFailure>)> {
+    let cure = "a plan is what `byteway fuzz` prints when a run fails";
+    let wrong = |what: String| anyhow!(InputError::new(format!("{}: {what}", file.display()), cure));
+    let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
+    let plan = Plan::from_toml(&text).map_err(wrong)?;
+    let ended = run_caught(&plan);
+    let failure = ended.failure.map(|failure| {
+        let runs_max = if arguments.shrink { u64::MAX } else { 0 };
+        let shrunken = shrink(&plan, &failure, runs_max, |plan| run_caught(plan).failure);
+        ReportedFailure::new(None, &failure, &shrunken.plan, &shrunken.failure, shrunken.runs)
+    });
+    Ok((plan, ended.tally, failure))
+}
+
+fn cut_everywhere(arguments: &Arguments, threads: usize) -> anyhow::Result<(Tally, Option<ReportedFailure>)> {
+    let bar = bar(arguments.quiet, Some(100), "{bar:40} {percent:>3} % of the polls, {eta} left")?;
+    let every = Every { seed: arguments.seed, ops: arguments.ops, step: arguments.step, threads };
+    let cuts = every.cut(|at, polls| bar.set_position(at * 100 / polls.max(1)));
+    bar.finish_and_clear();
+    let failure =
+        cuts.failure.map(|(plan, failure)| ReportedFailure::new(None, &failure, &plan, &failure, 0));
+    Ok((cuts.tally, failure))
+}
+
+fn fly(
+    arguments: &Arguments,
+    threads: usize,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(Tally, Option<ReportedFailure>)> {
+    let bar = match arguments.runs {
+        Some(runs) => bar(arguments.quiet, Some(runs), "{bar:40} {percent:>3} %  {msg}, {eta} left")?,
+        None => {
+            let seconds = Some(arguments.time.0 / 1_000_000_000_000);
+            bar(arguments.quiet, seconds, "{bar:40} {percent:>3} %  {msg}, {eta} left")?
+        }
+    };
+    let limit = arguments.time.0 as f64 / 1e12;
+    let shown = Mutex::new(());
+    let swarm = Swarm {
+        seed: arguments.seed,
+        first: arguments.first,
+        runs: arguments.runs.unwrap_or(u64::MAX),
+        threads,
+        shrink_runs_max: SHRINK_RUNS_MAX,
+    };
+    let found = swarm.fly(
+        |_| (),
+        |tally| {
+            let elapsed = bar.elapsed().as_secs_f64();
+            if tally.runs.is_multiple_of(16)
+                && let Ok(_turn) = shown.try_lock()
+            {
+                let cuts = HumanCount(tally.cuts);
+                bar.set_message(format!("{} runs, {cuts} power cuts", HumanCount(tally.runs)));
+                bar.set_position(if arguments.runs.is_some() { tally.runs } else { elapsed as u64 });
+            }
+            interrupt.is_raised() || arguments.runs.is_none() && elapsed >= limit
+        },
+    );
+    bar.finish_and_clear();
+    let failure = found.finding.map(|finding| {
+        let shrunken = &finding.shrunken;
+        ReportedFailure::new(
+            Some(finding.index),
+            &finding.failure,
+            &shrunken.plan,
+            &shrunken.failure,
+            shrunken.runs,
+        )
+    });
+    Ok((found.tally, failure))
+}
+
+fn bar(quiet: bool, length: Option<u64>, template: &str) -> anyhow::Result<ProgressBar> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(10));
+    bar.set_style(ProgressStyle::with_template(template).context("the progress bar")?);
+    Ok(bar)
+}
+
+/// Which build this is: the commit if it was built with one, and what it was built from in any case.
+fn build() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    match option_env!("BYTEWAY_COMMIT") {
+        Some(commit) => format!("{version}, commit {commit}"),
+        None => format!(
+            "{version}, sources {} (built without BYTEWAY_COMMIT, which would name the commit)",
+            env!("BYTEWAY_SOURCES")
+        ),
+    }
+}
+
+impl ReportedFailure {
+    fn new(run: Option<u64>, drawn: &Failure, plan: &Plan, failure: &Failure, shrink_runs: u64) -> Self {
+        ReportedFailure {
+            run,
+            kind: failure.kind.name(),
+            text: failure.text.clone(),
+            drawn_text: (drawn.text != failure.text).then(|| drawn.text.clone()),
+            shrink_runs,
+            plan: plan.to_toml(),
+        }
+    }
+}
+
+impl Report {
+    fn new(seed: u64, tally: &Tally, failure: Option<ReportedFailure>) -> Self {
+        Report {
+            seed,
+            build: build(),
+            runs: tally.runs,
+            operations: tally.ops,
+            operations_failed: tally.ops_failed,
+            power_cuts: tally.cuts,
+            power_cuts_before_attach: tally.cuts_mounting,
+            power_cycles: tally.cycles,
+            resets: tally.resets,
+            aborts: tally.aborts,
+            interrupts_lost: tally.interrupts_lost,
+            link_replays: tally.replays,
+            flash_failures: tally.flash_failures,
+            namespaces_created: tally.namespaces_created,
+            namespaces_deleted: tally.namespaces_deleted,
+            formats: tally.formats,
+            sanitized: tally.sanitized,
+            blocks_verified: tally.blocks_verified,
+            superblocks_collected: tally.blocks_collected,
+            polls: tally.polls,
+            failure,
+        }
+    }
+
+    fn to_text(&self) -> String {
+        let mut text = format!(
+            "{} runs of seed {}: {} operations, {} of which ended with an error that a fault explains;\n\
+             {} power cuts, {} of them before the driver had attached; {} power cycles, {} resets, {} aborts;\n\
+             {} interrupts lost, {} link replays, {} failures of flash;\n\
+             {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
+             {} superblocks collected, {} blocks verified\n",
+            HumanCount(self.runs),
+            self.seed,
+            HumanCount(self.operations),
+            HumanCount(self.operations_failed),
+            HumanCount(self.power_cuts),
+            HumanCount(self.power_cuts_before_attach),
+            HumanCount(self.power_cycles),
+            HumanCount(self.resets),
+            HumanCount(self.aborts),
+            HumanCount(self.interrupts_lost),
+            HumanCount(self.link_replays),
+            HumanCount(self.flash_failures),
+            HumanCount(self.namespaces_created),
+            HumanCount(self.namespaces_deleted),
+            HumanCount(self.formats),
+            HumanCount(self.sanitized),
+            HumanCount(self.superblocks_collected),
+            HumanCount(self.blocks_verified),
+        );
+        match &self.failure {
+            None => text.push_str("nothing was found\n"),
+            Some(failure) => {
+                if let Some(run) = failure.run {
+                    text.push_str(&format!("\nrun {run} of seed {} failed", self.seed));
+                } else {
+                    text.push_str("\nit failed");
+                }
+                text.push_str(&format!(": {}: {}\n", failure.kind, failure.text));
+                if let Some(drawn) = &failure.drawn_text {
+                    text.push_str(&format!("before it was made smaller: {drawn}\n"));
+                }
+                text.push_str(&format!("build: {}\n", self.build));
+                text.push_str("to run it again, save what follows as a file and pass it with --plan:\n\n");
+                text.push_str(&failure.plan);
+            }
+        }
+        text
+    }
+}

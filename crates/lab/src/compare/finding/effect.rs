@@ -1,0 +1,105 @@
+//! What a key of the drive's own changes: a mechanism that is on or off, a drive that is old or new. Throughput and the
+//! best p99 alone would not tell that a drive trades one for the other.
+
+use super::{Axis, Change, Fact, Finding, RIVALS_MAX, Seen, series, throughput_of, with};
+use crate::compare::figures::{Figures, Metric, difference, equal};
+
+/// In the order in which a sentence names them.
+const SHOWN: [Metric; 8] = [
+    Metric::MeanNs,
+    Metric::P99Ns,
+    Metric::P999Ns,
+    Metric::ReadP999Ns,
+    Metric::WriteAmplification,
+    Metric::MapMissRatio,
+    Metric::WearSpread,
+    Metric::RetriesPerRead,
+];
+
+/// Of each key of the drive's whose values are names, or just two: every other value against the first.
+pub(super) fn effects(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (at, axis) in axes.iter().enumerate().filter(|(_, axis)| is_of_drive(axis)) {
+        for series in series(axes, points, at) {
+            let first = series.points.iter().find(|index| points[**index].choice[at] == 0);
+            let Some((first, base)) =
+                first.and_then(|index| Some((*index, points[*index].figures.as_ref()?)))
+            else {
+                continue;
+            };
+            for index in series.points.iter().filter(|index| **index != first) {
+                let Some(figures) = &points[*index].figures else { continue };
+                let label = |index: usize| axis.values[points[index].choice[at]].label.clone();
+                let values = (label(first), label(*index));
+                found.push(effect(&axis.key, series.others(axes), values, base, figures));
+            }
+        }
+    }
+    found
+}
+
+fn is_of_drive(axis: &Axis) -> bool {
+    let own = |path: &String| {
+        path.starts_with("drive.override.") || matches!(path.as_str(), "drive.age" | "drive.worn")
+    };
+    axis.paths.iter().all(own)
+        && axis.values.len() <= RIVALS_MAX
+        && (!axis.is_numeric() || axis.values.len() == 2)
+}
+
+fn effect(key: &str, others: String, values: (String, String), base: &Figures, figures: &Figures) -> Finding {
+    let shown = [throughput_of([base, figures].into_iter())].into_iter().chain(SHOWN);
+    let changes: Vec<Change> = shown
+        .filter_map(|metric| Some(Change { metric, from: base.get(metric)?, to: figures.get(metric)? }))
+        .filter(|change| !equal(change.from, change.to))
+        .collect();
+    let words = |change: &Change| {
+        let Change { metric, from, to } = *change;
+        let factor = if from == 0.0 { String::new() } else { format!(" ({})", difference(to / from)) };
+        format!("{} {} instead of {}{factor}", metric.noun(), metric.show(to), metric.show(from))
+    };
+    let said = match changes.is_empty() {
+        true => "nothing changes (within 1 %)".to_owned(),
+        false => changes.iter().map(words).collect::<Vec<_>>().join(", "),
+    };
+    let text = format!("{}{key}={} against {}: {said}", with(&others), values.1, values.0);
+    Finding { fact: Fact::Effect { key: key.to_owned(), others, values, changes }, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(at: usize, p999_ns: f64, iops: f64) -> Seen {
+        let figures = Figures::from_fn(|metric| match metric {
+            Metric::Iops => Some(iops),
+            Metric::BytesPerSecond => Some(iops * 4096.0),
+            Metric::MeanNs => Some(100_000.0),
+            Metric::ReadP999Ns => Some(p999_ns),
+            Metric::WearSpread => Some(0.0),
+            _ => None,
+        });
+        Seen { choice: vec![at], figures: Some(figures), outstanding: None }
+    }
+
+    // What a mechanism is for often shows in one figure alone; a comparison that names only throughput would say that
+    // suspending programs is worth nothing.
+    #[test]
+    fn what_a_mechanism_changes_is_said() {
+        let axis = Axis::parse("flash.suspend.most=0,16", 1).unwrap();
+        let found = effects(&[axis], &[seen(0, 4e6, 10_000.0), seen(1, 1e6, 10_050.0)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found[0].text,
+            "flash.suspend.most=16 against 0: p99.9 latency of reads 1.00 ms instead of 4.00 ms (x0.25)"
+        );
+        let Fact::Effect { changes, .. } = &found[0].fact else { panic!("{found:?}") };
+        assert_eq!(changes.len(), 1);
+        let axis = Axis::parse("firmware.wear.dynamic=false,true", 1).unwrap();
+        let same = effects(&[axis], &[seen(0, 4e6, 10_000.0), seen(1, 4e6, 10_000.0)]);
+        assert!(same[0].text.ends_with("against false: nothing changes (within 1 %)"), "{}", same[0].text);
+        // What the host asks for is no part of the drive.
+        let axis = Axis::parse("bs=4 KiB,8 KiB", 1).unwrap();
+        assert_eq!(effects(&[axis], &[seen(0, 4e6, 1.0), seen(1, 1e6, 2.0)]), []);
+    }
+}

@@ -1,0 +1,319 @@
+//! Operations beside which nothing else is under way: they change namespaces, or what all of them hold.
+//!
+//! A change that a power cut, reset or shutdown has interrupted is pending until somebody has looked what became of it:
+//! a namespace is then as it was before, or as it was to be.
+
+use super::drive;
+use super::failure::{Failure, Kind};
+use super::life::{Life, broken, fit};
+use super::plan::{Extent, Fault, Op};
+use super::rig::Space;
+use byteway_clock::Delay;
+use byteway_host::oracle::Outcome;
+use byteway_host::{BaseState, Client, Data, Driver, DriverError, IoBuffer, IoError, Lost, Oracle};
+use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::{
+    Cns, ControllerList, FormatNvm, Identify, IdentifyController, IdentifyNamespace, NamespaceAttachment,
+    NamespaceManagement, Sanitize, SanitizeStatusLog, Sqe, Status, lid,
+};
+use byteway_wire::{FromBytes, IntoBytes};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A change of which nobody knows yet whether it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pending {
+    Format { nsid: u32 },
+    Create,
+    Delete { nsid: u32 },
+}
+
+/// Looks at a sanitize operation's progress, at most: each a tenth of a millisecond.
+const LOOKS_MAX: u32 = 1_000_000;
+
+/// How an admin command ended.
+enum Ended {
+    Done,
+    Refused(Status),
+    Lost,
+}
+
+impl Life {
+    /// Performs an operation that is alone. `ways` are the worker's, by namespace.
+    pub(super) async fn perform_alone(
+        &self,
+        driver: &Driver,
+        op: &Op,
+        way: Option<(&Client, &mut IoBuffer)>,
+    ) -> Result<Result<(), IoError>, Failure> {
+        match (op, way) {
+            (Op::Copy { to, extents, .. }, Some((client, buffer))) => {
+                Ok(copy(client, buffer, *to, extents).await)
+            }
+            (Op::Format { block, .. }, Some((client, _))) => {
+                let nsid = client.namespace().nsid;
+                self.format(driver, nsid, drive::block(*block)).await.map(Ok)
+            }
+            (Op::Delete { .. }, Some((client, _))) => {
+                let nsid = client.namespace().nsid;
+                self.delete(driver, nsid).await.map(Ok)
+            }
+            (Op::Create { units, block }, _) => {
+                self.create(driver, *units, drive::block(*block)).await.map(Ok)
+            }
+            (Op::Sanitize, _) => self.sanitize(driver).await.map(Ok),
+            _ => Ok(Ok(())),
+        }
+    }
+
+    /// Submits an admin command, again if a reset has come between.
+    async fn admin(&self, driver: &Driver, sqe: Sqe, data: &[u8]) -> Result<Ended, Failure> {
+        loop {
+            let data = if data.is_empty() { Data::None } else { Data::Out(data) };
+            return match driver.admin(sqe, data).await {
+                Ok(cqe) if cqe.status().is_success() => Ok(Ended::Done),
+                Ok(cqe) => Ok(Ended::Refused(cqe.status())),
+                Err(DriverError::Lost { lost: Lost::Reset, .. }) => continue,
+                Err(DriverError::Lost { .. } | DriverError::Gone(_)) => Ok(Ended::Lost),
+                Err(error) => Err(broken(error)),
+            };
+        }
+    }
+
+    fn oracle(&self, nsid: u32) -> Option<Rc<RefCell<Oracle>>> {
+        let spaces = self.run.spaces.borrow();
+        spaces.iter().find(|space| space.nsid == nsid).map(|space| space.oracle.clone())
+    }
+
+    async fn format(&self, driver: &Driver, nsid: u32, block: BlockSize) -> Result<(), Failure> {
+        let Some(oracle) = self.oracle(nsid) else { return Ok(()) };
+        self.run.pending.set(Some(Pending::Format { nsid }));
+        // With blocks of the same size it is a write of zeroes; else another namespace takes the place of this one.
+        let (blocks, old) = (oracle.borrow().blocks(), oracle.borrow().block());
+        let zeroes = (old == block).then(|| oracle.borrow_mut().begin_zeroes(0, blocks));
+        let lbaf = u8::from(block == BlockSize::B4096);
+        let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
+        let ended = self.admin(driver, sqe, &[]).await?;
+        if let Some(zeroes) = zeroes {
+            let outcome = if matches!(ended, Ended::Done) { Outcome::Durable } else { Outcome::Uncertain };
+            oracle.borrow_mut().end_write(zeroes, outcome);
+        }
+        self.settled(driver, "Format NVM", ended, |_| false).await
+    }
+
+    async fn create(&self, driver: &Driver, units: u64, block: BlockSize) -> Result<(), Failure> {
+        self.run.pending.set(Some(Pending::Create));
+        let blocks = units * block.per_unit() as u64;
+        let flbas = u8::from(block == BlockSize::B4096);
+        let wanted = IdentifyNamespace { nsze: blocks, ncap: blocks, flbas, ..IdentifyNamespace::default() };
+        let create =
+            NamespaceManagement { sel: NamespaceManagement::CREATE, ..NamespaceManagement::default() };
+        let ended = self.admin(driver, create.sqe(0, 0), wanted.as_bytes()).await?;
+        let refused = |status: Status| {
+            status.is(Status::NAMESPACE_INSUFFICIENT_CAPACITY) || status.is(Status::NAMESPACE_ID_UNAVAILABLE)
+        };
+        self.settled(driver, "Namespace Management (create)", ended, refused).await
+    }
+
+    async fn delete(&self, driver: &Driver, nsid: u32) -> Result<(), Failure> {
+        if self.run.spaces.borrow().len() < 2 {
+            return Ok(());
+        }
+        self.run.pending.set(Some(Pending::Delete { nsid }));
+        let delete =
+            NamespaceManagement { sel: NamespaceManagement::DELETE, ..NamespaceManagement::default() };
+        let ended = self.admin(driver, delete.sqe(0, nsid), &[]).await?;
+        // Deleted before a reset, and asked for again after it.
+        let refused =
+            |status: Status| status.is(Status::INVALID_NAMESPACE) || status.is(Status::INVALID_FIELD);
+        self.settled(driver, "Namespace Management (delete)", ended, refused).await
+    }
+
+    async fn sanitize(&self, driver: &Driver) -> Result<(), Failure> {
+        let oracles: Vec<_> = self.run.spaces.borrow().iter().map(|space| space.oracle.clone()).collect();
+        let begin = |oracle: &Rc<RefCell<Oracle>>| {
+            let blocks = oracle.borrow().blocks();
+            oracle.borrow_mut().begin_zeroes(0, blocks)
+        };
+        let begun: Vec<_> = oracles.iter().map(begin).collect();
+        let sqe = Sanitize { sanact: Sanitize::BLOCK_ERASE, ..Sanitize::default() }.sqe(0);
+        let ended = self.admin(driver, sqe, &[]).await?;
+        // Once it is accepted it is carried through; nobody reads or writes before it is done.
+        let is_certain = matches!(ended, Ended::Done);
+        let outcome = if is_certain { Outcome::Durable } else { Outcome::Uncertain };
+        for (oracle, begun) in oracles.iter().zip(begun) {
+            oracle.borrow_mut().end_write(begun, outcome);
+        }
+        match ended {
+            Ended::Done => {
+                self.run.count(|tally| tally.sanitized += 1);
+                self.wait_for_sanitize(driver).await
+            }
+            // It was accepted before a reset, and is asked for again.
+            Ended::Refused(status) if status.is(Status::SANITIZE_IN_PROGRESS) => {
+                self.wait_for_sanitize(driver).await
+            }
+            Ended::Refused(status) => self.refused("Sanitize", status),
+            Ended::Lost => Ok(()),
+        }
+    }
+
+    /// Waits until no sanitize operation is going on.
+    async fn wait_for_sanitize(&self, driver: &Driver) -> Result<(), Failure> {
+        let mut bytes = [0; size_of::<SanitizeStatusLog>()];
+        for _ in 0..LOOKS_MAX {
+            match driver.log_page(lid::SANITIZE_STATUS, u32::MAX, false, &mut bytes).await {
+                Ok(cqe) if cqe.status().is_success() => {}
+                Ok(cqe) => return self.refused("Get Log Page", cqe.status()),
+                Err(DriverError::Lost { lost: Lost::Reset, .. }) => continue,
+                Err(DriverError::Lost { .. } | DriverError::Gone(_)) => return Ok(()),
+                Err(error) => return Err(broken(error)),
+            }
+            let log = SanitizeStatusLog::read_from_bytes(&bytes).expect("it is as long as that");
+            if log.sstat & 0b111 != SanitizeStatusLog::IN_PROGRESS {
+                return Ok(());
+            }
+            self.clock.sleep(Delay::from_us(100)).await;
+        }
+        Err(Failure::new(Kind::Hang, "a sanitize operation does not end"))
+    }
+
+    /// A change has ended: looks what became of it. `may_refuse` says which refusals are none of the drive's faults.
+    async fn settled(
+        &self,
+        driver: &Driver,
+        what: &str,
+        ended: Ended,
+        may_refuse: impl Fn(Status) -> bool,
+    ) -> Result<(), Failure> {
+        match ended {
+            Ended::Lost => return Ok(()), // the next life looks
+            Ended::Refused(status) if !may_refuse(status) => return self.refused(what, status),
+            Ended::Done | Ended::Refused(_) => {}
+        }
+        match self.reconcile(driver).await {
+            Err(DriverError::Lost { .. } | DriverError::Gone(_)) => Ok(()),
+            result => result.map_err(broken),
+        }
+    }
+
+    fn refused(&self, what: &str, status: Status) -> Result<(), Failure> {
+        let fails = |fault: &Fault| matches!(fault, Fault::Flash { .. });
+        if self.run.plan.faults.iter().any(fails) {
+            self.run.count(|tally| tally.ops_failed += 1);
+            return Ok(());
+        }
+        Err(Failure::new(Kind::Error, format!("{what}: {status}")))
+    }
+
+    /// After power-on: waits for what goes on, and looks what became of what was under way.
+    pub(super) async fn take_stock(&self, driver: &Driver) -> Result<(), Failure> {
+        if self.run.plan.ops.contains(&Op::Sanitize) {
+            self.wait_for_sanitize(driver).await?;
+        }
+        self.reconcile(driver).await.map_err(broken)
+    }
+
+    /// Looks what became of a pending change.
+    async fn reconcile(&self, driver: &Driver) -> Result<(), DriverError> {
+        let Some(pending) = self.run.pending.get() else { return Ok(()) };
+        loop {
+            let result = match pending {
+                Pending::Create => self.attach_new(driver).await,
+                _ => driver.refresh().await,
+            };
+            match result {
+                Err(DriverError::Lost { lost: Lost::Reset, .. }) => continue,
+                result => break result,
+            }
+        }?;
+        let namespaces = driver.namespaces();
+        let mut spaces = self.run.spaces.borrow_mut();
+        match pending {
+            Pending::Delete { nsid } => {
+                if !namespaces.iter().any(|namespace| namespace.nsid == nsid) {
+                    spaces.retain(|space| space.nsid != nsid);
+                    self.run.count(|tally| tally.namespaces_deleted += 1);
+                }
+            }
+            Pending::Format { nsid } => {
+                let found = namespaces.iter().find(|namespace| namespace.nsid == nsid);
+                let space = spaces.iter_mut().find(|space| space.nsid == nsid);
+                if let (Some(found), Some(space)) = (found, space) {
+                    let block = drive::block(found.block_bytes);
+                    self.run.count(|tally| tally.formats += 1);
+                    if block != space.oracle.borrow().block() {
+                        *space = self.fresh(nsid, found.blocks, block);
+                    }
+                }
+            }
+            Pending::Create => {
+                for found in namespaces.iter() {
+                    if !spaces.iter().any(|space| space.nsid == found.nsid) {
+                        let block = drive::block(found.block_bytes);
+                        spaces.push(self.fresh(found.nsid, found.blocks, block));
+                        self.run.count(|tally| tally.namespaces_created += 1);
+                    }
+                }
+                spaces.sort_by_key(|space| space.nsid);
+            }
+        }
+        self.run.spaces_version.set(self.run.spaces_version.get() + 1);
+        self.run.pending.set(None);
+        Ok(())
+    }
+
+    /// Attaches whatever was created and is not attached.
+    async fn attach_new(&self, driver: &Driver) -> Result<(), DriverError> {
+        let mut list = [0; 4096];
+        let identify = Identify { cns: Cns::ALLOCATED_NAMESPACES, ..Identify::default() };
+        let cqe = driver.admin(identify.sqe(0, 0), Data::In(&mut list)).await?;
+        if cqe.status().is_success() {
+            let (words, _) = list.as_chunks::<4>();
+            let nsids = words.iter().map(|word| u32::from_le_bytes(*word)).take_while(|nsid| *nsid > 0);
+            let known = |nsid: &u32| self.run.spaces.borrow().iter().any(|space| space.nsid == *nsid);
+            let new: Vec<u32> = nsids.filter(|nsid| !known(nsid)).collect();
+            let mut identity = IdentifyController::default();
+            let identify = Identify { cns: Cns::CONTROLLER, ..Identify::default() };
+            driver.admin(identify.sqe(0, 0), Data::In(identity.as_mut_bytes())).await?;
+            for nsid in new {
+                let attach = NamespaceAttachment { sel: NamespaceAttachment::ATTACH }.sqe(0, nsid);
+                let to = ControllerList::from(0, [identity.cntlid]);
+                // It may be attached already.
+                driver.admin(attach, Data::Out(to.as_bytes())).await?;
+            }
+        }
+        driver.refresh().await
+    }
+
+    /// A namespace that holds nothing.
+    fn fresh(&self, nsid: u32, blocks: u64, block: BlockSize) -> Space {
+        let tag = self.run.next_tag.get();
+        self.run.next_tag.set(tag.wrapping_add(1));
+        let oracle = self.run.oracle(blocks, block, tag, BaseState::Zeroes);
+        Space { nsid, oracle: Rc::new(RefCell::new(oracle)) }
+    }
+}
+
+/// Copies what fits and doesn't overlap the destination.
+async fn copy(client: &Client, buffer: &mut IoBuffer, to: u64, extents: &[Extent]) -> Result<(), IoError> {
+    let blocks = client.namespace().blocks;
+    let to = to % blocks;
+    let mut room = (blocks - to).min(u64::from(u16::MAX));
+    let mut sources = Vec::new();
+    for extent in extents {
+        // Limits of what one copy may move are the drive's: half a payload is below all of them.
+        let Extent { lba, blocks } = fit(client, extent);
+        let count = u64::from(blocks / 4).max(1).min(room);
+        if count > 0 {
+            sources.push((lba, count as u32));
+            room -= count;
+        }
+    }
+    let total: u64 = sources.iter().map(|(_, count)| u64::from(*count)).sum();
+    sources.retain(|(lba, count)| lba + u64::from(*count) <= to || *lba >= to + total);
+    if sources.is_empty() {
+        return Ok(());
+    }
+    client.copy(buffer, to, &sources).await.map(drop)
+}

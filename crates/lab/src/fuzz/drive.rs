@@ -1,0 +1,172 @@
+//! From a plan's drive to a drive.
+
+use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, Plan};
+use byteway_clock::{Delay, Executor, Rate};
+use byteway_device::{
+    ControllerConfig, Drive, DriveConfig, FtlPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
+};
+use byteway_firmware::{Base, Canary, Cycles, Upkeep, Victim, Work};
+use byteway_flash::{FaultPlan, FaultVerb, Geometry, Suspend, Timing};
+use byteway_host::BaseState;
+use byteway_link::{Generation, Link, Memory, PcieConfig};
+use byteway_wire::content::{BlockSize, Keep};
+
+/// The most bytes of a command.
+pub(super) const TRANSFER_BYTES_MAX: u32 = 128 << 10;
+
+/// The link of every run.
+pub(super) fn link() -> PcieConfig {
+    PcieConfig {
+        generation: Generation::Gen3,
+        lanes: 4,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 32,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
+}
+
+/// The failures of flash that a plan has for a life.
+pub(super) fn faults(plan: &Plan, life: usize) -> FaultPlan {
+    let of_life = |fault: &Fault| match *fault {
+        Fault::Flash { verb, die, nth, life: of } if of == life => {
+            let verb = match verb {
+                FlashVerb::Read => FaultVerb::Read,
+                FlashVerb::Program => FaultVerb::Program,
+                FlashVerb::Erase => FaultVerb::Erase,
+            };
+            Some(byteway_flash::Fault { die, verb, nth })
+        }
+        _ => None,
+    };
+    FaultPlan::exactly(plan.faults.iter().filter_map(of_life))
+}
+
+/// The drive. Its times are short and not multiples of each other, so that everything meets everything.
+pub(super) fn config(plan: &Plan) -> DriveConfig {
+    let spec = &plan.drive;
+    let geometry = geometry(spec);
+    DriveConfig {
+        model: "Byteway swarm drive".into(),
+        serial: "SWARM".into(),
+        controller: ControllerConfig {
+            io_queues_max: 8,
+            queue_entries_max: 1024,
+            command_slots: 64,
+            fetch_outstanding: 2,
+            fetch_burst: 4,
+            transfer_bytes_max: TRANSFER_BYTES_MAX,
+            dma_granularity: 1,
+            dstrd: 0,
+            sgl: false,
+            shadow_doorbells: false,
+            vectors: 9,
+            arbitration_burst: 128,
+            ready_delay: Delay::from_us(10),
+            read_pipeline: Delay::from_ns(500),
+            read_large_pipeline: Delay::from_ns(800),
+            write_pipeline: Delay::from_ns(300),
+        },
+        transfer: TransferConfig::default(),
+        site: SiteConfig {
+            cores: 2,
+            hertz: 1_000_000_000,
+            cycles: Cycles::FREE
+                .with(Work::Fetch, 50)
+                .with(Work::Parse, 100)
+                .with(Work::Translate, 50)
+                .with(Work::Buffer, 50)
+                .with(Work::Complete, 50),
+            dram_latency: Delay::from_ns(50),
+            dram_rate: Rate::per_second(10_000_000_000),
+        },
+        geometry,
+        timing: timing(spec),
+        media: MediaConfig::default(),
+        endurance_erases: 3000,
+        ftl: FtlPolicy {
+            write_buffer_bytes: u64::from(spec.buffer_units) * 4096,
+            victim: if spec.cost_benefit { Victim::CostBenefit } else { Victim::Greedy },
+            collect_start_blocks: spec.collect_start,
+            collect_reserve_blocks: spec.collect_reserve,
+            power_loss_protection: spec.protected,
+            map_cache_pages: spec.map_cache_pages,
+            checkpoint_units: spec.checkpoint_units,
+            upkeep: Upkeep::default(),
+            canary: spec.canary.map(|canary| match canary {
+                CanarySpec::IgnoreTrims => Canary::IgnoreTrims,
+                CanarySpec::OlderCopy => Canary::OlderCopy,
+                CanarySpec::TrustTorn => Canary::TrustTorn,
+                CanarySpec::ForgetDump => Canary::ForgetDump,
+                CanarySpec::EraseEarly => Canary::EraseEarly,
+            }),
+        },
+        namespaces: spec
+            .namespaces
+            .iter()
+            .map(|namespace| NamespaceConfig { units: namespace.units, block: block(namespace.block) })
+            .collect(),
+        base: match spec.base {
+            BaseSpec::Empty => Base::Empty,
+            BaseSpec::Filled => Base::Filled,
+            BaseSpec::Steady => Base::Steady,
+        },
+        keep: Keep::Stamps,
+        seed: plan.seed,
+    }
+}
+
+/// Whether a plan's drive can be built.
+pub(super) fn is_possible(plan: &Plan) -> bool {
+    let config = config(plan);
+    let executor = Executor::new();
+    let (_host, device) = Link::connect(executor.clock(), link(), Memory::simulated());
+    Drive::medium(&config).and_then(|medium| Drive::power_on(&device, config, medium)).is_ok()
+}
+
+/// Its array.
+pub(super) fn geometry(spec: &DriveSpec) -> Geometry {
+    Geometry {
+        channels: spec.channels,
+        ways: spec.ways,
+        planes: spec.planes,
+        blocks: spec.blocks,
+        pages: spec.pages,
+        page_bytes: spec.page_bytes,
+    }
+}
+
+fn timing(spec: &DriveSpec) -> Timing {
+    let types = spec.bits.clamp(1, 4) as u64;
+    Timing {
+        read: (0..types).map(|of| Delay::from_us(9 + 4 * of)).collect(),
+        program: (0..types).map(|of| Delay::from_us(47 + 31 * of)).collect(),
+        erase: Delay::from_us(290),
+        channel: Rate::per_second(800_000_000),
+        command: Delay::from_ns(100),
+        partial_read: None,
+        suspend: spec.suspends.then_some(Suspend {
+            latency: Delay::from_us(5),
+            resume: Delay::from_us(3),
+            most: 8,
+        }),
+        cache_read: spec.cache_read,
+        slc: None,
+    }
+}
+
+/// A logical block.
+pub(super) fn block(bytes: u32) -> BlockSize {
+    BlockSize::from_bytes(u64::from(bytes)).unwrap_or(BlockSize::B4096)
+}
+
+/// What namespace `nsid` holds at first.
+pub(super) fn base(spec: &DriveSpec, nsid: u32) -> BaseState {
+    match spec.base {
+        BaseSpec::Empty => BaseState::Zeroes,
+        BaseSpec::Filled | BaseSpec::Steady => BaseState::Stamped { tag: nsid as u16 },
+    }
+}

@@ -1,0 +1,546 @@
+//! The host from a power-on to the end of the power: a driver, workers, and what disturbs them.
+
+use super::drive::TRANSFER_BYTES_MAX;
+use super::failure::{Failure, Kind};
+use super::plan::{Extent, Fault, FlashVerb, Op};
+use super::rig::Run;
+use byteway_clock::{Clock, Delay, Notify};
+use byteway_device::Drive;
+use byteway_host::oracle::Outcome;
+use byteway_host::{
+    Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError, Lost, Port,
+    QueueConfig, QueuePair, Rules,
+};
+use byteway_link::{Direction, HostEnd};
+use byteway_transfer::Method;
+use byteway_wire::nvme::{Abort, Range, Status};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The longest payload of an operation: two pages of a large flash page, and more.
+const OP_BYTES_MAX: u32 = 64 << 10;
+
+/// What the rig waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// The watched operation has been begun.
+    Begun,
+    /// The drive has been shut down.
+    Cycled,
+    /// Nothing more is to be done, or something has failed.
+    Ended,
+}
+
+/// A life.
+pub(super) struct Life {
+    pub(super) clock: Clock,
+    pub(super) run: Rc<Run>,
+    drive: Rc<Drive>,
+    moment: Cell<Option<Moment>>,
+    changed: Notify,
+    /// Whose beginning the rig waits for.
+    watched: Cell<Option<usize>>,
+    has_attached: Cell<bool>,
+    /// Workers that have not ended.
+    working: Cell<u32>,
+    /// Operations under way that may be beside each other, and whether one is that must not.
+    together: Cell<u32>,
+    alone: Cell<bool>,
+    /// No operation is to be begun any more.
+    stopping: Cell<bool>,
+    driver: RefCell<Option<Driver>>,
+    host: RefCell<Option<HostEnd>>,
+}
+
+/// A worker's way to each namespace.
+struct Way {
+    client: Client,
+    buffer: IoBuffer,
+}
+
+impl Life {
+    /// Begins a life: spawns what it does.
+    pub(super) fn begin(
+        clock: &Clock,
+        run: Rc<Run>,
+        host: HostEnd,
+        drive: Rc<Drive>,
+        watched: Option<usize>,
+        looks: bool,
+    ) -> Rc<Life> {
+        let life = Rc::new(Life {
+            clock: clock.clone(),
+            run,
+            drive,
+            moment: Cell::default(),
+            changed: Notify::new(clock),
+            watched: Cell::new(watched),
+            has_attached: Cell::default(),
+            working: Cell::default(),
+            together: Cell::default(),
+            alone: Cell::default(),
+            stopping: Cell::default(),
+            driver: RefCell::default(),
+            host: RefCell::default(),
+        });
+        let own = life.clone();
+        clock.spawn("rig", async move {
+            match own.go(host, looks).await {
+                Ok(()) => own.reach(Moment::Ended),
+                Err(failure) => own.fail(failure),
+            }
+        });
+        life
+    }
+
+    /// Waits for the next moment that the rig must know of.
+    pub(super) async fn next_moment(self: Rc<Self>) -> Moment {
+        loop {
+            if let Some(moment) = self.moment.take() {
+                return moment;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Whether the driver has attached: recovery is over then.
+    pub(super) fn has_attached(&self) -> bool {
+        self.has_attached.get()
+    }
+
+    fn reach(&self, moment: Moment) {
+        self.moment.set(Some(moment));
+        self.changed.notify_all();
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.stopping.set(true);
+        self.run.fail(failure);
+        self.reach(Moment::Ended);
+    }
+
+    /// Everything that a life does, if it is let.
+    async fn go(self: &Rc<Self>, host: HostEnd, looks: bool) -> Result<(), Failure> {
+        let spec = &self.run.plan.host;
+        let completion = if spec.interrupts { Completion::Interrupt } else { Completion::Polled };
+        let loses = |fault: &Fault| matches!(fault, Fault::Interrupt { .. });
+        // Only for who waits for an interrupt that doesn't come: otherwise what stands still is to be found.
+        let timeout = self.run.plan.faults.iter().any(loses).then_some(Delay::from_ms(50));
+        let config = DriverConfig {
+            completion,
+            queues_wanted: spec.queues,
+            timeout,
+            timeout_period: Delay::from_ms(10),
+            ..DriverConfig::default()
+        };
+        let driver = Driver::attach(Port::Link(host.clone()), config).await.map_err(broken)?;
+        self.has_attached.set(true);
+        self.driver.replace(Some(driver.clone()));
+        let mut queues = Vec::new();
+        for index in 0..spec.queues.max(1) {
+            let vector = spec.interrupts.then_some(1 + index);
+            let config = QueueConfig { vector, ..QueueConfig::new(spec.entries) };
+            queues.push(driver.create_queue_pair(config).await.map_err(broken)?);
+        }
+        self.take_stock(&driver).await?;
+        if looks {
+            self.look(&driver, &queues[0]).await?;
+        }
+        if self.run.next.get() >= self.run.plan.ops.len() {
+            return self.check(&driver).await;
+        }
+        self.host.replace(Some(host));
+        self.strike(None);
+        self.working.set(spec.depth.max(1));
+        for worker in 0..spec.depth.max(1) {
+            let queue = queues[worker as usize % queues.len()].clone();
+            let (life, driver) = (self.clone(), driver.clone());
+            self.clock.spawn("worker", async move {
+                if let Err(failure) = life.work(&driver, &queue).await {
+                    life.fail(failure);
+                }
+                life.working.set(life.working.get() - 1);
+                life.changed.notify_all();
+            });
+        }
+        while self.working.get() > 0 {
+            self.changed.notified().await;
+        }
+        let finished = self.finish(&driver, &queues[0]).await;
+        if self.stopping.get() {
+            std::future::pending::<()>().await; // somebody else ends this life
+        }
+        finished
+    }
+
+    /// What is done when all operations have ended: everything is durable then, and known.
+    async fn finish(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
+        if self.stopping.get() {
+            return Ok(());
+        }
+        self.look(driver, queue).await?;
+        for way in self.ways(driver, queue, 4096)? {
+            loop {
+                match way.client.flush().await {
+                    // A reset, or an abort, that began before the end.
+                    Err(IoError::Lost(Lost::Reset)) => continue,
+                    Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => continue,
+                    Err(error) => return Err(Failure::new(Kind::Error, format!("the last flush: {error}"))),
+                    Ok(_) => break,
+                }
+            }
+        }
+        self.check(driver).await
+    }
+
+    /// A way to each namespace on one queue.
+    fn ways(&self, driver: &Driver, queue: &QueuePair, bytes_max: u32) -> Result<Vec<Way>, Failure> {
+        let namespaces = driver.namespaces();
+        let spaces = self.run.spaces.borrow();
+        let mut ways = Vec::new();
+        for space in spaces.iter() {
+            let found = namespaces.iter().find(|namespace| namespace.nsid == space.nsid);
+            let Some(namespace) = found else {
+                return Err(Failure::new(Kind::Data, format!("namespace {} is gone", space.nsid)));
+            };
+            let (blocks, block) = {
+                let oracle = space.oracle.borrow();
+                (oracle.blocks(), oracle.block())
+            };
+            if namespace.blocks != blocks || namespace.block_bytes as usize != block.bytes() {
+                let text = format!(
+                    "namespace {} has {} blocks of {} B instead of {blocks} of {} B",
+                    space.nsid,
+                    namespace.blocks,
+                    namespace.block_bytes,
+                    block.bytes()
+                );
+                return Err(Failure::new(Kind::Data, text));
+            }
+            let config = ClientConfig {
+                rules: Rules::only(Method::Prp),
+                bytes_max,
+                oracle: Some(space.oracle.clone()),
+            };
+            let client = Client::new(queue.clone(), *namespace, config);
+            let way = client.and_then(|client| Ok(Way { buffer: client.buffer()?, client }));
+            ways.push(way.map_err(|error| Failure::new(Kind::Error, error.to_string()))?);
+        }
+        Ok(ways)
+    }
+
+    /// Reads and verifies every block.
+    async fn look(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
+        for mut way in self.ways(driver, queue, TRANSFER_BYTES_MAX)? {
+            let namespace = *way.client.namespace();
+            let step = u64::from(TRANSFER_BYTES_MAX / namespace.block_bytes);
+            let mut lba = 0;
+            while lba < namespace.blocks {
+                let blocks = step.min(namespace.blocks - lba) as u32;
+                let read = way.client.read(&mut way.buffer, lba, blocks).await;
+                if let Err(error) = read {
+                    let op = Op::Read { namespace: namespace.nsid, extent: Extent { lba, blocks } };
+                    self.judge(None, &op, error)?;
+                    self.look_closely(&mut way, lba, blocks).await?;
+                }
+                lba += u64::from(blocks);
+            }
+        }
+        Ok(())
+    }
+
+    /// A read of many has failed: reads them one by one.
+    async fn look_closely(&self, way: &mut Way, lba: u64, blocks: u32) -> Result<(), Failure> {
+        for lba in lba..lba + u64::from(blocks) {
+            if let Err(error) = way.client.read(&mut way.buffer, lba, 1).await {
+                let namespace = way.client.namespace().nsid;
+                let op = Op::Read { namespace, extent: Extent { lba, blocks: 1 } };
+                self.judge(None, &op, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What must hold when everything has ended.
+    async fn check(&self, driver: &Driver) -> Result<(), Failure> {
+        self.clock.sleep(Delay::from_ms(20)).await;
+        if driver.protocol_errors() > 0 {
+            let text = format!("{} completions contradict what was submitted", driver.protocol_errors());
+            return Err(Failure::new(Kind::Error, text));
+        }
+        if !self.drive.controller.is_quiet() {
+            return Err(Failure::new(
+                Kind::Leak,
+                "the controller keeps something though nothing is asked of it",
+            ));
+        }
+        let ftl = self.drive.controller.ftl();
+        let (free, buffered, slots) = (ftl.slots_free(), ftl.units_buffered(), ftl.slots());
+        if free + buffered != slots || ftl.units_locked() > 0 {
+            let text = format!(
+                "{slots} slots of the write buffer: {free} are free, {buffered} in use; {} units are locked",
+                ftl.units_locked()
+            );
+            return Err(Failure::new(Kind::Leak, text));
+        }
+        Ok(())
+    }
+
+    /// Takes operations until there are none.
+    async fn work(self: &Rc<Self>, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
+        let run = self.run.clone();
+        let mut version = run.spaces_version.get();
+        let mut ways = self.ways(driver, queue, OP_BYTES_MAX)?;
+        while !self.stopping.get() {
+            let index = run.next.get();
+            let Some(op) = run.plan.ops.get(index) else { return Ok(()) };
+            run.next.set(index + 1);
+            run.count(|tally| tally.ops += 1);
+            self.strike(Some(index));
+            if self.watched.get() == Some(index) {
+                self.watched.set(None);
+                self.reach(Moment::Begun);
+            }
+            self.enter(op.is_alone()).await;
+            if self.stopping.get() {
+                return Ok(());
+            }
+            if version != run.spaces_version.get() {
+                version = run.spaces_version.get();
+                ways = self.ways(driver, queue, OP_BYTES_MAX)?;
+            }
+            let ended = if op.is_alone() {
+                let at = way_of(op, ways.len());
+                let way = at.map(|at| &mut ways[at]).map(|way| (&way.client, &mut way.buffer));
+                self.perform_alone(driver, op, way).await?
+            } else {
+                self.perform(op, &mut ways).await
+            };
+            if let Err(error) = ended {
+                self.judge(Some(index), op, error)?;
+            }
+            self.leave(op.is_alone());
+        }
+        Ok(())
+    }
+
+    /// Waits until an operation may be begun.
+    async fn enter(&self, alone: bool) {
+        while self.alone.get() {
+            self.changed.notified().await;
+        }
+        if !alone {
+            return self.together.set(self.together.get() + 1);
+        }
+        self.alone.set(true);
+        while self.together.get() > 0 {
+            self.changed.notified().await;
+        }
+    }
+
+    fn leave(&self, alone: bool) {
+        match alone {
+            true => self.alone.set(false),
+            false => self.together.set(self.together.get() - 1),
+        }
+        self.changed.notify_all();
+    }
+
+    async fn perform(&self, op: &Op, ways: &mut [Way]) -> Result<(), IoError> {
+        if let Op::Pause(micros) = op {
+            self.clock.sleep(Delay::from_us(*micros)).await;
+            return Ok(());
+        }
+        let Some(index) = way_of(op, ways.len()) else { return Ok(()) };
+        let Way { client, buffer } = &mut ways[index];
+        let fit = |extent: &Extent| fit(client, extent);
+        match op {
+            Op::Write { extent, fua, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                match fua {
+                    true => client.write_fua(buffer, lba, blocks).await,
+                    false => client.write(buffer, lba, blocks).await,
+                }
+            }
+            Op::Read { extent, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                client.read(buffer, lba, blocks).await
+            }
+            Op::Compare { extent, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                return self.compare(index, client, buffer, lba, blocks).await;
+            }
+            Op::Zeroes { extent, deallocate, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                client.write_zeroes(lba, blocks, *deallocate).await
+            }
+            Op::Trim { extents, .. } => {
+                let range =
+                    |extent: Extent| Range { slba: extent.lba, length: extent.blocks, ..Range::default() };
+                let ranges: Vec<Range> = extents.iter().map(|extent| range(fit(extent))).collect();
+                client.trim(buffer, &ranges).await
+            }
+            Op::Flush { .. } => client.flush().await,
+            Op::Verify { extent, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                client.verify_media(lba, blocks).await
+            }
+            Op::Mar { extent, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                client.write_uncorrectable(lba, blocks).await
+            }
+            Op::Copy { .. }
+            | Op::Format { .. }
+            | Op::Create { .. }
+            | Op::Delete { .. }
+            | Op::Sanitize
+            | Op::Pause(_) => return Ok(()),
+        }
+        .map(drop)
+    }
+
+    /// Compares with what is there; a difference counts if nobody wrote there meanwhile.
+    async fn compare(
+        &self,
+        index: usize,
+        client: &Client,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<(), IoError> {
+        let bytes = blocks as usize * client.namespace().block_bytes as usize;
+        let held = || {
+            let spaces = self.run.spaces.borrow();
+            let mut bytes = vec![0; bytes];
+            let expected = spaces[index].oracle.borrow().expected(lba, &mut bytes);
+            expected.ok().map(|()| bytes)
+        };
+        let before = held();
+        match client.compare(buffer, lba, blocks).await {
+            Err(IoError::Status(status)) if status.is(Status::COMPARE_FAILURE) && held() != before => Ok(()),
+            result => result.map(drop),
+        }
+    }
+
+    /// Whether an error is what faults of the plan explain.
+    fn judge(&self, index: Option<usize>, op: &Op, error: IoError) -> Result<(), Failure> {
+        let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
+        // A command that waits for a lost interrupt is overdue some time, and its Abort in turn.
+        let loses = has(|fault| matches!(fault, Fault::Interrupt { .. }));
+        let resets = loses || has(|fault| matches!(fault, Fault::Reset { .. }));
+        let cycles = has(|fault| matches!(fault, Fault::Cycle { .. }));
+        let aborts = loses || has(|fault| matches!(fault, Fault::Abort { .. }));
+        let reads_fail = has(|fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. }));
+        let may_be_marred = self.run.plan.ops.iter().any(|op| matches!(op, Op::Mar { .. }));
+        let wears_out =
+            has(|fault| matches!(fault, Fault::Flash { verb: FlashVerb::Program | FlashVerb::Erase, .. }));
+        let explained = match &error {
+            IoError::Unsettled { .. } => return Ok(()),
+            IoError::Lost(Lost::Reset) => resets,
+            IoError::Lost(Lost::ShutDown) => cycles,
+            IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts,
+            IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => wears_out,
+            IoError::Status(status) if status.is(Status::SANITIZE_FAILED) => wears_out || reads_fail,
+            // Of a read the oracle has found that it must be so.
+            IoError::Status(status) if status.is(Status::UNRECOVERED_READ_ERROR) => {
+                reads_fail || may_be_marred || matches!(op, Op::Read { .. } | Op::Verify { .. })
+            }
+            _ => false,
+        };
+        if explained {
+            self.run.count(|tally| tally.ops_failed += 1);
+            return Ok(());
+        }
+        let kind = if matches!(error, IoError::Mismatch(_)) { Kind::Data } else { Kind::Error };
+        let text = match index {
+            Some(index) => format!("operation {index}, `{op}`: {error}"),
+            None => format!("looking through the drive, `{op}`: {error}"),
+        };
+        Err(Failure::new(kind, text))
+    }
+
+    /// Has the faults happen that belong to the beginning of an operation, or of the work.
+    fn strike(self: &Rc<Self>, op: Option<usize>) {
+        let faults = self.run.plan.faults.iter().enumerate();
+        for (index, fault) in faults {
+            let Some(at) = fault.anchor().filter(|at| at.op == op) else { continue };
+            if matches!(fault, Fault::Cut { .. })
+                || std::mem::replace(&mut self.run.struck.borrow_mut()[index], true)
+            {
+                continue;
+            }
+            let (life, fault) = (self.clone(), fault.clone());
+            self.clock.spawn("fault", async move {
+                life.clock.sleep(Delay::from_us(at.later)).await;
+                if let Err(failure) = life.disturb(fault).await {
+                    life.fail(failure);
+                }
+            });
+        }
+    }
+
+    async fn disturb(&self, fault: Fault) -> Result<(), Failure> {
+        let driver = self.driver.borrow().clone();
+        let Some(driver) = driver.filter(|_| !self.stopping.get()) else { return Ok(()) };
+        match fault {
+            Fault::Reset { .. } => {
+                self.run.count(|tally| tally.resets += 1);
+                match driver.reset().await {
+                    Err(DriverError::Gone(Lost::ShutDown)) => Ok(()),
+                    result => result.map_err(broken),
+                }
+            }
+            Fault::Abort { queue, command, .. } => {
+                self.run.count(|tally| tally.aborts += 1);
+                let sqe = Abort { sqid: queue, cid: command }.sqe(0);
+                // What it answers is nobody's business: the command may be long gone.
+                let _ = driver.admin(sqe, byteway_host::Data::None).await;
+                Ok(())
+            }
+            Fault::Cycle { .. } => {
+                self.stopping.set(true);
+                let oracles: Vec<_> =
+                    self.run.spaces.borrow().iter().map(|space| space.oracle.clone()).collect();
+                let begun: Vec<_> = oracles.iter().map(|oracle| oracle.borrow_mut().begin_flush()).collect();
+                driver.shutdown().await.map_err(broken)?;
+                for (oracle, begun) in oracles.iter().zip(begun) {
+                    oracle.borrow_mut().end_flush(begun, Outcome::Done);
+                }
+                self.reach(Moment::Cycled);
+                Ok(())
+            }
+            Fault::Interrupt { .. } => {
+                self.run.count(|tally| tally.interrupts_lost += 1);
+                self.host.borrow().iter().for_each(HostEnd::lose_interrupt);
+                Ok(())
+            }
+            Fault::Replay { bytes, .. } => {
+                self.run.count(|tally| tally.replays += 1);
+                for host in self.host.borrow().iter() {
+                    host.replay(Direction::Down, bytes);
+                    host.replay(Direction::Up, bytes);
+                }
+                Ok(())
+            }
+            Fault::Cut { .. } | Fault::Flash { .. } => Ok(()),
+        }
+    }
+}
+
+/// Which of so many namespaces an operation is about.
+fn way_of(op: &Op, ways: usize) -> Option<usize> {
+    op.namespace().filter(|_| ways > 0).map(|namespace| (namespace.max(1) - 1) as usize % ways)
+}
+
+/// The part of an extent that a namespace has, and a command can carry.
+pub(super) fn fit(client: &Client, extent: &Extent) -> Extent {
+    let namespace = client.namespace();
+    let lba = extent.lba % namespace.blocks;
+    let most = u64::from(OP_BYTES_MAX / namespace.block_bytes).min(namespace.blocks - lba);
+    Extent { lba, blocks: extent.blocks.min(most as u32) }
+}
+
+/// The driver can't do what it must.
+pub(super) fn broken(error: DriverError) -> Failure {
+    Failure::new(Kind::Error, format!("the driver: {error}"))
+}

@@ -1,0 +1,369 @@
+//! Runs a plan: a drive from one power-on to the next, and the host's memory of what it must hold, which outlives them.
+//!
+//! Each *life* is an executor, a link, a drive on the medium that the life before has left, a driver, and workers that
+//! take operations in order. A life ends with a power cut before a numbered poll, with an orderly shutdown, or when all
+//! operations have ended. Then everything is flushed, the power is cut once more, and every block is read a last time.
+
+use super::alone::Pending;
+use super::drive;
+use super::failure::{Failure, Kind};
+use super::life::{Life, Moment};
+use super::plan::{Anchor, Fault, FlashVerb, Plan};
+use byteway_clock::{Executor, Ran};
+use byteway_device::{Drive, DriveConfig};
+use byteway_flash::Medium;
+use byteway_host::{BaseState, Oracle};
+use byteway_link::{Link, Memory};
+use byteway_wire::content::BlockSize;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// What a run did: so that one can see that a swarm does what it says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs.
+    pub runs: u64,
+    /// Operations that were begun.
+    pub ops: u64,
+    /// Of those, how many ended with an error that a fault explains.
+    pub ops_failed: u64,
+    /// Power cuts.
+    pub cuts: u64,
+    /// Of those, how many came before the driver had attached.
+    pub cuts_mounting: u64,
+    /// Orderly power cycles.
+    pub cycles: u64,
+    /// Controller resets.
+    pub resets: u64,
+    /// Aborts.
+    pub aborts: u64,
+    /// Interrupts that were lost.
+    pub interrupts_lost: u64,
+    /// Times that the link repeated itself.
+    pub replays: u64,
+    /// Programs and erases of flash that failed.
+    pub flash_failures: u64,
+    /// Namespaces that were created.
+    pub namespaces_created: u64,
+    /// Namespaces that were deleted.
+    pub namespaces_deleted: u64,
+    /// Formats.
+    pub formats: u64,
+    /// Sanitize operations.
+    pub sanitized: u64,
+    /// Blocks that were read and verified.
+    pub blocks_verified: u64,
+    /// Superblocks that were collected.
+    pub blocks_collected: u64,
+    /// Polls.
+    pub polls: u64,
+}
+
+impl Tally {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Tally) {
+        let Tally {
+            runs,
+            ops,
+            ops_failed,
+            cuts,
+            cuts_mounting,
+            cycles,
+            resets,
+            aborts,
+            interrupts_lost,
+            replays,
+            flash_failures,
+            namespaces_created,
+            namespaces_deleted,
+            formats,
+            sanitized,
+            blocks_verified,
+            blocks_collected,
+            polls,
+        } = other;
+        self.runs += runs;
+        self.ops += ops;
+        self.ops_failed += ops_failed;
+        self.cuts += cuts;
+        self.cuts_mounting += cuts_mounting;
+        self.cycles += cycles;
+        self.resets += resets;
+        self.aborts += aborts;
+        self.interrupts_lost += interrupts_lost;
+        self.replays += replays;
+        self.flash_failures += flash_failures;
+        self.namespaces_created += namespaces_created;
+        self.namespaces_deleted += namespaces_deleted;
+        self.formats += formats;
+        self.sanitized += sanitized;
+        self.blocks_verified += blocks_verified;
+        self.blocks_collected += blocks_collected;
+        self.polls += polls;
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// What it did.
+    pub tally: Tally,
+    /// If it failed.
+    pub failure: Option<Failure>,
+    /// Polls of each life, the last one included.
+    pub lives: Vec<u64>,
+}
+
+/// A namespace, as the host knows it.
+pub(super) struct Space {
+    pub(super) nsid: u32,
+    pub(super) oracle: Rc<RefCell<Oracle>>,
+}
+
+/// What outlives the power on the host's side.
+pub(super) struct Run {
+    pub(super) plan: Plan,
+    /// The next operation.
+    pub(super) next: Cell<usize>,
+    pub(super) spaces: RefCell<Vec<Space>>,
+    pub(super) tally: Cell<Tally>,
+    pub(super) failure: RefCell<Option<Failure>>,
+    /// Faults that have happened, or are about to.
+    pub(super) struck: RefCell<Vec<bool>>,
+    /// A change of namespaces whose outcome is not known.
+    pub(super) pending: Cell<Option<Pending>>,
+    /// Counts changes of `spaces`.
+    pub(super) spaces_version: Cell<u64>,
+    /// The tag of the next namespace's stamps.
+    pub(super) next_tag: Cell<u16>,
+    /// Every read may fail.
+    reads_fail: bool,
+}
+
+impl Run {
+    /// What a namespace must hold.
+    pub(super) fn oracle(&self, blocks: u64, block: BlockSize, tag: u16, base: BaseState) -> Oracle {
+        let mut oracle = Oracle::new(blocks, block, tag, base).with_power_cuts(self.plan.drive.protected);
+        if self.reads_fail {
+            oracle.let_reads_fail();
+        }
+        oracle
+    }
+
+    pub(super) fn count(&self, change: impl FnOnce(&mut Tally)) {
+        let mut tally = self.tally.get();
+        change(&mut tally);
+        self.tally.set(tally);
+    }
+
+    /// The first failure counts: what follows may follow from it.
+    pub(super) fn fail(&self, failure: Failure) {
+        self.failure.borrow_mut().get_or_insert(failure);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failure.borrow().is_some()
+    }
+}
+
+/// When the power is to be cut.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    Never,
+    At(Anchor),
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Cut,
+    Cycled,
+    Done,
+}
+
+/// Polls that a life may take beside those of its operations, and of each of those.
+const POLLS_MAX: u64 = 1_000_000;
+const POLLS_PER_OP_MAX: u64 = 20_000;
+
+/// Runs a plan. A panic goes through.
+pub fn run(plan: &Plan) -> Ended {
+    let config = drive::config(plan);
+    let fails = |fault: &Fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. });
+    let run = Rc::new(Run {
+        next: Cell::new(0),
+        spaces: RefCell::default(),
+        tally: Cell::new(Tally { runs: 1, ..Tally::default() }),
+        failure: RefCell::default(),
+        struck: RefCell::new(vec![false; plan.faults.len()]),
+        pending: Cell::default(),
+        spaces_version: Cell::default(),
+        next_tag: Cell::new(plan.drive.namespaces.len() as u16 + 1),
+        reads_fail: plan.faults.iter().any(fails),
+        plan: plan.clone(),
+    });
+    for (nsid, namespace) in (1..).zip(&plan.drive.namespaces) {
+        let block = drive::block(namespace.block);
+        let blocks = namespace.units * block.per_unit() as u64;
+        let oracle = run.oracle(blocks, block, nsid as u16, drive::base(&plan.drive, nsid));
+        run.spaces.borrow_mut().push(Space { nsid, oracle: Rc::new(RefCell::new(oracle)) });
+    }
+    let mut lives = Vec::new();
+    if let Err(failure) = live_all(&run, &config, &mut lives) {
+        run.fail(failure);
+    }
+    let verified = run.spaces.borrow().iter().map(|space| space.oracle.borrow().verified_blocks()).sum();
+    run.count(|tally| {
+        tally.blocks_verified = verified;
+        tally.polls = lives.iter().sum();
+    });
+    let failure = run.failure.take();
+    Ended { tally: run.tally.get(), failure, lives }
+}
+
+/// One life after the other.
+fn live_all(run: &Rc<Run>, config: &DriveConfig, lives: &mut Vec<u64>) -> Result<(), Failure> {
+    let mut medium = Drive::medium(config).map_err(|error| Failure::new(Kind::Plan, error.to_string()))?;
+    let mut looks = true;
+    loop {
+        let cut = next_cut(run);
+        let at = match &cut {
+            Some((_, Fault::Cut { at, .. })) => Cut::At(*at),
+            _ => Cut::Never,
+        };
+        let (end, left) = live(run, config, medium, at, looks, lives)?;
+        medium = left;
+        looks = true;
+        if run.has_failed() {
+            return Ok(());
+        }
+        if end == End::Done {
+            break;
+        }
+        let Some((index, Fault::Cut { again, blind, ends, .. })) = cut.filter(|_| end == End::Cut) else {
+            continue;
+        };
+        run.struck.borrow_mut()[index] = true;
+        if ends {
+            run.next.set(run.plan.ops.len());
+        }
+        let mut end = End::Cut;
+        for polls in again {
+            let at = Cut::At(Anchor { op: None, later: polls });
+            (end, medium) = live(run, config, medium, at, true, lives)?;
+            if run.has_failed() {
+                return Ok(());
+            }
+            if end != End::Cut {
+                break;
+            }
+        }
+        if end == End::Done {
+            break;
+        }
+        looks = !blind;
+    }
+    last_look(run, config, medium, lives)
+}
+
+/// What is durable must be there after a cut when nothing was under way.
+fn last_look(
+    run: &Rc<Run>,
+    config: &DriveConfig,
+    medium: Medium,
+    lives: &mut Vec<u64>,
+) -> Result<(), Failure> {
+    cut_power(run);
+    live(run, config, medium, Cut::Never, true, lives).map(drop)
+}
+
+/// The next cut in the order of the plan, of those that can still be.
+fn next_cut(run: &Run) -> Option<(usize, Fault)> {
+    let struck = run.struck.borrow();
+    let is_ahead = |(index, fault): &(usize, &Fault)| match fault {
+        Fault::Cut { at, .. } => !struck[*index] && at.op.is_none_or(|op| op >= run.next.get()),
+        _ => false,
+    };
+    let cuts = run.plan.faults.iter().enumerate().filter(is_ahead);
+    cuts.min_by_key(|(_, fault)| fault.anchor()).map(|(index, fault)| (index, fault.clone()))
+}
+
+/// The host's side of a power cut.
+fn cut_power(run: &Run) {
+    run.spaces.borrow().iter().for_each(|space| space.oracle.borrow_mut().cut_power());
+}
+
+/// From one power-on to the end of the power, which is cut at `cut`. `looks`: every block is read first.
+fn live(
+    run: &Rc<Run>,
+    config: &DriveConfig,
+    medium: Medium,
+    cut: Cut,
+    looks: bool,
+    lives: &mut Vec<u64>,
+) -> Result<(End, Medium), Failure> {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let (host, device) = Link::connect(&clock, drive::link(), Memory::simulated());
+    let mut config = config.clone();
+    config.media.faults = drive::faults(&run.plan, lives.len());
+    let drive = Drive::power_on(&device, config, medium);
+    let drive = Rc::new(drive.map_err(|error| Failure::new(Kind::Plan, error.to_string()))?);
+    let watched = match cut {
+        Cut::At(Anchor { op: Some(op), .. }) => Some(op),
+        _ => None,
+    };
+    let life = Life::begin(&clock, run.clone(), host, drive.clone(), watched, looks);
+    let polls_max = POLLS_MAX + POLLS_PER_OP_MAX * run.plan.ops.len() as u64;
+    let first = match cut {
+        Cut::At(Anchor { op: None, later }) => later.min(polls_max),
+        _ => polls_max,
+    };
+    let mut ran = executor.run_cut(life.clone().next_moment(), first);
+    if let (Ok(Ran::Ended(Moment::Begun)), Cut::At(anchor)) = (&ran, cut) {
+        let at = clock.counters().polls.saturating_add(anchor.later).min(polls_max);
+        ran = executor.run_cut(life.clone().next_moment(), at);
+    }
+    let polls = clock.counters().polls;
+    lives.push(polls);
+    run.count(|tally| {
+        let ftl = drive.controller.ftl();
+        tally.blocks_collected += ftl.counters().blocks_collected;
+        let flash = ftl.flash().counters();
+        tally.flash_failures += flash.failed_programs + flash.failed_erases;
+    });
+    let has_attached = life.has_attached();
+    let end = match ran {
+        Err(stalled) => {
+            let text = format!("{stalled}");
+            return Err(run.failure.take().unwrap_or(Failure::new(Kind::Hang, text)));
+        }
+        Ok(Ran::Ended(Moment::Ended)) => End::Done,
+        Ok(Ran::Ended(Moment::Cycled)) => End::Cycled,
+        Ok(Ran::Ended(Moment::Begun)) => {
+            return Err(Failure::new(Kind::Plan, "an operation was begun twice"));
+        }
+        Ok(Ran::Cut) if polls >= polls_max => {
+            let text = format!("{polls} polls are not enough: something goes on and on");
+            return Err(Failure::new(Kind::Hang, text));
+        }
+        Ok(Ran::Cut) => End::Cut,
+    };
+    let medium = drive.power_off();
+    drop(life);
+    drop(executor); // with everything that was under way, the host's side too
+    match end {
+        End::Cut => {
+            run.count(|tally| {
+                tally.cuts += 1;
+                tally.cuts_mounting += u64::from(!has_attached);
+            });
+            cut_power(run);
+        }
+        End::Cycled => {
+            run.count(|tally| tally.cycles += 1);
+            cut_power(run);
+        }
+        End::Done => {}
+    }
+    Ok((end, medium))
+}

@@ -1,0 +1,243 @@
+//! Makes a failing plan smaller: fewer operations, fewer faults, a plainer host and drive, an earlier cut; each step is
+//! a run, and is kept if it fails in the same way.
+
+use super::failure::Failure;
+use super::plan::{Fault, Op, Plan};
+
+/// What is left.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shrunken {
+    /// The smallest plan that was found.
+    pub plan: Plan,
+    /// How it fails.
+    pub failure: Failure,
+    /// How many runs it took.
+    pub runs: u64,
+}
+
+/// Makes `plan` smaller, which fails with `failure`; `run` runs a plan. At most `runs_max` runs.
+pub fn shrink(
+    plan: &Plan,
+    failure: &Failure,
+    runs_max: u64,
+    run: impl FnMut(&Plan) -> Option<Failure>,
+) -> Shrunken {
+    let (plan, failure) = (plan.clone(), failure.clone());
+    let mut search = Search { best: plan, first: failure.clone(), failure, runs: 0, runs_max, run };
+    loop {
+        let runs = search.runs;
+        let size = size(&search.best);
+        search.cut_tail();
+        search.drop_faults();
+        search.drop_ops();
+        search.simplify();
+        search.drop_ops();
+        search.soften_faults();
+        let is_smaller = self::size(&search.best) < size;
+        if !is_smaller || search.runs >= runs_max || search.runs == runs {
+            break;
+        }
+    }
+    Shrunken { plan: search.best, failure: search.failure, runs: search.runs }
+}
+
+/// How large a plan is: what counts first comes first.
+fn size(plan: &Plan) -> (usize, usize, u64, u64) {
+    let text = plan.to_toml().len() as u64;
+    let later = plan.faults.iter().map(|fault| fault.anchor().map_or(0, |at| at.later)).sum();
+    (plan.faults.len(), plan.ops.len(), text, later)
+}
+
+struct Search<F> {
+    best: Plan,
+    first: Failure,
+    failure: Failure,
+    runs: u64,
+    runs_max: u64,
+    run: F,
+}
+
+impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
+    /// Keeps a plan if it fails in the same way.
+    fn try_plan(&mut self, plan: Plan) -> bool {
+        if self.runs >= self.runs_max || plan == self.best {
+            return false;
+        }
+        self.runs += 1;
+        match (self.run)(&plan) {
+            Some(failure) if failure.is_like(&self.first) => {
+                (self.best, self.failure) = (plan, failure);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps what `change` makes of the best plan, if it fails in the same way.
+    fn try_change(&mut self, change: impl FnOnce(&mut Plan)) -> bool {
+        let mut plan = self.best.clone();
+        change(&mut plan);
+        self.try_plan(plan)
+    }
+
+    /// Operations behind the last fault are often of no use.
+    fn cut_tail(&mut self) {
+        let mut keep = 1;
+        while keep < self.best.ops.len() {
+            let count = self.best.ops.len();
+            if self.try_plan(self.best.without_ops(keep..count)) {
+                return;
+            }
+            keep *= 2;
+        }
+    }
+
+    /// Drops operations, half of them at first and one by one at last.
+    fn drop_ops(&mut self) {
+        let mut chunk = self.best.ops.len().div_ceil(2).max(1);
+        loop {
+            let mut at = 0;
+            while at < self.best.ops.len() {
+                let end = (at + chunk).min(self.best.ops.len());
+                if !self.try_plan(self.best.without_ops(at..end)) {
+                    at = end;
+                }
+            }
+            if chunk == 1 || self.runs >= self.runs_max {
+                return;
+            }
+            chunk = chunk.div_ceil(2);
+        }
+    }
+
+    fn drop_faults(&mut self) {
+        let mut at = 0;
+        while at < self.best.faults.len() {
+            if !self.try_change(|plan| drop(plan.faults.remove(at))) {
+                at += 1;
+            }
+        }
+    }
+
+    /// A plainer host, a plainer drive, plainer operations.
+    fn simplify(&mut self) {
+        for depth in [1, 2, 4, 8] {
+            if depth < self.best.host.depth && self.try_change(|plan| plan.host.depth = depth) {
+                break;
+            }
+        }
+        self.try_change(|plan| plan.host.queues = 1);
+        self.try_change(|plan| plan.host.interrupts = false);
+        self.try_change(|plan| plan.host.entries = 64);
+        self.try_change(|plan| plan.drive.base = Default::default());
+        self.try_change(|plan| plan.drive.cost_benefit = false);
+        self.try_change(|plan| plan.drive.map_cache_pages = None);
+        self.try_change(|plan| plan.drive.suspends = false);
+        self.try_change(|plan| plan.drive.cache_read = false);
+        self.try_change(|plan| plan.drive.checkpoint_units = 0);
+        self.try_change(|plan| plan.drive.protected = false);
+        self.try_change(|plan| plan.drive.channels = 1);
+        self.try_change(|plan| plan.drive.ways = 1);
+        self.try_change(|plan| plan.drive.planes = 1);
+        self.try_change(|plan| plan.drive.namespaces.truncate(1));
+        for index in 0..self.best.ops.len() {
+            self.simplify_op(index);
+        }
+    }
+
+    fn simplify_op(&mut self, index: usize) {
+        let Some(op) = self.best.ops.get(index).cloned() else { return };
+        match op {
+            Op::Write { namespace, extent, fua } if extent.blocks > 1 => {
+                let extent = super::plan::Extent { blocks: 1, ..extent };
+                self.try_change(|plan| plan.ops[index] = Op::Write { namespace, extent, fua });
+            }
+            Op::Trim { namespace, extents } if extents.len() > 1 => {
+                let extents = extents[..1].to_vec();
+                self.try_change(|plan| plan.ops[index] = Op::Trim { namespace, extents });
+            }
+            _ => {}
+        }
+    }
+
+    /// Cuts earlier, and fewer of them.
+    fn soften_faults(&mut self) {
+        for index in 0..self.best.faults.len() {
+            let again = match &self.best.faults[index] {
+                Fault::Cut { again, .. } => again.len(),
+                _ => 0,
+            };
+            for at in (0..again).rev() {
+                self.try_change(|plan| {
+                    if let Fault::Cut { again, .. } = &mut plan.faults[index] {
+                        again.remove(at);
+                    }
+                });
+            }
+            self.try_change(|plan| {
+                if let Fault::Cut { blind, .. } = &mut plan.faults[index] {
+                    *blind = false;
+                }
+            });
+            // Halves, then steps: what fails earlier is easier to follow.
+            while let Some(later) =
+                self.best.faults[index].anchor().map(|at| at.later).filter(|later| *later > 0)
+            {
+                let set = |later| {
+                    move |plan: &mut Plan| {
+                        if let Some(at) = plan.faults[index].anchor_mut() {
+                            at.later = later;
+                        }
+                    }
+                };
+                if !self.try_change(set(later / 2)) && !self.try_change(set(later - 1)) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw::draw;
+    use super::super::failure::Kind;
+    use super::*;
+
+    // A failure among hundreds of operations is none that anybody finds the cause of.
+    #[test]
+    fn what_does_not_matter_goes() {
+        let fails = |plan: &Plan| {
+            let flush = plan.ops.iter().position(|op| matches!(op, Op::Flush { .. }))?;
+            let write = plan.ops.iter().rposition(|op| matches!(op, Op::Write { .. }))?;
+            (flush < write).then(|| Failure::new(Kind::Data, format!("{} operations", plan.ops.len())))
+        };
+        let (plan, failure) = (0..)
+            .find_map(|index| {
+                let plan = draw(1, index);
+                fails(&plan)
+                    .filter(|_| plan.ops.len() > 100 && plan.faults.len() > 2)
+                    .map(|failure| (plan, failure))
+            })
+            .unwrap();
+        let shrunken = shrink(&plan, &failure, 10_000, fails);
+        assert_eq!(shrunken.failure.text, "2 operations");
+        assert_eq!(shrunken.plan.ops.len(), 2);
+        assert!(shrunken.plan.faults.is_empty());
+        let Plan { host, drive, .. } = &shrunken.plan;
+        assert_eq!((host.depth, host.queues, drive.channels, drive.ways), (1, 1, 1, 1));
+    }
+
+    // A failure of another kind is another failure: to follow it would lose the one that was found.
+    #[test]
+    fn another_failure_is_not_followed() {
+        let plan = draw(1, 0);
+        let failure = Failure::new(Kind::Data, "");
+        let other = |plan: &Plan| {
+            let kind = if plan.ops.len() > 30 { Kind::Data } else { Kind::Panic };
+            Some(Failure::new(kind, ""))
+        };
+        assert_eq!(shrink(&plan, &failure, 10_000, other).plan.ops.len(), 31);
+        assert_eq!(shrink(&plan, &failure, 0, other).plan, plan);
+    }
+}

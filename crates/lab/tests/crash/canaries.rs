@@ -1,0 +1,47 @@
+//! Recoveries that are broken on purpose: a swarm that doesn't find them would not find a mistake either.
+
+use byteway_lab::fuzz::draw::draw;
+use byteway_lab::fuzz::failure::Kind;
+use byteway_lab::fuzz::plan::CanarySpec;
+use byteway_lab::fuzz::swarm::{Swarm, run_caught};
+
+/// The first run that finds it.
+fn found(canary: CanarySpec) -> u64 {
+    let swarm = Swarm { seed: 5, first: 0, runs: 2000, threads: 2, shrink_runs_max: 0 };
+    let found = swarm.fly(|plan| plan.drive.canary = Some(canary), |_| false);
+    let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
+    // In a debug build the translation layer may notice itself that its books are wrong, before a host reads anything.
+    assert!(matches!(finding.failure.kind, Kind::Data | Kind::Panic), "{}", finding.failure);
+    let control = run_caught(&draw(swarm.seed, finding.index));
+    assert_eq!(control.failure, None, "the same run of a drive that is whole");
+    println!(
+        "{canary:?}: run {}, after {} power cuts in all: {}",
+        finding.index, found.tally.cuts, finding.failure
+    );
+    finding.index
+}
+
+#[test]
+fn trims_that_are_ignored() {
+    assert!(found(CanarySpec::IgnoreTrims) < 100);
+}
+
+#[test]
+fn the_older_of_two_copies() {
+    assert!(found(CanarySpec::OlderCopy) < 100);
+}
+
+#[test]
+fn a_stripe_that_counts_before_its_wordline_is_whole() {
+    assert!(found(CanarySpec::TrustTorn) < 300);
+}
+
+#[test]
+fn a_dump_that_is_forgotten() {
+    assert!(found(CanarySpec::ForgetDump) < 100);
+}
+
+#[test]
+fn a_superblock_that_is_erased_too_early() {
+    assert!(found(CanarySpec::EraseEarly) < 2000);
+}

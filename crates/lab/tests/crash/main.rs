@@ -1,0 +1,16 @@
+//! Power cuts and other faults: random runs, a cut at every poll of one of them, recoveries that are broken on purpose,
+//! and what was found before.
+//!
+//! `BYTEWAY_CRASH_RUNS` (300 if not set) is the number of random runs, `BYTEWAY_CRASH_SEED` (1) their seed,
+//! `BYTEWAY_CRASH_EVERY` (331) cuts the power at every so many polls; 1 is for release builds, or
+//! `byteway fuzz --every-poll`.
+
+mod canaries;
+mod every_poll;
+mod regressions;
+mod swarm;
+
+/// A number from the environment.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}

@@ -1,0 +1,51 @@
+//! Random runs.
+
+use crate::number;
+use byteway_lab::fuzz::swarm::{SHRINK_RUNS_MAX, Swarm};
+
+// Whatever nobody has thought of goes wrong: data that was durable is lost, deleted data comes back, a command hangs.
+#[test]
+fn random_runs_find_nothing() {
+    let (seed, runs) = (number("BYTEWAY_CRASH_SEED", 1), number("BYTEWAY_CRASH_RUNS", 300));
+    let swarm = Swarm { seed, first: 0, runs, threads: 2, shrink_runs_max: SHRINK_RUNS_MAX };
+    let found = swarm.fly(|_| (), |_| false);
+    if let Some(finding) = found.finding {
+        let shrunken = &finding.shrunken;
+        panic!(
+            "run {} of seed {seed}: {}\nmade smaller: {}\n{}",
+            finding.index,
+            finding.failure,
+            shrunken.failure,
+            shrunken.plan.to_toml()
+        );
+    }
+    let tally = found.tally;
+    assert_eq!(tally.runs, runs);
+    // A swarm in which nothing happens finds nothing either.
+    let happened = [
+        tally.cuts,
+        tally.cuts_mounting,
+        tally.cycles,
+        tally.resets,
+        tally.aborts,
+        tally.interrupts_lost,
+        tally.replays,
+        tally.namespaces_created,
+        tally.namespaces_deleted,
+        tally.formats,
+        tally.sanitized,
+        tally.blocks_collected,
+    ];
+    assert!(runs < 300 || happened.iter().all(|count| *count > 0), "{tally:?}");
+    assert!(tally.ops_failed * 3 < tally.ops, "most operations are to do something: {tally:?}");
+}
+
+// A run that gives another result the second time can't be looked into.
+#[test]
+fn a_run_is_the_same_again() {
+    for index in 0..20 {
+        let plan = byteway_lab::fuzz::draw::draw(9, index);
+        let [first, second] = [0; 2].map(|_| byteway_lab::fuzz::rig::run(&plan));
+        assert_eq!((first.lives, first.tally), (second.lives, second.tally), "run {index}");
+    }
+}

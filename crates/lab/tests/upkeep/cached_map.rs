@@ -1,0 +1,85 @@
+//! Random reads over a drive of which the cache holds a share of the map.
+//!
+//! 10 GiB are 2560 translation pages of 1024 units of 4 KiB. With uniform reads every page is as likely as any other to be
+//! read next, whichever the cache holds: the miss ratio is 1 - s once it is full.
+
+use crate::common::{assert_within, reads, round, run};
+use byteway_lab::summary::{MapCacheSummary, Summary};
+
+/// Translation pages of the drive.
+const PAGES: u64 = 2560;
+
+/// Reads of 4 KiB one after the other. The cache of 90 % is full after some 6000; 20,000 are not measured.
+fn random_reads(map_cache: &str, depth: u32) -> Summary {
+    let drive = format!("capacity = \"10 GiB\"\n{map_cache}");
+    let job =
+        format!("[[job]]\nrw = \"randread\"\niodepth = {depth}\ncount = 60000\n[measure]\nwarmup = 20000");
+    run(&round(&drive, &job))
+}
+
+fn cached(pages: u64, depth: u32) -> (Summary, MapCacheSummary) {
+    let summary = random_reads(&format!("override.firmware.map_cache = \"{} KiB\"", pages * 4), depth);
+    let upkeep = summary.upkeep.as_ref().expect("the drive has a cached map");
+    let cache = upkeep.map_cache.expect("it is told");
+    (summary, cache)
+}
+
+// Whoever sizes a drive's DRAM by this reads the miss ratio and the latency; were either off, he would buy too little.
+#[test]
+fn the_miss_ratio_is_what_the_cache_does_not_hold() {
+    let whole = random_reads("", 1);
+    assert_eq!(whole.upkeep, None, "a drive with its whole map in DRAM has no cache to tell of");
+    let without_ns = reads(&whole).latency.mean_ns;
+    // A translation page is a unit of its own, and nothing is in its way: command, sense, 4096 B at 1 GB/s.
+    let flash_read_ns = 200.0 + 40_000.0 + 4096.0;
+    for percent in [10, 25, 50, 90] {
+        let (summary, cache) = cached(PAGES * percent / 100, 1);
+        let missed = 1.0 - percent as f64 / 100.0;
+        println!("{percent} % of the map: {cache:?}, mean {} ns", reads(&summary).latency.mean_ns);
+        assert_eq!(cache.pages, PAGES * percent / 100);
+        // One lookup for each read. Those under way where measuring begins and ends are one at most.
+        assert!((cache.hits + cache.misses).abs_diff(40_000) <= 1, "{cache:?}");
+        assert!((cache.miss_ratio - missed).abs() < 0.015, "{cache:?} for {percent} % of the map");
+        assert_eq!(cache.dirty_evictions, 0, "nothing was changed");
+        // By hand: each miss is one read of flash more, and one at depth 1 waits for nothing. The ratio is known to a
+        // lookup in 40,000, which is 1.1 ns; the mean is rounded to a thousandth of one.
+        let expected = without_ns + cache.miss_ratio * flash_read_ns;
+        assert!((reads(&summary).latency.mean_ns - expected).abs() < 2.5, "{summary:?} and not {expected}");
+        // And as the cache's share says it, with what 40,000 draws may be off.
+        let expected = without_ns + missed * flash_read_ns;
+        assert_within(2.0, reads(&summary).latency.mean_ns, expected, "by the share alone");
+    }
+}
+
+// Many reads at once may want the same page: read once for each it would be another cache.
+#[test]
+fn at_depth_misses_are_those_of_the_share_too() {
+    let (_, cache) = cached(PAGES / 4, 32);
+    assert!((cache.miss_ratio - 0.75).abs() < 0.015, "{cache:?}");
+    // A cache that holds all misses each page once.
+    let (_, all) = cached(PAGES, 1);
+    assert!(all.miss_ratio < 0.001, "{all:?}");
+}
+
+// Overwriting changes the map wherever it goes: pages go back to flash, and that is write amplification of its own.
+#[test]
+fn changed_pages_are_written_and_told() {
+    let drive = "override.firmware.map_cache = \"64 KiB\"";
+    let job = "[[job]]\nrw = \"randwrite\"\niodepth = 16\ncount = 20000\n[measure]\nwarmup = 2000";
+    let summary = run(&round(drive, job));
+    let upkeep = summary.upkeep.as_ref().expect("the drive has a cached map");
+    let cache = upkeep.map_cache.expect("it is told");
+    // 256 pages, of which 16 are in DRAM.
+    assert!((cache.miss_ratio - 240.0 / 256.0).abs() < 0.03, "{cache:?}");
+    assert!(cache.dirty_evictions > 0, "{cache:?}");
+    let part =
+        |cause: &str| upkeep.programmed.iter().find(|row| row.cause == cause).map_or(0, |row| row.units);
+    assert!(part("map") > 0 && part("host") > 0, "{upkeep:?}");
+    let parts: f64 = upkeep.programmed.iter().map(|row| row.per_unit_written).sum();
+    assert_within(
+        0.01,
+        parts,
+        summary.write_amplification.expect("the host wrote"),
+        "the parts and the whole",
+    );
+}

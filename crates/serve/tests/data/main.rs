@@ -1,0 +1,329 @@
+//! A served drive whose process is killed: what was flushed is there again, and the next one is soon there.
+//!
+//! The test starts itself as the drive's process, and kills it.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes are held against the wall clock, so that none hangs"
+)]
+
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Clock, Delay, Executor, Rate, Timing};
+use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig};
+use byteway_firmware::{Base, Cycles, Victim};
+use byteway_flash::Geometry;
+use byteway_host::{
+    BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, Method, Oracle, QueueConfig, Rules,
+};
+use byteway_link::{Generation, PcieConfig};
+use byteway_serve::attach::Attachment;
+use byteway_serve::drive::{Setup, Stop, serve};
+use byteway_serve::function::Doorbells;
+use byteway_wire::content::{BlockSize, Keep};
+use byteway_wire::nvme::Range;
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Environment: the folder of the drive to be, for which this process is.
+const FOLDER: &str = "BYTEWAY_TEST_FOLDER";
+/// Environment: how often a drive is killed.
+const KILLS: &str = "BYTEWAY_KILLS";
+
+const UNITS: u64 = 10 << 10;
+const WORKERS: u64 = 12;
+const BUFFER_BYTES: u32 = 64 << 10;
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn drive() -> DriveConfig {
+    DriveConfig {
+        model: "Byteway test drive".into(),
+        serial: "KILL0001".into(),
+        controller: ControllerConfig {
+            io_queues_max: 4,
+            queue_entries_max: 256,
+            command_slots: 32,
+            fetch_outstanding: 4,
+            fetch_burst: 8,
+            transfer_bytes_max: 128 << 10,
+            dma_granularity: 1,
+            dstrd: 0,
+            sgl: false,
+            shadow_doorbells: false,
+            vectors: 5,
+            arbitration_burst: 128,
+            ready_delay: Delay::from_us(10),
+            read_pipeline: Delay::ZERO,
+            read_large_pipeline: Delay::ZERO,
+            write_pipeline: Delay::ZERO,
+        },
+        transfer: TransferConfig::default(),
+        site: SiteConfig {
+            cores: 1,
+            hertz: 1_000_000_000,
+            cycles: Cycles::FREE,
+            dram_latency: Delay::from_ns(50),
+            dram_rate: Rate::per_second(10_000_000_000),
+        },
+        // 72 MiB, most of which is used: it is collected all the time.
+        geometry: Geometry { channels: 2, ways: 2, planes: 2, blocks: 32, pages: 18, page_bytes: 16384 },
+        timing: byteway_flash::Timing {
+            read: vec![Delay::from_us(10); 3],
+            program: vec![Delay::from_us(50); 3],
+            erase: Delay::from_us(500),
+            channel: Rate::per_second(800_000_000),
+            command: Delay::from_ns(100),
+            ..byteway_flash::Timing::default()
+        },
+        media: Default::default(),
+        endurance_erases: 3000,
+        ftl: FtlPolicy {
+            write_buffer_bytes: 1 << 20,
+            victim: Victim::Greedy,
+            collect_start_blocks: 2,
+            collect_reserve_blocks: 1,
+            power_loss_protection: false,
+            map_cache_pages: None,
+            checkpoint_units: 2048,
+            upkeep: byteway_firmware::Upkeep::default(),
+            canary: None,
+        },
+        namespaces: vec![NamespaceConfig { units: UNITS, block: BlockSize::B4096 }],
+        base: Base::Empty,
+        keep: Keep::Stamps,
+        seed: 1,
+    }
+}
+
+fn link() -> PcieConfig {
+    PcieConfig {
+        generation: Generation::Gen3,
+        lanes: 4,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 32,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
+}
+
+// Not a test of its own: what the process runs that the test below starts.
+#[test]
+fn role() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
+    // If the test is killed, so is this.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
+    let setup = Setup {
+        name: "test".into(),
+        drive: drive(),
+        link: link(),
+        timing: Timing::None,
+        doorbells: Doorbells::Mapped,
+        rest: byteway_serve::front::REST,
+        socket: folder.join("cntrl"),
+        data: Some(folder.join("data")),
+    };
+    let stop = Stop::new().unwrap();
+    // The end of its input is the end of it.
+    let said = stop.clone();
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().read_line(&mut String::new());
+        said.stop();
+    });
+    serve(setup, &stop, |start| {
+        let start = start.unwrap();
+        let us = (start.opening + start.recovery).as_micros();
+        let opened = start.opened;
+        println!("@ready {us} {} {} {}", opened.clean, opened.stripes_found, opened.stripes_torn);
+    })
+    .unwrap();
+}
+
+/// The drive's process; killed when it is dropped.
+#[derive(Debug)]
+struct Process(Child, BufReader<std::process::ChildStdout>);
+
+/// How it began.
+#[derive(Debug)]
+struct Began {
+    start: Duration,
+    clean: bool,
+    found: u64,
+}
+
+impl Process {
+    fn start(folder: &Path) -> (Process, Began) {
+        let errors = File::options().create(true).append(true).open(folder.join("errors")).unwrap();
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "role", "--nocapture"])
+            .env(FOLDER, folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut process = Process(child, output);
+        let mut line = String::new();
+        while process.1.read_line(&mut line).unwrap() > 0 {
+            if let Some((_, ready)) = line.split_once("@ready ") {
+                let words: Vec<&str> = ready.trim().split(' ').collect();
+                let start = Duration::from_micros(words[0].parse().unwrap());
+                let (clean, found) = (words[1] == "true", words[2].parse().unwrap());
+                return (process, Began { start, clean, found });
+            }
+            line.clear();
+        }
+        panic!("the drive is not served: {}", std::fs::read_to_string(folder.join("errors")).unwrap());
+    }
+
+    /// Ends it in order.
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.0.kill().is_ok() {
+            self.0.wait().unwrap();
+        }
+    }
+}
+
+/// One I/O after the other.
+struct Worker {
+    client: Client,
+    buffer: IoBuffer,
+    stream: Stream,
+}
+
+impl Worker {
+    async fn io(&mut self) {
+        let blocks = if self.stream.chance(0.2) { 1 + self.stream.below(16) } else { 1 };
+        let lba = self.stream.below(UNITS - blocks + 1);
+        let (client, buffer, count) = (&self.client, &mut self.buffer, blocks as u32);
+        let result = match self.stream.below(100) {
+            0..20 => client.read(buffer, lba, count).await,
+            20..80 => client.write(buffer, lba, count).await,
+            80..83 => client.write_fua(buffer, lba, count).await,
+            83..86 => client.write_zeroes(lba, count, true).await,
+            86..95 => {
+                let range = Range { slba: lba, length: count, ..Range::default() };
+                client.trim(buffer, &[range]).await
+            }
+            _ => client.flush().await,
+        };
+        if let Err(error) = result {
+            panic!("{count} blocks from {lba}: {error}");
+        }
+    }
+}
+
+/// Attaches, reads everything, then writes until it is time; `kill` ends the drive meanwhile.
+fn attach(folder: &Path, oracle: &Rc<RefCell<Oracle>>, seed: u64, load: Option<(Delay, Box<dyn FnOnce()>)>) {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    give_up(&clock);
+    let attachment = Attachment::connect(&folder.join("cntrl"), 16 << 20).unwrap();
+    let port = attachment.port(&clock);
+    let oracle = oracle.clone();
+    let main = async move {
+        let driver = Driver::attach(port, DriverConfig::default()).await.unwrap();
+        let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
+        let namespace = driver.namespaces()[0];
+        let client = || {
+            let rules = Rules::only(Method::Prp);
+            let config = ClientConfig { rules, bytes_max: BUFFER_BYTES, oracle: Some(oracle.clone()) };
+            Client::new(queue.clone(), namespace, config).unwrap()
+        };
+        let all = client();
+        let mut buffer = all.buffer().unwrap();
+        for lba in (0..UNITS).step_by(16) {
+            all.read(&mut buffer, lba, 16).await.unwrap();
+        }
+        let Some((time, kill)) = load else {
+            driver.shutdown().await.unwrap();
+            return;
+        };
+        for number in 0..WORKERS {
+            let client = client();
+            let buffer = client.buffer().unwrap();
+            let stream = Rng::new(seed).stream(&format!("worker-{number}"));
+            let mut worker = Worker { client, buffer, stream };
+            clock.spawn("worker", async move {
+                loop {
+                    worker.io().await;
+                }
+            });
+        }
+        clock.timer(time).await;
+        kill();
+        // What has completed by now the workers may not have seen; they see nothing more.
+    };
+    executor.run_real(Timing::None, None, main).unwrap();
+}
+
+fn give_up(clock: &Clock) {
+    let inner = clock.clone();
+    clock.spawn("deadline", async move {
+        inner.timer(Delay::from_ms(DEADLINE.as_millis() as u64)).await;
+        panic!("not done after {DEADLINE:?}");
+    });
+}
+
+// A drive that is killed must have what it said was durable, nothing that was not written, and soon.
+#[test]
+fn what_was_flushed_is_there_after_a_kill() {
+    let kills: u64 = std::env::var(KILLS).map_or(8, |kills| kills.parse().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let oracle = Oracle::new(UNITS, BlockSize::B4096, 1, BaseState::Zeroes).with_power_cuts(false);
+    let oracle = Rc::new(RefCell::new(oracle));
+    let mut stream = Rng::new(1).stream("kills");
+    let (mut slowest, mut found, mut volatile) = (Duration::ZERO, 0, 0);
+    let begun = Instant::now();
+    for kill in 0..kills {
+        let (process, began) = Process::start(folder.path());
+        assert!(kill > 0 || began.clean, "{began:?}");
+        slowest = slowest.max(began.start);
+        found += began.found;
+        let time = Delay::from_us(1000 + stream.below(250_000));
+        let killed = Box::new(move || drop(process));
+        attach(folder.path(), &oracle, kill, Some((time, killed)));
+        volatile += oracle.borrow().volatile_blocks();
+        oracle.borrow_mut().cut_power();
+    }
+    let (process, _) = Process::start(folder.path());
+    attach(folder.path(), &oracle, 0, None);
+    process.end();
+    let (process, began) = Process::start(folder.path());
+    assert!(began.clean, "ended in order: {began:?}");
+    attach(folder.path(), &oracle, 0, None);
+    process.end();
+    println!(
+        "{kills} kills in {:?}: started within {slowest:?}, {found} stripes found, {} blocks verified, {volatile} in doubt",
+        begun.elapsed(),
+        oracle.borrow().verified_blocks()
+    );
+}
+
+// Two processes that write to one directory destroy it.
+#[test]
+fn a_directory_has_one_drive() {
+    let folder = tempfile::tempdir().unwrap();
+    let (process, _) = Process::start(folder.path());
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("data"), other.join("data")).unwrap();
+    let refused = std::panic::catch_unwind(|| drop(Process::start(&other))).unwrap_err();
+    let message = refused.downcast_ref::<String>().unwrap();
+    assert!(message.contains("InUse"), "{message}");
+    process.end();
+}
