@@ -1,7 +1,8 @@
 //! The logical units of a drive: the host's, and behind them the translation layer's own.
 //!
-//! A translation page holds what the map says of 1024 units; a journal unit holds deallocations. They are units like the
-//! host's: they go through the same buffer, lie in the same stripes, and are moved by the same collectors.
+//! A translation page holds what the map says of 1024 units. It is a unit like the host's: it goes through the same
+//! buffer, lies in the same stripes, and is moved by the same collectors. The journal of deallocations has numbers here,
+//! too, but its pages lie in the system area (`journal`).
 
 use super::map::REGION_UNITS;
 
@@ -15,7 +16,7 @@ pub struct Space {
     pub user: u64,
     /// The first translation page, and how many there are.
     pub map: (u64, u64),
-    /// The first journal unit, and how many there are: a ring.
+    /// The number of the first page of the journal, and how many pages it has at most.
     pub journal: (u64, u64),
 }
 
@@ -26,7 +27,7 @@ pub enum UnitKind {
     User,
     /// A translation page, by its number.
     Map(u64),
-    /// A journal unit, by its place in the ring.
+    /// A page of the journal.
     Journal(u64),
     /// None.
     Nothing,
