@@ -1,8 +1,11 @@
 //! What a drive is made of: the constants that a profile gives.
 
+use crate::controller::kv::store_config;
+use crate::controller::namespace::Namespace;
 use byteway_clock::{Delay, Rate};
-use byteway_firmware::{Base, Canary, Cycles, Upkeep, Victim};
+use byteway_firmware::{Base, Canary, Cycles, KvConfig, Upkeep, Victim};
 use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
+use byteway_link::CxlConfig;
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::DOORBELLS;
 use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
@@ -71,6 +74,15 @@ impl ControllerConfig {
     }
 }
 
+/// Memory of the drive that the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryConfig {
+    /// How it crosses.
+    pub link: CxlConfig,
+    /// What of it is for payloads of any command, bytes: a multiple of 4 KiB.
+    pub area_bytes: u32,
+}
+
 /// What the drive offers beyond plain NVMe for small payloads ([`byteway_wire::nvme::vendor`]). The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferConfig {
@@ -90,6 +102,8 @@ pub struct TransferConfig {
     pub partial_timeout: Delay,
     /// The buffer for payload in BAR0, bytes: 0 for none, or a multiple of 4 KiB.
     pub bar_bytes: u32,
+    /// Memory that the host stores to: there is some if that is offered.
+    pub memory: Option<MemoryConfig>,
     /// The payload sink, bytes: 0 for none.
     pub sink_bytes: u64,
     /// Moving the payload of one queue entry into DRAM, while the command waits.
@@ -151,8 +165,49 @@ pub struct FtlPolicy {
 pub struct NamespaceConfig {
     /// Capacity, in units of 4 KiB.
     pub units: u64,
-    /// Size of a logical block.
+    /// Size of a logical block; of none that holds pairs of keys and values.
     pub block: BlockSize,
+    /// What it holds.
+    pub kind: NamespaceKind,
+}
+
+/// What a namespace holds: its I/O command set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NamespaceKind {
+    /// Logical blocks.
+    #[default]
+    Blocks,
+    /// Pairs of keys and values.
+    KeyValue,
+}
+
+impl NamespaceConfig {
+    /// Logical blocks of the size `block`.
+    pub const fn blocks(units: u64, block: BlockSize) -> NamespaceConfig {
+        NamespaceConfig { units, block, kind: NamespaceKind::Blocks }
+    }
+
+    /// Pairs of keys and values, for which the drive needs [`DriveConfig::kv`].
+    pub const fn key_value(units: u64) -> NamespaceConfig {
+        NamespaceConfig { units, block: BlockSize::B4096, kind: NamespaceKind::KeyValue }
+    }
+}
+
+/// What the namespaces for pairs of keys and values have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KvPolicy {
+    /// Their stores. The drive itself says which units each has, whether power-loss protection is there, and the seed.
+    pub store: KvConfig,
+    /// Iterators at once, over all namespaces.
+    pub iterators_max: u32,
+    /// After how long one that is not used is ended.
+    pub iterator_timeout: Delay,
+}
+
+impl Default for KvPolicy {
+    fn default() -> Self {
+        KvPolicy { store: KvConfig::default(), iterators_max: 16, iterator_timeout: Delay::from_s(10) }
+    }
 }
 
 /// What goes wrong in the flash. The default is nothing, in a drive without a past.
@@ -193,6 +248,8 @@ pub struct DriveConfig {
     pub ftl: FtlPolicy,
     /// Namespaces, numbered from 1.
     pub namespaces: Vec<NamespaceConfig>,
+    /// Pairs of keys and values; none: the drive has only the NVM command set.
+    pub kv: Option<KvPolicy>,
     /// What the drive holds at first.
     pub base: Base,
     /// How contents are kept.
@@ -268,7 +325,16 @@ impl DriveConfig {
                 c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,
                 "controller.arbitration_burst must be a power of two from 1 to 128 (128: no limit)",
             ),
-            (!t.methods.cxl_mem(), "transfer.methods: cxl_mem is not there yet"),
+            (
+                t.memory.is_some() == t.methods.cxl_mem(),
+                "transfer.memory: there is such memory if cxl_mem is offered",
+            ),
+            (
+                t.memory.as_ref().is_none_or(|memory| {
+                    memory.area_bytes.is_multiple_of(4096) && memory.area_bytes <= 1 << 28
+                }),
+                "transfer.memory.area_bytes must be a multiple of 4 KiB, at most 256 MiB",
+            ),
             (
                 !is_inline || (1..=c.transfer_bytes_max).contains(&t.inline_bytes_max),
                 "transfer.inline_bytes_max must be from 1 B to the longest transfer of a command",
@@ -321,6 +387,16 @@ impl DriveConfig {
             ),
             (self.namespaces.iter().all(|n| n.units > 0), "a namespace holds at least 4 KiB"),
             (
+                self.kv.is_some() || self.namespaces.iter().all(|n| n.kind == NamespaceKind::Blocks),
+                "a key value namespace needs the drive to have that command set",
+            ),
+            (
+                self.kv.as_ref().is_none_or(|kv| {
+                    (1..=1024).contains(&kv.iterators_max) && kv.iterator_timeout > Delay::ZERO
+                }),
+                "kv.iterators_max must be from 1 to 1024, kv.iterator_timeout longer than 0",
+            ),
+            (
                 self.model.is_ascii() && self.model.len() <= 40,
                 "drive.model must be at most 40 ASCII characters",
             ),
@@ -329,9 +405,14 @@ impl DriveConfig {
                 "drive.serial must be at most 20 ASCII characters",
             ),
         ];
-        match checks.into_iter().find(|(holds, _)| !holds) {
-            Some((_, message)) => Err(ConfigError { message: message.to_owned() }),
-            None => Ok(()),
+        if let Some((_, message)) = checks.into_iter().find(|(holds, _)| !holds) {
+            return Err(ConfigError { message: message.to_owned() });
         }
+        for namespace in Namespace::layout(&self.namespaces) {
+            if let Some(store) = store_config(self, &namespace) {
+                store.check().map_err(|error| ConfigError { message: error.to_string() })?;
+            }
+        }
+        Ok(())
     }
 }

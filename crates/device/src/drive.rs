@@ -60,9 +60,21 @@ impl Drive {
     /// # Errors
     /// There can be no such drive, or the files are not its.
     pub fn open_medium(config: &DriveConfig, files: Arc<dyn Files>) -> Result<(Medium, Opened), ConfigError> {
+        Self::open_medium_tuned(config, files, Tuning::default())
+    }
+
+    /// The same, whose checkpoints are written when `tuning` says.
+    ///
+    /// # Errors
+    /// As [`Drive::open_medium`].
+    pub fn open_medium_tuned(
+        config: &DriveConfig,
+        files: Arc<dyn Files>,
+        tuning: Tuning,
+    ) -> Result<(Medium, Opened), ConfigError> {
         config.validate()?;
         let (mut medium, opened) =
-            Ftl::open_medium(config.geometry, &ftl_config(config), files, Tuning::default())?;
+            Ftl::open_medium(config.geometry, &config.timing, &ftl_config(config), files, tuning)?;
         if opened.created {
             medium.rest(config.media.age);
         }

@@ -14,8 +14,8 @@ pub mod controller;
 pub mod drive;
 
 pub use config::{
-    ConfigError, ControllerConfig, DriveConfig, FtlPolicy, MediaConfig, NamespaceConfig, SiteConfig,
-    TransferConfig,
+    ConfigError, ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig,
+    NamespaceConfig, NamespaceKind, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
 pub use drive::Drive;

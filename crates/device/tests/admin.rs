@@ -51,6 +51,7 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         assert_eq!((id.acl, id.aerl, id.elpe, id.npss, id.rab), (3, 3, 63, 0, 7));
         let commands = oncs::COMPARE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::SAVE;
         let commands = commands | oncs::WRITE_UNCORRECTABLE | oncs::VERIFY | oncs::COPY | oncs::TIMESTAMP;
+        let commands = commands | oncs::COPY_ATOMIC;
         let admin = oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT | oacs::SELF_TEST;
         let logs = lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES;
         assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, admin, 0, logs));

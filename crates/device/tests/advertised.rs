@@ -87,6 +87,7 @@ async fn oncs_bits(host: &TestHost, pair: &Pair) -> Vec<Bit> {
     let copy = Copy { sdlba: 20, ..Copy::default() }.sqe(0, NS_4K).with_prp(source, 0);
     let save = SetFeatures { fid: fid::ERROR_RECOVERY, sv: true, ..SetFeatures::default() }.sqe(0, 0);
     let time = host.holding(&[1, 2, 3, 4, 5, 6, 0, 0]);
+    let copies = does(host, pair, copy).await;
     vec![
         bit("Compare", oncs::COMPARE, compare),
         bit("Write Uncorrectable", oncs::WRITE_UNCORRECTABLE, {
@@ -102,8 +103,8 @@ async fn oncs_bits(host: &TestHost, pair: &Pair) -> Vec<Bit> {
             works(host, set_features(fid::TIMESTAMP, 0).with_prp(time, 0)).await,
         ),
         bit("Verify", oncs::VERIFY, does(host, pair, read_write(NvmOpcode::VERIFY, NS_4K, 0, 1)).await),
-        bit("Copy", oncs::COPY, does(host, pair, copy).await),
-        bit("Copy of the whole namespace's atomicity", 1 << 9, false),
+        bit("Copy", oncs::COPY, copies),
+        bit("Copy, atomic as a Write is: each block", oncs::COPY_ATOMIC, copies),
     ]
 }
 
@@ -184,12 +185,22 @@ fn every_bit_that_is_advertised_works_and_no_other_does() {
                     Bit { name: "not all", bit: fna::NO_BROADCAST.into(), works: !works(&host, all).await },
                 ],
             );
-            for state in [1, 0, 2] {
-                host.succeed(Sqe { nsid: NS_512, ..set_features(fid::NAMESPACE_WRITE_PROTECTION, state) })
-                    .await;
-            }
-            host.succeed(Sqe { nsid: NS_4K, ..set_features(fid::NAMESPACE_WRITE_PROTECTION, 3) }).await;
-            assert_eq!(id.nwpc, nwpc::WRITE_PROTECT | nwpc::UNTIL_POWER_CYCLE | nwpc::PERMANENT);
+            let protects = async |state| {
+                let sqe = set_features(fid::NAMESPACE_WRITE_PROTECTION, state);
+                works(&host, Sqe { nsid: NS_512, ..sqe }).await
+            };
+            let bit = |name, bit: u8, works| Bit { name, bit: bit.into(), works };
+            let takes_back = protects(1).await && protects(0).await;
+            agree(
+                "NWPC",
+                id.nwpc.into(),
+                &[
+                    bit("until it is taken back", nwpc::WRITE_PROTECT, takes_back),
+                    bit("until the power goes", nwpc::UNTIL_POWER_CYCLE, protects(2).await),
+                    bit("for ever", nwpc::PERMANENT, protects(3).await),
+                ],
+            );
+            assert_eq!(id.rpmbs, 0, "without it nobody could say whether the last two are allowed");
             // Fused operations, metadata, features of other kinds of drives: none.
             assert_eq!((id.fuses, id.cmic, id.hmpre, id.npss, id.kas, id.anacap), (0, 0, 0, 0, 0, 0));
             assert_eq!(id.cdfs, 1);

@@ -3,13 +3,13 @@
 mod fixture;
 
 use byteway_clock::Delay;
-
 use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb};
 use byteway_wire::FromBytes;
-use byteway_wire::nvme::feature::AsyncEventConfig;
-use byteway_wire::nvme::{AsyncEvent, Sanitize, SanitizeStatusLog, SmartLog, Status, fid, lid};
-use fixture::management::format;
-use fixture::{Bench, NS_4K, Pair, TestHost, pattern};
+use byteway_wire::nvme::feature::{AsyncEventConfig, TemperatureThreshold};
+use byteway_wire::nvme::{AsyncEvent, NSID_ALL, Sanitize, SanitizeStatusLog, SmartLog, Status, fid, lid};
+use fixture::management::{delete, format};
+use fixture::power::power_cycle;
+use fixture::{Bench, NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, pattern};
 
 /// A drive with one spare superblock a die.
 fn bench() -> Bench {
@@ -28,8 +28,12 @@ async fn lose_a_superblock(host: &TestHost, pair: &Pair) {
     host.sleep(Delay::from_ms(20)).await;
 }
 
+async fn smart(host: &TestHost) -> SmartLog {
+    SmartLog::read_from_bytes(&host.log(lid::SMART, 0, 512).await).expect("it has its size")
+}
+
 async fn critical_warning(host: &TestHost) -> u8 {
-    SmartLog::read_from_bytes(&host.log(lid::SMART, 0, 512).await).expect("it has its size").critical_warning
+    smart(host).await.critical_warning
 }
 
 /// The event that has come, if one has.
@@ -104,4 +108,77 @@ fn an_erase_that_fails_is_told() {
             assert!((0..128).map(BlockId).any(|block| flash.is_unstable(block)));
         });
     }
+}
+
+// At the end of its life a drive is there to be read: a Format or a deletion that can't be carried through must not
+// take from the host what it could still save.
+#[test]
+fn what_a_dying_drive_holds_stays_readable() {
+    bench().with_queue(async |host, pair| {
+        let bytes = pattern(7, 128 << 10);
+        assert_eq!(host.write(&pair, NS_4K, 4096, &bytes).await, Status::SUCCESS);
+        host.sleep(Delay::from_ms(20)).await;
+        while critical_warning(&host).await & SmartLog::WARNING_READ_ONLY == 0 {
+            lose_a_superblock(&host, &pair).await;
+        }
+        let free = host.capacity().await.1;
+        for sqe in [
+            format(NS_4K, byteway_wire::content::BlockSize::B512, 0),
+            format(NSID_ALL, byteway_wire::content::BlockSize::B4096, 1),
+            delete(NS_4K),
+            delete(NSID_ALL),
+        ] {
+            host.refused(sqe, Status::NAMESPACE_WRITE_PROTECTED).await;
+            assert_eq!(host.read(&pair, NS_4K, 4096, 32).await, bytes);
+        }
+        assert_eq!(host.capacity().await.1, free);
+    });
+}
+
+// Who replaces drives by this figure would keep one that is worn out: it is worn by its whole life, not by what it did
+// since its power came.
+#[test]
+fn wear_is_of_the_whole_life() {
+    let mut config = drive_config();
+    config.media.worn_erases = 1500; // of 3000
+    let mut used = Vec::new();
+    let (of_worn, medium) = power_cycle(config.clone(), None, async |host| {
+        host.enable().await;
+        let pair = host.create_pair(1, 64).await;
+        let before = smart(&host).await.percentage_used;
+        for round in 0..4 {
+            for slba in (0..NS_4K_UNITS).step_by(32) {
+                let bytes = pattern(round, 128 << 10);
+                assert_eq!(host.write(&pair, NS_4K, slba, &bytes).await, Status::SUCCESS);
+            }
+        }
+        (before, smart(&host).await.percentage_used)
+    });
+    used.extend([of_worn.0, of_worn.1]);
+    let (again, _) = power_cycle(config, Some(medium), async |host| {
+        host.enable().await;
+        smart(&host).await.percentage_used
+    });
+    used.push(again);
+    assert!((48..=52).contains(&used[0]), "{used:?}");
+    assert!(used[1] >= used[0] && used[2] == used[1], "{used:?}");
+}
+
+// A host that is told of a temperature beyond its threshold, and then finds no such warning, believes neither.
+#[test]
+fn a_temperature_beyond_its_threshold_is_a_warning() {
+    Bench::default().enabled(async |host| {
+        let threshold = |kelvin, under: bool| {
+            TemperatureThreshold::new().with_tmpth(kelvin).with_thsel(under.into()).into_bits()
+        };
+        for (kelvin, under, warning) in [
+            (313, false, SmartLog::WARNING_TEMPERATURE),
+            (314, false, 0),
+            (313, true, SmartLog::WARNING_TEMPERATURE),
+            (312, true, 0),
+        ] {
+            host.set_feature(fid::TEMPERATURE_THRESHOLD, threshold(kelvin, under)).await;
+            assert_eq!(critical_warning(&host).await, warning, "{kelvin}, {under}");
+        }
+    });
 }

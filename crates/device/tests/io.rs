@@ -312,7 +312,14 @@ fn a_forced_read_comes_from_flash() {
         let page = host.pages(1);
         let command = ReadWrite { slba: 1, fua: true, ..ReadWrite::default() };
         expect(&host, &pair, command.sqe(NvmOpcode::READ, 0, NS_4K).with_prp(page, 0), Status::SUCCESS).await;
-        assert_eq!((host.peek(page, 4096), buffered(&host)), (bytes, 0));
+        assert_eq!((host.peek(page, 4096), buffered(&host)), (bytes.clone(), 0));
+        for (slba, opcode) in [(2, NvmOpcode::COMPARE), (3, NvmOpcode::VERIFY)] {
+            assert_eq!(host.write(&pair, NS_4K, slba, &bytes).await, Status::SUCCESS);
+            let command = ReadWrite { slba, fua: true, ..ReadWrite::default() };
+            let sqe = command.sqe(opcode, 0, NS_4K).with_prp(host.holding(&bytes), 0);
+            expect(&host, &pair, sqe, Status::SUCCESS).await;
+            assert_eq!(buffered(&host), 0, "{opcode}");
+        }
         assert_eq!(host.drive().controller.ftl().counters().units_read_from_buffer, 0);
     });
 }

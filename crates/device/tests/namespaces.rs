@@ -300,3 +300,31 @@ fn changes_are_in_the_log_and_announced_to_who_asked() {
         assert_eq!(changed(&host.log(lid::CHANGED_NAMESPACE_LIST, 0, 4096).await), []);
     });
 }
+
+// What changes while the list is on its way to the host is not in it. Were it forgotten with the rest, the host would
+// never learn of it.
+#[test]
+fn a_change_that_the_list_does_not_tell_stays_in_it() {
+    let mut seen = [0, 0];
+    for delay in 0..60 {
+        let late = Bench::default().enabled(async move |host| {
+            host.succeed(host.attach_sqe(NS_512, false)).await;
+            let page = host.pages(1);
+            let get = GetLogPage { lid: lid::CHANGED_NAMESPACE_LIST, numd_z: 1023, ..GetLogPage::default() };
+            let admin = host.admin_pair();
+            let detach = host.submit(&admin.sq, host.attach_sqe(NS_4K, false));
+            host.sleep(Delay::from_us(1) * delay).await;
+            let read = host.submit(&admin.sq, get.sqe(0, NSID_ALL).with_prp(page, 0));
+            host.completion(&admin.cq, read).await;
+            host.completion(&admin.cq, detach).await;
+            let mut told = changed(&host.peek(page, 4096));
+            let late = changed(&host.log(lid::CHANGED_NAMESPACE_LIST, 0, 4096).await);
+            assert!(!told.is_empty());
+            told.extend(&late);
+            assert_eq!(told, [NS_512, NS_4K], "read {delay} us after");
+            !late.is_empty()
+        });
+        seen[usize::from(late)] += 1;
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+}

@@ -11,12 +11,12 @@ use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::{AsyncEventConfig, Timestamp};
 use byteway_wire::nvme::register::Csts;
 use byteway_wire::nvme::{
-    ActiveNamespaceList, Cns, ErrorLogEntry, FormatNvm, GetFeatures, NSID_ALL, Select, SetFeatures, SmartLog,
-    Sqe, Status, fid, lid,
+    ActiveNamespaceList, Cns, DeviceSelfTest, ErrorLogEntry, Flush, FormatNvm, GetFeatures, NSID_ALL,
+    NvmOpcode, Select, SetFeatures, SmartLog, Sqe, Status, fid, lid,
 };
 use fixture::management::{delete, format, wanted};
-use fixture::power::enabled_cycle;
-use fixture::{NS_4K, NS_4K_UNITS, NS_512, TestHost, cc, drive_config, get_features, pattern};
+use fixture::power::{enabled_cycle, power_cycle};
+use fixture::{NS_4K, NS_4K_UNITS, NS_512, TestHost, cc, drive_config, get_features, pattern, read_write};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -153,6 +153,43 @@ fn changes_are_whole_whenever_the_power_goes() {
     }
 }
 
+// Whoever gets the space of a namespace whose deletion the power interrupted must find zeroes there: also if something
+// else was remembered meanwhile, here the result of the self-test that the deletion ended.
+#[test]
+fn what_is_half_deleted_is_nobodys() {
+    let mut created = 0;
+    for step in 0..40 {
+        let delay = Delay::from_us(20) * (step * step);
+        let (_, medium) = enabled_cycle(None, async move |host| {
+            let pair = host.create_pair(1, 64).await;
+            let bytes = pattern(1, 128 << 10);
+            for slba in (0..NS_4K_UNITS).step_by(32) {
+                assert_eq!(host.write(&pair, NS_4K, slba, &bytes).await, Status::SUCCESS);
+            }
+            assert_eq!(host.io(&pair, Flush.sqe(0, NS_4K)).await.status(), Status::SUCCESS);
+            host.submit(&pair.sq, read_write(NvmOpcode::VERIFY, NS_4K, 0, NS_4K_UNITS as u32));
+            host.succeed(DeviceSelfTest { stc: DeviceSelfTest::SHORT }.sqe(0, NS_4K)).await;
+            host.submit(&host.admin_pair().sq, delete(NS_4K));
+            host.sleep(delay).await;
+        });
+        let (is_created, _) = enabled_cycle(Some(medium), async move |host| {
+            let pair = host.create_pair(1, 64).await;
+            if host.capacity().await.1 == 0 {
+                return false;
+            }
+            let nsid = host.create(NS_4K_UNITS, 1).await;
+            for slba in (0..NS_4K_UNITS).step_by(32) {
+                let (status, held) = host.try_read(&pair, nsid, slba, 32, 4096).await;
+                assert_eq!(status, Status::SUCCESS);
+                assert!(held.iter().all(|byte| *byte == 0), "block {slba}, cut after {delay}");
+            }
+            true
+        });
+        created += u32::from(is_created);
+    }
+    assert!((1..40).contains(&created), "cut before and after: {created}");
+}
+
 // Saved values are for the day when the power comes back.
 #[test]
 fn saved_features_outlive_the_power() {
@@ -215,6 +252,31 @@ async fn timestamp(host: &TestHost) -> Timestamp {
     let get = GetFeatures { fid: fid::TIMESTAMP, ..GetFeatures::default() }.sqe(0, 0);
     host.succeed(get.with_prp(page, 0)).await;
     Timestamp::from_bytes(host.peek(page, 8)[..].try_into().expect("a timestamp has eight bytes"))
+}
+
+// A host sets the time whenever it comes up: were it to wait for a format that goes on, its driver would give up.
+#[test]
+fn the_time_is_set_while_a_format_goes_on() {
+    let mut config = drive_config();
+    config.timing.erase = Delay::from_ms(50);
+    power_cycle(config, None, async |host| {
+        host.enable().await;
+        let pair = host.create_pair(1, 64).await;
+        for slba in (0..NS_4K_UNITS).step_by(32) {
+            assert_eq!(host.write(&pair, NS_4K, slba, &pattern(1, 128 << 10)).await, Status::SUCCESS);
+        }
+        let admin = host.admin_pair();
+        host.submit(&admin.sq, format(NS_4K, BlockSize::B512, FormatNvm::SES_USER_DATA));
+        let before = host.clock().now();
+        let said = Timestamp { milliseconds: 1_700_000_000_000, ..Timestamp::default() };
+        let set = SetFeatures { fid: fid::TIMESTAMP, ..SetFeatures::default() }.sqe(0, 0);
+        host.succeed(set.with_prp(host.holding(&said.to_bytes()), 0)).await;
+        let saved = SetFeatures { fid: fid::VOLATILE_WRITE_CACHE, sv: true, ..SetFeatures::default() };
+        host.succeed(saved.sqe(0, 0)).await;
+        assert!(host.clock().now().since(before) < Delay::from_ms(20));
+        assert!(host.namespace(NS_4K).await.fpi & 0x7f > 0, "it goes on");
+        host.next(&admin.cq).await;
+    });
 }
 
 // Logs are dated by this: it must run, survive a reset, and say when it may have stood still.

@@ -66,6 +66,26 @@ fn nothing_is_left_on_flash() {
     });
 }
 
+// An event of the last operation that comes while another goes on says that this one is done.
+#[test]
+fn an_event_is_of_the_operation_that_has_ended() {
+    let mut bench = Bench::default();
+    bench.drive.timing.erase = Delay::from_ms(50);
+    bench.with_queue(async |host, pair| {
+        fill(&host, &pair).await;
+        host.succeed(sanitize(Sanitize::BLOCK_ERASE).sqe(0)).await;
+        ended(&host).await;
+        fill(&host, &pair).await;
+        host.succeed(sanitize(Sanitize::BLOCK_ERASE).sqe(0)).await;
+        let request = host.request_event();
+        host.sleep(Delay::from_ms(10)).await;
+        assert!(host.look(&host.admin_pair().cq).is_none(), "it goes on");
+        let cqe = host.completion(&host.admin_pair().cq, request).await;
+        assert_eq!(AsyncEvent::from_dw0(cqe.dw0), AsyncEvent::SANITIZE_COMPLETED);
+        assert_eq!(host.sanitize_status().await.sstat & 0b111, SanitizeStatusLog::SUCCEEDED);
+    });
+}
+
 /// What is refused, and what is not, while an operation goes on or after it has failed.
 async fn check_table(host: &TestHost, pair: &Pair, refusal: Status) {
     let page = host.pages(1);

@@ -143,3 +143,23 @@ fn an_extended_test_goes_on_after_resets_and_power_cuts() {
         assert_eq!(results(&host).await, [(2, SelfTestResult::PASSED), (1, SelfTestResult::PASSED)]);
     });
 }
+
+// A result is dated by the time with power at which its test ended, however it ended: that is what it is looked up by.
+#[test]
+fn results_are_dated_by_their_end() {
+    let mut config = drive_config();
+    config.timing.read = vec![Delay::from_ms(1)];
+    config.base = Base::Filled;
+    let (_, medium) = power_cycle(config.clone(), None, async |host| {
+        host.enable().await;
+        host.sleep(Delay::from_s(2 * 3600 + 60)).await;
+        host.succeed(test(DeviceSelfTest::EXTENDED, NS_4K)).await;
+        host.sleep(Delay::from_ms(20)).await;
+    });
+    power_cycle(config, Some(medium), async |host| {
+        host.enable().await;
+        host.succeed(test(DeviceSelfTest::ABORT, 0)).await;
+        let result = log(&host).await.results[0];
+        assert_eq!((result.result(), result.power_on_hours.get()), (SelfTestResult::ABORTED, 2));
+    });
+}

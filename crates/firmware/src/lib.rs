@@ -12,7 +12,7 @@
 //! | [`ftl`] | the translation layer: the verbs that a controller calls |
 //! | [`ftl::config`] | its parameters and errors |
 //! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
-//! | [`ftl::space`] | the logical units: the host's, translation pages, the journal |
+//! | [`ftl::space`] | the logical units: the host's, translation pages |
 //! | `ftl::map` | from a unit to where it is: an overlay over the base |
 //! | `ftl::pages` | translation pages: which are dirty, and what one says |
 //! | `ftl::cache` | the cached map: misses, the evictor, pages that change while they are away |
@@ -24,8 +24,11 @@
 //! | `ftl::journal` | what was deallocated, in the system area |
 //! | `ftl::checkpoint`, `ftl::root` | the map, written down; where it is |
 //! | `ftl::recover` | what the medium holds, when the power has come back |
+//! | `ftl::audit` | whether the map and the spare areas say the same, for who looks at a directory |
+//! | `ftl::medium` | media in files: what must stay the same, and looking at them |
 //! | `ftl::duplicates` | a die that a power cut has left without a free superblock |
 //! | `ftl::collect` | the collector of each die |
+//! | `ftl::nameless` | units that the map has where no spare area names them |
 //! | `ftl::upkeep` | which superblock is emptied next, and why: room, levelling, folding |
 //! | `ftl::retire` | superblocks of which a program or an erase failed |
 //! | `ftl::refresh` | moving what was read too often, or is old |
@@ -33,18 +36,24 @@
 //! | `ftl::lock` | read-modify-write of a unit |
 //! | `ftl::purge` | erasing what was deleted |
 //! | [`ftl::health`] | how the media are, and the end of their life |
+//! | [`kv`] | pairs of keys and values on the translation layer's units |
 //!
 //! What it does not do: it parses no command and touches no host memory (crate `device`), and it knows no timing of
 //! flash (crate `flash`).
 
 pub mod ftl;
+pub mod kv;
 pub mod placement;
 pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Background, Base, Canary, Ftl, FtlConfig, FtlCounters, FtlError, Health, MediaError, MediumError,
-    Refresh, Region, Space, Upkeep, Victim, WearConfig,
+    Audit, Background, Base, Canary, Disagreement, Ftl, FtlConfig, FtlCounters, FtlError, Health, Holds,
+    MediaError, MediumError, Refresh, Region, Space, Upkeep, Victim, WearConfig,
+};
+pub use kv::{
+    Cursor, Key, Kv, KvConfig, KvConfigError, KvCounters, KvError, KvUsage, Origin, Packing, StoreMode,
+    Stored, UnitExtent,
 };
 pub use placement::Placement;
 pub use site::Site;

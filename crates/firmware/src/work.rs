@@ -20,11 +20,17 @@ pub enum Work {
     Dma,
     /// Taking an entry of a queue that carries payload. Per entry.
     Chunk,
+    /// What a command of the key-value store costs beside the copies: look-up or insertion. Per command.
+    Index,
+    /// Copying a value to its place in the page buffer. Per 64 bytes or part of them.
+    Pack,
+    /// Merging an entry of the key-value store's index. Per entry.
+    Compact,
 }
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 8] = [
+    pub const ALL: [Work; 11] = [
         Work::Fetch,
         Work::Parse,
         Work::Translate,
@@ -33,6 +39,9 @@ impl Work {
         Work::Complete,
         Work::Dma,
         Work::Chunk,
+        Work::Index,
+        Work::Pack,
+        Work::Compact,
     ];
 
     /// Its name in profiles and reports.
@@ -46,6 +55,9 @@ impl Work {
             Work::Complete => "complete",
             Work::Dma => "DMA",
             Work::Chunk => "chunk",
+            Work::Index => "index",
+            Work::Pack => "pack",
+            Work::Compact => "compact",
         }
     }
 

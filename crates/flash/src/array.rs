@@ -148,13 +148,13 @@ impl Flash {
                 match (protected, fails) {
                     (false, _) => {}
                     (true, false) => array.store.end_program(block, &mut batch, now_ns),
-                    (true, true) => array.store.fail_program(block),
+                    (true, true) => array.store.fail_program(block, now_ns),
                 }
             }
         }
         let empty = Medium::new(inner.geometry, Rc::new(Blank));
         let mut store = std::mem::replace(&mut array.store, empty.store);
-        store.cut();
+        store.cut(now_ns);
         store.end_thread();
         Medium::of(store, std::mem::take(&mut array.system), now_ns)
     }
@@ -317,6 +317,14 @@ impl Flash {
         self.0.array.borrow().store.content(ppa)
     }
 
+    /// The same; none if it is not what was written, as in a file that is damaged.
+    pub fn intact(&self, ppa: Ppa) -> Option<Content> {
+        if u64::from(ppa.0) >= self.0.geometry.total_units() {
+            return None;
+        }
+        self.0.array.borrow().store.intact(ppa)
+    }
+
     /// The logical unit that a unit was programmed for, from its spare area, at this instant and at no cost. None if
     /// it is padding, isn't programmed, or lies beyond the array.
     pub fn oob(&self, ppa: Ppa) -> Option<u32> {
@@ -413,6 +421,14 @@ impl Flash {
         while !self.0.array.borrow().store.is_synced(job) {
             self.0.synced.notified().await;
         }
+    }
+
+    /// What is kept in files makes no sense to firmware: the array counts as failed from now on, for this reason.
+    pub fn refuse(&self, why: String) {
+        if let Some(files) = self.0.array.borrow().store.files() {
+            files.refuse(why);
+        }
+        self.0.synced.notify_all();
     }
 
     /// Waits until a file fails, and says why: from then on nothing is durable any more, and the drive is to end.

@@ -106,9 +106,17 @@ impl Medium {
         self.store.geometry()
     }
 
-    /// Marks a superblock as bad, as the factory does. See [`Flash::is_bad`](crate::Flash::is_bad).
-    pub fn mark_bad(&mut self, block: BlockId) {
-        self.store.mark_bad(block);
+    /// Marks superblocks as bad, as the factory does: it outlives whatever is done next. See
+    /// [`Flash::is_bad`](crate::Flash::is_bad).
+    pub fn mark_bad(&mut self, blocks: impl IntoIterator<Item = BlockId>) {
+        let mut marked = 0;
+        for block in blocks {
+            self.store.mark_bad(block);
+            marked += 1;
+        }
+        if marked > 0 {
+            self.store.write_table();
+        }
     }
 
     /// Whether nothing was ever done with it: it holds its base state, and firmware has kept nothing beside.

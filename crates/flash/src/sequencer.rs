@@ -445,7 +445,7 @@ impl Array {
                 outcome.failed = bad != 0;
             }
             Verb::Program(batch) if fails => {
-                self.store.fail_program(block);
+                self.store.fail_program(block, inner.calendar_ns());
                 self.counters.failed_programs += 1;
                 outcome.failed = true;
                 self.recycle(batch);

@@ -1,7 +1,9 @@
 //! A command's payload to the device: by the way that rules and limits choose, counted.
 
+use crate::device_memory::PageOwner;
 use crate::io::{IoBuffer, IoError};
 use crate::queue::{Chunks, Lost, Part, QueuePair, Request};
+use crate::stream::Stream;
 use byteway_clock::{Delay, SpanId, Stage};
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
@@ -13,6 +15,7 @@ use byteway_transfer::{Choice, Limits, Method, Rules, Way};
 use byteway_wire::nvme::{Cqe, Segment, Sqe};
 use std::cell::{Cell, RefCell};
 use std::ops::AddAssign;
+use std::rc::Rc;
 
 /// Payloads by the way that they went. Each counts once, also when it took several commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub struct Counts {
     pub piggyback_pipelined: u64,
     /// Stored to the device's buffer.
     pub mmio: u64,
+    /// Stored to its memory.
+    pub cxl_mem: u64,
     /// Of all these, those that their method could not carry: they went by the fallback.
     pub fallbacks: u64,
     /// Results that came to where the data pointer said.
@@ -45,7 +50,7 @@ pub struct Counts {
 
 impl Counts {
     /// All, with the names that reports use.
-    pub fn named(&self) -> [(&'static str, u64); 12] {
+    pub fn named(&self) -> [(&'static str, u64); 13] {
         [
             ("prp", self.prp),
             ("sgl", self.sgl),
@@ -55,6 +60,7 @@ impl Counts {
             ("piggyback", self.piggyback),
             ("piggyback-pipelined", self.piggyback_pipelined),
             ("mmio", self.mmio),
+            ("cxl-mem", self.cxl_mem),
             ("fallbacks", self.fallbacks),
             ("pointer results", self.pointer_results),
             ("inline results", self.inline_results),
@@ -72,6 +78,7 @@ impl Counts {
             Way::Piggyback => &mut self.piggyback,
             Way::PiggybackPipelined => &mut self.piggyback_pipelined,
             Way::Mmio => &mut self.mmio,
+            Way::CxlMem => &mut self.cxl_mem,
         }
     }
 
@@ -92,6 +99,7 @@ impl AddAssign for Counts {
         self.piggyback += other.piggyback;
         self.piggyback_pipelined += other.piggyback_pipelined;
         self.mmio += other.mmio;
+        self.cxl_mem += other.cxl_mem;
         self.fallbacks += other.fallbacks;
         self.pointer_results += other.pointer_results;
         self.inline_results += other.inline_results;
@@ -114,6 +122,12 @@ pub(crate) struct Carrier {
     slots: Cell<usize>,
     /// For what must be in one piece.
     scratch: RefCell<Vec<u8>>,
+    /// The same for what is stored while others go on.
+    pub(crate) lines: RefCell<Vec<Vec<u8>>>,
+    /// The key value namespace that its commands store to.
+    pairs_of: Option<u32>,
+    /// Memory for the commands of streams, to be used again.
+    pub(crate) streams: RefCell<Vec<Stream>>,
 }
 
 impl Carrier {
@@ -143,7 +157,28 @@ impl Carrier {
             bytes_max,
             slots: Cell::default(),
             scratch: RefCell::default(),
+            lines: RefCell::default(),
+            pairs_of: None,
+            streams: RefCell::default(),
         }
+    }
+
+    /// For the Store command of key value namespace `nsid`, which has a key where others have the length of an inline tail.
+    pub(crate) fn for_pairs(self, nsid: u32) -> Carrier {
+        Carrier { pairs_of: Some(nsid), ..self }
+    }
+
+    /// A command with a train of `bytes` behind it, announced by its data pointer, or beside that, which stays as it is.
+    fn announce(&self, sqe: Sqe, bytes: u32, beside: bool) -> Sqe {
+        match beside && self.pairs_of.is_some() {
+            true => inline::place_store(sqe, bytes),
+            false => inline::place(sqe, bytes, beside),
+        }
+    }
+
+    /// Who owns the page buffer that its values go to, if it is one.
+    pub(crate) fn page_owner(&self) -> Option<Rc<PageOwner>> {
+        self.queue.submission.extensions.page_owner(self.pairs_of?)
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -165,8 +200,11 @@ impl Carrier {
         let slot = self.slots.replace(self.slots.get() + 1);
         let stores = self.rules.methods().mmio();
         let bytes = self.bytes_max.min(buffer.bytes());
-        let area = if stores { self.queue.submission.extensions.area(bytes) } else { None };
-        Ok(IoBuffer { buffer, slot, area })
+        let extensions = &self.queue.submission.extensions;
+        let area = if stores { extensions.area(bytes) } else { None };
+        let stores = self.rules.methods().cxl_mem();
+        let memory = if stores { extensions.memory_area(bytes) } else { None };
+        Ok(IoBuffer { buffer, slot, area, memory })
     }
 
     /// Shows the first `bytes` of `buffer` in one piece.
@@ -230,7 +268,12 @@ impl Carrier {
     /// The way of a payload of `bytes` to the device.
     pub(crate) fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
         let bar_bytes = buffer.area.as_ref().map_or(0, |held| held.area.bytes);
-        choose(&self.rules, &Limits { bar_bytes, ..self.queue.limits() }, bytes)
+        let area_bytes = buffer.memory.as_ref().map_or(0, |held| held.area.bytes);
+        let memory_bytes = match self.queue.port().device_memory() {
+            Some(_) => self.page_owner().map_or(area_bytes, |owner| owner.bytes_max()),
+            None => 0,
+        };
+        choose(&self.rules, &Limits { bar_bytes, memory_bytes, ..self.queue.limits() }, bytes)
     }
 
     /// The kind of data pointer for a payload of `bytes` from the device.
@@ -270,6 +313,8 @@ impl Carrier {
     ) -> Result<Cqe, IoError> {
         let choice = match self.choose(buffer, bytes) {
             Choice { way: Way::Piggyback | Way::PiggybackPipelined, .. } => self.fallback(),
+            // Of a value that could not be placed: the controller places it.
+            Choice { way: Way::CxlMem, .. } if self.page_owner().is_some() => self.fallback(),
             choice => choice,
         };
         match self.send_by(choice, span, sqe, buffer, bytes).await {
@@ -279,6 +324,22 @@ impl Carrier {
             }
             sent => sent,
         }
+    }
+
+    /// Carries out a Store whose value the host places itself. [`Lost::NotPlaced`]: it has no place now.
+    pub(crate) async fn send_placed(
+        &self,
+        span: SpanId,
+        sqe: Sqe,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<Cqe, Lost> {
+        let payload = Part { buffer: &buffer.buffer, offset: 0, bytes };
+        let sent = self.send_in_memory(Request { span, ..Request::from(sqe) }, buffer, payload).await;
+        if sent != Err(Lost::NotPlaced) {
+            self.note(Choice { way: Way::CxlMem, is_fallback: false });
+        }
+        sent
     }
 
     async fn send_by(
@@ -293,13 +354,13 @@ impl Carrier {
         let whole = Part { buffer: &buffer.buffer, offset: 0, bytes };
         let sent = match choice.way {
             Way::Inline { paper } => {
-                let sqe = inline::place(sqe, bytes, paper);
+                let sqe = self.announce(sqe, bytes, paper);
                 self.queue.execute(request(sqe).with_train(whole)).await
             }
             Way::Hybrid { before } => {
                 let sqe = self.plan(PointerKind::Prp, buffer, before)?.placed_in(sqe);
                 let tail = Part { offset: before, bytes: bytes - before, ..whole };
-                let sqe = inline::place(sqe, tail.bytes, true);
+                let sqe = self.announce(sqe, tail.bytes, true);
                 let pages = buffer.buffer.pages_touched(before);
                 self.queue.execute(Request { pages, ..request(sqe) }.with_train(tail)).await
             }
@@ -311,6 +372,7 @@ impl Carrier {
                 held.is_used.set(false);
                 sent
             }
+            Way::CxlMem => self.send_in_memory(request(sqe), buffer, whole).await,
             Way::Pointer(kind) => {
                 let sqe = self.plan(kind, buffer, bytes)?.placed_in(sqe);
                 let pages = buffer.buffer.pages_touched(bytes);

@@ -19,8 +19,10 @@ pub struct HostCosts {
     pub chunk: Delay,
     /// Between a completion and the next command of the same payload, where one waits for the other.
     pub turnaround: Delay,
-    /// A write-combined store of 64 bytes to the device's buffer.
+    /// A write-combined store of 64 bytes to the device's buffer, or past the cache to its memory.
     pub store: Delay,
+    /// Storing a line of 64 bytes to the device's memory and flushing it, without what the link takes for that.
+    pub flush: Delay,
 }
 
 impl HostCosts {

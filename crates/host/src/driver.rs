@@ -12,11 +12,13 @@ use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::host::{Buffer, PlanError, Planner, PointerKind};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
+use byteway_wire::nvme::kv::identify::{CommandSetCombinations, IdentifyNamespaceKv};
+use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
-    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, fid,
-    register,
+    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, csi, fid,
+    lid, register,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -129,6 +131,21 @@ pub struct Namespace {
     pub metadata_bytes: u16,
 }
 
+/// A key value namespace as Identify describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvNamespace {
+    /// Its identifier.
+    pub nsid: u32,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// What is used of it, bytes.
+    pub used_bytes: u64,
+    /// The longest key, bytes.
+    pub key_bytes_max: u16,
+    /// The longest value, bytes.
+    pub value_bytes_max: u32,
+}
+
 /// Data of an admin command.
 pub enum Data<'a> {
     /// None.
@@ -138,6 +155,11 @@ pub enum Data<'a> {
     /// To the controller.
     Out(&'a [u8]),
 }
+
+/// CAP.CSS: the NVM command set.
+const CSS_NVM: u8 = 1 << 0;
+/// CAP.CSS: one or more command sets, which Identify names.
+const CSS_SEVERAL: u8 = 1 << 6;
 
 /// The longest data of an admin command.
 const ADMIN_BYTES_MAX: u32 = 128 << 10;
@@ -177,8 +199,13 @@ pub(crate) struct Inner {
     changed: Notify,
     identity: RefCell<Rc<IdentifyController>>,
     namespaces: RefCell<Rc<[Namespace]>>,
+    kv_namespaces: RefCell<Rc<[KvNamespace]>>,
     extensions: Rc<Extensions>,
+    /// Which life of the controller has said what its memory is for.
+    memory_learned: Cell<Option<u64>>,
     granted: Cell<u16>,
+    /// The command sets in use, by their identifiers.
+    sets: Cell<u64>,
     pub(crate) resets: Cell<u64>,
     protocol_errors: Rc<Cell<u64>>,
     queues: RefCell<Vec<Created>>,
@@ -221,8 +248,7 @@ impl Driver {
         if cap.mpsmin() > 0 {
             return Err(DriverError::PageSize(12 + u32::from(cap.mpsmin())));
         }
-        let (nvm, several) = (cap.css() & 1, cap.css() & 1 << 6);
-        if nvm == 0 && several == 0 {
+        if cap.css() & (CSS_NVM | CSS_SEVERAL) == 0 {
             return Err(DriverError::CommandSet);
         }
         let entries = u32::from(config.admin_entries);
@@ -270,8 +296,11 @@ impl Driver {
             changed: Notify::new(&clock),
             identity: RefCell::new(Rc::new(IdentifyController::default())),
             namespaces: RefCell::new(Rc::new([])),
+            kv_namespaces: RefCell::new(Rc::new([])),
             extensions,
+            memory_learned: Cell::default(),
             granted: Cell::new(0),
+            sets: Cell::new(1 << csi::NVM),
             resets: Cell::new(0),
             protocol_errors,
             queues: RefCell::default(),
@@ -316,7 +345,12 @@ impl Driver {
         self.0.identity.borrow().clone()
     }
 
-    /// The active namespaces that have a usable format, in order.
+    /// The active key value namespaces, in order: none, unless the controller has that command set.
+    pub fn kv_namespaces(&self) -> Rc<[KvNamespace]> {
+        self.0.kv_namespaces.borrow().clone()
+    }
+
+    /// The active namespaces of logical blocks that have a usable format, in order.
     pub fn namespaces(&self) -> Rc<[Namespace]> {
         self.0.namespaces.borrow().clone()
     }
@@ -394,15 +428,8 @@ impl Driver {
         self.identify(Cns::CONTROLLER, 0, identity.as_mut_bytes()).await?;
         self.0.extensions.learn(Capabilities::parse(&identity.vs));
         self.0.identity.replace(Rc::from(identity));
-        let mut list = Box::new(ActiveNamespaceList::default());
-        self.identify(Cns::ACTIVE_NAMESPACES, 0, list.as_mut_bytes()).await?;
         let mut namespaces = Vec::new();
-        let mut last = 0;
-        for nsid in list.iter().take(NAMESPACES_MAX) {
-            if nsid <= last {
-                break; // not ascending: the rest cannot be believed
-            }
-            last = nsid;
+        for nsid in self.active_namespaces(csi::NVM).await? {
             let mut namespace = Box::new(IdentifyNamespace::default());
             self.identify(Cns::NAMESPACE, nsid, namespace.as_mut_bytes()).await?;
             let format = namespace.format();
@@ -412,7 +439,71 @@ impl Driver {
             }
         }
         self.0.namespaces.replace(namespaces.into());
+        let mut namespaces = Vec::new();
+        if self.has_key_values() {
+            for nsid in self.active_namespaces(csi::KEY_VALUE).await? {
+                let mut id = Box::new(IdentifyNamespaceKv::default());
+                let (cns, csi) = (Cns::COMMAND_SET_NAMESPACE, csi::KEY_VALUE);
+                self.identify_of(cns, csi, nsid, id.as_mut_bytes()).await?;
+                namespaces.push(KvNamespace {
+                    nsid,
+                    bytes: id.nsze,
+                    used_bytes: id.nuse,
+                    key_bytes_max: id.format().kml,
+                    value_bytes_max: id.format().vml,
+                });
+            }
+        }
+        self.0.kv_namespaces.replace(namespaces.into());
         Ok(())
+    }
+
+    /// Whether the controller is enabled for namespaces of several command sets.
+    fn has_all_sets(&self) -> bool {
+        self.0.cap.css() & CSS_SEVERAL != 0
+    }
+
+    /// Whether the command set of key value namespaces is one of them.
+    fn has_key_values(&self) -> bool {
+        self.0.sets.get() & 1 << csi::KEY_VALUE != 0
+    }
+
+    /// Selects the first combination of command sets that has all that this driver knows, or else that of blocks.
+    async fn select_sets(&self) -> Result<(), DriverError> {
+        if !self.has_all_sets() {
+            return Ok(());
+        }
+        let mut all = Box::new(CommandSetCombinations::default());
+        self.identify(Cns::COMMAND_SETS, 0, all.as_mut_bytes()).await?;
+        let (nvm, both) = (1 << csi::NVM, 1 << csi::NVM | 1 << csi::KEY_VALUE);
+        let Some(index) = all.position(both).or_else(|| all.position(nvm)) else {
+            return Err(DriverError::CommandSet);
+        };
+        let cdw11 = u32::from(index);
+        let sqe = SetFeatures { fid: fid::COMMAND_SET_PROFILE, cdw11, ..SetFeatures::default() }.sqe(0, 0);
+        self.checked("Set Features (I/O Command Set Profile)", sqe, Data::None).await?;
+        self.0.sets.set(all.vectors[usize::from(index)]);
+        Ok(())
+    }
+
+    /// The active namespaces of a command set, ascending.
+    async fn active_namespaces(&self, csi: u8) -> Result<Vec<u32>, DriverError> {
+        let mut list = Box::new(ActiveNamespaceList::default());
+        match self.has_all_sets() {
+            true => {
+                let cns = Cns::COMMAND_SET_ACTIVE_NAMESPACES;
+                self.identify_of(cns, csi, 0, list.as_mut_bytes()).await?;
+            }
+            false => self.identify(Cns::ACTIVE_NAMESPACES, 0, list.as_mut_bytes()).await?,
+        }
+        let mut last = 0;
+        // What is not ascending cannot be believed.
+        let ascending = list.iter().take(NAMESPACES_MAX).take_while(|nsid| {
+            let is_above = *nsid > last;
+            last = *nsid;
+            is_above
+        });
+        Ok(ascending.collect())
     }
 
     /// Creates an I/O queue pair.
@@ -507,9 +598,28 @@ impl Driver {
             ..SetFeatures::default()
         };
         self.checked("Set Features (Payload Methods)", set.sqe(0, 0), Data::None).await?;
+        if methods.cxl_mem() {
+            self.learn_memory().await?;
+        }
         pair.submission.enable(methods);
         pair.completion.note_results();
         Ok(methods)
+    }
+
+    /// What the controller has memory for, as it says after it was enabled: once for all queues.
+    async fn learn_memory(&self) -> Result<(), DriverError> {
+        let epoch = self.0.admin.submission.epoch();
+        if self.0.memory_learned.get() == Some(epoch) {
+            return Ok(());
+        }
+        let mut log = DeviceMemoryLog::default();
+        let numd_z = (size_of::<DeviceMemoryLog>() / 4 - 1) as u32;
+        let sqe = GetLogPage { lid: lid::DEVICE_MEMORY, numd_z, ..GetLogPage::default() }.sqe(0, 0);
+        self.checked("Get Log Page (Device Memory)", sqe, Data::In(log.as_mut_bytes())).await?;
+        let bytes = self.0.port.device_memory().map_or(0, |range| range.bytes);
+        self.0.extensions.learn_memory(log, bytes);
+        self.0.memory_learned.set(Some(epoch));
+        Ok(())
     }
 
     /// Resets the controller: disables it, enables it again, creates its queues anew. Commands outstanding at that
@@ -578,7 +688,7 @@ impl Driver {
         port.write64(register::ACQ, admin.completion.address);
         let weighted = config.arbitration == Arbitration::Weighted && cap.ams() & 1 == 1;
         let ams = if weighted { Cc::AMS_WEIGHTED_ROUND_ROBIN } else { Cc::AMS_ROUND_ROBIN };
-        let css = if cap.css() & 1 == 1 { Cc::CSS_NVM } else { Cc::CSS_ALL };
+        let css = if self.has_all_sets() { Cc::CSS_ALL } else { Cc::CSS_NVM };
         let cc = Cc::new().with_en(true).with_css(css).with_ams(ams).with_iosqes(6).with_iocqes(4);
         port.write32(register::CC, cc.into_bits());
         self.wait_for("ready", |csts| csts.rdy()).await
@@ -611,6 +721,7 @@ impl Driver {
     /// The queues that the controller grants, then Identify.
     async fn learn(&self) -> Result<(), DriverError> {
         self.ask_for_queues().await?;
+        self.select_sets().await?;
         self.refresh().await
     }
 
@@ -626,7 +737,12 @@ impl Driver {
     }
 
     async fn identify(&self, cns: Cns, nsid: u32, into: &mut [u8]) -> Result<(), DriverError> {
-        let sqe = Identify { cns, ..Identify::default() }.sqe(0, nsid);
+        self.identify_of(cns, 0, nsid, into).await
+    }
+
+    /// Identify of what belongs to a command set.
+    async fn identify_of(&self, cns: Cns, csi: u8, nsid: u32, into: &mut [u8]) -> Result<(), DriverError> {
+        let sqe = Identify { cns, csi, ..Identify::default() }.sqe(0, nsid);
         self.checked("Identify", sqe, Data::In(into)).await.map(drop)
     }
 
@@ -844,6 +960,7 @@ impl Driver {
         self.enable().await?;
         inner.admin.submission.set_state(State::Live);
         self.ask_for_queues().await?;
+        self.select_sets().await?;
         let extended =
             inner.queues.borrow().iter().any(|created| !created.pair.submission.wanted().is_empty());
         if extended {

@@ -1,9 +1,12 @@
 //! What a controller offers beyond NVMe, as all of its queues share it: identifiers of payloads that come in chunks, how
-//! many payloads may be incomplete at once, and areas of the buffer that payloads are stored to.
+//! many payloads may be incomplete at once, areas of the buffer and of the memory that payloads are stored to, and the page
+//! buffer's owner.
 
+use crate::device_memory::PageOwner;
 use byteway_clock::{Clock, Delay, Semaphore};
 use byteway_transfer::Limits;
 use byteway_transfer::mmio::{Area, Areas};
+use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -26,6 +29,10 @@ pub(crate) struct Extensions {
     /// Identifiers that were ever used.
     used: Cell<u16>,
     areas: RefCell<Areas>,
+    /// What the controller has memory for, areas of it, and who owns the page buffer.
+    memory: Cell<DeviceMemoryLog>,
+    memory_areas: RefCell<Areas>,
+    page_owner: RefCell<Option<Rc<PageOwner>>>,
 }
 
 impl Extensions {
@@ -39,6 +46,9 @@ impl Extensions {
             free: RefCell::default(),
             used: Cell::default(),
             areas: RefCell::default(),
+            memory: Cell::default(),
+            memory_areas: RefCell::default(),
+            page_owner: RefCell::default(),
         }
     }
 
@@ -68,6 +78,36 @@ impl Extensions {
         }
     }
 
+    /// What the controller has memory for.
+    pub(crate) fn memory(&self) -> DeviceMemoryLog {
+        self.memory.get()
+    }
+
+    /// Who owns the page buffer of namespace `nsid`, if that has one.
+    pub(crate) fn page_owner(&self, nsid: u32) -> Option<Rc<PageOwner>> {
+        self.page_owner.borrow().clone().filter(|_| self.memory.get().nsid == nsid)
+    }
+
+    /// Takes over what the controller, which has been enabled anew, says of its memory, `bytes` of which can be reached.
+    pub(crate) fn learn_memory(&self, said: DeviceMemoryLog, bytes: u64) {
+        let reached = |offset: u32, length: u32| u64::from(offset) + u64::from(length) <= bytes;
+        let sound = |offset, length| if reached(offset, length) { length } else { 0 };
+        let said = DeviceMemoryLog {
+            area_bytes: sound(said.area_offset, said.area_bytes),
+            buffer_bytes: sound(said.buffer_offset, said.buffer_bytes),
+            ..said
+        };
+        if self.memory.get().area_bytes == 0 {
+            self.memory_areas.replace(Areas::new(said.area_bytes));
+        }
+        let before = self.memory.replace(said);
+        let mut owner = self.page_owner.borrow_mut();
+        match &*owner {
+            Some(owner) if before.placing() == said.placing() => owner.forget(),
+            _ => *owner = PageOwner::new(&self.clock, &said).map(Rc::new),
+        }
+    }
+
     /// What bounds the payloads of a queue. `bar_bytes` is what all of them share.
     pub(crate) fn limits(&self, enabled: Methods, entries: u32) -> Limits {
         let offered = self.capabilities.get();
@@ -79,6 +119,7 @@ impl Extensions {
             reassembly_bytes_max: kept(offered.reassembly_bytes_max),
             piggyback_bytes_max: kept(offered.piggyback_bytes_max),
             bar_bytes: offered.bar_bytes,
+            memory_bytes: self.memory.get().area_bytes,
         }
     }
 
@@ -132,8 +173,22 @@ impl Extensions {
     pub(crate) fn area(self: &Rc<Self>, bytes: u32) -> Option<HeldArea> {
         let bytes = bytes.min(self.capabilities.get().bar_bytes);
         let area = self.areas.borrow_mut().take(bytes)?;
-        Some(HeldArea { extensions: self.clone(), area, is_used: Cell::new(false) })
+        Some(HeldArea { extensions: self.clone(), area, of: Of::Buffer, is_used: Cell::new(false) })
     }
+
+    /// The same of its memory.
+    pub(crate) fn memory_area(self: &Rc<Self>, bytes: u32) -> Option<HeldArea> {
+        let bytes = bytes.min(self.memory.get().area_bytes);
+        let area = self.memory_areas.borrow_mut().take(bytes)?;
+        Some(HeldArea { extensions: self.clone(), area, of: Of::Memory, is_used: Cell::new(false) })
+    }
+}
+
+/// What an area is a part of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Buffer,
+    Memory,
 }
 
 /// Leave to have one more payload incomplete.
@@ -195,10 +250,11 @@ impl Drop for PayloadId {
     }
 }
 
-/// An area of the device's buffer; given back when dropped, unless a command may still use it.
+/// An area of the device's buffer, or of its memory; given back when dropped, unless a command may still use it.
 pub(crate) struct HeldArea {
     extensions: Rc<Extensions>,
     pub(crate) area: Area,
+    of: Of,
     /// A command has been placed that nobody has waited for.
     pub(crate) is_used: Cell<bool>,
 }
@@ -206,7 +262,11 @@ pub(crate) struct HeldArea {
 impl Drop for HeldArea {
     fn drop(&mut self) {
         if !self.is_used.get() {
-            self.extensions.areas.borrow_mut().give(self.area);
+            let areas = match self.of {
+                Of::Buffer => &self.extensions.areas,
+                Of::Memory => &self.extensions.memory_areas,
+            };
+            areas.borrow_mut().give(self.area);
         }
     }
 }

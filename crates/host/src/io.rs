@@ -3,6 +3,7 @@
 use crate::carrier::{self, Carrier, Counts, each_extent};
 use crate::driver::Namespace;
 use crate::extension::HeldArea;
+use crate::kv::KvMismatch;
 use crate::oracle::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, WriteToken};
 use crate::port::Port;
 use crate::queue::{Lost, QueuePair, Request};
@@ -86,6 +87,15 @@ pub enum IoError {
     /// A byte of the sink that was read holds what it must not.
     #[error(transparent)]
     WrongByte(#[from] WrongByte),
+    /// A key holds what it must not.
+    #[error(transparent)]
+    KvMismatch(Box<KvMismatch>),
+    /// The buffer is too small for a pair.
+    #[error("the next pair takes {bytes} bytes")]
+    TooSmall {
+        /// What it takes.
+        bytes: u32,
+    },
 }
 
 /// How a client does its I/O.
@@ -106,6 +116,8 @@ pub struct IoBuffer {
     pub(crate) slot: usize,
     /// Of the device's buffer, for payloads that go there.
     pub(crate) area: Option<HeldArea>,
+    /// The same of the device's memory.
+    pub(crate) memory: Option<HeldArea>,
 }
 
 impl IoBuffer {
@@ -247,7 +259,8 @@ impl Client {
     pub async fn compare(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
         let bytes = self.bytes(lba, blocks)?;
         self.fits(buffer, bytes)?;
-        if let Some(oracle) = self.0.oracle.as_deref() {
+        let oracle = self.0.oracle.as_deref();
+        if let Some(oracle) = oracle {
             let oracle = oracle.borrow();
             let mut expected = Ok(());
             self.fill_parts(&buffer.buffer, bytes, |done, part| {
@@ -257,9 +270,20 @@ impl Client {
             })?;
             expected.map_err(|lba| IoError::Unsettled { lba })?;
         }
+        let read = oracle.map(|oracle| oracle.borrow_mut().begin_read());
         let span = Opened::open(self.port());
         let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::COMPARE, 0, self.0.namespace.nsid);
-        self.transfer(span, sqe, buffer, bytes).await
+        let result = self.transfer(span, sqe, buffer, bytes).await;
+        let (Some(oracle), Some(read)) = (oracle, read) else { return result };
+        let mut oracle = oracle.borrow_mut();
+        let touched = oracle.first_touched(read, lba, u64::from(blocks));
+        oracle.end_read(read);
+        match (result, touched) {
+            (Err(IoError::Status(status)), Some(lba)) if status.is(Status::COMPARE_FAILURE) => {
+                Err(IoError::Unsettled { lba })
+            }
+            (result, _) => result,
+        }
     }
 
     /// Waits until everything that was completed is on the medium.
@@ -355,7 +379,7 @@ impl Client {
     }
 
     /// Has the drive copy `sources` (first blocks and counts, 1 to 256 ranges) to the blocks from `lba` on. The buffer
-    /// takes the list. With an oracle nothing may be written to the sources meanwhile.
+    /// takes the list. With an oracle nothing may be written to the sources meanwhile, by the copy itself neither.
     pub async fn copy(
         &self,
         buffer: &mut IoBuffer,

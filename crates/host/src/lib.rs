@@ -9,12 +9,15 @@
 //! | `event.rs` | Asynchronous Event Requests |
 //! | `watchdog.rs` | timeouts: Abort, then reset |
 //! | [`costs`] | what all of this costs in processor time |
+//! | `device_memory.rs` | payloads stored to the controller's memory; the page buffer's one owner |
 //! | `extension.rs` | what a controller offers beyond NVMe, shared by its queues |
 //! | `carrier.rs` | a command's payload to the device, by the way that rules and limits choose |
+//! | `stream.rs` | payloads in the fields of commands |
 //! | [`io`] | block I/O, each followed by a span and verified by an oracle |
 //! | [`payload`] | payloads of any length to and from the payload sink, by every method |
 //! | [`sink_oracle`] | what each byte of a payload sink must hold |
 //! | [`oracle`] | what each logical block must hold |
+//! | [`kv`] | key value operations, and what each key must hold |
 //! | [`error`] | what can go wrong |
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
@@ -23,25 +26,29 @@
 mod carrier;
 mod completion;
 pub mod costs;
+mod device_memory;
 pub mod driver;
 pub mod error;
 mod event;
 mod extension;
 pub mod io;
+pub mod kv;
 pub mod oracle;
 pub mod payload;
 pub mod port;
 pub mod queue;
 pub mod sink_oracle;
+mod stream;
 mod watchdog;
 
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
 pub use carrier::Counts;
 pub use costs::HostCosts;
-pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, Namespace, QueueConfig};
+pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
 pub use error::DriverError;
 pub use io::{Client, ClientConfig, IoBuffer, IoError};
+pub use kv::{Answer, KvBatch, KvClient, KvConfig, KvCursor, KvMismatch, KvOracle, StoreIf};
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, Results};
 pub use port::{Port, Registers};

@@ -607,6 +607,18 @@ impl Oracle {
         Box::new(Mismatch { lba, expected, found, offset })
     }
 
+    /// The first of `blocks` blocks from `lba` on that something was written to since the read was submitted, or is
+    /// being written to: what a Compare finds there may be neither what the block held before nor what it holds now. To
+    /// be called before the read ends.
+    pub fn first_touched(&self, read: ReadToken, lba: u64, blocks: u64) -> Option<u64> {
+        let replaced = || self.replaced.iter().rev().take_while(|replaced| replaced.at > read.begin);
+        let is_touched = |lba: &u64| {
+            let cell = self.cells.get(*lba);
+            cell == CONTESTED || cell & WRITING != 0 || replaced().any(|replaced| replaced.lba == *lba)
+        };
+        (lba..lba.saturating_add(blocks)).find(is_touched)
+    }
+
     /// Fills `bytes` (whole blocks from `lba` on) with what they must hold: for Compare.
     ///
     /// # Errors

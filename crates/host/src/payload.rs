@@ -7,14 +7,13 @@
 use crate::carrier::{self, Carrier, Counts};
 use crate::io::{IoBuffer, IoError, Opened};
 use crate::port::Port;
-use crate::queue::{Came, Lost, Part, Pending, QueuePair, Request};
+use crate::queue::{Came, Lost, Part, QueuePair, Request};
 use crate::sink_oracle::{SinkOracle, SinkToken};
-use byteway_clock::{Delay, SpanId, SpanRecord, Stage};
+use byteway_clock::SpanRecord;
 use byteway_transfer::host::{Buffer, PlanError};
-use byteway_transfer::piggyback::Pieces;
 use byteway_transfer::{Choice, Rules, Way};
 use byteway_wire::nvme::vendor::{Methods, ResultSlot, Sink};
-use byteway_wire::nvme::{Cqe, Sqe, Status, VendorOpcode};
+use byteway_wire::nvme::{Cqe, VendorOpcode};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -28,6 +27,17 @@ pub enum Results {
     Inline,
     /// To where the data pointer says, in whole DMA units.
     Rounded,
+}
+
+impl Results {
+    /// `methods`, and what a queue has to be enabled for beside them.
+    pub(crate) const fn with(self, methods: Methods) -> Methods {
+        match self {
+            Results::Pointer => methods,
+            Results::Inline => methods.with_inline_result(true),
+            Results::Rounded => methods.with_rounded_results(true),
+        }
+    }
 }
 
 /// How a client moves its payloads.
@@ -55,12 +65,7 @@ impl PayloadConfig {
     /// What its queue has to be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods)); what is not
     /// enabled goes by the fallback.
     pub const fn methods(&self) -> Methods {
-        let methods = self.rules.methods();
-        match self.results {
-            Results::Pointer => methods,
-            Results::Inline => methods.with_inline_result(true),
-            Results::Rounded => methods.with_rounded_results(true),
-        }
+        self.results.with(self.rules.methods())
     }
 }
 
@@ -69,15 +74,6 @@ struct Inner {
     nsid: u32,
     results: Results,
     oracle: Option<Rc<RefCell<SinkOracle>>>,
-    /// Memory for the commands of streams, to be used again.
-    streams: RefCell<Vec<Stream>>,
-}
-
-/// The commands of a stream under way.
-#[derive(Default)]
-struct Stream {
-    requests: Vec<Request<'static>>,
-    pending: Vec<Pending>,
 }
 
 /// Payloads to and from a drive's sink over one queue pair. Cheap to clone; any number may be under way, each with a
@@ -122,7 +118,7 @@ impl PayloadClient {
         }
         let PayloadConfig { rules, results, bytes_max, chunk_queues, oracle } = config;
         let carrier = Carrier::new(queue, rules, bytes_max, chunk_queues);
-        Ok(PayloadClient(Rc::new(Inner { carrier, nsid, results, oracle, streams: RefCell::default() })))
+        Ok(PayloadClient(Rc::new(Inner { carrier, nsid, results, oracle })))
     }
 
     /// The queue pair.
@@ -237,9 +233,10 @@ impl PayloadClient {
         let carrier = &self.0.carrier;
         let choice = carrier.choose(buffer, sink.bytes);
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: sink.bytes };
+        let head = sink.sqe(VendorOpcode::SINK_STORE, 0, self.0.nsid);
         let streamed = match choice.way {
-            Way::Piggyback => self.send_serialized(opened.span, payload, sink).await,
-            Way::PiggybackPipelined => self.send_pipelined(opened.span, payload, sink, expected).await,
+            Way::Piggyback => carrier.send_serialized(opened.span, payload, head).await,
+            Way::PiggybackPipelined => carrier.send_pipelined(opened.span, payload, head, expected).await,
             _ => Err(Lost::NotPlaced),
         };
         let completed = match streamed {
@@ -254,129 +251,6 @@ impl PayloadClient {
             }
         };
         check(&completed, sink.offset, expected)
-    }
-
-    /// One command after the other. Gives the last completion, or the first that says that the stream has failed.
-    async fn send_serialized(&self, span: SpanId, payload: Part<'_>, sink: Sink) -> Result<Cqe, Lost> {
-        let carrier = &self.0.carrier;
-        let submission = &carrier.queue.submission;
-        let _turn = submission.stream.acquire(1).await;
-        carrier.waited(span);
-        let cut = Pieces { bytes: payload.bytes, pipelined: false };
-        let needs = Methods::new().with_piggyback(true);
-        let epoch = Some(submission.epoch());
-        let mut index = 0;
-        loop {
-            let sqe = self.command(cut, index, payload, sink);
-            let completed = carrier.queue.execute(Request { span, needs, epoch, ..sqe.into() }).await;
-            let succeeded = matches!(&completed, Ok(cqe) if cqe.status().is_success());
-            index += 1;
-            if !succeeded || index == cut.count() {
-                return completed;
-            }
-            let turnaround = submission.costs.turnaround;
-            if turnaround > Delay::ZERO {
-                let service = submission.cpu.reserve_for("turnaround", turnaround);
-                carrier.queue.port().clock().sleep_until(service.end).await;
-                carrier.charge(span, service.queued, Stage::Host);
-            }
-        }
-    }
-
-    /// All commands at once, as far as the queue has room. Gives the completion with the checksum, or one that says that
-    /// the stream has failed. The I/O's time is the last command's, and what it takes then until all have completed.
-    async fn send_pipelined(
-        &self,
-        span: SpanId,
-        payload: Part<'_>,
-        sink: Sink,
-        expected: u32,
-    ) -> Result<Cqe, Lost> {
-        let carrier = &self.0.carrier;
-        let submission = &carrier.queue.submission;
-        let cut = Pieces { bytes: payload.bytes, pipelined: true };
-        // The first command's identifier names the stream, so it stays taken until the others have completed.
-        let window = submission.commands_max().saturating_sub(1);
-        let count = cut.count() as usize;
-        if count > 1 && window == 0 {
-            return Err(Lost::NotPlaced);
-        }
-        let credit = submission.extensions.partial().await;
-        let _turn = match count > window {
-            true if count > 1 => Some(submission.stream.acquire(1).await),
-            _ => None,
-        };
-        carrier.waited(span);
-        let mut stream = self.0.streams.borrow_mut().pop().unwrap_or_default();
-        let sent = self.send_windows(&mut stream, span, (cut, window), payload, sink, expected).await;
-        stream.pending.clear();
-        self.0.streams.borrow_mut().push(stream);
-        credit.set_must_rest(!matches!(&sent, Ok(cqe) if cqe.status().is_success()) && count > 1);
-        carrier.waited(span);
-        sent
-    }
-
-    /// The commands of a pipelined stream: all together if they are no more than `window`, else the first, and then
-    /// windows of the others.
-    async fn send_windows(
-        &self,
-        stream: &mut Stream,
-        span: SpanId,
-        (cut, window): (Pieces, usize),
-        payload: Part<'_>,
-        sink: Sink,
-        expected: u32,
-    ) -> Result<Cqe, Lost> {
-        let queue = &self.0.carrier.queue;
-        let Stream { requests, pending } = stream;
-        let needs = Methods::new().with_piggyback_pipelined(true);
-        let epoch = Some(queue.submission.epoch());
-        let count = cut.count();
-        let mut answer = Cqe::new(0, Status::SUCCESS, 0, 0);
-        let mut head: Option<Pending> = None;
-        let mut next = 0;
-        while next < count && answer.status().is_success() {
-            let end = match next {
-                0 if count as usize > window.max(1) => 1,
-                _ => count.min(next + window.max(1) as u32),
-            };
-            requests.clear();
-            for index in next..end {
-                let mut sqe = self.command(cut, index, payload, sink);
-                if let Some(head) = &head {
-                    sqe.cdw2 |= u32::from(head.cid());
-                }
-                let names_first = index > 0 && head.is_none();
-                let span = if index + 1 == count { span } else { SpanId::NONE };
-                requests.push(Request { span, needs, epoch, names_first, ..sqe.into() });
-            }
-            queue.submit_together(requests, pending).await?;
-            let mut placed = pending.drain(..);
-            if head.is_none() {
-                head = placed.next();
-            }
-            for command in placed {
-                judge(&mut answer, command.await?, expected);
-            }
-            self.0.carrier.waited(span);
-            next = end;
-        }
-        if let Some(head) = head {
-            judge(&mut answer, head.await?, expected);
-        }
-        Ok(answer)
-    }
-
-    /// Command `index` of a stream.
-    fn command(&self, cut: Pieces, index: u32, payload: Part<'_>, sink: Sink) -> Sqe {
-        let range = cut.range(index);
-        let mut part = [0; Sqe::SIZE];
-        let part = &mut part[..range.len()];
-        payload.read(self.0.carrier.memory(), range.start as u32, part);
-        match index {
-            0 => cut.head(sink.sqe(VendorOpcode::SINK_STORE, 0, self.0.nsid), part),
-            _ => cut.piece(index, 0, self.0.nsid, 0, part),
-        }
     }
 
     /// Fetches bytes of the sink and gives the checksum that the drive has made of them.
@@ -440,14 +314,5 @@ fn check(completed: &Cqe, offset: u64, expected: u32) -> Result<(), IoError> {
         status if !status.is_success() => Err(IoError::Status(status)),
         _ if completed.dw0 != expected => Err(IoError::Corrupt { offset, expected, found: completed.dw0 }),
         _ => Ok(()),
-    }
-}
-
-/// Takes the completion of a command of a pipelined stream into account: a failure stays, and only one of them has the
-/// checksum.
-fn judge(answer: &mut Cqe, completed: Cqe, expected: u32) {
-    let is_better = !completed.status().is_success() || answer.dw0 != expected;
-    if answer.status().is_success() && is_better {
-        *answer = completed;
     }
 }

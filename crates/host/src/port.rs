@@ -2,7 +2,7 @@
 //! the drive, which shares memory with this one.
 
 use byteway_clock::{Clock, Notify, SpanId, Spans, Time};
-use byteway_link::{HostEnd, Memory, Purpose};
+use byteway_link::{HdmRange, HostEnd, Manner, Memory, Purpose};
 use std::rc::Rc;
 
 /// The registers of a controller that another process serves.
@@ -123,6 +123,32 @@ impl Port {
         match self {
             Port::Link(end) => _ = end.store(offset, bytes),
             Port::Shared(shared) => shared.registers.store(offset, bytes),
+        }
+    }
+
+    /// The controller's memory that this side stores to over CXL.mem. None over shared memory: a served drive has none.
+    pub fn device_memory(&self) -> Option<HdmRange> {
+        match self {
+            Port::Link(end) => end.hdm(),
+            Port::Shared(_) => None,
+        }
+    }
+
+    /// Stores `bytes` to the controller's memory from device address `address` on. With a `manner` they are there when this
+    /// returns; else a doorbell may pass them.
+    pub async fn store_lines(&self, address: u64, bytes: &[u8], manner: Option<Manner>) {
+        match (self, manner) {
+            (Port::Link(end), Some(manner)) => end.store_lines(address, bytes, manner).await,
+            (Port::Link(end), None) => end.store_lines_unordered(address, bytes),
+            (Port::Shared(_), _) => {}
+        }
+    }
+
+    /// Loads from the controller's memory: zeroes, where there is none.
+    pub async fn load_lines(&self, address: u64, into: &mut [u8]) {
+        match self {
+            Port::Link(end) => end.load_lines(address, into).await,
+            Port::Shared(_) => into.fill(0),
         }
     }
 

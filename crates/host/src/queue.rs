@@ -129,6 +129,8 @@ pub struct Request<'a> {
     pub(crate) names_first: bool,
     /// Its result may come behind its completion: this many bytes, or none.
     pub(crate) result_bytes: u32,
+    /// Or fewer.
+    pub(crate) may_be_short: bool,
 }
 
 impl From<Sqe> for Request<'_> {
@@ -143,6 +145,7 @@ impl From<Sqe> for Request<'_> {
             epoch: None,
             names_first: false,
             result_bytes: 0,
+            may_be_short: false,
         }
     }
 }
@@ -414,6 +417,7 @@ struct Command {
     payload: Option<u16>,
     /// How long a result may come behind its completion, whether it did, and what it is.
     result_bytes: u32,
+    may_be_short: bool,
     came: Came,
     result: Vec<u8>,
 }
@@ -523,6 +527,7 @@ impl SubmissionQueue {
             aborting: false,
             payload: None,
             result_bytes: 0,
+            may_be_short: false,
             came: Came::ByPointer,
             result: Vec::new(),
         };
@@ -808,6 +813,7 @@ impl SubmissionQueue {
             aborting: false,
             payload,
             result_bytes: request.result_bytes,
+            may_be_short: request.may_be_short,
             came: Came::ByPointer,
             result: std::mem::take(&mut command.result),
         };
@@ -938,8 +944,9 @@ impl SubmissionQueue {
     pub(crate) fn result_behind(&self, cqe: &Cqe) -> u32 {
         let commands = self.commands.borrow();
         let Some(command) = commands.get(cqe.cid as usize) else { return 0 };
+        let is_short = command.may_be_short && cqe.dw1 < command.result_bytes;
         let may = command.progress.is_outstanding()
-            && command.result_bytes == cqe.dw1
+            && (is_short || command.result_bytes == cqe.dw1)
             && self.enabled.get().inline_result()
             && cqe.status().is_success();
         if may { cqe.dw1 } else { 0 }

@@ -11,7 +11,7 @@ use crate::profile::Fault;
 use crate::progress::Progress;
 use crate::results::Results;
 use crate::scenario::{
-    Draft, Encoding, FineMethod, JobSection, Keys, Limits, OUTSTANDING_MAX, Pointer, ResultWay,
+    Draft, Encoding, FineMethod, JobSection, Keys, Limits, LineOrdering, OUTSTANDING_MAX, Pointer, ResultWay,
     TransferMethod, TransferPlan, Warmup,
 };
 use crate::summary::{ClockKind, Summary, TransferSummary};
@@ -73,6 +73,7 @@ impl Transfer {
             fallback: Pointer::Prp,
             sgl_bytes_min: 0,
             encoding: Encoding::Sgl,
+            ordering: LineOrdering::Flush,
             result: self.result,
         })
     }
@@ -242,6 +243,7 @@ impl Stage {
             sink: transfer.sink.then(|| {
                 Sink::new(build::results(transfer.result), bench.verify, bench.assume == Assume::Empty)
             }),
+            results: byteway_host::Results::Pointer,
             cores: 1,
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: bench.seed,
@@ -431,6 +433,7 @@ fn described(plan: &JobPlan) -> String {
             }
         }
         Source::Trace(_) => "a trace".to_owned(),
+        Source::Pairs(_) => "pairs".to_owned(),
     };
     format!(
         "{}, {bs}, iodepth {}, numjobs {}, over {} from {} of namespace {}",

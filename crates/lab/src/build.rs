@@ -1,24 +1,27 @@
 //! From a scenario's plan to the parts of a simulation: link, drive, host.
 
-use crate::profile::{self, CellKind, Completion, Extension, GcPolicy, Geometry, Profile};
+use crate::profile::{self, CellKind, Completion, Extension, GcPolicy, Geometry, KvPacking, Profile};
 use crate::scenario::TransferPlan;
 use crate::scenario::{
-    Arbitration, Device, DrivePlan, Encoding, HostPlan, Pointer, Precondition, ResultWay, Scenario, Store,
-    TransferMethod,
+    Arbitration, Device, DrivePlan, Encoding, HostPlan, LineOrdering, Pointer, Precondition, ResultWay,
+    Scenario, Store, TransferMethod,
 };
 use crate::units::{Percent, Picos};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
 use byteway_device::{
-    ControllerConfig, DriveConfig, FtlPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
+    SiteConfig, TransferConfig,
 };
-use byteway_firmware::{Background, Base, Cycles, Refresh, Upkeep, Victim, WearConfig, Work};
+use byteway_firmware::{
+    Background, Base, Cycles, KvConfig, Packing, Refresh, Upkeep, Victim, WearConfig, Work,
+};
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::{HostCosts, Results};
-use byteway_link::{Generation, PcieConfig};
+use byteway_link::{CxlConfig, Flit, Generation, PcieConfig};
 use byteway_transfer::host::PointerKind;
-use byteway_transfer::{Method, Rules};
+use byteway_transfer::{Method, Ordering, Rules};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::Methods;
 use std::time::Duration;
@@ -58,6 +61,9 @@ pub fn served(device: &Device, name: &str) -> DriveConfig {
     let number = Rng::new(device.seed).stream(&format!("serial/{name}")).next_u64();
     let mut config = configure(&device.drive, device.seed, format!("BW{number:016X}"));
     config.controller.shadow_doorbells = device.serve.shadow_doorbells;
+    // Nothing maps it for a host that attaches.
+    config.transfer.memory = None;
+    config.transfer.methods.set_cxl_mem(false);
     config
 }
 
@@ -84,12 +90,15 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),
         namespaces: namespaces(plan),
+        kv: plan.is_kv().then(|| pairs(plan)),
         base: match plan.precondition {
             Precondition::Empty => Base::Empty,
             Precondition::Filled => Base::Filled,
             Precondition::Steady => Base::Steady,
         },
         keep: match plan.store {
+            // An index is no test pattern.
+            Store::Stamp if plan.is_kv() => Keep::Bytes,
             Store::Ram => Keep::Bytes,
             // In files a test pattern takes no more than its spare area.
             Store::Stamp | Store::File => Keep::Stamps,
@@ -130,9 +139,11 @@ fn transfer(profile: &Profile) -> TransferConfig {
         Extension::Piggyback => methods.with_piggyback(true),
         Extension::PiggybackPipelined => methods.with_piggyback_pipelined(true),
         Extension::Mmio => methods.with_mmio(true),
+        Extension::CxlMem => methods.with_cxl_mem(true),
         Extension::InlineResult => methods.with_inline_result(true),
         Extension::RoundedResults => methods.with_rounded_results(true),
     });
+    let methods = methods.with_cxl_mem(profile.cxl.is_some());
     TransferConfig {
         methods,
         inline_bytes_max: transfer.inline_max.0 as u32,
@@ -142,6 +153,13 @@ fn transfer(profile: &Profile) -> TransferConfig {
         partial_payloads_max: transfer.partial_payloads,
         partial_timeout: delay(transfer.partial_timeout),
         bar_bytes: if methods.mmio() { transfer.bar.0 as u32 } else { 0 },
+        memory: profile.cxl.as_ref().map(|cxl| MemoryConfig {
+            link: CxlConfig {
+                flit: Flit::from_bytes(cxl.flit.0).expect("the profile was checked"),
+                memory_latency: delay(cxl.memory_latency),
+            },
+            area_bytes: cxl.area.0 as u32,
+        }),
         sink_bytes: transfer.sink.0,
         chunk_store: delay(transfer.chunk_store),
     }
@@ -161,7 +179,10 @@ fn site(profile: &Profile) -> SiteConfig {
             .with(Work::Complete, cycles.complete)
             .with(Work::Collect, cycles.collect)
             .with(Work::Dma, cycles.dma)
-            .with(Work::Chunk, cycles.chunk),
+            .with(Work::Chunk, cycles.chunk)
+            .with(Work::Index, cycles.index)
+            .with(Work::Pack, cycles.pack)
+            .with(Work::Compact, cycles.compact),
         dram_latency: delay(profile.dram.latency),
         dram_rate: Rate::per_second(profile.dram.bandwidth.0),
     }
@@ -294,7 +315,43 @@ fn delay(picos: Picos) -> Delay {
 fn namespaces(plan: &DrivePlan) -> Vec<NamespaceConfig> {
     let block = BlockSize::from_bytes(plan.lba_bytes.into()).expect("the scenario was checked");
     let units = plan.namespace_blocks * u64::from(plan.lba_bytes) / UNIT_BYTES as u64;
-    (0..plan.namespaces).map(|_| NamespaceConfig { units, block }).collect()
+    let one = |_| match plan.is_kv() {
+        true => NamespaceConfig::key_value(units),
+        false => NamespaceConfig::blocks(units, block),
+    };
+    (0..plan.namespaces).map(one).collect()
+}
+
+/// Iterators that a key-value drive has: one for each scan that a run may have under way.
+const ITERATORS: u32 = 1024;
+
+/// The store of a key-value drive.
+fn pairs(plan: &DrivePlan) -> KvPolicy {
+    let store = &plan.profile.kv;
+    KvPolicy {
+        store: KvConfig {
+            page_units: plan.geometry.page_bytes / UNIT_BYTES as u32,
+            segment_units: store.segment_units(),
+            packing: match store.packing {
+                KvPacking::None => Packing::None,
+                KvPacking::All => Packing::All,
+                KvPacking::Selective => Packing::Selective,
+                KvPacking::Backfill => Packing::Backfill,
+            },
+            log_table_entries: store.log_table,
+            buffer_pages: store.buffer_pages,
+            memtable_bytes: store.memtable.0,
+            filter_bits_per_key: store.filter_bits,
+            filter_bytes: store.filters.0,
+            cache_units: (store.cache.0 / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32,
+            l0_runs: store.l0_runs,
+            level_ratio: store.level_ratio,
+            value_bytes_max: store.value_max.0 as u32,
+            ..KvConfig::default()
+        },
+        iterators_max: ITERATORS,
+        ..KvPolicy::default()
+    }
 }
 
 /// What the host's software costs.
@@ -307,6 +364,7 @@ pub fn host_costs(plan: &HostPlan) -> HostCosts {
         chunk: delay(profile.chunk),
         turnaround: delay(profile.turnaround),
         store: delay(profile.store),
+        flush: delay(profile.flush),
         ..HostCosts::default()
     }
 }
@@ -331,6 +389,11 @@ pub fn rules(transfer: &TransferPlan) -> Rules {
         threshold_bytes: transfer.threshold_bytes,
         sgl_bytes_min: transfer.sgl_bytes_min,
         paper_encoding: transfer.encoding == Encoding::Paper,
+        ordering: match transfer.ordering {
+            LineOrdering::Flush => Ordering::Flushed,
+            LineOrdering::ReadBack => Ordering::ReadBack,
+            LineOrdering::Checksum => Ordering::Checksum,
+        },
     }
 }
 
@@ -345,6 +408,8 @@ fn method(method: TransferMethod) -> Method {
         TransferMethod::Mmio => Method::Mmio,
         TransferMethod::Adaptive => Method::Adaptive,
         TransferMethod::Hybrid => Method::Hybrid,
+        TransferMethod::CxlMem => Method::CxlMem,
+        TransferMethod::PiggybackCxl => Method::PiggybackCxl,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Jobs at play: workers on a driver's queues, each of their I/Os measured and verified, until the jobs end. The same
 //! for a drive in this simulation and for one that another process serves.
 
+mod pairs;
+
 use crate::error::InputError;
 use crate::measure::{Completed, Meter};
 use crate::scenario::RUNTIME_MAX;
@@ -17,6 +19,7 @@ use byteway_host::{
 };
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
+use pairs::Pairs;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -45,6 +48,8 @@ pub struct Manner {
     pub rules: Rules,
     /// Asks for payloads of the drive's sink instead of blocks.
     pub sink: Option<Sink>,
+    /// How the results of retrieves come, of a key-value drive.
+    pub results: Results,
     /// Processors that they share in turn.
     pub cores: u16,
     /// Entries that a queue may have.
@@ -78,6 +83,7 @@ enum Access {
         unchecked: Option<Client>,
     },
     Payloads(PayloadClient),
+    Pairs(Box<Pairs>),
 }
 
 /// The buffers of an I/O.
@@ -91,6 +97,7 @@ impl Access {
         match self {
             Access::Blocks { client, .. } => client.queue(),
             Access::Payloads(client) => client.queue(),
+            Access::Pairs(pairs) => pairs.client.queue(),
         }
     }
 
@@ -104,6 +111,7 @@ impl Access {
                 counts
             }
             Access::Payloads(client) => client.counts(),
+            Access::Pairs(pairs) => pairs.client.counts(),
         }
     }
 
@@ -114,6 +122,7 @@ impl Access {
                 unchecked: unchecked.as_ref().map(Client::buffer).transpose()?,
             },
             Access::Payloads(client) => Buffers { checked: client.buffer()?, unchecked: None },
+            Access::Pairs(pairs) => Buffers { checked: pairs.client.buffer()?, unchecked: None },
         })
     }
 
@@ -128,6 +137,7 @@ impl Access {
                 Kind::Read => client.read(&mut buffers.checked, io.lba, io.blocks).await,
                 Kind::Write | Kind::Trim => client.write(&mut buffers.checked, io.lba, io.blocks).await,
             },
+            Access::Pairs(_) => unreachable!("operations on pairs are no I/Os"),
         }
     }
 }
@@ -208,16 +218,19 @@ pub async fn workers(
         );
     }
     let namespaces = driver.namespaces();
+    let pairs = pairs::Common::new(jobs, driver.transfer_bytes_max());
     let core = |index| Rc::new(Station::new(driver.clock(), 1).traced_as(Resource::HostCore, index));
     let cores: Vec<_> = (0..u32::from(manner.cores.max(1))).map(core).collect();
     let rng = Rng::new(manner.seed);
     let mut made = Vec::new();
     for (job, plan) in jobs.iter().enumerate() {
-        let Some(namespace) = namespaces.iter().find(|namespace| namespace.nsid == plan.nsid) else {
-            bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name);
-        };
+        let namespace = namespaces.iter().find(|namespace| namespace.nsid == plan.nsid);
+        let is_pairs = matches!(plan.source, Source::Pairs(_));
         for worker in 0..plan.workers {
-            let entries = entries(plan, manner);
+            let entries = match is_pairs {
+                true => entries(plan, pairs.bytes_max(), manner),
+                false => entries(plan, longest(plan), manner),
+            };
             let cpu = cores[made.len() % cores.len()].clone();
             let queue = driver
                 .create_queue_pair(QueueConfig {
@@ -228,9 +241,14 @@ pub async fn workers(
                     ..QueueConfig::new(entries)
                 })
                 .await?;
-            let access = match &manner.sink {
-                None => blocks(driver, queue, namespace, plan, manner, oracles).await?,
-                Some(sink) => payloads(driver, queue, plan, manner, sink).await?,
+            let access = match (&manner.sink, namespace) {
+                _ if is_pairs => {
+                    let made = Pairs::new(driver, queue, jobs, (job, worker), manner, &pairs).await?;
+                    Access::Pairs(Box::new(made))
+                }
+                (_, None) => bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name),
+                (None, Some(namespace)) => blocks(driver, queue, namespace, plan, manner, oracles).await?,
+                (Some(sink), Some(_)) => payloads(driver, queue, plan, manner, sink).await?,
             };
             made.push(Rc::new(Worker {
                 job,
@@ -257,15 +275,16 @@ pub async fn workers(
 const LONG_RING: u32 = 1024;
 
 /// Entries of a worker's queues: room for all of its I/Os, with the entries that carry payload or results.
-fn entries(plan: &JobPlan, manner: &Manner) -> u32 {
-    let bytes = longest(plan).min(match manner.rules.method {
+fn entries(plan: &JobPlan, bytes_max: u32, manner: &Manner) -> u32 {
+    let bytes = bytes_max.min(match manner.rules.method {
         Method::Adaptive => manner.rules.threshold_bytes,
         _ => u32::MAX,
     });
     // The least that an entry carries: 52 B of a payload, 14 B of a result.
     let payload = if manner.rules.methods().is_empty() { 0 } else { bytes.div_ceil(52) };
     let result = match &manner.sink {
-        Some(sink) if sink.results == Results::Inline => longest(plan).div_ceil(14),
+        Some(sink) if sink.results == Results::Inline => bytes_max.div_ceil(14),
+        None if manner.results == Results::Inline => bytes_max.div_ceil(14),
         _ => 0,
     };
     let carried = payload.max(result);
@@ -382,16 +401,16 @@ impl Play {
     }
 
     /// Shows an I/O that has ended just now.
-    fn show(&self, worker: &Worker, io: Io, due: Time, result: &Result<SpanRecord, IoError>) {
+    fn show(&self, worker: &Worker, io: Io, due: Time, result: Result<&SpanRecord, &IoError>) {
         let Some(timeline) = self.timeline.get() else { return };
         let Some(spans) = worker.queue().port().spans() else { return };
         let Some(trail) = spans.take_trail() else { return };
-        let error = result.as_ref().err();
+        let error = result.err();
         let ended = Ended {
             queue: worker.number,
             io,
             due,
-            measured: result.as_ref().is_ok_and(|record| self.meter.counts(worker.job, record.last)),
+            measured: result.is_ok_and(|record| self.meter.counts(worker.job, record.last)),
             error: error.map(|error| error as &dyn std::fmt::Display),
         };
         timeline.ended(&ended, &trail);
@@ -412,7 +431,10 @@ impl Play {
             }
         }
         let after = self.clock.counters();
-        let broken = self.workers.iter().find_map(|worker| worker.generator.borrow().error().cloned());
+        let broken = self.workers.iter().find_map(|worker| match &worker.access {
+            Access::Pairs(pairs) => pairs.generator.borrow().error().cloned(),
+            _ => worker.generator.borrow().error().cloned(),
+        });
         match (self.failure.take(), broken) {
             (Some(error), _) => Err(error),
             (None, Some(error)) => Err(error.into()),
@@ -477,6 +499,9 @@ impl Play {
 
     /// One of the I/Os that a worker may have outstanding, over and over.
     async fn work(&self, worker: &Worker) -> anyhow::Result<()> {
+        if let Access::Pairs(pairs) = &worker.access {
+            return self.work_pairs(worker, pairs).await;
+        }
         let meter = &self.meter;
         let mut buffers = worker.access.buffers()?;
         let start = worker.start.get();
@@ -520,12 +545,13 @@ impl Play {
             }
             let number = meter.number();
             let result = worker.access.perform(&mut buffers, io).await;
-            self.show(worker, io, due, &result);
+            self.show(worker, io, due, result.as_ref());
             match result {
                 Ok(record) => {
                     let bytes = u64::from(io.blocks) * u64::from(worker.plan.lba_bytes);
                     let (job, worker) = (worker.job, worker.of_job);
-                    meter.completed(&Completed { number, job, worker, io, bytes, due, record });
+                    let operated = None;
+                    meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
                 }
                 Err(IoError::Mismatch(mismatch)) => meter.mismatched(self.clock.now(), mismatch.to_string()),
                 Err(error @ (IoError::Corrupt { .. } | IoError::WrongByte(_))) => {
@@ -592,7 +618,7 @@ impl Play {
         // One oracle for all workers.
         let oracle = self.workers.iter().find_map(|worker| match &worker.access {
             Access::Payloads(client) => client.oracle(),
-            Access::Blocks { .. } => None,
+            Access::Blocks { .. } | Access::Pairs(_) => None,
         })?;
         let skipped = oracle.borrow().skipped_bytes();
         (skipped > 0).then(|| {
@@ -646,7 +672,7 @@ fn longest(plan: &JobPlan) -> u32 {
             let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
             kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(1)
         }
-        Source::Trace(_) => plan.transfer_blocks_max,
+        Source::Trace(_) | Source::Pairs(_) => plan.transfer_blocks_max,
     };
     blocks * plan.lba_bytes
 }

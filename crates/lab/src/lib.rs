@@ -9,10 +9,12 @@
 //! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
 //! | [`workload`] | what a job asks of the drive, I/O by I/O |
 //! | [`trace`] | block traces as a stream of records |
+//! | [`kv`] | what a job asks of a key-value drive, operation by operation |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
 //! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
+//! | [`pairs`] | one request to a key-value drive, in a directory or served |
 //! | [`build`] | the parts of a simulation from a plan |
 //! | [`measure`] | what is measured while it runs: recorders, series, `ios.parquet` |
 //! | [`summary`] | what a run found: `summary.json`, tables |
@@ -44,9 +46,11 @@ pub mod error;
 pub mod fuzz;
 pub mod interrupt;
 pub mod jobs;
+pub mod kv;
 pub mod measure;
 pub mod media;
 pub mod output;
+pub mod pairs;
 pub mod profile;
 pub mod progress;
 pub mod report;

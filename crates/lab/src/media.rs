@@ -1,11 +1,17 @@
 //! Data directories of served drives, looked at from outside: what is in them, and whether all of it is right.
 
 use std::fmt::Write as _;
+use std::future::{Future, poll_fn};
 use std::path::Path;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
 
 use anyhow::{Context, anyhow};
-use byteway_firmware::Space;
-use byteway_flash::file::{Check, Directory, DirectoryError, Format, Opened, Summary, VERSION, check, look};
+use byteway_clock::Executor;
+use byteway_firmware::{Audit, Ftl, MediumError, Space};
+use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opened, Summary, check, look};
 use serde::Serialize;
 
 use crate::error::InputError;
@@ -72,11 +78,7 @@ fn directory(path: &Path) -> Result<Directory, InputError> {
 
 /// The host's units, as the format says.
 fn user_units(format: &Format) -> Option<u64> {
-    quality(format, "units")?.parse().ok()
-}
-
-fn quality<'a>(format: &'a Format, name: &str) -> Option<&'a str> {
-    format.traits.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    format.quality("units")?.parse().ok()
 }
 
 fn end(opened: &Opened) -> &'static str {
@@ -87,13 +89,14 @@ impl Info {
     /// Of the directory at `path`, which is left as it is.
     pub fn of(path: &Path) -> anyhow::Result<Info> {
         let summary = look(&directory(path)?).with_context(|| path.display().to_string())?;
-        let Summary { format, opened, erases, stripes, blocks_free, blocks_unstable, disk_bytes } = summary;
+        let Summary { format, version, opened, erases, stripes, blocks_free, blocks_unstable, disk_bytes } =
+            summary;
         let units = user_units(&format).ok_or_else(|| anyhow!("{}: no capacity", path.display()))?;
         let geometry = &format.geometry;
         Ok(Info {
-            format: VERSION,
+            format: version,
             capacity_bytes: units * 4096,
-            precondition: quality(&format, "precondition").unwrap_or_default().to_owned(),
+            precondition: format.quality("precondition").unwrap_or_default().to_owned(),
             geometry: Shape {
                 channels: geometry.channels,
                 ways: geometry.ways,
@@ -175,18 +178,28 @@ pub struct Verdict {
     good: bool,
     units: u64,
     units_with_bytes: u64,
+    map: MapVerdict,
     last_end: &'static str,
     findings_total: u64,
     findings: Vec<String>,
 }
 
+/// What the map is like.
+#[derive(Serialize)]
+struct MapVerdict {
+    /// None if it was looked at; else why it wasn't.
+    not_checked: Option<String>,
+    translation_pages: u64,
+    logical_units: u64,
+}
+
 impl Verdict {
     /// Checks all that is in the directory at `path`, which is left as it is.
     pub fn of(path: &Path, quiet: bool) -> anyhow::Result<Verdict> {
-        let directory = directory(path)?;
+        let directory = Arc::new(directory(path)?);
         let mut bar: Option<Progress> = None;
         let logical = |format: &Format| user_units(format).map_or(0, |units| Space::new(units).units());
-        let checked = check(&directory, logical, |done, all| {
+        let checked = check(&*directory, logical, |done, all| {
             let bar = bar.get_or_insert_with(|| Progress::parts("superblocks ", all, quiet));
             bar.part(done);
         });
@@ -194,13 +207,34 @@ impl Verdict {
             bar.finish();
         }
         let checked: Check = checked.with_context(|| path.display().to_string())?;
+        let mut findings: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
+        let mut findings_total = checked.findings_total;
+        let map = match audit(directory).with_context(|| path.display().to_string())? {
+            Recovered::Audited(audit) => {
+                findings_total += audit.findings_total;
+                findings.extend(audit.findings.iter().map(ToString::to_string));
+                let (translation_pages, logical_units) = (audit.pages, audit.units);
+                MapVerdict { not_checked: None, translation_pages, logical_units }
+            }
+            Recovered::Damaged(what) => {
+                findings_total += 1;
+                findings.push(format!(
+                    "{what}; no drive can be served from the directory: restore it from a copy"
+                ));
+                MapVerdict { not_checked: Some(what), translation_pages: 0, logical_units: 0 }
+            }
+            Recovered::Untold(why) => {
+                MapVerdict { not_checked: Some(why), translation_pages: 0, logical_units: 0 }
+            }
+        };
         Ok(Verdict {
-            good: checked.findings_total == 0,
+            good: findings_total == 0,
             units: checked.units,
             units_with_bytes: checked.units_with_bytes,
+            map,
             last_end: end(&checked.opened),
-            findings_total: checked.findings_total,
-            findings: checked.findings.iter().map(ToString::to_string).collect(),
+            findings_total,
+            findings,
         })
     }
 
@@ -227,14 +261,59 @@ impl Verdict {
             let _ = writeln!(out, "... and {} more", grouped(more));
         }
         let units = grouped(self.units);
+        let MapVerdict { not_checked, translation_pages, logical_units } = &self.map;
+        let (pages, logical) = (grouped(*translation_pages), grouped(*logical_units));
+        let map = match not_checked {
+            None => format!("the map: {logical} logical units, {pages} translation pages"),
+            Some(why) => format!("the map was not checked: {why}"),
+        };
         let _ = match self.good {
             true => writeln!(
                 out,
-                "all {units} units are as they were written; the last end was {}",
+                "all {units} units are as they were written; {map}; the last end was {}",
                 self.last_end
             ),
-            false => writeln!(out, "{} of {units} units or stripes are wrong", grouped(self.findings_total)),
+            false => writeln!(out, "{} findings in {units} units; {map}", grouped(self.findings_total)),
         };
         out
     }
+}
+
+/// What the map is like.
+enum Recovered {
+    Audited(Audit),
+    /// It can't be known.
+    Damaged(String),
+    /// The directory is of a version that does not say enough.
+    Untold(String),
+}
+
+/// Recovers the map as a drive does that starts, without a change to the directory, and compares it with what the spare
+/// areas say.
+fn audit(directory: Arc<dyn Files>) -> anyhow::Result<Recovered> {
+    let executor = Executor::new();
+    let ftl = match Ftl::look(executor.clock(), directory) {
+        Ok(ftl) => ftl,
+        Err(why @ MediumError::Untold(_)) => return Ok(Recovered::Untold(why.to_string())),
+        Err(error) => return Err(error.into()),
+    };
+    let recovered = executor.run(async move {
+        if let Err(why) = ready(&ftl).await {
+            return Recovered::Damaged(why.to_string());
+        }
+        Recovered::Audited(ftl.audit().await)
+    });
+    recovered.context("the recovery of the map stands still; this is a defect of Byteway")
+}
+
+/// Waits until the map is known, or can't be: then why.
+async fn ready(ftl: &Ftl) -> Result<(), Rc<str>> {
+    let (mut failed, mut ready) = (pin!(ftl.flash().failed()), pin!(ftl.ready()));
+    poll_fn(|context| {
+        if let Poll::Ready(why) = failed.as_mut().poll(context) {
+            return Poll::Ready(Err(why));
+        }
+        ready.as_mut().poll(context).map(Ok)
+    })
+    .await
 }

@@ -3,11 +3,11 @@
 use crate::build;
 use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
-use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, upkeep, wear};
+use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
 use crate::progress::Progress;
 use crate::results::{Results, Wear};
 use crate::scenario::{Precondition, Scenario, TransferMethod};
-use crate::summary::{FlashSummary, Summary, TransferSummary, Utilisation, link_rows, ratio};
+use crate::summary::{FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows, ratio};
 use crate::timeline::{Stage, Timeline};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Resource, Station};
@@ -81,11 +81,13 @@ fn perform(
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
+    let powered = drive.clone();
     let stage = Setting { clock, host, drive, scenario: scenario.clone(), mark, ios, timeline };
     let (result, bar) = executor
         .run(stage.play(bar, interrupt.clone()))
         .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway: please report the scenario"))?;
     *progress = bar;
+    powered.power_off(); // drive and link hold each other until then, and a comparison makes many
     result
 }
 
@@ -202,7 +204,7 @@ impl Setting {
             self.set_weights(&driver).await?;
         }
         let oracles = match scenario.verifies() {
-            true if scenario.drive.is_sink() => Oracles::new(),
+            true if scenario.drive.is_sink() || scenario.drive.is_kv() => Oracles::new(),
             true => jobs::oracles(&driver, |tag| match scenario.drive.precondition {
                 Precondition::Empty => BaseState::Zeroes,
                 Precondition::Filled | Precondition::Steady => BaseState::Stamped { tag },
@@ -216,6 +218,7 @@ impl Setting {
                 .drive
                 .is_sink()
                 .then(|| Sink::new(build::results(plan.transfer.result), scenario.verifies(), true)),
+            results: build::results(plan.transfer.result),
             cores: plan.profile.cores,
             queue_entries_max: scenario.drive.profile.controller.max_queue_entries,
             seed: scenario.seed,
@@ -277,13 +280,14 @@ impl Setting {
             capacity_bytes: drive.geometry.capacity_bytes,
             host_profile: Some(scenario.host.profile_name.clone()),
             completion: scenario.host.profile.completion,
-            spans: play.meter.spans(measured.ios),
+            spans: play.meter.spans(),
             transfer: self.transfer(play, begin, &end, measured.ios),
             link: link_rows(&end.ledger.since(&begin.ledger)),
             utilisation: self.utilisation(begin, &end),
             flash: Some(flash_summary(&end, begin)),
             write_amplification: written.then(|| write_amplification(&end, begin)),
             upkeep: upkeep(drive, begin, &end, wear),
+            kv: measured.kv.clone().map(|kv| KvSummary { store: Some(store(drive, begin, &end)), ..kv }),
             notes,
             ..measured
         }
@@ -293,7 +297,7 @@ impl Setting {
     fn transfer(&self, play: &Play, begin: &Snapshot, end: &Snapshot, ios: u64) -> Option<TransferSummary> {
         let plan = &self.scenario.host.transfer;
         let is_plain = matches!(plan.method, TransferMethod::Prp | TransferMethod::Sgl);
-        if is_plain && !self.scenario.drive.is_sink() {
+        if is_plain && !self.scenario.drive.has_payloads() {
             return None;
         }
         let (counts, host) = play.host_used();

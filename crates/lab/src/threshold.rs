@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use crate::compare::{probe, with_payload};
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
-use crate::profile::{Completion, Extension, Transfer};
+use crate::profile::{Completion, Extension, Profile};
 use crate::scenario::{Encoding, FineMethod, Scenario, TransferMethod};
 use crate::summary::time;
 use crate::units::Bytes;
@@ -28,13 +28,15 @@ pub struct Threshold {
 }
 
 /// The fine-grained methods, with what a drive offers for each and the longest payload that it takes.
-fn all(transfer: &Transfer) -> [(FineMethod, Extension, Bytes); 5] {
+fn all(profile: &Profile) -> [(FineMethod, Extension, Bytes); 6] {
+    let transfer = &profile.transfer;
     [
         (FineMethod::Inline, Extension::Inline, transfer.inline_max),
         (FineMethod::InlineReassembly, Extension::InlineReassembly, transfer.reassembly_max),
         (FineMethod::Piggyback, Extension::Piggyback, transfer.piggyback_max),
         (FineMethod::PiggybackPipelined, Extension::PiggybackPipelined, transfer.piggyback_max),
         (FineMethod::Mmio, Extension::Mmio, transfer.bar),
+        (FineMethod::CxlMem, Extension::CxlMem, profile.cxl.as_ref().map_or(Bytes(0), |cxl| cxl.area)),
     ]
 }
 
@@ -43,14 +45,14 @@ fn all(transfer: &Transfer) -> [(FineMethod, Extension, Bytes); 5] {
 /// # Errors
 /// The scenario is not one of payloads of one size, or a run failed.
 pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Vec<Threshold>> {
-    let transfer = &scenario.drive.profile.transfer;
+    let profile = &scenario.drive.profile;
     let fits = scenario.drive.is_sink() && with_payload(scenario, 1).is_some();
     if !fits {
         let what = "a threshold is measured with payloads of one size to a payload sink";
         let cure = "set `drive.personality = \"sink\"` and one `bs`, as scenarios/small-payloads.toml has it";
         return Err(InputError::new(what, cure).into());
     }
-    let offered = all(transfer).into_iter().filter(|(_, extension, _)| transfer.offers(*extension));
+    let offered = all(profile).into_iter().filter(|(_, extension, _)| profile.offers(*extension));
     offered.map(|(fine, _, most)| search(scenario, fine, most, interrupt)).collect()
 }
 

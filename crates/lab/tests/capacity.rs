@@ -17,7 +17,6 @@ fn mixed(profile: &str, drive: &str, count: u32) -> Summary {
         count / 2,
         count / 10
     );
-    println!("{profile}, {}", drive.replace('\n', ", "));
     let summary = run(&text);
     assert_eq!(summary.ios, u64::from(count) + u64::from(count / 2) + u64::from(count / 10));
     assert!(summary.verification.on && summary.verification.reads > u64::from(count) / 2);

@@ -115,10 +115,10 @@ fn the_knee_is_where_littles_law_puts_it() {
     let measured: f64 = knee["knee"].as_str().unwrap().parse().unwrap();
     // Or throughput still rises by more than 5 % at the last step.
     let plateau = knee["plateau"].as_str().map_or(f64::INFINITY, |depth| depth.parse().unwrap());
-    println!("knee {measured}, corner {corner}, plateau {plateau}: {}", knee["text"]);
     assert!(
         corner / 2.0 <= measured && measured <= corner * 2.0,
-        "measured at {measured}, predicted {corner}"
+        "measured at {measured}, predicted {corner}: {}",
+        knee["text"]
     );
     assert!(plateau > corner, "chance must push the plateau ({plateau}) beyond the corner ({corner})");
 }

@@ -58,12 +58,13 @@ fn every_scenario_runs() {
         let whole = load(&path, Vec::new());
         assert_eq!(Some(whole.name.as_str()), path.file_stem().unwrap().to_str());
         // A share of it: what is to be seen in a scenario takes longer than what can go wrong in it.
+        let section = if whole.drive.is_kv() { "kv" } else { "job" };
         let mut shorter = vec!["measure.warmup=0".to_owned()];
         for (number, job) in whole.jobs.iter().enumerate() {
             if job.runtime.is_some() {
-                shorter.push(format!("job.{number}.runtime=\"5 ms\""));
+                shorter.push(format!("{section}.{number}.runtime=\"5 ms\""));
             } else {
-                shorter.push(format!("job.{number}.count=500"));
+                shorter.push(format!("{section}.{number}.count=500"));
             }
         }
         let summary = finish(&load(&path, shorter));

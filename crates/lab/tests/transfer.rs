@@ -43,11 +43,18 @@ fn wire(summary: &Summary) -> u64 {
 #[test]
 fn every_method_goes_its_own_way() {
     for method in TransferMethod::ALL.map(TransferMethod::name) {
-        let found = sink(method, "rw = 'randrw'\nbs = '100 B'\ncount = 400\niodepth = 4", "");
+        let memory = if method.contains("cxl") {
+            "[drive.override.cxl]\nflit = '68 B'\nmemory_latency = '80 ns'"
+        } else {
+            ""
+        };
+        let found = sink(method, "rw = 'randrw'\nbs = '100 B'\ncount = 400\niodepth = 4", memory);
         let writes = found.jobs[0].write.as_ref().expect("there were writes").ios;
         let way = match method {
             // 100 B are below the threshold; and a hybrid without a whole page is inline.
             "adaptive" | "hybrid" => "inline",
+            // More than one command carries.
+            "piggyback-cxl" => "cxl-mem",
             method => method,
         };
         let reads = found.jobs[0].read.as_ref().expect("there were reads").ios;
@@ -125,16 +132,18 @@ fn thresholds_of_the_profiles_are_what_is_measured() {
         "cosmos-plus-gen4x4",
         "cosmos-plus-gen5x8",
         "cosmos-plus-gen6x8",
+        "bandslim-gen5x8",
         "modern-gen5",
     ] {
         let sets = vec![format!("drive.profile={profile}")];
         let scenario = Scenario::load(&small_payloads(), &Options { sets, ..Options::default() }).unwrap();
         let found = measure(&scenario, &Interrupt::default()).unwrap();
         let stored = scenario.drive.profile.transfer.threshold;
-        assert_eq!(found.len(), 5, "{profile}");
+        let methods = 5 + usize::from(scenario.drive.profile.cxl.is_some());
+        assert_eq!(found.len(), methods, "{profile}");
         for threshold in &found {
             let wanted = threshold.fine.threshold(&stored).map(|bytes| bytes.0 as u32);
-            assert_eq!(threshold.bytes, wanted, "{profile}: {threshold:?}");
+            assert_eq!(threshold.bytes.or(Some(0)), wanted, "{profile}: {threshold:?}");
         }
         assert!(to_toml(&scenario, &found).contains("[transfer.threshold]\ninline = \""));
     }

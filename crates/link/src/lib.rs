@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`pcie`] | generations, lanes, payload and read-request sizes: TLPs and bytes of every kind of crossing |
+//! | [`cxl`], [`hdm`] | CXL.mem over the same lanes: slots and flits; the device's memory as the host loads and stores it |
 //! | [`ledger`] | every crossing by purpose and direction, in payload bytes and in wire bytes |
 //! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
 //! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
@@ -10,11 +11,15 @@
 //! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
 //! It carries an I/O's span across by queue and slot, because the device must not look into the host.
 
+pub mod cxl;
+pub mod hdm;
 pub mod ledger;
 pub mod memory;
 pub mod pcie;
 pub mod port;
 
+pub use cxl::{CxlConfig, Flit, Lines};
+pub use hdm::{Hdm, HdmRange, Manner};
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use pcie::{Generation, PcieConfig, Tlps};

@@ -4,6 +4,7 @@
 //! read is two waits: the request, which samples memory when it arrives, and the completion. Each direction is a
 //! pipe of its own, and everything that enters one is entered in the ledger.
 
+use crate::hdm::Cxl;
 use crate::ledger::{Direction, Entry, Ledger, Purpose};
 use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
@@ -127,7 +128,7 @@ struct Watch {
 
 /// A PCIe link.
 pub struct Link {
-    clock: Clock,
+    pub(crate) clock: Clock,
     config: PcieConfig,
     down: Pipe,
     up: Pipe,
@@ -138,6 +139,7 @@ pub struct Link {
     mmio: Mailbox<Downstream>,
     upstream: Mailbox<Upstream>,
     bar: RefCell<Option<Rc<dyn Bar>>>,
+    pub(crate) cxl: RefCell<Option<Cxl>>,
     watches: RefCell<Vec<Watch>>,
     vectors: RefCell<Vec<Rc<Notify>>>,
     /// Who takes interrupt messages beside those that wait for them.
@@ -160,11 +162,11 @@ const BATCH_REQUESTS_MAX: u32 = 8;
 
 /// The host's end.
 #[derive(Clone)]
-pub struct HostEnd(Rc<Link>);
+pub struct HostEnd(pub(crate) Rc<Link>);
 
 /// The device's end.
 #[derive(Clone)]
-pub struct DeviceEnd(Rc<Link>);
+pub struct DeviceEnd(pub(crate) Rc<Link>);
 
 impl Link {
     /// A link to `memory`. `config` is valid ([`PcieConfig::validate`]).
@@ -181,6 +183,7 @@ impl Link {
             mmio: Mailbox::new(clock),
             upstream: Mailbox::new(clock),
             bar: RefCell::default(),
+            cxl: RefCell::default(),
             watches: RefCell::default(),
             vectors: RefCell::default(),
             on_interrupt: RefCell::default(),
@@ -292,7 +295,7 @@ impl Link {
         Ok(passage)
     }
 
-    fn send_down(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
+    pub(crate) fn send_down(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
         let crossing = tlps.carrying(payload);
         self.ledger.enter(purpose, Direction::Down, crossing);
         let passage = self.down.send(tlps.wire);
@@ -317,7 +320,7 @@ impl Link {
         Ok(())
     }
 
-    fn send_up(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
+    pub(crate) fn send_up(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
         let crossing = tlps.carrying(payload);
         self.ledger.enter(purpose, Direction::Up, crossing);
         let passage = self.up.send(tlps.wire);
@@ -558,6 +561,8 @@ impl DeviceEnd {
     pub fn detach(&self) {
         let bar = self.0.bar.take();
         drop(bar);
+        let cxl = self.0.cxl.take();
+        drop(cxl);
     }
 
     /// The next register write. Stores before it are taken on the way ([`Bar::store`]).

@@ -135,6 +135,20 @@ pub enum ServeError {
         /// Why.
         source: ConfigError,
     },
+    /// What its data directory holds can't be made out.
+    #[error(
+        "drive {name}: the data directory {path} can't be used: {what}. The drive is not served, and what it holds is as \
+         it was; `byteway media check` says what else is wrong. Restore the directory from a copy, or begin with an \
+         empty one"
+    )]
+    NotRecovered {
+        /// Its name.
+        name: String,
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
     /// Its data directory has failed.
     #[error(
         "drive {name}: the data directory {path} has failed: {what}. The drive has ended at once, as nothing that is \
@@ -257,6 +271,8 @@ pub fn serve(
         }
         _ => (Drive::medium(&drive).map_err(build)?, None),
     };
+    // Recovery begins with the executor, and without modelled time it is over before anything else.
+    let begun = Instant::now();
     let drive = Drive::power_on(&device, drive, medium).map_err(build)?;
     let function = Function::new(&host, &drive.controller, serial, vectors, doorbells).map_err(system)?;
     function.set_rest(rest);
@@ -265,21 +281,24 @@ pub fn serve(
     let (served, ending, ftl) = (function.clone(), clock.clone(), drive.controller.ftl().clone());
     let main = async move {
         let flash = ftl.flash();
-        let begun = Instant::now();
-        unless_failed(flash, ftl.ready()).await?;
+        unless_failed(flash, ftl.ready()).await.map_err(Failure::Recovering)?;
         ready(start.map(|start| Start { recovery: begun.elapsed(), ..start }));
         let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
         let clients = server.run(&served, stop).await;
         // At the end of its life a drive has no room for a checkpoint; it is found without one.
-        let _ = unless_failed(flash, ftl.shutdown(SpanId::NONE, device.spans())).await?;
+        let ended = unless_failed(flash, ftl.shutdown(SpanId::NONE, device.spans())).await;
+        let _ = ended.map_err(Failure::Serving)?;
         Ok(clients)
     };
     let ended = executor
         .run_real(timing, inbox.as_ref(), main)
         .map_err(|source| ServeError::Stalled { name: name.clone(), source })?;
-    let failed = |what: Rc<str>| {
-        let path = data.clone().unwrap_or_default();
-        ServeError::DataFailed { name: name.clone(), path, what: what.to_string() }
+    let failed = |failure: Failure| {
+        let (name, path) = (name.clone(), data.clone().unwrap_or_default());
+        match failure {
+            Failure::Recovering(what) => ServeError::NotRecovered { name, path, what: what.to_string() },
+            Failure::Serving(what) => ServeError::DataFailed { name, path, what: what.to_string() },
+        }
     };
     let clients = ended.map_err(failed)?;
     let counters = drive.controller.counters();
@@ -295,8 +314,14 @@ pub fn serve(
         interrupts_lost: function.interrupts().lost(),
         pace: (timing == Timing::Model).then(|| clock.pace()),
     };
-    drive.power_off().close().map_err(failed)?;
+    drive.power_off().close().map_err(|what| failed(Failure::Serving(what)))?;
     Ok(report)
+}
+
+/// What went wrong with a data directory, and when.
+enum Failure {
+    Recovering(Rc<str>),
+    Serving(Rc<str>),
 }
 
 /// Opens a drive's data directory.

@@ -20,6 +20,11 @@ pub fn place(sqe: Sqe, bytes: u32, in_cdw3: bool) -> Sqe {
     }
 }
 
+/// The same for a Store to a key value namespace, with the length in CDW13: CDW3 has a part of its key.
+pub fn place_store(sqe: Sqe, bytes: u32) -> Sqe {
+    Sqe { cdw13: bytes, ..sqe }
+}
+
 /// The entry that carries `part` of a payload, at most 64 bytes; what is left of it is zeroes.
 pub fn slot(part: &[u8]) -> [u8; Sqe::SIZE] {
     let mut entry = [0; Sqe::SIZE];
@@ -57,6 +62,7 @@ pub fn before(sqe: &Sqe, train: InlineSlots, bytes: u64) -> Result<u64, Status> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use byteway_wire::nvme::kv::{KeyField, Store};
     use byteway_wire::nvme::vendor::{Framing, Methods};
     use byteway_wire::nvme::{NvmOpcode, SglDescriptor, VendorOpcode};
 
@@ -77,6 +83,12 @@ mod tests {
         for in_cdw3 in [false, true] {
             assert_eq!(Framing::of(&place(sqe, 0, in_cdw3), BOTH), Framing::Command);
         }
+        let key = KeyField::new(&[255; 16]).expect("a key");
+        let store = Store { key, bytes: 4096, ..Store::default() }.sqe(1, 1).with_prp(0x1000, 0);
+        let train = InlineSlots { bytes: 100 };
+        assert_eq!(Framing::of_store(&place_store(store, 100), BOTH), Framing::Train(train));
+        assert_eq!(before(&place_store(store, 100), train, 4096), Ok(3996));
+        assert_eq!(Framing::of_store(&store, BOTH), Framing::Command, "a key is no length");
         assert_eq!(slot(b"abc")[..4], *b"abc\0");
     }
 

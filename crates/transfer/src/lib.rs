@@ -10,6 +10,7 @@
 //! | [`piggyback`] | parts in the fields of commands, serialized and pipelined |
 //! | [`partial`] | payloads of which parts are missing, as both of these keep them |
 //! | [`mmio`] | a buffer of the device that the host stores to |
+//! | [`cxl_mem`] | memory of the device that the host stores to over CXL.mem |
 //! | [`result`] | results behind a completion |
 //! | [`host`] | the host's end of every method: from a buffer to a command's data pointer |
 //! | [`collector`] | the device's end of every method: from a command's data pointer to extents of host memory |
@@ -18,6 +19,7 @@
 //! knows no command's meaning.
 
 pub mod collector;
+pub mod cxl_mem;
 pub mod host;
 pub mod inline;
 pub mod method;
@@ -30,4 +32,4 @@ pub mod result;
 pub mod sgl;
 
 pub use collector::{Collector, Extent};
-pub use method::{Choice, Limits, Method, Rules, Way};
+pub use method::{Choice, Limits, Method, Ordering, Rules, Way};

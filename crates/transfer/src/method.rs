@@ -1,6 +1,7 @@
 //! The methods by name, and which way a payload goes by the one that a host has chosen.
 
 use crate::host::PointerKind;
+use byteway_wire::nvme::vendor::piggyback::HEAD_BYTES;
 use byteway_wire::nvme::vendor::{Chunk, InlineSlots, Methods};
 
 /// How payloads are to cross.
@@ -25,11 +26,15 @@ pub enum Method {
     Adaptive,
     /// Whole pages by PRP, and what is beyond them inline behind the same command.
     Hybrid,
+    /// By stores to memory of the device over CXL.mem (BandSlim).
+    CxlMem,
+    /// In the fields of one command as far as they reach, by CXL.mem above that.
+    PiggybackCxl,
 }
 
 impl Method {
     /// All, in the order in which they are reported.
-    pub const ALL: [Method; 9] = [
+    pub const ALL: [Method; 11] = [
         Method::Prp,
         Method::Sgl,
         Method::Piggyback,
@@ -39,6 +44,8 @@ impl Method {
         Method::Mmio,
         Method::Adaptive,
         Method::Hybrid,
+        Method::CxlMem,
+        Method::PiggybackCxl,
     ];
 
     /// Its name in scenarios and reports.
@@ -53,8 +60,23 @@ impl Method {
             Method::Mmio => "mmio",
             Method::Adaptive => "adaptive",
             Method::Hybrid => "hybrid",
+            Method::CxlMem => "cxl-mem",
+            Method::PiggybackCxl => "piggyback-cxl",
         }
     }
+}
+
+/// How a payload that is stored to the device's memory is made sure to be there before its command (CXL.mem and CXL.io are
+/// not ordered).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ordering {
+    /// Each line is flushed, which ends when the device has it.
+    #[default]
+    Flushed,
+    /// Lines are stored past the cache, and the last one is read back.
+    ReadBack,
+    /// Lines are stored past the cache, and the command has the payload's checksum: the device waits for it.
+    Checksum,
 }
 
 /// What a host wants.
@@ -72,6 +94,8 @@ pub struct Rules {
     pub sgl_bytes_min: u32,
     /// Inline payload is announced as the paper does it: data pointer left as it is, length in CDW3.
     pub paper_encoding: bool,
+    /// Under [`Method::CxlMem`] and [`Method::PiggybackCxl`].
+    pub ordering: Ordering,
 }
 
 impl Rules {
@@ -84,6 +108,7 @@ impl Rules {
             threshold_bytes: 0,
             sgl_bytes_min: 0,
             paper_encoding: false,
+            ordering: Ordering::Flushed,
         }
     }
 
@@ -103,6 +128,8 @@ impl Rules {
             Method::InlineReassembly => none.with_reassembly(true),
             Method::Mmio => none.with_mmio(true),
             Method::Hybrid => none.with_inline_tail(true),
+            Method::CxlMem => none.with_cxl_mem(true),
+            Method::PiggybackCxl => none.with_piggyback(true).with_cxl_mem(true),
         }
     }
 }
@@ -122,6 +149,8 @@ pub struct Limits {
     pub piggyback_bytes_max: u32,
     /// Of the device's buffer for stores, what one payload may take, bytes.
     pub bar_bytes: u32,
+    /// The same of its memory.
+    pub memory_bytes: u32,
 }
 
 /// A way for one payload.
@@ -147,6 +176,8 @@ pub enum Way {
     PiggybackPipelined,
     /// In the device's buffer.
     Mmio,
+    /// In its memory.
+    CxlMem,
 }
 
 /// What was chosen for a payload.
@@ -191,6 +222,12 @@ pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> Choice {
             (limits.enabled.piggyback_pipelined() && fits).then_some(Way::PiggybackPipelined)
         }
         Method::Mmio => (limits.enabled.mmio() && bytes <= limits.bar_bytes).then_some(Way::Mmio),
+        Method::PiggybackCxl if bytes <= HEAD_BYTES as u32 && limits.enabled.piggyback() => {
+            Some(Way::Piggyback)
+        }
+        Method::CxlMem | Method::PiggybackCxl => {
+            (limits.enabled.cxl_mem() && bytes <= limits.memory_bytes).then_some(Way::CxlMem)
+        }
         Method::Adaptive => None, // `fine` is a method that carries payloads itself
     };
     match way {
@@ -224,6 +261,7 @@ mod tests {
         reassembly_bytes_max: 8192,
         piggyback_bytes_max: 8192,
         bar_bytes: 8192,
+        memory_bytes: 8192,
     };
     const PRP: Choice = Choice { way: Way::Pointer(PointerKind::Prp), is_fallback: false };
     const FALLBACK: Choice = Choice { way: Way::Pointer(PointerKind::Prp), is_fallback: true };
@@ -262,6 +300,20 @@ mod tests {
             assert!(matches!(choice.way, Way::Pointer(_)));
             assert!(!choose(&rules, &Limits { enabled: rules.methods(), ..plain }, 100).is_fallback);
         }
+    }
+
+    // The hybrid of BandSlim's two ways: one byte more than a command's fields hold would take a second command.
+    #[test]
+    fn what_a_command_holds_is_piggybacked_and_more_stored() {
+        let rules = Rules::only(Method::PiggybackCxl);
+        assert_eq!(choose(&rules, &ALL, 35), way(Way::Piggyback));
+        assert_eq!(choose(&rules, &ALL, 36), way(Way::CxlMem));
+        assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
+        let cxl = Limits { enabled: Methods::new().with_cxl_mem(true), ..ALL };
+        assert_eq!(choose(&rules, &cxl, 35), way(Way::CxlMem));
+        let fine = Rules { fine: Method::PiggybackCxl, threshold_bytes: 64, ..Rules::only(Method::Adaptive) };
+        assert_eq!(choose(&fine, &ALL, 64), way(Way::CxlMem));
+        assert_eq!(choose(&fine, &ALL, 65), PRP);
     }
 
     // Both thresholds are inclusive where the text says so; a byte off is another method.

@@ -8,7 +8,7 @@ use byteway_clock::Time;
 use byteway_wire::nvme::vendor::piggyback::{
     HEAD_BYTES, Head, PIECE_BYTES, PIPELINED_PIECE_BYTES, Piece, PipelinedPiece, commands,
 };
-use byteway_wire::nvme::{Sqe, Status};
+use byteway_wire::nvme::{Sqe, Status, VendorOpcode};
 use std::ops::Range;
 
 /// The host's end: a payload cut into a head and pieces.
@@ -38,10 +38,11 @@ impl Pieces {
         }
     }
 
-    /// The head: the command that stores, with its part of the payload (what [`Pieces::range`] names for 0).
+    /// The head: the command that stores, with its part of the payload (what [`Pieces::range`] names for 0). A Sink Store
+    /// says in CDW2 that its pieces are pipelined, the others by their opcodes.
     pub fn head(self, mut sqe: Sqe, part: &[u8]) -> Sqe {
         Head::fill(&mut sqe, part);
-        if self.pipelined {
+        if self.pipelined && sqe.opcode() == VendorOpcode::SINK_STORE.0 {
             sqe.cdw2 |= Head::PIPELINED;
         }
         sqe
@@ -314,7 +315,6 @@ impl<S> Pipelined<S> {
 mod tests {
     use super::*;
     use byteway_clock::Delay;
-    use byteway_wire::nvme::VendorOpcode;
     use byteway_wire::nvme::vendor::Sink;
     use proptest::prelude::*;
 

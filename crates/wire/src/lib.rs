@@ -5,15 +5,17 @@
 //! | `nvme/command.rs` | submission queue entry; `command/nvm.rs` and `command/admin.rs`: each command, parsed and built |
 //! | `nvme/completion.rs` | completion queue entry |
 //! | `nvme/status.rs` | status codes with their names and flags |
-//! | `nvme/opcode.rs` | opcodes of the admin and NVM command sets |
+//! | `nvme/opcode.rs` | opcodes of the admin, NVM and Key Value command sets |
 //! | `nvme/register.rs` | register offsets and bits, doorbells |
 //! | `nvme/identify.rs` | Identify structures and lists |
 //! | `nvme/log.rs` | log pages |
 //! | `nvme/feature.rs` | features, asynchronous events |
 //! | `nvme/dataset.rs` | ranges of Dataset Management |
+//! | `nvme/kv/` | the Key Value command set: commands, lists, Identify structures |
 //! | `nvme/segment.rs` | a run of host memory |
 //! | `nvme/prp.rs` | PRP lists: walked by a device, planned by a host |
 //! | `nvme/sgl.rs` | SGLs: walked by a device, planned by a host |
+//! | `cxl.rs` | how a device says that it has memory for the host |
 //! | `content.rs` | what a block's bytes are |
 //! | `words.rs` | a large table of words: what both a map and an oracle are made of, and neither's own |
 //!
@@ -27,6 +29,7 @@
 compile_error!("the structures hold native integers, and NVMe is little endian");
 
 pub mod content;
+pub mod cxl;
 pub mod nvme;
 pub mod words;
 

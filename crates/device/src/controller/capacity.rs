@@ -155,7 +155,7 @@ mod tests {
     use byteway_wire::content::BlockSize;
 
     fn capacity(units: &[u64]) -> Capacity {
-        let of = |units: &u64| NamespaceConfig { units: *units, block: BlockSize::B4096 };
+        let of = |units: &u64| NamespaceConfig::blocks(*units, BlockSize::B4096);
         Capacity::new(&units.iter().map(of).collect::<Vec<_>>())
     }
 

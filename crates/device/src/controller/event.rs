@@ -64,6 +64,11 @@ impl Events {
         }
     }
 
+    /// Takes back an event that was not reported.
+    pub fn withdraw(&self, event: AsyncEvent) {
+        self.pending.borrow_mut().retain(|pending| *pending != event);
+    }
+
     /// Holds a request.
     pub fn park(&self, request: ParkedRequest) {
         self.requests.borrow_mut().push_back(request);

@@ -1,17 +1,17 @@
 //! Features (NVMe Base 2.1, 5.1.25): what the host has set, and what it may.
 
+use crate::config::DriveConfig;
 use crate::controller::arbiter::Weights;
 use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache, fid};
-use byteway_wire::nvme::vendor::Methods;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers `methods`.
-pub fn is_supported(feature: u8, methods: Methods) -> bool {
-    if feature == fid::PAYLOAD_METHODS {
-        return !methods.is_empty();
-    }
+/// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers methods, the profile of command
+/// sets where it has several.
+pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
     match feature {
+        fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),
+        fid::COMMAND_SET_PROFILE => config.kv.is_some(),
         fid::TIMESTAMP | fid::NAMESPACE_WRITE_PROTECTION => true,
         fid::LBA_RANGE_TYPE => false,
         _ => matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION),

@@ -12,7 +12,7 @@ use crate::controller::train::Train;
 use byteway_clock::{SpanId, Stage};
 use byteway_link::{Direction, Entry, Fault, Purpose};
 use byteway_wire::nvme::vendor::{Chunk, Framing, Methods};
-use byteway_wire::nvme::{Sqe, Status};
+use byteway_wire::nvme::{KvOpcode, Sqe, Status};
 use std::rc::Rc;
 
 /// Entries in one read, at most.
@@ -176,6 +176,13 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut Bytes) {
     }
 }
 
+/// What an entry is. A Store to a namespace of pairs has its key where others have the length of an inline tail.
+fn framing(core: &Core, sqe: &Sqe, methods: Methods) -> Framing {
+    let is_store =
+        methods.inline_tail() && sqe.opcode() == KvOpcode::STORE.0 && core.inventory.is_kv(sqe.nsid);
+    if is_store { Framing::of_store(sqe, methods) } else { Framing::of(sqe, methods) }
+}
+
 fn entry_of(bytes: &[u8]) -> Sqe {
     Sqe::from_bytes(bytes.try_into().expect("an entry is 64 bytes"))
 }
@@ -197,7 +204,7 @@ async fn take_in_order(core: &Rc<Core>, batch: &mut Batch, bytes: &mut Bytes) {
     while let Some((place, entry)) = entries.next() {
         core.port.spans().charge(place.span, now, Stage::Fetch);
         let sqe = entry_of(entry);
-        match Framing::of(&sqe, *methods) {
+        match framing(core, &sqe, *methods) {
             Framing::Command if methods.reassembly() && Chunk::named_by(&sqe).is_some() => {
                 core.take_chunked(sqe, place);
             }

@@ -1,6 +1,6 @@
 //! Identify (NVMe Base 2.1, 5.1.13): what the drive says of itself. What it doesn't support it doesn't advertise.
 
-use crate::config::DriveConfig;
+use crate::config::{DriveConfig, NamespaceKind};
 use crate::controller::feature::Features;
 use crate::controller::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
 use crate::controller::log::ERROR_ENTRIES;
@@ -13,11 +13,14 @@ use byteway_wire::nvme::identify::{
     oncs, sanicap, sgls, vwc,
 };
 use byteway_wire::nvme::inventory::GranularityDescriptor;
+use byteway_wire::nvme::kv::identify::{CommandSetCombinations, IdentifyControllerKv};
+use byteway_wire::nvme::register::Vs;
 use byteway_wire::nvme::vendor::Capabilities;
 use byteway_wire::nvme::{
     ActiveNamespaceList, Cns, ControllerList, GranularityList, Identify, IdentifyController, NSID_ALL,
     NamespaceDescriptor, SglRules, Status,
 };
+use std::rc::Rc;
 
 /// The controller's identifier in its subsystem, in which it is alone.
 pub const CONTROLLER_ID: u16 = 1;
@@ -30,10 +33,14 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
     let inventory = &core.inventory;
     let nsid = context.sqe.nsid;
     let is_nvm = command.csi == csi::NVM;
+    let is_kv = command.csi == csi::KEY_VALUE && core.config.kv.is_some();
     // Namespace identifiers from here on are reserved for lists.
     let above = || if nsid >= 0xffff_fffe { Err(Status::INVALID_NAMESPACE.with_dnr()) } else { Ok(nsid) };
     let list = |attached| -> Result<Vec<u8>, Status> {
         Ok(ActiveNamespaceList::above(above()?, inventory.nsids(attached)).as_bytes().to_vec())
+    };
+    let list_of = |attached, kind| -> Result<Vec<u8>, Status> {
+        Ok(ActiveNamespaceList::above(above()?, inventory.nsids_of(attached, kind)).as_bytes().to_vec())
     };
     let zeroes = || vec![0; Identify::BYTES as usize];
     let active = || match inventory.active(nsid) {
@@ -44,33 +51,59 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
         Err(status) if status.is(Status::INVALID_FIELD) => Ok(None),
         namespace => namespace.map(Some),
     };
-    let structure = |namespace: &Namespace| namespace.identify(core.limits(namespace)).as_bytes().to_vec();
+    // The structure of blocks is none of a namespace of pairs, and the other way round.
+    let structure = |namespace: &Namespace| match namespace.is_kv() {
+        true => Err(Status::INVALID_NAMESPACE.with_dnr()),
+        false => Ok(namespace.identify(core.limits(namespace)).as_bytes().to_vec()),
+    };
+    let of_blocks = |namespace: Option<Rc<Namespace>>| match namespace {
+        Some(namespace) if namespace.is_kv() => Err(Status::INVALID_COMMAND_SET.with_dnr()),
+        _ => Ok(IdentifyNamespaceNvm::default().as_bytes().to_vec()),
+    };
+    let of_pairs = |namespace: Option<Rc<Namespace>>| match namespace {
+        Some(namespace) if namespace.is_kv() => {
+            let id = namespace.identify_kv(core.limits(&namespace), core.value_bytes_max());
+            Ok(id.as_bytes().to_vec())
+        }
+        Some(_) => Err(Status::INVALID_COMMAND_SET.with_dnr()),
+        None => Ok(zeroes()),
+    };
     let bytes = match command.cns {
         // All namespaces: what they have in common.
         Cns::NAMESPACE if nsid == NSID_ALL => {
             let transfer_bytes_max = core.config.controller.transfer_bytes_max;
             Namespace::capabilities(transfer_bytes_max).as_bytes().to_vec()
         }
-        Cns::NAMESPACE => active()?.map_or_else(zeroes, |namespace| structure(&namespace)),
-        Cns::ALLOCATED_NAMESPACE => allocated()?.map_or_else(zeroes, |namespace| structure(&namespace)),
+        Cns::NAMESPACE => active()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?,
+        Cns::ALLOCATED_NAMESPACE => {
+            allocated()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?
+        }
         Cns::CONTROLLER => controller(context).as_bytes().to_vec(),
         Cns::ACTIVE_NAMESPACES => list(true)?,
-        Cns::COMMAND_SET_ACTIVE_NAMESPACES if is_nvm => list(true)?,
+        Cns::COMMAND_SET_ACTIVE_NAMESPACES if is_nvm => list_of(true, NamespaceKind::Blocks)?,
+        Cns::COMMAND_SET_ACTIVE_NAMESPACES if is_kv => list_of(true, NamespaceKind::KeyValue)?,
         Cns::ALLOCATED_NAMESPACES => list(false)?,
-        Cns::COMMAND_SET_ALLOCATED_NAMESPACES if is_nvm => list(false)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACES if is_nvm => list_of(false, NamespaceKind::Blocks)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACES if is_kv => list_of(false, NamespaceKind::KeyValue)?,
         Cns::NAMESPACE_DESCRIPTORS => {
             let namespace = inventory.active(nsid)?;
             let eui64 = namespace.eui64(serial_hash(&core.config.serial));
-            let descriptors = [NamespaceDescriptor::Eui64(eui64), NamespaceDescriptor::Csi(csi::NVM)];
+            let csi = if namespace.is_kv() { csi::KEY_VALUE } else { csi::NVM };
+            let descriptors = [NamespaceDescriptor::Eui64(eui64), NamespaceDescriptor::Csi(csi)];
             NamespaceDescriptor::list(&descriptors).to_vec()
         }
-        Cns::COMMAND_SET_NAMESPACE if is_nvm => {
-            active()?;
-            IdentifyNamespaceNvm::default().as_bytes().to_vec()
+        Cns::COMMAND_SET_NAMESPACE if is_nvm => of_blocks(active()?)?,
+        Cns::COMMAND_SET_NAMESPACE if is_kv => of_pairs(active()?)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACE if is_nvm => of_blocks(allocated()?)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACE if is_kv => of_pairs(allocated()?)?,
+        Cns::COMMAND_SET_CONTROLLER if is_kv => {
+            let version = Vs::new().with_mjr(1).into_bits();
+            IdentifyControllerKv { ver: version, ..Default::default() }.as_bytes().to_vec()
         }
-        Cns::COMMAND_SET_ALLOCATED_NAMESPACE if is_nvm => {
-            allocated()?;
-            IdentifyNamespaceNvm::default().as_bytes().to_vec()
+        Cns::COMMAND_SETS if core.config.kv.is_some() => {
+            let mut all = CommandSetCombinations::default();
+            all.vectors[0] = 1 << csi::NVM | 1 << csi::KEY_VALUE;
+            all.as_bytes().to_vec()
         }
         Cns::COMMAND_SET_CONTROLLER if is_nvm => {
             // Verify, Write Zeroes and Write Uncorrectable go on in steps: they have no limit beyond the command's own.
@@ -152,8 +185,10 @@ fn controller(context: &Context<'_>) -> IdentifyController {
             | oncs::SAVE
             | oncs::TIMESTAMP
             | oncs::VERIFY
-            | oncs::COPY,
-        nwpc: nwpc::WRITE_PROTECT | nwpc::UNTIL_POWER_CYCLE | nwpc::PERMANENT,
+            | oncs::COPY
+            | oncs::COPY_ATOMIC,
+        // The other states ask for a Replay Protected Memory Block that controls them.
+        nwpc: nwpc::WRITE_PROTECT,
         cdfs: 1, // descriptor format 0h
         vwc: vwc::PRESENT | vwc::FLUSH_ALL,
         ..Default::default()

@@ -19,6 +19,7 @@ pub async fn verify(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     let namespace = core.namespace(context.sqe.nsid)?;
     let blocks = u64::from(command.blocks());
     let whole = namespace.span(command.slba, blocks)?;
+    context.commit(command.fua).await?;
     let step = u64::from(STEP_UNITS) * namespace.block.per_unit() as u64;
     let mut done = 0;
     while done < blocks {

@@ -1,11 +1,12 @@
 //! The namespaces that there are: which identifiers are allocated, which are attached, and what has changed of them.
 
-use crate::config::DriveConfig;
+use crate::config::{DriveConfig, NamespaceKind};
 use crate::controller::capacity::Capacity;
 use crate::controller::namespace::Namespace;
+use byteway_firmware::Kv;
 use byteway_wire::nvme::{ChangedNamespaceLog, Status};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Namespaces that a drive can have, unless it is made with more.
@@ -18,11 +19,19 @@ const FIRST_UID: u64 = 1 << 32;
 pub struct Inventory {
     /// By identifier, from 1.
     table: RefCell<Vec<Option<Rc<Namespace>>>>,
+    /// Those that are being deleted: nobody finds them, but what they have is theirs until it is deallocated.
+    leaving: RefCell<Vec<Rc<Namespace>>>,
     /// Who has which part of the drive.
     pub capacity: RefCell<Capacity>,
     /// Tells the next namespace from all others.
     pub next_uid: Cell<u64>,
-    changed: RefCell<BTreeSet<u32>>,
+    /// Those that have changed, and the number of the last change of each.
+    changed: RefCell<BTreeMap<u32, u64>>,
+    changes: Cell<u64>,
+    /// There is, or was, a namespace of pairs.
+    has_kv: Cell<bool>,
+    /// The controller is enabled for all its command sets: else such namespaces are not active.
+    pub all_sets: Cell<bool>,
 }
 
 impl Inventory {
@@ -35,9 +44,13 @@ impl Inventory {
         table.resize(table.len().max(NAMESPACES_MAX), None);
         Inventory {
             table: RefCell::new(table),
+            leaving: RefCell::default(),
             capacity: RefCell::new(Capacity::new(&config.namespaces)),
             next_uid: Cell::new(FIRST_UID),
             changed: RefCell::default(),
+            changes: Cell::default(),
+            has_kv: Cell::new(config.namespaces.iter().any(|n| n.kind == NamespaceKind::KeyValue)),
+            all_sets: Cell::default(),
         }
     }
 
@@ -60,16 +73,33 @@ impl Inventory {
     pub fn active(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
         let table = self.table.borrow();
         let entry = table.get((nsid as usize).wrapping_sub(1)).ok_or(Status::INVALID_NAMESPACE.with_dnr())?;
-        let namespace = entry.as_ref().filter(|namespace| namespace.attached.get());
+        let namespace = entry.as_ref().filter(|namespace| self.is_active(namespace));
         namespace.cloned().ok_or(Status::INVALID_FIELD.with_dnr())
     }
 
-    /// Bytes of a block of the namespace, 0 if there is none.
+    #[inline]
+    fn is_active(&self, namespace: &Namespace) -> bool {
+        namespace.attached.get() && (!namespace.is_kv() || self.all_sets.get())
+    }
+
+    /// Bytes of a block of the namespace, 0 if there is none, or if it has no blocks.
     #[inline]
     pub fn block_bytes(&self, nsid: u32) -> usize {
         let table = self.table.borrow();
         let entry = table.get((nsid as usize).wrapping_sub(1)).and_then(Option::as_ref);
-        entry.map_or(0, |namespace| namespace.block.bytes())
+        entry.map_or(0, |namespace| if namespace.is_kv() { 0 } else { namespace.block.bytes() })
+    }
+
+    /// Whether there is such a namespace, of pairs.
+    #[inline]
+    pub fn is_kv(&self, nsid: u32) -> bool {
+        self.has_kv.get() && self.allocated(nsid).is_some_and(|namespace| namespace.is_kv())
+    }
+
+    /// The first key value namespace that can be used now, and its pairs.
+    pub fn first_pairs(&self) -> Option<(u32, Kv)> {
+        let table = self.table.borrow();
+        table.iter().flatten().find_map(|namespace| Some((namespace.nsid, namespace.pairs()?)))
     }
 
     /// All that are allocated, ascending.
@@ -77,38 +107,78 @@ impl Inventory {
         self.table.borrow().iter().flatten().cloned().collect()
     }
 
+    /// Those, and what is being deleted.
+    pub fn all_and_leaving(&self) -> Vec<Rc<Namespace>> {
+        let mut all = self.all();
+        all.extend(self.leaving.borrow().iter().cloned());
+        all.sort_by_key(|namespace| namespace.nsid);
+        all
+    }
+
     /// Identifiers of those that are attached, ascending, or of all that are allocated.
     pub fn nsids(&self, attached: bool) -> Vec<u32> {
         let table = self.table.borrow();
-        let wanted = table.iter().flatten().filter(|namespace| !attached || namespace.attached.get());
+        let wanted = table.iter().flatten().filter(|namespace| !attached || self.is_active(namespace));
         wanted.map(|namespace| namespace.nsid).collect()
+    }
+
+    /// The same of those of one kind.
+    pub fn nsids_of(&self, attached: bool, kind: NamespaceKind) -> Vec<u32> {
+        let mut nsids = self.nsids(attached);
+        nsids.retain(|nsid| self.is_kv(*nsid) == (kind == NamespaceKind::KeyValue));
+        nsids
     }
 
     /// The first identifier that is free.
     pub fn free_nsid(&self) -> Option<u32> {
-        self.table.borrow().iter().position(Option::is_none).map(|index| index as u32 + 1)
+        let (table, leaving) = (self.table.borrow(), self.leaving.borrow());
+        let is_leaving = |nsid| leaving.iter().any(|namespace| namespace.nsid == nsid);
+        (1..).zip(&*table).find(|(nsid, entry)| entry.is_none() && !is_leaving(*nsid)).map(|(nsid, _)| nsid)
     }
 
     /// Puts a namespace in the place of its identifier; gives what was there.
     pub fn put(&self, namespace: Namespace) -> Option<Rc<Namespace>> {
         let index = namespace.nsid as usize - 1;
+        self.has_kv.set(self.has_kv.get() || namespace.is_kv());
         self.table.borrow_mut()[index].replace(Rc::new(namespace))
     }
 
-    /// Takes a namespace out.
+    /// Puts back a namespace that was taken out, or that another was put in the place of.
+    pub fn put_back(&self, namespace: Rc<Namespace>) {
+        self.leaving.borrow_mut().retain(|leaving| leaving.nsid != namespace.nsid);
+        let index = namespace.nsid as usize - 1;
+        self.table.borrow_mut()[index] = Some(namespace);
+    }
+
+    /// From now on nobody finds a namespace any more. [`Inventory::release`] frees its identifier and what it has.
     pub fn take(&self, nsid: u32) -> Option<Rc<Namespace>> {
-        self.table.borrow_mut().get_mut((nsid as usize).wrapping_sub(1))?.take()
+        let namespace = self.table.borrow_mut().get_mut((nsid as usize).wrapping_sub(1))?.take()?;
+        self.leaving.borrow_mut().push(namespace.clone());
+        Some(namespace)
+    }
+
+    /// What a namespace that was taken out had is free, and holds nothing.
+    pub fn release(&self, nsid: u32) {
+        self.leaving.borrow_mut().retain(|namespace| namespace.nsid != nsid);
+        self.capacity.borrow_mut().release(nsid);
     }
 
     /// Takes all out.
     pub fn clear(&self) {
         self.table.borrow_mut().fill(None);
+        self.leaving.borrow_mut().clear();
         self.capacity.borrow_mut().release_all();
     }
 
     /// Notes that a namespace has changed, for the host to find out.
     pub fn note_change(&self, nsid: u32) {
-        self.changed.borrow_mut().insert(nsid);
+        self.changes.set(self.changes.get() + 1);
+        self.changed.borrow_mut().insert(nsid, self.changes.get());
+    }
+
+    /// How many changes there were.
+    pub fn changes(&self) -> u64 {
+        self.changes.get()
     }
 
     /// The log of those that have changed (NVMe Base 2.1, 5.1.12.1.5).
@@ -119,14 +189,14 @@ impl Inventory {
             log.nsids[0] = u32::MAX;
             return log;
         }
-        for (into, nsid) in log.nsids.iter_mut().zip(changed.iter()) {
+        for (into, nsid) in log.nsids.iter_mut().zip(changed.keys()) {
             *into = *nsid;
         }
         log
     }
 
-    /// The host knows what has changed.
-    pub fn forget_changes(&self) {
-        self.changed.borrow_mut().clear();
+    /// The host knows of all changes up to the one with number `told`.
+    pub fn forget_changes(&self, told: u64) {
+        self.changed.borrow_mut().retain(|_, change| *change > told);
     }
 }

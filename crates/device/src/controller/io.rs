@@ -4,15 +4,16 @@
 use crate::controller::log::add;
 use crate::controller::namespace::{Namespace, Span};
 use crate::controller::slot::Payload;
-use crate::controller::{Context, Core, Reply, copy, integrity, sink, streams};
+use crate::controller::{Context, Core, Reply, copy, integrity, kv, sink, streams};
 use byteway_clock::{Delay, Stage};
-use byteway_firmware::{MediaError, Work};
+use byteway_firmware::{Key, MediaError, Work};
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::collector::Supported;
-use byteway_transfer::mmio;
 use byteway_transfer::{Collector, Extent, inline};
+use byteway_transfer::{cxl_mem, mmio};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
 use byteway_wire::nvme::command::PSDT_PRP;
+use byteway_wire::nvme::kv::Retrieve;
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{
@@ -40,6 +41,8 @@ pub struct Workspace {
     unit: Box<[u8; UNIT_BYTES]>,
     /// The source ranges of a Copy.
     pub(super) ranges: Vec<CopyRange>,
+    /// What a List has found.
+    pub(super) keys: Vec<Key>,
     /// The first block of the command that failed, for the error log.
     pub failed_lba: u64,
     /// Dword 0 of the completion of a command that failed.
@@ -57,6 +60,7 @@ impl Workspace {
             bytes: Vec::new(),
             unit: Box::new([0; UNIT_BYTES]),
             ranges: Vec::new(),
+            keys: Vec::new(),
             failed_lba: 0,
             failed_dword: 0,
             failed_information: 0,
@@ -96,6 +100,9 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         Payload::Refused(status) => return Err(status),
         Payload::Train(_) | Payload::Chunked(_) | Payload::Pointer => {}
     }
+    if context.core.inventory.is_kv(context.sqe.nsid) {
+        return kv::execute(context, workspace).await;
+    }
     match NvmOpcode(context.sqe.opcode()) {
         NvmOpcode::READ => read(context, workspace).await,
         NvmOpcode::WRITE => write(context, workspace).await,
@@ -116,16 +123,18 @@ async fn vendor(context: &Context<'_>, workspace: &mut Workspace) -> Result<Repl
     let has_sink = context.core.config.transfer.sink_bytes > 0;
     let enabled = context.queue.methods.get();
     match VendorOpcode(context.sqe.opcode()) {
-        VendorOpcode::SINK_WRITE if has_sink => sink::write(context, workspace).await,
-        VendorOpcode::SINK_READ if has_sink => sink::read(context, workspace).await,
-        VendorOpcode::SINK_STORE if has_sink => streams::store(context, workspace).await,
         VendorOpcode::TRANSFER if has_sink && enabled.piggyback() => {
             streams::transfer(context, workspace).await
         }
         VendorOpcode::TRANSFER_PIPELINED if has_sink && enabled.piggyback_pipelined() => {
             streams::transfer_pipelined(context, workspace).await
         }
-        _ => Err(Status::INVALID_OPCODE.with_dnr()),
+        VendorOpcode(opcode) if kv::is_own(opcode) && context.core.config.kv.is_some() => {
+            // There may be no such namespace; one that there is has blocks.
+            context.core.namespace(context.sqe.nsid)?;
+            Err(Status::INVALID_OPCODE.with_dnr())
+        }
+        _ => sink::execute(context, workspace).await,
     }
 }
 
@@ -205,10 +214,13 @@ impl Context<'_> {
         (offers && inline::is_described(self.sqe)).then(|| self.queue.methods.get().inline())
     }
 
-    /// Whether the data pointer is one that only such drives know: for a payload in chunks or in the buffer.
+    /// Whether the data pointer is one that only such drives know: for a payload in chunks, in the buffer or in memory.
     fn names_vendor(&self) -> bool {
         let offers = !self.core.config.transfer.methods.is_empty();
-        offers && (Chunk::named_by(self.sqe).is_some() || mmio::named_by(self.sqe).is_some())
+        offers
+            && (Chunk::named_by(self.sqe).is_some()
+                || mmio::named_by(self.sqe).is_some()
+                || cxl_mem::named_by(self.sqe).is_some())
     }
 
     /// Adds what came by the queue to the payload, of which `before` bytes are there.
@@ -233,6 +245,9 @@ impl Context<'_> {
     async fn gather(&self, workspace: &mut Workspace, bytes: u64, landing: Landing) -> Result<(), Status> {
         if self.names_buffer() {
             return self.unbuffer(workspace, bytes, landing).await;
+        }
+        if let Some(named) = self.in_memory() {
+            return self.recall(workspace, named, bytes, landing).await;
         }
         self.resolve(workspace, bytes, false).await?;
         self.set_up_dma(bytes).await?;
@@ -264,6 +279,15 @@ impl Context<'_> {
         self.check()
     }
 
+    /// With `fua`: what is about to be read is on flash when this ends, and is read from there.
+    pub(super) async fn commit(&self, fua: bool) -> Result<(), Status> {
+        if fua {
+            settle(self).await?;
+            self.check()?;
+        }
+        Ok(())
+    }
+
     /// Whether a write is to be on flash when it completes.
     pub(super) fn durable(&self, fua: bool) -> bool {
         fua || !self.core.features.write_cache.get().wce()
@@ -275,8 +299,10 @@ pub fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
     let c = &core.config.controller;
     match NvmOpcode(sqe.opcode()) {
         NvmOpcode::READ | NvmOpcode::COMPARE | NvmOpcode::VERIFY => {
-            let block = core.inventory.block_bytes(sqe.nsid);
-            let bytes = ReadWrite::parse(sqe).blocks() as usize * block;
+            let bytes = match core.inventory.block_bytes(sqe.nsid) {
+                0 => Retrieve::parse(sqe).buffer_bytes as usize,
+                block => ReadWrite::parse(sqe).blocks() as usize * block,
+            };
             if bytes <= UNIT_BYTES { c.read_pipeline } else { c.read_large_pipeline }
         }
         NvmOpcode::WRITE | NvmOpcode::COPY => c.write_pipeline,
@@ -312,10 +338,7 @@ async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), St
     let rw = ReadWrite::parse(context.sqe);
     let (namespace, span) = context.transfer(&rw, workspace)?;
     context.resolve(workspace, span.bytes, true).await?;
-    if rw.fua {
-        settle(context).await?; // what is read is on flash, and is read from there
-        context.check()?;
-    }
+    context.commit(rw.fua).await?;
     fetch_units(context, workspace, &namespace, span).await?;
     context.set_up_dma(span.bytes).await?;
     let passage = send(context, workspace, span)?;
@@ -522,6 +545,9 @@ async fn flush(context: &Context<'_>) -> Result<(), Status> {
         // Also while its namespace is sanitized (NVMe Base 2.1, 8.1.24).
         context.core.inventory.active(context.sqe.nsid)?;
     }
+    if context.sqe.nsid == NSID_ALL {
+        context.core.flush_pairs(context.span).await?;
+    }
     settle(context).await?;
     context.check()
 }
@@ -606,8 +632,10 @@ async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<
 
 async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
     let core = context.core;
-    let (namespace, span) = context.transfer(&ReadWrite::parse(context.sqe), workspace)?;
+    let rw = ReadWrite::parse(context.sqe);
+    let (namespace, span) = context.transfer(&rw, workspace)?;
     context.bring(workspace, span.bytes, Landing::Bytes).await?;
+    context.commit(rw.fua).await?;
     fetch_units(context, workspace, &namespace, span).await?;
     let mut at = span.offset as usize;
     let mut rest = &workspace.bytes[..];

@@ -97,12 +97,13 @@ async fn enable(core: &Rc<Core>) {
         _ => None,
     };
     let possible =
-        cc.mps() <= registers.cap.mpsmax() && cc.css() == Cc::CSS_NVM && sq_entries >= 2 && cq_entries >= 2;
+        cc.mps() <= registers.cap.mpsmax() && is_offered(core, cc) && sq_entries >= 2 && cq_entries >= 2;
     let (Some(mechanism), true) = (mechanism, possible) else {
         // The host asked for what CAP doesn't offer: undefined by the specification; the host sees a fatal status.
         core.fail();
         return;
     };
+    core.inventory.all_sets.set(cc.css() == Cc::CSS_ALL);
     registers.page_bytes.set(cc.page_bytes());
     core.features.reset();
     core.interrupts.reset();
@@ -129,7 +130,17 @@ async fn enable(core: &Rc<Core>) {
     core.queues_changed();
     core.arbiter.add(asq);
     core.ftl.ready().await;
+    core.pairs_ready().await;
     registers.csts.set(Csts::new().with_rdy(true));
+}
+
+/// Whether the command sets are there that CC selects.
+fn is_offered(core: &Core, cc: Cc) -> bool {
+    match cc.css() {
+        Cc::CSS_NVM => true,
+        Cc::CSS_ALL => core.config.kv.is_some(),
+        _ => false,
+    }
 }
 
 impl Core {
@@ -150,14 +161,16 @@ async fn disable(core: &Rc<Core>) {
     }
     core.trains.clear();
     core.partials.clear(core.config.controller.io_queues_max);
+    core.iterators.clear();
     core.events.clear();
     core.operations.changed.notify_all(); // commands that wait for one look at their queue
-    core.self_test.reset();
+    core.end_short_self_test();
     while core.in_flight.get() > 0 {
         core.quiet.notified().await;
     }
     settle(core).await; // a host that sees RDY cleared reuses its memory
     core.buffer.borrow_mut().clear();
+    core.memory.clear();
     core.events.clear(); // doorbells may have rung meanwhile
     debug_assert!(core.permits_are_free(), "a command that has ended has given back its place");
     core.interrupts.reset(); // nothing is announced after a reset that was completed before
@@ -175,7 +188,8 @@ async fn put_back(core: &Rc<Core>, running: bool) {
     if running {
         disable(core).await;
     }
-    core.buffer.borrow_mut().clear(); // also what was stored while the controller was not enabled
+    core.buffer.borrow_mut().clear();
+    core.memory.clear(); // also what was stored while the controller was not enabled
     core.registers.power_on();
     core.port.lose_writes(); // one that enables, and was sent before, would undo this
     resets.done.set(resets.asked.get());
@@ -187,6 +201,7 @@ async fn shut_down(core: &Rc<Core>) {
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
     // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
+    let _ = core.flush_pairs(SpanId::NONE).await;
     let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
     core.store_clean().await;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_COMPLETE));

@@ -2,15 +2,13 @@
 
 use crate::config::DriveConfig;
 use crate::controller::feature;
-use crate::controller::health::critical_warning;
 use crate::controller::persist::Totals;
 use byteway_clock::Delay;
 use byteway_firmware::Health;
 use byteway_wire::nvme::log::scope;
-use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{
-    AdminOpcode, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, NvmOpcode, SmartLog, Sqe, Status,
-    SupportedLogPages, VendorOpcode, lid,
+    AdminOpcode, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, KvOpcode, NvmOpcode, SmartLog,
+    Sqe, Status, SupportedLogPages, VendorOpcode, lid,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -116,9 +114,9 @@ impl ErrorLog {
 }
 
 /// The health page.
-pub fn smart(totals: &Totals, percentage_used: u8, health: &Health) -> SmartLog {
+pub fn smart(totals: &Totals, critical_warning: u8, percentage_used: u8, health: &Health) -> SmartLog {
     SmartLog {
-        critical_warning: critical_warning(health),
+        critical_warning,
         composite_temperature: TEMPERATURE.into(),
         available_spare: health.available_spare_percent,
         available_spare_threshold: health.spare_threshold_percent,
@@ -143,7 +141,7 @@ const MINUTE_MS: u64 = 60_000;
 pub const TEMPERATURE: u16 = 313;
 
 /// Which log pages there are.
-pub fn supported_log_pages() -> SupportedLogPages {
+pub fn supported_log_pages(config: &DriveConfig) -> SupportedLogPages {
     let mut page = SupportedLogPages::default();
     for lid in [
         lid::SUPPORTED_LOG_PAGES,
@@ -158,6 +156,38 @@ pub fn supported_log_pages() -> SupportedLogPages {
         lid::SANITIZE_STATUS,
     ] {
         page.lids[usize::from(lid)] = SupportedLogPages::LSUPP;
+    }
+    if config.transfer.memory.is_some() {
+        page.lids[usize::from(lid::DEVICE_MEMORY)] = SupportedLogPages::LSUPP;
+    }
+    page
+}
+
+/// The same under the Key Value command set.
+pub fn kv_commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
+    const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
+    const CHANGES_PAIRS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
+    let offered = config.transfer.methods;
+    let streams = |offered, effects| if offered { effects } else { 0 };
+    let mut page = commands_supported(config);
+    page.iocs.fill(0);
+    for (opcode, effects) in [
+        (KvOpcode::FLUSH.0, SUPPORTED),
+        (KvOpcode::STORE.0, CHANGES_PAIRS),
+        (KvOpcode::RETRIEVE.0, SUPPORTED),
+        (KvOpcode::LIST.0, SUPPORTED),
+        (KvOpcode::DELETE.0, CHANGES_PAIRS),
+        (KvOpcode::EXIST.0, SUPPORTED),
+        (VendorOpcode::TRANSFER.0, streams(offered.piggyback(), CHANGES_PAIRS)),
+        (VendorOpcode::TRANSFER_PIPELINED.0, streams(offered.piggyback_pipelined(), CHANGES_PAIRS)),
+        (VendorOpcode::KV_STORE_PIGGYBACK.0, streams(offered.piggyback(), CHANGES_PAIRS)),
+        (VendorOpcode::KV_STORE_PIPELINED.0, streams(offered.piggyback_pipelined(), CHANGES_PAIRS)),
+        (VendorOpcode::KV_SEEK.0, SUPPORTED),
+        (VendorOpcode::KV_NEXT.0, SUPPORTED),
+        (VendorOpcode::KV_CLOSE.0, SUPPORTED),
+        (VendorOpcode::PAGE_POINTER.0, streams(offered.cxl_mem(), SUPPORTED)),
+    ] {
+        page.iocs[usize::from(opcode)] = effects;
     }
     page
 }
@@ -238,9 +268,9 @@ pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
 }
 
 /// Which features there are, and what setting one may change: nothing but whether a namespace can be written.
-pub fn features_supported(methods: Methods) -> FeaturesSupportedLog {
+pub fn features_supported(config: &DriveConfig) -> FeaturesSupportedLog {
     let mut page = FeaturesSupportedLog::default();
-    for fid in (0..=u8::MAX).filter(|fid| feature::is_supported(*fid, methods)) {
+    for fid in (0..=u8::MAX).filter(|fid| feature::is_supported(*fid, config)) {
         let effects = match feature::is_of_namespace(fid) {
             true => FeaturesSupportedLog::NCC | scope::NAMESPACE,
             false => scope::CONTROLLER,

@@ -2,17 +2,21 @@
 
 use crate::controller::admin::send;
 use crate::controller::io::Workspace;
-use crate::controller::log::{commands_supported, features_supported, smart, supported_log_pages};
+use crate::controller::log::{
+    commands_supported, features_supported, kv_commands_supported, smart, supported_log_pages,
+};
 use crate::controller::{Context, Core};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::identify::ascii_field;
-use byteway_wire::nvme::{FirmwareSlotLog, GetLogPage, NSID_ALL, NvmeMiCommandsSupportedLog, Status, lid};
+use byteway_wire::nvme::{
+    FirmwareSlotLog, GetLogPage, NSID_ALL, NvmeMiCommandsSupportedLog, Status, csi, lid,
+};
 
 /// Sends a part of a page, and clears the event that announced it unless that is to be retained.
 pub async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let core = context.core;
     let command = GetLogPage::parse(context.sqe);
-    let page = page(core, command.lid).ok_or(Status::INVALID_LOG_PAGE.with_dnr())?;
+    let page = page(core, command.lid, command.csi).ok_or(Status::INVALID_LOG_PAGE.with_dnr())?;
     let (offset, wanted) = (command.lpo, command.bytes());
     let transfer_max = u64::from(core.config.controller.transfer_bytes_max);
     // All of them are the controller's: a namespace is not to be named.
@@ -22,10 +26,12 @@ pub async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> R
     }
     let mut part = page[offset as usize..].to_vec();
     part.resize(wanted as usize, 0);
+    // What changes while the page is on its way is not in it.
+    let told = (command.lid == lid::CHANGED_NAMESPACE_LIST && !command.rae).then(|| core.inventory.changes());
     send(context, workspace, part).await?;
     if !command.rae {
-        if command.lid == lid::CHANGED_NAMESPACE_LIST {
-            core.inventory.forget_changes();
+        if let Some(told) = told {
+            core.inventory.forget_changes(told);
         }
         core.events.log_read(command.lid);
         core.events_changed.notify_one();
@@ -34,23 +40,30 @@ pub async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> R
 }
 
 /// A log page as it is now, if there is such a one.
-fn page(core: &Core, lid: u8) -> Option<Vec<u8>> {
+fn page(core: &Core, lid: u8, csi: u8) -> Option<Vec<u8>> {
     Some(match lid {
-        lid::SUPPORTED_LOG_PAGES => supported_log_pages().as_bytes().to_vec(),
+        lid::SUPPORTED_LOG_PAGES => supported_log_pages(&core.config).as_bytes().to_vec(),
         lid::ERROR_INFORMATION => core.errors.page(),
-        lid::SMART => smart(&core.totals(), core.percentage_used(), &core.ftl.health()).as_bytes().to_vec(),
+        lid::SMART => {
+            let (warning, used) = (core.critical_warning(), core.percentage_used());
+            smart(&core.totals(), warning, used, &core.ftl.health()).as_bytes().to_vec()
+        }
         lid::FIRMWARE_SLOT => {
             let mut page = FirmwareSlotLog { afi: 1, ..Default::default() };
             page.frs[0] = ascii_field(env!("CARGO_PKG_VERSION"));
             page.as_bytes().to_vec()
         }
         lid::CHANGED_NAMESPACE_LIST => core.inventory.changed_log().as_bytes().to_vec(),
+        lid::COMMANDS_SUPPORTED if csi == csi::KEY_VALUE && core.config.kv.is_some() => {
+            kv_commands_supported(&core.config).as_bytes().to_vec()
+        }
         lid::COMMANDS_SUPPORTED => commands_supported(&core.config).as_bytes().to_vec(),
         lid::DEVICE_SELF_TEST => core.self_test.log().as_bytes().to_vec(),
-        lid::FEATURES_SUPPORTED => features_supported(core.config.transfer.methods).as_bytes().to_vec(),
+        lid::FEATURES_SUPPORTED => features_supported(&core.config).as_bytes().to_vec(),
         // None: there is no management endpoint.
         lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
         lid::SANITIZE_STATUS => core.sanitize.log(core.ftl.counters().user_units_written).as_bytes().to_vec(),
+        lid::DEVICE_MEMORY if core.config.transfer.memory.is_some() => core.memory_log().as_bytes().to_vec(),
         _ => return None,
     })
 }

@@ -3,11 +3,12 @@
 
 use crate::controller::identify::CONTROLLER_ID;
 use crate::controller::io::{Landing, Workspace};
-use crate::controller::namespace::FORMATS;
+use crate::controller::namespace::{FORMATS, Format};
 use crate::controller::operation::{Operation, perform};
 use crate::controller::{Context, sanitize};
 use byteway_wire::FromBytes;
-use byteway_wire::content::BlockSize;
+use byteway_wire::content::{BlockSize, UNIT_BYTES};
+use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
 use byteway_wire::nvme::{
     ControllerList, FormatNvm, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement,
     Sanitize, Status, csi,
@@ -21,6 +22,10 @@ pub async fn format(context: &Context<'_>) -> Result<u32, Status> {
     let nsid = context.sqe.nsid;
     if nsid != NSID_ALL {
         context.core.inventory.active(nsid)?;
+    }
+    let is_kv = context.core.inventory.is_kv(nsid);
+    if is_kv && command.lbaf != 0 {
+        return Err(Status::INVALID_FORMAT.with_dnr()); // pairs have one format
     }
     let block = format_of(command.lbaf)?;
     if command.pi != 0 || command.mset {
@@ -47,17 +52,20 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
             if nsid != 0 {
                 return Err(INVALID_FIELD);
             }
-            if command.csi != csi::NVM {
+            let has_kv = context.core.config.kv.is_some();
+            if command.csi != csi::NVM && !(has_kv && command.csi == csi::KEY_VALUE) {
                 return Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr());
             }
             let bytes = u64::from(NamespaceManagement::BYTES);
             context.bring(workspace, bytes, Landing::Bytes).await?;
-            let wanted = IdentifyNamespace::read_from_bytes(&workspace.bytes).map_err(|_| INVALID_FIELD)?;
-            let (blocks, block) = wanted_size(&wanted)?;
-            let created = perform(context, Operation::Create { blocks, block }).await;
+            let (blocks, format) = match command.csi {
+                csi::KEY_VALUE => wanted_pairs(&workspace.bytes)?,
+                _ => wanted_blocks(&workspace.bytes)?,
+            };
+            let created = perform(context, Operation::Create { blocks, format }).await;
             if created.is_err_and(|status| status.is(Status::NAMESPACE_INSUFFICIENT_CAPACITY)) {
                 // The error log tells how much it would have taken.
-                workspace.failed_information = blocks.saturating_mul(block.bytes() as u64);
+                workspace.failed_information = blocks.saturating_mul(format.block.bytes() as u64);
             }
             created
         }
@@ -71,8 +79,19 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     }
 }
 
-/// The size of a namespace that is to be created, if the drive can make one like it.
-fn wanted_size(wanted: &IdentifyNamespace) -> Result<(u64, BlockSize), Status> {
+/// The size of a namespace of pairs that is to be created, units.
+fn wanted_pairs(bytes: &[u8]) -> Result<(u64, Format), Status> {
+    let wanted = IdentifyNamespaceKv::read_from_bytes(bytes).map_err(|_| INVALID_FIELD)?;
+    let is_plain = wanted.kvfc & 0xF == 0 && wanted.nmic == 0 && wanted.anagrpid == 0;
+    if wanted.nsze == 0 || !is_plain || wanted.nvmsetid != 0 || wanted.endgid != 0 {
+        return Err(INVALID_FIELD);
+    }
+    Ok((wanted.nsze.div_ceil(UNIT_BYTES as u64), Format::KEY_VALUE))
+}
+
+/// The size of a namespace of blocks that is to be created, if the drive can make one like it.
+fn wanted_blocks(bytes: &[u8]) -> Result<(u64, Format), Status> {
+    let wanted = IdentifyNamespace::read_from_bytes(bytes).map_err(|_| INVALID_FIELD)?;
     // The extended part of the index counts only where there are more than 16 formats.
     let block = format_of(wanted.flbas & 0xF)?;
     if wanted.nsze == 0 || wanted.ncap > wanted.nsze {
@@ -85,7 +104,7 @@ fn wanted_size(wanted: &IdentifyNamespace) -> Result<(u64, BlockSize), Status> {
     if !is_plain || wanted.anagrpid != 0 || wanted.nvmsetid != 0 || wanted.endgid != 0 {
         return Err(INVALID_FIELD);
     }
-    Ok((wanted.nsze, block))
+    Ok((wanted.nsze, Format::blocks(block)))
 }
 
 /// Namespace Attachment (NVMe Base 2.1, 5.1.20), to the one controller that there is.

@@ -9,9 +9,11 @@
 //! | [`slot`] | where commands are executed |
 //! | [`admin`], [`identify`], [`setting`], [`log_page`], [`management`] | the admin commands |
 //! | [`io`], [`copy`], [`integrity`] | the NVM command set |
+//! | [`kv`], [`iterator`] | the Key Value command set |
 //! | [`train`] | payload in the entries behind its command |
 //! | [`chunks`], [`streams`], [`partial`] | payload that comes in parts: in chunks, in the fields of commands |
 //! | [`bar`] | the payload buffer behind the registers |
+//! | [`device_memory`] | memory that the host stores to over CXL.mem |
 //! | [`result`] | results behind a completion, and rounded ones |
 //! | [`sink`] | the payload sink |
 //! | [`namespace`], [`inventory`], [`capacity`] | namespaces, and who has which part of the drive |
@@ -27,6 +29,7 @@ pub mod bar;
 pub mod capacity;
 pub mod chunks;
 pub mod copy;
+pub mod device_memory;
 pub mod event;
 pub mod feature;
 pub mod fetch;
@@ -36,6 +39,8 @@ pub mod integrity;
 pub mod interrupt;
 pub mod inventory;
 pub mod io;
+pub mod iterator;
+pub mod kv;
 pub mod lifecycle;
 pub mod log;
 pub mod log_page;
@@ -61,11 +66,12 @@ pub mod train;
 use crate::config::DriveConfig;
 use arbiter::Arbiter;
 use byteway_clock::{Clock, Delay, Notify, Passage, SpanId, Stage, Time};
-use byteway_firmware::{Ftl, Placement, Work};
+use byteway_firmware::{Ftl, Kv, Placement, Work};
 use byteway_flash::Medium;
 use byteway_link::{Bar, DeviceEnd, Fault, MmioWrite};
 use byteway_transfer::collector::Supported;
 use byteway_transfer::mmio::BarBuffer;
+use byteway_wire::cxl::DeviceDvsec;
 use byteway_wire::nvme::register::Cap;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
@@ -73,6 +79,7 @@ use event::{Answer, DoorbellError, Events};
 use feature::Features;
 use interrupt::Interrupts;
 use inventory::Inventory;
+use iterator::Iterators;
 use log::{Counters, ErrorLog, add};
 use namespace::Namespace;
 use operation::Operations;
@@ -152,10 +159,12 @@ pub struct Core {
     aborts: Cell<u32>,
     shadow: Shadow,
     sink: Sink,
+    iterators: Iterators,
     trains: Trains,
     partials: Partials,
     buffer: RefCell<BarBuffer>,
     bar_offset: u64,
+    memory: device_memory::DeviceMemory,
     function_resets: lifecycle::FunctionResets,
 }
 
@@ -174,7 +183,7 @@ impl Controller {
             .with_ams(1)
             .with_to(20)
             .with_dstrd(c.dstrd)
-            .with_css(1)
+            .with_css(if config.kv.is_some() { 1 | 1 << 6 } else { 1 })
             .with_mpsmin(0)
             .with_mpsmax(4)
             .with_crms(0b01); // ready means ready with the media
@@ -213,10 +222,12 @@ impl Controller {
             aborts: Cell::default(),
             shadow: Shadow::default(),
             sink: Sink::new(config.transfer.sink_bytes),
+            iterators: Iterators::new(&clock, config.kv.as_ref()),
             trains: Trains::default(),
             partials: Partials::new(&clock, &config),
             buffer: RefCell::new(BarBuffer::new(config.transfer.bar_bytes)),
             bar_offset: config.bar_offset(),
+            memory: device_memory::DeviceMemory::new(config.transfer.memory.as_ref()),
             function_resets: lifecycle::FunctionResets::new(&clock),
             port: port.clone(),
             clock: clock.clone(),
@@ -224,6 +235,9 @@ impl Controller {
         });
         core.reset_queues();
         port.attach(core.clone());
+        if let Some(memory) = &core.config.transfer.memory {
+            port.attach_memory(memory.link, core.clone());
+        }
         for index in 0..core.slots.len() {
             clock.spawn("command slot", Core::run_slot(core.clone(), index as u32));
         }
@@ -240,6 +254,9 @@ impl Controller {
         if core.config.transfer.has_partials() {
             clock.spawn("incomplete payloads", partial::run(core.clone()));
         }
+        if core.config.kv.is_some() {
+            clock.spawn("iterators", iterator::run(core.clone()));
+        }
         clock.spawn("interrupt coalescing", Core::run_coalescing(core.clone()));
         clock.spawn("health", health::run(core.clone()));
         Controller(core)
@@ -250,14 +267,34 @@ impl Controller {
         &self.0.counters
     }
 
+    /// Shows the store of each namespace of pairs that can be used now.
+    pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
+        for namespace in self.0.inventory.all() {
+            if let Some(pairs) = namespace.pairs() {
+                each(&pairs);
+            }
+        }
+    }
+
     /// The translation layer behind it.
     pub fn ftl(&self) -> &Ftl {
         &self.0.ftl
     }
 
+    /// The store of a namespace of pairs, while that can be used.
+    pub fn pairs(&self, nsid: u32) -> Option<Kv> {
+        self.0.inventory.allocated(nsid)?.pairs()
+    }
+
     /// The power goes: it answers nothing any more, and its link lets go of it.
     pub(crate) fn power_off(&self) -> Medium {
         self.0.port.detach();
+        self.0
+            .inventory
+            .all()
+            .iter()
+            .filter_map(|namespace| namespace.pairs())
+            .for_each(|pairs| pairs.save());
         self.0.ftl.power_off()
     }
 
@@ -285,6 +322,11 @@ impl Controller {
     /// The buffer for payload behind the registers: where in BAR0 it begins, and its length; 0: there is none.
     pub fn payload_buffer(&self) -> (u64, u32) {
         (self.0.config.bar_offset(), self.0.config.transfer.bar_bytes)
+    }
+
+    /// How it says in its configuration space that it has memory for the host; none: it has none.
+    pub fn dvsec(&self) -> Option<DeviceDvsec> {
+        self.0.dvsec()
     }
 
     /// I/O queue pairs that it may have, at most.
@@ -668,14 +710,6 @@ impl Core {
     /// A queue lies in memory that is not there: Controller Fatal Status. The host resets.
     fn fail(&self) {
         self.registers.csts.set(self.registers.csts.get().with_cfs(true));
-    }
-
-    /// The share of the flash's endurance that is used, in per cent, by the average of its erases.
-    fn percentage_used(&self) -> u8 {
-        let geometry = self.ftl.flash().geometry();
-        let erases = self.ftl.flash().counters().erases;
-        let average = erases as f64 / f64::from(geometry.total_blocks());
-        (average * 100.0 / f64::from(self.config.endurance_erases)).min(255.0) as u8
     }
 
     /// Makes a submission queue known.

@@ -1,12 +1,16 @@
-//! Namespaces: logical blocks over runs of the drive's units.
+//! Namespaces: logical blocks, or pairs of keys and values, over runs of the drive's units.
 
-use crate::config::NamespaceConfig;
+use crate::config::{NamespaceConfig, NamespaceKind};
 use crate::controller::capacity::Extent;
+use byteway_firmware::Kv;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::identify::IdentifyNamespaceIndependent;
+use byteway_wire::nvme::kv::KEY_BYTES_MAX;
+use byteway_wire::nvme::kv::identify::{IdentifyNamespaceKv, KvFormat};
 use byteway_wire::nvme::{IdentifyNamespace, LbaFormat, Status};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::fmt;
 
 /// The LBA formats, by index.
 pub const FORMATS: [BlockSize; 2] = [BlockSize::B512, BlockSize::B4096];
@@ -21,9 +25,11 @@ pub struct Namespace {
     pub nsid: u32,
     /// Tells it from every other namespace that the drive has ever had.
     pub uid: u64,
-    /// Size of a logical block.
+    /// What it holds.
+    pub kind: NamespaceKind,
+    /// Size of a logical block; of pairs: of a unit.
     pub block: BlockSize,
-    /// Logical blocks.
+    /// Logical blocks; of pairs: units.
     pub blocks: u64,
     /// Where its units lie; there may be more than `blocks` needs.
     extents: Vec<Extent>,
@@ -35,6 +41,45 @@ pub struct Namespace {
     pub formatting: Cell<Option<u8>>,
     /// Why commands to it are refused; success: they are not.
     pub refusal: Cell<Status>,
+    /// Its pairs, while they can be had.
+    pairs: Pairs,
+}
+
+/// Where a namespace's pairs are.
+#[derive(Default)]
+struct Pairs(RefCell<Option<Kv>>);
+
+impl fmt::Debug for Pairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.borrow().is_some() { "there" } else { "none" })
+    }
+}
+
+/// What a namespace is formatted with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Format {
+    /// What it holds.
+    pub kind: NamespaceKind,
+    /// Size of a logical block; of pairs: [`BlockSize::B4096`].
+    pub block: BlockSize,
+}
+
+impl Format {
+    /// Blocks.
+    pub const fn blocks(block: BlockSize) -> Format {
+        Format { kind: NamespaceKind::Blocks, block }
+    }
+
+    /// Pairs of keys and values.
+    pub const KEY_VALUE: Format = Format { kind: NamespaceKind::KeyValue, block: BlockSize::B4096 };
+
+    /// As the record has it, in one byte.
+    pub const fn code(self) -> u8 {
+        match self.kind {
+            NamespaceKind::Blocks => self.block as u8,
+            NamespaceKind::KeyValue => 0,
+        }
+    }
 }
 
 /// A run of logical blocks as bytes over units.
@@ -84,19 +129,42 @@ pub struct Limits {
 }
 
 impl Namespace {
-    /// A namespace of `blocks` blocks over `extents`, attached and ready.
-    pub fn new(nsid: u32, uid: u64, block: BlockSize, blocks: u64, extents: Vec<Extent>) -> Self {
+    /// A namespace of `blocks` blocks over `extents`, attached and ready. Of one of pairs they are its units, and it is ready
+    /// when it has its store.
+    pub fn new(nsid: u32, uid: u64, format: Format, blocks: u64, extents: Vec<Extent>) -> Self {
         Namespace {
             nsid,
             uid,
-            block,
+            kind: format.kind,
+            block: format.block,
             blocks,
             extents,
             attached: Cell::new(true),
             protection: Cell::default(),
             formatting: Cell::default(),
             refusal: Cell::default(),
+            pairs: Pairs::default(),
         }
+    }
+
+    /// Its pairs; none, if it has blocks, or can't be used now.
+    pub fn pairs(&self) -> Option<Kv> {
+        self.pairs.0.borrow().clone()
+    }
+
+    /// Gives it its pairs, or takes them; gives what was there.
+    pub fn set_pairs(&self, pairs: Option<Kv>) -> Option<Kv> {
+        self.pairs.0.replace(pairs)
+    }
+
+    /// What it is formatted with.
+    pub fn format(&self) -> Format {
+        Format { kind: self.kind, block: self.block }
+    }
+
+    /// Whether it holds pairs.
+    pub fn is_kv(&self) -> bool {
+        self.kind == NamespaceKind::KeyValue
     }
 
     /// The namespaces of a new drive, one after another.
@@ -107,16 +175,20 @@ impl Namespace {
             let nsid = index as u32 + 1;
             let extents = vec![Extent { at: 0, first, units: config.units }];
             let blocks = config.units * config.block.per_unit() as u64;
-            namespaces.push(Namespace::new(nsid, nsid.into(), config.block, blocks, extents));
+            let format = Format { kind: config.kind, block: config.block };
+            namespaces.push(Namespace::new(nsid, nsid.into(), format, blocks, extents));
             first += config.units;
         }
         namespaces
     }
 
-    /// The same, with blocks of another size over the same units, all of which it uses that it used.
+    /// The same, with blocks of another size over the same units, all of which it uses that it used. Of pairs it is the same
+    /// without them.
     pub fn formatted(&self, block: BlockSize) -> Namespace {
+        let block = if self.is_kv() { self.block } else { block };
         let blocks = self.units() * block.per_unit() as u64;
-        let formatted = Namespace::new(self.nsid, self.uid, block, blocks, self.extents.clone());
+        let format = Format { block, ..self.format() };
+        let formatted = Namespace::new(self.nsid, self.uid, format, blocks, self.extents.clone());
         formatted.attached.set(self.attached.get());
         formatted
     }
@@ -213,6 +285,26 @@ impl Namespace {
         id
     }
 
+    /// Its Identify Namespace data structure of the Key Value command set.
+    pub fn identify_kv(&self, limits: Limits, value_bytes_max: u32) -> IdentifyNamespaceKv {
+        let usage = self.pairs().map(|pairs| pairs.usage()).unwrap_or_default();
+        let bytes = self.units() * UNIT_BYTES as u64;
+        let mut id = IdentifyNamespaceKv {
+            nsze: bytes,
+            // The namespace has more room than its pairs may take: what it uses is the same share of either.
+            nuse: match usage.capacity_bytes {
+                0 => 0,
+                all => (u128::from(bytes) * u128::from(usage.used_bytes.min(all)) / u128::from(all)) as u64,
+            },
+            fpi: IdentifyNamespace::FPI_SUPPORTED | self.formatting.get().unwrap_or(0),
+            nsattr: self.attributes(),
+            eui64: self.eui64(limits.serial_hash),
+            ..Default::default()
+        };
+        id.kvf[0] = KvFormat { kml: KEY_BYTES_MAX as u16, vml: value_bytes_max, ..Default::default() };
+        id
+    }
+
     /// Its part of Identify that is the same for every command set.
     pub fn identify_independent(&self) -> IdentifyNamespaceIndependent {
         let ready = self.formatting.get().is_none();
@@ -261,10 +353,8 @@ mod tests {
     // An off-by-one at the end would give a tenant the first block of the next.
     #[test]
     fn spans_end_where_the_namespace_does() {
-        let configs = [
-            NamespaceConfig { units: 4, block: BlockSize::B512 },
-            NamespaceConfig { units: 4, block: BlockSize::B4096 },
-        ];
+        let configs =
+            [NamespaceConfig::blocks(4, BlockSize::B512), NamespaceConfig::blocks(4, BlockSize::B4096)];
         let both = Namespace::layout(&configs);
         assert_eq!(both[0].span(31, 1), Ok(Span { unit: 3, units: 1, offset: 7 * 512, bytes: 512 }));
         assert!(both[0].span(31, 2).is_err());
@@ -280,7 +370,7 @@ mod tests {
     // A part that is a block too long writes what was not to be written.
     #[test]
     fn a_span_is_the_sum_of_its_parts() {
-        let configs = [NamespaceConfig { units: 4, block: BlockSize::B512 }];
+        let configs = [NamespaceConfig::blocks(4, BlockSize::B512)];
         let span = Namespace::layout(&configs)[0].span(7, 10).unwrap();
         assert_eq!([0, 1, 2].map(|index| span.part(index)), [(3584, 512), (0, 4096), (0, 512)]);
         let one = Span { unit: 0, units: 1, offset: 512, bytes: 1024 };
@@ -291,7 +381,7 @@ mod tests {
     #[test]
     fn runs_end_where_their_extent_does() {
         let extents = vec![Extent { at: 0, first: 100, units: 4 }, Extent { at: 4, first: 8, units: 2 }];
-        let namespace = Namespace::new(1, 1, BlockSize::B4096, 6, extents);
+        let namespace = Namespace::new(1, 1, Format::blocks(BlockSize::B4096), 6, extents);
         assert_eq!(namespace.run(0, 6), (100, 4));
         assert_eq!(namespace.run(3, 3), (103, 1));
         assert_eq!(namespace.run(4, 2), (8, 2));

@@ -2,12 +2,15 @@
 //!
 //! A change that has begun is carried through, whatever becomes of the command that asked for it: a reset ends only the
 //! waiting. What takes long is noted in the record before it begins, so a power cut interrupts it, and the next power-on
-//! carries it on before the controller is ready: the host finds the namespace as it was before, or as it was to be.
+//! carries it on before the controller is ready: the host finds the namespace as it was before, or as it was to be. At
+//! the end of the drive's life nothing can be deallocated any more: then it is as it was before, but for what had been.
 //!
 //! Nothing of what a namespace held can be had by another. It is deallocated, and that is durable, before its chunks are
-//! free; and before that, every command that found the namespace in the inventory has ended (`Core::quiesce`).
+//! free; and before that, every command that found the namespace in the inventory has ended (`Core::quiesce`). Until then
+//! the record has the namespace still, whatever it is written for: else a power cut would free what is not deallocated.
 
-use crate::controller::namespace::Namespace;
+use crate::controller::io::status_of;
+use crate::controller::namespace::{Format, Namespace};
 use crate::controller::persist::{Pending, SanitizeState};
 use crate::controller::{Context, Core};
 use byteway_clock::{Clock, Notify, SpanId};
@@ -26,10 +29,10 @@ const STEP_UNITS: u64 = 1 << 18;
 pub enum Operation {
     /// A new namespace.
     Create {
-        /// Of so many blocks.
+        /// Of so many blocks, or units.
         blocks: u64,
-        /// Of this size.
-        block: BlockSize,
+        /// What it holds.
+        format: Format,
     },
     /// A namespace is deleted, or all.
     Delete(u32),
@@ -58,8 +61,6 @@ pub enum Operation {
     },
     /// A sanitize operation begins, or its failure is left.
     Sanitize(Sanitize),
-    /// What is to be remembered has changed.
-    Remember,
 }
 
 type Outcome = Rc<Cell<Option<Result<u32, Status>>>>;
@@ -143,35 +144,35 @@ pub async fn carry_on(core: &Core, pending: Pending) {
 }
 
 async fn execute(core: &Core, operation: Operation) -> Result<u32, Status> {
-    if !matches!(operation, Operation::Remember | Operation::Sanitize(_)) {
+    if !matches!(operation, Operation::Sanitize(_)) {
         core.sanitize.refuses()?;
     }
     match operation {
-        Operation::Create { blocks, block } => create(core, blocks, block).await,
+        Operation::Create { blocks, format } => create(core, blocks, format).await,
         Operation::Delete(nsid) => delete(core, nsid).await,
         Operation::Attach { nsid, attach } => self::attach(core, nsid, attach).await,
         Operation::Format { nsid, block, erase } => format(core, nsid, block, erase).await,
         Operation::Protect { nsid, state } => protect(core, nsid, state).await,
         Operation::Sanitize(command) => core.begin_sanitize(command).await,
-        Operation::Remember => {
-            core.store().await;
-            Ok(0)
-        }
     }
 }
 
-async fn create(core: &Core, blocks: u64, block: BlockSize) -> Result<u32, Status> {
+async fn create(core: &Core, blocks: u64, format: Format) -> Result<u32, Status> {
     let inventory = &core.inventory;
     let nsid = inventory.free_nsid().ok_or(Status::NAMESPACE_ID_UNAVAILABLE.with_dnr())?;
-    let units = blocks.div_ceil(block.per_unit() as u64);
+    let units = blocks.div_ceil(format.block.per_unit() as u64);
     if !inventory.capacity.borrow_mut().allocate(nsid, units) {
         return Err(Status::NAMESPACE_INSUFFICIENT_CAPACITY.with_dnr());
     }
     let uid = inventory.next_uid.get();
     inventory.next_uid.set(uid + 1);
     let extents = inventory.capacity.borrow().extents(nsid);
-    let namespace = Namespace::new(nsid, uid, block, blocks, extents);
+    let namespace = Namespace::new(nsid, uid, format, blocks, extents);
     namespace.attached.set(false);
+    if core.open_pairs(&namespace).is_err() {
+        inventory.capacity.borrow_mut().release(nsid);
+        return Err(Status::INVALID_FIELD.with_dnr()); // too small for pairs
+    }
     inventory.put(namespace);
     core.refresh_refusals();
     core.store().await;
@@ -189,6 +190,7 @@ async fn delete(core: &Core, nsid: u32) -> Result<u32, Status> {
     for nsid in &nsids {
         core.known(*nsid)?.check_writable()?;
     }
+    core.check_alive()?;
     core.persistence.pending.replace(Pending::Delete(nsids.clone()));
     core.store().await;
     delete_all(core, &nsids).await
@@ -196,22 +198,38 @@ async fn delete(core: &Core, nsid: u32) -> Result<u32, Status> {
 
 async fn delete_all(core: &Core, nsids: &[u32]) -> Result<u32, Status> {
     let inventory = &core.inventory;
+    let mut taken = Vec::new();
+    let mut emptied = Ok(());
     for nsid in nsids {
         let Some(namespace) = inventory.take(*nsid) else { continue };
-        core.self_test.end_on(*nsid, SelfTestResult::ABORTED_NAMESPACE);
-        core.quiesce(&namespace, 1).await;
-        core.deallocate(&namespace, |_| ()).await.map_err(|_| Status::INTERNAL_ERROR)?;
-        if namespace.attached.get() {
-            core.note_change(*nsid);
-        }
+        core.end_self_test_on(*nsid, SelfTestResult::ABORTED_NAMESPACE);
+        core.quiesce(&namespace, 2).await;
+        core.close_pairs(&namespace).await;
+        emptied = emptied.and(core.deallocate(&namespace, |_| ()).await);
+        taken.push(namespace);
     }
-    core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
+    if let Err(error) = emptied.and(core.flush().await) {
+        return Err(take_back(core, taken, error).await);
+    }
+    taken.iter().filter(|namespace| namespace.attached.get()).for_each(|it| core.note_change(it.nsid));
     for nsid in nsids {
-        inventory.capacity.borrow_mut().release(*nsid);
+        inventory.release(*nsid);
     }
     core.persistence.pending.replace(Pending::None);
     core.store().await;
     Ok(0)
+}
+
+/// The media take no change any more: the namespaces are as they were. Gives the status that says so.
+async fn take_back(core: &Core, namespaces: Vec<Rc<Namespace>>, error: MediaError) -> Status {
+    for namespace in namespaces {
+        let _ = core.open_pairs(&namespace); // it had them before
+        core.inventory.put_back(namespace);
+    }
+    core.persistence.pending.replace(Pending::None);
+    core.refresh_refusals();
+    core.store().await;
+    status_of(error, Status::INTERNAL_ERROR)
 }
 
 async fn attach(core: &Core, nsid: u32, attach: bool) -> Result<u32, Status> {
@@ -242,6 +260,7 @@ async fn format(core: &Core, nsid: u32, block: BlockSize, erase: bool) -> Result
     for nsid in &nsids {
         core.known(*nsid)?.check_writable()?;
     }
+    core.check_alive()?;
     core.persistence.pending.replace(Pending::Format { nsids: nsids.clone(), block, erase });
     core.store().await;
     format_all(core, &nsids, block, erase).await
@@ -250,22 +269,25 @@ async fn format(core: &Core, nsid: u32, block: BlockSize, erase: bool) -> Result
 async fn format_all(core: &Core, nsids: &[u32], block: BlockSize, erase: bool) -> Result<u32, Status> {
     let inventory = &core.inventory;
     let mut formatted = Vec::new();
+    let mut before = Vec::new();
     for nsid in nsids {
         let Some(old) = inventory.allocated(*nsid) else { continue };
         let namespace = old.formatted(block);
         namespace.formatting.set(Some(100));
         drop(inventory.put(namespace));
         core.refresh_refusals();
-        core.self_test.end_on(*nsid, SelfTestResult::ABORTED_FORMAT);
+        core.end_self_test_on(*nsid, SelfTestResult::ABORTED_FORMAT);
         core.quiesce(&old, 1).await;
+        core.close_pairs(&old).await;
+        before.push(old);
         formatted.extend(inventory.allocated(*nsid));
     }
-    for namespace in &formatted {
-        let deallocated =
-            core.deallocate(namespace, |left| namespace.formatting.set(Some(left.clamp(1, 100)))).await;
-        deallocated.map_err(|_| Status::INTERNAL_ERROR)?;
+    if let Err(error) = core.empty(&formatted).await {
+        return Err(take_back(core, before, error).await);
     }
-    core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
+    for namespace in &formatted {
+        let _ = core.open_pairs(namespace); // it had them before, at that size
+    }
     // If that fails the namespaces are formatted all the same, and the host knows that more is left than it wanted.
     let erased = if erase { core.erase_stale(|_| ()).await } else { Ok(()) };
     core.persistence.pending.replace(Pending::None);
@@ -283,12 +305,7 @@ async fn protect(core: &Core, nsid: u32, state: WriteProtection) -> Result<u32, 
     };
     let mut namespaces = Vec::new();
     for nsid in nsids {
-        let namespace = core.inventory.active(nsid)?;
-        let is = namespace.protection.get();
-        if matches!(is, WriteProtection::UntilPowerCycle | WriteProtection::Permanent) && is != state {
-            return Err(Status::FEATURE_NOT_CHANGEABLE.with_dnr());
-        }
-        namespaces.push(namespace);
+        namespaces.push(core.inventory.active(nsid)?);
     }
     for namespace in &namespaces {
         let was = namespace.protection.replace(state);
@@ -301,6 +318,7 @@ async fn protect(core: &Core, nsid: u32, state: WriteProtection) -> Result<u32, 
             core.quiesce(namespace, 2).await;
         }
         // What was written before is on the media (NVMe Base 2.1, 8.1.16).
+        core.flush_pairs(SpanId::NONE).await?;
         core.flush().await.map_err(|_| Status::INTERNAL_ERROR)?;
     }
     core.store().await;
@@ -327,6 +345,21 @@ impl Core {
             operations.released.notified().await;
         }
         operations.quiescing.set(operations.quiescing.get() - 1);
+    }
+
+    /// Fails if nothing can be changed any more: what is begun then could not be carried through.
+    fn check_alive(&self) -> Result<(), Status> {
+        let is_read_only = self.ftl.health().is_read_only;
+        if is_read_only { Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr()) } else { Ok(()) }
+    }
+
+    /// Deallocates namespaces that are being formatted.
+    async fn empty(&self, formatted: &[Rc<Namespace>]) -> Result<(), MediaError> {
+        for namespace in formatted {
+            let tell = |left: u8| namespace.formatting.set(Some(left.clamp(1, 100)));
+            self.deallocate(namespace, tell).await?;
+        }
+        self.flush().await
     }
 
     /// Deallocates all units of a namespace, also those that no block lies in. `left` is told what remains, per cent.

@@ -7,11 +7,12 @@ use crate::config::DriveConfig;
 use crate::controller::Core;
 use crate::controller::log::add;
 use crate::controller::queue::{Fate, Permit};
+use crate::controller::streams::Destination;
 use byteway_clock::{Clock, Notify, SpanId, Time};
 use byteway_transfer::partial::Pool;
 use byteway_transfer::piggyback::{Pipelined, Serialized};
 use byteway_transfer::reassembly::Reassembly;
-use byteway_wire::nvme::{Sqe, Status, vendor};
+use byteway_wire::nvme::{Sqe, Status};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
@@ -34,9 +35,9 @@ pub struct State {
     /// Payloads in chunks.
     pub reassembly: Reassembly<Waiting>,
     /// Serialized streams; each knows where its payload goes.
-    pub serialized: Serialized<vendor::Sink>,
+    pub serialized: Serialized<Destination>,
     /// Pipelined streams.
-    pub pipelined: Pipelined<vendor::Sink>,
+    pub pipelined: Pipelined<Destination>,
 }
 
 impl State {

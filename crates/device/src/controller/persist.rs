@@ -4,14 +4,19 @@
 //! The record is bytes of its own layout, little endian, with a version in front and a checksum behind. One that is of
 //! another version, of another drive, or damaged is none.
 
+use crate::config::NamespaceKind;
 use crate::controller::capacity::Run;
+use crate::controller::namespace::Format;
 use byteway_wire::IntoBytes;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::progress::SelfTestResult;
 
 const SIGNATURE: [u8; 4] = *b"BWcr";
-const VERSION: u16 = 1;
+/// Of a drive that has only blocks: as drives were before there were pairs.
+const VERSION_BLOCKS: u16 = 1;
+/// Of one with a namespace of pairs, which has 0 for the size of its blocks.
+const VERSION: u16 = 2;
 const HEADER_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
 
@@ -22,10 +27,10 @@ pub struct NamespaceRecord {
     pub nsid: u32,
     /// What tells it from all others.
     pub uid: u64,
-    /// Logical blocks.
+    /// Logical blocks, or units.
     pub blocks: u64,
-    /// Their size.
-    pub block: BlockSize,
+    /// What they are.
+    pub format: Format,
     /// Whether it is attached.
     pub attached: bool,
     /// What protects it.
@@ -135,7 +140,9 @@ impl Record {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
         out.extend_from_slice(&SIGNATURE);
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        let has_kv = self.namespaces.iter().any(|n| n.format.kind == NamespaceKind::KeyValue);
+        let version = if has_kv { VERSION } else { VERSION_BLOCKS };
+        out.extend_from_slice(&version.to_le_bytes());
         out.extend_from_slice(&[0; 2]);
         let mut out = Writer(out);
         out.u64(self.units);
@@ -145,7 +152,7 @@ impl Record {
             out.u32(namespace.nsid);
             out.u64(namespace.uid);
             out.u64(namespace.blocks);
-            out.u8(namespace.block as u8);
+            out.u8(namespace.format.code());
             out.u8(namespace.attached.into());
             out.u8(namespace.protection.bits() as u8);
             out.u16(namespace.runs.len() as u16);
@@ -197,7 +204,8 @@ impl Record {
             return None;
         }
         let (header, body) = body.split_at_checked(HEADER_BYTES)?;
-        if header[..4] != SIGNATURE || header[4..6] != VERSION.to_le_bytes() {
+        let is_known = [VERSION, VERSION_BLOCKS].iter().any(|version| header[4..6] == version.to_le_bytes());
+        if header[..4] != SIGNATURE || !is_known {
             return None;
         }
         let mut from = Reader(body);
@@ -320,6 +328,13 @@ impl<'a> Reader<'a> {
         BlockSize::from_bytes(1_u64.checked_shl(self.u8()?.into())?)
     }
 
+    fn format(&mut self) -> Option<Format> {
+        match self.0.first()? {
+            0 => self.u8().map(|_| Format::KEY_VALUE),
+            _ => self.block().map(Format::blocks),
+        }
+    }
+
     fn nsids(&mut self) -> Option<Vec<u32>> {
         (0..self.u16()?).map(|_| self.u32()).collect()
     }
@@ -329,7 +344,7 @@ impl<'a> Reader<'a> {
             nsid: self.u32()?,
             uid: self.u64()?,
             blocks: self.u64()?,
-            block: self.block()?,
+            format: self.format()?,
             attached: self.bool()?,
             protection: WriteProtection::from_bits(self.u8()?.into())?,
             runs: (0..self.u16()?).map(|_| Some((self.u16()?, self.u16()?))).collect::<Option<_>>()?,
@@ -346,9 +361,9 @@ mod tests {
             nsid,
             uid: 77,
             blocks: 123,
-            block: BlockSize::B512,
+            format: if nsid == 1 { Format::blocks(BlockSize::B512) } else { Format::KEY_VALUE },
             attached: nsid == 1,
-            protection: WriteProtection::Permanent,
+            protection: WriteProtection::Protected,
             runs: vec![(0, 3), (9, 1)],
         };
         Record {
@@ -373,6 +388,15 @@ mod tests {
         {
             assert_eq!(Record::decode(&record.encode()), Some(record));
         }
+    }
+
+    // A drive that has only blocks is one that programs without pairs must know; with pairs, one that they must not take.
+    #[test]
+    fn the_version_says_whether_there_are_pairs() {
+        let mut record = record();
+        assert_eq!(record.encode()[4..6], [2, 0]);
+        record.namespaces.pop();
+        assert_eq!(record.encode()[4..6], [1, 0]);
     }
 
     // A medium may hold anything, of any length: a record that isn't one must be none, and nothing worse.

@@ -7,7 +7,6 @@ use crate::controller::namespace::Namespace;
 use crate::controller::persist::{NamespaceRecord, Pending, Record, SanitizeState, Totals};
 use crate::controller::{Core, operation};
 use byteway_clock::{Clock, Delay, Notify, Semaphore};
-use byteway_wire::nvme::feature::WriteProtection;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -62,6 +61,12 @@ pub async fn run(core: Rc<Core>) {
     restore(&core);
     let pending = core.persistence.pending.borrow().clone();
     operation::carry_on(&core, pending).await;
+    // A sanitize operation that goes on gives them back when it has ended.
+    if core.sanitize.state() != SanitizeState::InProgress {
+        for namespace in core.inventory.all().iter().filter(|namespace| namespace.pairs().is_none()) {
+            let _ = core.open_pairs(namespace); // without them, its commands say that it is not ready
+        }
+    }
     core.persistence.is_restored.set(true);
     core.persistence.restored.notify_all();
     loop {
@@ -120,11 +125,11 @@ impl Core {
 
     fn record(&self) -> Record {
         let capacity = self.inventory.capacity.borrow();
-        let namespaces = self.inventory.all().into_iter().map(|namespace| NamespaceRecord {
+        let namespaces = self.inventory.all_and_leaving().into_iter().map(|namespace| NamespaceRecord {
             nsid: namespace.nsid,
             uid: namespace.uid,
             blocks: namespace.blocks,
-            block: namespace.block,
+            format: namespace.format(),
             attached: namespace.attached.get(),
             protection: namespace.protection.get(),
             runs: capacity.runs(namespace.nsid),
@@ -183,15 +188,14 @@ fn restore_namespaces(core: &Core, record: &Record) {
         if !is_possible || !capacity.claim(namespace.nsid, &namespace.runs) {
             continue;
         }
-        let most = capacity.units_of(namespace.nsid).saturating_mul(namespace.block.per_unit() as u64);
+        let per_unit = namespace.format.block.per_unit() as u64;
+        let most = capacity.units_of(namespace.nsid).saturating_mul(per_unit);
         let extents = capacity.extents(namespace.nsid);
         drop(capacity);
         let blocks = namespace.blocks.min(most);
-        let restored = Namespace::new(namespace.nsid, namespace.uid, namespace.block, blocks, extents);
+        let restored = Namespace::new(namespace.nsid, namespace.uid, namespace.format, blocks, extents);
         restored.attached.set(namespace.attached);
-        if namespace.protection != WriteProtection::UntilPowerCycle {
-            restored.protection.set(namespace.protection);
-        }
+        restored.protection.set(namespace.protection);
         inventory.put(restored);
     }
 }

@@ -17,6 +17,11 @@ impl Context<'_> {
         if !is_wanted || !self.queue.methods.get().inline_result() || bytes == 0 {
             return false;
         }
+        self.reserve_result(bytes)
+    }
+
+    /// The same for any result that is wanted there.
+    pub(super) fn reserve_result(&self, bytes: u32) -> bool {
         let is_short = bytes <= self.core.config.transfer.inline_result_bytes_max;
         let has_room = is_short && self.permit.reserve_behind(ResultSlot::count(bytes));
         if !has_room {

@@ -133,6 +133,9 @@ pub async fn run(core: Rc<Core>) {
             continue;
         }
         let erased = core.erase_all().await;
+        for namespace in core.inventory.all() {
+            let _ = core.open_pairs(&namespace); // it had them before, at that size
+        }
         if erased.is_err() {
             add(&core.counters.media_errors, 1);
         }
@@ -156,6 +159,10 @@ impl Core {
         if record.state == SanitizeState::InProgress {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
+        // Whatever it is to do (NVMe Base 2.1, 8.1.16).
+        for namespace in self.inventory.all() {
+            namespace.check_writable()?;
+        }
         // Whoever did not allow an unrestricted exit gets out by another restricted one only.
         let was_restricted =
             record.state == SanitizeState::Failed && !Sanitize::parse(&with_cdw10(record.cdw10)).ause;
@@ -173,14 +180,16 @@ impl Core {
         if was_restricted && command.ause {
             return Err(Status::SANITIZE_FAILED.with_dnr());
         }
-        for namespace in self.inventory.all() {
-            namespace.check_writable()?;
+        // One that can't end would only take away what can still be read.
+        if self.ftl.health().is_read_only {
+            return Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr());
         }
         let cdw10 = command.sqe(0).cdw10;
         sanitize.record.set(SanitizeRecord { state: SanitizeState::InProgress, cdw10 });
         sanitize.progress.set(0);
+        self.events.withdraw(AsyncEvent::SANITIZE_COMPLETED); // that was another one
         self.refresh_refusals();
-        self.self_test.end(SelfTestResult::ABORTED_SANITIZE);
+        self.end_self_test(SelfTestResult::ABORTED_SANITIZE);
         self.store().await;
         sanitize.wake();
         Ok(0)
@@ -190,6 +199,7 @@ impl Core {
     async fn erase_all(&self) -> Result<(), MediaError> {
         for namespace in self.inventory.all() {
             self.quiesce(&namespace, 2).await;
+            self.close_pairs(&namespace).await;
         }
         self.ftl.trim(SpanId::NONE, self.port.spans(), 0, self.ftl.user_units()).await?;
         self.flush().await?;

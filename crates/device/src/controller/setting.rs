@@ -20,7 +20,7 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
     let core = context.core;
     let command = SetFeatures::parse(context.sqe);
     let nsid = context.sqe.nsid;
-    if !is_supported(command.fid, core.config.transfer.methods) {
+    if !is_supported(command.fid, &core.config) {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     if command.sv && !is_saveable(command.fid) {
@@ -35,10 +35,14 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             context.bring(workspace, 8, Landing::Bytes).await?;
             let bytes = workspace.bytes[..].try_into().map_err(|_| Status::INTERNAL_ERROR)?;
             core.timestamp.set(Timestamp::from_bytes(bytes).milliseconds, core.clock.now());
-            return perform(context, Operation::Remember).await;
+            // Not one of the changes of namespaces, which may take minutes: hosts set the time whenever they come up.
+            core.store().await;
+            return Ok(0);
         }
         fid::NAMESPACE_WRITE_PROTECTION => {
-            let state = WriteProtection::from_bits(command.cdw11).ok_or(Status::INVALID_FIELD.with_dnr())?;
+            let state = WriteProtection::from_bits(command.cdw11)
+                .filter(|state| matches!(state, WriteProtection::None | WriteProtection::Protected))
+                .ok_or(Status::INVALID_FIELD.with_dnr())?;
             if nsid != NSID_ALL {
                 core.inventory.active(nsid)?;
             }
@@ -50,7 +54,7 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
     if command.sv {
         let (which, value) = to_save(&command);
         core.features.save(command.fid, which, value);
-        perform(context, Operation::Remember).await?;
+        core.store().await;
     }
     Ok(dw0)
 }
@@ -127,6 +131,11 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
         }
         fid::WRITE_ATOMICITY => features.write_atomicity.set(value & 1),
         fid::ASYNC_EVENT_CONFIGURATION => features.async_events.set(AsyncEventConfig::from_bits(value)),
+        // There is one combination of command sets.
+        fid::COMMAND_SET_PROFILE if value & 0x1FF != 0 => {
+            return Err(Status::COMMAND_SET_COMBINATION_REJECTED.with_dnr());
+        }
+        fid::COMMAND_SET_PROFILE => {}
         fid::PAYLOAD_METHODS => {
             let methods = Methods::from_bits(value);
             if !methods.is_within(offered) {
@@ -154,7 +163,7 @@ fn queues_dword((sqs, cqs): (u16, u16)) -> u32 {
 pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let core = context.core;
     let command = GetFeatures::parse(context.sqe);
-    if !is_supported(command.fid, core.config.transfer.methods) || command.sel.0 > Select::SUPPORTED.0 {
+    if !is_supported(command.fid, &core.config) || command.sel.0 > Select::SUPPORTED.0 {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     if command.sel == Select::SUPPORTED {
@@ -221,6 +230,7 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
         }
         fid::WRITE_ATOMICITY => pick(features.write_atomicity.get(), 0),
         fid::ASYNC_EVENT_CONFIGURATION => pick(features.async_events.get().into_bits(), 0),
+        fid::COMMAND_SET_PROFILE => 0,
         fid::PAYLOAD_METHODS => pick(io_queue(core, command.cdw11)?.methods.get().into_bits(), 0),
         _ => return Err(Status::INVALID_FIELD.with_dnr()),
     })

@@ -3,11 +3,11 @@
 
 use crate::controller::io::{Landing, Workspace};
 use crate::controller::log::add;
-use crate::controller::{Context, Reply};
+use crate::controller::{Context, Reply, streams};
 use byteway_clock::{Stage, Time};
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::Extent;
-use byteway_wire::nvme::{Status, vendor};
+use byteway_wire::nvme::{Segment, Status, VendorOpcode, vendor};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -90,6 +90,17 @@ impl Context<'_> {
     }
 }
 
+/// Executes a command of the sink.
+pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
+    let has_sink = context.core.config.transfer.sink_bytes > 0;
+    match VendorOpcode(context.sqe.opcode()) {
+        VendorOpcode::SINK_WRITE if has_sink => write(context, workspace).await,
+        VendorOpcode::SINK_READ if has_sink => read(context, workspace).await,
+        VendorOpcode::SINK_STORE if has_sink => streams::store(context, workspace).await,
+        _ => Err(Status::INVALID_OPCODE.with_dnr()),
+    }
+}
+
 /// Sink Write.
 pub async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
     let extent = context.sink_extent()?;
@@ -135,17 +146,21 @@ pub async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<Re
     Ok(Reply::Done([crc32c::crc32c(&workspace.bytes), 0]))
 }
 
-/// Posts `workspace.bytes` to the extents of the host; gives when the last has left.
-fn send(context: &Context<'_>, workspace: &Workspace) -> Result<Time, Status> {
+/// Posts `workspace.bytes` to the extents of the host, of which it may fill only the first; gives when the last has left.
+pub fn send(context: &Context<'_>, workspace: &Workspace) -> Result<Time, Status> {
     let core = context.core;
     let epoch = workspace.collector.epoch();
     let mut sent = core.clock.now();
     let mut at = 0;
     for extent in workspace.collector.extents() {
-        let count = extent.bytes() as usize;
+        let count = (extent.bytes() as usize).min(workspace.bytes.len() - at);
+        if count == 0 {
+            continue;
+        }
         if let Extent::Memory(segment) = extent {
+            let segment = Segment { bytes: count as u32, ..*segment };
             let part = workspace.bytes[at..at + count].iter().copied();
-            let padding = context.padding(*segment);
+            let padding = context.padding(segment);
             let bytes: Rc<[u8]> = part.chain(std::iter::repeat_n(0, padding as usize)).collect();
             let written = core.port.write_bytes(segment.address, bytes, epoch, Purpose::Data);
             sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;

@@ -230,7 +230,7 @@ impl Blocks {
     }
 
     /// As recovery found them: of each superblock, how many units are valid, and what it says of it. On a die with a
-    /// free superblock those go on that can; there are two at most of the usual kind, for a stream opens one when it has
+    /// free superblock, which is neither spare nor of the cache, those go on that can; there are two at most of the usual kind, for a stream opens one when it has
     /// filled another, and one of the cache. On one without, none does: see `collect`.
     pub(super) fn recovered(
         geometry: Geometry,
@@ -245,8 +245,12 @@ impl Blocks {
         for die in 0..geometry.dies() {
             let of_all = (0..geometry.blocks).map(|block| geometry.block(die, block));
             let of_all: Vec<(BlockId, Found)> = of_all.map(|block| (block, found(block))).collect();
-            let is_free = |(block, found): &(BlockId, Found)| found.programmed == 0 && !blocks.is_bad(*block);
-            let has_free = of_all.iter().any(is_free);
+            let is_free = |(block, found): &&(BlockId, Found)| {
+                found.programmed == 0 && !blocks.is_bad(*block) && !blocks.is_cache(*block)
+            };
+            // Spare ones are for others to come: with nothing else free, streams that went on would keep from the collector
+            // what it could empty.
+            let has_free = of_all.iter().filter(is_free).count() > blocks.spares(die) as usize;
             let mut closed = Vec::new();
             for (block, found) in of_all {
                 if found.is_base {
@@ -575,6 +579,18 @@ impl Blocks {
             }
         }
         best.map(|(block, _)| block)
+    }
+
+    /// Of the superblocks that wait to be refreshed, the one with the fewest valid units, if it has no more than
+    /// `valid_most` and gives one back that the host can have.
+    pub(super) fn take_refreshing(&mut self, die: u32, valid_most: u32) -> Option<BlockId> {
+        let waiting = self.dies[die as usize].refreshing.iter().map(|block| BlockId(*block)).enumerate();
+        let fits = |(_, block): &(usize, BlockId)| {
+            !self.is_cache(*block) && !self.is_bad(*block) && self.valid(*block) <= valid_most
+        };
+        let (index, block) = waiting.filter(fits).min_by_key(|(_, block)| self.valid(*block))?;
+        self.dies[die as usize].refreshing.remove(index);
+        Some(block)
     }
 
     /// How many erases the most worn superblock of a die has more than the least worn one that is closed.

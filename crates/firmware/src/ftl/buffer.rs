@@ -278,7 +278,7 @@ mod tests {
         assert_eq!((buffer.used(), buffer.waiting(), buffer.settled()), (0, 0, 6));
     }
 
-    // A translation page or a journal unit that went with the host's units would leave flash behind the map.
+    // A translation page that went with the host's units would leave flash behind the map.
     #[test]
     fn only_what_is_named_is_dropped() {
         let mut buffer = Buffer::new(5);

@@ -33,9 +33,11 @@ use super::blocks::Stream;
 use super::config::Canary;
 use super::duplicates;
 use super::map::Entry;
+use super::nameless::Nameless;
+use super::space::UnitKind;
 use super::upkeep::{Cause, Standing};
 use crate::work::Work;
-use byteway_flash::{BlockId, Geometry, Ppa, Spare, Ticket};
+use byteway_flash::{BlockId, Geometry, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
 
@@ -194,6 +196,7 @@ impl Collector {
             }
             let is_switching = self.is_switching();
             self.program(is_switching);
+            let reads_again = !self.again.is_empty();
             self.read_again();
             let erases = self.erase_after.is_none() && self.victims.iter().any(Emptied::is_empty);
             let looks = self.next_stripe.is_some()
@@ -206,8 +209,9 @@ impl Collector {
             if !(self.reading.is_empty() && self.programs.is_empty() && self.erasing.is_empty()) {
                 return true;
             }
-            // Stripes without a valid unit give nothing to do but to look further, and at the end to erase.
-            if !looks && !erases {
+            // Stripes without a valid unit give nothing to do but to look further, and at the end to erase. When nothing
+            // is to be read again any more, what is carried may be padded.
+            if !looks && !erases && !reads_again {
                 return false;
             }
         }
@@ -235,6 +239,7 @@ impl Collector {
     /// Erases victims of which nothing is left, when nothing older can come back for it. One that is bad as well, so
     /// that nothing is left in it; whether that succeeds does not matter.
     fn erase_emptied(&mut self) {
+        self.carry_nameless();
         let Self { inner, ticket, victims, erasing, erase_after, die, .. } = self;
         if !victims.iter().any(Emptied::is_empty) {
             return;
@@ -257,6 +262,22 @@ impl Collector {
             let priority = state.priority(*die, victim.cause);
             inner.flash.submit_erase(victim.block, priority, ticket);
             erasing.push(victim);
+        }
+    }
+
+    /// What the map still has in victims of which nothing is left is carried as what can't be read.
+    fn carry_nameless(&mut self) {
+        let Self { inner, victims, carry, contents, .. } = self;
+        for victim in victims.iter_mut().filter(|victim| victim.is_empty()) {
+            if inner.state.borrow().blocks.valid(victim.block) == 0 {
+                continue;
+            }
+            let found = inner.state.borrow_mut().units_in(&inner.geometry, &inner.space, victim.block);
+            victim.outstanding += found.len() as u32;
+            for Nameless { lpa, sequence, from, ppa } in found {
+                carry.push(Moved { lpa, sequence, from, ppa, cause: victim.cause, is_doubtful: false });
+                contents.push(inner.substitute(lpa));
+            }
         }
     }
 
@@ -314,7 +335,8 @@ impl Collector {
             let is_base = state.blocks.is_base(victim.block, stripe);
             let start = geometry.ppa(victim.block, stripe, 0).0;
             for ppa in (start..start + geometry.units_per_stripe()).map(Ppa) {
-                if let Some(Spare { lpa, sequence }) = inner.flash.spare(ppa) {
+                let spare = inner.flash.spare(ppa).filter(|spare| inner.space.holds(spare.lpa));
+                if let Some(Spare { lpa, sequence }) = spare {
                     let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
                     candidates.push(Moved { lpa, sequence, from, ppa, cause, is_doubtful: false });
                     lpas.push(lpa);
@@ -355,6 +377,13 @@ impl Collector {
         let state = &mut *guard;
         let mut sent = 0;
         let mut pads = false;
+        // One for all of them: a stripe that is more urgent than the one before it in its superblock would overtake it, and be
+        // refused.
+        let is_urgent = |moved: &Moved| state.priority(self.die, moved.cause) == Priority::Collector;
+        let priority = match self.carry.is_empty() || self.carry.iter().any(is_urgent) {
+            true => Priority::Collector,
+            false => Priority::Background,
+        };
         loop {
             let left = self.carry.len() - sent;
             if left < stripe_units && !pads {
@@ -386,12 +415,11 @@ impl Collector {
             let number = state.next_number;
             batch.number = number;
             state.next_number += 1;
-            let cause = self.carry.get(sent).map_or(Cause::Space, |moved| moved.cause);
             let moved = self.carry[sent..sent + units].iter();
             let spares = moved.clone().map(|moved| Spare { lpa: moved.lpa, sequence: moved.sequence });
             let contents = self.contents[sent..sent + units].iter_mut().map(std::mem::take);
             batch.units.extend(spares.zip(contents));
-            inner.flash.submit_program(block, stripe, batch, state.priority(self.die, cause), &self.ticket);
+            inner.flash.submit_program(block, stripe, batch, priority, &self.ticket);
             self.programs.push(Program { block, stripe, units: units as u32, number });
             state.moving[self.die as usize].push((block, stripe));
             for moved in &self.carry[sent..sent + units] {
@@ -453,10 +481,7 @@ impl Collector {
                 continue;
             }
             let content = match self.ticket.is_unreadable(index) {
-                true => {
-                    self.inner.state.borrow_mut().counters.units_lost += 1;
-                    Content::unreadable()
-                }
+                true => self.inner.substitute(moved.lpa),
                 false => std::mem::take(&mut self.contents[start + index]),
             };
             self.contents[kept] = content;
@@ -525,6 +550,25 @@ impl Collector {
         for block in failed {
             inner.fail(state, block);
             state.blocks.programmed(block, 0);
+        }
+    }
+}
+
+impl Inner {
+    /// What is moved in the place of a unit that flash can't give: that it can't be read, or, of a translation page, what
+    /// the map says. A page of nothing would have recovery find every unit where the base state has it.
+    #[cold]
+    fn substitute(&self, lpa: u32) -> Content {
+        let mut state = self.state.borrow_mut();
+        match self.space.kind(lpa) {
+            UnitKind::Map(page) => {
+                state.counters.map_reads_failed += 1;
+                state.page_content(page as u32, self.config.keep)
+            }
+            _ => {
+                state.counters.units_lost += 1;
+                Content::unreadable()
+            }
         }
     }
 }

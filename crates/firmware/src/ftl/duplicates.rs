@@ -78,7 +78,8 @@ async fn units(inner: &Inner, block: BlockId) -> Vec<(Ppa, Spare)> {
     ticket.wait().await;
     let first = geometry.ppa(block, 0, 0).0;
     let all = (first..first + geometry.units_per_block()).map(Ppa);
-    all.filter_map(|ppa| inner.flash.spare(ppa).map(|spare| (ppa, spare))).collect()
+    let spares = all.filter_map(|ppa| inner.flash.spare(ppa).map(|spare| (ppa, spare)));
+    spares.filter(|(_, spare)| inner.space.holds(spare.lpa)).collect()
 }
 
 /// Those of them that the map has there.

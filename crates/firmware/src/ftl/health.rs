@@ -85,7 +85,7 @@ impl State {
         }
         let left = (0..).zip(&initial).filter(|(_, initial)| **initial > 0);
         let percent = left.map(|(die, initial)| self.blocks.spares(die) * 100 / initial);
-        percent.min().unwrap_or(100) as u8
+        percent.min().unwrap_or(100).min(100) as u8
     }
 }
 

@@ -116,7 +116,11 @@ impl Table {
     pub(super) fn get(&self, lpa: u32) -> Entry {
         let raw = match &self.entries {
             Entries::Dense(entries) => entries[lpa as usize],
-            Entries::Sparse(entries) => entries.get(&lpa).copied().unwrap_or(0),
+            // Most units of a large drive are in no hash table, and to look for one there is a miss of every cache.
+            Entries::Sparse(entries) if self.is_touched(lpa / GROUP) => {
+                entries.get(&lpa).copied().unwrap_or(0)
+            }
+            Entries::Sparse(_) => 0,
         };
         if raw == 0 && self.is_deallocated(lpa) { Entry::UNMAPPED } else { Entry(raw) }
     }
@@ -164,9 +168,8 @@ impl Table {
         let is_deallocated = self.is_deallocated(units.start);
         match &self.entries {
             Entries::Sparse(entries) if !is_deallocated => {
-                // Most units of a page are in no hash table, and to look for one there is a miss of every cache.
-                let is_touched = |group: &u32| self.touched[*group as usize / 32] >> (group % 32) & 1 == 1;
-                for group in (units.start / GROUP..units.end.div_ceil(GROUP)).filter(is_touched) {
+                let groups = units.start / GROUP..units.end.div_ceil(GROUP);
+                for group in groups.filter(|group| self.is_touched(*group)) {
                     for lpa in (group * GROUP..(group + 1) * GROUP).filter(|lpa| units.contains(lpa)) {
                         give(lpa, Entry(entries.get(&lpa).copied().unwrap_or(0)));
                     }
@@ -174,6 +177,12 @@ impl Table {
             }
             _ => units.for_each(|lpa| give(lpa, self.get(lpa))),
         }
+    }
+
+    /// Whether some units of a group may be in the hash table.
+    #[inline]
+    fn is_touched(&self, group: u32) -> bool {
+        self.touched[group as usize / 32] >> (group % 32) & 1 == 1
     }
 
     #[inline]

@@ -1,12 +1,30 @@
-//! The medium of a drive: new and in memory, or in files, where what it was made as is checked.
+//! The medium of a drive: new and in memory, or in files, where what it was made as is checked. The names and values in
+//! the file `format` are given here ([`format()`]), and understood here ([`told_by`]).
 
 use super::base::{BaseState, Written};
 use super::config::{Base, FtlConfig, FtlError};
 use super::{Ftl, validate};
-use byteway_flash::file::{Files, Format, OpenError, Opened, Tuning};
-use byteway_flash::{Geometry, Medium};
+use super::{Region, Upkeep};
+use crate::placement::Placement;
+use crate::site::Site;
+use crate::work::Cycles;
+use byteway_clock::{Clock, Delay, Rate};
+use byteway_flash::file::{self, Files, Format, OpenError, Opened, Overlay, Tuning};
+use byteway_flash::{Geometry, Medium, SlcTiming, Timing};
+use byteway_wire::content::BlockSize;
 use std::rc::Rc;
+use std::str::FromStr;
 use std::sync::Arc;
+
+const UNITS: &str = "units";
+const PRECONDITION: &str = "precondition";
+const PAGE_TYPES: &str = "page_types";
+const SLC_BLOCKS: &str = "slc_blocks";
+const MAP_CACHED: &str = "map_cached";
+const NAMESPACES: &str = "namespaces";
+const SEED: &str = "seed";
+const RESERVE: &str = "gc_reserve_blocks";
+const SET_ASIDE: &str = "blocks_set_aside";
 
 /// Why there is no medium.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +35,11 @@ pub enum MediumError {
     /// The files are not those of this drive.
     #[error(transparent)]
     Files(#[from] OpenError),
+    /// The files don't say enough, as those of an older version.
+    #[error(
+        "its file `format` does not say `{0}` in a way that this program knows; serve the drive once, and it does"
+    )]
+    Untold(&'static str),
 }
 
 impl Ftl {
@@ -29,17 +52,18 @@ impl Ftl {
         validate(&geometry, config)?;
         let base = Rc::new(BaseState::new(geometry, config));
         let mut medium = Medium::new(geometry, Rc::new(Written(base)));
-        config.factory_bad(&geometry).for_each(|block| medium.mark_bad(block));
+        medium.mark_bad(config.factory_bad(&geometry));
         Ok(medium)
     }
 
     /// The medium that is kept in these files, or, if there are none, a new one. The files must be of a drive of this shape
-    /// and capacity that began as `config` says.
+    /// and capacity, with as many page types as `timing` has, that began as `config` says.
     ///
     /// # Errors
     /// As [`Ftl::new`], or the files are another drive's, or damaged, or the system says no.
     pub fn open_medium(
         geometry: Geometry,
+        timing: &Timing,
         config: &FtlConfig,
         files: Arc<dyn Files>,
         tuning: Tuning,
@@ -47,36 +71,137 @@ impl Ftl {
         geometry.validate().map_err(FtlError::from)?;
         validate(&geometry, config)?;
         let base = Rc::new(Written(Rc::new(BaseState::new(geometry, config))));
-        let (mut medium, opened) = Medium::open(files, &format(geometry, config), base, tuning)?;
+        let (mut medium, opened) = Medium::open(files, &format(geometry, timing, config), base, tuning)?;
         if medium.is_new() {
-            config.factory_bad(&geometry).for_each(|block| medium.mark_bad(block));
+            medium.mark_bad(config.factory_bad(&geometry));
         }
         Ok((medium, opened))
+    }
+
+    /// A translation layer over what these files hold, to look at: it is as one that is powered on, takes no modelled
+    /// time, and what it does stays in memory. What it is like follows from the files, as far as what they hold depends on
+    /// it.
+    ///
+    /// # Errors
+    /// There is no drive in the files, they are damaged, or they are of a version that does not say enough.
+    pub fn look(clock: &Clock, files: Arc<dyn Files>) -> Result<Ftl, MediumError> {
+        let format = file::look(&*files)?.format;
+        let (timing, config) = told_by(&format)?;
+        let files = Arc::new(Overlay::new(files));
+        let (medium, _) = Self::open_medium(format.geometry, &timing, &config, files, Tuning::default())?;
+        let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
+        let placement = Placement::all_at(&site, Cycles::FREE);
+        Ok(Self::power_on(clock, placement, format.geometry, timing, config, medium)?)
     }
 }
 
 /// What must stay the same for what is in the files to be what the drive takes it for.
-fn format(geometry: Geometry, config: &FtlConfig) -> Format {
+fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     let base = match config.base {
         Base::Empty => "empty",
         Base::Filled => "filled",
         Base::Steady => "steady",
     };
-    let mut traits = vec![("units", config.user_units.to_string()), ("precondition", base.to_owned())];
+    let mut traits = vec![
+        (UNITS, config.user_units.to_string()),
+        (PRECONDITION, base.to_owned()),
+        // Which stripes share cells, and of which superblocks none do.
+        (PAGE_TYPES, timing.stripes_per_wordline().to_string()),
+        (SLC_BLOCKS, config.upkeep.slc_blocks.to_string()),
+    ];
     if config.base != Base::Empty {
+        let is_cached = if config.map_cache_pages.is_some() { "yes" } else { "no" };
+        traits.push((MAP_CACHED, is_cached.to_owned())); // then translation pages lie behind the host's units
         // What it began with is not in the files, but follows from these.
         let region =
-            |region: &super::Region| format!("{}:{}:{}", region.first_unit, region.tag, region.block.bytes());
+            |region: &Region| format!("{}:{}:{}", region.first_unit, region.tag, region.block.bytes());
         let regions: Vec<String> = config.regions.iter().map(region).collect();
-        traits.push(("namespaces", regions.join(" ")));
+        traits.push((NAMESPACES, regions.join(" ")));
     }
     if config.base == Base::Steady {
-        traits.push(("seed", config.seed.to_string()));
-        traits.push(("gc_reserve_blocks", config.gc_reserve_blocks.to_string()));
+        traits.push((SEED, config.seed.to_string()));
+        traits.push((RESERVE, config.gc_reserve_blocks.to_string()));
         if config.upkeep.set_aside() > 0 {
-            traits.push(("blocks_set_aside", config.upkeep.set_aside().to_string()));
+            traits.push((SET_ASIDE, config.upkeep.set_aside().to_string()));
         }
     }
     let traits = traits.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Format { geometry, traits }
+}
+
+/// The way back: a configuration of which the same format follows.
+fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
+    let text = |name: &'static str| format.quality(name).ok_or(MediumError::Untold(name));
+    fn number<T: FromStr>(name: &'static str, text: &str) -> Result<T, MediumError> {
+        text.parse().map_err(|_| MediumError::Untold(name))
+    }
+    let mut config = FtlConfig { user_units: number(UNITS, text(UNITS)?)?, ..FtlConfig::default() };
+    config.base = match text(PRECONDITION)? {
+        "empty" => Base::Empty,
+        "filled" => Base::Filled,
+        "steady" => Base::Steady,
+        _ => return Err(MediumError::Untold(PRECONDITION)),
+    };
+    let page_types: u8 = number(PAGE_TYPES, text(PAGE_TYPES)?)?;
+    let slc_blocks: u32 = number(SLC_BLOCKS, text(SLC_BLOCKS)?)?;
+    config.upkeep = Upkeep { slc_blocks, ..Upkeep::default() };
+    if config.base != Base::Empty {
+        config.map_cache_pages = (text(MAP_CACHED)? == "yes").then_some(1);
+        let regions: Option<Vec<Region>> = text(NAMESPACES)?.split_whitespace().map(region_of).collect();
+        config.regions = regions.ok_or(MediumError::Untold(NAMESPACES))?;
+    }
+    if config.base == Base::Steady {
+        config.seed = number(SEED, text(SEED)?)?;
+        config.gc_reserve_blocks = number(RESERVE, text(RESERVE)?)?;
+        config.gc_start_free_blocks = config.gc_start_free_blocks.max(config.gc_reserve_blocks);
+        if let Ok(set_aside) = text(SET_ASIDE) {
+            config.upkeep.spare_blocks = number::<u32>(SET_ASIDE, set_aside)?.saturating_sub(slc_blocks);
+        }
+    }
+    let slc = SlcTiming { read: Delay::ZERO, program: Delay::ZERO, erase: Delay::ZERO };
+    let timing = Timing {
+        read: vec![Delay::ZERO; page_types.into()],
+        program: vec![Delay::ZERO; page_types.into()],
+        slc: (slc_blocks > 0).then_some(slc),
+        ..Timing::default()
+    };
+    Ok((timing, config))
+}
+
+fn region_of(text: &str) -> Option<Region> {
+    let mut parts = text.split(':');
+    let region = Region {
+        first_unit: parts.next()?.parse().ok()?,
+        tag: parts.next()?.parse().ok()?,
+        block: BlockSize::from_bytes(parts.next()?.parse().ok()?)?,
+    };
+    parts.next().is_none().then_some(region)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::Upkeep;
+    use super::*;
+    use byteway_flash::file::SimulatedFiles;
+
+    const GEOMETRY: Geometry =
+        Geometry { channels: 1, ways: 1, planes: 1, blocks: 16, pages: 6, page_bytes: 8192 };
+
+    // A cache that comes or goes with another start finds superblocks of the other kind of cells: their programs fail, and the
+    // drive loses them one by one.
+    #[test]
+    fn the_cache_stays_as_it_was_made() {
+        let files = Arc::new(SimulatedFiles::new());
+        let open = |slc_blocks| {
+            let upkeep = Upkeep { slc_blocks, ..Upkeep::default() };
+            let config = FtlConfig { user_units: 40, upkeep, ..FtlConfig::default() };
+            Ftl::open_medium(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default())
+                .map(drop)
+        };
+        open(2).unwrap();
+        open(2).unwrap();
+        let error = open(3).unwrap_err().to_string();
+        assert!(error.contains("slc_blocks is 2 there and 3 here"), "{error}");
+        assert!(open(0).is_err());
+    }
 }

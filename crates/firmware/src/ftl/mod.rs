@@ -8,6 +8,7 @@
 //! What a read gives is decided when its map entries are looked up. Flash keeps an erase from overtaking the read, and
 //! a superblock is only erased when the map has left it, so a read never has to look twice.
 
+pub mod audit;
 mod background;
 pub mod base;
 mod blocks;
@@ -23,6 +24,7 @@ mod journal;
 mod lock;
 mod map;
 mod medium;
+mod nameless;
 mod pages;
 mod purge;
 mod recover;
@@ -34,6 +36,7 @@ mod upkeep;
 mod wordline;
 mod write;
 
+pub use audit::{Audit, Disagreement, Holds};
 pub use base::greedy_write_amplification;
 pub use config::{
     Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Upkeep, Victim, WearConfig,
@@ -253,6 +256,8 @@ struct Inner {
     readied: Notify,
     /// What capacitors have saved, until it is in the buffer again.
     saved: RefCell<Option<Dump>>,
+    /// What somebody above had in DRAM, handed over when the power goes.
+    late: RefCell<Vec<(u32, Content)>>,
     /// Superblocks have been erased, or never will be.
     purged: Notify,
     /// The drive may be worse than it was.
@@ -397,7 +402,7 @@ impl Ftl {
             under_way: vec![0; dies as usize],
             wordlines: Wordlines::new(&geometry, wordline, slots),
             moving: vec![Vec::new(); dies as usize],
-            journal: Journal::new(space.journal.1),
+            journal: Journal::new(space.journal_pages),
             checkpoints: Checkpoints::default(),
             jobs: writers.iter().map(|_| Job::new(&geometry)).collect(),
             idle_jobs: (0..writers.len() as u32).rev().collect(),
@@ -428,6 +433,7 @@ impl Ftl {
             is_ready: Cell::new(is_new),
             readied: Notify::new(clock),
             saved: RefCell::new(saved),
+            late: RefCell::default(),
             purged: Notify::new(clock),
             ails: Notify::new(clock),
             collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
@@ -676,9 +682,20 @@ impl Ftl {
         if let Some(dump) = inner.saved.take() {
             medium.save(dump); // not all of it had come back
         } else if plp {
-            medium.save(inner.state.borrow().dump(inner.config.user_units));
+            let late = inner.late.take();
+            medium.save(inner.state.borrow().dump(inner.config.user_units, late));
         }
         medium
+    }
+
+    /// The power goes, and somebody above has a unit in DRAM: what capacitors save has it, too, as if it were written now. To
+    /// be called before [`Ftl::power_off`]; nothing else is done with it. Without power-loss protection it is lost.
+    pub fn save_unit(&self, lpa: u64, content: Content) {
+        if let Ok(lpa) = self.check(lpa, 1)
+            && self.0.config.plp
+        {
+            self.0.late.borrow_mut().push((lpa, content));
+        }
     }
 
     /// Keeps a small record beside the units: it is durable when this ends, and the former one was until then.
@@ -754,7 +771,7 @@ impl Inner {
 
 impl State {
     /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
-    fn dump(&self, user_units: u64) -> Dump {
+    fn dump(&self, user_units: u64, late: Vec<(u32, Content)>) -> Dump {
         let is_latest = |slot: &&buffer::Slot| {
             let entry = self.map.get(slot.lpa).as_slot();
             u64::from(slot.lpa) < user_units
@@ -762,7 +779,11 @@ impl State {
         };
         let units = self.buffer.iter().filter(is_latest);
         let spare = |slot: &buffer::Slot| Spare { lpa: slot.lpa, sequence: slot.sequence };
-        let units = units.map(|slot| (spare(slot), slot.content.clone())).collect();
+        let mut units: Vec<(Spare, Content)> =
+            units.map(|slot| (spare(slot), slot.content.clone())).collect();
+        // They come back in order, so of a unit that is there twice the later state counts.
+        let sequence = self.buffer.next_sequence();
+        units.extend(late.into_iter().map(|(lpa, content)| (Spare { lpa, sequence }, content)));
         Dump { units, records: self.journal.dump() }
     }
 

@@ -202,10 +202,14 @@ impl State {
     ///
     /// An entry is four bytes, the least significant first, as [`Entry::raw`] has it; never one of a slot.
     pub(super) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
-        let State { map, buffer, pages, .. } = self;
-        let bytes = encode(map, buffer, pages.units(page));
-        pages.written(page);
-        (Content::of(&bytes, keep), buffer.settled())
+        let content = self.page_content(page, keep);
+        self.pages.written(page);
+        (content, self.buffer.settled())
+    }
+
+    /// What a translation page says now.
+    pub(super) fn page_content(&self, page: u32, keep: Keep) -> Content {
+        Content::of(&encode(&self.map, &self.buffer, self.pages.units(page)), keep)
     }
 }
 

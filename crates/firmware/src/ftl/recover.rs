@@ -12,6 +12,9 @@
 //! hold nothing, so another cut changes nothing. What was found is found again: a stripe that can be read now stays as it
 //! is until its superblock is erased, for superblocks that end within a wordline take no more programs.
 //!
+//! What it does not do: a read that fails here for once, by an error model or a plan of faults, takes its time and gives what
+//! is there all the same. Of a spare area that is damaged in files nothing is known but by a translation page.
+//!
 //! Why an old state never comes back: it would have to be without a newer one. A newer state is erased only when it was
 //! moved, or followed by a still newer one that is safe in flash, or deallocated by a record that is in the journal; and a
 //! record leaves the journal only when a root is written whose pages reflect it.
@@ -28,6 +31,7 @@ use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
 use byteway_wire::content::UNIT_BYTES;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Reads that are under way at once, for each die.
@@ -94,7 +98,10 @@ pub(super) async fn run(inner: Rc<Inner>) {
     recovery.note_left(&trims);
     recovery.look_at_blocks().await;
     recovery.replay().await;
-    recovery.load_pages().await;
+    if let Err(why) = recovery.load_pages().await {
+        // Without it the host would read zeroes where it has written. There is nobody to tell but whoever runs the drive.
+        return inner.flash.refuse(why);
+    }
     recovery.look_again().await;
     let before = trims.len();
     trims.retain(|trim| trim.sequence >= recovery.root.settled);
@@ -105,7 +112,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
     recovery.erase_unstable().await;
     let pending = journal::decode(&saved).collect();
-    let journal = Journal::recovered(inner.space.journal.1, last_records, pending);
+    let journal = Journal::recovered(inner.space.journal_pages, last_records, pending);
     for trim in &trims {
         recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
     }
@@ -264,20 +271,22 @@ impl<'a> Recovery<'a> {
     }
 
     /// Loads the translation pages: of each the version that reflects most, and of equals the one that the root names.
-    async fn load_pages(&mut self) {
+    /// One that is damaged is an error: only files can be, and what they say can't be had elsewhere.
+    async fn load_pages(&mut self) -> Result<(), String> {
         let space = self.inner.space;
         let runs = std::mem::take(&mut self.root.pages);
         let mut places: Vec<(u32, Ppa)> = Vec::new();
         for run in &runs {
             match run.place.place() {
-                Place::Flash(ppa) => places.push((run.first, ppa)),
+                Place::Flash(ppa) if run.first < self.pages.count() => places.push((run.first, ppa)),
+                Place::Flash(_) => {} // of another drive's files: there is no such page
                 _ => self.mark_pages(run.first, run.count),
             }
         }
         let mut latest: FxHashMap<u32, (u64, Ppa)> = FxHashMap::default();
         let mut gone = Vec::new();
         for (page, ppa) in places {
-            let unit = self.pages.unit(page.min(self.pages.count() - 1));
+            let unit = self.pages.unit(page);
             match self.inner.flash.spare(ppa).filter(|spare| spare.lpa == unit) {
                 Some(spare) => _ = latest.insert(page, (spare.sequence, ppa)),
                 None if !self.copies.contains_key(&unit) || self.may_be_left(ppa) => gone.push((unit, ppa)),
@@ -305,15 +314,25 @@ impl<'a> Recovery<'a> {
         latest.sort_unstable();
         for (page, (reflects, ppa)) in latest {
             self.read(ppa).await;
-            self.load_page(page, reflects, ppa);
+            self.load_page(page, reflects, ppa)?;
         }
         self.await_reads().await;
         self.copies.retain(|lpa, _| u64::from(*lpa) < space.user);
+        Ok(())
     }
 
-    fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) {
+    fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) -> Result<(), String> {
         let mut bytes = [0; UNIT_BYTES];
-        self.inner.flash.content(ppa).write_to(&mut bytes);
+        let Some(content) = self.inner.flash.intact(ppa) else {
+            let Range { start, end } = self.pages.units(page);
+            return Err(format!(
+                "translation page {page} (unit {} of the array), which says where logical units {start} to {} are, is \
+                 damaged",
+                ppa.0,
+                end - 1
+            ));
+        };
+        content.write_to(&mut bytes);
         self.map.set(self.pages.unit(page), Entry::flash(ppa));
         self.reflects.insert(page, reflects);
         self.touched[page as usize] = true;
@@ -324,6 +343,7 @@ impl<'a> Recovery<'a> {
                 self.map.set(lpa, entry);
             }
         }
+        Ok(())
     }
 
     /// Pages that say of all units that they are nowhere.
@@ -474,13 +494,17 @@ impl<'a> Recovery<'a> {
     /// else, which was found, or deallocated. To be sure, no entry may lead to what is another's.
     fn forget_what_is_gone(&mut self) {
         let inner = self.inner;
+        let mut entries: Vec<(u32, Entry)> = Vec::new();
         for page in 0..self.pages.count() {
             if !self.touched[page as usize] {
                 continue;
             }
-            let units = self.pages.units(page);
-            for lpa in units.chain(std::iter::once(self.pages.unit(page))) {
-                let is_gone = match self.map.get(lpa).place() {
+            entries.clear();
+            self.map.each_changed(self.pages.units(page), |lpa, entry| entries.push((lpa, entry)));
+            let unit = self.pages.unit(page);
+            entries.push((unit, self.map.get(unit)));
+            for (lpa, entry) in entries.drain(..) {
+                let is_gone = match entry.place() {
                     Place::Flash(ppa) => {
                         u64::from(ppa.0) >= inner.geometry.total_units()
                             || self.changed[inner.geometry.block_of(ppa).0 as usize]
@@ -490,9 +514,7 @@ impl<'a> Recovery<'a> {
                     Place::Base | Place::Unmapped => false,
                 };
                 if is_gone {
-                    if let (Place::Flash(ppa), UnitKind::User) =
-                        (self.map.get(lpa).place(), inner.space.kind(lpa))
-                    {
+                    if let (Place::Flash(ppa), UnitKind::User) = (entry.place(), inner.space.kind(lpa)) {
                         self.gone.push((lpa, ppa));
                     }
                     self.map.set(lpa, Entry::UNMAPPED);
@@ -534,8 +556,7 @@ impl<'a> Recovery<'a> {
                 |block| if self.found[block as usize].is_base { inner.base.valid(BlockId(block)) } else { 0 },
             )
             .collect();
-        let mut count = |lpa: u32| {
-            let entry = self.map.get(lpa);
+        let mut count = |lpa: u32, entry: Entry| {
             if entry == Entry::BASE {
                 return;
             }
@@ -551,9 +572,10 @@ impl<'a> Recovery<'a> {
         };
         for page in 0..self.pages.count() {
             if self.touched[page as usize] {
-                self.pages.units(page).for_each(&mut count);
+                self.map.each_changed(self.pages.units(page), &mut count);
             }
-            count(self.pages.unit(page));
+            let unit = self.pages.unit(page);
+            count(unit, self.map.get(unit));
         }
         counts
     }
@@ -580,7 +602,7 @@ impl<'a> Recovery<'a> {
 }
 
 /// Deallocates units in a table, by region where it can be.
-fn deallocate(map: &mut Table, units: std::ops::Range<u64>, user: u64) {
+fn deallocate(map: &mut Table, units: Range<u64>, user: u64) {
     if units == (0..user) {
         return map.deallocate_all();
     }
@@ -624,5 +646,101 @@ impl Inner {
                 self.collectors[die as usize].notify_one();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::config::FtlConfig;
+    use super::super::root::PageRun;
+    use super::super::{Ftl, Placement};
+    use super::*;
+    use crate::site::Site;
+    use crate::work::Cycles;
+    use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
+    use byteway_flash::{Flash, Geometry, Medium, Spare, Timing};
+    use byteway_wire::content::Content;
+
+    const GEOMETRY: Geometry =
+        Geometry { channels: 1, ways: 1, planes: 1, blocks: 8, pages: 6, page_bytes: 8192 };
+
+    fn power_on(executor: &Executor, medium: Medium) -> Ftl {
+        let clock = executor.clock();
+        let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(10_000_000_000));
+        let placement = Placement::all_at(&site, Cycles::FREE);
+        Ftl::power_on(clock, placement, GEOMETRY, timing(), config(), medium).unwrap()
+    }
+
+    fn timing() -> Timing {
+        let us = Delay::from_us;
+        Timing { read: vec![us(40)], program: vec![us(300)], erase: us(3000), ..Timing::default() }
+    }
+
+    fn config() -> FtlConfig {
+        FtlConfig { user_units: 40, ..FtlConfig::default() }
+    }
+
+    // A root comes from files: one that is whole, and names pages and places that the drive has not, must not end the process.
+    #[test]
+    fn a_root_of_pages_that_are_not_there_is_survived() {
+        let executor = Executor::new();
+        let ftl = power_on(&executor, Ftl::medium(GEOMETRY, &config()).unwrap());
+        let inner = ftl.clone();
+        let main = async move {
+            let spans = Spans::default();
+            let mut contents = vec![Content::Zero; 40];
+            inner.write(SpanId::NONE, &spans, 0, &mut contents, true).await.unwrap();
+            inner.shutdown(SpanId::NONE, &spans).await.unwrap();
+            for slot in [0, 1] {
+                let Some(bytes) = inner.flash().read_root(slot).await else { continue };
+                let mut root = Root::decode(&bytes).unwrap();
+                let runs = root.pages.clone();
+                assert!(!runs.is_empty());
+                let wrong = |first, place| PageRun { first, count: u32::MAX, place };
+                root.pages.extend(runs.iter().map(|run| wrong(run.first + 7, run.place)));
+                root.pages.push(wrong(u32::MAX, Entry::UNMAPPED));
+                root.pages.push(wrong(0, Entry::flash(Ppa(1 << 30))));
+                root.moving.push((u32::MAX, u32::MAX));
+                inner.flash().write_root(slot, root.encode()).await;
+            }
+            inner.power_off()
+        };
+        let medium = executor.run(main).unwrap();
+        let executor = Executor::new();
+        let ftl = power_on(&executor, medium);
+        executor.run(async move { ftl.ready().await }).unwrap();
+    }
+
+    // So do spare areas: a collector looked up units that the drive has not.
+    #[test]
+    fn units_that_are_not_there_are_survived() {
+        let executor = Executor::new();
+        let flash =
+            Flash::new(executor.clock(), GEOMETRY, timing(), Ftl::medium(GEOMETRY, &config()).unwrap());
+        let main = async move {
+            for block in 0..6 {
+                for stripe in 0..GEOMETRY.pages {
+                    let mut batch = flash.take_batch();
+                    batch.number = u64::from(block * GEOMETRY.pages + stripe + 1);
+                    let spares = [45, 1 << 30].map(|lpa| Spare { lpa, sequence: batch.number });
+                    batch.units.extend(spares.map(|spare| (spare, Content::Zero)));
+                    assert!(
+                        !flash.program(BlockId(block), stripe, batch, Priority::HostProgram).await.failed
+                    );
+                }
+            }
+            flash.power_off(false)
+        };
+        let medium = executor.run(main).unwrap();
+        let executor = Executor::new();
+        let ftl = power_on(&executor, medium);
+        let main = async move {
+            let spans = Spans::default();
+            for _ in 0..10 {
+                ftl.write(SpanId::NONE, &spans, 0, &mut vec![Content::Zero; 40], true).await.unwrap();
+            }
+            ftl.counters().blocks_collected
+        };
+        assert!(executor.run(main).unwrap() > 6);
     }
 }

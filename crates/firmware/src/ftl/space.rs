@@ -1,8 +1,8 @@
 //! The logical units of a drive: the host's, and behind them the translation layer's own.
 //!
 //! A translation page holds what the map says of 1024 units. It is a unit like the host's: it goes through the same
-//! buffer, lies in the same stripes, and is moved by the same collectors. The journal of deallocations has numbers here,
-//! too, but its pages lie in the system area (`journal`).
+//! buffer, lies in the same stripes, and is moved by the same collectors. The journal of deallocations is none of these:
+//! its pages lie in the system area (`journal`).
 
 use super::map::REGION_UNITS;
 
@@ -16,8 +16,8 @@ pub struct Space {
     pub user: u64,
     /// The first translation page, and how many there are.
     pub map: (u64, u64),
-    /// The number of the first page of the journal, and how many pages it has at most.
-    pub journal: (u64, u64),
+    /// How many pages the journal of deallocations has at most.
+    pub journal_pages: u64,
 }
 
 /// What a unit is.
@@ -27,8 +27,6 @@ pub enum UnitKind {
     User,
     /// A translation page, by its number.
     Map(u64),
-    /// A page of the journal.
-    Journal(u64),
     /// None.
     Nothing,
 }
@@ -37,18 +35,18 @@ impl Space {
     /// For so many units of the host's.
     pub fn new(user: u64) -> Space {
         let map = (user.next_multiple_of(REGION_UNITS), user.div_ceil(UNITS_PER_MAP_PAGE));
-        let journal = ((map.0 + map.1).next_multiple_of(REGION_UNITS), (user / 4096).clamp(4, 1024));
-        Space { user, map, journal }
+        Space { user, map, journal_pages: (user / 4096).clamp(4, 1024) }
     }
 
     /// All of them, gaps included.
     pub fn units(&self) -> u64 {
-        self.journal.0 + self.journal.1
+        self.map.0 + self.map.1
     }
 
-    /// The translation layer's own units.
-    pub fn own(&self) -> u64 {
-        self.map.1 + self.journal.1
+    /// Whether the map has an entry for `lpa`. What a spare area says may come from damaged files.
+    #[inline]
+    pub fn holds(&self, lpa: u32) -> bool {
+        u64::from(lpa) < self.units()
     }
 
     /// Whether the unit `lpa` is a translation page.
@@ -60,12 +58,10 @@ impl Space {
     /// What the unit `lpa` is.
     pub fn kind(&self, lpa: u32) -> UnitKind {
         let lpa = u64::from(lpa);
-        let within = |(first, count): (u64, u64)| lpa.checked_sub(first).filter(|index| *index < count);
-        match (within(self.map), within(self.journal)) {
+        match lpa.checked_sub(self.map.0).filter(|page| *page < self.map.1) {
             _ if lpa < self.user => UnitKind::User,
-            (Some(page), _) => UnitKind::Map(page),
-            (_, Some(place)) => UnitKind::Journal(place),
-            _ => UnitKind::Nothing,
+            Some(page) => UnitKind::Map(page),
+            None => UnitKind::Nothing,
         }
     }
 }
@@ -84,8 +80,6 @@ mod tests {
             let last = (user - 1) / UNITS_PER_MAP_PAGE;
             assert_eq!(space.kind((space.map.0 + last) as u32), UnitKind::Map(last));
             assert_eq!(space.kind((space.map.0 + last + 1) as u32), UnitKind::Nothing);
-            assert_eq!(space.kind(space.journal.0 as u32), UnitKind::Journal(0));
-            assert_eq!(space.kind(space.units() as u32 - 1), UnitKind::Journal(space.journal.1 - 1));
             assert_eq!(space.kind(space.units() as u32), UnitKind::Nothing);
         }
     }

@@ -122,7 +122,9 @@ impl State {
         let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
         // What holds nothing needs no room.
         let valid_most = if fits { valid_most } else { 0 };
-        match self.blocks.take_victim(die, config.gc, valid_most) {
+        let victim = self.blocks.take_victim(die, config.gc, valid_most);
+        // All that would do may wait to be refreshed, and for a free superblock, as after a long time without power.
+        match victim.or_else(|| if is_wanted { self.blocks.take_refreshing(die, valid_most) } else { None }) {
             Some(block) => {
                 let of_die = &mut self.upkeep[die as usize];
                 of_die.since = of_die.since.saturating_add(1);

@@ -33,9 +33,11 @@ pub(super) struct Wordlines {
     held: Vec<Vec<Held>>,
     /// Memory for those that are taken out.
     taken: Vec<Held>,
-    /// Of each die, the last stripe that was given out, and whether its superblock was closed behind it: then nothing
-    /// will come that could take it along.
-    last: Vec<(BlockId, u32, bool)>,
+    /// Of each die, the last stripe that was given out.
+    last: Vec<(BlockId, u32)>,
+    /// Superblocks of each die that were closed within a wordline, and the last stripe of each: nothing will come that
+    /// could take it along.
+    closed: Vec<Vec<(BlockId, u32)>>,
     /// Memory of held stripes' slots.
     spare: Vec<Vec<u32>>,
 }
@@ -54,7 +56,8 @@ impl Wordlines {
             since: vec![0; dies as usize],
             held: (0..dies).map(|_| Vec::new()).collect(),
             taken: Vec::new(),
-            last: vec![(BlockId(0), 0, false); dies as usize],
+            last: vec![(BlockId(0), 0); dies as usize],
+            closed: (0..dies).map(|_| Vec::new()).collect(),
             spare: Vec::new(),
         }
     }
@@ -74,7 +77,7 @@ impl Wordlines {
         if self.stripes == 1 {
             return;
         }
-        self.last[die as usize] = (block, stripe, false);
+        self.last[die as usize] = (block, stripe);
         if stripe.is_multiple_of(self.stripes) {
             self.begun.set(die, true);
             self.count += 1;
@@ -98,9 +101,8 @@ impl Wordlines {
         }
         self.begun.set(die, false);
         self.count -= 1;
-        let (block, stripe, is_closed) = &mut self.last[index];
-        *is_closed = true;
-        let (block, stripe) = (*block, *stripe);
+        let (block, stripe) = self.last[index];
+        self.closed[index].push((block, stripe));
         self.end_of_safe(die, block, stripe).map(|_| block)
     }
 
@@ -110,8 +112,8 @@ impl Wordlines {
     pub(super) fn end_of_safe(&self, die: u32, block: BlockId, stripe: u32) -> Option<u32> {
         let first = stripe / self.stripes * self.stripes;
         let mut end = (first + self.stripes).min(self.pages);
-        let (last_block, last, is_closed) = self.last[die as usize];
-        if is_closed && last_block == block && (first..end).contains(&last) {
+        let closed = self.closed[die as usize].iter().find(|(closed, _)| *closed == block);
+        if let Some((_, last)) = closed.filter(|(_, last)| (first..end).contains(last)) {
             end = last + 1;
         }
         let held = self.held[die as usize].iter();
@@ -180,6 +182,7 @@ impl Wordlines {
         let held = &mut self.held[die as usize];
         taken.extend(held.extract_if(.., |held| held.block == block && held.stripe < end));
         taken.sort_unstable_by_key(|held| held.stripe);
+        self.closed[die as usize].retain(|(closed, last)| *closed != block || *last >= end);
         taken
     }
 
@@ -220,7 +223,17 @@ mod tests {
         // The superblock is closed behind stripe 3, which is programmed.
         assert_eq!(lines.close(0), Some(block));
         assert_eq!(lines.end_of_safe(0, block, 3), Some(4));
-        lines.take_held(0, block, 4);
+        let held = lines.take_held(0, block, 4);
+        lines.give_back(held);
+        // It was closed while a program was under way, and the die has begun with another one since.
+        let other = BlockId(3);
+        (0..2).for_each(|stripe| lines.give(0, other, stripe, Some(1)));
+        lines.hold(0, Held { block: other, stripe: 0, number: 1, slots: Vec::new() });
+        assert_eq!(lines.close(0), None);
+        lines.give(0, BlockId(4), 0, Some(1));
+        lines.hold(0, Held { block: other, stripe: 1, number: 1, slots: Vec::new() });
+        assert_eq!(lines.end_of_safe(0, other, 1), Some(2));
+        lines.take_held(0, other, 2);
         // The last wordline is short.
         (6..8).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
         assert_eq!([7, 6].map(|stripe| hold(&mut lines, stripe)), [None, Some(8)]);

@@ -539,10 +539,10 @@ impl Inner {
 
     /// A stripe is safe in flash: the map goes over to it, and its slots are free. Gives how many units of the host's.
     fn settle_stripe(&self, state: &mut State, block: BlockId, stripe: u32, slots: &mut Vec<u32>) -> u64 {
-        let mut valid = 0;
         let mut host_units = 0;
         for (unit, slot) in slots.drain(..).enumerate() {
-            let entry = Entry::flash(self.geometry.ppa(block, stripe, unit as u32));
+            let ppa = self.geometry.ppa(block, stripe, unit as u32);
+            let entry = Entry::flash(ppa);
             let done = state.buffer.slot(slot);
             let (lpa, sequence) = (done.lpa, done.sequence);
             host_units += u64::from(u64::from(lpa) < self.space.user);
@@ -565,11 +565,12 @@ impl Inner {
             };
             state.buffer.free(slot);
             if history != entry {
-                valid += 1;
+                // At once: what it replaces may lie in the same stripe, where a failed program has sent both.
+                state.blocks.gained(ppa);
                 self.lose(state, lpa, history);
             }
         }
-        if let Some(die) = state.blocks.programmed(block, valid) {
+        if let Some(die) = state.blocks.programmed(block, 0) {
             self.collectors[die as usize].notify_one();
         }
         host_units
@@ -737,13 +738,12 @@ impl State {
 
     /// Counts the valid units that are not the host's, when nothing else is valid.
     fn count_own(&mut self, base: &BaseState, space: &Space) {
-        for (first, count) in [space.map, space.journal] {
-            for lpa in first as u32..(first + count) as u32 {
-                match self.buffer.in_flash(self.map.get(lpa)).place() {
-                    Place::Base => base.find(lpa).into_iter().for_each(|ppa| self.blocks.gained(ppa)),
-                    Place::Flash(ppa) => self.blocks.gained(ppa),
-                    Place::Unmapped | Place::Slot(_) => {}
-                }
+        let (first, count) = space.map;
+        for lpa in first as u32..(first + count) as u32 {
+            match self.buffer.in_flash(self.map.get(lpa)).place() {
+                Place::Base => base.find(lpa).into_iter().for_each(|ppa| self.blocks.gained(ppa)),
+                Place::Flash(ppa) => self.blocks.gained(ppa),
+                Place::Unmapped | Place::Slot(_) => {}
             }
         }
     }

@@ -323,19 +323,19 @@ impl Store {
     }
 
     /// The power is gone.
-    pub(crate) fn cut(&mut self) {
+    pub(crate) fn cut(&mut self, now_ns: u64) {
         let under_way = (0..).zip(&self.blocks).filter(|(_, block)| block.work == Work::Program);
         let under_way: Vec<u32> = under_way.map(|(id, _)| id).collect();
-        under_way.into_iter().for_each(|id| self.tear(BlockId(id)));
+        under_way.into_iter().for_each(|id| self.tear(BlockId(id), now_ns));
     }
 
     /// The program of a stripe has failed.
-    pub(crate) fn fail_program(&mut self, block: BlockId) {
-        self.tear(block);
+    pub(crate) fn fail_program(&mut self, block: BlockId, now_ns: u64) {
+        self.tear(block, now_ns);
     }
 
     /// The stripe that was begun is torn, and what shares its cells.
-    fn tear(&mut self, block: BlockId) {
+    fn tear(&mut self, block: BlockId, now_ns: u64) {
         let (wordline, stripes) = (self.wordline(block), self.stripes(block));
         let state = &mut self.blocks[block.0 as usize];
         let first = state.programmed / wordline * wordline;
@@ -343,6 +343,9 @@ impl Store {
         if let Contents::Ram(ram) = &mut self.contents {
             ram.make_live(&self.geometry, &*self.base, block.0, state);
             ram.add_live(u64::from((end - state.programmed) * self.geometry.units_per_stripe()));
+        }
+        if state.programmed == 0 {
+            state.programmed_at_ns = now_ns; // what comes behind it is no older
         }
         (state.programmed, state.work) = (end, Work::None);
         // The rest of the wordline holds nothing either, and nobody can tell.
@@ -397,11 +400,16 @@ impl Store {
     }
 
     pub(crate) fn content(&self, ppa: Ppa) -> Content {
+        self.intact(ppa).unwrap_or_default()
+    }
+
+    /// None if it isn't what was written.
+    pub(crate) fn intact(&self, ppa: Ppa) -> Option<Content> {
         let mut content = Content::Zero;
         let geometry = &self.geometry;
         let mask = 1 << geometry.unit_of_stripe(ppa);
-        self.read(geometry.block_of(ppa), geometry.stripe_of(ppa), mask, |unit| content = unit);
-        content
+        let wrong = self.read(geometry.block_of(ppa), geometry.stripe_of(ppa), mask, |unit| content = unit);
+        (wrong == 0).then_some(content)
     }
 
     /// The logical unit that a unit was programmed for.

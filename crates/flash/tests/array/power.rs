@@ -1,9 +1,10 @@
 //! What a power cut leaves behind.
 
-use crate::fixture::{GEOMETRY, at, batch, flash, stamp, timing};
+use crate::fixture::{GEOMETRY, at, batch, flash, medium, stamp, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{BlockId, Flash, Medium, Ppa, Priority, Spare};
 use byteway_wire::content::Content;
+use std::time::Duration;
 
 const US: u64 = 1000;
 
@@ -162,4 +163,27 @@ fn a_root_is_whole_or_not_there() {
             assert_eq!(flash.record().as_deref(), Some(record));
         });
     }
+}
+
+// What is programmed behind a first wordline that was torn would be as old as the medium: it would be refreshed at once, and
+// read with errors that it has not.
+#[test]
+fn a_superblock_that_begins_with_a_torn_wordline_is_as_old_as_that() {
+    let executor = Executor::new();
+    let mut medium = medium(GEOMETRY);
+    medium.rest(Duration::from_secs(1000));
+    let flash = Flash::new(executor.clock(), GEOMETRY, timing(), medium);
+    let inner = flash.clone();
+    let cut = executor.run(async move {
+        let ticket = inner.ticket();
+        inner.submit_program(BlockId(2), 0, batch(&inner, 0, 1), Priority::HostProgram, &ticket);
+        inner.clock().sleep(Delay::from_ns(100 * US)).await;
+        inner.power_off(false)
+    });
+    look(cut.expect("no wait is for ever"), async |flash| {
+        let stripe = flash.programmed_stripes(BlockId(2));
+        flash.program(BlockId(2), stripe, batch(&flash, 8, 1), Priority::HostProgram).await;
+        let age = flash.calendar() - flash.programmed_at(BlockId(2)).unwrap_or_default();
+        assert!(age < Duration::from_secs(1), "{age:?}");
+    });
 }

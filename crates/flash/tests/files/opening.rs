@@ -1,8 +1,9 @@
 //! Directories of the system: made, opened again, refused, checked, and given back what is erased.
 
-use crate::fixture::{Seen, batch, format, open, run};
+use crate::fixture::{Base, Seen, TUNING, batch, format, open, run};
 use byteway_flash::file::{Directory, DirectoryError, Finding, Format, SimulatedFiles, check, look};
-use byteway_flash::{BlockId, Flash, Priority};
+use byteway_flash::{BlockId, Flash, Medium, Priority};
+use std::rc::Rc;
 use std::sync::Arc;
 
 async fn fill(flash: &Flash, block: u32, first: u64) {
@@ -55,7 +56,7 @@ fn what_is_not_this_drives_is_refused() {
     std::fs::remove_file(folder.path().join("thesis.tex")).unwrap();
     drop(open(Arc::new(Directory::take(folder.path()).unwrap())).unwrap());
     let text = std::fs::read_to_string(folder.path().join("format")).unwrap();
-    std::fs::write(folder.path().join("format"), text.replace("version\t1", "version\t9")).unwrap();
+    std::fs::write(folder.path().join("format"), text.replace("version\t2", "version\t9")).unwrap();
     let message = open(Arc::new(Directory::take(folder.path()).unwrap())).err().unwrap().to_string();
     assert!(message.contains("version 9"), "{message}");
     std::fs::remove_file(folder.path().join("checkpoint")).unwrap();
@@ -89,4 +90,32 @@ fn a_changed_byte_is_found() {
         assert!(flash.read(&ppas, Priority::HostRead, &mut out).await.failed);
     })
     .unwrap();
+}
+
+// A directory that an older program has made must go on, and then say what that one did not.
+#[test]
+fn a_directory_of_version_1_is_opened_and_says_more_from_then_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = || Arc::new(Directory::take(folder.path()).unwrap());
+    let opened = |format: &Format| {
+        let opened = Medium::open(directory(), format, Rc::new(Base), TUNING);
+        opened.map(|(_, opened)| opened.starts).map_err(|error| error.to_string())
+    };
+    let bits = |bits: &str| {
+        let mut format = format();
+        format.traits.push(("page_types".to_owned(), bits.to_owned()));
+        format
+    };
+    drop(open(directory()).unwrap());
+    let path = folder.path().join("format");
+    let text = std::fs::read_to_string(&path).unwrap().replace("version\t2", "version\t1");
+    let (body, _) = text.rsplit_once("crc\t").unwrap();
+    std::fs::write(&path, format!("{body}crc\t{:08x}\n", crc32c::crc32c(body.as_bytes()))).unwrap();
+    assert_eq!(look(&*directory()).unwrap().version, 1);
+    assert_eq!(opened(&bits("3")), Ok(2));
+    let summary = look(&*directory()).unwrap();
+    assert_eq!((summary.version, summary.format), (2, bits("3")));
+    assert_eq!(opened(&bits("3")), Ok(3));
+    let refused = opened(&bits("2")).unwrap_err();
+    assert!(refused.contains("page_types is 3 there and 2 here"), "{refused}");
 }

@@ -369,3 +369,26 @@ fn a_copy_holds_what_its_source_held() {
     let (_under_way, _) = oracle.begin_write(3, 1);
     assert_eq!(oracle.begin_copy(30, &[(2, 2)]), Err(3));
 }
+
+// A block that was written and trimmed while a Compare was under way holds what it held before, and the Compare may still
+// have found what was there between: it is no proof of anything.
+#[test]
+fn what_was_touched_meanwhile_is_known() {
+    let mut oracle = Oracle::new(100, BLOCK, 7, BaseState::Zeroes);
+    write(&mut oracle, 4);
+    let token = oracle.begin_read();
+    assert_eq!(oracle.first_touched(token, 0, 100), None);
+    write(&mut oracle, 6);
+    let trim = oracle.begin_zeroes(6, 1);
+    oracle.end_write(trim, Outcome::Done);
+    assert_eq!(oracle.first_touched(token, 0, 100), Some(6));
+    assert_eq!(oracle.first_touched(token, 0, 6), None);
+    let (under_way, _) = oracle.begin_write(9, 1);
+    assert_eq!(oracle.first_touched(token, 7, 3), Some(9));
+    oracle.end_write(under_way, Outcome::Uncertain);
+    assert_eq!(oracle.first_touched(token, 7, 3), Some(9));
+    oracle.end_read(token);
+    let later = oracle.begin_read();
+    assert_eq!((oracle.first_touched(later, 0, 9), oracle.first_touched(later, 9, 1)), (None, Some(9)));
+    oracle.end_read(later);
+}

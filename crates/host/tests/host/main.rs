@@ -4,6 +4,7 @@
 mod driver;
 mod fake;
 mod io;
+mod kv_oracle;
 mod oracle;
 mod payload;
 mod power_cuts;

@@ -54,6 +54,9 @@ pub(super) struct Arguments {
     /// Make the plan smaller if it fails.
     #[arg(long, requires = "plan")]
     shrink: bool,
+    /// Runs that making a failure smaller may take; 0 prints the plan as it was drawn.
+    #[arg(long, value_name = "N", default_value_t = SHRINK_RUNS_MAX)]
+    shrink_runs: u64,
     /// Cut the power at every poll of one workload, instead of random runs.
     #[arg(long, conflicts_with_all = ["time", "runs", "first"])]
     every_poll: bool,
@@ -91,6 +94,15 @@ struct Report {
     interrupts_lost: u64,
     link_replays: u64,
     flash_failures: u64,
+    flash_units_uncorrectable: u64,
+    superblocks_retired: u64,
+    superblocks_levelled: u64,
+    superblocks_refreshed: u64,
+    superblocks_folded: u64,
+    superblocks_collected_idle: u64,
+    map_misses: u64,
+    ends_of_life: u64,
+    runs_in_files: u64,
     namespaces_created: u64,
     namespaces_deleted: u64,
     formats: u64,
@@ -155,7 +167,7 @@ fn run_plan(arguments: &Arguments, file: &PathBuf) -> anyhow::Result<(Plan, Tall
     let plan = Plan::from_toml(&text).map_err(wrong)?;
     let ended = run_caught(&plan);
     let failure = ended.failure.map(|failure| {
-        let runs_max = if arguments.shrink { u64::MAX } else { 0 };
+        let runs_max = if arguments.shrink { arguments.shrink_runs } else { 0 };
         let shrunken = shrink(&plan, &failure, runs_max, |plan| run_caught(plan).failure);
         ReportedFailure::new(None, &failure, &shrunken.plan, &shrunken.failure, shrunken.runs)
     });
@@ -191,7 +203,7 @@ fn fly(
         first: arguments.first,
         runs: arguments.runs.unwrap_or(u64::MAX),
         threads,
-        shrink_runs_max: SHRINK_RUNS_MAX,
+        shrink_runs_max: arguments.shrink_runs,
     };
     let found = swarm.fly(
         |_| (),
@@ -271,6 +283,15 @@ impl Report {
             interrupts_lost: tally.interrupts_lost,
             link_replays: tally.replays,
             flash_failures: tally.flash_failures,
+            flash_units_uncorrectable: tally.units_uncorrectable,
+            superblocks_retired: tally.blocks_retired,
+            superblocks_levelled: tally.blocks_levelled,
+            superblocks_refreshed: tally.blocks_refreshed,
+            superblocks_folded: tally.blocks_folded,
+            superblocks_collected_idle: tally.blocks_collected_idle,
+            map_misses: tally.map_misses,
+            ends_of_life: tally.ends_of_life,
+            runs_in_files: tally.in_files,
             namespaces_created: tally.namespaces_created,
             namespaces_deleted: tally.namespaces_deleted,
             formats: tally.formats,
@@ -286,9 +307,11 @@ impl Report {
         let mut text = format!(
             "{} runs of seed {}: {} operations, {} of which ended with an error that a fault explains;\n\
              {} power cuts, {} of them before the driver had attached; {} power cycles, {} resets, {} aborts;\n\
-             {} interrupts lost, {} link replays, {} failures of flash;\n\
+             {} interrupts lost, {} link replays;\n\
+             {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
-             {} superblocks collected, {} blocks verified\n",
+             {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
+             {} runs in files; {} blocks verified\n",
             HumanCount(self.runs),
             self.seed,
             HumanCount(self.operations),
@@ -301,11 +324,20 @@ impl Report {
             HumanCount(self.interrupts_lost),
             HumanCount(self.link_replays),
             HumanCount(self.flash_failures),
+            HumanCount(self.flash_units_uncorrectable),
+            HumanCount(self.superblocks_retired),
+            HumanCount(self.ends_of_life),
             HumanCount(self.namespaces_created),
             HumanCount(self.namespaces_deleted),
             HumanCount(self.formats),
             HumanCount(self.sanitized),
             HumanCount(self.superblocks_collected),
+            HumanCount(self.superblocks_collected_idle),
+            HumanCount(self.superblocks_levelled),
+            HumanCount(self.superblocks_refreshed),
+            HumanCount(self.superblocks_folded),
+            HumanCount(self.map_misses),
+            HumanCount(self.runs_in_files),
             HumanCount(self.blocks_verified),
         );
         match &self.failure {

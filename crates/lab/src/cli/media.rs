@@ -11,7 +11,8 @@ use crate::media::{Info, Verdict};
 pub(super) const EXAMPLES: &str = "\
 Examples:
   byteway media info drive.data                         what it holds, how worn it is, how its drive ended
-  byteway media check drive.data                        read all of it; exit code 1 if something is wrong
+  byteway media check drive.data                        read all of it, and compare the map with it;
+                                                        exit code 1 if something is wrong
 
 Neither changes anything, and no drive may be served from the directory meanwhile.";
 
@@ -25,7 +26,7 @@ pub(super) struct Arguments {
 enum Action {
     /// Show what a data directory holds.
     Info(Looked),
-    /// Verify every checksum in a data directory.
+    /// Verify every checksum in a data directory, and that the map and the spare areas say the same.
     Check {
         #[command(flatten)]
         looked: Looked,

@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod fio;
 mod fuzz;
+mod kv;
 mod media;
 mod profile;
 mod reproduce;
@@ -50,6 +51,7 @@ Examples:
   byteway reproduce byteexpress                         what a paper says, measured again
   byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
   byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
+  byteway kv bench --workload w-m --count 100000        a key-value drive, and what it does with small values
   byteway fuzz --for 10min                              random drives, workloads, power cuts and faults
   byteway schema > scenario.schema.json                 for an editor that completes and checks
 
@@ -87,6 +89,9 @@ enum Command {
     /// Drive a served drive as fast as it goes, and measure it.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::Arguments>),
+    /// Store, retrieve and list pairs of a key-value drive, or measure a workload of them.
+    #[command(after_help = kv::EXAMPLES)]
+    Kv(kv::Arguments),
     /// Let a swarm of random runs loose on the drive, with power cuts and other faults, until one fails.
     #[command(after_help = fuzz::EXAMPLES)]
     Fuzz(fuzz::Arguments),
@@ -161,6 +166,7 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         Command::Serve(arguments) => serve::execute(&arguments),
         Command::Media(arguments) => media::execute(&arguments),
         Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Kv(arguments) => kv::execute(&arguments),
         Command::Fuzz(arguments) => fuzz::execute(&arguments),
         Command::Schema { of } => {
             let schema = match of {

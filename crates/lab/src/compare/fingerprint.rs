@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fnv::Fnv;
 use crate::error::InputError;
+use crate::kv::KvSource;
 use crate::scenario::Scenario;
 use crate::trace;
 use crate::workload::{Layout, Source};
@@ -35,6 +36,15 @@ pub(super) fn of(
             let path = std::mem::take(&mut replay.path);
             // It follows from the rest, and may have millions of entries.
             replay.layout = Layout::default();
+            if !hashed.contains_key(&path) {
+                hashed.insert(path.clone(), of_file(&path)?);
+            }
+            contents.push((trace::file_name(&path).to_string(), hashed[&path].clone()));
+        }
+        if let Source::Pairs(plan) = &mut job.source
+            && let KvSource::Trace(replay) = &mut plan.source
+        {
+            let path = std::mem::take(&mut replay.path);
             if !hashed.contains_key(&path) {
                 hashed.insert(path.clone(), of_file(&path)?);
             }

@@ -42,7 +42,7 @@ pub use plan::{Plan, Planned, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};
 pub use store::Store;
-pub use vary::{Axis, POINTS_MAX, Scale, Value};
+pub use vary::{Axis, Jobs, POINTS_MAX, Scale, Value};
 
 impl Store {
     /// Writes everything that shows the comparison as a whole.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::fingerprint::{self, Fingerprint};
-use super::vary::{Axis, POINTS_MAX, place, resolve, split};
+use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
 use crate::error::{InputError, Place, suggest};
 use crate::scenario::{Options, Scenario};
 use crate::shell::quoted;
@@ -181,17 +181,23 @@ fn choice_of(index: usize, axes: &[Axis]) -> Vec<usize> {
 }
 
 /// Jobs of the scenario. One that is complete only with the varied values is counted as it is written.
-fn job_count(path: &Path, options: &Options) -> Result<usize, InputError> {
+fn job_count(path: &Path, options: &Options) -> Result<Jobs, InputError> {
     let error = match Scenario::load(path, options) {
-        Ok(scenario) => return Ok(scenario.jobs.len()),
+        Ok(scenario) => {
+            let count = scenario.jobs.len();
+            let is_kv = scenario.drive.is_kv();
+            let (blocks, pairs) = if is_kv { (0, count) } else { (count, 0) };
+            return Ok(Jobs { blocks, pairs });
+        }
         Err(error) => error,
     };
     let texts = Texts::default();
     let Ok(tree) = Sources::new(&texts).parse_file(path, "scenario") else { return Err(error) };
-    Ok(match tree.get_ref().get("job").map(|jobs| jobs.get_ref()) {
+    let count = |section: &str| match tree.get_ref().get(section).map(|jobs| jobs.get_ref()) {
         Some(DeValue::Array(jobs)) => jobs.len(),
         _ => 0,
-    })
+    };
+    Ok(Jobs { blocks: count("job"), pairs: count("kv") })
 }
 
 /// Loads one point. An error in a varied value stands at its `--vary`; any other names the point.
@@ -218,7 +224,7 @@ fn load_point(request: &Request, axes: &[Axis], choice: &[usize]) -> Result<Scen
 }
 
 /// What `--baseline` fixes, axis by axis.
-fn fixed_values(flag: &str, axes: &[Axis], jobs: usize) -> Result<Vec<Option<usize>>, InputError> {
+fn fixed_values(flag: &str, axes: &[Axis], jobs: Jobs) -> Result<Vec<Option<usize>>, InputError> {
     let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--baseline", flag));
     let mut fixed = vec![None; axes.len()];
     for item in split(flag).map_err(|(what, cure)| refuse(what, cure))? {

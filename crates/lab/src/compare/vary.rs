@@ -8,6 +8,7 @@
 //! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.
 
 use crate::error::{InputError, Place, nearest};
+use crate::profile::KvStore;
 use crate::units::{Bytes, Picos, excerpt};
 
 /// Runs of one comparison, and values of one key: more is a slip in a range.
@@ -47,8 +48,8 @@ pub enum Scale {
 }
 
 impl Axis {
-    /// What one `--vary` says. `jobs` is the number of jobs in the scenario.
-    pub fn parse(flag: &str, jobs: usize) -> Result<Axis, InputError> {
+    /// What one `--vary` says, of a scenario with so many jobs.
+    pub fn parse(flag: &str, jobs: impl Into<Jobs>) -> Result<Axis, InputError> {
         let example = "write --vary KEY=VALUE,VALUE, such as --vary iodepth=1..256x2 or --vary drive.profile=samsung-970-pro,mqsim-mlc";
         let refuse = |what: String, cure: String| InputError::new(what, cure).at(place("--vary", flag));
         let Some((key, list)) = flag.split_once('=') else {
@@ -122,11 +123,27 @@ pub(super) fn place(flag: &str, text: &str) -> Place {
     Place { source: format!("{flag} {}", excerpt(text)), position: None, excerpt: None }
 }
 
+/// How many jobs a scenario has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jobs {
+    /// `[[job]]`.
+    pub blocks: usize,
+    /// `[[kv]]`.
+    pub pairs: usize,
+}
+
+impl From<usize> for Jobs {
+    fn from(blocks: usize) -> Self {
+        Jobs { blocks, pairs: 0 }
+    }
+}
+
 /// What is wrong, and the cure.
 type Trouble = (String, String);
 
 /// The keys of the scenario that a key stands for.
-pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
+pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, Trouble> {
+    let jobs = jobs.into();
     if key.is_empty() || key.split('.').any(|part| part.trim().is_empty()) {
         let cure = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
         return Err((format!("`{}` is not a key", excerpt(key)), cure.to_owned()));
@@ -137,7 +154,15 @@ pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
         properties.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()
     };
     let first = key.split('.').next().unwrap_or(key);
-    let key = if keys_of(&schema).iter().any(|top| top == first) {
+    // A key-value drive has a store, and jobs: `kv.packing` is the store's, `kv.0.value` a job's.
+    let of_store = || {
+        let store = schemars::schema_for!(KvStore).to_value();
+        let second = key.split('.').nth(1).unwrap_or_default();
+        first == "kv" && keys_of(&store).iter().any(|name| name == second)
+    };
+    let key = if of_store() {
+        format!("drive.override.{key}")
+    } else if keys_of(&schema).iter().any(|top| top == first) {
         key.to_owned()
     } else if first != key && PROFILE_SECTIONS.contains(&first) {
         format!("drive.override.{key}")
@@ -151,6 +176,11 @@ pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
                 }
                 names.push(name);
             }
+        }
+        // A scenario has jobs of one kind.
+        if homes.len() > 1 {
+            let absent = if jobs.pairs > 0 { "job.*." } else { "kv.*." };
+            homes.retain(|home| !home.starts_with(absent));
         }
         match homes.len() {
             1 => homes.swap_remove(0),
@@ -175,31 +205,33 @@ pub(super) fn resolve(key: &str, jobs: usize) -> Result<Vec<String>, Trouble> {
             }
         }
     };
-    match key.strip_prefix("job.*.") {
+    let (section, count) = if key.starts_with("kv.") { ("kv", jobs.pairs) } else { ("job", jobs.blocks) };
+    match key.strip_prefix(&format!("{section}.*.")) {
         None if key.contains('*') => {
             let cure = "`*` stands for the number of a job only: job.*.iodepth";
             Err((format!("`{}` is not a key", excerpt(&key)), cure.to_owned()))
         }
         None => Ok(vec![key]),
-        Some(_) if jobs == 0 => {
+        Some(_) if count == 0 => {
             let what = format!("`{}`: the scenario has no job", excerpt(&key));
-            Err((what, "add `[[job]]` to the scenario".to_owned()))
+            Err((what, format!("add `[[{section}]]` to the scenario")))
         }
-        Some(rest) => Ok((0..jobs).map(|job| format!("job.{job}.{rest}")).collect()),
+        Some(rest) => Ok((0..count).map(|job| format!("{section}.{job}.{rest}")).collect()),
     }
 }
 
 /// Sections whose keys may be written without them, and what the schema calls them.
-const SECTIONS: [(&str, &str); 5] = [
+const SECTIONS: [(&str, &str); 6] = [
     ("drive", "DriveSection"),
     ("host", "HostSection"),
     ("transfer", "TransferSection"),
     ("job.*", "JobSection"),
+    ("kv.*", "KvSection"),
     ("measure", "MeasureSection"),
 ];
 
 /// Sections of a drive's profile that a scenario has not: their keys stand for themselves.
-const PROFILE_SECTIONS: [&str; 5] = ["link", "controller", "firmware", "dram", "flash"];
+const PROFILE_SECTIONS: [&str; 6] = ["link", "controller", "firmware", "dram", "flash", "kv"];
 
 /// Splits at the commas that stand in no quotes, brackets or braces.
 pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {
@@ -438,6 +470,13 @@ mod tests {
         let of_profile = resolve("flash.suspend.most", 2).unwrap();
         assert_eq!(of_profile, ["drive.override.flash.suspend.most"]);
         assert!(resolve("flash", 2).is_err(), "a section is no key");
+        // A drive has a store and jobs under one name; and keys that jobs of both kinds have are those of the kind that is there.
+        let pairs = Jobs { blocks: 0, pairs: 2 };
+        assert_eq!(resolve("kv.packing", pairs).unwrap(), ["drive.override.kv.packing"]);
+        assert_eq!(resolve("iodepth", pairs).unwrap(), ["kv.0.iodepth", "kv.1.iodepth"]);
+        assert_eq!(resolve("value", pairs).unwrap(), ["kv.0.value", "kv.1.value"]);
+        assert_eq!(resolve("kv.1.value", pairs).unwrap(), ["kv.1.value"]);
+        assert!(resolve("value", 1).unwrap_err().1.contains("[[kv]]"));
         let (what, _) = resolve("profile", 1).unwrap_err();
         assert!(what.contains("`drive.profile`, `host.profile`"), "{what}");
         let (_, cure) = resolve("iodept", 1).unwrap_err();

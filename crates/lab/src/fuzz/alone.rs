@@ -6,7 +6,7 @@
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, broken, fit};
-use super::plan::{Extent, Fault, Op};
+use super::plan::{Extent, Op};
 use super::rig::Space;
 use byteway_clock::Delay;
 use byteway_host::oracle::Outcome;
@@ -88,16 +88,15 @@ impl Life {
     async fn format(&self, driver: &Driver, nsid: u32, block: BlockSize) -> Result<(), Failure> {
         let Some(oracle) = self.oracle(nsid) else { return Ok(()) };
         self.run.pending.set(Some(Pending::Format { nsid }));
-        // With blocks of the same size it is a write of zeroes; else another namespace takes the place of this one.
-        let (blocks, old) = (oracle.borrow().blocks(), oracle.borrow().block());
-        let zeroes = (old == block).then(|| oracle.borrow_mut().begin_zeroes(0, blocks));
+        // With blocks of the same size it is a write of zeroes; else another namespace takes the place of this one, or
+        // this one stays with whatever of it had been deallocated when the drive could write no more.
+        let blocks = oracle.borrow().blocks();
+        let zeroes = oracle.borrow_mut().begin_zeroes(0, blocks);
         let lbaf = u8::from(block == BlockSize::B4096);
         let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
         let ended = self.admin(driver, sqe, &[]).await?;
-        if let Some(zeroes) = zeroes {
-            let outcome = if matches!(ended, Ended::Done) { Outcome::Durable } else { Outcome::Uncertain };
-            oracle.borrow_mut().end_write(zeroes, outcome);
-        }
+        let outcome = if matches!(ended, Ended::Done) { Outcome::Durable } else { Outcome::Uncertain };
+        oracle.borrow_mut().end_write(zeroes, outcome);
         self.settled(driver, "Format NVM", ended, |_| false).await
     }
 
@@ -116,13 +115,17 @@ impl Life {
     }
 
     async fn delete(&self, driver: &Driver, nsid: u32) -> Result<(), Failure> {
-        if self.run.spaces.borrow().len() < 2 {
+        let Some(oracle) = self.oracle(nsid).filter(|_| self.run.spaces.borrow().len() > 1) else {
             return Ok(());
-        }
+        };
+        // If it stays, it is as it was but for what had been deallocated when the drive could write no more.
+        let blocks = oracle.borrow().blocks();
+        let zeroes = oracle.borrow_mut().begin_zeroes(0, blocks);
         self.run.pending.set(Some(Pending::Delete { nsid }));
         let delete =
             NamespaceManagement { sel: NamespaceManagement::DELETE, ..NamespaceManagement::default() };
         let ended = self.admin(driver, delete.sqe(0, nsid), &[]).await?;
+        oracle.borrow_mut().end_write(zeroes, Outcome::Uncertain);
         // Deleted before a reset, and asked for again after it.
         let refused =
             |status: Status| status.is(Status::INVALID_NAMESPACE) || status.is(Status::INVALID_FIELD);
@@ -136,46 +139,67 @@ impl Life {
             oracle.borrow_mut().begin_zeroes(0, blocks)
         };
         let begun: Vec<_> = oracles.iter().map(begin).collect();
-        let sqe = Sanitize { sanact: Sanitize::BLOCK_ERASE, ..Sanitize::default() }.sqe(0);
+        let sqe = sanitize(Sanitize::BLOCK_ERASE);
         let ended = self.admin(driver, sqe, &[]).await?;
-        // Once it is accepted it is carried through; nobody reads or writes before it is done.
-        let is_certain = matches!(ended, Ended::Done);
+        // Once it is accepted it is carried through, if flash can be written; nobody reads or writes before it is done.
+        let mut is_certain = matches!(ended, Ended::Done);
+        let done = match ended {
+            Ended::Done => {
+                self.run.count(|tally| tally.sanitized += 1);
+                if self.wears_out() {
+                    is_certain = self.wait_for_sanitize(driver).await?;
+                }
+                Ok(())
+            }
+            // It was accepted before a reset, and is asked for again.
+            Ended::Refused(status) if status.is(Status::SANITIZE_IN_PROGRESS) => Ok(()),
+            Ended::Refused(status) => self.refused("Sanitize", status),
+            Ended::Lost => Ok(()),
+        };
         let outcome = if is_certain { Outcome::Durable } else { Outcome::Uncertain };
         for (oracle, begun) in oracles.iter().zip(begun) {
             oracle.borrow_mut().end_write(begun, outcome);
         }
-        match ended {
-            Ended::Done => {
-                self.run.count(|tally| tally.sanitized += 1);
-                self.wait_for_sanitize(driver).await
-            }
-            // It was accepted before a reset, and is asked for again.
-            Ended::Refused(status) if status.is(Status::SANITIZE_IN_PROGRESS) => {
-                self.wait_for_sanitize(driver).await
-            }
-            Ended::Refused(status) => self.refused("Sanitize", status),
-            Ended::Lost => Ok(()),
-        }
+        done?;
+        self.wait_for_sanitize(driver).await.map(drop)
     }
 
-    /// Waits until no sanitize operation is going on.
-    async fn wait_for_sanitize(&self, driver: &Driver) -> Result<(), Failure> {
+    /// Waits until no sanitize operation is going on, and leaves the failure of one. False if it is not known that one
+    /// has succeeded.
+    async fn wait_for_sanitize(&self, driver: &Driver) -> Result<bool, Failure> {
         let mut bytes = [0; size_of::<SanitizeStatusLog>()];
         for _ in 0..LOOKS_MAX {
             match driver.log_page(lid::SANITIZE_STATUS, u32::MAX, false, &mut bytes).await {
                 Ok(cqe) if cqe.status().is_success() => {}
-                Ok(cqe) => return self.refused("Get Log Page", cqe.status()),
+                Ok(cqe) => return self.refused("Get Log Page", cqe.status()).map(|()| false),
                 Err(DriverError::Lost { lost: Lost::Reset, .. }) => continue,
-                Err(DriverError::Lost { .. } | DriverError::Gone(_)) => return Ok(()),
+                Err(DriverError::Lost { .. } | DriverError::Gone(_)) => return Ok(false),
                 Err(error) => return Err(broken(error)),
             }
             let log = SanitizeStatusLog::read_from_bytes(&bytes).expect("it is as long as that");
-            if log.sstat & 0b111 != SanitizeStatusLog::IN_PROGRESS {
-                return Ok(());
+            match log.sstat & 0b111 {
+                SanitizeStatusLog::IN_PROGRESS => {}
+                SanitizeStatusLog::FAILED if self.wears_out() => {
+                    return self.leave_failure(driver).await.map(|()| false);
+                }
+                SanitizeStatusLog::FAILED => {
+                    return Err(Failure::new(Kind::Error, "a sanitize operation failed"));
+                }
+                of => return Ok(of == SanitizeStatusLog::SUCCEEDED),
             }
             self.clock.sleep(Delay::from_us(100)).await;
         }
         Err(Failure::new(Kind::Hang, "a sanitize operation does not end"))
+    }
+
+    /// A sanitize operation has failed, or did so before: what is left can be read again after this.
+    async fn leave_failure(&self, driver: &Driver) -> Result<(), Failure> {
+        match self.admin(driver, sanitize(Sanitize::EXIT_FAILURE), &[]).await? {
+            Ended::Refused(status) => {
+                Err(Failure::new(Kind::Error, format!("Sanitize (exit failure mode): {status}")))
+            }
+            Ended::Done | Ended::Lost => Ok(()),
+        }
     }
 
     /// A change has ended: looks what became of it. `may_refuse` says which refusals are none of the drive's faults.
@@ -188,7 +212,7 @@ impl Life {
     ) -> Result<(), Failure> {
         match ended {
             Ended::Lost => return Ok(()), // the next life looks
-            Ended::Refused(status) if !may_refuse(status) => return self.refused(what, status),
+            Ended::Refused(status) if !may_refuse(status) => self.refused(what, status)?,
             Ended::Done | Ended::Refused(_) => {}
         }
         match self.reconcile(driver).await {
@@ -198,8 +222,8 @@ impl Life {
     }
 
     fn refused(&self, what: &str, status: Status) -> Result<(), Failure> {
-        let fails = |fault: &Fault| matches!(fault, Fault::Flash { .. });
-        if self.run.plan.faults.iter().any(fails) {
+        // Where flash has failed, the drive may be at the end of its life.
+        if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only() {
             self.run.count(|tally| tally.ops_failed += 1);
             return Ok(());
         }
@@ -293,6 +317,11 @@ impl Life {
         let oracle = self.run.oracle(blocks, block, tag, BaseState::Zeroes);
         Space { nsid, oracle: Rc::new(RefCell::new(oracle)) }
     }
+}
+
+/// The command, which always lets its failure be left.
+fn sanitize(sanact: u8) -> Sqe {
+    Sanitize { sanact, ause: true, ..Sanitize::default() }.sqe(0)
 }
 
 /// Copies what fits and doesn't overlap the destination.

@@ -1,7 +1,10 @@
 //! Draws plans: each run has some of the features, none of them or all, so that no feature hides what another does.
 
 use super::drive;
-use super::plan::{Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, NamespaceSpec, Op, Plan};
+use super::plan::{
+    Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, NamespaceSpec, Op, Plan,
+    RefreshSpec, UpkeepSpec,
+};
 use byteway_clock::random::{Rng, Stream};
 
 /// The plan of run `index` of the swarm with this seed.
@@ -15,19 +18,54 @@ pub fn draw(seed: u64, index: u64) -> Plan {
         host: host(&mut random),
         drive: spec(&mut random),
     };
+    // From streams of their own, so that they change nothing else.
+    let failures = flash_failures(&mut rng.stream(&format!("run-{index}/flash")), &plan);
+    upkeep(&mut rng.stream(&format!("run-{index}/upkeep")), &mut plan.drive);
+    // A drive whose flash may fail needs more room than another.
+    plan.faults = failures;
     shrink_to_fit(&mut plan);
     plan.ops = ops(&mut random, &plan);
+    let failures = std::mem::take(&mut plan.faults);
     plan.faults = faults(&mut random, &plan);
-    if FLASH_FAILS {
-        let failures = flash_failures(&mut rng.stream(&format!("run-{index}/flash")), &plan);
-        plan.faults.extend(failures);
-    }
+    plan.faults.extend(failures);
     plan
 }
 
-/// Whether operations of flash fail. Not before the translation layer knows what to do about it: until then it takes a
-/// program that fails for a mistake of its own. They are drawn from streams of their own, so they change nothing else.
-const FLASH_FAILS: bool = false;
+/// What the drive does for its flash, and where it keeps its map and its contents: each in some runs. The superblocks
+/// that this takes are added.
+fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
+    let spare_blocks = pick(random, &[0, 0, 0, 1, 2, 4]);
+    drive.upkeep = UpkeepSpec {
+        spare_blocks,
+        factory_bad_blocks: if one_in(random, 3) {
+            random.below(u64::from(spare_blocks) + 1) as u32
+        } else {
+            0
+        },
+        slc_blocks: if one_in(random, 4) { 1 + random.below(3) as u32 } else { 0 },
+        static_spread: one_in(random, 3).then(|| pick(random, &[1, 2, 4, 8])),
+        refresh: one_in(random, 3).then(|| RefreshSpec {
+            reads: pick(random, &[5, 20, 100, 1000]),
+            age_us: pick(random, &[1000, 10_000, 100_000, 1_000_000_000]),
+        }),
+        idle: one_in(random, 3).then(|| IdleSpec {
+            after_us: pick(random, &[20, 200, 2000]),
+            free_blocks: drive.collect_start + 1 + random.below(4) as u32,
+        }),
+    };
+    let has_cold = drive.upkeep.static_spread.is_some() || drive.upkeep.refresh.is_some();
+    drive.blocks += drive.upkeep.spare_blocks + drive.upkeep.slc_blocks + u32::from(has_cold);
+    if one_in(random, 5) {
+        // Several translation pages, so that a few in DRAM are not all.
+        drive.map_cache_pages = Some(pick(random, &[1, 2, 4]));
+        drive.blocks *= 4;
+        drive.namespaces.iter_mut().for_each(|namespace| namespace.units *= 4);
+    }
+    if one_in(random, 5) {
+        drive.files = true;
+        drive.protected = false; // nothing protects a process
+    }
+}
 
 /// Failures of flash: of reads in some runs, of programs and erases in others.
 fn flash_failures(random: &mut Stream, plan: &Plan) -> Vec<Fault> {
@@ -93,6 +131,8 @@ fn spec(random: &mut Stream) -> DriveSpec {
         cache_read: one_in(random, 3),
         checkpoint_units: pick(random, &[0, 16, 64, 200]),
         canary: None,
+        files: false,
+        upkeep: UpkeepSpec::default(),
         namespaces: Vec::new(),
     };
     let raw = raw_units(&spec);
@@ -261,5 +301,35 @@ mod tests {
             assert!(drive::is_possible(&plan));
         }
         assert_ne!(draw(3, 0), draw(4, 0));
+    }
+
+    // A feature that is never drawn finds nothing, and one that always is hides others.
+    #[test]
+    fn each_feature_is_in_a_share_of_the_runs() {
+        let plans: Vec<Plan> = (0..200).map(|index| draw(3, index)).collect();
+        let fails = |plan: &Plan, verb| {
+            plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
+        };
+        type Has<'a> = &'a dyn Fn(&Plan) -> bool;
+        let features: [(&str, Has<'_>); 12] = [
+            ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
+            ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
+            ("failing erases", &|plan| fails(plan, FlashVerb::Erase)),
+            ("programs that fail without a spare superblock", &|plan| {
+                fails(plan, FlashVerb::Program) && plan.drive.upkeep.spare_blocks == 0
+            }),
+            ("spare superblocks", &|plan| plan.drive.upkeep.spare_blocks > 0),
+            ("superblocks bad from the factory", &|plan| plan.drive.upkeep.factory_bad_blocks > 0),
+            ("a cache of one bit a cell", &|plan| plan.drive.upkeep.slc_blocks > 0),
+            ("levelling", &|plan| plan.drive.upkeep.static_spread.is_some()),
+            ("refresh", &|plan| plan.drive.upkeep.refresh.is_some()),
+            ("idle collection", &|plan| plan.drive.upkeep.idle.is_some()),
+            ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
+            ("a medium in files", &|plan| plan.drive.files),
+        ];
+        for (name, has) in features {
+            let count = plans.iter().filter(|plan| has(plan)).count();
+            assert!((10..=120).contains(&count), "{name}: {count} of 200");
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! From a plan's drive to a drive.
 
-use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, Plan};
+use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, Plan, UpkeepSpec};
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
     ControllerConfig, Drive, DriveConfig, FtlPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
-use byteway_firmware::{Base, Canary, Cycles, Upkeep, Victim, Work};
-use byteway_flash::{FaultPlan, FaultVerb, Geometry, Suspend, Timing};
+use byteway_firmware::{Background, Base, Canary, Cycles, Refresh, Upkeep, Victim, WearConfig, Work};
+use byteway_flash::{FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
 use byteway_host::BaseState;
 use byteway_link::{Generation, Link, Memory, PcieConfig};
 use byteway_wire::content::{BlockSize, Keep};
@@ -29,7 +29,7 @@ pub(super) fn link() -> PcieConfig {
     }
 }
 
-/// The failures of flash that a plan has for a life.
+/// The failures of flash that a plan has for a life. If it has any the drive knows in all lives that its flash may fail.
 pub(super) fn faults(plan: &Plan, life: usize) -> FaultPlan {
     let of_life = |fault: &Fault| match *fault {
         Fault::Flash { verb, die, nth, life: of } if of == life => {
@@ -42,7 +42,10 @@ pub(super) fn faults(plan: &Plan, life: usize) -> FaultPlan {
         }
         _ => None,
     };
-    FaultPlan::exactly(plan.faults.iter().filter_map(of_life))
+    let never = byteway_flash::Fault { die: 0, verb: FaultVerb::Read, nth: u64::MAX };
+    let may_fail = plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { .. }));
+    let fails = plan.faults.iter().filter_map(of_life);
+    FaultPlan::exactly(fails.chain(may_fail.then_some(never)))
 }
 
 /// The drive. Its times are short and not multiples of each other, so that everything meets everything.
@@ -85,7 +88,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         },
         geometry,
         timing: timing(spec),
-        media: MediaConfig::default(),
+        media: MediaConfig { faults: faults(plan, 0), ..MediaConfig::default() },
         endurance_erases: 3000,
         ftl: FtlPolicy {
             write_buffer_bytes: u64::from(spec.buffer_units) * 4096,
@@ -95,7 +98,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             power_loss_protection: spec.protected,
             map_cache_pages: spec.map_cache_pages,
             checkpoint_units: spec.checkpoint_units,
-            upkeep: Upkeep::default(),
+            upkeep: upkeep(&spec.upkeep),
             canary: spec.canary.map(|canary| match canary {
                 CanarySpec::IgnoreTrims => Canary::IgnoreTrims,
                 CanarySpec::OlderCopy => Canary::OlderCopy,
@@ -107,15 +110,31 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         namespaces: spec
             .namespaces
             .iter()
-            .map(|namespace| NamespaceConfig { units: namespace.units, block: block(namespace.block) })
+            .map(|namespace| NamespaceConfig::blocks(namespace.units, block(namespace.block)))
             .collect(),
         base: match spec.base {
             BaseSpec::Empty => Base::Empty,
             BaseSpec::Filled => Base::Filled,
             BaseSpec::Steady => Base::Steady,
         },
+        kv: None,
         keep: Keep::Stamps,
         seed: plan.seed,
+    }
+}
+
+fn upkeep(spec: &UpkeepSpec) -> Upkeep {
+    Upkeep {
+        wear: WearConfig { dynamic: false, static_spread: spec.static_spread },
+        spare_blocks: spec.spare_blocks,
+        factory_bad_blocks: spec.factory_bad_blocks,
+        background: spec
+            .idle
+            .map(|idle| Background { idle: Delay::from_us(idle.after_us), free_blocks: idle.free_blocks }),
+        refresh: spec
+            .refresh
+            .map(|refresh| Refresh { reads: refresh.reads, age: Delay::from_us(refresh.age_us) }),
+        slc_blocks: spec.slc_blocks,
     }
 }
 
@@ -124,7 +143,8 @@ pub(super) fn is_possible(plan: &Plan) -> bool {
     let config = config(plan);
     let executor = Executor::new();
     let (_host, device) = Link::connect(executor.clock(), link(), Memory::simulated());
-    Drive::medium(&config).and_then(|medium| Drive::power_on(&device, config, medium)).is_ok()
+    let drive = Drive::medium(&config).and_then(|medium| Drive::power_on(&device, config, medium));
+    drive.map(|drive| drive.power_off()).is_ok() // drive and link hold each other until then
 }
 
 /// Its array.
@@ -154,7 +174,11 @@ fn timing(spec: &DriveSpec) -> Timing {
             most: 8,
         }),
         cache_read: spec.cache_read,
-        slc: None,
+        slc: (spec.upkeep.slc_blocks > 0).then_some(SlcTiming {
+            read: Delay::from_us(7),
+            program: Delay::from_us(23),
+            erase: Delay::from_us(210),
+        }),
     }
 }
 

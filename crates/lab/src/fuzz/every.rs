@@ -3,7 +3,7 @@
 
 use super::draw;
 use super::failure::Failure;
-use super::plan::{Anchor, BaseSpec, DriveSpec, Fault, HostSpec, NamespaceSpec, Plan};
+use super::plan::{Anchor, BaseSpec, DriveSpec, Fault, HostSpec, NamespaceSpec, Plan, UpkeepSpec};
 use super::rig::Tally;
 use super::swarm::run_caught;
 use std::sync::Mutex;
@@ -55,6 +55,8 @@ impl Every {
             cache_read: false,
             checkpoint_units: 100,
             canary: None,
+            files: false,
+            upkeep: UpkeepSpec::default(),
             namespaces: vec![
                 NamespaceSpec { units: 160, block: 4096 },
                 NamespaceSpec { units: 100, block: 512 },

@@ -185,6 +185,11 @@ impl Life {
                     // A reset, or an abort, that began before the end.
                     Err(IoError::Lost(Lost::Reset)) => continue,
                     Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => continue,
+                    Err(IoError::Status(status))
+                        if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only() =>
+                    {
+                        break;
+                    }
                     Err(error) => return Err(Failure::new(Kind::Error, format!("the last flush: {error}"))),
                     Ok(_) => break,
                 }
@@ -368,7 +373,7 @@ impl Life {
             }
             Op::Compare { extent, .. } => {
                 let Extent { lba, blocks } = fit(extent);
-                return self.compare(index, client, buffer, lba, blocks).await;
+                client.compare(buffer, lba, blocks).await
             }
             Op::Zeroes { extent, deallocate, .. } => {
                 let Extent { lba, blocks } = fit(extent);
@@ -399,29 +404,6 @@ impl Life {
         .map(drop)
     }
 
-    /// Compares with what is there; a difference counts if nobody wrote there meanwhile.
-    async fn compare(
-        &self,
-        index: usize,
-        client: &Client,
-        buffer: &mut IoBuffer,
-        lba: u64,
-        blocks: u32,
-    ) -> Result<(), IoError> {
-        let bytes = blocks as usize * client.namespace().block_bytes as usize;
-        let held = || {
-            let spaces = self.run.spaces.borrow();
-            let mut bytes = vec![0; bytes];
-            let expected = spaces[index].oracle.borrow().expected(lba, &mut bytes);
-            expected.ok().map(|()| bytes)
-        };
-        let before = held();
-        match client.compare(buffer, lba, blocks).await {
-            Err(IoError::Status(status)) if status.is(Status::COMPARE_FAILURE) && held() != before => Ok(()),
-            result => result.map(drop),
-        }
-    }
-
     /// Whether an error is what faults of the plan explain.
     fn judge(&self, index: Option<usize>, op: &Op, error: IoError) -> Result<(), Failure> {
         let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
@@ -432,15 +414,16 @@ impl Life {
         let aborts = loses || has(|fault| matches!(fault, Fault::Abort { .. }));
         let reads_fail = has(|fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. }));
         let may_be_marred = self.run.plan.ops.iter().any(|op| matches!(op, Op::Mar { .. }));
-        let wears_out =
-            has(|fault| matches!(fault, Fault::Flash { verb: FlashVerb::Program | FlashVerb::Erase, .. }));
         let explained = match &error {
             IoError::Unsettled { .. } => return Ok(()),
             IoError::Lost(Lost::Reset) => resets,
             IoError::Lost(Lost::ShutDown) => cycles,
             IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts,
-            IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => wears_out,
-            IoError::Status(status) if status.is(Status::SANITIZE_FAILED) => wears_out || reads_fail,
+            IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => {
+                self.is_read_only() && !matches!(op, Op::Read { .. } | Op::Compare { .. } | Op::Verify { .. })
+            }
+            // A part of a unit was to be written, of which the rest can't be read.
+            IoError::Status(status) if status.is(Status::WRITE_FAULT) => reads_fail,
             // Of a read the oracle has found that it must be so.
             IoError::Status(status) if status.is(Status::UNRECOVERED_READ_ERROR) => {
                 reads_fail || may_be_marred || matches!(op, Op::Read { .. } | Op::Verify { .. })
@@ -457,6 +440,18 @@ impl Life {
             None => format!("looking through the drive, `{op}`: {error}"),
         };
         Err(Failure::new(kind, text))
+    }
+
+    /// Whether programs or erases of flash fail.
+    pub(super) fn wears_out(&self) -> bool {
+        let fails =
+            |fault: &Fault| matches!(fault, Fault::Flash { verb: FlashVerb::Program | FlashVerb::Erase, .. });
+        self.run.plan.faults.iter().any(fails)
+    }
+
+    /// Whether the drive is at the end of its life, as faults of the plan explain.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.wears_out() && self.drive.controller.ftl().health().is_read_only
     }
 
     /// Has the faults happen that belong to the beginning of an operation, or of the work.
@@ -503,8 +498,10 @@ impl Life {
                     self.run.spaces.borrow().iter().map(|space| space.oracle.clone()).collect();
                 let begun: Vec<_> = oracles.iter().map(|oracle| oracle.borrow_mut().begin_flush()).collect();
                 driver.shutdown().await.map_err(broken)?;
+                // At the end of its life the drive may have had no room, and a shutdown doesn't say so.
+                let outcome = if self.is_read_only() { Outcome::Uncertain } else { Outcome::Done };
                 for (oracle, begun) in oracles.iter().zip(begun) {
-                    oracle.borrow_mut().end_flush(begun, Outcome::Done);
+                    oracle.borrow_mut().end_flush(begun, outcome);
                 }
                 self.reach(Moment::Cycled);
                 Ok(())

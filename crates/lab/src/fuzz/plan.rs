@@ -98,8 +98,62 @@ pub struct DriveSpec {
     /// In which way its recovery is broken on purpose: what a swarm must find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySpec>,
+    /// Its medium is in files, of which a cut drops, tears and reorders what was not synced.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub files: bool,
+    /// What it does for its flash.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub upkeep: UpkeepSpec,
     /// Namespaces.
     pub namespaces: Vec<NamespaceSpec>,
+}
+
+/// What a drive does for its flash, beside what the host asks for: [`byteway_firmware::Upkeep`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpkeepSpec {
+    /// Spare superblocks of a die. When one fails and none is left the drive is read-only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spare_blocks: u32,
+    /// Of those, how many are bad from the factory at most.
+    #[serde(skip_serializing_if = "is_default")]
+    pub factory_bad_blocks: u32,
+    /// Superblocks of a die with one bit a cell.
+    #[serde(skip_serializing_if = "is_default")]
+    pub slc_blocks: u32,
+    /// The spread of erases that is levelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_spread: Option<u32>,
+    /// What is read too often or lies too long is moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<RefreshSpec>,
+    /// Collection while the host is idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleSpec>,
+}
+
+/// When a superblock is moved for the sake of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefreshSpec {
+    /// After so many reads.
+    pub reads: u32,
+    /// After so many microseconds.
+    pub age_us: u64,
+}
+
+/// Collection while the host is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleSpec {
+    /// When nothing has come for so many microseconds.
+    pub after_us: u64,
+    /// Until so many superblocks of a die are free.
+    pub free_blocks: u32,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// How a recovery is broken: [`byteway_firmware::ftl::config::Canary`].
@@ -349,6 +403,10 @@ impl Plan {
             (units <= 1 << 20, "the drive must have at most 2^20 units of 4 KiB"),
             ((1..=4).contains(&bits), "drive.bits must be from 1 to 4"),
             (self.drive.buffer_units <= 1 << 16, "drive.buffer_units must be at most 65536"),
+            (
+                !(self.drive.files && self.drive.protected),
+                "a drive in files (drive.files) has no power-loss protection (drive.protected)",
+            ),
             (self.drive.namespaces.iter().all(is_block), "a namespace's block has 512 or 4096 bytes"),
             (!self.drive.namespaces.is_empty(), "a drive has a namespace"),
             (self.ops.len() <= 1_000_000, "there can be at most 1,000,000 operations"),
@@ -813,6 +871,8 @@ mod tests {
             cache_read: false,
             checkpoint_units: 0,
             canary: None,
+            files: false,
+            upkeep: UpkeepSpec::default(),
             namespaces: vec![NamespaceSpec { units: 32, block: 4096 }],
         }
     }

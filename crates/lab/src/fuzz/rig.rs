@@ -1,5 +1,7 @@
 //! Runs a plan: a drive from one power-on to the next, and the host's memory of what it must hold, which outlives them.
 //!
+//! The medium is memory, or files of which a cut drops, tears and reorders what was not synced.
+//!
 //! Each *life* is an executor, a link, a drive on the medium that the life before has left, a driver, and workers that
 //! take operations in order. A life ends with a power cut before a numbered poll, with an orderly shutdown, or when all
 //! operations have ended. Then everything is flushed, the power is cut once more, and every block is read a last time.
@@ -9,14 +11,17 @@ use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
+use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Ran};
-use byteway_device::{Drive, DriveConfig};
+use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::Medium;
+use byteway_flash::file::{SimulatedFiles, Tuning};
 use byteway_host::{BaseState, Oracle};
 use byteway_link::{Link, Memory};
 use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a run did: so that one can see that a swarm does what it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +48,24 @@ pub struct Tally {
     pub replays: u64,
     /// Programs and erases of flash that failed.
     pub flash_failures: u64,
+    /// Units that reads of flash could not give.
+    pub units_uncorrectable: u64,
+    /// Superblocks that failed.
+    pub blocks_retired: u64,
+    /// Superblocks that were moved because they were little worn.
+    pub blocks_levelled: u64,
+    /// Superblocks that were moved because they were read too often, or old.
+    pub blocks_refreshed: u64,
+    /// Superblocks of a cache of one bit a cell that were emptied.
+    pub blocks_folded: u64,
+    /// Superblocks that were collected while the host was idle.
+    pub blocks_collected_idle: u64,
+    /// Translation pages that were not in DRAM.
+    pub map_misses: u64,
+    /// Runs whose drive was read-only in the end.
+    pub ends_of_life: u64,
+    /// Runs whose medium was in files.
+    pub in_files: u64,
     /// Namespaces that were created.
     pub namespaces_created: u64,
     /// Namespaces that were deleted.
@@ -74,6 +97,15 @@ impl Tally {
             interrupts_lost,
             replays,
             flash_failures,
+            units_uncorrectable,
+            blocks_retired,
+            blocks_levelled,
+            blocks_refreshed,
+            blocks_folded,
+            blocks_collected_idle,
+            map_misses,
+            ends_of_life,
+            in_files,
             namespaces_created,
             namespaces_deleted,
             formats,
@@ -93,6 +125,15 @@ impl Tally {
         self.interrupts_lost += interrupts_lost;
         self.replays += replays;
         self.flash_failures += flash_failures;
+        self.units_uncorrectable += units_uncorrectable;
+        self.blocks_retired += blocks_retired;
+        self.blocks_levelled += blocks_levelled;
+        self.blocks_refreshed += blocks_refreshed;
+        self.blocks_folded += blocks_folded;
+        self.blocks_collected_idle += blocks_collected_idle;
+        self.map_misses += map_misses;
+        self.ends_of_life += ends_of_life;
+        self.in_files += in_files;
         self.namespaces_created += namespaces_created;
         self.namespaces_deleted += namespaces_deleted;
         self.formats += formats;
@@ -181,6 +222,42 @@ enum End {
     Done,
 }
 
+/// A drive's medium while its power is off.
+enum Kept {
+    Memory(Box<Medium>),
+    Files(SimulatedFiles),
+}
+
+impl Kept {
+    /// A new one.
+    fn new(plan: &Plan, config: &DriveConfig) -> Result<Kept, Failure> {
+        match plan.drive.files {
+            true => Ok(Kept::Files(SimulatedFiles::new())),
+            false => Drive::medium(config).map(|medium| Kept::Memory(Box::new(medium))).map_err(impossible),
+        }
+    }
+
+    /// The medium, and the files that it is in.
+    fn open(self, config: &DriveConfig) -> Result<(Medium, Option<SimulatedFiles>), Failure> {
+        match self {
+            Kept::Memory(medium) => Ok((*medium, None)),
+            Kept::Files(files) => {
+                let opened = Drive::open_medium_tuned(config, Arc::new(files.clone()), TUNING);
+                // What a power cut leaves must be a medium.
+                let (medium, _) = opened.map_err(|error| Failure::new(Kind::Data, error.to_string()))?;
+                Ok((medium, Some(files)))
+            }
+        }
+    }
+}
+
+fn impossible(error: ConfigError) -> Failure {
+    Failure::new(Kind::Plan, error.to_string())
+}
+
+/// Checkpoints of a medium in files come often, for so small a drive.
+const TUNING: Tuning = Tuning { image_units: 300, journal_bytes: 4000 };
+
 /// Polls that a life may take beside those of its operations, and of each of those.
 const POLLS_MAX: u64 = 1_000_000;
 const POLLS_PER_OP_MAX: u64 = 20_000;
@@ -192,7 +269,7 @@ pub fn run(plan: &Plan) -> Ended {
     let run = Rc::new(Run {
         next: Cell::new(0),
         spaces: RefCell::default(),
-        tally: Cell::new(Tally { runs: 1, ..Tally::default() }),
+        tally: Cell::new(Tally { runs: 1, in_files: u64::from(plan.drive.files), ..Tally::default() }),
         failure: RefCell::default(),
         struck: RefCell::new(vec![false; plan.faults.len()]),
         pending: Cell::default(),
@@ -222,7 +299,7 @@ pub fn run(plan: &Plan) -> Ended {
 
 /// One life after the other.
 fn live_all(run: &Rc<Run>, config: &DriveConfig, lives: &mut Vec<u64>) -> Result<(), Failure> {
-    let mut medium = Drive::medium(config).map_err(|error| Failure::new(Kind::Plan, error.to_string()))?;
+    let mut medium = Kept::new(&run.plan, config)?;
     let mut looks = true;
     loop {
         let cut = next_cut(run);
@@ -266,12 +343,7 @@ fn live_all(run: &Rc<Run>, config: &DriveConfig, lives: &mut Vec<u64>) -> Result
 }
 
 /// What is durable must be there after a cut when nothing was under way.
-fn last_look(
-    run: &Rc<Run>,
-    config: &DriveConfig,
-    medium: Medium,
-    lives: &mut Vec<u64>,
-) -> Result<(), Failure> {
+fn last_look(run: &Rc<Run>, config: &DriveConfig, medium: Kept, lives: &mut Vec<u64>) -> Result<(), Failure> {
     cut_power(run);
     live(run, config, medium, Cut::Never, true, lives).map(drop)
 }
@@ -296,18 +368,18 @@ fn cut_power(run: &Run) {
 fn live(
     run: &Rc<Run>,
     config: &DriveConfig,
-    medium: Medium,
+    medium: Kept,
     cut: Cut,
     looks: bool,
     lives: &mut Vec<u64>,
-) -> Result<(End, Medium), Failure> {
+) -> Result<(End, Kept), Failure> {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let (host, device) = Link::connect(&clock, drive::link(), Memory::simulated());
     let mut config = config.clone();
     config.media.faults = drive::faults(&run.plan, lives.len());
-    let drive = Drive::power_on(&device, config, medium);
-    let drive = Rc::new(drive.map_err(|error| Failure::new(Kind::Plan, error.to_string()))?);
+    let (medium, files) = medium.open(&config)?;
+    let drive = Rc::new(Drive::power_on(&device, config, medium).map_err(impossible)?);
     let watched = match cut {
         Cut::At(Anchor { op: Some(op), .. }) => Some(op),
         _ => None,
@@ -327,9 +399,18 @@ fn live(
     lives.push(polls);
     run.count(|tally| {
         let ftl = drive.controller.ftl();
-        tally.blocks_collected += ftl.counters().blocks_collected;
+        let counters = ftl.counters();
+        tally.blocks_collected += counters.blocks_collected;
+        tally.blocks_collected_idle += counters.blocks_collected_idle;
+        tally.blocks_retired += counters.blocks_retired;
+        tally.blocks_levelled += counters.blocks_levelled;
+        tally.blocks_refreshed += counters.blocks_refreshed;
+        tally.blocks_folded += counters.blocks_folded;
+        tally.map_misses += counters.map_misses;
+        tally.ends_of_life = u64::from(ftl.health().is_read_only);
         let flash = ftl.flash().counters();
         tally.flash_failures += flash.failed_programs + flash.failed_erases;
+        tally.units_uncorrectable += flash.units_uncorrectable;
     });
     let has_attached = life.has_attached();
     let end = match ran {
@@ -343,12 +424,18 @@ fn live(
             return Err(Failure::new(Kind::Plan, "an operation was begun twice"));
         }
         Ok(Ran::Cut) if polls >= polls_max => {
-            let text = format!("{polls} polls are not enough: something goes on and on");
+            let counters = drive.controller.ftl().counters();
+            let text = format!("{polls} polls are not enough: something goes on and on `{counters:?}`");
             return Err(Failure::new(Kind::Hang, text));
         }
         Ok(Ran::Cut) => End::Cut,
     };
-    let medium = drive.power_off();
+    let files = files.map(|files| {
+        let chance = Rng::new(run.plan.seed).stream(&format!("files-{}", lives.len())).next_u64();
+        Kept::Files(files.cut(chance))
+    });
+    let medium = drive.power_off(); // drive and link hold each other until then
+    let medium = files.unwrap_or_else(|| Kept::Memory(Box::new(medium)));
     drop(life);
     drop(executor); // with everything that was under way, the host's side too
     match end {

@@ -132,6 +132,14 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.base = Default::default());
         self.try_change(|plan| plan.drive.cost_benefit = false);
         self.try_change(|plan| plan.drive.map_cache_pages = None);
+        self.try_change(|plan| plan.drive.files = false);
+        self.try_change(|plan| plan.drive.upkeep = Default::default());
+        self.try_change(|plan| plan.drive.upkeep.factory_bad_blocks = 0);
+        self.try_change(|plan| plan.drive.upkeep.spare_blocks = 0);
+        self.try_change(|plan| plan.drive.upkeep.slc_blocks = 0);
+        self.try_change(|plan| plan.drive.upkeep.static_spread = None);
+        self.try_change(|plan| plan.drive.upkeep.refresh = None);
+        self.try_change(|plan| plan.drive.upkeep.idle = None);
         self.try_change(|plan| plan.drive.suspends = false);
         self.try_change(|plan| plan.drive.cache_read = false);
         self.try_change(|plan| plan.drive.checkpoint_units = 0);

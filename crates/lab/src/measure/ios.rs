@@ -78,7 +78,7 @@ impl IoRecorder {
     /// An I/O has completed; the run began at `start`. False if it cannot be written down: [`finish`](Self::finish) says
     /// why.
     pub(super) fn record(&mut self, start: Time, completed: &Completed) -> bool {
-        let Completed { number, job, worker, io, bytes, due, record } = completed;
+        let Completed { number, job, worker, io, operated: _, bytes, due, record } = completed;
         self.rows.push(Row {
             number: *number,
             job: *job as u32,

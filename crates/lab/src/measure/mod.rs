@@ -5,9 +5,11 @@
 //! |---|---|
 //! | this one | [`Meter`]: whom the jobs tell of each I/O |
 //! | `recorder.rs` | [`JobRecorder`]: latencies over the whole of the measured part, and their distribution |
+//! | `verbs.rs` | [`VerbRecorder`]: the same of operations on pairs, by kind |
 //! | `series.rs` | [`SeriesRecorder`]: figures over time, in steps |
 //! | `tally.rs` | the small histogram of a step |
 //! | `snapshot.rs` | [`Snapshot`]: every counter at one instant |
+//! | `store.rs` | what a key-value drive's store did between two snapshots |
 //! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
 //! | `upkeep.rs` | what the drive does beside the host's I/O |
 //! | `wear.rs` | how worn the flash is |
@@ -16,24 +18,29 @@ mod ios;
 mod recorder;
 mod series;
 mod snapshot;
+mod store;
 mod tally;
 mod upkeep;
+mod verbs;
 mod wear;
 
 pub use ios::IoRecorder;
 pub use recorder::JobRecorder;
 pub use series::SeriesRecorder;
 pub use snapshot::Snapshot;
+pub use store::store;
 pub use upkeep::upkeep;
+pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
 use crate::interrupt::Interrupt;
+use crate::kv::Verb;
 use crate::profile::Completion;
 use crate::progress::Progress;
 use crate::results::{Curve, Series};
 use crate::scenario::Warmup;
-use crate::summary::{ClockKind, ErrorRow, SpanRow, Summary, Verification, ns, ratio, span_rows};
-use crate::workload::{Io, JobPlan};
+use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, ns, ratio, span_rows};
+use crate::workload::{Io, JobPlan, Source};
 use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -47,8 +54,10 @@ pub struct Completed {
     pub job: usize,
     /// The job's worker.
     pub worker: u32,
-    /// What it did.
+    /// What it did. An operation on a pair is a read, a write or a trim of so many bytes, at the pair's number.
     pub io: Io,
+    /// What an operation on pairs did, precisely.
+    pub operated: Option<Operated>,
     /// Bytes read, written or trimmed.
     pub bytes: u64,
     /// When it was due: its latency begins there.
@@ -76,12 +85,16 @@ impl Completed {
 pub struct Meter {
     /// Of each job.
     jobs: RefCell<Vec<JobRecorder>>,
+    /// Of each job that works on pairs.
+    verbs: RefCell<Vec<VerbRecorder>>,
     series: Rc<RefCell<SeriesRecorder>>,
     ios: RefCell<Option<IoRecorder>>,
     /// I/Os that have begun.
     begun: Cell<u64>,
     /// Time by stage, over all measured I/Os.
     stages: RefCell<[u128; Stage::ALL.len()]>,
+    /// I/Os whose stages are known: of a scan's many commands they are not.
+    followed: Cell<u64>,
     /// Failed commands by what they failed with.
     errors: RefCell<BTreeMap<String, u64>>,
     /// Reads whose data was not what it must be.
@@ -120,10 +133,12 @@ impl Meter {
         };
         Meter {
             jobs: RefCell::new(recorders),
+            verbs: RefCell::new(jobs.iter().map(|_| VerbRecorder::default()).collect()),
             series: Rc::new(RefCell::new(series)),
             ios: RefCell::default(),
             begun: Cell::default(),
             stages: RefCell::default(),
+            followed: Cell::default(),
             errors: RefCell::default(),
             mismatches: Cell::default(),
             first_mismatch: RefCell::default(),
@@ -190,14 +205,21 @@ impl Meter {
         self.last.set(now);
         self.last_of_job.borrow_mut()[*job] = now;
         self.jobs.borrow_mut()[*job].record(kind, *bytes, latency.0);
-        let mut stages = self.stages.borrow_mut();
-        for (sum, stage) in stages.iter_mut().zip(&completed.stages()) {
-            *sum += u128::from(stage.0);
-        }
         if let Some(ios) = &mut *self.ios.borrow_mut()
             && !ios.record(self.start, completed)
         {
             self.stop();
+        }
+        if let Some(operated) = completed.operated {
+            self.verbs.borrow_mut()[*job].record(operated, *bytes, latency.0);
+            if operated.verb == Verb::Scan {
+                return;
+            }
+        }
+        self.followed.set(self.followed.get() + 1);
+        let mut stages = self.stages.borrow_mut();
+        for (sum, stage) in stages.iter_mut().zip(&completed.stages()) {
+            *sum += u128::from(stage.0);
         }
     }
 
@@ -251,11 +273,11 @@ impl Meter {
         self.progress.replace(Progress::hidden())
     }
 
-    /// Where the time of `ios` I/Os went.
-    pub fn spans(&self, ios: u64) -> Vec<SpanRow> {
+    /// Where the time of an I/O went, over all of which it is known.
+    pub fn spans(&self) -> Vec<SpanRow> {
         let stages = self.stages.borrow();
         let totals: Vec<_> = Stage::ALL.iter().map(|stage| (stage.name(), stages[*stage as usize])).collect();
-        span_rows(&totals, ios)
+        span_rows(&totals, self.followed.get())
     }
 
     /// The figures over time, which end `now`, and what is to be said about them. `drive` are the drive's counters.
@@ -286,6 +308,13 @@ impl Meter {
         let times = begin_of_job.iter().zip(&*last_of_job);
         let elapsed =
             times.map(|(own, last)| last.0.saturating_sub(own.map_or(begin, |own| own.max(begin)).0));
+        let elapsed: Vec<u64> = elapsed.collect();
+        let verbs = self.verbs.borrow();
+        let operations = verbs.iter().zip(&elapsed).zip(plans);
+        let operations =
+            operations.flat_map(|((verbs, elapsed_ps), plan)| verbs.finish(&plan.name, *elapsed_ps));
+        let has_pairs = plans.iter().any(|plan| matches!(plan.source, Source::Pairs(_)));
+        let kv = has_pairs.then(|| KvSummary { operations: operations.collect(), store: None });
         let jobs = recorders.iter().zip(elapsed).zip(plans);
         let jobs: Vec<_> =
             jobs.map(|((recorder, elapsed_ps), plan)| recorder.finish(&plan.name, elapsed_ps)).collect();
@@ -319,6 +348,7 @@ impl Meter {
             flash: None,
             write_amplification: None,
             upkeep: None,
+            kv,
             verification: Verification {
                 on: verify,
                 reads: recorders

@@ -8,7 +8,7 @@ use crate::workload::Kind;
 
 /// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
 #[derive(Default)]
-struct Recorder {
+pub(super) struct Recorder {
     histogram: Option<Histogram<u64>>,
     ios: u64,
     bytes: u64,
@@ -21,7 +21,7 @@ struct Recorder {
 const HISTOGRAM_NS_MAX: u64 = 3_600_000_000_000;
 
 impl Recorder {
-    fn record(&mut self, bytes: u64, latency_ps: u64) {
+    pub(super) fn record(&mut self, bytes: u64, latency_ps: u64) {
         let histogram = self.histogram.get_or_insert_with(|| {
             Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, 3).expect("the bounds are constants in order")
         });
@@ -38,7 +38,7 @@ impl Recorder {
         self.max_ps.saturating_add(500) / 1000
     }
 
-    fn finish(&self, elapsed_ps: u64) -> Option<KindSummary> {
+    pub(super) fn finish(&self, elapsed_ps: u64) -> Option<KindSummary> {
         let histogram = self.histogram.as_ref()?;
         let most_ns = self.most_ns();
         let at = |quantile: f64| histogram.value_at_quantile(quantile).min(most_ns);

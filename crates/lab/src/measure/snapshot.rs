@@ -2,7 +2,7 @@
 
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
-use byteway_firmware::FtlCounters;
+use byteway_firmware::{FtlCounters, KvCounters, KvUsage};
 use byteway_flash::Counters as FlashCounters;
 use byteway_link::{HostEnd, Ledger};
 
@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub cores: Delay,
     /// The link: down, up.
     pub link: (Delay, Delay),
+    /// What the stores of all key-value namespaces have done, and what they hold.
+    pub pairs: Vec<(KvCounters, KvUsage)>,
 }
 
 impl Snapshot {
@@ -50,5 +52,7 @@ impl Snapshot {
         self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
         self.cores = drive.site.busy();
         self.link = host.busy();
+        self.pairs.clear();
+        drive.controller.each_pairs(|pairs| self.pairs.push((pairs.counters(), pairs.usage())));
     }
 }

@@ -3,6 +3,8 @@
 
 mod catalog;
 mod cells;
+mod cxl;
+mod kv;
 mod load;
 mod reliability;
 mod switch;
@@ -18,6 +20,8 @@ use switch::Switch;
 
 pub use catalog::{DriveEntry, HostEntry, drive_entries, host_entries, text_of};
 pub use cells::{Slc, Suspend};
+pub use cxl::Cxl;
+pub use kv::{KvPacking, KvStore};
 pub(crate) use load::load;
 pub use load::profile_schema;
 pub use reliability::{CellKind, OneBit, Reliability};
@@ -26,7 +30,7 @@ pub use transfer::{Extension, Thresholds, Transfer};
 pub use upkeep::{Background, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 13] = [
+pub const DRIVES: [(&str, &str); 14] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
@@ -40,6 +44,7 @@ pub const DRIVES: [(&str, &str); 13] = [
     ("cosmos-plus-gen4x4", include_str!("../../../../profiles/cosmos-plus-gen4x4.toml")),
     ("cosmos-plus-gen5x8", include_str!("../../../../profiles/cosmos-plus-gen5x8.toml")),
     ("cosmos-plus-gen6x8", include_str!("../../../../profiles/cosmos-plus-gen6x8.toml")),
+    ("bandslim-gen5x8", include_str!("../../../../profiles/bandslim-gen5x8.toml")),
 ];
 
 /// The profiles of hosts that are part of the program, by name.
@@ -77,6 +82,12 @@ pub struct Profile {
     /// What it offers small payloads.
     #[serde(default)]
     pub transfer: Transfer,
+    /// Memory that the host stores to.
+    #[serde(default)]
+    pub cxl: Option<Cxl>,
+    /// The store that it has if its personality is `kv`.
+    #[serde(default)]
+    pub kv: KvStore,
 }
 
 /// Name and size.
@@ -207,6 +218,15 @@ pub struct Cycles {
     /// An entry of a queue that carries payload: take it. Left out, 0.
     #[serde(default)]
     pub chunk: u64,
+    /// A command on a pair: look it up, or change its entry in the index. Left out, 0.
+    #[serde(default)]
+    pub index: u64,
+    /// 64 B of a value that the processor copies to its place. Left out, 0.
+    #[serde(default)]
+    pub pack: u64,
+    /// An entry of a key-value index that is merged. Left out, 0.
+    #[serde(default)]
+    pub compact: u64,
 }
 
 /// Fixed waits of a command that keep no core busy: hardware stages, and what a measured total leaves unexplained.
@@ -339,9 +359,12 @@ pub struct HostProfile {
     /// From a completion to the next command of the same payload, where one waits for the other; left out, 0.
     #[serde(default)]
     pub turnaround: Picos,
-    /// A write-combined store of 64 B to the drive's buffer; left out, 0.
+    /// A write-combined store of 64 B to the drive's buffer, or past the cache to its memory; left out, 0.
     #[serde(default)]
     pub store: Picos,
+    /// Storing a line of 64 B to the drive's memory and flushing it, without what the link takes for that; left out, 0.
+    #[serde(default)]
+    pub flush: Picos,
     /// With `transfer.method = "sgl"`, shorter payloads go by PRP, as a driver may have it; left out, none.
     #[serde(default)]
     pub sgl_min: Bytes,
@@ -498,7 +521,13 @@ impl Profile {
         self.check_controller()?;
         self.check_firmware()?;
         self.check_flash()?;
-        self.transfer.check()
+        self.cxl.as_ref().map_or(Ok(()), Cxl::check)?;
+        if self.transfer.offers(Extension::CxlMem) && self.cxl.is_none() {
+            let what = "`transfer.methods` names `cxl-mem`, and the drive has no memory for it";
+            return Err(fault("transfer.methods", what, "leave it out: `[cxl]` alone offers it"));
+        }
+        self.transfer.check()?;
+        self.kv.check()
     }
 
     fn check_link(&self) -> Result<(), Fault> {
@@ -543,6 +572,9 @@ impl Profile {
             ("collect", cycles.collect),
             ("dma", cycles.dma),
             ("chunk", cycles.chunk),
+            ("index", cycles.index),
+            ("pack", cycles.pack),
+            ("compact", cycles.compact),
         ] {
             within(&format!("firmware.cycles.{key}"), count, 0, 1_000_000_000)?;
         }
@@ -814,6 +846,8 @@ mod tests {
             wanted.drive.model = found.drive.model.clone();
             (wanted.link.generation, wanted.link.lanes) = (generation, lanes);
             wanted.transfer.threshold = found.transfer.threshold; // measured on each link
+            assert_eq!(found.cxl.is_some(), generation >= 5, "{name}: CXL came with Gen5");
+            wanted.cxl = found.cxl.clone();
             assert_eq!(found, wanted, "{name}");
         }
     }

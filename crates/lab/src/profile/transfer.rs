@@ -80,6 +80,8 @@ pub enum Extension {
     PiggybackPipelined,
     /// Payload stored to a buffer of the drive.
     Mmio,
+    /// Payload stored to the drive's memory over CXL.mem. A profile with `[cxl]` offers it without naming it.
+    CxlMem,
     /// Results behind their completion.
     InlineResult,
     /// Results in whole DMA units, where the host has room for them.
@@ -96,6 +98,7 @@ impl Extension {
             Extension::Piggyback => "piggyback",
             Extension::PiggybackPipelined => "piggyback-pipelined",
             Extension::Mmio => "mmio",
+            Extension::CxlMem => "cxl-mem",
             Extension::InlineResult => "inline-result",
             Extension::RoundedResults => "rounded-results",
         }
@@ -121,10 +124,16 @@ pub struct Thresholds {
     /// `mmio`.
     #[serde(default)]
     pub mmio: Option<Bytes>,
+    /// `cxl-mem`.
+    #[serde(default)]
+    pub cxl_mem: Option<Bytes>,
+    /// `piggyback-cxl`.
+    #[serde(default)]
+    pub piggyback_cxl: Option<Bytes>,
 }
 
 impl Transfer {
-    /// Whether a host may enable it.
+    /// Whether its methods name it.
     pub fn offers(&self, extension: Extension) -> bool {
         self.methods.contains(&extension)
     }
@@ -150,18 +159,35 @@ impl Transfer {
         }
         within("transfer.sink", self.sink, Bytes(0), Bytes(1 << 40))?;
         within("transfer.chunk_store", self.chunk_store, Picos(0), SECOND)?;
-        let Thresholds { inline, inline_reassembly, piggyback, piggyback_pipelined, mmio } = self.threshold;
+        let Thresholds {
+            inline,
+            inline_reassembly,
+            piggyback,
+            piggyback_pipelined,
+            mmio,
+            cxl_mem,
+            piggyback_cxl,
+        } = self.threshold;
         for (key, threshold) in [
             ("inline", inline),
             ("inline-reassembly", inline_reassembly),
             ("piggyback", piggyback),
             ("piggyback-pipelined", piggyback_pipelined),
             ("mmio", mmio),
+            ("cxl-mem", cxl_mem),
+            ("piggyback-cxl", piggyback_cxl),
         ] {
             let path = format!("transfer.threshold.{key}");
             within(&path, threshold.unwrap_or_default(), Bytes(0), Bytes(1 << 24))?;
         }
         Ok(())
+    }
+}
+
+impl Profile {
+    /// Whether a host may enable it.
+    pub fn offers(&self, extension: Extension) -> bool {
+        self.transfer.offers(extension) || extension == Extension::CxlMem && self.cxl.is_some()
     }
 }
 

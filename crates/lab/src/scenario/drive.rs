@@ -49,10 +49,20 @@ impl DrivePlan {
         self.personality == Personality::Sink
     }
 
+    /// Whether the host asks for pairs instead of blocks.
+    pub fn is_kv(&self) -> bool {
+        self.personality == Personality::Kv
+    }
+
+    /// Whether what crosses are payloads of any length.
+    pub fn has_payloads(&self) -> bool {
+        self.is_sink() || self.is_kv()
+    }
+
     /// What jobs address: bytes of a unit (a logical block; of a sink, a byte), and how many there are.
     pub fn address_space(&self) -> (u32, u64) {
         match self.personality {
-            Personality::Block => (self.lba_bytes, self.namespace_blocks),
+            Personality::Block | Personality::Kv => (self.lba_bytes, self.namespace_blocks),
             Personality::Sink => (1, self.profile.transfer.sink.0),
         }
     }
@@ -68,7 +78,8 @@ impl DrivePlan {
         let (profile, profile_index): (Profile, Index) =
             load(sources, &DRIVES, &section.profile, span, over, "profile")?;
         profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
-        plan(section, profile).map_err(|fault| {
+        let said = |key: &str| index.has(&format!("drive.{key}"));
+        plan(section, profile, said).map_err(|fault| {
             // The capacity and what contradicts it may stand in either text.
             let in_section = index.has(&fault.path) || !profile_index.has(&fault.path);
             placed(sources, if in_section { index } else { &profile_index }, fault)
@@ -76,7 +87,8 @@ impl DrivePlan {
     }
 }
 
-fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
+/// `said`: whether a key stands in the section.
+fn plan(section: &DriveSection, profile: Profile, said: impl Fn(&str) -> bool) -> Result<DrivePlan, Fault> {
     let lba = section.lba_size;
     if lba != Bytes(512) && lba != Bytes(4096) {
         return Err(fault(
@@ -91,6 +103,18 @@ fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
     if section.personality == Personality::Sink && profile.transfer.sink.0 == 0 {
         return Err(no_sink(&profile_stem(&section.profile)));
     }
+    let is_kv = section.personality == Personality::Kv;
+    for (key, is_wrong) in [("precondition", section.precondition != Precondition::Empty), ("lba_size", true)]
+    {
+        if is_kv && said(key) && is_wrong {
+            let what = format!("`drive.{key}`: a key-value drive has no blocks, and begins empty");
+            return Err(fault(
+                format!("drive.{key}"),
+                what,
+                "leave it out; a `[[kv]]` job can fill the drive",
+            ));
+        }
+    }
     let geometry = profile.geometry(section.capacity.unwrap_or(profile.drive.capacity))?;
     // Whole MiB, so that a namespace never begins within a page.
     let namespace_bytes = (geometry.capacity_bytes / u64::from(section.namespaces)) >> 20 << 20;
@@ -100,7 +124,7 @@ fn plan(section: &DriveSection, profile: Profile) -> Result<DrivePlan, Fault> {
         geometry,
         lba_bytes: lba.0 as u32,
         store: section.store,
-        precondition: section.precondition,
+        precondition: if is_kv { Precondition::Empty } else { section.precondition },
         age: section.age,
         worn: section.worn,
         namespaces: section.namespaces,

@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::kv::KvSection;
 use super::transfer::TransferSection;
 use crate::trace::format::device_pair;
 use crate::trace::{Action, Format};
@@ -38,6 +39,9 @@ pub struct ScenarioFile {
     /// What is asked of the drive; several jobs run at once.
     #[serde(default)]
     pub job: Vec<JobSection>,
+    /// What is asked of a drive with `personality = "kv"`; several jobs run at once.
+    #[serde(default)]
+    pub kv: Vec<KvSection>,
     /// What is measured.
     #[serde(default)]
     pub measure: MeasureSection,
@@ -61,7 +65,7 @@ pub struct DriveSection {
     /// How data is kept.
     #[serde(default)]
     pub store: Store,
-    /// What is on the drive at the beginning.
+    /// What is on the drive at the beginning; of a key-value drive, nothing.
     #[serde(default)]
     pub precondition: Precondition,
     /// How long ago everything on the drive was written: what it holds at the beginning has aged so long. Left out, it is
@@ -90,6 +94,8 @@ pub enum Personality {
     Block,
     /// Payloads of any length, which land in the drive's DRAM: the way there, and nothing behind it.
     Sink,
+    /// Pairs of a key and a value, which the drive looks after itself (NVMe Key Value Command Set).
+    Kv,
 }
 
 /// How a drive keeps data.

@@ -8,6 +8,7 @@
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
+//! | `kv.rs` | the same of a key-value drive's job |
 //! | `fio.rs` | from a fio job file to the text of a scenario |
 //! | `device.rs` | [`Device`]: a drive to be served, and its file |
 
@@ -16,6 +17,7 @@ mod drive;
 mod file;
 pub(crate) mod fio;
 mod job;
+mod kv;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -32,12 +34,16 @@ use crate::trace;
 use crate::units::{Picos, excerpt};
 use crate::workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};
+use kv::{KvDraft, Wrong};
 
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::DrivePlan;
 pub use file::*;
 pub(crate) use job::{Draft, Keys, Limits};
-pub use transfer::{Encoding, FineMethod, Pointer, ResultWay, TransferMethod, TransferPlan, TransferSection};
+pub use kv::{KvSection, Order, Shares};
+pub use transfer::{
+    Encoding, FineMethod, LineOrdering, Pointer, ResultWay, TransferMethod, TransferPlan, TransferSection,
+};
 
 /// A scenario that can be run: everything looked up, laid on, checked.
 #[derive(Clone, Debug)]
@@ -108,6 +114,19 @@ fn check_store(store: Store) -> Result<(), Fault> {
         )),
         Store::Ram | Store::Stamp => Ok(()),
     }
+}
+
+/// Pairs are asked of a key-value drive, and of no other.
+fn check_kinds(file: &ScenarioFile, drive: &DrivePlan) -> Result<(), Fault> {
+    if drive.is_kv() && !file.job.is_empty() {
+        let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
+        return Err(fault("job.0", what, "write `[[kv]]` with at least `workload = \"fillrandom\"`"));
+    }
+    if !drive.is_kv() && !file.kv.is_empty() {
+        let what = "`kv`: the drive has no pairs";
+        return Err(fault("kv.0", what, "set `personality = \"kv\"` in [drive], or write `[[job]]`"));
+    }
+    Ok(())
 }
 
 impl Scenario {
@@ -220,6 +239,22 @@ impl Scenario {
             }
             jobs.push(plan);
         }
+        for (number, section) in file.kv.iter().enumerate() {
+            let path = format!("kv.{number}");
+            let folder = sources.folder(index.span(&path).start).to_owned();
+            let draft =
+                KvDraft { section, path: &path, index: &index, drive: &drive, host: &host, folder: &folder };
+            let mut plan = draft.plan(&format!("kv{number}")).map_err(|wrong| match wrong {
+                Wrong::Fault(fault) => placed(&index, fault),
+                Wrong::File(key, error) if error.place.is_none() => {
+                    error.at(sources.place(&index.span(&key)))
+                }
+                Wrong::File(_, error) => error,
+            })?;
+            plan.phase = jobs.last().map_or(0, |before| before.phase + u32::from(section.stonewall));
+            jobs.push(plan);
+        }
+        check_kinds(&file, &drive).map_err(|fault| placed(&index, fault))?;
         let scenario = Scenario {
             name,
             seed: file.seed,
@@ -236,21 +271,29 @@ impl Scenario {
         Ok(scenario)
     }
 
+    /// What its jobs are written as.
+    pub(crate) fn section(&self) -> &'static str {
+        if self.drive.is_kv() { "kv" } else { "job" }
+    }
+
     /// What holds between the parts.
     fn check(&self) -> Result<(), Fault> {
         if self.jobs.is_empty() {
-            let cure = "add `[[job]]` with at least `rw = \"randread\"` and `count = 100000`";
-            return Err(fault("job", "the scenario has no job", cure));
+            let (key, cure) = match self.drive.is_kv() {
+                false => ("job", "add `[[job]]` with at least `rw = \"randread\"` and `count = 100000`"),
+                true => ("kv", "add `[[kv]]` with at least `workload = \"w-m\"` and `count = 100000`"),
+            };
+            return Err(fault(key, "the scenario has no job", cure));
         }
         let mut names = BTreeSet::new();
         for (number, job) in self.jobs.iter().enumerate() {
             if !names.insert(&job.name) {
                 let what = format!("two jobs are called `{}`", job.name);
                 let cure = "give each a name of its own: its random numbers follow from it";
-                return Err(fault(format!("job.{number}.name"), what, cure));
+                return Err(fault(format!("{}.{number}.name", self.section()), what, cure));
             }
         }
-        let last = format!("job.{}", self.jobs.len() - 1);
+        let last = format!("{}.{}", self.section(), self.jobs.len() - 1);
         let workers: u64 = self.jobs.iter().map(|job| u64::from(job.workers)).sum();
         let queues = self.drive.profile.controller.max_io_queues;
         if workers > u64::from(queues) {
@@ -307,6 +350,9 @@ impl Scenario {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
         }
         for job in &self.jobs {
+            if let Source::Pairs(plan) = &job.source {
+                notes.extend(plan.note().map(|note| format!("job {}: {note}", job.name)));
+            }
             let Source::Trace(replay) = &job.source else { continue };
             let (scan, tally) = (&replay.scan, &replay.scan.tally);
             let mut note = |text: String| notes.push(format!("job {}: {text}", job.name));

@@ -2,6 +2,7 @@
 
 mod fio;
 mod jobs;
+mod kv;
 mod transfer;
 
 use super::*;

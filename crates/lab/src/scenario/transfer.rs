@@ -32,7 +32,10 @@ pub struct TransferSection {
     /// How an inline payload is announced.
     #[serde(default)]
     pub encoding: Encoding,
-    /// How results of reads come back; of the payload sink only.
+    /// How what is stored to the drive's memory is made sure to be there before its command.
+    #[serde(default)]
+    pub ordering: LineOrdering,
+    /// How results of reads come back; of the payload sink and of key-value drives only.
     #[serde(default)]
     pub result: ResultWay,
 }
@@ -60,6 +63,10 @@ pub enum TransferMethod {
     Adaptive,
     /// Whole pages by PRP, and what is beyond them inline.
     Hybrid,
+    /// By stores to memory of the drive over CXL.mem.
+    CxlMem,
+    /// In the fields of a command up to 35 B, by CXL.mem above.
+    PiggybackCxl,
 }
 
 /// How short payloads cross under `adaptive`.
@@ -77,6 +84,23 @@ pub enum FineMethod {
     InlineReassembly,
     /// As `method = "mmio"`.
     Mmio,
+    /// As `method = "cxl-mem"`.
+    CxlMem,
+    /// As `method = "piggyback-cxl"`.
+    PiggybackCxl,
+}
+
+/// How what is stored to the drive's memory is made sure to be there before its command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineOrdering {
+    /// Each line is flushed.
+    #[default]
+    Flush,
+    /// Lines go past the cache, and the last one is read back.
+    ReadBack,
+    /// Lines go past the cache, and the command has a checksum for which the drive waits.
+    Checksum,
 }
 
 /// A data pointer.
@@ -129,13 +153,15 @@ pub struct TransferPlan {
     pub sgl_bytes_min: u32,
     /// How an inline payload is announced.
     pub encoding: Encoding,
+    /// How what is stored to the drive's memory is made sure to be there.
+    pub ordering: LineOrdering,
     /// How results come back.
     pub result: ResultWay,
 }
 
 impl TransferMethod {
     /// All, in the order in which they are reported.
-    pub const ALL: [TransferMethod; 9] = [
+    pub const ALL: [TransferMethod; 11] = [
         TransferMethod::Prp,
         TransferMethod::Sgl,
         TransferMethod::Piggyback,
@@ -145,6 +171,8 @@ impl TransferMethod {
         TransferMethod::Mmio,
         TransferMethod::Adaptive,
         TransferMethod::Hybrid,
+        TransferMethod::CxlMem,
+        TransferMethod::PiggybackCxl,
     ];
 
     /// Its name in scenarios and reports.
@@ -159,6 +187,8 @@ impl TransferMethod {
             TransferMethod::Mmio => "mmio",
             TransferMethod::Adaptive => "adaptive",
             TransferMethod::Hybrid => "hybrid",
+            TransferMethod::CxlMem => "cxl-mem",
+            TransferMethod::PiggybackCxl => "piggyback-cxl",
         }
     }
 }
@@ -172,6 +202,8 @@ impl FineMethod {
             FineMethod::Inline => TransferMethod::Inline,
             FineMethod::InlineReassembly => TransferMethod::InlineReassembly,
             FineMethod::Mmio => TransferMethod::Mmio,
+            FineMethod::CxlMem => TransferMethod::CxlMem,
+            FineMethod::PiggybackCxl => TransferMethod::PiggybackCxl,
         }
     }
 
@@ -183,6 +215,8 @@ impl FineMethod {
             FineMethod::Inline => of.inline,
             FineMethod::InlineReassembly => of.inline_reassembly,
             FineMethod::Mmio => of.mmio,
+            FineMethod::CxlMem => of.cxl_mem,
+            FineMethod::PiggybackCxl => of.piggyback_cxl,
         }
     }
 }
@@ -214,11 +248,20 @@ impl TransferSection {
             let what = format!("`transfer.encoding` has no effect with `{}`", method.name());
             return Err(fault("transfer.encoding", what, "leave it out: it says how `inline` is announced"));
         }
+        let is_stored = matches!(method, TransferMethod::CxlMem | TransferMethod::PiggybackCxl);
+        if index.has("transfer.ordering") && !is_stored {
+            let what = format!("`transfer.ordering` has no effect with `{}`", method.name());
+            return Err(fault(
+                "transfer.ordering",
+                what,
+                "leave it out: it says how `cxl-mem` is made sure of",
+            ));
+        }
         self.check_offered(drive, key, method)?;
         if self.fallback == Pointer::Sgl {
             needs_sgl(drive, "transfer.fallback")?;
         }
-        if drive.is_sink() {
+        if drive.has_payloads() {
             match self.result {
                 ResultWay::Pointer => {}
                 ResultWay::Inline => needs(drive, "transfer.result", "inline", Extension::InlineResult)?,
@@ -237,6 +280,7 @@ impl TransferSection {
             fallback: self.fallback,
             sgl_bytes_min: sgl_min.0 as u32,
             encoding: self.encoding,
+            ordering: self.ordering,
             result: self.result,
         })
     }
@@ -253,8 +297,14 @@ impl TransferSection {
             TransferMethod::InlineReassembly => Extension::InlineReassembly,
             TransferMethod::Mmio => Extension::Mmio,
             TransferMethod::Hybrid => Extension::InlineTail,
+            TransferMethod::CxlMem => Extension::CxlMem,
+            TransferMethod::PiggybackCxl => {
+                needs(drive, key, name, Extension::CxlMem)?;
+                Extension::Piggyback
+            }
         };
-        if matches!(extension, Extension::Piggyback | Extension::PiggybackPipelined) && !drive.is_sink() {
+        if matches!(extension, Extension::Piggyback | Extension::PiggybackPipelined) && !drive.has_payloads()
+        {
             let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
             let cure = "set `drive.personality = \"sink\"`, or choose another method";
             return Err(fault(key, what, cure));
@@ -283,7 +333,7 @@ impl TransferSection {
 /// The drive must offer what `key` = `name` needs.
 fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Result<(), Fault> {
     let transfer = &drive.profile.transfer;
-    if transfer.offers(extension) {
+    if drive.profile.offers(extension) {
         return Ok(());
     }
     let wanted = extension.name();
@@ -296,10 +346,15 @@ fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Resu
             )
         }
     };
+    if extension == Extension::CxlMem {
+        let known = drives_with(|profile| profile.offers(extension)).join(", ");
+        let cure = format!("{known} have such memory; or give the drive some, as [drive.override.cxl]");
+        return Err(fault(key, what, cure));
+    }
     let mut offered: Vec<&str> = transfer.methods.iter().map(|extension| extension.name()).collect();
     offered.push(wanted);
     let list = offered.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-    let known = drives_with(|profile| profile.transfer.offers(extension));
+    let known = drives_with(|profile| profile.offers(extension));
     let known = match known.is_empty() {
         true => String::new(),
         false => format!("{} offer it; or ", known.join(", ")),

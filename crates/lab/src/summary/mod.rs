@@ -3,6 +3,7 @@
 //! Every float comes from one division of exact integers, rounded by plain arithmetic, so that two machines agree
 //! on every digit. Shares and utilisations are fractions of 1.
 
+mod kv;
 mod tables;
 mod transfer;
 mod upkeep;
@@ -13,6 +14,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use crate::profile::Completion;
 
+pub use kv::{KvStoreSummary, KvSummary, OperationRow};
 pub use transfer::{TransferSummary, WayRow};
 pub use upkeep::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
@@ -71,6 +73,9 @@ pub struct Summary {
     /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<UpkeepSummary>,
+    /// Operations on pairs, and what a key-value drive did for them; `None`, and left out, of other drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kv: Option<KvSummary>,
     /// What became of the data.
     pub verification: Verification,
     /// Commands that failed, by status.
@@ -393,6 +398,7 @@ mod tests {
             flash: Some(FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() }),
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
             upkeep: None,
+            kv: None,
             verification: Verification { on: true, reads: 1000, mismatches: 0 },
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
             notes: vec!["a note".to_owned()],

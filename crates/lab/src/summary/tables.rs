@@ -39,8 +39,13 @@ impl Summary {
         if self.partial {
             let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
         }
-        section(&mut out, "Throughput", self.throughput());
-        section(&mut out, "Latency", self.latency());
+        match &self.kv {
+            Some(kv) => kv.write_tables(&mut out),
+            None => {
+                section(&mut out, "Throughput", self.throughput());
+                section(&mut out, "Latency", self.latency());
+            }
+        }
         section(&mut out, "Where the time of an I/O goes", self.time_spent());
         section(&mut out, LINK_TITLE, link_table(&self.link, self.ios));
         if let Some(transfer) = &self.transfer {
@@ -66,6 +71,11 @@ impl Summary {
             }
             (true, 0) if verification.reads == 0 => {
                 out.push_str("\nNothing was read, so nothing was verified\n")
+            }
+            (true, 0) if self.kv.is_some() => {
+                let reads = grouped(verification.reads);
+                let _ =
+                    writeln!(out, "\n{reads} answers verified: every value, and every key that was missing");
             }
             (true, 0) => {
                 let _ = writeln!(

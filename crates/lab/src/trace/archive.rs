@@ -83,7 +83,7 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// A trace's bytes, unpacked.
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     pub input: Box<dyn Read>,
     pub packing: Packing,
     /// Bytes of the file that were read so far.
@@ -91,7 +91,7 @@ pub(super) struct Unpacked {
 }
 
 /// Opens what stands in a file.
-pub(super) fn unpack(file: impl Read + 'static) -> io::Result<Unpacked> {
+pub(crate) fn unpack(file: impl Read + 'static) -> io::Result<Unpacked> {
     let count = Rc::new(Cell::new(0));
     let mut file = Counted { inner: file, count: count.clone() };
     let mut head = Vec::with_capacity(8);
@@ -160,7 +160,7 @@ impl<W: Write> Packer<W> {
 }
 
 /// Opens a regular file. Looked at before it is opened: to open a pipe that nobody writes to waits for ever.
-pub(super) fn open_regular(path: &Path) -> io::Result<Option<(File, u64)>> {
+pub(crate) fn open_regular(path: &Path) -> io::Result<Option<(File, u64)>> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Ok(None);

@@ -4,12 +4,12 @@
 use std::io::{self, Read};
 
 /// Longer lines are cut off one byte beyond; a record of any format is a tenth of it.
-pub(super) const LINE_BYTES_MAX: usize = 4096;
+pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// The buffer and what it is filled from.
-pub(super) struct Buffer {
+pub(crate) struct Buffer {
     input: Box<dyn Read>,
     bytes: Box<[u8]>,
     start: usize,

@@ -19,7 +19,7 @@
 //! What it does not do: it knows no drive (`workload/replay.rs` lays records on one), keeps no record, and sorts none.
 
 pub mod archive;
-mod buffer;
+pub(crate) mod buffer;
 pub mod convert;
 pub mod detect;
 pub mod format;

@@ -143,7 +143,7 @@ impl JsonSchema for Distribution {
 }
 
 /// Draws units of a range, from 0 to one less than their number.
-pub(super) enum Spread {
+pub(crate) enum Spread {
     Uniform {
         units: u64,
     },
@@ -174,7 +174,7 @@ pub(super) enum Spread {
 
 impl Spread {
     /// Over `units` units (at least 1) of `unit_bytes`; `key` scatters.
-    pub(super) fn new(
+    pub(crate) fn new(
         distribution: &Distribution,
         units: u64,
         unit_bytes: u64,
@@ -215,7 +215,7 @@ impl Spread {
     }
 
     /// Each of `units` once, in an order that `key` chooses.
-    pub(super) fn once(units: u64, key: u64) -> Result<Self, InvalidParameter> {
+    pub(crate) fn once(units: u64, key: u64) -> Result<Self, InvalidParameter> {
         Ok(Spread::Once { order: Permutation::new(key, units)?, drawn: 0 })
     }
 
@@ -231,7 +231,7 @@ impl Spread {
     }
 
     /// Whether a zone that is to be accessed has no unit.
-    pub(super) fn has_empty_zone(&self) -> bool {
+    pub(crate) fn has_empty_zone(&self) -> bool {
         let Spread::Zoned { zones } = self else { return false };
         let mut before = 0;
         zones.iter().any(|(accesses, _, units)| {
@@ -241,7 +241,7 @@ impl Spread {
         })
     }
 
-    pub(super) fn draw(&mut self, stream: &mut Stream) -> u64 {
+    pub(crate) fn draw(&mut self, stream: &mut Stream) -> u64 {
         match self {
             Spread::Uniform { units } => stream.below(*units),
             Spread::Once { order, drawn } => {

@@ -13,8 +13,8 @@
 //! | `draws.rs` | all of these together: the I/Os of one worker |
 //! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
 
-mod direction;
-mod distribution;
+pub(crate) mod direction;
+pub(crate) mod distribution;
 mod draws;
 mod layout;
 mod length;
@@ -29,6 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::InputError;
+use crate::kv::KvPlan;
 use crate::units::Picos;
 use draws::Draws;
 use replay::Replay;
@@ -228,6 +229,8 @@ pub enum Source {
     Synthetic(Synthetic),
     /// A recording.
     Trace(TracePlan),
+    /// Operations on the pairs of a key-value drive, which have a generator of their own ([`crate::kv::KvGenerator`]).
+    Pairs(Box<KvPlan>),
 }
 
 /// Draws.
@@ -267,6 +270,8 @@ impl JobPlan {
     pub fn command_count(&self) -> Option<u64> {
         let synthetic = match &self.source {
             Source::Trace(trace) => return Some(trace.scan.commands),
+            Source::Pairs(plan) if self.runtime.is_none() => return self.count.or(plan.operations()),
+            Source::Pairs(_) => return self.count,
             Source::Synthetic(synthetic) => synthetic,
         };
         let by_bytes = self.io_bytes.and_then(|_| {
@@ -305,6 +310,8 @@ pub struct Generator {
 enum Inner {
     Draws(Box<Draws>),
     Replay(Box<Replay>),
+    /// Pairs have a generator of their own.
+    Nothing,
 }
 
 impl Generator {
@@ -314,6 +321,7 @@ impl Generator {
         let inner = match &plan.source {
             Source::Synthetic(synthetic) => Inner::Draws(Box::new(Draws::new(plan, synthetic, worker, rng)?)),
             Source::Trace(trace) => Inner::Replay(Box::new(Replay::new(plan, trace, worker, plan.workers)?)),
+            Source::Pairs(_) => Inner::Nothing,
         };
         Ok(Generator { inner, runtime_ps: plan.end_ps() })
     }
@@ -321,7 +329,7 @@ impl Generator {
     /// Why a replay ended early: the file changed or broke after it was checked. `None` while all is well.
     pub fn error(&self) -> Option<&InputError> {
         match &self.inner {
-            Inner::Draws(_) => None,
+            Inner::Draws(_) | Inner::Nothing => None,
             Inner::Replay(replay) => replay.error.as_ref(),
         }
     }
@@ -334,6 +342,7 @@ impl Iterator for Generator {
         let io = match &mut self.inner {
             Inner::Draws(draws) => draws.next(),
             Inner::Replay(replay) => replay.next(),
+            Inner::Nothing => None,
         }?;
         // What is due after the end of the job is not issued; in a closed loop the runner watches the clock.
         io.at.is_none_or(|at| at < self.runtime_ps).then_some(io)

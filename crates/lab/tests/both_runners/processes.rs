@@ -72,7 +72,6 @@ fn a_driver_in_another_process_gets_back_what_it_wrote() {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    println!("{}\n{}\nin {:?} with both processes' start", driver.said(), drive.said(), start.elapsed());
 }
 
 // Not a test of its own: what the processes run that the test above starts.

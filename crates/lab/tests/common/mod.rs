@@ -95,7 +95,6 @@ pub fn writes(summary: &Summary) -> &KindSummary {
 /// Asserts that `found` is within `percent` of `expected`, and says by how much it is off if not.
 pub fn assert_within(percent: f64, found: f64, expected: f64, what: &str) {
     let off = (found / expected - 1.0) * 100.0;
-    println!("{what}: {found:.6} against {expected:.6}: {off:+.3} %");
     assert!(
         off.abs() <= percent,
         "{what}: {found} against {expected} is off by {off:+.3} %, not {percent} %"

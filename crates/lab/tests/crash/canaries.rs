@@ -14,10 +14,6 @@ fn found(canary: CanarySpec) -> u64 {
     assert!(matches!(finding.failure.kind, Kind::Data | Kind::Panic), "{}", finding.failure);
     let control = run_caught(&draw(swarm.seed, finding.index));
     assert_eq!(control.failure, None, "the same run of a drive that is whole");
-    println!(
-        "{canary:?}: run {}, after {} power cuts in all: {}",
-        finding.index, found.tally.cuts, finding.failure
-    );
     finding.index
 }
 

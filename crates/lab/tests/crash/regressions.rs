@@ -30,4 +30,21 @@ plans! {
     a_sanitize_that_never_ended = "sanitize-never-ends";
     /// An abort that was still on its way met the flush at the run's end, which was taken for a failure of the drive.
     an_abort_that_met_the_last_flush = "an-abort-that-meets-the-last-flush";
+    /// While a Compare of zeroes was under way, they were written and trimmed again: what had been there before and what
+    /// was there afterwards agreed, so that the difference was taken for a failure of the drive.
+    a_compare_between_a_write_and_a_trim = "compare-between-write-and-trim";
+    /// The stripe that padded a wordline of what was folded was more urgent than the stripe before it, came first and was
+    /// refused: the superblock was taken for a bad one, and the drive for worn out.
+    a_padding_that_overtook = "padding-overtakes";
+    /// After a cut a die had no free superblock but spare ones. These were counted as free, so that streams went on where
+    /// they were, and the collector found one of them again and again to be left.
+    only_spare_superblocks_were_free = "only-spare-blocks-free";
+    /// All that had something stale in it waited to be refreshed, for which there was no room; and nothing else could make
+    /// room.
+    all_superblocks_waited_for_a_refresh = "all-wait-for-refresh";
+    /// The same on a drive with spare superblocks and a cache of one bit a cell.
+    all_waited_on_a_drive_with_more_upkeep = "refresh-after-cuts";
+    /// A unit whose program had failed was programmed in one stripe with what was written to it later: it was taken for
+    /// stale before it had been counted.
+    two_states_of_a_unit_in_a_stripe = "two-states-in-a-stripe";
 }

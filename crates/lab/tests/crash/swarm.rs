@@ -35,9 +35,20 @@ fn random_runs_find_nothing() {
         tally.formats,
         tally.sanitized,
         tally.blocks_collected,
+        tally.blocks_collected_idle,
+        tally.blocks_levelled,
+        tally.blocks_refreshed,
+        tally.blocks_folded,
+        tally.map_misses,
+        tally.flash_failures,
+        tally.units_uncorrectable,
+        tally.blocks_retired,
+        tally.ends_of_life,
+        tally.in_files,
     ];
     assert!(runs < 300 || happened.iter().all(|count| *count > 0), "{tally:?}");
-    assert!(tally.ops_failed * 3 < tally.ops, "most operations are to do something: {tally:?}");
+    // Drives at the end of their life refuse all that writes.
+    assert!(tally.ops_failed * 2 < tally.ops, "most operations are to do something: {tally:?}");
 }
 
 // A run that gives another result the second time can't be looked into.

@@ -137,8 +137,8 @@ impl Guest {
         panic!("{what}: {failure}\n-- script\n{}\n-- output\n{output}\n{seen}", script.trim());
     }
 
-    /// The guest ends by itself.
-    pub fn power_off(mut self) {
+    /// The guest ends by itself; its drives are left.
+    pub fn power_off(mut self) -> Drives {
         let start = Instant::now();
         self.qemu.write("poweroff -f\n@run 0 30\n");
         let Some(status) = self.qemu.wait(Instant::now() + Duration::from_secs(30)) else {
@@ -146,6 +146,7 @@ impl Guest {
         };
         assert!(status.success(), "QEMU: {status}\n{}", self.seen());
         println!("powered off: {:.1} s", start.elapsed().as_secs_f32());
+        self.drives
     }
 
     /// Waits until the server has said something in which this stands.

@@ -68,7 +68,7 @@ fn fields(output: &str) -> BTreeMap<&str, &str> {
 }
 
 /// Finds the drives, whose names change when they go and come back, and gives them theirs in the scripts to come.
-fn tell_apart(guest: &mut Guest, served: bool) {
+pub fn tell_apart(guest: &mut Guest, served: bool) {
     guest.prelude.clear();
     let script = "
         for try in $(seq 100); do

@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `list.rs` | what a guest does with its drives, step by step |
+//! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
 //! | `process.rs` | processes that end with the test, however it ends |
@@ -17,6 +18,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 mod guest;
+mod kept;
 mod list;
 mod process;
 mod server;
@@ -53,7 +55,7 @@ fn have(kernel: &str) -> Option<MutexGuard<'static, ()>> {
 fn drives(folder: &Path, doorbells: [&str; 2]) -> Drives {
     match std::env::var("BYTEWAY_GUEST").as_deref() {
         Ok("qemu") => Drives::Qemu,
-        _ => Drives::Served(Server::start(folder, doorbells)),
+        _ => Drives::Served(Server::start(folder, doorbells, None)),
     }
 }
 
@@ -69,6 +71,16 @@ fn linux_6_1_uses_drives_with_mapped_doorbells() {
 fn linux_6_12_uses_drives_with_trapped_doorbells() {
     let Some(_alone) = have("6.12") else { return };
     list::play(Guest::boot("6.12", CPUS, |folder| drives(folder, ["trapped", "mapped"])), "B");
+}
+
+// A drive that forgets what a file system has synced is none; and no simulated host is as unlike our own as Linux.
+#[test]
+fn a_guest_finds_its_files_after_the_server_has_ended() {
+    if std::env::var("BYTEWAY_GUEST").as_deref() == Ok("qemu") {
+        return; // those drives are not served
+    }
+    let Some(_alone) = have("6.12") else { return };
+    kept::play("6.12");
 }
 
 // Without this, who forgets share=on has a drive whose commands all time out, and nobody tells why.

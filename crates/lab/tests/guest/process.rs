@@ -88,6 +88,15 @@ impl Process {
         }
     }
 
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.child),
+            rustix::process::Signal::TERM,
+        )
+        .unwrap();
+    }
+
     /// Writes to its standard input. Who is gone doesn't hear it; that shows in what is read next.
     pub fn write(&mut self, text: &str) {
         let input = self.child.stdin.as_mut().unwrap();

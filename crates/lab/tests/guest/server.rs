@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "another process is waited for by the wall clock")]
 
 use crate::process::{Process, tail};
+use serde_json::Value;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,21 +11,29 @@ use std::time::{Duration, Instant};
 /// How long a server may take to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(30);
 
+/// How long one may take to end in order.
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
 /// A server of two drives.
 pub struct Server {
     process: Process,
     errors: PathBuf,
     sockets: Vec<PathBuf>,
+    ready: Vec<Value>,
 }
 
 impl Server {
     /// Starts one, and waits until it listens. Each drive has its kind of doorbells, as a device file says it, and is
-    /// called by it.
-    pub fn start(folder: &Path, doorbells: [&str; 2]) -> Server {
-        let mut arguments = vec!["serve".to_string()];
+    /// called by it; its data is in memory, or below `data`.
+    pub fn start(folder: &Path, doorbells: [&str; 2], data: Option<&Path>) -> Server {
+        let mut arguments = ["serve", "--format", "json"].map(String::from).to_vec();
+        if let Some(data) = data {
+            arguments.extend(["--data".to_string(), data.to_str().unwrap().to_string()]);
+        }
+        let store = if data.is_some() { "file" } else { "ram" };
         for kind in doorbells {
             let path = folder.join(format!("{kind}.toml"));
-            std::fs::write(&path, device_file(kind)).unwrap();
+            std::fs::write(&path, device_file(kind, store)).unwrap();
             arguments.push(path.to_str().unwrap().to_string());
         }
         let sockets = folder.join("vfio-user");
@@ -33,9 +42,26 @@ impl Server {
         let program = Path::new(env!("CARGO_BIN_EXE_byteway"));
         let process = Process::start(program, &arguments, &[], &errors);
         let sockets = doorbells.map(|name| sockets.join(name).join("cntrl")).to_vec();
-        let mut server = Server { process, errors, sockets };
+        let mut server = Server { process, errors, sockets, ready: Vec::new() };
         server.wait_until_listening();
+        server.hear_ready();
         server
+    }
+
+    /// What it says of each drive when all are ready.
+    fn hear_ready(&mut self) {
+        let deadline = Instant::now() + LISTENS_WITHIN;
+        for _ in &self.sockets {
+            match self.process.read_to_line(r#"{"event":"ready""#, deadline) {
+                Ok((_, line)) => self.ready.push(serde_json::from_str(&line).unwrap()),
+                Err(said) => panic!("the server isn't ready: {said}\n{}", self.said()),
+            }
+        }
+    }
+
+    /// What it said of each drive when it was ready.
+    pub fn ready(&self) -> &[Value] {
+        &self.ready
     }
 
     fn wait_until_listening(&mut self) {
@@ -63,12 +89,19 @@ impl Server {
     pub fn kill(&mut self) {
         self.process.kill();
     }
+
+    /// Ends it in order.
+    pub fn end(&mut self) {
+        self.process.terminate();
+        let status = self.process.wait(Instant::now() + ENDS_WITHIN);
+        assert!(status.is_some_and(|status| status.success()), "{status:?}\n{}", self.said());
+    }
 }
 
 /// A small drive of a known model, which answers as fast as it can.
-fn device_file(doorbells: &str) -> String {
+fn device_file(doorbells: &str, store: &str) -> String {
     format!(
-        "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"{} GiB\"\nstore = \"ram\"\n\
+        "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"{} GiB\"\nstore = \"{store}\"\n\
          precondition = \"empty\"\n\n[serve]\ntiming = \"none\"\ndoorbells = \"{doorbells}\"\n",
         crate::CAPACITY_GIB,
     )

@@ -114,7 +114,8 @@ fn by_every_method_at_every_depth_whatever_the_neighbours_do() {
     for method in Method::ALL {
         for (index, entries) in DEPTHS.into_iter().enumerate() {
             seed += 1;
-            let neighbours = [Method::ALL[seed as usize % 9], Method::ALL[(seed as usize * 5 + 3) % 9]];
+            let any = |at: usize| Method::ALL[at % Method::ALL.len()];
+            let neighbours = [any(seed as usize), any(seed as usize * 5 + 3)];
             let methods = [&[method][..], &neighbours[..index % 3]].concat();
             interleaved(seed, &methods, entries, [1, 4, 64][seed as usize % 3]);
         }

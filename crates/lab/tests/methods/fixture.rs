@@ -1,16 +1,17 @@
 //! A driver, a link and a drive that offers every method, in one executor. [`Rig`] holds the defaults; a test overrides
 //! what it is about.
 
+use crate::small;
 use byteway_clock::random::Stream;
-use byteway_clock::{Clock, Delay, Executor, Rate};
+use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::{
-    ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, Drive, DriveConfig, MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
-use byteway_firmware::{Base, Cycles, Victim, Work};
-use byteway_flash::{Geometry, Timing};
+use byteway_firmware::{Cycles, Work};
+use byteway_flash::Geometry;
 use byteway_host::{Driver, DriverConfig, HostCosts, Port};
-use byteway_link::{Generation, Link, Memory, PcieConfig};
-use byteway_wire::content::{BlockSize, Keep};
+use byteway_link::{CxlConfig, Flit, Link, Memory, PcieConfig};
+use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::Methods;
 use std::rc::Rc;
 
@@ -29,6 +30,7 @@ pub fn everything() -> TransferConfig {
             .with_piggyback(true)
             .with_piggyback_pipelined(true)
             .with_mmio(true)
+            .with_cxl_mem(true)
             .with_inline_result(true)
             .with_rounded_results(true),
         inline_bytes_max: BYTES_MAX,
@@ -38,6 +40,10 @@ pub fn everything() -> TransferConfig {
         partial_payloads_max: 64,
         partial_timeout: Delay::from_ms(10),
         bar_bytes: 1 << 20,
+        memory: Some(MemoryConfig {
+            link: CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::from_ns(80) },
+            area_bytes: 1 << 20,
+        }),
         sink_bytes: SINK_BYTES,
         chunk_store: Delay::from_ns(200),
     }
@@ -55,7 +61,7 @@ pub struct Rig {
 
 impl Default for Rig {
     fn default() -> Self {
-        Rig { drive: drive_config(), link: link_config(), costs: HostCosts::default() }
+        Rig { drive: drive_config(), link: small::link_config(), costs: HostCosts::default() }
     }
 }
 
@@ -93,79 +99,29 @@ pub fn payload(random: &mut Stream, bytes: u32) -> Vec<u8> {
 }
 
 fn drive_config() -> DriveConfig {
+    let small = small::drive_config();
     DriveConfig {
-        model: "Byteway test drive".into(),
         serial: "METHODS1".into(),
         controller: ControllerConfig {
-            io_queues_max: 8,
             queue_entries_max: 256,
             command_slots: 32,
-            fetch_outstanding: 2,
-            fetch_burst: 4,
-            transfer_bytes_max: 128 << 10,
             dma_granularity: 4096,
-            dstrd: 0,
             sgl: true,
-            shadow_doorbells: false,
-            vectors: 9,
             arbitration_burst: 8,
-            ready_delay: Delay::from_us(10),
-            read_pipeline: Delay::from_ns(500),
-            read_large_pipeline: Delay::from_ns(800),
-            write_pipeline: Delay::from_ns(300),
+            ..small.controller
         },
         transfer: everything(),
         site: SiteConfig {
-            cores: 2,
-            hertz: 1_000_000_000,
             cycles: Cycles::FREE
                 .with(Work::Fetch, 50)
                 .with(Work::Parse, 100)
                 .with(Work::Complete, 50)
                 .with(Work::Dma, 200)
                 .with(Work::Chunk, 20),
-            dram_latency: Delay::from_ns(50),
-            dram_rate: Rate::per_second(10_000_000_000),
+            ..small.site
         },
-        geometry: Geometry { channels: 1, ways: 1, planes: 1, blocks: 20, pages: 64, page_bytes: 16384 },
-        timing: Timing {
-            read: vec![Delay::from_us(10)],
-            program: vec![Delay::from_us(50)],
-            erase: Delay::from_us(500),
-            channel: Rate::per_second(800_000_000),
-            command: Delay::from_ns(100),
-            ..Timing::default()
-        },
-        media: Default::default(),
-        endurance_erases: 3000,
-        ftl: FtlPolicy {
-            write_buffer_bytes: 1 << 20,
-            victim: Victim::Greedy,
-            collect_start_blocks: 2,
-            collect_reserve_blocks: 1,
-            power_loss_protection: false,
-            map_cache_pages: None,
-            checkpoint_units: 0,
-            upkeep: byteway_firmware::Upkeep::default(),
-            canary: None,
-        },
-        namespaces: vec![NamespaceConfig { units: 2048, block: BlockSize::B512 }],
-        base: Base::Empty,
-        keep: Keep::Bytes,
-        seed: 1,
-    }
-}
-
-fn link_config() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen3,
-        lanes: 4,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 32,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
+        geometry: Geometry { channels: 1, ways: 1, blocks: 20, ..small.geometry },
+        namespaces: vec![NamespaceConfig::blocks(2048, BlockSize::B512)],
+        ..small
     }
 }

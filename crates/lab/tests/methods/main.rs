@@ -14,3 +14,5 @@
 mod arrives;
 mod fixture;
 mod payloads;
+#[path = "../../../device/tests/fixture/small.rs"]
+mod small;

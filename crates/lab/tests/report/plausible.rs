@@ -140,6 +140,7 @@ fn results(writes: bool) -> Results {
         }),
         write_amplification: writes.then_some(2.127),
         upkeep: writes.then(upkeep),
+        kv: None,
         verification: Verification { on: true, reads: 191_420, mismatches: 0 },
         errors: Vec::new(),
         notes: vec!["the trace's offsets were wrapped to the namespace".to_owned()],

@@ -35,7 +35,6 @@ fn the_miss_ratio_is_what_the_cache_does_not_hold() {
     for percent in [10, 25, 50, 90] {
         let (summary, cache) = cached(PAGES * percent / 100, 1);
         let missed = 1.0 - percent as f64 / 100.0;
-        println!("{percent} % of the map: {cache:?}, mean {} ns", reads(&summary).latency.mean_ns);
         assert_eq!(cache.pages, PAGES * percent / 100);
         // One lookup for each read. Those under way where measuring begins and ends are one at most.
         assert!((cache.hits + cache.misses).abs_diff(40_000) <= 1, "{cache:?}");

@@ -26,7 +26,6 @@ fn suspension_cuts_the_tail_of_reads_under_writes() {
     let without = reads_beside_writes(&["drive.override.flash.suspend=false"]);
     let with = reads_beside_writes(&[]);
     let (off, on) = (reader(&without).latency, reader(&with).latency);
-    println!("without {off:?}\nwith    {on:?}\n{:?}", with.upkeep);
     assert_eq!(without.upkeep.as_ref().and_then(|upkeep| upkeep.suspends), None);
     assert!(with.upkeep.as_ref().and_then(|upkeep| upkeep.suspends) > Some(100), "{:?}", with.upkeep);
     // A tenth of a percent waits longer than for a whole program ...
@@ -56,14 +55,6 @@ fn an_old_worn_drive_reads_again_and_takes_longer() {
     assert_eq!(retry(&new).retries, 0, "{:?}", new.upkeep);
     let worn = aged(&["drive.worn=100 %"]);
     let old = aged(&["drive.worn=100 %", "drive.age=2 y"]);
-    println!(
-        "new {}, worn {} {:?}, old {} {:?}",
-        mean_ns(&new),
-        mean_ns(&worn),
-        retry(&worn),
-        mean_ns(&old),
-        retry(&old)
-    );
     assert!(retry(&old).retries > retry(&worn).retries, "{:?}", retry(&old));
     assert_eq!(retry(&old).uncorrectable, 0);
     // By hand: of cells at their endurance after two years 3.0e-4 + 1.5e-3 + 2.5e-3 x 2^0.4 of the bits are wrong, 167 of a

@@ -45,7 +45,6 @@ fn a_read_at_depth_1_takes_its_constants() {
     let alone = drive("mqsim-mlc", "[[job]]\nrw = \"randread\"\ncount = 2000");
     let latency = reads(&alone).latency;
     let expected = around() + COMMAND + SENSE + channel(4096.0);
-    println!("{latency:?}, by hand {expected:.3} ns");
     assert!((latency.mean_ns - expected).abs() < 0.1, "{latency:?} and not {expected}");
     assert_eq!(latency.min_ns, latency.max_ns);
 }

@@ -20,7 +20,6 @@ fn static_levelling_keeps_the_spread_within_a_tenth_of_the_mean() {
     let without = skewed(&["job.0.io_size=6 GiB"]);
     let with = skewed(&["drive.override.firmware.wear.static_spread=2"]);
     let (uneven, even) = (wear(&without), wear(&with));
-    println!("without: {}\nwith:    {}\n{:?}", uneven.sentence(), even.sentence(), with.upkeep);
     assert!(even.mean > 50.0, "a spread of few erases says nothing: {even:?}");
     assert!(even.spread < 0.1, "{even:?}");
     assert!((even.spread - (even.max - even.min) as f64 / even.mean).abs() < 1e-5, "{even:?}");

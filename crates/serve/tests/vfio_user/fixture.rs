@@ -1,16 +1,16 @@
 //! A small drive that is served in a thread, and clients for it.
 
-use byteway_clock::{Delay, Rate, Timing};
-use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::{Base, Cycles, Victim};
+use crate::small;
+use byteway_clock::Timing;
+use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
+use byteway_firmware::Cycles;
 use byteway_flash::Geometry;
-use byteway_link::{Generation, PcieConfig};
 use byteway_serve::drive::{Report, ServeError, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
 use byteway_serve::vfio_user::Client;
 use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Gone, Message};
 use byteway_serve::vfio_user::message::{Command, Header};
-use byteway_wire::content::{BlockSize, Keep};
+use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::Methods;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -38,79 +38,25 @@ pub const BUFFER: u64 = 64 << 10;
 pub const BUFFER_BYTES: u32 = 8192;
 
 fn drive(buffer_bytes: u32) -> DriveConfig {
+    let small = small::drive_config();
     DriveConfig {
-        model: "Byteway test drive".into(),
-        serial: "TEST0001".into(),
         controller: ControllerConfig {
             io_queues_max: 4,
             queue_entries_max: 256,
             command_slots: 16,
             fetch_outstanding: 1,
-            fetch_burst: 4,
-            transfer_bytes_max: 128 << 10,
-            dma_granularity: 1,
-            dstrd: 0,
-            sgl: false,
-            shadow_doorbells: false,
             vectors: VECTORS as u16,
-            arbitration_burst: 128,
-            ready_delay: Delay::from_us(10),
-            read_pipeline: Delay::from_ns(500),
-            read_large_pipeline: Delay::from_ns(800),
-            write_pipeline: Delay::from_ns(300),
+            ..small.controller
         },
         transfer: TransferConfig {
             methods: Methods::new().with_mmio(buffer_bytes > 0),
             bar_bytes: buffer_bytes,
             ..TransferConfig::default()
         },
-        site: SiteConfig {
-            cores: 1,
-            hertz: 1_000_000_000,
-            cycles: Cycles::FREE,
-            dram_latency: Delay::from_ns(50),
-            dram_rate: Rate::per_second(10_000_000_000),
-        },
-        geometry: Geometry { channels: 1, ways: 2, planes: 1, blocks: 16, pages: 64, page_bytes: 16384 },
-        timing: byteway_flash::Timing {
-            read: vec![Delay::from_us(10)],
-            program: vec![Delay::from_us(50)],
-            erase: Delay::from_us(500),
-            channel: Rate::per_second(800_000_000),
-            command: Delay::from_ns(100),
-            ..byteway_flash::Timing::default()
-        },
-        media: Default::default(),
-        endurance_erases: 3000,
-        ftl: FtlPolicy {
-            write_buffer_bytes: 1 << 20,
-            victim: Victim::Greedy,
-            collect_start_blocks: 2,
-            collect_reserve_blocks: 1,
-            power_loss_protection: false,
-            map_cache_pages: None,
-            checkpoint_units: 0,
-            upkeep: byteway_firmware::Upkeep::default(),
-            canary: None,
-        },
-        namespaces: vec![NamespaceConfig { units: 4096, block: BlockSize::B4096 }],
-        base: Base::Empty,
-        keep: Keep::Bytes,
-        seed: 1,
-    }
-}
-
-fn link() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen3,
-        lanes: 4,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 32,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
+        site: SiteConfig { cores: 1, cycles: Cycles::FREE, ..small.site },
+        geometry: Geometry { channels: 1, blocks: 16, ..small.geometry },
+        namespaces: vec![NamespaceConfig::blocks(4096, BlockSize::B4096)],
+        ..small
     }
 }
 
@@ -144,7 +90,7 @@ impl Served {
             let setup = Setup {
                 name: "test".into(),
                 drive: drive(buffer_bytes),
-                link: link(),
+                link: small::link_config(),
                 timing: Timing::None,
                 doorbells,
                 rest: byteway_serve::front::REST,

@@ -9,4 +9,6 @@ mod messages;
 mod payload;
 mod server;
 mod session;
+#[path = "../../../device/tests/fixture/small.rs"]
+mod small;
 mod third_party;

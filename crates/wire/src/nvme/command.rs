@@ -167,7 +167,7 @@ impl Sqe {
 }
 
 /// Bit `bit` of `dword`.
-const fn bit(dword: u32, bit: u32) -> bool {
+pub(super) const fn bit(dword: u32, bit: u32) -> bool {
     dword >> bit & 1 == 1
 }
 

@@ -110,6 +110,8 @@ pub mod oncs {
     pub const VERIFY: u16 = 1 << 7;
     /// Copy.
     pub const COPY: u16 = 1 << 8;
+    /// What a Copy writes is atomic as what one Write writes (NVMCSA): so of every drive since NVM Command Set 1.1.
+    pub const COPY_ATOMIC: u16 = 1 << 9;
 }
 
 /// Bits of [`IdentifyController::lpa`].

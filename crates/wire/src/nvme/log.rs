@@ -71,6 +71,8 @@ pub mod lid {
     pub const SANITIZE_STATUS: u8 = 0x81;
     /// The first of the vendor specific log pages.
     pub const VENDOR: u8 = 0xC0;
+    /// Byteway's own: what the device's memory is used for ([`DeviceMemoryLog`](crate::nvme::vendor::cxl::DeviceMemoryLog)).
+    pub const DEVICE_MEMORY: u8 = 0xC0;
 }
 
 /// An entry of the Error Information log, 64 bytes (NVMe Base 2.1, 5.1.12.1.2). The newest comes first.

@@ -1,4 +1,4 @@
-//! NVMe structures as they lie in memory (NVMe Base 2.1, NVM Command Set 1.1), each parsed once, at the edge.
+//! NVMe structures as they lie in memory (NVMe Base 2.1, NVM Command Set 1.1, Key Value Command Set 1.0), each parsed once, at the edge.
 //!
 //! Everything is little endian, as the specification says; the types hold native integers and the crate refuses
 //! to build for a big-endian machine, so no access pays for a swap.
@@ -9,6 +9,7 @@ pub mod dataset;
 pub mod feature;
 pub mod identify;
 pub mod inventory;
+pub mod kv;
 pub mod log;
 pub mod opcode;
 pub mod progress;
@@ -36,7 +37,7 @@ pub use log::{
     ChangedNamespaceLog, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, FirmwareSlotLog,
     NvmeMiCommandsSupportedLog, SmartLog, SupportedLogPages, lid,
 };
-pub use opcode::{AdminOpcode, NvmOpcode, VendorOpcode};
+pub use opcode::{AdminOpcode, KvOpcode, NvmOpcode, VendorOpcode};
 pub use progress::{SanitizeStatusLog, SelfTestLog, SelfTestResult};
 pub use prp::{PrpError, PrpStep, PrpWalker};
 pub use register::{Aqa, Cap, Cc, Csts, Doorbell, Vs};

@@ -1,4 +1,4 @@
-//! Opcodes of the admin and the NVM command set, and the vendor's own. Unknown codes stay representable: a device must answer them.
+//! Opcodes of the admin, the NVM and the Key Value command set, and the vendor's own. Unknown codes stay representable: a device must answer them.
 
 use core::fmt;
 
@@ -175,6 +175,28 @@ impl NvmOpcode {
 }
 
 opcodes! {
+    /// An opcode of an I/O queue under the Key Value command set (NVMe Key Value Command Set 1.0, 3).
+    KvOpcode {
+        FLUSH = 0x00, "Flush";
+        STORE = 0x01, "Store";
+        RETRIEVE = 0x02, "Retrieve";
+        LIST = 0x06, "List";
+        RESERVATION_REGISTER = 0x0D, "Reservation Register";
+        RESERVATION_REPORT = 0x0E, "Reservation Report";
+        DELETE = 0x10, "Delete";
+        RESERVATION_ACQUIRE = 0x11, "Reservation Acquire";
+        EXIST = 0x14, "Exist";
+        RESERVATION_RELEASE = 0x15, "Reservation Release";
+    }
+}
+
+impl KvOpcode {
+    const fn is_vendor_code(code: u8) -> bool {
+        code >= 0x80
+    }
+}
+
+opcodes! {
     /// An opcode of Byteway's own on I/O queues: see [`vendor`](super::vendor). Bits 1:0 say which way data goes by the data
     /// pointer: 00b for payload that is in the entry itself.
     VendorOpcode {
@@ -184,6 +206,12 @@ opcodes! {
         TRANSFER = 0x88, "Transfer";
         TRANSFER_PIPELINED = 0x8C, "Transfer Pipelined";
         CHUNK = 0x90, "Chunk";
+        KV_STORE_PIGGYBACK = 0x94, "KV Store Piggyback";
+        KV_STORE_PIPELINED = 0x98, "KV Store Pipelined";
+        KV_SEEK = 0x9C, "KV Seek";
+        KV_NEXT = 0x9E, "KV Next";
+        KV_CLOSE = 0xA0, "KV Close";
+        PAGE_POINTER = 0xA4, "Page Pointer";
     }
 }
 
@@ -203,6 +231,11 @@ mod tests {
         assert_eq!(NvmOpcode::READ.direction(), Direction::ControllerToHost);
         assert_eq!(NvmOpcode::WRITE.direction(), Direction::HostToController);
         assert_eq!(NvmOpcode::FLUSH.direction(), Direction::None);
+        assert_eq!(KvOpcode::STORE.direction(), Direction::HostToController);
+        assert_eq!(KvOpcode::LIST.direction(), Direction::ControllerToHost);
+        assert_eq!(KvOpcode::EXIST.direction(), Direction::None);
+        assert_eq!(VendorOpcode::KV_STORE_PIPELINED.direction(), Direction::None);
+        assert_eq!(VendorOpcode::KV_NEXT.direction(), Direction::ControllerToHost);
         assert_eq!(AdminOpcode::IDENTIFY.direction(), Direction::ControllerToHost);
         assert_eq!(AdminOpcode::CREATE_SQ.direction(), Direction::HostToController);
     }
@@ -212,6 +245,7 @@ mod tests {
     fn tables_ascend_and_unknown_codes_have_a_name() {
         assert!(AdminOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(NvmOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
+        assert!(KvOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(VendorOpcode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
         assert_eq!(NvmOpcode(0x90).name(), "Vendor Specific");
         assert_eq!(AdminOpcode(0x03).to_string(), "Reserved (03h)");

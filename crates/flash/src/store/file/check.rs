@@ -2,8 +2,8 @@
 //!
 //! It verifies the format, the checkpoint and the journal; of every stripe that is programmed and not torn that all of its
 //! units are there, of one program, with the contents that were written; that each unit belongs to a logical unit that the
-//! drive has; and that no two stripes have the same number. It does not verify what the map says of them, nor what a drive
-//! began with, which is not in files.
+//! drive has; and that no two stripes have the same number. It does not verify what the map says of them, which takes
+//! firmware (and [`Overlay`](super::Overlay)), nor what a drive began with, which is not in files.
 
 use super::files::Files;
 use super::format::Format;
@@ -103,7 +103,7 @@ pub fn check(
     logical_units: impl FnOnce(&Format) -> u64,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<Check, OpenError> {
-    let format = read_format(files)?.ok_or(OpenError::Missing)?;
+    let format = read_format(files)?.ok_or(OpenError::Missing)?.format;
     let geometry = format.geometry;
     let logical = logical_units(&format);
     let mut loaded = Loaded::of(files, geometry)?;

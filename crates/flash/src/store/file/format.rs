@@ -3,18 +3,30 @@
 use crate::geometry::Geometry;
 use std::fmt::Write as _;
 
-/// Of the files as this program writes them. Another one is refused.
-pub const VERSION: u32 = 1;
+/// Of the files as this program writes them. Those of version 1 are read, too: they differ in that their file `format`
+/// says less (neither how many bits a cell holds, nor which superblocks hold one only). A newer one is refused.
+pub const VERSION: u32 = 2;
+
+const OLDEST_VERSION: u32 = 1;
 
 const FIRST_LINE: &str = "byteway medium";
 
-/// What must be the same whenever a directory is opened: the drive's shape, and what it was made as.
+/// What must be the same whenever a directory is opened, for what is in it to mean the same: the drive's shape, and what it
+/// was made as.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
     /// The shape.
     pub geometry: Geometry,
     /// What else, by name, in order. Neither names nor values hold a line break or a tab.
     pub traits: Vec<(String, String)>,
+}
+
+/// A format as a directory says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    pub(super) format: Format,
+    /// Of the files.
+    pub(super) version: u32,
 }
 
 /// Why a directory isn't what it should be.
@@ -25,7 +37,8 @@ pub enum FormatError {
     Damaged,
     /// Another version.
     #[error(
-        "its files are of format version {0}, and this program knows version {VERSION}: use the program that made them"
+        "its files are of format version {0}, and this program knows versions {OLDEST_VERSION} to {VERSION}: use the \
+         program that made them"
     )]
     Version(u32),
     /// Another drive.
@@ -44,6 +57,11 @@ pub enum FormatError {
 }
 
 impl Format {
+    /// A trait of the drive, by its name.
+    pub fn quality(&self, name: &str) -> Option<&str> {
+        self.traits.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
     fn entries(&self) -> Vec<(String, String)> {
         let Geometry { channels, ways, planes, blocks, pages, page_bytes } = self.geometry;
         let shape = [
@@ -68,16 +86,17 @@ impl Format {
         let _ = writeln!(text, "crc\t{crc:08x}");
         text
     }
+}
 
+impl Said {
     /// From a file.
-    pub(super) fn of(text: &str) -> Result<Format, FormatError> {
+    pub(super) fn of(text: &str) -> Result<Said, FormatError> {
         let mut lines = text.lines();
         let version = lines.next().filter(|line| *line == FIRST_LINE).and_then(|_| lines.next());
         let version = version.and_then(|line| line.strip_prefix("version\t")?.parse::<u32>().ok());
-        match version {
-            Some(VERSION) => {}
-            Some(other) => return Err(FormatError::Version(other)),
-            None => return Err(FormatError::Damaged),
+        let version = version.ok_or(FormatError::Damaged)?;
+        if !(OLDEST_VERSION..=VERSION).contains(&version) {
+            return Err(FormatError::Version(version));
         }
         let (body, crc) = text.rsplit_once("crc\t").ok_or(FormatError::Damaged)?;
         if crc != format!("{:08x}\n", crc32c::crc32c(body.as_bytes())) {
@@ -99,12 +118,16 @@ impl Format {
         };
         let geometry = Geometry { channels, ways, planes, blocks, pages, page_bytes };
         geometry.validate().map_err(|_| FormatError::Damaged)?;
-        Ok(Format { geometry, traits })
+        Ok(Said { format: Format { geometry, traits }, version })
     }
 
-    /// Whether a directory of this format can be that of `wanted`; if not, the first thing that differs.
+    /// Whether a directory that says this can be that of `wanted`; if not, the first thing that differs. What an older
+    /// version does not say is taken as wanted.
     pub(super) fn check(&self, wanted: &Format) -> Result<(), FormatError> {
-        let (found, wanted) = (self.entries(), wanted.entries());
+        let (found, mut wanted) = (self.format.entries(), wanted.entries());
+        if self.version < VERSION {
+            wanted.retain(|(name, _)| found.iter().any(|(other, _)| other == name));
+        }
         let value = |entries: &[(String, String)], name: &str| {
             let found = entries.iter().find(|(other, _)| other == name);
             found.map_or_else(|| "not said".to_owned(), |(_, value)| value.clone())
@@ -131,18 +154,43 @@ mod tests {
     fn another_drive_is_named_by_what_differs() {
         let format = Format { geometry: GEOMETRY, traits: vec![("units".into(), "77".into())] };
         let text = format.to_text();
-        let back = Format::of(&text).unwrap();
-        assert_eq!(back, format);
+        let back = Said::of(&text).unwrap();
+        assert_eq!(back, Said { format: format.clone(), version: VERSION });
         assert_eq!(back.check(&format), Ok(()));
         let larger = Format { traits: vec![("units".into(), "78".into())], ..format.clone() };
         assert!(back.check(&larger).unwrap_err().to_string().contains("units is 77 there and 78 here"));
         let wider = Format { geometry: Geometry { channels: 4, ..GEOMETRY }, ..format };
         assert!(back.check(&wider).unwrap_err().to_string().contains("channels is 2 there and 4 here"));
-        let newer = text.replace("version\t1", "version\t2");
-        assert_eq!(Format::of(&newer), Err(FormatError::Version(2)));
-        for end in 0..text.len() {
-            assert_eq!(Format::of(&text[..end]), Err(FormatError::Damaged), "cut at {end}");
+        for version in [0, 3] {
+            let other = text.replace("version\t2", &format!("version\t{version}"));
+            assert_eq!(Said::of(&other), Err(FormatError::Version(version)));
         }
-        assert_eq!(Format::of(&text.replace("77", "79")), Err(FormatError::Damaged));
+        for end in 0..text.len() {
+            assert_eq!(Said::of(&text[..end]), Err(FormatError::Damaged), "cut at {end}");
+        }
+        assert_eq!(Said::of(&text.replace("77", "79")), Err(FormatError::Damaged));
+    }
+
+    // A drive that was made by an older program would be lost to its owner, or taken for another one.
+    #[test]
+    fn what_an_older_version_does_not_say_is_as_wanted() {
+        let quality = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let format = Format { geometry: GEOMETRY, traits: vec![quality("units", "77")] };
+        let of = |units, bits| Format {
+            geometry: GEOMETRY,
+            traits: vec![quality("units", units), quality("bits", bits)],
+        };
+        let more = |bits| of("77", bits);
+        let old = Said { format: format.clone(), version: 1 };
+        assert_eq!(old.check(&more("3")), Ok(()));
+        let other = of("78", "3");
+        assert!(old.check(&other).unwrap_err().to_string().contains("units is 77 there and 78 here"));
+        let new = Said { format: more("3"), version: VERSION };
+        assert_eq!(new.check(&more("3")), Ok(()));
+        assert!(new.check(&more("2")).unwrap_err().to_string().contains("bits is 3 there and 2 here"));
+        let silent = Said { format, version: VERSION };
+        assert!(
+            silent.check(&more("2")).unwrap_err().to_string().contains("bits is not said there and 2 here")
+        );
     }
 }

@@ -4,8 +4,9 @@
 use super::bytes::{Reader, Writer};
 use crate::medium::Dump;
 use crate::store::Spare;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::content::{Content, Keep, Marred, UNIT_BYTES};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// What is known of a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,6 +162,11 @@ impl Image {
     }
 }
 
+/// What a unit of a dump holds: its bytes, a pattern that is known by them, or bytes of which some can't be read.
+const BYTES: u8 = 0;
+const STAMP: u8 = 1;
+const MARRED: u8 = 2;
+
 /// A dump as bytes.
 pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + dump.units.len() * (UNIT_BYTES + 13) + dump.records.len());
@@ -168,8 +174,14 @@ pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
     for (spare, content) in &dump.units {
         out.u32(spare.lpa);
         out.u64(spare.sequence);
-        let is_stamp = !matches!(content, Content::Bytes(_));
-        out.u8(is_stamp.into());
+        match content {
+            Content::Bytes(_) => out.u8(BYTES),
+            Content::Zero | Content::Stamp(_) => out.u8(STAMP),
+            Content::Marred(marred) => {
+                out.u8(MARRED);
+                out.u8(marred.blocks);
+            }
+        }
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
         out.extend_from_slice(&bytes);
@@ -184,8 +196,15 @@ pub(super) fn dump_of(bytes: &[u8]) -> Option<Dump> {
     let mut units = Vec::new();
     while !reader.0.is_empty() {
         let spare = Spare { lpa: reader.u32()?, sequence: reader.u64()? };
-        let keep = if reader.u8()? != 0 { Keep::Stamps } else { Keep::Bytes };
-        units.push((spare, Content::of(reader.take(UNIT_BYTES)?, keep)));
+        let content = match reader.u8()? {
+            MARRED => {
+                let (blocks, bytes) = (reader.u8()?, reader.take(UNIT_BYTES)?.try_into().ok()?);
+                Content::Marred(Rc::new(Marred { bytes, blocks }))
+            }
+            STAMP => Content::of(reader.take(UNIT_BYTES)?, Keep::Stamps),
+            _ => Content::of(reader.take(UNIT_BYTES)?, Keep::Bytes),
+        };
+        units.push((spare, content));
     }
     Some(Dump { units, records })
 }
@@ -222,11 +241,13 @@ mod tests {
         }
     }
 
-    // What a drive with power-loss protection saved is all that it has of its buffer.
+    // What a drive with power-loss protection saved is all that it has of its buffer: also that something can't be read.
     #[test]
     fn a_dump_comes_back() {
         let spare = |lpa| Spare { lpa, sequence: u64::from(lpa) + 7 };
-        let units = vec![(spare(1), Content::Zero), (spare(2), Content::Bytes([3; UNIT_BYTES].into()))];
+        let marred = Content::Marred(Rc::new(Marred { bytes: [4; UNIT_BYTES], blocks: 3 }));
+        let bytes = Content::Bytes([3; UNIT_BYTES].into());
+        let units = vec![(spare(1), Content::Zero), (spare(2), bytes), (spare(3), marred)];
         let dump = Dump { units, records: vec![1, 2, 3] };
         let back = dump_of(&dump_bytes(&dump)).unwrap();
         assert_eq!((back.units, back.records), (dump.units, dump.records));

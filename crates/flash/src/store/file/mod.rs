@@ -32,6 +32,7 @@ mod format;
 mod image;
 mod journal;
 mod open;
+mod overlay;
 mod real;
 mod record;
 mod simulated;
@@ -40,6 +41,7 @@ pub use check::{Check, Finding, check};
 pub use files::{File, Files};
 pub use format::{Format, FormatError, VERSION};
 pub use open::{OpenError, Opened, Summary, Tuning, look};
+pub use overlay::Overlay;
 pub use real::{Directory, DirectoryError};
 pub use simulated::SimulatedFiles;
 
@@ -406,7 +408,12 @@ impl FileContents {
     }
 
     fn fail(&self, what: &str, error: &io::Error) {
-        self.error.borrow_mut().get_or_insert_with(|| format!("{what}: {error}").into());
+        self.refuse(format!("{what}: {error}"));
+    }
+
+    /// Nothing is durable any more, for this reason.
+    pub(crate) fn refuse(&self, why: String) {
+        self.error.borrow_mut().get_or_insert_with(|| why.into());
     }
 
     /// Whether nothing is durable any more.

@@ -2,7 +2,7 @@
 
 use super::disk::{CHECKPOINT, DATA, Disk, FORMAT, Runner, SPARE, journal_name};
 use super::files::{ASIDE, File, Files, read_all, write_aside};
-use super::format::{Format, FormatError};
+use super::format::{Format, FormatError, Said, VERSION};
 use super::image::{Entry, Image, dump_of};
 use super::journal::{self, Change};
 use super::record::{Origin, RECORD_BYTES, Record};
@@ -81,6 +81,8 @@ impl Default for Tuning {
 pub struct Summary {
     /// What it is.
     pub format: Format,
+    /// Of its files.
+    pub version: u32,
     /// How it would be found.
     pub opened: Opened,
     /// Erases of each superblock.
@@ -126,8 +128,11 @@ pub(in crate::store) fn open(
     base: impl Fn(BlockId) -> u32,
 ) -> Result<Found, OpenError> {
     let created = match read_format(&*files)? {
-        Some(format) => {
-            format.check(wanted)?;
+        Some(said) => {
+            said.check(wanted)?;
+            if said.version < VERSION {
+                write_format(&*files, wanted)?;
+            }
             false
         }
         None => {
@@ -204,7 +209,7 @@ pub(in crate::store) fn open(
 /// # Errors
 /// It isn't a drive's, or it is damaged.
 pub fn look(files: &dyn Files) -> Result<Summary, OpenError> {
-    let format = read_format(files)?.ok_or(OpenError::Missing)?;
+    let Said { format, version } = read_format(files)?.ok_or(OpenError::Missing)?;
     let mut loaded = Loaded::of(files, format.geometry)?;
     loaded.find()?;
     let blocks = &loaded.image.blocks;
@@ -220,14 +225,15 @@ pub fn look(files: &dyn Files) -> Result<Summary, OpenError> {
         opened: Opened { starts: loaded.image.epoch, ..loaded.opened },
         disk_bytes,
         format,
+        version,
     })
 }
 
 /// What the directory says that it is; none if there is nothing in it, or no more than the beginnings of a drive.
-pub(super) fn read_format(files: &dyn Files) -> Result<Option<Format>, OpenError> {
+pub(super) fn read_format(files: &dyn Files) -> Result<Option<Said>, OpenError> {
     if let Some(file) = files.open(FORMAT)? {
         let text = String::from_utf8(read_all(&*file, 1 << 20).unwrap_or_default());
-        return Ok(Some(Format::of(&text.map_err(|_| FormatError::Damaged)?)?));
+        return Ok(Some(Said::of(&text.map_err(|_| FormatError::Damaged)?)?));
     }
     for name in files.names()? {
         let is_own = [DATA, SPARE, CHECKPOINT].contains(&name.trim_end_matches(ASIDE))
@@ -261,9 +267,12 @@ fn create(files: &dyn Files, format: &Format, base: impl Fn(BlockId) -> u32) -> 
     let image = Image { number: 1, is_clean: true, blocks, ..Image::default() };
     write_aside(files, CHECKPOINT, &image.to_bytes())?;
     files.sync()?;
+    write_format(files, format)
+}
+
+fn write_format(files: &dyn Files, format: &Format) -> Result<(), OpenError> {
     write_aside(files, FORMAT, format.to_text().as_bytes())?;
-    files.sync()?;
-    Ok(())
+    Ok(files.sync()?)
 }
 
 /// Files of writes that were cut off, and of journals that are over.

@@ -45,6 +45,8 @@ pub struct Directory {
     path: PathBuf,
     fd: OwnedFd,
     _lock: OwnedFd,
+    /// How its files are opened.
+    access: OFlags,
 }
 
 impl Directory {
@@ -75,7 +77,10 @@ impl Directory {
         let fd = open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(system)?;
         let lock = open(&path.join(LOCK), flags).map_err(system)?;
         match flock(&lock, operation) {
-            Ok(()) => Ok(Directory { path: path.to_path_buf(), fd, _lock: lock }),
+            Ok(()) => {
+                let access = flags & OFlags::ACCMODE;
+                Ok(Directory { path: path.to_path_buf(), fd, _lock: lock, access })
+            }
             Err(Errno::WOULDBLOCK) => Err(DirectoryError::InUse { path: path.to_path_buf() }),
             Err(errno) => Err(system(errno)),
         }
@@ -94,11 +99,7 @@ impl Directory {
 
 impl Files for Directory {
     fn open(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
-        let found = match self.named(name, OFlags::RDWR) {
-            Err(Errno::ACCESS | Errno::ROFS) => self.named(name, OFlags::RDONLY),
-            found => found,
-        };
-        match found {
+        match self.named(name, self.access) {
             Ok(file) => Ok(Some(Arc::new(file))),
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(errno.into()),

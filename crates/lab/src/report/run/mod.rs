@@ -7,6 +7,7 @@
 //! | `flow.rs` | throughput, latency, and where the time of an I/O goes |
 //! | `link.rs` | what crossed the link |
 //! | `drive.rs` | dies, channels and cores in use; write amplification; wear |
+//! | `pairs.rs` | a key-value drive: operations by kind, and its store |
 //! | `upkeep.rs` | what the drive does for its map and its flash, if anything |
 //!
 //! A section of which the run knows nothing says so, or is left out if there can't be anything.
@@ -14,6 +15,7 @@
 mod drive;
 mod flow;
 mod link;
+mod pairs;
 mod steps;
 mod upkeep;
 
@@ -37,6 +39,7 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
         Some(flow::latency(&steps, results)),
         flow::spans(summary),
         link::link(&steps, summary),
+        pairs::pairs(summary),
         drive::usage(&steps, summary),
         drive::writing(&steps, results),
         upkeep::upkeep(&steps, summary),

@@ -60,7 +60,6 @@ fn a_real_curve_is_found_by_nearly_every_seed() {
 
     let errors: Vec<_> = shards.iter().map(|shards| error(&shards.curve(), &exact, &SIZES)).collect();
     let good = errors.iter().filter(|error| **error <= 0.02).count();
-    println!("{good} of {SEEDS} seeds within 0.02: {errors:.4?}");
     assert!(good >= 18, "only {good} of {SEEDS} seeds are within 0.02: {errors:.4?}");
     for shards in &shards {
         assert!(shards.by_hash.len() <= SAMPLES && shards.recency.len() == shards.by_hash.len());
@@ -73,7 +72,6 @@ fn a_real_curve_is_found_by_nearly_every_seed() {
         errors.sum::<f64>() / SEEDS as f64
     };
     let (plain, corrected) = (mean(Shards::plain_curve), mean(Shards::curve));
-    println!("mean error at 1,000 entries: plain {plain:.4}, corrected {corrected:.4}");
     assert!(plain > 3.0 * corrected, "plain {plain:.4}, corrected {corrected:.4}");
 }
 
@@ -93,7 +91,6 @@ fn a_generated_curve_is_found_by_nearly_every_seed() {
     assert!(exact.at(sizes[0]) - exact.at(sizes[4]) > 0.1, "the curve bends");
     let errors: Vec<_> = shards.iter().map(|shards| error(&shards.curve(), &exact, &sizes)).collect();
     let good = errors.iter().filter(|error| **error <= 0.02).count();
-    println!("{good} of {SEEDS}: {errors:.4?}");
     assert!(good >= 18, "only {good} of {SEEDS} seeds are within 0.02: {errors:.4?}");
 }
 

@@ -1,12 +1,15 @@
 //! A small drive and its function, in an executor of their own.
 
-use byteway_clock::{Clock, Delay, Executor, Rate, Time, Timing};
+#[path = "../../../../device/tests/fixture/small.rs"]
+mod small;
+
+use byteway_clock::{Clock, Delay, Executor, Time, Timing};
 use byteway_device::{
     ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
 };
-use byteway_firmware::{Base, Cycles, Victim};
-use byteway_flash::{Geometry, Timing as FlashTiming};
-use byteway_link::{Bar, Generation, Link, Memory, MmioWrite, PcieConfig};
+use byteway_firmware::{Base, Cycles};
+use byteway_flash::Geometry;
+use byteway_link::{Bar, Link, Memory, MmioWrite};
 use byteway_serve::function::{Doorbells, Function};
 use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::vendor::Methods;
@@ -55,6 +58,7 @@ pub struct Shape {
 
 impl Shape {
     fn drive(self) -> DriveConfig {
+        let small = small::drive_config();
         DriveConfig {
             model: "Byteway fuzzed drive".into(),
             serial: "FUZZ0001".into(),
@@ -69,50 +73,21 @@ impl Shape {
                 dstrd: self.dstrd,
                 sgl: self.sgl,
                 vectors: VECTORS,
-                arbitration_burst: 128,
                 shadow_doorbells: true,
                 ready_delay: Delay::ZERO,
-                read_pipeline: Delay::from_ns(500),
-                read_large_pipeline: Delay::from_ns(800),
-                write_pipeline: Delay::from_ns(300),
+                ..small.controller
             },
             transfer: if self.offers { transfer() } else { TransferConfig::default() },
-            site: SiteConfig {
-                cores: 2,
-                hertz: 1_000_000_000,
-                cycles: Cycles::FREE,
-                dram_latency: Delay::from_ns(50),
-                dram_rate: Rate::per_second(10_000_000_000),
-            },
-            geometry: Geometry { channels: 2, ways: 1, planes: 1, blocks: 16, pages: 16, page_bytes: 16384 },
-            timing: FlashTiming {
-                read: vec![Delay::from_us(10)],
-                program: vec![Delay::from_us(50)],
-                erase: Delay::from_us(500),
-                channel: Rate::per_second(800_000_000),
-                command: Delay::from_ns(100),
-                ..FlashTiming::default()
-            },
-            media: Default::default(),
-            endurance_erases: 3000,
-            ftl: FtlPolicy {
-                write_buffer_bytes: 256 << 10,
-                victim: Victim::Greedy,
-                collect_start_blocks: 2,
-                collect_reserve_blocks: 1,
-                power_loss_protection: false,
-                map_cache_pages: None,
-                checkpoint_units: 0,
-                upkeep: byteway_firmware::Upkeep::default(),
-                canary: None,
-            },
+            site: SiteConfig { cycles: Cycles::FREE, ..small.site },
+            geometry: Geometry { ways: 1, blocks: 16, pages: 16, ..small.geometry },
+            ftl: FtlPolicy { write_buffer_bytes: 256 << 10, ..small.ftl },
             namespaces: vec![
-                NamespaceConfig { units: NS_UNITS, block: BlockSize::B512 },
-                NamespaceConfig { units: NS_UNITS, block: BlockSize::B4096 },
+                NamespaceConfig::blocks(NS_UNITS, BlockSize::B512),
+                NamespaceConfig::blocks(NS_UNITS, BlockSize::B4096),
             ],
             base: self.base,
             keep: self.keep,
-            seed: 1,
+            ..small
         }
     }
 }
@@ -128,22 +103,9 @@ fn transfer() -> TransferConfig {
         partial_payloads_max: 3,
         partial_timeout: Delay::from_us(300),
         bar_bytes: BAR_BYTES,
+        memory: None,
         sink_bytes: 1 << 20,
         chunk_store: Delay::from_ns(50),
-    }
-}
-
-fn link_config() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen3,
-        lanes: 4,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 32,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
     }
 }
 
@@ -159,7 +121,7 @@ pub struct Served {
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(shape: Shape, main: impl FnOnce(Served) -> F) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, device) = Link::connect(&clock, link_config(), Memory::guest());
+    let (host, device) = Link::connect(&clock, small::link_config(), Memory::guest());
     let drive = Drive::new(&device, shape.drive()).expect("the bench's drive is possible");
     let function = Function::new(&host, &drive.controller, 1, VECTORS, shape.doorbells)
         .expect("the system has memory for doorbells");

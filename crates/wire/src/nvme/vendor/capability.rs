@@ -23,7 +23,7 @@ pub struct Methods {
     pub piggyback_pipelined: bool,
     /// Payload stored to a buffer behind the registers of BAR0.
     pub mmio: bool,
-    /// Memory of the device that the host stores to over CXL.mem. Not offered yet.
+    /// Payload stored to memory of the device over CXL.mem ([`cxl`](super::cxl)).
     pub cxl_mem: bool,
     /// Short results in the entries behind a completion.
     pub inline_result: bool,

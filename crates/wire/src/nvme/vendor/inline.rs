@@ -23,6 +23,16 @@ pub enum Framing {
 impl Framing {
     /// What `sqe` is, in a queue for which `enabled` is.
     pub fn of(sqe: &Sqe, enabled: Methods) -> Framing {
+        Self::with_tail(sqe, enabled, sqe.cdw3)
+    }
+
+    /// The same of a Store to a key value namespace: where other commands have the length of an inline tail, it has its
+    /// key.
+    pub fn of_store(sqe: &Sqe, enabled: Methods) -> Framing {
+        Self::with_tail(sqe, enabled, sqe.cdw13)
+    }
+
+    fn with_tail(sqe: &Sqe, enabled: Methods, tail_bytes: u32) -> Framing {
         if enabled.reassembly() && sqe.opcode() == VendorOpcode::CHUNK.0 {
             return Framing::Chunk;
         }
@@ -33,7 +43,7 @@ impl Framing {
             }
         }
         if enabled.inline_tail() && Direction::of(sqe.opcode()) == Direction::HostToController {
-            return InlineSlots { bytes: sqe.cdw3 }.framing();
+            return InlineSlots { bytes: tail_bytes }.framing();
         }
         Framing::Command
     }

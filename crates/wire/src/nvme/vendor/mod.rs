@@ -10,6 +10,8 @@
 //! | [`mod@sink`] | [`Sink`]: commands of the payload sink |
 //! | [`mod@inline`] | [`Framing`], [`InlineSlots`], [`Chunk`]: payload in a submission queue; [`ResultSlot`]: in a completion queue |
 //! | [`mod@piggyback`] | payload in the fields of commands: [`piggyback::Head`], [`piggyback::Piece`] |
+//! | [`mod@kv`] | commands for key value namespaces: Store by piggyback, iterators |
+//! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer; commit records |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
 //!
@@ -18,13 +20,17 @@
 //! | data block (0h), sub-type offset (1h), address 0, length n | lies in the next ceil(n / 64) entries of the same queue: [`Framing`] |
 //! | vendor (Fh), sub-type 1h, address = payload identifier, length n | comes in chunks, in any order, by any queue: [`Chunk`] |
 //! | vendor (Fh), sub-type 2h, address = offset, length n | lies in the buffer behind BAR0's registers |
+//! | vendor (Fh), sub-type 3h, address = device address, length n | lies in the device's memory: [`cxl::InDeviceMemory`] |
 //!
 //! With [`Methods::inline_tail`], the last CDW3 bytes of a command's payload lie behind the command in the same way,
 //! and the data pointer describes what is before them. If that is nothing, it is ByteExpress's own encoding
-//! (ByteExpress 3.2: the data pointer stays as it is, the length stands in a reserved field).
+//! (ByteExpress 3.2: the data pointer stays as it is, the length stands in a reserved field). A Store to a key value
+//! namespace has its key in CDW3: there the length stands in CDW13 ([`Framing::of_store`]).
 
 pub mod capability;
+pub mod cxl;
 pub mod inline;
+pub mod kv;
 pub mod piggyback;
 pub mod sink;
 
@@ -38,6 +44,8 @@ use super::sgl::{SglDescriptor, SglSubType, SglType};
 pub const SUB_TYPE_REASSEMBLED: SglSubType = SglSubType(0x1);
 /// Sub-type 2h of the vendor descriptor: the payload lies in the buffer of BAR0.
 pub const SUB_TYPE_BAR: SglSubType = SglSubType(0x2);
+/// Sub-type 3h of the vendor descriptor: the payload lies in the device's memory.
+pub const SUB_TYPE_DEVICE_MEMORY: SglSubType = SglSubType(0x3);
 
 /// Payload in the entries behind the command: `length` bytes.
 pub const fn inline_descriptor(length: u32) -> SglDescriptor {

@@ -1,0 +1,308 @@
+//! Merging tables: runs that wait go to level 1, and what a level has too much of goes to the next.
+//!
+//! A merge goes by rising keys. Where space is short it becomes what counts piece by piece: of the tables that went in, only the
+//! keys from there on count then (`Slice::from`), and those of which nothing is left are given up.
+
+use super::Inner;
+use super::config::KvError;
+use super::key::Key;
+use super::merge::{RunReader, smallest};
+use super::record::Entry;
+use super::segments::Tally;
+use super::table::{Builder, Slice};
+use super::upkeep::Change;
+use super::version::{Run, Version};
+use crate::work::Work;
+use byteway_clock::Spans;
+use std::collections::BTreeSet;
+
+/// Entries after which their work is charged, and others have a turn.
+const ENTRIES_AT_ONCE: u64 = 1024;
+
+/// What goes into a merge.
+struct Job {
+    /// The newest first; the last is that of the level it goes to.
+    runs: Vec<Run>,
+    /// The numbers of their tables.
+    inputs: BTreeSet<u64>,
+    /// The level that takes them; 0 is level 1.
+    level: usize,
+    /// There is nothing below.
+    is_bottom: bool,
+}
+
+impl Job {
+    fn new(version: &Version, mut above: Vec<Run>, level: usize) -> Job {
+        let keys = above.iter().flatten();
+        let first = keys.clone().map(|slice| slice.from).min();
+        let last = keys.map(|slice| slice.table.last).max();
+        let overlaps = |slice: &&Slice| {
+            first.is_some_and(|first| first <= slice.table.last)
+                && last.is_some_and(|last| slice.from <= last)
+        };
+        let below = version.levels.get(level).map(|run| run.iter().filter(overlaps).cloned().collect());
+        above.push(below.unwrap_or_default());
+        let inputs = above.iter().flatten().map(|slice| slice.table.number).collect();
+        Job { runs: above, inputs, level, is_bottom: version.levels.len() <= level + 1 }
+    }
+
+    /// What the tables are when so much is merged: `outputs`, and of the inputs what is from `next` on.
+    fn apply(&self, version: &Version, outputs: &[Slice], next: Option<Key>) -> Version {
+        let mut version = version.clone();
+        let is_input = |slice: &Slice| self.inputs.contains(&slice.table.number);
+        let rest = |run: &Run| -> Run {
+            let rest = run.iter().filter_map(|slice| match next {
+                _ if !is_input(slice) => Some(slice.clone()),
+                Some(next) if next <= slice.table.last => {
+                    Some(Slice { table: slice.table.clone(), from: slice.from.max(next) })
+                }
+                _ => None,
+            });
+            rest.collect()
+        };
+        version.waiting = version.waiting.iter().map(rest).collect();
+        version.levels = version.levels.iter().map(rest).collect();
+        while version.levels.len() <= self.level {
+            version.levels.push(Run::new());
+        }
+        let level = &mut version.levels[self.level];
+        level.extend(outputs.iter().cloned());
+        level.sort_by_key(|slice| slice.from);
+        version.tidy();
+        version
+    }
+}
+
+impl Inner {
+    /// Merges, if there are too many runs, or a level is too large.
+    pub(super) async fn compact_if_due(&self, spans: &Spans) -> Result<bool, KvError> {
+        let job = {
+            let state = self.state.borrow();
+            let version = &state.version;
+            let ratio = self.config.level_ratio;
+            if version.waiting.len() > self.config.l0_runs as usize {
+                Some(Job::new(version, version.waiting.clone(), 0))
+            } else {
+                let is_full =
+                    |level: &usize| version.levels[*level].len() > Version::tables_max(*level, ratio);
+                (0..version.levels.len())
+                    .find(is_full)
+                    .map(|level| self.turn_of(version, level, &state.turns))
+            }
+        };
+        self.merge_job(spans, job).await
+    }
+
+    /// The merge of a level's next table into the level below.
+    fn turn_of(&self, version: &Version, level: usize, turns: &[Option<Key>]) -> Job {
+        let run = &version.levels[level];
+        let turn = turns.get(level).copied().flatten();
+        let next = turn.and_then(|turn| run.iter().find(|slice| slice.from > turn)).or(run.first());
+        Job::new(version, vec![next.into_iter().cloned().collect()], level + 1)
+    }
+
+    /// Brings all that is known of each key a step closer to one place. False if it is there.
+    pub(super) async fn merge_all(&self, spans: &Spans) -> Result<bool, KvError> {
+        let (has_memory, job) = {
+            let mut state = self.state.borrow_mut();
+            let has_memory = !state.memtable.borrow().is_empty();
+            if has_memory {
+                state.rotate();
+            }
+            let version = &state.version;
+            let job = match version.levels.iter().position(|run| !run.is_empty()) {
+                _ if version.is_merged() && !has_memory => {
+                    // What was stored meanwhile was looked up, or made this untrue again.
+                    state.is_exact = true;
+                    state.wants.sums = false;
+                    None
+                }
+                _ if !version.waiting.is_empty() => Some(Job::new(version, version.waiting.clone(), 0)),
+                Some(level) => Some(Job::new(version, vec![version.levels[level].clone()], level + 1)),
+                None => None,
+            };
+            (has_memory, job)
+        };
+        if has_memory {
+            self.flush_memtable(spans).await?;
+            return Ok(true);
+        }
+        let merged = self.merge_job(spans, job).await?;
+        if !merged {
+            self.changed.notify_all();
+        }
+        Ok(merged)
+    }
+
+    async fn merge_job(&self, spans: &Spans, job: Option<Job>) -> Result<bool, KvError> {
+        let Some(job) = job else { return Ok(false) };
+        Merge {
+            inner: self,
+            spans,
+            job,
+            outputs: Vec::new(),
+            builder: None,
+            tally: Tally::default(),
+            charged: 0,
+        }
+        .run()
+        .await?;
+        Ok(true)
+    }
+}
+
+/// A merge that is under way.
+struct Merge<'a> {
+    inner: &'a Inner,
+    spans: &'a Spans,
+    job: Job,
+    outputs: Vec<Slice>,
+    builder: Option<Builder>,
+    /// What dropped entries take off the sums.
+    tally: Tally,
+    /// Entries whose work is not charged yet.
+    charged: u64,
+}
+
+impl Merge<'_> {
+    async fn run(mut self) -> Result<(), KvError> {
+        let mut readers: Vec<RunReader> = self.job.runs.iter().map(RunReader::new).collect();
+        loop {
+            for reader in &mut readers {
+                if reader.is_empty() {
+                    reader.fill(self.inner, self.spans).await?;
+                }
+            }
+            let Some(at) = smallest(&readers) else { break };
+            if let Some(slice) = self.untouched(&readers, at) {
+                self.end_table().await?;
+                self.outputs.push(slice);
+                readers[at].skip();
+                continue;
+            }
+            let Some((key, mut entry)) = readers[at].pop() else { break };
+            self.charged += 1;
+            for reader in &mut readers[at + 1..] {
+                // The runs are in order of age, and so are those of the same key.
+                if reader.head().is_some_and(|(other, _)| *other == key)
+                    && let Some((_, old)) = reader.pop()
+                {
+                    self.charged += 1;
+                    self.drop_entry(&key, &mut entry, &old);
+                }
+            }
+            if self.charged >= ENTRIES_AT_ONCE {
+                self.charge().await;
+            }
+            if self.job.is_bottom && entry.is_tombstone() {
+                self.inner.state.borrow_mut().counters.entries_dropped += 1;
+                continue;
+            }
+            self.add(&key, &entry).await?;
+        }
+        self.end_table().await?;
+        self.charge().await;
+        self.commit(None).await?;
+        let mut state = self.inner.state.borrow_mut();
+        state.counters.compactions += 1;
+        if let Some(level) = self.job.level.checked_sub(1) {
+            let above = self.job.runs.first().and_then(|run| run.last()).map(|slice| slice.from);
+            if state.turns.len() <= level {
+                state.turns.resize(level + 1, None);
+            }
+            state.turns[level] = above;
+        }
+        Ok(())
+    }
+
+    /// The slice at a reader's head, if it can stay as it is: no other run has a key of its range, and it is not too small.
+    fn untouched(&self, readers: &[RunReader], at: usize) -> Option<Slice> {
+        let slice = readers[at].whole()?;
+        let table = &slice.table;
+        let is_large = table.data_units + table.meta_units() >= self.inner.layout.segment_units / 2;
+        let has_own = self.job.is_bottom && table.tombstones > 0;
+        let is_alone = readers
+            .iter()
+            .enumerate()
+            .all(|(other, reader)| other == at || reader.head().is_none_or(|(key, _)| *key > table.last));
+        (is_large && !has_own && is_alone && slice.from == table.first).then(|| slice.clone())
+    }
+
+    /// An entry of which there is a newer one.
+    fn drop_entry(&mut self, key: &Key, newer: &mut Entry, old: &Entry) {
+        let layout = &self.inner.layout;
+        let state = &mut *self.inner.state.borrow_mut();
+        state.counters.entries_dropped += 1;
+        if newer.settles == 0 {
+            old.places().iter().for_each(|place| state.segments.died(layout, place));
+            self.tally.lose(layout.cost(key.len(), old));
+        }
+        newer.settles = old.settles;
+    }
+
+    async fn charge(&mut self) {
+        let count = std::mem::take(&mut self.charged);
+        self.inner.state.borrow_mut().counters.entries_compacted += count;
+        self.inner.placement.run(Work::Compact, count).await;
+        self.inner.clock.yield_now().await;
+    }
+
+    async fn add(&mut self, key: &Key, entry: &Entry) -> Result<(), KvError> {
+        if let Some(builder) = &mut self.builder
+            && builder.add(key, entry)
+        {
+            if builder.waiting() >= 16 {
+                self.inner.write_units(self.spans, builder, true).await?;
+            }
+            return Ok(());
+        }
+        if self.builder.is_some() {
+            self.end_table().await?;
+            self.between(*key).await?;
+        }
+        let mut builder = self.inner.builder()?;
+        builder.add(key, entry);
+        self.builder = Some(builder);
+        Ok(())
+    }
+
+    async fn end_table(&mut self) -> Result<(), KvError> {
+        if let Some(builder) = self.builder.take() {
+            self.outputs.extend(self.inner.end_table(self.spans, builder, true).await?);
+        }
+        Ok(())
+    }
+
+    /// Between two tables: what is more urgent than the merge.
+    async fn between(&mut self, next: Key) -> Result<(), KvError> {
+        let is_short = self.inner.state.borrow().segments.free() <= self.inner.layout.reserve;
+        if is_short {
+            self.commit(Some(next)).await?;
+            self.inner.release(self.spans).await?;
+        }
+        if !self.inner.state.borrow().full.is_empty() {
+            self.inner.flush_memtable(self.spans).await?;
+        }
+        self.inner.refill(self.spans).await?;
+        Ok(())
+    }
+
+    /// What is merged counts from now on; of the inputs what is from `next` on.
+    async fn commit(&mut self, next: Option<Key>) -> Result<(), KvError> {
+        let (version, given_up) = {
+            let state = self.inner.state.borrow();
+            let version = self.job.apply(&state.version, &self.outputs, next);
+            let left: BTreeSet<u64> = version.slices().map(|slice| slice.table.number).collect();
+            let gone = state.version.slices().filter(|slice| !left.contains(&slice.table.number));
+            (version, gone.map(|slice| slice.table.segment).collect())
+        };
+        // From now on they are where the version has them, also those that went in and stay as they are.
+        for slice in self.outputs.drain(..) {
+            self.job.inputs.remove(&slice.table.number);
+        }
+        let tally = std::mem::take(&mut self.tally);
+        self.inner
+            .commit(self.spans, Change { version: Some(version), given_up, tally, ..Change::default() })
+            .await
+    }
+}

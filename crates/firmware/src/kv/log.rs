@@ -1,0 +1,526 @@
+//! An open segment of the value log: its log pages in DRAM, and its record table.
+//!
+//! Values fill a segment from its front. From its tail, backwards by units, it has a record for each of them and for each
+//! deletion, in order: that is the journal which recovery replays, and what tells the collector what a segment holds. Where
+//! the two would meet the segment ends. A page, or a unit of records, is written when it is full, or at a flush as far as
+//! it is filled; it is then written again in place.
+
+use super::cache::Unit;
+use super::config::Stored;
+use super::config::{KvConfig, Origin, Packing};
+use super::key::Key;
+use super::packing::{Packer, Placement};
+use super::record::Entry;
+use super::segments::{Layout, UNIT};
+use super::varint::Reader;
+use byteway_wire::content::UNIT_BYTES;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Units that are kept free for the records of values that the host has placed and whose commands are under way.
+const RECORD_UNITS: u32 = 2;
+
+/// "BwKr": a unit of records.
+const MAGIC: u32 = 0x724b_7742;
+const HEADER_BYTES: usize = 40;
+
+/// What is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    Page {
+        is_partial: bool,
+        is_moved: bool,
+    },
+    /// More of a page that is counted already.
+    Rest,
+    Records,
+}
+
+/// Units on their way to the translation layer.
+pub(super) struct Write {
+    pub(super) first: u32,
+    pub(super) units: Vec<Rc<Unit>>,
+    pub(super) kind: Written,
+}
+
+/// Writes in order. What is here reads from here.
+#[derive(Default)]
+pub(super) struct Queue {
+    pub(super) writes: VecDeque<Write>,
+    /// How many have come, and how many have gone.
+    pub(super) queued: u64,
+    pub(super) done: u64,
+    newest: FxHashMap<u32, Rc<Unit>>,
+    /// Emptied vectors.
+    spare: Vec<Vec<Rc<Unit>>>,
+}
+
+impl Queue {
+    fn push(&mut self, first: u32, units: impl Iterator<Item = Rc<Unit>>, kind: Written) {
+        let mut list = self.spare.pop().unwrap_or_default();
+        list.extend(units);
+        for (unit, bytes) in (first..).zip(&list) {
+            self.newest.insert(unit, bytes.clone());
+        }
+        self.writes.push_back(Write { first, units: list, kind });
+        self.queued += 1;
+    }
+
+    /// The oldest write has been taken over.
+    pub(super) fn pop(&mut self) {
+        let Some(mut write) = self.writes.pop_front() else { return };
+        for (unit, bytes) in (write.first..).zip(&write.units) {
+            if self.newest.get(&unit).is_some_and(|newest| Rc::ptr_eq(newest, bytes)) {
+                self.newest.remove(&unit);
+            }
+        }
+        write.units.clear();
+        self.spare.push(write.units);
+        self.done += 1;
+    }
+
+    pub(super) fn get(&self, unit: u32) -> Option<&Rc<Unit>> {
+        self.newest.get(&unit)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.done += self.writes.len() as u64;
+        self.writes.clear();
+        self.newest.clear();
+    }
+}
+
+struct Page {
+    units: Vec<Rc<Unit>>,
+    /// Units that changed since they were written.
+    dirty: u32,
+    was_written: bool,
+}
+
+/// The end of a segment: what is known of it then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Closed {
+    pub(super) segment: u32,
+    pub(super) table_units: u32,
+    /// Bytes between its values that are empty.
+    pub(super) padding: u32,
+}
+
+/// A segment that values go into.
+pub(super) struct Log {
+    is_moved: bool,
+    layout: Rc<Layout>,
+    uid: u64,
+    buffer_pages: u32,
+    packer: Packer,
+    /// The segment and its generation.
+    open: Option<(u32, u64)>,
+    /// From the first page that is not written for good.
+    pages: VecDeque<Page>,
+    first_page: u32,
+    /// The segment's first page, counted over all segments: its place in the ring follows from that.
+    base: u64,
+    /// Bytes of values.
+    placed: u32,
+    /// Where the last value has gone.
+    last: u32,
+    table: Rc<Unit>,
+    table_used: usize,
+    table_count: u16,
+    /// Units of the table that are full.
+    table_full: u32,
+    table_dirty: bool,
+    pub(super) records: u32,
+    zero: Rc<Unit>,
+    spare: Vec<Page>,
+}
+
+impl Log {
+    pub(super) fn new(config: &KvConfig, layout: &Rc<Layout>, is_moved: bool) -> Log {
+        // What is moved is in memory: nothing of it needs a boundary, but where all of it has one.
+        let packing = match config.packing {
+            packing if !is_moved => packing,
+            Packing::None => Packing::None,
+            _ => Packing::All,
+        };
+        let packer = Packer::new(packing, layout.page_bytes(), config.buffer_pages, config.log_table_entries);
+        let zero = Rc::new([0; UNIT_BYTES]);
+        Log {
+            is_moved,
+            layout: layout.clone(),
+            uid: config.uid,
+            buffer_pages: config.buffer_pages,
+            packer,
+            open: None,
+            pages: VecDeque::new(),
+            first_page: 0,
+            base: 0,
+            placed: 0,
+            last: 0,
+            table: zero.clone(),
+            table_used: HEADER_BYTES,
+            table_count: 0,
+            table_full: 0,
+            table_dirty: false,
+            records: 0,
+            zero,
+            spare: Vec::new(),
+        }
+    }
+
+    /// The segment that is open.
+    pub(super) fn segment(&self) -> Option<u32> {
+        self.open.map(|(segment, _)| segment)
+    }
+
+    /// Opens a segment. The one before was closed.
+    pub(super) fn open(&mut self, segment: u32, generation: u64) {
+        debug_assert!(self.open.is_none() && self.pages.is_empty());
+        self.open = Some((segment, generation));
+        self.packer.restart();
+        self.base += u64::from(self.first_page);
+        self.first_page = 0;
+        self.placed = 0;
+        self.table = self.zero.clone();
+        (self.table_used, self.table_count, self.table_full) = (HEADER_BYTES, 0, 0);
+        (self.table_dirty, self.records) = (false, 0);
+    }
+
+    /// Up to where values may go, once a record of so many bytes is there. None, if the table has the whole segment.
+    fn limit(&self, record_bytes: usize) -> Option<u32> {
+        let more = u32::from(self.table_used + record_bytes > UNIT_BYTES);
+        Some(self.layout.segment_units.checked_sub(self.table_full + 1 + more)? * UNIT)
+    }
+
+    /// Where a value goes whose record takes so many bytes. None if the segment has no room for both.
+    pub(super) fn plan(&self, bytes: u32, origin: Origin, record_bytes: usize) -> Option<Placement> {
+        self.open?;
+        let limit = self.limit(record_bytes)?;
+        let plan = self.packer.plan(bytes, origin);
+        let has_room = plan.offset.checked_add(bytes)? <= limit && self.packer.end() <= limit;
+        has_room.then_some(plan)
+    }
+
+    /// Whether the segment has room for a record alone.
+    pub(super) fn takes_record(&self, record_bytes: usize) -> bool {
+        self.open.is_some() && self.limit(record_bytes).is_some_and(|limit| self.packer.end() <= limit)
+    }
+
+    /// Puts a value where [`Log::plan`] has said. Without bytes they are there already.
+    pub(super) fn put(&mut self, plan: &Placement, value: Option<&[u8]>, bytes: u32, queue: &mut Queue) {
+        let mut at = plan.offset;
+        let end = plan.offset + bytes;
+        while at < end {
+            let stop = end.min((at / UNIT + 1) * UNIT);
+            let source =
+                value.map(|value| &value[(at - plan.offset) as usize..(stop - plan.offset) as usize]);
+            self.change(at, source);
+            at = stop;
+        }
+        self.packer.take(plan, bytes);
+        self.placed += bytes;
+        self.last = plan.offset;
+        self.write_left(queue);
+    }
+
+    /// The host has put a value where [`Log::plan_placed`] has said.
+    pub(super) fn put_placed(&mut self, plan: &Placement, bytes: u32, queue: &mut Queue) {
+        let (mut at, end) = (plan.offset, plan.offset + bytes);
+        while at < end {
+            self.change(at, None);
+            at = (at / UNIT + 1) * UNIT;
+        }
+        self.packer.take_at(plan, bytes);
+        self.placed += bytes;
+        self.last = plan.offset;
+        self.write_left(queue);
+    }
+
+    /// A part of a unit has changed, to these bytes if it is given.
+    fn change(&mut self, at: u32, bytes: Option<&[u8]>) {
+        let page_bytes = self.layout.page_bytes();
+        let Some(page) = self.page_mut(at / page_bytes) else { return };
+        let unit = (at % page_bytes / UNIT) as usize;
+        if let Some(bytes) = bytes {
+            let from = (at % UNIT) as usize;
+            Rc::make_mut(&mut page.units[unit])[from..from + bytes.len()].copy_from_slice(bytes);
+        }
+        page.dirty |= 1 << unit;
+    }
+
+    /// A page of the segment that is in DRAM; the next ones are made. None before the first.
+    fn page_mut(&mut self, page: u32) -> Option<&mut Page> {
+        let index = page.checked_sub(self.first_page)? as usize;
+        while self.pages.len() <= index {
+            let mut page =
+                self.spare.pop().unwrap_or_else(|| Page { units: Vec::new(), dirty: 0, was_written: false });
+            page.units.clear();
+            page.units.extend((0..self.layout.page_units).map(|_| self.zero.clone()));
+            (page.dirty, page.was_written) = (0, false);
+            self.pages.push_back(page);
+        }
+        self.pages.get_mut(index)
+    }
+
+    /// Writes the pages that the write pointer has left.
+    fn write_left(&mut self, queue: &mut Queue) {
+        let page = self.packer.open_page() / self.layout.page_bytes();
+        while self.first_page < page {
+            self.write_page(0, false, queue);
+            if let Some(page) = self.pages.pop_front() {
+                self.spare.push(page);
+            }
+            self.first_page += 1;
+        }
+    }
+
+    /// Writes what has changed of a page.
+    fn write_page(&mut self, index: usize, is_partial: bool, queue: &mut Queue) {
+        let Some((segment, _)) = self.open else { return };
+        let Some(page) = self.pages.get_mut(index) else { return };
+        let first = self.layout.first(segment) + (self.first_page + index as u32) * self.layout.page_units;
+        let mut kind = Written::Page { is_partial, is_moved: self.is_moved };
+        let mut dirty = std::mem::take(&mut page.dirty);
+        while dirty != 0 {
+            let from = dirty.trailing_zeros();
+            let count = (dirty >> from).trailing_ones();
+            let units = page.units[from as usize..(from + count) as usize].iter().cloned();
+            queue.push(first + from, units, std::mem::replace(&mut kind, Written::Rest));
+            dirty &= !((((1u64 << count) - 1) as u32) << from);
+        }
+    }
+
+    /// Appends a record. The caller knows that there is room.
+    pub(super) fn append(&mut self, record: &[u8], queue: &mut Queue) {
+        if self.table_used + record.len() > UNIT_BYTES {
+            self.write_table(queue);
+            self.table_full += 1;
+            self.table = self.zero.clone();
+            (self.table_used, self.table_count) = (HEADER_BYTES, 0);
+        }
+        let unit = Rc::make_mut(&mut self.table);
+        unit[self.table_used..self.table_used + record.len()].copy_from_slice(record);
+        self.table_used += record.len();
+        self.table_count += 1;
+        self.records += 1;
+        self.table_dirty = true;
+    }
+
+    fn write_table(&mut self, queue: &mut Queue) {
+        let Some((segment, generation)) = self.open else { return };
+        if !std::mem::take(&mut self.table_dirty) {
+            return;
+        }
+        let first_record = self.records - u32::from(self.table_count);
+        let head =
+            Head { generation, segment, index: self.table_full, first_record, count: self.table_count };
+        head.seal(self.uid, self.table_used as u16, Rc::make_mut(&mut self.table));
+        let unit = self.layout.table_unit(segment, self.table_full);
+        queue.push(unit, std::iter::once(self.table.clone()), Written::Records);
+    }
+
+    /// Writes everything that has not been written, as far as it is filled.
+    pub(super) fn flush(&mut self, queue: &mut Queue) {
+        (0..self.pages.len()).for_each(|index| self.write_page(index, true, queue));
+        self.write_table(queue);
+    }
+
+    /// The segment ends.
+    pub(super) fn close(&mut self, queue: &mut Queue) -> Option<Closed> {
+        let (segment, _) = self.open?;
+        for index in 0..self.pages.len() {
+            self.write_page(index, false, queue);
+        }
+        self.write_table(queue);
+        self.first_page += self.pages.len() as u32;
+        self.spare.extend(self.pages.drain(..));
+        self.open = None;
+        let table_units = self.table_full + u32::from(self.table_count > 0);
+        Some(Closed { segment, table_units, padding: self.packer.end().saturating_sub(self.placed) })
+    }
+
+    /// A unit of the open segment, by its place there, if it is not written for good.
+    pub(super) fn get(&self, segment: u32, unit: u32) -> Option<&Rc<Unit>> {
+        if self.segment() != Some(segment) {
+            return None;
+        }
+        let page = (unit / self.layout.page_units).checked_sub(self.first_page)?;
+        self.pages.get(page as usize)?.units.get((unit % self.layout.page_units) as usize)
+    }
+
+    /// Forgets everything.
+    pub(super) fn abandon(&mut self) {
+        self.first_page += self.pages.len() as u32;
+        self.pages.clear();
+        self.open = None;
+    }
+}
+
+/// The page buffer as device memory: a ring of pages, of which those at the write pointer are next.
+impl Log {
+    /// Where in the ring a position of the segment is.
+    pub(super) fn ring_offset(&self, at: u32) -> u32 {
+        let page_bytes = self.layout.page_bytes();
+        let page = (self.base + u64::from(at / page_bytes)) % u64::from(self.buffer_pages);
+        page as u32 * page_bytes + at % page_bytes
+    }
+
+    /// The write pointer.
+    pub(super) fn pointer(&self) -> u32 {
+        self.packer.pointer()
+    }
+
+    /// A position of the segment, counted over all segments, modulo 2^32.
+    fn told(&self, at: u32) -> u32 {
+        (self.base * u64::from(self.layout.page_bytes())).wrapping_add(at.into()) as u32
+    }
+
+    /// What the host is told after a value of `bytes` was placed.
+    pub(super) fn stored(&self, bytes: u32) -> Stored {
+        let pointer = self.told(self.packer.pointer());
+        // Of a value in several parts, the last of them lies before the pointer.
+        let is_whole = self.last + bytes <= self.packer.end();
+        let place = if is_whole { self.told(self.last) } else { pointer.wrapping_sub(bytes) };
+        Stored { pointer, place, limit: self.told(self.limit_placed()) }
+    }
+
+    /// Up to where the host may put values: not where the records of as many as may be under way will be, nor farther than
+    /// the ring goes.
+    fn limit_placed(&self) -> u32 {
+        let free = self.limit(UNIT_BYTES - HEADER_BYTES).unwrap_or(0);
+        let records = free.saturating_sub(RECORD_UNITS * UNIT);
+        let ring = (self.first_page + self.buffer_pages) * self.layout.page_bytes();
+        records.min(ring)
+    }
+
+    /// Whether a value of a page's length has a place where the host may put it.
+    pub(super) fn takes_page(&self) -> bool {
+        let bytes = self.layout.page_bytes();
+        let plan = self.packer.plan(bytes, Origin::Cxl);
+        self.open.is_some() && plan.offset + bytes <= self.limit_placed()
+    }
+
+    /// The gaps before what came by DMA are given up.
+    pub(super) fn give_up(&mut self, queue: &mut Queue) {
+        self.packer.give_up();
+        self.write_left(queue);
+    }
+
+    /// The place in the ring `offset` for a value that the host has put there, and whose record takes so many bytes. None, if
+    /// it can't be there.
+    pub(super) fn plan_placed(&self, offset: u32, bytes: u32, record_bytes: usize) -> Option<Placement> {
+        let plan = self.packer.plan_at(self.position(offset)?, bytes)?;
+        let limit = self.limit(record_bytes)?;
+        (plan.offset + bytes <= limit && self.packer.end() <= limit).then_some(plan)
+    }
+
+    /// The position in the segment that a place in the ring stands for now.
+    fn position(&self, offset: u32) -> Option<u32> {
+        let page_bytes = self.layout.page_bytes();
+        let first_page = self.base + u64::from(self.first_page);
+        let pages = u64::from(self.buffer_pages);
+        let ahead = (u64::from(offset / page_bytes) + pages - first_page % pages) % pages;
+        let page = first_page + ahead - self.base;
+        let at = page * u64::from(page_bytes) + u64::from(offset % page_bytes);
+        self.open?;
+        u32::try_from(at).ok().filter(|at| *at < self.layout.segment_bytes())
+    }
+
+    /// The host stores bytes into the ring. What would fall on a value is left out.
+    pub(super) fn store(&mut self, offset: u32, bytes: &[u8]) {
+        let ring = self.buffer_pages * self.layout.page_bytes();
+        for (at, byte) in (offset..ring).zip(bytes) {
+            let Some(position) = self.position(at).filter(|position| !self.packer.is_taken(*position)) else {
+                continue;
+            };
+            let page_bytes = self.layout.page_bytes();
+            if let Some(page) = self.page_mut(position / page_bytes) {
+                let unit = (position % page_bytes / UNIT) as usize;
+                Rc::make_mut(&mut page.units[unit])[(position % UNIT) as usize] = *byte;
+            }
+        }
+    }
+
+    /// The host loads bytes from the ring: zeroes where there is nothing.
+    pub(super) fn load(&self, offset: u32, bytes: &mut [u8]) {
+        let ring = self.buffer_pages * self.layout.page_bytes();
+        bytes.fill(0);
+        for (at, byte) in (offset..ring).zip(bytes) {
+            let Some((position, (segment, _))) = self.position(at).zip(self.open) else { continue };
+            if let Some(unit) = self.get(segment, position / UNIT) {
+                *byte = unit[(position % UNIT) as usize];
+            }
+        }
+    }
+
+    /// The checksum of bytes that are there.
+    pub(super) fn checksum(&self, at: u32, bytes: u32) -> u32 {
+        let (mut crc, mut next, end) = (0, at, at + bytes);
+        let segment = self.segment().unwrap_or(u32::MAX);
+        while next < end {
+            let stop = end.min((next / UNIT + 1) * UNIT);
+            let unit = self.get(segment, next / UNIT).unwrap_or(&self.zero);
+            let from = (next % UNIT) as usize;
+            crc = crc32c::crc32c_append(crc, &unit[from..from + (stop - next) as usize]);
+            next = stop;
+        }
+        crc
+    }
+}
+
+/// What a unit of records says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) generation: u64,
+    pub(super) segment: u32,
+    pub(super) index: u32,
+    /// The number of its first record in the segment.
+    pub(super) first_record: u32,
+    pub(super) count: u16,
+}
+
+impl Head {
+    fn seal(&self, uid: u64, used: u16, unit: &mut Unit) {
+        unit[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+        unit[8..16].copy_from_slice(&uid.to_le_bytes());
+        unit[16..24].copy_from_slice(&self.generation.to_le_bytes());
+        unit[24..28].copy_from_slice(&self.segment.to_le_bytes());
+        unit[28..32].copy_from_slice(&self.index.to_le_bytes());
+        unit[32..36].copy_from_slice(&self.first_record.to_le_bytes());
+        unit[36..38].copy_from_slice(&self.count.to_le_bytes());
+        unit[38..40].copy_from_slice(&used.to_le_bytes());
+        let crc = crc32c::crc32c(&unit[8..]);
+        unit[4..8].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// The head of a unit, and its records, if it is one of that namespace.
+    pub(super) fn open(unit: &Unit, uid: u64) -> Option<(Head, Records<'_>)> {
+        let mut reader = Reader(unit);
+        let (magic, crc) = (reader.u32()?, reader.u32()?);
+        if magic != MAGIC || crc32c::crc32c(&unit[8..]) != crc || reader.u64()? != uid {
+            return None;
+        }
+        let (generation, segment, index) = (reader.u64()?, reader.u32()?, reader.u32()?);
+        let (first_record, counts) = (reader.u32()?, reader.u32()?);
+        let count = counts as u16;
+        let body = unit.get(HEADER_BYTES..(counts >> 16) as usize)?;
+        let head = Head { generation, segment, index, first_record, count };
+        Some((head, Records { reader: Reader(body), left: count }))
+    }
+}
+
+/// Records of a unit.
+pub(super) struct Records<'a> {
+    reader: Reader<'a>,
+    left: u16,
+}
+
+impl Iterator for Records<'_> {
+    type Item = (Key, Entry);
+
+    fn next(&mut self) -> Option<(Key, Entry)> {
+        self.left = self.left.checked_sub(1)?;
+        Entry::decode_record(&mut self.reader)
+    }
+}

@@ -1,0 +1,201 @@
+//! What counts: the tables, the segments of the value log, and the numbers to go on with. A whole snapshot in one of two slots
+//! in turn; the newer one that is whole is the truth.
+
+use super::cache::Unit;
+use super::key::{KEY_BYTES_MAX, Key};
+use super::segments::{Tally, ValueSegment};
+use super::state::State;
+use super::table::{Slice, Table};
+use super::varint::{self, Reader};
+use super::version::{Run, Version};
+use byteway_wire::content::{Content, UNIT_BYTES};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// "BwKm".
+const MAGIC: u32 = 0x6d4b_7742;
+const HEADER_BYTES: usize = 32;
+const FORM: u32 = 1;
+
+/// What a manifest says.
+#[derive(Default)]
+pub(super) struct Manifest {
+    /// Rises from one to the next.
+    pub(super) number: u64,
+    pub(super) mount: u32,
+    pub(super) next_sequence: u64,
+    pub(super) next_table: u64,
+    pub(super) tally: Tally,
+    pub(super) is_exact: bool,
+    pub(super) pool: Vec<u32>,
+    pub(super) values: BTreeMap<u32, ValueSegment>,
+    /// The tables without what only DRAM has.
+    pub(super) version: Version,
+}
+
+fn put_signed(out: &mut Vec<u8>, value: i64) {
+    varint::put(out, (value << 1 ^ value >> 63) as u64);
+}
+
+fn signed(reader: &mut Reader<'_>) -> Option<i64> {
+    reader.varint().map(|value| (value >> 1) as i64 ^ -((value & 1) as i64))
+}
+
+fn put_key(out: &mut Vec<u8>, key: &Key) {
+    out.push(key.len() as u8);
+    out.extend_from_slice(key.as_bytes());
+}
+
+fn key(reader: &mut Reader<'_>) -> Option<Key> {
+    let len = usize::from(reader.byte()?);
+    Key::new(reader.bytes(len.min(KEY_BYTES_MAX + 1))?)
+}
+
+fn put_slice(out: &mut Vec<u8>, slice: &Slice) {
+    let table = &slice.table;
+    let numbers = [
+        table.number,
+        u64::from(table.segment),
+        u64::from(table.data_units),
+        u64::from(table.filter_words),
+        table.entries,
+        table.tombstones,
+    ];
+    numbers.iter().for_each(|number| varint::put(out, *number));
+    out.extend_from_slice(&table.meta_crc.to_le_bytes());
+    [table.first, table.last, slice.from].iter().for_each(|key| put_key(out, key));
+}
+
+fn slice(reader: &mut Reader<'_>) -> Option<Slice> {
+    let table = Table {
+        number: reader.varint()?,
+        segment: reader.varint32()?,
+        data_units: reader.varint32()?,
+        filter_words: reader.varint32()?,
+        entries: reader.varint()?,
+        tombstones: reader.varint()?,
+        meta_crc: reader.u32()?,
+        first: key(reader)?,
+        last: key(reader)?,
+        fences: Vec::new(),
+        filter: None,
+    };
+    Some(Slice { table: Rc::new(table), from: key(reader)? })
+}
+
+/// The manifest of a state with other tables and sums, without some segments, and with more in the pool.
+pub(super) fn encode(
+    uid: u64,
+    state: &State,
+    version: &Version,
+    tally: Tally,
+    given_up: &[u32],
+    added: &[u32],
+) -> Vec<u8> {
+    let mut out = vec![0; HEADER_BYTES];
+    for number in [u64::from(state.mount), state.next_sequence, state.next_table] {
+        varint::put(&mut out, number);
+    }
+    put_signed(&mut out, tally.bytes);
+    put_signed(&mut out, tally.keys);
+    out.push(u8::from(state.is_exact));
+    varint::put(&mut out, (state.segments.pool.len() + added.len()) as u64);
+    for segment in state.segments.pool.iter().chain(added) {
+        varint::put(&mut out, u64::from(*segment));
+    }
+    let mut gone: Vec<u32> = given_up.to_vec();
+    gone.sort_unstable();
+    let named = state.segments.values.iter().filter(|(segment, _)| gone.binary_search(segment).is_err());
+    varint::put(&mut out, named.clone().count() as u64);
+    for (segment, info) in named {
+        let numbers = [
+            u64::from(*segment),
+            info.generation,
+            u64::from(info.table_units) << 1 | u64::from(info.is_open),
+            u64::from(info.records),
+            u64::from(info.covered),
+            info.dead_bytes,
+            u64::from(info.dead_records),
+            u64::from(info.slack),
+        ];
+        numbers.iter().for_each(|number| varint::put(&mut out, *number));
+    }
+    varint::put(&mut out, version.waiting.len() as u64);
+    varint::put(&mut out, version.levels.len() as u64);
+    for run in version.runs() {
+        varint::put(&mut out, run.len() as u64);
+        run.iter().for_each(|slice| put_slice(&mut out, slice));
+    }
+    let length = out.len() as u32;
+    out[0..4].copy_from_slice(&MAGIC.to_le_bytes());
+    out[8..12].copy_from_slice(&FORM.to_le_bytes());
+    out[12..16].copy_from_slice(&length.to_le_bytes());
+    out[16..24].copy_from_slice(&uid.to_le_bytes());
+    out[24..32].copy_from_slice(&state.manifest.to_le_bytes());
+    let crc = crc32c::crc32c(&out[8..]);
+    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    out
+}
+
+/// How long the manifest is that begins with this unit, if it is one of that namespace.
+pub(super) fn length(first: &Unit, uid: u64) -> Option<usize> {
+    let mut reader = Reader(first);
+    let magic = reader.u32()?;
+    reader.u32()?;
+    let (form, length) = (reader.u32()?, reader.u32()?);
+    (magic == MAGIC && form == FORM && reader.u64()? == uid).then_some(length as usize)
+}
+
+/// The manifest that these bytes are, if they are whole.
+pub(super) fn decode(bytes: &[u8]) -> Option<Manifest> {
+    let mut reader = Reader(bytes.get(4..)?);
+    if reader.u32()? != crc32c::crc32c(bytes.get(8..)?) {
+        return None;
+    }
+    reader.bytes(16)?;
+    let mut manifest = Manifest {
+        number: reader.u64()?,
+        mount: reader.varint32()?,
+        next_sequence: reader.varint()?,
+        next_table: reader.varint()?,
+        tally: Tally { bytes: signed(&mut reader)?, keys: signed(&mut reader)? },
+        is_exact: reader.byte()? != 0,
+        ..Manifest::default()
+    };
+    for _ in 0..reader.varint()? {
+        manifest.pool.push(reader.varint32()?);
+    }
+    for _ in 0..reader.varint()? {
+        let segment = reader.varint32()?;
+        let generation = reader.varint()?;
+        let table = reader.varint32()?;
+        let info = ValueSegment {
+            generation,
+            is_open: table & 1 != 0,
+            table_units: table >> 1,
+            records: reader.varint32()?,
+            covered: reader.varint32()?,
+            dead_bytes: reader.varint()?,
+            dead_records: reader.varint32()?,
+            slack: reader.varint32()?,
+        };
+        manifest.values.insert(segment, info);
+    }
+    let (waiting, levels) = (reader.varint()?, reader.varint()?);
+    let mut run = || -> Option<Run> {
+        let count = reader.varint()?;
+        (0..count).map(|_| slice(&mut reader)).collect()
+    };
+    manifest.version.waiting = (0..waiting).map(|_| run()).collect::<Option<_>>()?;
+    manifest.version.levels = (0..levels).map(|_| run()).collect::<Option<_>>()?;
+    Some(manifest)
+}
+
+/// Bytes as units, the last one filled up with zeroes.
+pub(super) fn units(bytes: &[u8]) -> impl Iterator<Item = Content> + '_ {
+    bytes.chunks(UNIT_BYTES).map(|part| {
+        let mut unit = [0; UNIT_BYTES];
+        unit[..part.len()].copy_from_slice(part);
+        Content::Bytes(Rc::new(unit))
+    })
+}

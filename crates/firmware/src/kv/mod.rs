@@ -1,0 +1,603 @@
+//! The key-value store: an index and a value log on the translation layer's units.
+//!
+//! Values go to a *value log*: segments of log pages, packed as [`Packing`] says, each with a table of records at its end
+//! that tells what was stored and deleted (`log`). The *index* is a memtable, and sorted tables in levels, in segments of
+//! their own (`table`, `version`). A *manifest* names what counts (`manifest`); what it names is durable before it is written,
+//! and what it has stopped to name is used again only after it is durable. Recovery is the newest manifest, and a replay of
+//! the records that no table reflects (`recover`).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`key`], `record` | a key; what is known of a pair, and how it is written |
+//! | [`config`], [`counters`] | parameters and errors; figures |
+//! | `packing`, `log` | where a value goes in its page; an open segment |
+//! | `memtable`, `table`, `filter`, `version` | the index |
+//! | `segments` | what each segment is used for, and when one may be used again |
+//! | `state` | what is so at a moment, and the steps that change it |
+//! | `units` | reading and writing units of the range |
+//! | `upkeep`, `merge`, `compact`, `collect` | what goes on behind: one task |
+//! | `manifest`, `recover` | what survives |
+//! | [`cursor`] | a stable view, in order |
+//! | `check` | what must be so, for tests |
+//!
+//! What it does not do: it compresses nothing, knows no command, and keeps no order between pairs of different keys that
+//! were not flushed when the power went.
+
+mod cache;
+mod check;
+mod collect;
+mod compact;
+pub mod config;
+pub mod counters;
+pub mod cursor;
+mod filter;
+pub mod key;
+mod log;
+mod manifest;
+mod memtable;
+mod merge;
+mod packing;
+mod record;
+mod recover;
+mod segments;
+mod state;
+mod table;
+mod units;
+mod upkeep;
+mod varint;
+mod version;
+
+pub use config::{
+    KvCanary, KvConfig, KvConfigError, KvError, Origin, Packing, StoreMode, Stored, UnitExtent,
+};
+pub use counters::{KvCounters, KvUsage};
+pub use cursor::Cursor;
+pub use key::{KEY_BYTES_MAX, Key};
+
+use crate::ftl::{Ftl, MediaError};
+use crate::placement::Placement;
+use crate::work::Work;
+use byteway_clock::{Clock, Notify, SpanId, Spans, Stage, TaskId};
+use byteway_wire::content::UNIT_BYTES;
+use segments::Layout;
+use state::{Found, HOST, Refusal, Source, State};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use table::Entries;
+use units::Units;
+
+struct Inner {
+    clock: Clock,
+    placement: Placement,
+    config: KvConfig,
+    layout: Rc<Layout>,
+    units: Units,
+    state: RefCell<State>,
+    is_ready: Cell<bool>,
+    readied: Notify,
+    /// There is something to be written.
+    queued: Notify,
+    /// Somebody wants something of the upkeep.
+    upkeep: Notify,
+    /// There may be room, or the queue is shorter.
+    changed: Notify,
+    /// Formats that were asked for, and done.
+    formats: Cell<(u64, u64)>,
+    tasks: RefCell<Vec<TaskId>>,
+}
+
+/// A key-value store. Cheap to clone.
+#[derive(Clone)]
+pub struct Kv(Rc<Inner>);
+
+/// Segments that are given up are not used again while this is there.
+struct Pin<'a> {
+    inner: &'a Inner,
+    epoch: u64,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.inner.unpin(self.epoch);
+    }
+}
+
+impl KvConfig {
+    /// Whether there can be such a store.
+    ///
+    /// # Errors
+    /// If the parameters don't go together.
+    pub fn check(&self) -> Result<(), KvConfigError> {
+        Layout::new(self).map(drop)
+    }
+}
+
+impl Kv {
+    /// A store over what its units hold. It looks at them in a task of its own: verbs wait until it has.
+    ///
+    /// # Errors
+    /// If the parameters don't go together.
+    pub fn power_on(
+        clock: &Clock,
+        placement: Placement,
+        ftl: Ftl,
+        config: KvConfig,
+    ) -> Result<Kv, KvConfigError> {
+        let layout = Rc::new(Layout::new(&config)?);
+        let state = RefCell::new(State::new(&config, &layout));
+        let inner = Rc::new(Inner {
+            clock: clock.clone(),
+            placement,
+            units: Units::new(ftl, &layout),
+            layout,
+            config,
+            state,
+            is_ready: Cell::new(false),
+            readied: Notify::new(clock),
+            queued: Notify::new(clock),
+            upkeep: Notify::new(clock),
+            changed: Notify::new(clock),
+            formats: Cell::default(),
+            tasks: RefCell::default(),
+        });
+        let tasks = vec![
+            clock.spawn("value log", units::run(inner.clone())),
+            clock.spawn("kv upkeep", upkeep::run(inner.clone())),
+        ];
+        inner.tasks.replace(tasks);
+        Ok(Kv(inner))
+    }
+
+    /// Waits until what flash holds is known.
+    pub async fn ready(&self) {
+        while !self.0.is_ready.get() {
+            self.0.readied.notified().await;
+        }
+    }
+
+    /// Stores a pair. With power-loss protection it is durable when this returns, else after the next [`Kv::flush`].
+    ///
+    /// Charges [`Work::Index`], [`Work::Pack`] and DRAM for what the processor copies, and waiting for room.
+    ///
+    /// # Errors
+    /// If the value is too long, there is no room, or `mode` forbids it.
+    pub async fn store(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        key: Key,
+        value: &[u8],
+        origin: Origin,
+        mode: StoreMode,
+    ) -> Result<(), KvError> {
+        if value.len() > self.0.config.value_bytes_max as usize {
+            return Err(KvError::ValueTooLong);
+        }
+        self.store_told(span, spans, key, value, origin, mode).await.map(drop)
+    }
+
+    /// As [`Kv::store`]; gives what a host is told that places values itself.
+    ///
+    /// # Errors
+    /// As [`Kv::store`].
+    pub async fn store_told(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        key: Key,
+        value: &[u8],
+        origin: Origin,
+        mode: StoreMode,
+    ) -> Result<Stored, KvError> {
+        if value.len() > self.0.config.value_bytes_max as usize {
+            return Err(KvError::ValueTooLong);
+        }
+        self.store_from(span, spans, key, Source::Bytes(value), origin, mode).await
+    }
+
+    async fn store_from(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        key: Key,
+        source: Source<'_>,
+        origin: Origin,
+        mode: StoreMode,
+    ) -> Result<Stored, KvError> {
+        self.ready().await;
+        let inner = &*self.0;
+        let mut looks = mode != StoreMode::Any;
+        let (copied, told) = loop {
+            let found = if looks { Some(inner.find(span, spans, &key).await?) } else { None };
+            match (mode, &found) {
+                (StoreMode::MustExist, Some(found)) if !found.exists() => return Err(KvError::NotFound),
+                (StoreMode::MustNotExist, Some(found)) if found.exists() => return Err(KvError::Exists),
+                _ => {}
+            }
+            let stored = inner.step(|state| {
+                let copied = state.store(&inner.config, &key, source, origin, found.as_ref())?;
+                Ok((copied, state.logs[HOST].stored(source.bytes())))
+            });
+            match stored {
+                Ok(stored) => break stored,
+                Err(Refusal::Look) => looks = true,
+                Err(refusal) => inner.wait_for(span, spans, refusal).await?,
+            }
+        };
+        inner.charge_index(span, spans).await;
+        if copied > 0 {
+            inner.charge_copy(span, spans, copied).await;
+        }
+        Ok(told)
+    }
+
+    /// Appends to `into` at most `bytes_max` bytes of the value from `offset` on; gives the whole value's length.
+    ///
+    /// # Errors
+    /// If there is no such pair, or flash can't give it.
+    pub async fn retrieve(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        key: Key,
+        offset: u32,
+        bytes_max: u32,
+        into: &mut Vec<u8>,
+    ) -> Result<u32, KvError> {
+        self.ready().await;
+        let inner = &*self.0;
+        let _pin = inner.pin();
+        inner.charge_index(span, spans).await;
+        let found = inner.find(span, spans, &key).await?;
+        let entry = found.entry.filter(|entry| !entry.is_tombstone()).ok_or(KvError::NotFound)?;
+        inner.read_value(span, spans, &entry, offset, bytes_max, into).await?;
+        Ok(entry.bytes())
+    }
+
+    /// Whether there is a pair of that key.
+    ///
+    /// # Errors
+    /// If flash can't tell.
+    pub async fn exist(&self, span: SpanId, spans: &Spans, key: Key) -> Result<bool, KvError> {
+        self.ready().await;
+        self.0.charge_index(span, spans).await;
+        Ok(self.0.find(span, spans, &key).await?.exists())
+    }
+
+    /// Deletes a pair. It is durable as a [`Kv::store`] is.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub async fn delete(&self, span: SpanId, spans: &Spans, key: Key) -> Result<(), KvError> {
+        self.ready().await;
+        let inner = &*self.0;
+        inner.charge_index(span, spans).await;
+        loop {
+            let found = inner.find(span, spans, &key).await?;
+            if !found.exists() {
+                return Err(KvError::NotFound);
+            }
+            match inner.step(|state| state.delete(&inner.config, &key, &found)) {
+                Ok(()) => return Ok(()),
+                Err(refusal) => inner.wait_for(span, spans, refusal).await?,
+            }
+        }
+    }
+
+    /// Appends to `into` the keys from `from` on, in order, as many as `bytes_max` hold: each takes 2 bytes for its length
+    /// and its bytes, together a multiple of 4.
+    ///
+    /// # Errors
+    /// If flash can't tell.
+    pub async fn list(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        from: Key,
+        bytes_max: usize,
+        into: &mut Vec<Key>,
+    ) -> Result<(), KvError> {
+        self.ready().await;
+        self.0.charge_index(span, spans).await;
+        let mut cursor = Cursor::new(self.clone(), from, false);
+        let mut left = bytes_max;
+        while left >= 4 {
+            let Some((key, _)) = cursor.next_entry(span, spans).await? else { break };
+            let Some(rest) = left.checked_sub((2 + key.len()).next_multiple_of(4)) else { break };
+            left = rest;
+            into.push(key);
+        }
+        Ok(())
+    }
+
+    /// A view of the pairs as they are now, from `from` on or from the first; as they are when it is first used, if that is
+    /// before the store is ready. While it is there, no segment that was in use when it was made is free again: a store may
+    /// find no room for that reason.
+    pub fn seek(&self, from: Option<Key>) -> Cursor {
+        Cursor::new(self.clone(), from.unwrap_or(Key::FIRST), true)
+    }
+
+    /// Waits until everything that was acknowledged is durable. With power-loss protection it is.
+    ///
+    /// # Errors
+    /// If flash can't take it.
+    pub async fn flush(&self, span: SpanId, spans: &Spans) -> Result<(), KvError> {
+        self.ready().await;
+        let inner = &*self.0;
+        if inner.config.plp {
+            return inner.state.borrow().check();
+        }
+        inner.flush_logs(span, spans).await
+    }
+
+    /// Deletes all pairs, durably. Whatever waits meanwhile comes before or after.
+    ///
+    /// # Errors
+    /// If flash can't take it.
+    pub async fn format(&self) -> Result<(), KvError> {
+        self.ready().await;
+        let inner = &*self.0;
+        let (wanted, done) = inner.formats.get();
+        inner.formats.set((wanted + 1, done));
+        inner.upkeep.notify_one();
+        while inner.formats.get().1 <= wanted {
+            inner.state.borrow().check()?;
+            inner.changed.notified().await;
+        }
+        Ok(())
+    }
+
+    /// What capacitors save: to be called when the power goes, before the translation layer's.
+    pub fn save(&self) {
+        let inner = &*self.0;
+        if !inner.config.plp || !inner.is_ready.get() || inner.config.canary == Some(KvCanary::ForgetSave) {
+            return;
+        }
+        let mut state = inner.state.borrow_mut();
+        let State { logs, queue, .. } = &mut *state;
+        logs.iter_mut().for_each(|log| log.flush(queue));
+        for write in &queue.writes {
+            inner.units.save(write);
+        }
+    }
+
+    /// Ends its tasks: the drive, or the namespace, is gone.
+    pub fn stop(&self) {
+        for task in self.0.tasks.take() {
+            self.0.clock.kill(task);
+        }
+        self.0.state.borrow_mut().is_stopped = true;
+        self.0.changed.notify_all();
+    }
+
+    /// The clock that it runs by.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// How much is used.
+    pub fn usage(&self) -> KvUsage {
+        self.0.state.borrow().usage()
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> KvCounters {
+        self.0.state.borrow().counters
+    }
+}
+
+/// The page buffer as device memory (BandSlim, 4).
+impl Kv {
+    /// Bytes of the page buffer: a ring.
+    pub fn buffer_bytes(&self) -> u32 {
+        self.0.config.buffer_pages * self.0.layout.page_bytes()
+    }
+
+    /// The host stores bytes into the page buffer. What lies beyond it, or would fall on a value that is there, is not stored.
+    pub fn buffer_store(&self, offset: u32, bytes: &[u8]) {
+        self.0.open_log();
+        self.0.state.borrow_mut().logs[HOST].store(offset, bytes);
+    }
+
+    /// The host loads bytes from the page buffer: zeroes where nothing is, and beyond it.
+    pub fn buffer_load(&self, offset: u32, bytes: &mut [u8]) {
+        self.0.state.borrow().logs[HOST].load(offset, bytes);
+    }
+
+    /// Where in the page buffer the write pointer is.
+    pub fn write_pointer(&self) -> u32 {
+        self.0.open_log();
+        let state = self.0.state.borrow();
+        state.logs[HOST].ring_offset(state.logs[HOST].pointer())
+    }
+
+    /// Where in the page buffer a value of so many bytes would go that the host stores there; none, if there is no room now.
+    pub fn place_for(&self, bytes: u32) -> Option<u32> {
+        if bytes > self.buffer_bytes() || !self.0.is_ready.get() {
+            return None;
+        }
+        let longest = Key::new(&[0; KEY_BYTES_MAX])?;
+        self.0.step(|state| {
+            let (plan, _) = state.plan(HOST, &longest, bytes, Origin::Cxl, u32::MAX).ok()?;
+            Some(state.logs[HOST].ring_offset(plan.offset))
+        })
+    }
+
+    /// Bytes of one of its pages.
+    pub fn page_bytes(&self) -> u32 {
+        self.0.layout.page_bytes()
+    }
+
+    /// What values in it begin at multiples of.
+    pub fn value_align(&self) -> u32 {
+        if self.0.config.packing == Packing::None { UNIT_BYTES as u32 } else { 1 }
+    }
+
+    /// What the host is to be told of the page buffer now.
+    pub fn told(&self) -> Stored {
+        self.0.open_log();
+        self.0.state.borrow().logs[HOST].stored(0)
+    }
+
+    /// Waits until a value of a page's length has a place where the host may put it; gives what the host is told then.
+    /// `gives_up`: the gaps before values that came by DMA are given up first, so that nothing lies behind the pointer.
+    ///
+    /// # Errors
+    /// If there is no room, or flash can't take what is there.
+    pub async fn make_place(&self, span: SpanId, spans: &Spans, gives_up: bool) -> Result<Stored, KvError> {
+        self.ready().await;
+        let inner = &*self.0;
+        if gives_up {
+            inner.step(|state| {
+                let State { logs, queue, .. } = state;
+                logs[HOST].give_up(queue);
+            });
+        }
+        // A new segment has a place, or none ever will.
+        let mut is_new = false;
+        loop {
+            let made = inner.step(|state| {
+                state.check().map_err(Refusal::Error)?;
+                if state.is_formatting || state.queue.writes.len() >= inner.config.buffer_pages as usize + 2 {
+                    return Err(Refusal::Wait);
+                }
+                if !is_new && !state.logs[HOST].takes_page() {
+                    state.next_segment(HOST)?;
+                }
+                Ok(())
+            });
+            match made {
+                Ok(()) if is_new || inner.state.borrow().logs[HOST].takes_page() => return Ok(self.told()),
+                Ok(()) => is_new = true,
+                Err(refusal) => inner.wait_for(span, spans, refusal).await?,
+            }
+        }
+    }
+
+    /// Stores a pair whose value is in the page buffer already, at `offset`. `crc` is its CRC-32C, if the host gives it.
+    /// Values of one page may come in any order; what they leave out is given up when one comes of a later page.
+    ///
+    /// # Errors
+    /// As [`Kv::store`]; and if the value lies over another, over a page's end or behind what the host was told, or has
+    /// another checksum.
+    #[allow(clippy::too_many_arguments, reason = "a command")]
+    pub async fn store_placed(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        key: Key,
+        offset: u32,
+        bytes: u32,
+        crc: Option<u32>,
+        mode: StoreMode,
+    ) -> Result<Stored, KvError> {
+        if bytes > self.0.config.value_bytes_max {
+            return Err(KvError::ValueTooLong);
+        }
+        if bytes > self.buffer_bytes().min(self.0.layout.part_bytes()) {
+            return Err(KvError::Misplaced);
+        }
+        let source = Source::Placed { ring: offset, bytes, crc };
+        self.store_from(span, spans, key, source, Origin::Cxl, mode).await
+    }
+}
+
+impl Inner {
+    /// Makes a step, and calls those who have something to do then.
+    fn step<T>(&self, step: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.borrow_mut();
+        let done = step(&mut state);
+        let has_writes = !state.queue.writes.is_empty();
+        let wants = state.wants;
+        let calls = wants.pool || wants.space || wants.sums || !state.full.is_empty();
+        drop(state);
+        if has_writes && self.queued.waiting() > 0 {
+            self.queued.notify_one();
+        }
+        if calls && self.upkeep.waiting() > 0 {
+            self.upkeep.notify_one();
+        }
+        done
+    }
+
+    /// A step could not be made: waits until it may be, or gives the error.
+    async fn wait_for(&self, span: SpanId, spans: &Spans, refusal: Refusal) -> Result<(), KvError> {
+        match refusal {
+            Refusal::Error(error) => return Err(error),
+            Refusal::Stale | Refusal::Look => {}
+            Refusal::Wait => {
+                self.state.borrow_mut().counters.stalls += 1;
+                self.changed.notified().await;
+                spans.charge(span, self.clock.now(), Stage::Queueing);
+            }
+        }
+        Ok(())
+    }
+
+    /// A log for the host's values is open, if there is a segment for it.
+    fn open_log(&self) {
+        if self.is_ready.get() && self.state.borrow().logs[HOST].segment().is_none() {
+            _ = self.step(|state| state.next_segment(HOST));
+        }
+    }
+
+    fn pin(&self) -> Pin<'_> {
+        Pin { inner: self, epoch: self.state.borrow_mut().segments.pin() }
+    }
+
+    fn unpin(&self, epoch: u64) {
+        let frees = self.state.borrow_mut().segments.unpin(epoch);
+        if frees {
+            self.upkeep.notify_one();
+        }
+    }
+
+    async fn charge_index(&self, span: SpanId, spans: &Spans) {
+        let service = self.placement.run(Work::Index, 1).await;
+        spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
+    }
+
+    /// The processor copies bytes.
+    async fn charge_copy(&self, span: SpanId, spans: &Spans, bytes: u32) {
+        let service = self.placement.run(Work::Pack, u64::from(bytes.div_ceil(64))).await;
+        spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
+        let passage = self.placement.site(Work::Pack).dram("into a log page", u64::from(bytes));
+        self.clock.sleep_until(passage.arrival).await;
+        spans.charge_split(span, self.clock.now(), passage.queued, Stage::Dram);
+    }
+
+    /// What is known of a key: a tombstone is found, too.
+    async fn find(&self, span: SpanId, spans: &Spans, key: &Key) -> Result<Found, KvError> {
+        let (version, found) = {
+            let state = self.state.borrow();
+            state.check()?;
+            if let Some(entry) = state.find_in_memory(key) {
+                return Ok(state.found(Some(entry), true));
+            }
+            (state.version.clone(), state.found(None, false))
+        };
+        let hash = filter::hash(key, self.config.seed);
+        let _pin = self.pin();
+        for run in version.runs() {
+            let Some(slice) = version::find(run, key) else { continue };
+            let table = &slice.table;
+            if table.filter.as_ref().is_some_and(|filter| !filter.may_hold(hash)) {
+                self.state.borrow_mut().counters.filter_hits += 1;
+                continue;
+            }
+            let Some(unit) = table.unit_of(key) else { continue };
+            let bytes = self.index_unit(span, spans, table, unit).await?;
+            if let Some(entry) = Entries::find(&bytes, key) {
+                return Ok(Found { entry: Some(entry), ..found });
+            }
+            self.state.borrow_mut().counters.filter_misses += 1;
+        }
+        Ok(found)
+    }
+
+    /// A failure of flash ends everything but reading.
+    fn fail(&self, error: MediaError) {
+        self.state.borrow_mut().failed.get_or_insert(error);
+        self.changed.notify_all();
+    }
+}

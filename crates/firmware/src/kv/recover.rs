@@ -1,0 +1,324 @@
+//! What flash holds, when the power has come back: the newest manifest, and the records that its tables don't reflect.
+//!
+//! Which segments of the value log may hold such records the manifest says: those that it names, and those of its pool, if
+//! they were opened in the life that it began. Their record tables are read up to the first unit that is not there; a
+//! record counts if its value matches its checksum. All this is decided by the medium alone, and nothing is written before a new
+//! manifest says what was found: so another cut changes nothing. What was open is closed for good, and units of former
+//! lives are known by their generation; so what was found is found again.
+
+use super::Inner;
+use super::config::{KvCanary, KvError};
+use super::key::Key;
+use super::log::Head;
+use super::manifest::{self, Manifest};
+use super::record::{Entry, Place};
+use super::segments::{UNIT, Use, ValueSegment};
+use super::state::State;
+use super::table::{Slice, Table};
+use super::units::bytes_of;
+use super::upkeep::Change;
+use super::version::{Run, Version};
+use crate::ftl::MediaError;
+use byteway_clock::{SpanId, Spans};
+use byteway_wire::content::{Content, UNIT_BYTES};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Units of values that are read at once to look at their checksums.
+const WINDOW_UNITS: u32 = 32;
+
+/// A record that no table reflects.
+struct Replayed {
+    key: Key,
+    entry: Entry,
+    /// Which of two records of the same change is newer: one that was moved.
+    age: (u64, u32),
+}
+
+/// What the record tables that were read say.
+#[derive(Default)]
+struct Journal {
+    records: Vec<Replayed>,
+    /// The segments.
+    scanned: BTreeSet<u32>,
+    /// Values, or parts of them, of which the segment that holds them has a record.
+    present: BTreeSet<(u32, u32)>,
+    next_sequence: u64,
+}
+
+/// Units of a segment that were read.
+#[derive(Default)]
+struct Window {
+    segment: u32,
+    first: u32,
+    contents: Vec<Content>,
+}
+
+impl Inner {
+    /// Finds out what there is, and says so in a new manifest.
+    pub(super) async fn recover(&self, spans: &Spans) -> Result<(), KvError> {
+        self.units.ftl().ready().await;
+        let found = [self.read_manifest(spans, 0).await?, self.read_manifest(spans, 1).await?];
+        let newest = found.into_iter().flatten().max_by_key(|manifest| manifest.number);
+        if let Some(manifest) = newest {
+            self.install(spans, manifest).await?;
+        }
+        {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            state.mount += 1;
+            state.next_generation = 0;
+            state.segments.gather_free();
+        }
+        self.commit(spans, Change::default()).await
+    }
+
+    async fn read_manifest(&self, spans: &Spans, slot: u32) -> Result<Option<Manifest>, KvError> {
+        let first = slot * self.layout.manifest_units;
+        let mut contents = Vec::new();
+        self.units.read(SpanId::NONE, spans, first, 1, &mut contents).await?;
+        let Some(length) = manifest::length(&bytes_of(&contents[0]), self.config.uid) else {
+            return Ok(None);
+        };
+        let units = length.div_ceil(UNIT_BYTES) as u32;
+        if units > self.layout.manifest_units {
+            return Ok(None);
+        }
+        contents.clear();
+        self.units.read(SpanId::NONE, spans, first, units, &mut contents).await?;
+        let mut bytes: Vec<u8> = contents.iter().flat_map(|content| *bytes_of(content)).collect();
+        bytes.truncate(length);
+        Ok(manifest::decode(&bytes))
+    }
+
+    /// Takes over what a manifest says, and replays what came after it.
+    async fn install(&self, spans: &Spans, manifest: Manifest) -> Result<(), KvError> {
+        let damaged = KvError::Media(MediaError::Unreadable);
+        let mut version = Version::default();
+        let mut filter_bytes = self.config.filter_bytes;
+        // What is looked at most often has its filters first.
+        for (runs, into) in [
+            (&manifest.version.waiting, &mut version.waiting),
+            (&manifest.version.levels, &mut version.levels),
+        ] {
+            for run in runs {
+                let mut loaded = Run::new();
+                for slice in run {
+                    let table = self.load_table(spans, &slice.table, &mut filter_bytes).await?;
+                    loaded.push(Slice { table: Rc::new(table), from: slice.from });
+                }
+                into.push(loaded);
+            }
+        }
+        let mut values = manifest.values;
+        let known = values.keys().copied().chain(manifest.pool.iter().copied());
+        let tables = version.slices().map(|slice| slice.table.segment);
+        if known.chain(tables).any(|segment| segment >= self.layout.segments) {
+            return Err(damaged);
+        }
+        let mut journal = Journal { next_sequence: manifest.next_sequence, ..Journal::default() };
+        let scanned: Vec<(u32, Option<ValueSegment>)> = {
+            let uncovered = values.iter().filter(|(_, info)| info.is_open || info.covered < info.records);
+            let known = uncovered.map(|(segment, info)| (*segment, Some(*info)));
+            known.chain(manifest.pool.iter().map(|segment| (*segment, None))).collect()
+        };
+        for (segment, info) in scanned {
+            let found = self.scan(spans, segment, info, manifest.mount, &mut journal).await?;
+            match found {
+                Some(found) => _ = values.insert(segment, found),
+                None => _ = values.remove(&segment),
+            }
+        }
+        let Journal { records: mut replayed, scanned, present, next_sequence } = journal;
+        let before = replayed.len();
+        // A part without a record of its own would be lost with its segment.
+        replayed.retain(|record| {
+            record.entry.places().iter().all(|place| {
+                let is_covered = !scanned.contains(&place.segment) && values.contains_key(&place.segment);
+                is_covered || present.contains(&(place.segment, place.offset))
+            })
+        });
+        let torn = (before - replayed.len()) as u64;
+        // By sequence; of the same change the one that was moved last is the newest.
+        replayed.sort_by_key(|record| (record.entry.sequence, record.age));
+        if self.is_broken(KvCanary::OlderRecord) {
+            replayed.reverse();
+        }
+        {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            state.manifest = manifest.number;
+            state.mount = manifest.mount;
+            (state.next_sequence, state.next_table) = (next_sequence, manifest.next_table);
+            (state.tally, state.is_exact) = (manifest.tally, manifest.is_exact && replayed.is_empty());
+            for (segment, info) in &values {
+                state.segments.set(*segment, Use::Value);
+                if info.covered < info.records {
+                    state.segments.uncovered.insert(*segment);
+                }
+            }
+            state.segments.values = values;
+            for slice in version.slices() {
+                state.segments.set(slice.table.segment, Use::Index);
+            }
+            let filters = version.slices().filter_map(|slice| slice.table.filter.as_ref());
+            state.filter_bytes = filters.map(|filter| filter.bytes()).sum();
+            state.version = Rc::new(version);
+            state.counters.records_torn += torn;
+            state.counters.records_replayed += replayed.len() as u64;
+        }
+        for Replayed { key, entry, .. } in replayed {
+            // What it settles was known to be dead.
+            let old = match entry.settles {
+                0 => None,
+                _ => self.find(SpanId::NONE, spans, &key).await?.entry,
+            };
+            let mut guard = self.state.borrow_mut();
+            let State { segments, layout, .. } = &mut *guard;
+            let dead = old.iter().flat_map(Entry::places).filter(|place| !entry.places().contains(place));
+            dead.for_each(|place| segments.died(layout, place));
+            guard.insert(key, entry);
+        }
+        Ok(())
+    }
+
+    async fn load_table(
+        &self,
+        spans: &Spans,
+        table: &Table,
+        filter_bytes: &mut u64,
+    ) -> Result<Table, KvError> {
+        let mut table = table.clone();
+        let units = table.data_units.saturating_add(table.meta_units());
+        if table.segment >= self.layout.segments || units > self.layout.segment_units {
+            return Err(KvError::Media(MediaError::Unreadable));
+        }
+        let first = self.layout.first(table.segment) + table.data_units;
+        let mut contents = Vec::new();
+        self.units.read(SpanId::NONE, spans, first, table.meta_units(), &mut contents).await?;
+        let meta: Vec<u8> = contents.iter().flat_map(|content| *bytes_of(content)).collect();
+        if !table.load(&meta, self.config.filter_bits_per_key) {
+            return Err(KvError::Media(MediaError::Unreadable));
+        }
+        let bytes = table.filter.as_ref().map_or(0, |filter| filter.bytes());
+        match filter_bytes.checked_sub(bytes) {
+            Some(left) => *filter_bytes = left,
+            None => table.filter = None,
+        }
+        Ok(table)
+    }
+
+    /// Reads a segment's record table: one that the manifest names, or one of its pool that was opened since. Gives what it
+    /// is from now on; none, if it holds nothing.
+    async fn scan(
+        &self,
+        spans: &Spans,
+        segment: u32,
+        info: Option<ValueSegment>,
+        mount: u32,
+        journal: &mut Journal,
+    ) -> Result<Option<ValueSegment>, KvError> {
+        let mut found = info.unwrap_or_default();
+        let most = match info {
+            Some(info) if !info.is_open => info.table_units,
+            _ => self.layout.segment_units,
+        };
+        (found.is_open, found.table_units, found.records) = (false, 0, 0);
+        let mut window = Window::default();
+        journal.scanned.insert(segment);
+        let mut contents = Vec::new();
+        for index in 0..most {
+            contents.clear();
+            let unit = self.layout.table_unit(segment, index);
+            self.units.read(SpanId::NONE, spans, unit, 1, &mut contents).await?;
+            let bytes = bytes_of(&contents[0]);
+            let Some((head, records)) = Head::open(&bytes, self.config.uid) else { break };
+            let is_of_life = match info.is_some() || index > 0 {
+                true => head.generation == found.generation,
+                false => (head.generation >> 32) as u32 == mount,
+            };
+            let follows =
+                head.segment == segment && head.index == index && head.first_record == found.records;
+            if !is_of_life || !follows {
+                break;
+            }
+            found.generation = head.generation;
+            for (number, (key, entry)) in (head.first_record..).zip(records) {
+                journal.next_sequence = journal.next_sequence.max(entry.sequence + 1);
+                let own = entry.places().iter().filter(|place| place.segment == segment);
+                journal.present.extend(own.map(|place| (segment, place.offset)));
+                if number < found.covered {
+                    continue;
+                }
+                if !self.is_whole(spans, &entry, &mut window).await? {
+                    self.state.borrow_mut().counters.records_torn += 1;
+                    continue;
+                }
+                let age = (head.generation, number);
+                journal.records.push(Replayed { key, entry, age });
+            }
+            found.records = head.first_record + u32::from(head.count);
+            found.table_units = index + 1;
+        }
+        if info.is_none_or(|info| info.is_open) {
+            // It ends here: what is left of it would be lost.
+            let pairs = u64::from(found.records) * u64::from(self.layout.footprint(64));
+            found.slack = u64::from(self.layout.segment_bytes()).saturating_sub(pairs) as u32 / 2;
+        }
+        Ok((found.table_units > 0).then_some(found))
+    }
+
+    /// Whether a record's value is what its checksum says. One that flash can't give is not torn, but lost.
+    async fn is_whole(&self, spans: &Spans, entry: &Entry, window: &mut Window) -> Result<bool, KvError> {
+        if self.is_broken(KvCanary::TrustTorn) {
+            return Ok(true);
+        }
+        for place in entry.places() {
+            let is_inside = place.segment < self.layout.segments
+                && place
+                    .offset
+                    .checked_add(place.bytes)
+                    .is_some_and(|end| end <= self.layout.segment_bytes());
+            if !is_inside {
+                return Ok(false);
+            }
+            match self.checksum(spans, place, window).await {
+                Ok(crc) if crc == place.crc => {}
+                Ok(_) => return Ok(false),
+                Err(KvError::Media(MediaError::Unreadable)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn checksum(&self, spans: &Spans, place: &Place, window: &mut Window) -> Result<u32, KvError> {
+        let mut crc = 0;
+        let mut at = place.offset;
+        let mut part = [0; UNIT_BYTES];
+        while at < place.end() {
+            let unit = at / UNIT;
+            let is_there = window.segment == place.segment
+                && unit
+                    .checked_sub(window.first)
+                    .is_some_and(|index| (index as usize) < window.contents.len());
+            if !is_there {
+                let count = WINDOW_UNITS.min(self.layout.segment_units - unit);
+                window.contents.clear();
+                (window.segment, window.first) = (place.segment, unit);
+                let first = self.layout.first(place.segment) + unit;
+                let read = self.units.read(SpanId::NONE, spans, first, count, &mut window.contents).await;
+                if read.is_err() {
+                    window.contents.clear();
+                }
+                read?;
+            }
+            let stop = place.end().min((unit + 1) * UNIT);
+            let bytes = &mut part[..(stop - at) as usize];
+            window.contents[(unit - window.first) as usize].write_part((at % UNIT) as usize, bytes);
+            crc = crc32c::crc32c_append(crc, bytes);
+            at = stop;
+        }
+        Ok(crc)
+    }
+}

@@ -1,0 +1,328 @@
+//! Reading and writing units of the range: what waits to be written is read from there.
+
+use super::cache::Unit;
+use super::config::KvError;
+use super::log::{Write, Written};
+use super::record::{Entry, Place};
+use super::segments::{Layout, UNIT};
+use super::state::State;
+use super::table::{Entries, Table};
+use super::{Inner, KvCanary};
+use crate::ftl::{Ftl, MediaError};
+use byteway_clock::{SpanId, Spans};
+use byteway_wire::content::{Content, UNIT_BYTES};
+use std::rc::Rc;
+
+/// The range's units on the drive.
+pub(super) struct Units {
+    ftl: Ftl,
+    layout: Rc<Layout>,
+}
+
+impl Units {
+    pub(super) fn new(ftl: Ftl, layout: &Rc<Layout>) -> Units {
+        Units { ftl, layout: layout.clone() }
+    }
+
+    pub(super) fn ftl(&self) -> &Ftl {
+        &self.ftl
+    }
+
+    /// Reads units; appends their contents.
+    pub(super) async fn read(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        first: u32,
+        count: u32,
+        out: &mut Vec<Content>,
+    ) -> Result<(), MediaError> {
+        let mut done = 0;
+        let mut part = Vec::new();
+        while done < count {
+            let (at, run) = self.layout.locate(first + done, count - done);
+            if done == 0 && run == count && out.is_empty() {
+                self.ftl.read(span, spans, at, count, out).await?;
+            } else {
+                self.ftl.read(span, spans, at, run, &mut part).await?;
+                out.append(&mut part);
+            }
+            done += run;
+        }
+        let is_marred = out.iter().any(|content| content.marred() != 0);
+        if is_marred { Err(MediaError::Unreadable) } else { Ok(()) }
+    }
+
+    /// Writes units: returns when the write buffer has them. Empties `contents`.
+    pub(super) async fn write(
+        &self,
+        spans: &Spans,
+        first: u32,
+        contents: &mut Vec<Content>,
+    ) -> Result<(), MediaError> {
+        let mut next = first;
+        while !contents.is_empty() {
+            let (at, run) = self.layout.locate(next, contents.len() as u32);
+            if run as usize == contents.len() {
+                return self.ftl.write(SpanId::NONE, spans, at, contents, false).await;
+            }
+            let mut part: Vec<Content> = contents.drain(..run as usize).collect();
+            self.ftl.write(SpanId::NONE, spans, at, &mut part, false).await?;
+            next += run;
+        }
+        Ok(())
+    }
+
+    /// What a segment held is of no use any more.
+    pub(super) async fn trim(&self, spans: &Spans, first: u32, count: u32) -> Result<(), MediaError> {
+        let mut done = 0;
+        while done < count {
+            let (at, run) = self.layout.locate(first + done, count - done);
+            self.ftl.trim(SpanId::NONE, spans, at, u64::from(run)).await?;
+            done += run;
+        }
+        Ok(())
+    }
+
+    /// Hands a write over when the power goes.
+    pub(super) fn save(&self, write: &Write) {
+        for (unit, bytes) in (write.first..).zip(&write.units) {
+            let (at, _) = self.layout.locate(unit, 1);
+            self.ftl.save_unit(at, Content::Bytes(bytes.clone()));
+        }
+    }
+}
+
+/// The bytes of a unit.
+pub(super) fn bytes_of(content: &Content) -> Rc<Unit> {
+    match content {
+        Content::Bytes(bytes) => bytes.clone(),
+        other => {
+            let mut bytes = Rc::new([0; UNIT_BYTES]);
+            other.write_to(&mut Rc::get_mut(&mut bytes).expect("just made")[..]);
+            bytes
+        }
+    }
+}
+
+/// The task that writes what is queued.
+pub(super) async fn run(inner: Rc<Inner>) {
+    let spans = Spans::default();
+    let mut contents = Vec::new();
+    loop {
+        let first = {
+            let state = inner.state.borrow();
+            state.queue.writes.front().map(|write| {
+                contents.extend(write.units.iter().cloned().map(Content::Bytes));
+                write.first
+            })
+        };
+        let Some(first) = first else {
+            inner.queued.notified().await;
+            continue;
+        };
+        let number = inner.state.borrow().queue.done;
+        let written = inner.units.write(&spans, first, &mut contents).await;
+        contents.clear();
+        if let Err(error) = written {
+            inner.fail(error);
+            inner.state.borrow_mut().queue.clear();
+            continue;
+        }
+        let mut state = inner.state.borrow_mut();
+        if state.queue.done == number {
+            let (kind, units) = match state.queue.writes.front() {
+                Some(write) => (write.kind, write.units.len() as u64),
+                None => (Written::Rest, 0),
+            };
+            let counters = &mut state.counters;
+            match kind {
+                Written::Page { is_moved: true, .. } => counters.log_pages_moved += 1,
+                Written::Page { is_partial, .. } => {
+                    counters.log_pages += 1;
+                    counters.log_pages_partial += u64::from(is_partial);
+                }
+                Written::Rest => {}
+                Written::Records => counters.record_units += units,
+            }
+            state.queue.pop();
+        }
+        drop(state);
+        inner.changed.notify_all();
+    }
+}
+
+impl Inner {
+    /// Writes everything that the logs have, and waits until it is durable.
+    pub(super) async fn flush_logs(&self, span: SpanId, spans: &Spans) -> Result<(), KvError> {
+        let target = self.step(|state| {
+            let State { logs, queue, .. } = state;
+            logs.iter_mut().for_each(|log| log.flush(queue));
+            queue.queued
+        });
+        loop {
+            let is_written = {
+                let state = self.state.borrow();
+                state.check()?;
+                state.queue.done >= target
+            };
+            if is_written {
+                break;
+            }
+            self.changed.notified().await;
+        }
+        Ok(self.units.ftl().flush(span, spans).await?)
+    }
+
+    /// A unit of a table.
+    pub(super) async fn index_unit(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        table: &Table,
+        unit: u32,
+    ) -> Result<Rc<Unit>, KvError> {
+        let name = table.unit_name(unit);
+        {
+            let mut state = self.state.borrow_mut();
+            if let Some(bytes) = state.cache.get(name) {
+                state.counters.cache_hits += 1;
+                return Ok(bytes);
+            }
+            state.counters.index_units_read += 1;
+        }
+        let mut contents = self.take_contents();
+        let first = self.layout.first(table.segment) + unit;
+        let read = self.units.read(span, spans, first, 1, &mut contents).await;
+        let bytes = contents.first().map(bytes_of);
+        self.give_contents(contents);
+        read?;
+        let bytes = bytes.filter(|bytes| Entries::new(bytes, table.number).is_some());
+        let bytes = bytes.ok_or(KvError::Media(MediaError::Unreadable))?;
+        self.state.borrow_mut().cache.put(name, bytes.clone());
+        Ok(bytes)
+    }
+
+    pub(super) fn take_contents(&self) -> Vec<Content> {
+        self.state.borrow_mut().contents.pop().unwrap_or_default()
+    }
+
+    pub(super) fn give_contents(&self, mut contents: Vec<Content>) {
+        contents.clear();
+        self.state.borrow_mut().contents.push(contents);
+    }
+
+    /// Reads units of a segment of the value log, as they are now.
+    pub(super) async fn log_units(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        segment: u32,
+        unit: u32,
+        count: u32,
+        out: &mut Vec<Content>,
+    ) -> Result<(), MediaError> {
+        let first = self.layout.first(segment);
+        let resident = |unit: u32| {
+            let state = self.state.borrow();
+            let in_log = state.logs.iter().find_map(|log| log.get(segment, unit));
+            in_log.or_else(|| state.queue.get(first + unit)).cloned().map(Content::Bytes)
+        };
+        let mut part = Vec::new();
+        let mut next = unit;
+        let end = unit + count;
+        while next < end {
+            if let Some(content) = resident(next) {
+                out.push(content);
+                next += 1;
+                continue;
+            }
+            let mut stop = next + 1;
+            let mut after = None;
+            while stop < end {
+                after = resident(stop);
+                if after.is_some() {
+                    break;
+                }
+                stop += 1;
+            }
+            if stop == unit + count && out.is_empty() {
+                self.units.read(span, spans, first + next, stop - next, out).await?;
+            } else {
+                self.units.read(span, spans, first + next, stop - next, &mut part).await?;
+                out.append(&mut part);
+            }
+            next = stop;
+            if let Some(content) = after {
+                out.push(content);
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the bytes of a value from `offset` on. A part that is read as a whole is held against its checksum.
+    pub(super) async fn read_value(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        entry: &Entry,
+        offset: u32,
+        bytes_max: u32,
+        into: &mut Vec<u8>,
+    ) -> Result<(), KvError> {
+        let (mut skip, mut left) = (offset, bytes_max);
+        for place in entry.places() {
+            if skip >= place.bytes && place.bytes > 0 {
+                skip -= place.bytes;
+                continue;
+            }
+            let count = left.min(place.bytes.saturating_sub(skip));
+            if count == 0 {
+                break;
+            }
+            self.read_place(span, spans, place, skip, count, into).await?;
+            (skip, left) = (0, left - count);
+        }
+        Ok(())
+    }
+
+    async fn read_place(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        place: &Place,
+        skip: u32,
+        bytes: u32,
+        into: &mut Vec<u8>,
+    ) -> Result<(), KvError> {
+        let (from, to) = (place.offset + skip, place.offset + skip + bytes);
+        let (unit, count) = (from / UNIT, to.div_ceil(UNIT) - from / UNIT);
+        let mut contents = self.take_contents();
+        let read = self.log_units(span, spans, place.segment, unit, count, &mut contents).await;
+        let begin = into.len();
+        if read.is_ok() {
+            let mut at = from;
+            for content in &contents {
+                let stop = to.min((at / UNIT + 1) * UNIT);
+                let old = into.len();
+                into.resize(old + (stop - at) as usize, 0);
+                content.write_part((at % UNIT) as usize, &mut into[old..]);
+                at = stop;
+            }
+            self.state.borrow_mut().counters.value_units_read += u64::from(count);
+        }
+        self.give_contents(contents);
+        read?;
+        if bytes == place.bytes && crc32c::crc32c(&into[begin..]) != place.crc {
+            into.truncate(begin);
+            return Err(KvError::Media(MediaError::Unreadable));
+        }
+        Ok(())
+    }
+
+    /// Whether recovery is broken on purpose.
+    pub(super) fn is_broken(&self, canary: KvCanary) -> bool {
+        self.config.canary == Some(canary)
+    }
+}

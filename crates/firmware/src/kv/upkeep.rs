@@ -1,0 +1,398 @@
+//! What goes on behind the verbs, in one task: memtables go to flash, tables are merged, segments are collected, manifests
+//! are written. One task, so that nobody changes the tables under another's hands.
+
+use super::config::KvError;
+use super::manifest;
+use super::segments::{Tally, Use};
+use super::state::State;
+use super::table::{Builder, Slice};
+use super::version::Version;
+use super::{Inner, Key, KvCanary};
+use crate::ftl::MediaError;
+use crate::work::Work;
+use byteway_clock::{SpanId, Spans};
+use byteway_wire::content::Content;
+use std::rc::Rc;
+
+/// Units of a table that are written at once.
+const WRITE_UNITS: usize = 16;
+
+/// The task.
+pub(super) async fn run(inner: Rc<Inner>) {
+    let spans = Spans::default();
+    if let Err(error) = inner.recover(&spans).await {
+        inner.fail_with(error);
+    }
+    inner.is_ready.set(true);
+    inner.readied.notify_all();
+    loop {
+        match inner.turn(&spans).await {
+            Ok(true) => {}
+            Ok(false) => inner.upkeep.notified().await,
+            Err(error) => inner.fail_with(error),
+        }
+    }
+}
+
+/// A change of what the manifest says.
+#[derive(Default)]
+pub(super) struct Change {
+    /// The tables from now on.
+    pub(super) version: Option<Version>,
+    /// Segments that are not named any more.
+    pub(super) given_up: Vec<u32>,
+    /// What is added to the sums.
+    pub(super) tally: Tally,
+    /// The oldest full memtable is in it.
+    pub(super) is_flush: bool,
+    /// Values, too, must be durable before.
+    pub(super) with_logs: bool,
+}
+
+impl Inner {
+    fn fail_with(&self, error: KvError) {
+        match error {
+            KvError::Media(error) => self.fail(error),
+            _ => self.fail(MediaError::Unreadable),
+        }
+    }
+
+    /// Does the most urgent thing. False if there is nothing to do.
+    async fn turn(&self, spans: &Spans) -> Result<bool, KvError> {
+        let (wanted, done) = self.formats.get();
+        if wanted > done {
+            self.do_format(spans).await?;
+            self.formats.set((wanted, wanted));
+            self.changed.notify_all();
+            return Ok(true);
+        }
+        if self.state.borrow().failed.is_some() {
+            return Ok(false);
+        }
+        if self.release(spans).await? {
+            return Ok(true);
+        }
+        if !self.state.borrow().full.is_empty() {
+            self.flush_memtable(spans).await?;
+            return Ok(true);
+        }
+        if self.refill(spans).await? {
+            return Ok(true);
+        }
+        if self.compact_if_due(spans).await? {
+            return Ok(true);
+        }
+        if self.is_space_low() {
+            return self.reclaim(spans).await;
+        }
+        self.answer_for_space();
+        if self.state.borrow().wants.sums {
+            return self.merge_all(spans).await;
+        }
+        Ok(false)
+    }
+
+    /// Segments that nobody looks at any more are free.
+    pub(super) async fn release(&self, spans: &Spans) -> Result<bool, KvError> {
+        let mut any = false;
+        loop {
+            let Some(segment) = self.state.borrow_mut().segments.unread() else { break };
+            self.units.trim(spans, self.layout.first(segment), self.layout.segment_units).await?;
+            self.state.borrow_mut().segments.release(segment);
+            any = true;
+        }
+        if any {
+            self.changed.notify_all();
+        }
+        Ok(any)
+    }
+
+    /// More segments for the value log, if they are wanted and there are some.
+    pub(super) async fn refill(&self, spans: &Spans) -> Result<bool, KvError> {
+        let is_wanted = {
+            let mut state = self.state.borrow_mut();
+            let is_wanted = std::mem::take(&mut state.wants.pool);
+            let has_free = state.segments.free() as usize > state.segments.pool.len();
+            if is_wanted && !has_free {
+                state.wants.space = true;
+            }
+            is_wanted && has_free
+        };
+        if is_wanted {
+            self.commit(spans, Change::default()).await?;
+        }
+        Ok(is_wanted)
+    }
+
+    /// Whether segments must be reclaimed before they are needed.
+    fn is_space_low(&self) -> bool {
+        let state = self.state.borrow();
+        let segments = &state.segments;
+        let low = self.layout.reserve + (self.layout.segments / 64).max(2);
+        let blocked = segments.freeing();
+        segments.free() <= low
+            && !state.is_exhausted()
+            && (blocked <= self.layout.reserve / 2 || segments.free() > self.layout.reserve / 2)
+    }
+
+    /// Whoever waits for space has it, or learns that there is none: what is free is still looked at.
+    fn answer_for_space(&self) {
+        let mut state = self.state.borrow_mut();
+        // A reader that ends calls.
+        if state.wants.space && !state.is_read() {
+            state.wants.space = false;
+            if state.segments.free() <= self.layout.reserve {
+                state.exhausted_at = Some(state.next_sequence);
+            }
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Gains a segment, or what it takes to know which one.
+    async fn reclaim(&self, spans: &Spans) -> Result<bool, KvError> {
+        let segment_bytes = self.layout.segment_bytes();
+        let victim = self.victim();
+        if let Some((segment, gain)) = victim
+            && gain >= segment_bytes / 4
+        {
+            self.collect(spans, segment).await?;
+            return Ok(true);
+        }
+        if self.merge_all(spans).await? {
+            return Ok(true);
+        }
+        match victim {
+            Some((segment, gain)) if gain >= segment_bytes / 24 => self.collect(spans, segment).await?,
+            _ => {
+                let mut state = self.state.borrow_mut();
+                state.exhausted_at = Some(state.next_sequence);
+                drop(state);
+                self.changed.notify_all();
+            }
+        }
+        Ok(true)
+    }
+
+    /// The oldest full memtable becomes tables.
+    pub(super) async fn flush_memtable(&self, spans: &Spans) -> Result<(), KvError> {
+        let Some(memtable) = self.state.borrow().full.front().cloned() else { return Ok(()) };
+        let count = memtable.borrow().len() as u64;
+        self.placement.run(Work::Compact, count).await;
+        let mut run = Vec::new();
+        let mut from = Some(Key::FIRST);
+        while let Some(begin) = from {
+            let mut builder = self.builder()?;
+            from = None;
+            // A batch at a time: nobody changes the memtable, but no borrow is held while units are written.
+            let mut next = Some(begin);
+            while let Some(at) = next.take() {
+                for (key, entry) in memtable.borrow().from(&at) {
+                    if !builder.add(key, entry) {
+                        from = Some(*key);
+                        break;
+                    }
+                    if builder.waiting() >= WRITE_UNITS {
+                        next = key.next();
+                        break;
+                    }
+                }
+                self.write_units(spans, &mut builder, false).await?;
+            }
+            run.extend(self.end_table(spans, builder, false).await?);
+        }
+        let (version, tally) = {
+            let state = self.state.borrow();
+            let mut version = (*state.version).clone();
+            if !run.is_empty() {
+                version.waiting.insert(0, run);
+            }
+            (version, memtable.borrow().tally)
+        };
+        let change =
+            Change { version: Some(version), tally, is_flush: true, with_logs: true, ..Change::default() };
+        self.commit(spans, change).await?;
+        self.state.borrow_mut().counters.memtables_flushed += 1;
+        Ok(())
+    }
+
+    /// A table to be written, in a segment of its own.
+    pub(super) fn builder(&self) -> Result<Builder, KvError> {
+        let mut state = self.state.borrow_mut();
+        let segment = state.segments.take().ok_or(KvError::CapacityExceeded)?;
+        let number = state.next_table;
+        state.next_table += 1;
+        let config = &self.config;
+        Ok(Builder::new(number, segment, self.layout.segment_units, config.filter_bits_per_key, config.seed))
+    }
+
+    /// Writes the units of a table that are full.
+    pub(super) async fn write_units(
+        &self,
+        spans: &Spans,
+        builder: &mut Builder,
+        is_merge: bool,
+    ) -> Result<(), KvError> {
+        if builder.waiting() == 0 {
+            return Ok(());
+        }
+        let mut contents: Vec<Content> = self.take_contents();
+        let at = builder.take(&mut contents);
+        let count = contents.len() as u64;
+        let first = self.layout.first(builder.segment()) + at;
+        let written = self.units.write(spans, first, &mut contents).await;
+        self.give_contents(contents);
+        written?;
+        let counters = &mut self.state.borrow_mut().counters;
+        match is_merge {
+            true => counters.index_units_compacted += count,
+            false => counters.index_units_flushed += count,
+        }
+        Ok(())
+    }
+
+    /// The table is complete. None if it has no entries.
+    pub(super) async fn end_table(
+        &self,
+        spans: &Spans,
+        mut builder: Builder,
+        is_merge: bool,
+    ) -> Result<Option<Slice>, KvError> {
+        let left = self.config.filter_bytes.saturating_sub(self.state.borrow().filter_bytes);
+        let Some(table) = builder.finish(left) else {
+            self.state.borrow_mut().segments.give_back(builder.segment());
+            return Ok(None);
+        };
+        self.write_units(spans, &mut builder, is_merge).await?;
+        let mut state = self.state.borrow_mut();
+        state.filter_bytes += table.filter.as_ref().map_or(0, |filter| filter.bytes());
+        let from = table.first;
+        Ok(Some(Slice { table: Rc::new(table), from }))
+    }
+
+    /// Writes a manifest with a change. Returns when it is durable; the change is to be seen from then on.
+    pub(super) async fn commit(&self, spans: &Spans, change: Change) -> Result<(), KvError> {
+        let Change { version, given_up, tally, is_flush, with_logs } = change;
+        if self.is_broken(KvCanary::ReuseEarly) {
+            let mut state = self.state.borrow_mut();
+            given_up.iter().for_each(|segment| {
+                state.segments.values.remove(segment);
+                state.segments.uncovered.remove(segment);
+                state.segments.give_back(*segment);
+            });
+        }
+        // With power-loss protection what the logs have in DRAM is as good as written.
+        if with_logs && !self.config.plp {
+            self.flush_logs(SpanId::NONE, spans).await?;
+        } else if version.is_some() {
+            self.units.ftl().flush(SpanId::NONE, spans).await?;
+        }
+        let (bytes, slot, added) = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            if is_flush {
+                state.cover();
+            }
+            let wanted = self.layout.pool.min(state.segments.free().saturating_sub(2)).max(2);
+            let added = state.segments.fill_pool(wanted);
+            state.manifest += 1;
+            let next = version.as_ref().unwrap_or(&state.version);
+            let mut sums = state.tally;
+            sums.add(tally);
+            let bytes = manifest::encode(self.config.uid, state, next, sums, &given_up, &added);
+            (bytes, (state.manifest % 2) as u32, added)
+        };
+        self.write_manifest(spans, slot, &bytes).await?;
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        state.segments.pool.extend(added);
+        if let Some(version) = version {
+            state.publish(version);
+        }
+        state.tally.add(tally);
+        if is_flush {
+            state.full.pop_front();
+            state.flushes += 1;
+        }
+        if !self.is_broken(KvCanary::ReuseEarly) {
+            given_up.iter().for_each(|segment| state.segments.give_up(*segment));
+        }
+        state.segments.next_epoch();
+        drop(guard);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    async fn write_manifest(&self, spans: &Spans, slot: u32, bytes: &[u8]) -> Result<(), KvError> {
+        let mut next = slot * self.layout.manifest_units;
+        let mut contents = self.take_contents();
+        for part in bytes.chunks(WRITE_UNITS * byteway_wire::content::UNIT_BYTES) {
+            contents.extend(manifest::units(part));
+            let count = contents.len() as u32;
+            self.units.write(spans, next, &mut contents).await?;
+            next += count;
+            self.state.borrow_mut().counters.manifest_units += u64::from(count);
+        }
+        self.give_contents(contents);
+        self.state.borrow_mut().counters.manifests += 1;
+        Ok(self.units.ftl().flush(SpanId::NONE, spans).await?)
+    }
+
+    /// Everything is deleted.
+    async fn do_format(&self, spans: &Spans) -> Result<(), KvError> {
+        self.state.borrow_mut().is_formatting = true;
+        while !self.state.borrow().queue.writes.is_empty() && self.state.borrow().failed.is_none() {
+            self.changed.notified().await;
+        }
+        let given_up = {
+            let mut guard = self.state.borrow_mut();
+            let state = &mut *guard;
+            state.failed = None;
+            state.queue.clear();
+            state.logs.iter_mut().for_each(super::log::Log::abandon);
+            state.memtable = Rc::default();
+            state.full.clear();
+            (state.tally, state.is_exact, state.exhausted_at) = (Tally::default(), true, None);
+            state.mount += 1;
+            state.next_generation = 0;
+            state.flushes += 1;
+            state.segments.pool.clear();
+            let is_used =
+                |at: &u32| matches!(state.segments.usage(*at), Some(Use::Pool | Use::Value | Use::Index));
+            (0..self.layout.segments).filter(is_used).collect::<Vec<u32>>()
+        };
+        let change = Change { version: Some(Version::default()), given_up, ..Change::default() };
+        self.commit(spans, change).await?;
+        self.release(spans).await?;
+        let mut state = self.state.borrow_mut();
+        state.is_formatting = false;
+        state.wants.pool = true;
+        Ok(())
+    }
+}
+
+impl State {
+    /// The oldest full memtable's records need not be replayed.
+    fn cover(&mut self) {
+        let Some(memtable) = self.full.front().cloned() else { return };
+        for (segment, records) in &memtable.borrow().covers {
+            let Some(info) = self.segments.values.get_mut(segment) else { continue };
+            info.covered = info.covered.max(*records);
+            if info.covered == info.records && !info.is_open {
+                self.segments.uncovered.remove(segment);
+            }
+        }
+    }
+
+    fn publish(&mut self, mut version: Version) {
+        version.tidy();
+        self.version = Rc::new(version);
+        let filters = self.version.slices().filter_map(|slice| slice.table.filter.as_ref());
+        self.filter_bytes = filters.map(|filter| filter.bytes()).sum();
+    }
+
+    /// Whether nothing can be reclaimed, and nothing has changed since that was found.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausted_at == Some(self.next_sequence)
+    }
+}

@@ -1,0 +1,192 @@
+//! One host, which waits for each of its commands: what is under way when the power goes is one command. Flash fails, too,
+//! and is looked after.
+
+use crate::fixture::{
+    Case, Model, cached_cases, cases, find_canaries, histories, is_over, regions, share, tiny,
+};
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Delay, Executor, SpanId, Spans};
+use byteway_firmware::{Background, Base, Ftl, FtlConfig, Refresh, Upkeep, WearConfig};
+use byteway_flash::{FaultPlan, Geometry, Medium};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u32) {
+    let (spans, span) = (Spans::default(), SpanId::NONE);
+    let (user, all) = (ftl.user_units(), model.borrow().all());
+    let mut contents = Vec::new();
+    for _ in 0..steps {
+        let count = if stream.chance(0.8) { 1 } else { 1 + stream.below(20.min(user)) };
+        let first = stream.below(user - count + 1);
+        match stream.below(100) {
+            0..66 => {
+                let durable = stream.chance(0.1);
+                let mark = {
+                    let mut model = model.borrow_mut();
+                    model.begin_write(first..first + count, &mut contents);
+                    model.mark(&all)
+                };
+                if is_over(ftl.write(span, &spans, first, &mut contents, durable).await) {
+                    return;
+                }
+                if durable || model.borrow().plp {
+                    model.borrow_mut().settle(&all, &mark);
+                }
+            }
+            66..92 => {
+                let (first, count) = match stream.below(40) {
+                    0 => (0, user),
+                    1 => (first, user - first),
+                    _ => (first, count),
+                };
+                let mark = {
+                    let mut model = model.borrow_mut();
+                    model.begin_trim(first..first + count);
+                    model.mark(&all)
+                };
+                if is_over(ftl.trim(span, &spans, first, count).await) {
+                    return;
+                }
+                if model.borrow().plp {
+                    model.borrow_mut().settle(&all, &mark);
+                }
+            }
+            92..98 => {
+                let mark = model.borrow().mark(&all);
+                if is_over(ftl.flush(span, &spans).await) {
+                    return;
+                }
+                model.borrow_mut().settle(&all, &mark);
+            }
+            _ => {
+                let mark = model.borrow().mark(&all);
+                if stream.chance(0.3) {
+                    if is_over(ftl.shutdown(span, &spans).await) {
+                        return;
+                    }
+                    model.borrow_mut().settle(&all, &mark);
+                }
+            }
+        }
+    }
+}
+
+/// Runs until the power goes: `polls` after it came, or when the host has done what it had to do.
+fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed: u64, what: &str) -> Medium {
+    let executor = Executor::new();
+    let ftl = case.power_on(executor.clock(), medium, seed);
+    let (inner, model, what_then) = (ftl.clone(), model.clone(), what.to_owned());
+    let ended = executor.run_cut(
+        async move {
+            inner.ready().await;
+            model.borrow_mut().look(&inner, &what_then);
+            host(inner, model, Rng::new(seed).stream("host"), 60).await;
+        },
+        polls,
+    );
+    if let Err(stalled) = ended {
+        panic!("{what}: {stalled}; {:?}", ftl.counters());
+    }
+    ftl.power_off()
+}
+
+/// A history of cuts: after some polls each, in the end none.
+fn history(case: &Case, seed: u64, cuts: &[u64]) {
+    let mut medium = case.medium();
+    let model = Rc::new(RefCell::new(Model::new(case)));
+    for (turn, polls) in cuts.iter().chain([&u64::MAX]).enumerate() {
+        let what = format!("{}, seed {seed}, cuts {cuts:?}, turn {turn}", case.name);
+        medium = run(case, medium, &model, *polls, seed + turn as u64, &what);
+    }
+}
+
+/// Drives that do for their flash what there is to do, while it fails.
+fn upkeep_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (index, name) in
+        (0..).zip(["levels", "caches", "fails", "all", "all, three stripes", "all, protected"])
+    {
+        let is_all = index >= 3;
+        let upkeep = Upkeep {
+            wear: WearConfig { dynamic: true, static_spread: (is_all || index == 0).then_some(1) },
+            spare_blocks: 5,
+            factory_bad_blocks: index,
+            background: is_all.then_some(Background { idle: Delay::from_us(50), free_blocks: 6 }),
+            refresh: is_all.then_some(Refresh { reads: 20, age: Delay::from_ms(50) }),
+            slc_blocks: if is_all || index == 1 { 3 } else { 0 },
+        };
+        let base = [Base::Empty, Base::Filled, Base::Steady][index as usize % 3];
+        let wordline = if index == 4 { 3 } else { 1 };
+        let config = FtlConfig {
+            user_units: if wordline == 3 { 110 } else { 150 },
+            write_buffer_units: 24,
+            base,
+            plp: index == 5,
+            checkpoint_units: 64,
+            regions: regions(),
+            upkeep,
+            ..Default::default()
+        };
+        let geometry = Geometry { blocks: 17, ..tiny(6) };
+        let chance = if is_all || index == 2 { 0.005 } else { 0.0 };
+        let faults = FaultPlan { program: chance, erase: chance, ..FaultPlan::default() };
+        cases.push(Case { name, faults, geometry, wordline, config, meddles: false });
+    }
+    cases
+}
+
+// A drive that lost what it had said was durable, or showed what nobody had written, or changed its mind.
+#[test]
+fn what_was_durable_is_there_after_any_cut() {
+    for case in cases() {
+        histories(&case, 0..20 * share(), history);
+    }
+}
+
+// Pages that were evicted are newer than the root, and older than what was moved or written since: to believe one too much
+// or too little loses units.
+#[test]
+fn translation_pages_that_were_evicted_are_found() {
+    for case in cached_cases() {
+        histories(&case, 0..8 * share(), history);
+    }
+}
+
+// A die without a free superblock leaves the one that it was filling, and what was moved there goes back. A translation
+// page that was written in between says the place that is left, and what is in its stead may be older than the root.
+#[test]
+fn seed_40000_a_page_says_a_place_that_was_left() {
+    let case = cached_cases().remove(2);
+    history(&case, 40_000, &[521, 278, 163]);
+}
+
+// What fails, wears or is moved for its own sake must be found again like everything else: bad superblocks stay bad, and
+// what they still hold is there.
+#[test]
+fn so_it_is_while_flash_fails_and_is_looked_after() {
+    for case in upkeep_cases() {
+        histories(&case, 0..30 * share(), history);
+    }
+}
+
+// A test that finds nothing says something only if it would find what is broken.
+#[test]
+fn a_broken_recovery_is_found() {
+    find_canaries(history);
+}
+
+// What is sent back after a failure comes behind what is newer, so the first unit of a wordline need not be its oldest: a
+// flush waited for one whose wordline nobody completed.
+#[test]
+fn seed_1268_a_flush_sees_to_what_was_sent_back() {
+    let case = upkeep_cases().into_iter().find(|case| case.name == "all, three stripes").unwrap();
+    history(&case, 1_268_000, &[15, 284, 5681, 14, 8, 127]);
+}
+
+// A root that named the stripes that were not finished, and not those behind one that had failed: what was settled there,
+// and was newer than a deallocation, was taken for older.
+#[test]
+fn seed_4921_what_came_behind_a_failure_is_newer_than_it() {
+    let case = upkeep_cases().into_iter().find(|case| case.name == "all, three stripes").unwrap();
+    history(&case, 4_921_000, &[118, 3593, 322, 2165, 370]);
+}

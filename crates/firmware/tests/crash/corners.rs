@@ -1,0 +1,149 @@
+//! Drives of every shape, as small and as full as they may be, that do for their flash what there is to do while it fails.
+
+use crate::fixture::{Case, histories, regions, share};
+use crate::hosts::history;
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Delay, Executor};
+use byteway_firmware::{Background, Base, Ftl, FtlConfig, FtlError, Refresh, Upkeep, Victim, WearConfig};
+use byteway_flash::{FaultPlan, Geometry};
+
+fn one_of<T: Copy>(stream: &mut Stream, values: &[T]) -> T {
+    values[stream.below(values.len() as u64) as usize]
+}
+
+/// A drive, drawn at random; none if there can be no such one.
+fn drawn(seed: u64) -> Option<Case> {
+    let stream = &mut Rng::new(seed).stream("drive");
+    let is_large = stream.chance(0.15);
+    let upkeep = Upkeep {
+        wear: WearConfig {
+            dynamic: stream.chance(0.5),
+            static_spread: stream.chance(0.3).then(|| 1 + stream.below(3) as u32),
+        },
+        spare_blocks: one_of(stream, &[0, 0, 1, 2, 5]),
+        factory_bad_blocks: 0,
+        background: stream
+            .chance(0.3)
+            .then(|| Background { idle: Delay::from_us(50), free_blocks: 2 + stream.below(6) as u32 }),
+        refresh: stream.chance(0.3).then(|| Refresh {
+            reads: 5 + stream.below(50) as u32,
+            age: Delay::from_ms(5 + stream.below(80)),
+        }),
+        slc_blocks: one_of(stream, &[0, 0, 0, 1, 2, 3]),
+    };
+    let upkeep =
+        Upkeep { factory_bad_blocks: stream.below(u64::from(upkeep.spare_blocks) + 1) as u32, ..upkeep };
+    let geometry = Geometry {
+        channels: 1 + stream.below(2) as u32,
+        ways: 1 + stream.below(2) as u32,
+        planes: 1 + stream.below(2) as u32,
+        blocks: upkeep.set_aside() + if is_large { 40 } else { 4 + stream.below(6) as u32 },
+        pages: if is_large { 18 } else { 1 + stream.below(8) as u32 },
+        page_bytes: one_of(stream, &[4096, 8192, 16384]),
+    };
+    let wordline = 1 + stream.below(3) as usize;
+    let (program, erase) =
+        (one_of(stream, &[0.0, 0.0, 0.002, 0.02]), one_of(stream, &[0.0, 0.0, 0.002, 0.05]));
+    let faults = FaultPlan {
+        program,
+        erase,
+        read: one_of(stream, &[0.0, 0.0, 0.0, 0.01, 0.1]),
+        ..FaultPlan::default()
+    };
+    let reserve = one_of(stream, &[1, 1, 1, 2]);
+    let mut config = FtlConfig {
+        user_units: u64::from(u32::MAX >> 1),
+        write_buffer_units: 1 + stream.below(64) as u32,
+        gc: one_of(stream, &[Victim::Greedy, Victim::CostBenefit]),
+        gc_start_free_blocks: reserve + stream.below(3) as u32,
+        gc_reserve_blocks: reserve,
+        plp: stream.chance(0.25),
+        map_cache_pages: one_of(stream, &[None, Some(1), Some(2)]),
+        checkpoint_units: one_of(stream, &[0, 16, 64, 200]),
+        upkeep,
+        seed,
+        base: one_of(stream, &[Base::Empty, Base::Filled, Base::Steady]),
+        regions: regions(),
+        ..Default::default()
+    };
+    let fill = if stream.chance(0.6) { 1.0 } else { 0.3 + 0.7 * stream.unit() };
+    let mut case = Case {
+        name: "corner",
+        faults,
+        geometry,
+        wordline,
+        config: config.clone(),
+        meddles: stream.chance(0.5),
+    };
+    // As many units as there can be are the answer to more.
+    for _ in 0..8 {
+        let executor = Executor::new();
+        let powered = Ftl::medium(geometry, &config)
+            .and_then(|medium| case.try_power_on(executor.clock(), medium, 0).map(|_| ()));
+        match powered {
+            Ok(()) => {
+                let units = ((config.user_units as f64 * fill) as u64).max(1);
+                case.config.user_units = units;
+                return Some(case);
+            }
+            Err(FtlError::TooLarge { most, .. }) if most > 0 && most < config.user_units => {
+                config.user_units = most
+            }
+            Err(_) => return None,
+        }
+        case.config = config.clone();
+    }
+    None
+}
+
+/// A drive that was drawn, with nothing but hosts: as a failure was found.
+fn remembered(seed: u64) -> Case {
+    Case { meddles: false, ..drawn(seed).unwrap() }
+}
+
+// Whatever a shape, a lack of room or a failure makes special must neither lose anything nor stand still.
+#[test]
+fn drives_of_every_shape_keep_what_was_durable() {
+    let mut drives = 0;
+    for seed in 0..200 * share() {
+        if let Some(case) = drawn(seed) {
+            histories(&case, seed..seed + 1, history);
+            drives += 1;
+        }
+    }
+    assert!(drives > 50, "{drives} of them are drives");
+}
+
+// Two states of a unit lie in one stripe if a failure has sent the older one back: it was stale before it had been
+// counted.
+#[test]
+fn seed_703_what_was_sent_back_lies_beside_what_is_newer() {
+    histories(&remembered(703), 703..704, history);
+}
+
+// Spare superblocks were taken for free ones: on a die without one the host went on with the collector's superblock, and the
+// collector left an empty one again and again.
+#[test]
+fn seed_281_spare_superblocks_are_not_free() {
+    history(&remembered(281), 281_000, &[21, 414, 387, 524, 523, 0]);
+}
+
+// When all superblocks waited to be refreshed none could be collected, and none refreshed without a free one.
+#[test]
+fn seed_447_what_waits_to_be_refreshed_can_be_collected() {
+    history(&remembered(447), 447_000, &[46, 3450, 79, 1774, 1755, 23]);
+}
+
+// A collector that had found nothing of what it was to read again still valid rested, with a stripe that was to be padded.
+#[test]
+fn seed_9567_a_collector_pads_when_nothing_is_to_be_read_again() {
+    history(&remembered(9567), 9_567_000, &[47, 5358, 55, 542]);
+}
+
+// A translation page that could not be read was moved as one that says nothing: after a cut units were where the base
+// state has them, which is zeroes, or another unit's.
+#[test]
+fn seeds_9355_and_40340_a_page_that_cannot_be_read_is_made_anew() {
+    history(&remembered(9355), 9_355_000, &[15, 2330, 5088, 22, 8, 577]);
+    history(&remembered(40_340), 40_340_000, &[366, 15, 16, 10, 55, 5044]);
+}

@@ -1,0 +1,253 @@
+//! The host's idea of a drive, the drives, and their power.
+
+use byteway_clock::random::Rng;
+use byteway_clock::{Clock, Delay, Rate};
+use byteway_firmware::{
+    Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
+};
+use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
+use byteway_wire::content::{BlockSize, Content, Stamp};
+use std::ops::Range;
+
+const TAG: u16 = 7;
+
+/// The version of a unit that holds zeroes.
+pub const NOTHING: u32 = u32::MAX;
+
+pub fn stamp(lpa: u64, version: u32) -> Content {
+    match version {
+        NOTHING => Content::Zero,
+        version => Content::Stamp(Stamp { lba: lpa, version, tag: TAG, block: BlockSize::B4096 }),
+    }
+}
+
+/// The host's idea of the drive: of each unit what was durable last, and anything that was written to it since.
+#[derive(Clone)]
+pub struct Model {
+    pub units: Vec<Vec<u32>>,
+    next_version: u32,
+    pub plp: bool,
+    /// Reads fail, so that flash loses units.
+    loses: bool,
+}
+
+impl Model {
+    pub fn new(case: &Case) -> Self {
+        let first = if case.config.base == Base::Empty { NOTHING } else { 0 };
+        let units = vec![vec![first]; case.config.user_units as usize];
+        Model { units, next_version: 1, plp: case.config.plp, loses: case.faults.read > 0.0 }
+    }
+
+    /// A write of units is under way: what they will hold is added to `contents`.
+    pub fn begin_write(&mut self, lpas: Range<u64>, contents: &mut Vec<Content>) {
+        for lpa in lpas {
+            self.units[lpa as usize].push(self.next_version);
+            contents.push(stamp(lpa, self.next_version));
+            self.next_version += 1;
+        }
+    }
+
+    /// A deallocation is under way.
+    pub fn begin_trim(&mut self, lpas: Range<u64>) {
+        lpas.for_each(|lpa| self.units[lpa as usize].push(NOTHING));
+    }
+
+    /// All units.
+    pub fn all(&self) -> Range<u64> {
+        0..self.units.len() as u64
+    }
+
+    /// How many states each of a host's units has had: what a flush of its that begins now makes durable.
+    pub fn mark(&self, own: &Range<u64>) -> Vec<usize> {
+        self.units[own.start as usize..own.end as usize].iter().map(Vec::len).collect()
+    }
+
+    /// Everything up to a mark is durable.
+    pub fn settle(&mut self, own: &Range<u64>, mark: &[usize]) {
+        for (possible, count) in self.units[own.start as usize..].iter_mut().zip(mark) {
+            possible.drain(..count - 1);
+        }
+    }
+
+    /// Looks at every unit: each holds what it may, and from now on nothing else.
+    pub fn look(&mut self, ftl: &Ftl, what: &str) {
+        for (lpa, possible) in (0..).zip(&mut self.units) {
+            let found = ftl.peek(lpa);
+            let version = possible.iter().rev().find(|version| stamp(lpa, **version) == found);
+            match version.copied() {
+                Some(version) => *possible = vec![version],
+                // What was there may come back: what could not be read when it was moved still lies where it was.
+                None if self.loses && found == Content::unreadable() => {}
+                None => panic!("{what}: unit {lpa} holds {found:?}, and may hold {possible:?}"),
+            }
+        }
+    }
+}
+
+/// A drive.
+pub struct Case {
+    pub name: &'static str,
+    pub faults: FaultPlan,
+    pub geometry: Geometry,
+    /// Page types: stripes of a wordline.
+    pub wordline: usize,
+    pub config: FtlConfig,
+    /// Somebody reads, rewrites, purges and shuts down beside the hosts.
+    pub meddles: bool,
+}
+
+impl Case {
+    pub fn broken(self, canary: Canary) -> Case {
+        let config = FtlConfig { canary: Some(canary), ..self.config };
+        Case { config, ..self }
+    }
+
+    pub fn medium(&self) -> Medium {
+        Ftl::medium(self.geometry, &self.config).unwrap()
+    }
+
+    pub fn power_on(&self, clock: &Clock, medium: Medium, seed: u64) -> Ftl {
+        self.try_power_on(clock, medium, seed).unwrap()
+    }
+
+    pub fn try_power_on(&self, clock: &Clock, medium: Medium, seed: u64) -> Result<Ftl, FtlError> {
+        let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+        let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+        let placement = Placement::all_at(&site, cycles);
+        let faults = self.faults.clone();
+        let flash = FlashConfig { faults, rng: Rng::new(seed), ..FlashConfig::from(timing(self.wordline)) };
+        Ftl::power_on(clock, placement, self.geometry, flash, self.config.clone(), medium)
+    }
+}
+
+fn timing(wordline: usize) -> Timing {
+    Timing {
+        read: [40, 60, 80].into_iter().take(wordline).map(Delay::from_us).collect(),
+        program: [300, 500, 700].into_iter().take(wordline).map(Delay::from_us).collect(),
+        erase: Delay::from_ms(3),
+        channel: Rate::per_second(800_000_000),
+        command: Delay::from_ns(200),
+        slc: Some(SlcTiming {
+            read: Delay::from_us(20),
+            program: Delay::from_us(100),
+            erase: Delay::from_ms(1),
+        }),
+        ..Timing::default()
+    }
+}
+
+/// Whether the drive is at the end of its life.
+pub fn is_over(result: Result<(), MediaError>) -> bool {
+    result.inspect_err(|error| assert_eq!(*error, MediaError::WriteProtected)).is_err()
+}
+
+pub fn tiny(pages: u32) -> Geometry {
+    Geometry { channels: 2, ways: 1, planes: 2, blocks: 8, pages, page_bytes: 8192 }
+}
+
+/// Units that hold patterns where the drive begins with something.
+pub fn regions() -> Vec<Region> {
+    vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B4096 }]
+}
+
+/// Drives on which everything happens at once.
+pub fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, base, wordline, plp, checkpoint_units, map_cache_pages) in [
+        ("one stripe", Base::Empty, 1, false, 64, None),
+        ("one stripe, no checkpoints", Base::Empty, 1, false, 0, None),
+        ("filled", Base::Filled, 1, false, 40, None),
+        ("steady", Base::Steady, 1, false, 100, None),
+        ("two stripes", Base::Empty, 2, false, 64, None),
+        ("three stripes", Base::Filled, 3, false, 50, None),
+        ("three stripes, steady", Base::Steady, 3, false, 0, None),
+        ("protected", Base::Filled, 1, true, 64, None),
+        ("protected, three stripes", Base::Empty, 3, true, 64, None),
+        ("cached", Base::Empty, 1, false, 64, Some(1)),
+        ("cached, three stripes", Base::Filled, 3, false, 64, Some(1)),
+    ] {
+        let config = FtlConfig {
+            user_units: if wordline == 3 { 110 } else { 150 },
+            write_buffer_units: 24,
+            base,
+            plp,
+            checkpoint_units,
+            map_cache_pages,
+            regions: regions(),
+            ..Default::default()
+        };
+        cases.push(Case {
+            name,
+            faults: FaultPlan::default(),
+            geometry: tiny(6),
+            wordline,
+            config,
+            meddles: false,
+        });
+    }
+    cases
+}
+
+/// Drives of five translation pages, of which one or two are in DRAM: they are written and moved all the time.
+pub fn cached_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (name, base, wordline, plp, checkpoint_units, pages) in [
+        ("cached", Base::Empty, 1, false, 64, 1),
+        ("cached, filled", Base::Filled, 1, false, 0, 2),
+        ("cached, steady", Base::Steady, 1, false, 100, 1),
+        ("cached, steady, two stripes", Base::Steady, 2, false, 200, 2),
+        ("cached, steady, three stripes", Base::Steady, 3, false, 0, 1),
+        ("cached, protected", Base::Steady, 3, true, 150, 1),
+    ] {
+        let geometry = Geometry { blocks: 40, ..tiny(18) };
+        let config = FtlConfig {
+            user_units: 4450,
+            write_buffer_units: 24,
+            base,
+            plp,
+            checkpoint_units,
+            map_cache_pages: Some(pages),
+            regions: regions(),
+            ..Default::default()
+        };
+        cases.push(Case { name, faults: FaultPlan::default(), geometry, wordline, config, meddles: false });
+    }
+    cases
+}
+
+/// Random histories of a case, each of which is a seed and after how many polls the power goes, each time.
+pub fn histories(case: &Case, seeds: Range<u64>, history: fn(&Case, u64, &[u64])) {
+    for seed in seeds {
+        let mut stream = Rng::new(seed).stream("cuts");
+        let count = 1 + stream.below(6);
+        let cuts: Vec<u64> = (0..count)
+            .map(|_| match stream.below(3) {
+                0 => stream.below(60),
+                1 => stream.below(600),
+                _ => stream.below(6000),
+            })
+            .collect();
+        history(case, seed * 1000, &cuts);
+    }
+}
+
+/// Each recovery that is broken on purpose is found by histories.
+pub fn find_canaries(history: fn(&Case, u64, &[u64])) {
+    let canaries =
+        [Canary::IgnoreTrims, Canary::OlderCopy, Canary::TrustTorn, Canary::ForgetDump, Canary::EraseEarly];
+    for canary in canaries {
+        let found = (0..400).find(|seed| {
+            cases().into_iter().any(|case| {
+                let broken = case.broken(canary);
+                let run = || histories(&broken, *seed..*seed + 1, history);
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err()
+            })
+        });
+        assert!(found.is_some(), "{canary:?} is not found");
+    }
+}
+
+/// How many times as much is done: for a long run by hand.
+pub fn share() -> u64 {
+    std::env::var("BYTEWAY_CRASH_SHARE").ok().and_then(|share| share.parse().ok()).unwrap_or(1)
+}

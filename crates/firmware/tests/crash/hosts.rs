@@ -1,0 +1,219 @@
+//! Several hosts at once, each with units of its own.
+
+use crate::fixture::{Case, Model, NOTHING, cached_cases, cases, find_canaries, histories, is_over, share};
+use byteway_clock::random::{Rng, Stream};
+use byteway_clock::{Clock, Delay, Executor, SpanId, Spans};
+use byteway_firmware::{Ftl, MediaError};
+use byteway_flash::{BlockId, Medium};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+
+/// A host, of several: it keeps to its own units, and waits for each of its commands, so that it knows what is durable.
+/// Whether the drive has taken all of them.
+async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, own: Range<u64>, steps: u32) -> bool {
+    let (spans, span) = (Spans::default(), SpanId::NONE);
+    let (plp, size) = (model.borrow().plp, own.end - own.start);
+    let is_alone = size == ftl.user_units();
+    let mut contents = Vec::new();
+    for _ in 0..steps {
+        let count = if stream.chance(0.8) { 1 } else { 1 + stream.below(20.min(size)) };
+        let first = own.start + stream.below(size - count + 1);
+        match stream.below(100) {
+            0..70 => {
+                let durable = stream.chance(0.1);
+                let mark = {
+                    let mut model = model.borrow_mut();
+                    model.begin_write(first..first + count, &mut contents);
+                    model.mark(&own)
+                };
+                if is_over(ftl.write(span, &spans, first, &mut contents, durable).await) {
+                    return false;
+                }
+                if durable || plp {
+                    model.borrow_mut().settle(&own, &mark);
+                }
+            }
+            70..92 => {
+                let (first, count) = match stream.below(60) {
+                    0 => (own.start, size),
+                    1 => (first, own.end - first),
+                    _ => (first, count),
+                };
+                let mark = {
+                    let mut model = model.borrow_mut();
+                    model.begin_trim(first..first + count);
+                    model.mark(&own)
+                };
+                if is_over(ftl.trim(span, &spans, first, count).await) {
+                    return false;
+                }
+                if plp {
+                    model.borrow_mut().settle(&own, &mark);
+                }
+            }
+            92..99 => {
+                let mark = model.borrow().mark(&own);
+                if is_over(ftl.flush(span, &spans).await) {
+                    return false;
+                }
+                model.borrow_mut().settle(&own, &mark);
+            }
+            _ if is_alone => {
+                let mark = model.borrow().mark(&own);
+                if is_over(ftl.shutdown(span, &spans).await) {
+                    return false;
+                }
+                model.borrow_mut().settle(&own, &mark);
+            }
+            _ => ftl.flash().clock().sleep(Delay::from_us(stream.below(5000))).await,
+        }
+    }
+    true
+}
+
+/// Does whatever changes nothing that hosts see.
+async fn meddle(ftl: Ftl, mut stream: Stream) {
+    let (spans, span) = (Spans::default(), SpanId::NONE);
+    let (user, mut out) = (ftl.user_units(), Vec::new());
+    let is_expected = |result: Result<(), MediaError>| assert_ne!(result, Err(MediaError::OutOfRange));
+    loop {
+        ftl.flash().clock().sleep(Delay::from_us(stream.below(2000))).await;
+        let count = 1 + stream.below(20.min(user));
+        let first = stream.below(user - count + 1);
+        is_expected(match stream.below(100) {
+            0..60 => ftl.read(span, &spans, first, count as u32, &mut out).await,
+            60..90 => ftl.modify(span, &spans, first, |_| {}, stream.chance(0.1)).await,
+            90..96 => ftl.flush(span, &spans).await,
+            96..98 => ftl.shutdown(span, &spans).await,
+            _ => ftl.purge(|_| {}).await,
+        });
+    }
+}
+
+/// Hosts do what they have to do, and all of it is flushed.
+pub async fn work(
+    ftl: &Ftl,
+    clock: &Clock,
+    model: &Rc<RefCell<Model>>,
+    seed: u64,
+    meddles: bool,
+    what: &str,
+) {
+    let mut stream = Rng::new(seed).stream("hosts");
+    let (hosts, steps) = ((1 + stream.below(3)).min(ftl.user_units()), 20 + stream.below(200) as u32);
+    let (left, refused) = (Rc::new(Cell::new(hosts)), Rc::new(Cell::new(false)));
+    let size = ftl.user_units() / hosts;
+    for number in 0..hosts {
+        let (ftl, model) = (ftl.clone(), model.clone());
+        let (left, refused) = (left.clone(), refused.clone());
+        let stream = Rng::new(seed).stream(&format!("host-{number}"));
+        let own = number * size..if number + 1 == hosts { ftl.user_units() } else { (number + 1) * size };
+        clock.spawn("host", async move {
+            if !host(ftl, model, stream, own, steps).await {
+                refused.set(true);
+            }
+            left.set(left.get() - 1);
+        });
+    }
+    if meddles {
+        clock.spawn("meddler", meddle(ftl.clone(), Rng::new(seed).stream("meddler")));
+    }
+    let end = clock.now() + Delay::from_s(20);
+    while left.get() > 0 {
+        clock.sleep(Delay::from_ms(1)).await;
+        assert!(clock.now() < end, "{what}: the hosts wait for ever: {:?}", ftl.counters());
+    }
+    if !model.borrow().plp && !is_over(ftl.flush(SpanId::NONE, &Spans::default()).await) {
+        let mut model = model.borrow_mut();
+        let all = model.all();
+        if !refused.get() {
+            let mark = model.mark(&all);
+            model.settle(&all, &mark);
+        }
+        model.look(ftl, what);
+        if !meddles {
+            count(ftl, &model, what);
+        }
+    }
+}
+
+/// Runs until the power goes: `polls` after it came, or when the hosts have done what they had to do.
+pub fn run(
+    case: &Case,
+    medium: Medium,
+    model: &Rc<RefCell<Model>>,
+    polls: u64,
+    seed: u64,
+    what: &str,
+) -> Medium {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let ftl = case.power_on(&clock, medium, seed);
+    let (inner, model, what_then, meddles) = (ftl.clone(), model.clone(), what.to_owned(), case.meddles);
+    let ended = executor.run_cut(
+        async move {
+            inner.ready().await;
+            model.borrow_mut().look(&inner, &what_then);
+            if !meddles {
+                count(&inner, &model.borrow(), &what_then);
+            }
+            work(&inner, &clock, &model, seed, meddles, &what_then).await;
+        },
+        polls,
+    );
+    if let Err(stalled) = ended {
+        panic!("{what}: {stalled}; {:?}", ftl.counters());
+    }
+    ftl.power_off()
+}
+
+/// Each unit that holds something is valid in one place, if none is in the buffer.
+fn count(ftl: &Ftl, model: &Model, what: &str) {
+    let blocks = (0..ftl.flash().geometry().total_blocks()).map(BlockId);
+    let valid: u64 = blocks.map(|block| u64::from(ftl.valid_units(block).0)).sum();
+    let mapped = model.units.iter().filter(|possible| **possible != [NOTHING]).count() as u64;
+    let all = mapped + ftl.map_pages_in_flash();
+    assert!(ftl.units_buffered() > 0 || valid == all, "{what}: {valid} units are valid of {all}");
+}
+
+/// A history of cuts: after some polls each, in the end none.
+pub fn history(case: &Case, seed: u64, cuts: &[u64]) {
+    let mut medium = case.medium();
+    let model = Rc::new(RefCell::new(Model::new(case)));
+    for (turn, polls) in cuts.iter().chain([&u64::MAX]).enumerate() {
+        let what = format!("{}, seed {seed}, cuts {cuts:?}, turn {turn}", case.name);
+        medium = run(case, medium, &model, *polls, seed + turn as u64, &what);
+    }
+}
+
+// A drive that lost what it had said was durable, or showed what nobody had written, or changed its mind.
+#[test]
+fn what_was_durable_is_there_after_any_cut() {
+    for case in cases() {
+        histories(&case, 0..20 * share(), history);
+    }
+}
+
+// Pages that were evicted are newer than the root, and older than what was moved or written since: to believe one too much
+// or too little loses units.
+#[test]
+fn translation_pages_that_were_evicted_are_found() {
+    for case in cached_cases() {
+        histories(&case, 0..8 * share(), history);
+    }
+}
+
+// A die without a free superblock leaves the one that it was filling, and what was moved there goes back. A translation
+// page that was written in between says the place that is left, and what is in its stead may be older than the root.
+#[test]
+fn seed_40000_a_page_says_a_place_that_was_left() {
+    let case = cached_cases().remove(2);
+    history(&case, 40_000, &[521, 278, 163]);
+}
+
+// A test that finds nothing says something only if it would find what is broken.
+#[test]
+fn a_broken_recovery_is_found() {
+    find_canaries(history);
+}

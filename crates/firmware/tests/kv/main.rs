@@ -1,0 +1,9 @@
+//! The key-value store over a translation layer and flash.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+mod crash;
+mod fixture;
+mod oracle;
+mod space;
+mod speed;

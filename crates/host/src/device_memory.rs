@@ -1,0 +1,219 @@
+//! Payloads that the processor stores to the controller's memory over CXL.mem, before their command: to an area of the
+//! payload's buffer, or, values of a key value namespace, to the place in the page buffer where they stay. Of that there is
+//! one owner.
+
+use crate::carrier::Carrier;
+use crate::io::IoBuffer;
+use crate::queue::{Lost, Part, QueuePair, Request};
+use byteway_clock::{Clock, Delay, Notify, Semaphore, Stage};
+use byteway_link::{Lines, Manner};
+use byteway_transfer::Ordering;
+use byteway_transfer::cxl_mem::{Outcome, PageBuffer, Wait};
+use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, Large};
+use byteway_wire::nvme::{Cqe, Sqe, Status};
+use std::cell::RefCell;
+
+/// How often a value is placed anew that was not where the controller has room, before it goes another way.
+const TRIES: u32 = 3;
+/// How often the controller is asked for room in one wait for it.
+const QUESTIONS: u32 = 3;
+
+/// The one owner of a page buffer: all clients of its namespace ask it where values go, and tell it of those that the
+/// controller places. Whoever stores without it makes values be refused, which are then placed anew.
+pub struct PageOwner {
+    log: DeviceMemoryLog,
+    page: RefCell<PageBuffer>,
+    /// Who comes first is served first: else one kind of stores would keep the other out for ever.
+    line: Semaphore,
+    changed: Notify,
+}
+
+impl PageOwner {
+    pub(crate) fn new(clock: &Clock, log: &DeviceMemoryLog) -> Option<PageOwner> {
+        Some(PageOwner {
+            log: *log,
+            page: RefCell::new(PageBuffer::new(log)?),
+            line: Semaphore::new(clock, 1),
+            changed: Notify::new(clock),
+        })
+    }
+
+    /// The controller was reset.
+    pub(crate) fn forget(&self) {
+        self.page.borrow_mut().forget();
+    }
+
+    /// The longest value that it places, bytes.
+    pub(crate) fn bytes_max(&self) -> u32 {
+        self.log.page_bytes
+    }
+
+    /// Takes the place of a value of `bytes`, at most a page.
+    async fn place(&self, queue: &QueuePair, bytes: u32) -> Result<Placed<'_>, Lost> {
+        let _turn = self.line.acquire(1).await;
+        let mut questions = 0;
+        loop {
+            let placed = self.page.borrow_mut().place(bytes);
+            match placed {
+                Ok(position) => return Ok(Placed { owner: self, position, is_done: false }),
+                Err(Wait::Completions) => self.changed.notified().await,
+                Err(Wait::Pointer(_)) if questions == QUESTIONS => return Err(Lost::NotPlaced),
+                Err(Wait::Pointer(question)) => {
+                    let needs = Methods::new().with_cxl_mem(true);
+                    let request = Request { needs, ..question.sqe(0, self.log.nsid).into() };
+                    let answer = queue.execute(request).await?;
+                    if !answer.status().is_success() {
+                        return Err(Lost::NotPlaced);
+                    }
+                    self.page.borrow_mut().learn(answer.dw0, answer.dw1);
+                    questions += 1;
+                }
+            }
+        }
+    }
+
+    /// Waits until a store may begin that the controller places.
+    pub(crate) async fn other(&self) -> OtherStore<'_> {
+        let _turn = self.line.acquire(1).await;
+        loop {
+            let begun = self.page.borrow_mut().begin_other();
+            match begun {
+                Ok(()) => return OtherStore { owner: self, is_done: false },
+                Err(_) => self.changed.notified().await,
+            }
+        }
+    }
+}
+
+/// A value's place, until its command has ended. What becomes of a command that nobody waits for is not known.
+struct Placed<'a> {
+    owner: &'a PageOwner,
+    position: u32,
+    is_done: bool,
+}
+
+impl Placed<'_> {
+    /// Its device address.
+    fn address(&self) -> u64 {
+        let placing = *self.owner.page.borrow().placing();
+        u64::from(self.owner.log.buffer_offset) + u64::from(placing.offset(self.position))
+    }
+
+    fn complete(mut self, ended: &Result<Cqe, Lost>) {
+        self.end(match ended {
+            Ok(cqe) if cqe.status().is_success() => Outcome::Limit(cqe.dw1),
+            Ok(cqe) if !is_misplaced(cqe) => Outcome::Refused,
+            _ => Outcome::Lost,
+        });
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.is_done = true;
+        self.owner.page.borrow_mut().complete(outcome);
+        self.owner.changed.notify_one();
+    }
+}
+
+impl Drop for Placed<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.end(Outcome::Lost);
+        }
+    }
+}
+
+/// A store that the controller places, until it has ended.
+pub(crate) struct OtherStore<'a> {
+    owner: &'a PageOwner,
+    is_done: bool,
+}
+
+impl OtherStore<'_> {
+    /// It has ended, in a queue that was enabled for CXL.mem if completions say where the value is.
+    pub(crate) fn complete(mut self, ended: Result<Cqe, Lost>, bytes: u32, says_places: bool) {
+        self.is_done = true;
+        let mut page = self.owner.page.borrow_mut();
+        match ended {
+            Ok(cqe) if cqe.status().is_success() && says_places => {
+                page.complete_other(Some((cqe.dw0, Large { position: cqe.dw1, bytes })));
+            }
+            Ok(cqe) if !cqe.status().is_success() => page.complete_other(None),
+            _ => page.lose_other(),
+        }
+        drop(page);
+        self.owner.changed.notify_one();
+    }
+}
+
+impl Drop for OtherStore<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.owner.page.borrow_mut().lose_other();
+            self.owner.changed.notify_one();
+        }
+    }
+}
+
+/// Whether a command says that its payload was not where it should have been.
+fn is_misplaced(cqe: &Cqe) -> bool {
+    cqe.status().is(Status::SGL_OFFSET_INVALID) || cqe.status().is(Status::DATA_TRANSFER_ERROR)
+}
+
+impl Carrier {
+    /// A command whose payload goes to the controller's memory. [`Lost::NotPlaced`]: there is no room for it now.
+    pub(crate) async fn send_in_memory(
+        &self,
+        request: Request<'_>,
+        buffer: &IoBuffer,
+        payload: Part<'_>,
+    ) -> Result<Cqe, Lost> {
+        let Some(owner) = self.page_owner() else {
+            let held = buffer.memory.as_ref().ok_or(Lost::NotPlaced)?;
+            let address = u64::from(self.queue.submission.extensions.memory().area_offset);
+            held.is_used.set(true);
+            let sent = self.send_at(request, address + u64::from(held.area.first), payload).await;
+            held.is_used.set(false);
+            return sent;
+        };
+        for _ in 0..TRIES {
+            let placed = owner.place(&self.queue, payload.bytes).await?;
+            self.waited(request.span);
+            let ended = self.send_at(request, placed.address(), payload).await;
+            placed.complete(&ended);
+            match ended {
+                Ok(cqe) if is_misplaced(&cqe) => {}
+                ended => return ended,
+            }
+        }
+        Err(Lost::NotPlaced)
+    }
+
+    /// Stores the payload to device address `address`, and carries out the command that names it.
+    async fn send_at(&self, request: Request<'_>, address: u64, payload: Part<'_>) -> Result<Cqe, Lost> {
+        let submission = &self.queue.submission;
+        let epoch = Some(submission.epoch()); // a reset forgets what was stored
+        let mut bytes = self.lines.borrow_mut().pop().unwrap_or_default();
+        bytes.clear();
+        bytes.resize(payload.bytes as usize, 0);
+        payload.read(self.memory(), 0, &mut bytes);
+        let lines = Lines::touched(address, u64::from(payload.bytes)).count;
+        let (cost, manner) = match self.rules.ordering {
+            Ordering::Flushed => (submission.costs.flush, Some(Manner::Flushed)),
+            Ordering::ReadBack => (submission.costs.store, Some(Manner::Streamed)),
+            Ordering::Checksum => (submission.costs.store, None),
+        };
+        if cost > Delay::ZERO && lines > 0 {
+            let service = submission.cpu.reserve_for("store", cost * lines);
+            self.queue.port().clock().sleep_until(service.end).await;
+            self.charge(request.span, service.queued, Stage::Host);
+        }
+        self.queue.port().store_lines(address, &bytes, manner).await;
+        self.charge(request.span, Delay::ZERO, Stage::Link);
+        let checksum = manner.is_none().then(|| crc32c::crc32c(&bytes));
+        self.lines.borrow_mut().push(bytes);
+        let sqe: Sqe = InDeviceMemory { address, bytes: payload.bytes, checksum }.placed_in(request.sqe);
+        let needs = request.needs.with_cxl_mem(true);
+        self.queue.execute(Request { sqe, needs, epoch, ..request }).await
+    }
+}

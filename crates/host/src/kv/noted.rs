@@ -1,0 +1,82 @@
+//! Operations under way, as the oracle knows them.
+
+use super::oracle::{KvRead, KvWrite};
+use super::{KvOracle, KvOutcome, StoreIf};
+use crate::io::IoError;
+use byteway_wire::nvme::Status;
+use byteway_wire::nvme::kv::Key;
+use std::cell::RefCell;
+
+/// Ends a read in the oracle, however it ends.
+pub(super) struct Reading<'a> {
+    pub(super) oracle: &'a RefCell<KvOracle>,
+    pub(super) read: KvRead,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.oracle.borrow_mut().end_read(self.read);
+    }
+}
+
+/// Ends a store or delete in the oracle: as uncertain, if it was dropped before its end.
+pub(super) struct Writing<'a> {
+    /// As it looks for its key, too.
+    pub(super) reading: Reading<'a>,
+    pub(super) write: Option<KvWrite>,
+}
+
+impl Writing<'_> {
+    /// The operation has ended with `status`; it was to be carried out only `when` that held, or found what it is to
+    /// delete.
+    pub(super) fn end(mut self, key: Key, when: StoreIf, status: Result<Status, ()>) -> Result<(), IoError> {
+        let Some(write) = self.write.take() else { return Ok(()) };
+        let mut oracle = self.reading.oracle.borrow_mut();
+        let (was_there, outcome) = match status {
+            Ok(status) if status.is_success() => {
+                let was_there = match when {
+                    StoreIf::Any => None,
+                    StoreIf::Exists => Some(true),
+                    StoreIf::Absent => Some(false),
+                };
+                (was_there, KvOutcome::Done)
+            }
+            Ok(status) if status.is(Status::KEY_EXISTS) => (Some(true), KvOutcome::Refused),
+            Ok(status) if status.is(Status::KEY_DOES_NOT_EXIST) => (Some(false), KvOutcome::Refused),
+            Ok(status) if is_refusal(status) => (None, KvOutcome::Refused),
+            _ => (None, KvOutcome::Uncertain),
+        };
+        let verified = match was_there {
+            Some(was_there) => oracle.verify_key(self.reading.read, key, was_there, Some(&write)),
+            None => Ok(()),
+        };
+        oracle.end(write, outcome);
+        verified.map_err(IoError::KvMismatch)
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if let Some(write) = self.write.take() {
+            self.reading.oracle.borrow_mut().end(write, KvOutcome::Uncertain);
+        }
+    }
+}
+
+/// Whether a status says that a command has changed nothing.
+fn is_refusal(status: Status) -> bool {
+    let refusals = [
+        Status::CAPACITY_EXCEEDED,
+        Status::INVALID_VALUE_SIZE,
+        Status::INVALID_KEY_SIZE,
+        Status::INVALID_FIELD,
+        Status::INVALID_OPCODE,
+        Status::INVALID_NAMESPACE,
+        Status::NAMESPACE_WRITE_PROTECTED,
+        Status::FORMAT_IN_PROGRESS,
+        Status::DATA_SGL_LENGTH_INVALID,
+        Status::SGL_TYPE_INVALID,
+        Status::SGL_OFFSET_INVALID,
+    ];
+    refusals.iter().any(|refusal| status.is(*refusal))
+}

@@ -1,0 +1,224 @@
+//! What a reader may find: a value, a key or none, a list.
+
+use super::value::is_pattern;
+use super::{Held, KvMismatch, KvOracle, KvRead, KvWrite, NEVER, Record};
+use byteway_wire::nvme::kv::Key;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+impl KvOracle {
+    /// Verifies what a retrieve returned: a value of `length` bytes in all, of which `bytes` are those from `offset` on. To
+    /// be called before the read ends.
+    ///
+    /// # Errors
+    /// No such value may be there.
+    pub fn verify_value(
+        &mut self,
+        read: KvRead,
+        key: Key,
+        length: u32,
+        offset: u32,
+        bytes: &[u8],
+    ) -> Result<(), Box<KvMismatch>> {
+        self.verify_pair(read.window(), key, length, offset, bytes)
+    }
+
+    /// The same in a window of time: [`KvRead::window`] or [`KvRead::view`].
+    ///
+    /// # Errors
+    /// No such value may be there.
+    pub fn verify_pair(
+        &mut self,
+        (from, until): (u64, u64),
+        key: Key,
+        length: u32,
+        offset: u32,
+        bytes: &[u8],
+    ) -> Result<(), Box<KvMismatch>> {
+        let tag = self.tag;
+        let is_found = |held: Held| match held {
+            Held::Value { version, bytes: all } => {
+                all == length && is_pattern(key, version, tag, offset, bytes)
+            }
+            Held::Nothing => false,
+        };
+        match self.settled.get(&key) {
+            Some((version, all)) if is_found(Held::Value { version: *version, bytes: *all }) => {}
+            _ => match self.find(key, from, until, |record| is_found(record.held)) {
+                Some(held) => self.pin(key, from, held),
+                None => {
+                    let begin = bytes.escape_ascii().to_string();
+                    let begin = begin.get(..64).unwrap_or(&begin);
+                    let mut found =
+                        format!("{length} bytes, of which those from {offset} on begin with {begin}");
+                    let mut versions = (1..=self.version).rev();
+                    if let Some(version) =
+                        versions.find(|version| is_pattern(key, *version, tag, offset, bytes))
+                    {
+                        found += &format!(", as version {version} does");
+                    }
+                    return Err(self.mismatch(key, found));
+                }
+            },
+        }
+        self.verified += 1;
+        Ok(())
+    }
+
+    /// Verifies that a key was found, or was not. `own`: by this operation, which has not ended and doesn't count. To be
+    /// called before the read ends.
+    ///
+    /// # Errors
+    /// It must have been the other way.
+    pub fn verify_key(
+        &mut self,
+        read: KvRead,
+        key: Key,
+        is_there: bool,
+        own: Option<&KvWrite>,
+    ) -> Result<(), Box<KvMismatch>> {
+        let from = read.begin;
+        let own = own.map_or(NEVER, |own| own.begin);
+        let is_found = |record: &Record| record.begin != own && (record.held != Held::Nothing) == is_there;
+        match self.settled.get(&key) {
+            Some(_) if is_there => {}
+            Some(_) => return Err(self.mismatch(key, "it was not found".into())),
+            None => match self.find(key, from, NEVER, is_found) {
+                // Of several values it isn't known which.
+                Some(Held::Nothing) => self.pin(key, from, Held::Nothing),
+                Some(_) => {}
+                None if !is_there && !self.histories.contains_key(&key) => {}
+                None => {
+                    let found = if is_there { "it was found" } else { "it was not found" };
+                    return Err(self.mismatch(key, found.into()));
+                }
+            },
+        }
+        self.verified += 1;
+        Ok(())
+    }
+
+    /// Verifies keys that were listed from `first` on, in order, in a window of time; `is_whole`: there are no more. To be
+    /// called before the read ends.
+    ///
+    /// # Errors
+    /// They are not in order, one of them may not be there, or one is missing.
+    pub fn verify_list(
+        &mut self,
+        (from, until): (u64, u64),
+        first: Option<Key>,
+        keys: &[Key],
+        is_whole: bool,
+    ) -> Result<(), Box<KvMismatch>> {
+        let mut after = match first {
+            Some(first) => Bound::Included(first),
+            None => Bound::Unbounded,
+        };
+        for key in keys {
+            let is_behind = match after {
+                Bound::Included(first) => *key >= first,
+                Bound::Excluded(last) => *key > last,
+                Bound::Unbounded => true,
+            };
+            if !is_behind {
+                return Err(self.mismatch(*key, "it is listed where it has no place".into()));
+            }
+            self.verify_gap((from, until), after, Bound::Excluded(*key))?;
+            let is_value = |record: &Record| record.held != Held::Nothing;
+            if !self.settled.contains_key(key) && self.find(*key, from, until, is_value).is_none() {
+                return Err(self.mismatch(*key, "it is listed".into()));
+            }
+            self.verified += 1;
+            after = Bound::Excluded(*key);
+        }
+        match is_whole {
+            true => self.verify_gap((from, until), after, Bound::Unbounded),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether no key between two need be there.
+    fn verify_gap(
+        &mut self,
+        (from, until): (u64, u64),
+        after: Bound<Key>,
+        before: Bound<Key>,
+    ) -> Result<(), Box<KvMismatch>> {
+        let (settled, histories) = (&self.settled, &self.histories);
+        let ordered = self
+            .ordered
+            .get_or_insert_with(|| settled.keys().chain(histories.keys()).copied().collect::<BTreeSet<_>>());
+        if let (Bound::Excluded(after), Bound::Excluded(before)) = (after, before)
+            && after >= before
+        {
+            return Ok(());
+        }
+        let mut missing = None;
+        for key in ordered.range((after, before)) {
+            let may_miss = histories.get(key).is_some_and(|history| {
+                let may = |record: &&Record| {
+                    record.held == Held::Nothing
+                        && record.submitted < until
+                        && replaced_at(history, record) >= from
+                };
+                history.iter().any(|record| may(&record))
+            });
+            if !may_miss {
+                missing = Some(*key);
+                break;
+            }
+        }
+        match missing {
+            Some(key) => Err(self.mismatch(key, "it is missing from the list".into())),
+            None => Ok(()),
+        }
+    }
+
+    /// What a reader that looks between two moments may find in a key with a history, of what `is_found` recognises.
+    fn find(&self, key: Key, from: u64, until: u64, is_found: impl Fn(&Record) -> bool) -> Option<Held> {
+        let history = self.histories.get(&key)?;
+        let may = |record: &&Record| {
+            is_found(record) && record.submitted < until && replaced_at(history, record) >= from
+        };
+        history.iter().rev().find(may).map(|record| record.held)
+    }
+
+    /// A reader that began at `from` has found this. If all operations of the key had ended before, it holds that and
+    /// nothing else.
+    fn pin(&mut self, key: Key, from: u64, held: Held) {
+        let now = self.next_moment();
+        let protected = self.cuts != Some(false);
+        let Some(history) = self.histories.get_mut(&key) else { return };
+        let is_decided = history.iter().filter(|record| replaced_at_is_never(history, record)).count() < 2;
+        if is_decided || history.iter().any(|record| record.end >= from) {
+            return;
+        }
+        let Some(found) = history.iter().rposition(|record| record.held == held) else { return };
+        let found = &mut history[found];
+        (found.begin, found.end, found.is_certain) = (now, now, true);
+        found.is_durable |= found.is_left || protected;
+        if !found.is_durable {
+            self.unflushed.insert(key);
+        }
+        self.prune(key);
+    }
+
+    fn mismatch(&self, key: Key, found: String) -> Box<KvMismatch> {
+        let expected = match (self.settled.get(&key), self.histories.get(&key)) {
+            (Some((version, bytes)), _) => vec![Held::Value { version: *version, bytes: *bytes }],
+            (None, Some(history)) => history.iter().map(|record| record.held).collect(),
+            (None, None) => vec![Held::Nothing],
+        };
+        Box::new(KvMismatch { key, found, expected })
+    }
+}
+
+/// When a record was replaced for readers: when an operation ended that began after it, and has certainly taken effect.
+pub(super) fn replaced_at(history: &[Record], of: &Record) -> u64 {
+    let after = history.iter().filter(|other| other.is_certain && other.begin > of.end);
+    after.map(|other| other.end).min().unwrap_or(NEVER)
+}
+
+fn replaced_at_is_never(history: &[Record], of: &Record) -> bool {
+    replaced_at(history, of) == NEVER
+}

@@ -1,0 +1,337 @@
+//! `byteway kv`.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use byteway_host::StoreIf;
+use byteway_wire::nvme::kv::Key;
+use clap::Subcommand;
+
+use super::{OutputFormat, print, show, size};
+use crate::error::InputError;
+use crate::interrupt::Interrupt;
+use crate::kv::{Preset, ValueSizes};
+use crate::output::Output;
+use crate::pairs::{Answer, Place, Request, ask, key, shown};
+use crate::progress::Progress;
+use crate::report::run_report;
+use crate::run::{Session, run};
+use crate::scenario::{Options, Scenario, TransferMethod};
+use crate::units::Bytes;
+
+pub(super) const EXAMPLES: &str = "\
+A drive that keeps its pairs in a directory, which nobody serves meanwhile; drive.toml is a device file with
+`personality = \"kv\"` in [drive]:
+  byteway kv put name 'a value' --drive drive.toml --data pairs.data
+  byteway kv get name --drive drive.toml --data pairs.data
+  byteway kv list --from n --drive drive.toml --data pairs.data
+
+A drive that another process serves (`byteway serve drive.toml --vfio-user /tmp/drive`):
+  byteway kv put 0x0001 --file picture.png --vfio-user /tmp/drive
+  byteway kv get 0x0001 --vfio-user /tmp/drive > picture.png
+
+A drive in simulation, with the figures of `byteway run`:
+  byteway kv bench --workload w-m --count 100000
+  byteway kv bench --workload fillrandom --value 1k --count 20000 --iodepth 32 --profile modern-gen5
+
+A key is text, or hexadecimal digits behind 0x: 1 to 16 bytes. Exit code 1 if there is no such key, or, with
+--if-absent, if there is one.";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Store a value.
+    Put {
+        /// The key.
+        #[arg(value_parser = key)]
+        key: Key,
+        /// The value; left out, what --file names, or standard input.
+        value: Option<String>,
+        /// The file that holds the value.
+        #[arg(long, conflicts_with = "value")]
+        file: Option<PathBuf>,
+        /// Only if there is such a key.
+        #[arg(long, conflicts_with = "if_absent")]
+        if_exists: bool,
+        /// Only if there is no such key.
+        #[arg(long)]
+        if_absent: bool,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Print a value, byte by byte as it was stored.
+    Get {
+        /// The key.
+        #[arg(value_parser = key)]
+        key: Key,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Print keys in order, one a line.
+    List {
+        /// The first key, or what it would lie behind; left out, the first of all.
+        #[arg(long, value_parser = key)]
+        from: Option<Key>,
+        /// So many at most.
+        #[arg(long, value_name = "N", default_value_t = u64::MAX, hide_default_value = true)]
+        count: u64,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Delete a pair.
+    Del {
+        /// The key.
+        #[arg(value_parser = key)]
+        key: Key,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Ask whether there is a pair.
+    Exist {
+        /// The key.
+        #[arg(value_parser = key)]
+        key: Key,
+        #[command(flatten)]
+        drive: Drive,
+    },
+    /// Run a workload on a simulated drive, and measure it.
+    Bench(Box<Bench>),
+}
+
+/// Where the drive is.
+#[derive(clap::Args)]
+#[group(required = true, multiple = true)]
+struct Drive {
+    /// The device file of a drive whose pairs are in --data.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    drive: Option<PathBuf>,
+    /// The directory that holds the pairs; it is made if it is not there.
+    #[arg(long, value_name = "DIR", requires = "drive")]
+    data: Option<PathBuf>,
+    /// The folder of a served drive's socket, as `byteway serve` names it.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
+    vfio_user: Option<PathBuf>,
+    /// The namespace.
+    #[arg(long, value_name = "NSID", default_value_t = 1)]
+    namespace: u32,
+}
+
+#[derive(clap::Args)]
+struct Bench {
+    /// What is done with which pairs.
+    #[arg(long, value_enum)]
+    workload: Preset,
+    /// How many operations; left out, what goes through keys in order does so once.
+    #[arg(long, value_name = "N", required_unless_present = "keys")]
+    count: Option<u64>,
+    /// Pairs that there are to choose from; left out, as many as --count.
+    #[arg(long, value_name = "N")]
+    keys: Option<u64>,
+    /// Bytes of a key, 1 to 16.
+    #[arg(long, value_name = "BYTES")]
+    key_bytes: Option<u32>,
+    /// How long values are: 128, 4k, "8 B..2 KiB", "8 B/90:2 KiB/10", mixgraph.
+    #[arg(long, value_name = "SIZE")]
+    value: Option<String>,
+    /// Loads all pairs before, in random order, with values of this length; that is not measured with the rest.
+    #[arg(long, value_name = "SIZE")]
+    load: Option<String>,
+    /// Operations of a worker that are outstanding.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    iodepth: u32,
+    /// Workers, each with a queue pair of its own.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    numjobs: u32,
+    /// The drive: a built-in profile, or the path of one.
+    #[arg(long, default_value = "cosmos-plus")]
+    profile: String,
+    /// The host: a built-in profile, or the path of one.
+    #[arg(long, default_value = "cosmos")]
+    host: String,
+    /// What the drive has room for.
+    #[arg(long, value_parser = size, default_value = "4 GiB")]
+    capacity: Bytes,
+    /// How values cross.
+    #[arg(long, value_enum, default_value_t = TransferMethod::Prp)]
+    method: TransferMethod,
+    /// Replace or add a key of the scenario that this comes to, such as drive.override.kv.packing=all; may be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// Everything random follows from it.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print the scenario instead of running it.
+    #[arg(long)]
+    scenario: bool,
+    /// Write summary.json, results.parquet and report.html to this folder, which is made if need be.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// What is printed.
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
+    /// No progress bar.
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Drive {
+    fn place(&self) -> anyhow::Result<Place> {
+        match (&self.vfio_user, &self.drive, &self.data) {
+            (Some(folder), ..) => Ok(Place::Served(folder.clone())),
+            (None, Some(device), Some(data)) => {
+                Ok(Place::Directory { device: device.clone(), data: data.clone() })
+            }
+            _ => {
+                let cure = "name a device file with --drive and a directory with --data, or a served drive with --vfio-user";
+                Err(InputError::new("no drive is named", cure).into())
+            }
+        }
+    }
+
+    fn ask(&self, request: Request) -> anyhow::Result<Answer> {
+        ask(&self.place()?, self.namespace, request)
+    }
+}
+
+/// Does what is asked of the drive.
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let (drive, request) = match &arguments.action {
+        Action::Bench(bench) => return bench.execute(),
+        Action::Put { key, value, file, if_exists, if_absent, drive } => {
+            let when = match (if_exists, if_absent) {
+                (true, _) => StoreIf::Exists,
+                (_, true) => StoreIf::Absent,
+                _ => StoreIf::Any,
+            };
+            let value = read_value(value.as_deref(), file.as_deref())?;
+            (drive, Request::Put { key: *key, value, when })
+        }
+        Action::Get { key, drive } => (drive, Request::Get(*key)),
+        Action::Del { key, drive } => (drive, Request::Delete(*key)),
+        Action::Exist { key, drive } => (drive, Request::Exist(*key)),
+        Action::List { from, count, drive } => (drive, Request::List { from: *from, count: *count }),
+    };
+    Ok(match drive.ask(request)? {
+        Answer::Done => ExitCode::SUCCESS,
+        Answer::Value(value) => {
+            let mut out = std::io::stdout();
+            let _ = out.write_all(&value).and_then(|()| out.flush());
+            ExitCode::SUCCESS
+        }
+        Answer::Keys(keys) => {
+            print(&keys.into_iter().map(|key| shown(key) + "\n").collect::<String>());
+            ExitCode::SUCCESS
+        }
+        Answer::Missing => {
+            let _ = writeln!(std::io::stderr(), "there is no such key");
+            ExitCode::FAILURE
+        }
+        Answer::Exists => {
+            let _ = writeln!(std::io::stderr(), "there is such a key");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+/// No drive takes more.
+const VALUE_BYTES_MAX: u64 = crate::kv::VALUE_BYTES_MAX as u64;
+
+fn read_value(value: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match (value, file) {
+        (Some(value), _) => bytes.extend_from_slice(value.as_bytes()),
+        (None, Some(path)) => {
+            let shown = path.display();
+            let wrong = |error| InputError::new(format!("cannot read `{shown}`: {error}"), "check the path");
+            let file = std::fs::File::open(path).map_err(wrong)?;
+            file.take(VALUE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(wrong)?;
+        }
+        (None, None) => {
+            let input = std::io::stdin().take(VALUE_BYTES_MAX + 1);
+            { input }.read_to_end(&mut bytes).context("standard input")?;
+        }
+    }
+    if bytes.len() as u64 > VALUE_BYTES_MAX {
+        let what = format!("the value has more than {}", Bytes(VALUE_BYTES_MAX));
+        return Err(InputError::new(what, "no drive takes it: store it in parts").into());
+    }
+    Ok(bytes)
+}
+
+impl Bench {
+    fn execute(&self) -> anyhow::Result<ExitCode> {
+        let text = self.scenario_text()?;
+        let options = Options { sets: self.sets.clone(), ..Options::default() };
+        if self.scenario {
+            print(&text);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let scenario = Scenario::from_text("bench", Path::new("."), &text, &options)?;
+        let output = self.out.as_deref().map(Output::check).transpose()?;
+        let interrupt = Interrupt::on_signal();
+        let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), self.quiet);
+        let found = run(&scenario, Session { progress: &mut progress, interrupt: &interrupt });
+        progress.finish();
+        let results = found?;
+        let page = output.is_some().then(|| run_report(&scenario, &results));
+        show(&results, page.as_ref(), output, self.format)
+    }
+
+    /// The scenario that the flags come to.
+    fn scenario_text(&self) -> Result<String, InputError> {
+        use std::fmt::Write as _;
+        let sizes = |flag: &str, text: &str| {
+            // As people who come from fio write it, too.
+            let plain =
+                size(text).ok().and_then(|Bytes(bytes)| u32::try_from(bytes).ok()).map(ValueSizes::Fixed);
+            let sizes = plain.map_or_else(|| text.parse(), Ok);
+            sizes.map_err(|error: crate::units::UnitError| {
+                InputError::new(format!("`{flag}`: {}", error.what), error.cure)
+            })
+        };
+        let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let mut out = format!(
+            "name = \"kv-bench\"\nseed = {}\n\n[drive]\nprofile = {}\npersonality = \"kv\"\ncapacity = \"{}\"\n\n[host]\nprofile = {}\n\n\
+             [transfer]\nmethod = \"{}\"\n",
+            self.seed,
+            quoted(&self.profile),
+            self.capacity,
+            quoted(&self.host),
+            self.method.name()
+        );
+        let keys = self.keys.or(self.count);
+        if let (Some(load), Some(keys)) = (&self.load, keys) {
+            let _ = writeln!(
+                out,
+                "\n[[kv]]\nname = \"load\"\nworkload = \"filluniquerandom\"\nkeys = {keys}\nvalue = \"{}\"\niodepth = 32",
+                sizes("--load", load)?
+            );
+        }
+        let _ = writeln!(out, "\n[[kv]]\nname = \"bench\"\nworkload = \"{}\"", self.workload.name());
+        if self.load.is_some() {
+            out.push_str("stonewall = true\n");
+        }
+        if let Some(value) = &self.value {
+            let _ = writeln!(out, "value = \"{}\"", sizes("--value", value)?);
+        }
+        for (key, number) in [
+            ("keys", self.keys),
+            ("count", self.count),
+            ("key_bytes", self.key_bytes.map(u64::from)),
+            ("iodepth", Some(self.iodepth.into())),
+            ("numjobs", Some(self.numjobs.into())),
+        ] {
+            if let Some(number) = number {
+                let _ = writeln!(out, "{key} = {number}");
+            }
+        }
+        Ok(out)
+    }
+}

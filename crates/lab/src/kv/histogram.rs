@@ -1,0 +1,172 @@
+//! CacheLib's distributions of a production cache: lengths of objects and how popular objects are
+//! (`sizes.json` and `pop.json` of its benchmark).
+
+use std::path::Path;
+
+use byteway_clock::random::Stream;
+use serde::Deserialize;
+
+use super::refused;
+use crate::error::InputError;
+use crate::source::read_small_file;
+
+/// Numbers, each with a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    values: Vec<u64>,
+    /// Up to and including each.
+    sums: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SizesFile {
+    val_size_range: Vec<u64>,
+    val_size_range_probability: Vec<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PopularityFile {
+    popularity_buckets: Vec<u64>,
+    popularity_weights: Vec<u64>,
+}
+
+impl Histogram {
+    /// `None` if there are more or fewer weights than values, or no weight at all, or more of them than 2^63.
+    pub fn new(values: Vec<u64>, weights: &[u64]) -> Option<Self> {
+        let mut sum = 0u64;
+        let mut sums = Vec::with_capacity(weights.len());
+        for weight in weights {
+            sum = sum.checked_add(*weight).filter(|sum| *sum < 1 << 63)?;
+            sums.push(sum);
+        }
+        (values.len() == sums.len() && sum > 0).then_some(Histogram { values, sums })
+    }
+
+    /// The lengths of a cache's objects: `sizes.json`.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no such file.
+    pub fn sizes(path: &Path) -> Result<Self, InputError> {
+        let file: SizesFile = read(path)?;
+        Histogram::new(file.val_size_range, &file.val_size_range_probability)
+            .ok_or_else(|| refused(path, "its lengths and their weights do not match"))
+    }
+
+    /// The largest.
+    pub fn max(&self) -> u64 {
+        self.values.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The mean, by weight.
+    pub fn mean(&self) -> f64 {
+        let mut before = 0;
+        let parts = self.values.iter().zip(&self.sums).map(|(value, sum)| {
+            let weight = sum - before;
+            before = *sum;
+            *value as f64 * weight as f64
+        });
+        parts.sum::<f64>() / whole(&self.sums) as f64
+    }
+
+    /// Which value, by weight.
+    fn index(&self, stream: &mut Stream) -> usize {
+        let at = stream.below(whole(&self.sums));
+        self.sums.partition_point(|sum| *sum <= at)
+    }
+
+    /// Draws a value.
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
+        self.values[self.index(stream)]
+    }
+}
+
+/// The whole weight.
+fn whole(sums: &[u64]) -> u64 {
+    sums.last().copied().unwrap_or(1)
+}
+
+/// How popular the objects of a cache are: groups of equally popular ones, the most popular first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Popularity {
+    groups: Histogram,
+    firsts: Vec<u64>,
+    objects: u64,
+}
+
+impl Popularity {
+    /// From `pop.json`: the objects of each group, and the requests for all of them together.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no such file.
+    pub fn load(path: &Path) -> Result<Self, InputError> {
+        let file: PopularityFile = read(path)?;
+        Popularity::new(file.popularity_buckets, &file.popularity_weights)
+            .ok_or_else(|| refused(path, "its groups and their weights do not match"))
+    }
+
+    fn new(groups: Vec<u64>, weights: &[u64]) -> Option<Self> {
+        let mut objects = 0u64;
+        let mut firsts = Vec::with_capacity(groups.len());
+        for group in &groups {
+            firsts.push(objects);
+            objects = objects.checked_add(*group)?;
+        }
+        // An object must be drawn from each group that is asked for.
+        let is_empty = groups.iter().zip(weights).any(|(group, weight)| *group == 0 && *weight > 0);
+        let groups = Histogram::new(groups, weights).filter(|_| !is_empty)?;
+        Some(Popularity { groups, firsts, objects })
+    }
+
+    /// How many objects there are.
+    pub fn objects(&self) -> u64 {
+        self.objects
+    }
+
+    /// Draws an object, 0 the most popular.
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
+        let group = self.groups.index(stream);
+        self.firsts[group] + stream.below(self.groups.values[group])
+    }
+}
+
+fn read<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, InputError> {
+    let text = read_small_file(path, "distribution")?;
+    serde_json::from_str(&text).map_err(|error| refused(path, &error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::random::Rng;
+
+    // A draw that is off by one group asks the most popular object as often as the second.
+    #[test]
+    fn draws_follow_the_weights() {
+        let histogram = Histogram::new(vec![31, 63, 95], &[1, 0, 3]).unwrap();
+        assert_eq!((histogram.max(), histogram.mean()), (95, 79.0));
+        let mut stream = Rng::new(1).stream("sizes");
+        let drawn: Vec<u64> = (0..40_000).map(|_| histogram.draw(&mut stream)).collect();
+        let count = |value| drawn.iter().filter(|drawn| **drawn == value).count();
+        assert!((count(31) as f64 / 40_000.0 - 0.25).abs() < 0.01);
+        assert_eq!((count(63), count(31) + count(95)), (0, 40_000));
+
+        let popularity = Popularity::new(vec![1, 9], &[50, 50]).unwrap();
+        let mut stream = Rng::new(1).stream("objects");
+        let mut found = [0u32; 10];
+        (0..90_000).for_each(|_| found[popularity.draw(&mut stream) as usize] += 1);
+        assert!((f64::from(found[0]) / 45_000.0 - 1.0).abs() < 0.02, "{found:?}");
+        assert!(found[1..].iter().all(|found| (4600..5400).contains(found)), "{found:?}");
+    }
+
+    // A file that was cut, or belongs to something else, must not make a run panic or ask for object 0 alone.
+    #[test]
+    fn what_is_no_distribution_is_refused() {
+        assert!(Histogram::new(vec![1, 2], &[1]).is_none());
+        assert!(Histogram::new(vec![1], &[0]).is_none() && Histogram::new(vec![], &[]).is_none());
+        assert!(Histogram::new(vec![1, 1], &[u64::MAX, 1]).is_none());
+        assert!(Popularity::new(vec![0, 1], &[1, 1]).is_none());
+        assert!(Popularity::new(vec![u64::MAX, 1], &[1, 1]).is_none());
+    }
+}

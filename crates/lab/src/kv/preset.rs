@@ -1,0 +1,184 @@
+//! The workloads by name.
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::key::KeyOrder;
+use super::value::{Lengths, ValueSizes};
+use super::{KvChoice, KvDraws, KvScans, Verb, Ycsb, mixgraph};
+use crate::workload::Distribution;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Preset {
+    /// Stores all pairs in the order of their keys.
+    Fillseq,
+    /// Stores pairs at random: some never, some several times.
+    Fillrandom,
+    /// Stores all pairs once, in random order.
+    Filluniquerandom,
+    /// Retrieves pairs at random.
+    Readrandom,
+    /// Deletes pairs at random.
+    Deleterandom,
+    /// Asks at random whether there are pairs.
+    Existrandom,
+    /// Scans from keys at random.
+    Scanrandom,
+    /// What the keys `store`, `read`, `delete`, `exist` and `scan` say.
+    Mixed,
+    /// BandSlim's W(A): fillseq with values of one length.
+    WA,
+    /// BandSlim's W(B): fillseq, nine values of 8 B to one of 2 KiB.
+    WB,
+    /// BandSlim's W(C): fillseq, nine values of 2 KiB to one of 8 B.
+    WC,
+    /// BandSlim's W(D): fillseq, values of 8 B, 16 B and so on to 2 KiB in equal shares.
+    WD,
+    /// BandSlim's W(M), the put-only MixGraph: stores at random, values up to 1 KiB.
+    WM,
+    /// MixGraph's retrieves, stores and scans on keys at random.
+    MixgraphAllRandom,
+    /// The same on keys as in a social graph.
+    MixgraphPrefixDist,
+    /// Loads the records of a YCSB workload (`file`).
+    YcsbLoad,
+    /// Runs a YCSB workload (`file`).
+    Ycsb,
+    /// What a cache is asked for: CacheLib's distributions (`sizes`, `popularity`).
+    Cachelib,
+    /// Replays a CacheLib trace (`file`).
+    Trace,
+}
+
+impl Preset {
+    /// All.
+    pub const ALL: [Preset; 19] = [
+        Preset::Fillseq,
+        Preset::Fillrandom,
+        Preset::Filluniquerandom,
+        Preset::Readrandom,
+        Preset::Deleterandom,
+        Preset::Existrandom,
+        Preset::Scanrandom,
+        Preset::Mixed,
+        Preset::WA,
+        Preset::WB,
+        Preset::WC,
+        Preset::WD,
+        Preset::WM,
+        Preset::MixgraphAllRandom,
+        Preset::MixgraphPrefixDist,
+        Preset::YcsbLoad,
+        Preset::Ycsb,
+        Preset::Cachelib,
+        Preset::Trace,
+    ];
+
+    /// Its name in scenarios.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Preset::Fillseq => "fillseq",
+            Preset::Fillrandom => "fillrandom",
+            Preset::Filluniquerandom => "filluniquerandom",
+            Preset::Readrandom => "readrandom",
+            Preset::Deleterandom => "deleterandom",
+            Preset::Existrandom => "existrandom",
+            Preset::Scanrandom => "scanrandom",
+            Preset::Mixed => "mixed",
+            Preset::WA => "w-a",
+            Preset::WB => "w-b",
+            Preset::WC => "w-c",
+            Preset::WD => "w-d",
+            Preset::WM => "w-m",
+            Preset::MixgraphAllRandom => "mixgraph-all-random",
+            Preset::MixgraphPrefixDist => "mixgraph-prefix-dist",
+            Preset::YcsbLoad => "ycsb-load",
+            Preset::Ycsb => "ycsb",
+            Preset::Cachelib => "cachelib",
+            Preset::Trace => "trace",
+        }
+    }
+
+    /// Lengths of its values, where the workload itself says them.
+    pub fn lengths(self) -> Option<ValueSizes> {
+        match self {
+            Preset::WB => Some(ValueSizes::small_and_large(90)),
+            Preset::WC => Some(ValueSizes::small_and_large(10)),
+            Preset::WD => Some(ValueSizes::nine()),
+            Preset::WM | Preset::MixgraphAllRandom | Preset::MixgraphPrefixDist => {
+                Some(ValueSizes::MixGraph { max: super::MIXGRAPH_BYTES_MAX })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the scenario must say how long its values are.
+    pub const fn wants_lengths(self) -> bool {
+        matches!(
+            self,
+            Preset::Fillseq | Preset::Fillrandom | Preset::Filluniquerandom | Preset::WA | Preset::Mixed
+        )
+    }
+
+    /// Whether it is read from a file that the key `file` names.
+    pub const fn wants_file(self) -> bool {
+        matches!(self, Preset::Ycsb | Preset::YcsbLoad | Preset::Trace)
+    }
+
+    /// Whether random keys may be spread otherwise than evenly (the key `distribution`).
+    pub const fn takes_distribution(self) -> bool {
+        matches!(
+            self,
+            Preset::Fillrandom
+                | Preset::Readrandom
+                | Preset::Deleterandom
+                | Preset::Existrandom
+                | Preset::Scanrandom
+                | Preset::Mixed
+        )
+    }
+
+    /// The draws of one that neither a file nor shares are needed for.
+    pub fn draws(self, lengths: ValueSizes, distribution: Distribution, scan: u32) -> KvDraws {
+        let lengths = Lengths::Stated(self.lengths().unwrap_or(lengths));
+        let random = KvChoice::Spread(distribution);
+        let (verb, choice) = match self {
+            Preset::Fillseq | Preset::WA | Preset::WB | Preset::WC | Preset::WD => {
+                (Verb::Store, KvChoice::Sequential)
+            }
+            Preset::Filluniquerandom => (Verb::Store, KvChoice::Once),
+            Preset::Readrandom => (Verb::Retrieve, random),
+            Preset::Deleterandom => (Verb::Delete, random),
+            Preset::Existrandom => (Verb::Exist, random),
+            Preset::Scanrandom => (Verb::Scan, random),
+            Preset::MixgraphPrefixDist => (Verb::Store, KvChoice::Prefixes),
+            _ => (Verb::Store, random),
+        };
+        let is_mix = matches!(self, Preset::MixgraphAllRandom | Preset::MixgraphPrefixDist);
+        let [retrieve, store, seek] = mixgraph::MIX;
+        let mix = match is_mix {
+            true => vec![(Verb::Retrieve, retrieve), (Verb::Store, store), (Verb::Scan, seek)],
+            false => vec![(verb, 1.0)],
+        };
+        let scans = if is_mix { KvScans::MixGraph } else { KvScans::Fixed(scan) };
+        KvDraws { mix, choice, order: KeyOrder::Rising, lengths, scans }
+    }
+
+    /// Those of a YCSB workload: its records, or what is done with them.
+    pub fn ycsb(self, ycsb: &Ycsb) -> KvDraws {
+        let mix = match self {
+            Preset::YcsbLoad => vec![(Verb::Insert, 1.0)],
+            _ => ycsb.mix.clone(),
+        };
+        KvDraws {
+            mix,
+            choice: KvChoice::Records(ycsb.choice),
+            order: if ycsb.is_ordered { KeyOrder::Rising } else { KeyOrder::Scattered },
+            lengths: Lengths::Stated(ValueSizes::Fixed(ycsb.value_bytes)),
+            scans: KvScans::Ycsb { range: ycsb.scan, lengths: ycsb.scan_lengths },
+        }
+    }
+}

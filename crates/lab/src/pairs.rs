@@ -1,0 +1,285 @@
+//! One request to a key-value drive, from the command line: to one whose data is in a directory, or to one that another
+//! process serves.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use byteway_clock::{Delay, Executor, SpanId, Timing};
+use byteway_device::Drive;
+use byteway_flash::file::Directory;
+use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::io::{IoBuffer, IoError};
+use byteway_host::{KvClient, KvConfig, Method, Port, Rules, StoreIf};
+use byteway_link::{Link, Memory};
+use byteway_serve::attach::Attachment;
+use byteway_wire::nvme::Status;
+use byteway_wire::nvme::kv::Key;
+
+use crate::build;
+use crate::error::InputError;
+use crate::scenario::{Device, Options, Store};
+
+/// Where the drive is.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Its data is in a directory, in which no process serves it now.
+    Directory {
+        /// The device file.
+        device: PathBuf,
+        /// The directory; of a drive that is not there yet it is made.
+        data: PathBuf,
+    },
+    /// Another process serves it: the folder of its socket.
+    Served(PathBuf),
+}
+
+/// What is asked of it.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Store a value, under a condition.
+    Put {
+        /// The key.
+        key: Key,
+        /// The value.
+        value: Vec<u8>,
+        /// When it is stored.
+        when: StoreIf,
+    },
+    /// Retrieve a value.
+    Get(Key),
+    /// Delete a pair.
+    Delete(Key),
+    /// Ask whether there is a pair.
+    Exist(Key),
+    /// List keys in order.
+    List {
+        /// From which on; left out, from the first.
+        from: Option<Key>,
+        /// So many at most.
+        count: u64,
+    },
+}
+
+/// What the drive answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done, or there is such a key.
+    Done,
+    /// The value.
+    Value(Vec<u8>),
+    /// There is no such key.
+    Missing,
+    /// There is such a key, and it was to be stored only where there is none.
+    Exists,
+    /// Keys, in order.
+    Keys(Vec<Key>),
+}
+
+/// A key as the command line has it: text, or hexadecimal digits behind `0x`.
+///
+/// # Errors
+/// It has no byte, or more than 16, or what is behind `0x` are no pairs of hexadecimal digits.
+pub fn key(text: &str) -> Result<Key, String> {
+    let bytes = match text.strip_prefix("0x") {
+        None => text.as_bytes().to_vec(),
+        Some(digits) => {
+            let digit = |c: u8| (c as char).to_digit(16).map(|digit| digit as u8);
+            let pairs = digits.as_bytes().chunks(2);
+            let bytes: Option<Vec<u8>> =
+                pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect();
+            bytes.ok_or_else(|| "behind 0x stand pairs of hexadecimal digits, such as 0x0a1b".to_owned())?
+        }
+    };
+    Key::new(&bytes).ok_or_else(|| format!("a key has 1 to 16 bytes, and this has {}", bytes.len()))
+}
+
+/// A key as it is printed: as text where it is some, else as hexadecimal digits behind `0x`.
+pub fn shown(key: Key) -> String {
+    let bytes = key.as_bytes();
+    let is_text = bytes.iter().all(u8::is_ascii_graphic) && !bytes.starts_with(b"0x");
+    match is_text {
+        true => bytes.iter().map(|byte| char::from(*byte)).collect(),
+        false => bytes.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+    }
+}
+
+/// Host memory of a served drive's queues and buffers.
+const MEMORY_BYTES: u64 = 256 << 20;
+
+/// The longest list that is asked for at once.
+const LIST_BYTES: u32 = 64 << 10;
+
+/// Asks the namespace `nsid` of the drive at `place`.
+///
+/// # Errors
+/// There is no such drive or namespace, or it can't do what is asked.
+pub fn ask(place: &Place, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+    match place {
+        Place::Directory { device, data } => in_directory(device, data, nsid, request),
+        Place::Served(folder) => served(folder, nsid, request),
+    }
+}
+
+fn in_directory(device: &Path, data: &Path, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+    let device = Device::load(device, &Options { in_files: true, ..Options::default() })?;
+    if !device.drive.is_kv() || device.drive.store != Store::File {
+        let what = "the device file describes no key-value drive that is kept in files";
+        let cure = "write `personality = \"kv\"` in [drive], and `store = \"file\"` or no `store`";
+        return Err(InputError::new(what, cure).into());
+    }
+    let config = build::served(&device, &device.name);
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let (host, end) = Link::connect(&clock, build::link(&device.drive.profile), Memory::simulated());
+    let shown = data.display();
+    let directory = Directory::take(data).with_context(|| format!("{shown}"))?;
+    let (medium, _) = Drive::open_medium(&config, Arc::new(directory)).with_context(|| format!("{shown}"))?;
+    let drive = Drive::power_on(&end, config, medium).with_context(|| format!("{shown}"))?;
+    let (ftl, spans) = (drive.controller.ftl().clone(), end);
+    let answer = executor
+        .run(async move {
+            ftl.ready().await;
+            let answer = exchange(Port::Link(host), nsid, request).await;
+            // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
+            let _ = ftl.shutdown(SpanId::NONE, spans.spans()).await;
+            answer
+        })
+        .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?;
+    drive.power_off().close().map_err(|why| anyhow!("{shown}: {why}"))?;
+    answer
+}
+
+fn served(folder: &Path, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+    let attachment = Rc::new(Attachment::connect(folder, MEMORY_BYTES)?);
+    let executor = Executor::new();
+    let port = attachment.port(executor.clock());
+    let result = Rc::new(RefCell::new(None));
+    let found = result.clone();
+    let main = async move { *found.borrow_mut() = Some(exchange(port, nsid, request).await) };
+    executor.run_real(Timing::None, None, main).map_err(|stalled| anyhow!("{stalled}"))?;
+    let gone = || anyhow!("the drive's process has gone, or has dropped this one: its log says more");
+    result.take().unwrap_or_else(|| Err(gone()))
+}
+
+/// Attaches, asks, and shuts down, after which what was stored is durable.
+async fn exchange(port: Port, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+    let timeout = Some(Delay::from_s(30));
+    let config = DriverConfig { queues_wanted: 1, timeout, ..DriverConfig::default() };
+    let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
+    let namespaces = driver.kv_namespaces();
+    let Some(namespace) = namespaces.iter().find(|namespace| namespace.nsid == nsid) else {
+        let what = format!("the drive has no key-value namespace {nsid}");
+        let list: Vec<String> = namespaces.iter().map(|namespace| namespace.nsid.to_string()).collect();
+        let cure = match list.is_empty() {
+            true => "serve one with `personality = \"kv\"`".to_owned(),
+            false => format!("choose one of {}", list.join(", ")),
+        };
+        return Err(InputError::new(what, cure).into());
+    };
+    let transfer_bytes_max = driver.transfer_bytes_max().and_then(|bytes| u32::try_from(bytes).ok());
+    let transfer_bytes_max = transfer_bytes_max.unwrap_or(u32::MAX);
+    let bytes_max = namespace.value_bytes_max.max(LIST_BYTES).min(transfer_bytes_max);
+    let queue = driver.create_queue_pair(QueueConfig::new(32)).await?;
+    let client = KvClient::new(queue, nsid, KvConfig::new(Rules::only(Method::Prp), bytes_max));
+    let mut buffer = client.buffer()?;
+    let answer = asked(&client, &mut buffer, bytes_max, request).await;
+    let flushed = client.flush().await;
+    let ended = driver.shutdown().await;
+    let answer = answer?;
+    flushed.context("what was asked is done, and may not be durable")?;
+    ended.context("the drive did not shut down")?;
+    Ok(answer)
+}
+
+async fn asked(
+    client: &KvClient,
+    buffer: &mut IoBuffer,
+    bytes_max: u32,
+    request: Request,
+) -> anyhow::Result<Answer> {
+    let found = |found: bool| if found { Answer::Done } else { Answer::Missing };
+    Ok(match request {
+        Request::Put { key, value, when } => {
+            let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
+            if bytes > bytes_max {
+                bail!(InputError::new(
+                    format!("the value has {} bytes, and the drive takes at most {bytes_max}", value.len()),
+                    "store less",
+                ));
+            }
+            client.put(buffer, &value)?;
+            match client.store(buffer, key, bytes, when).await {
+                Ok(_) => Answer::Done,
+                Err(IoError::Status(status)) if status.is(Status::KEY_EXISTS) => Answer::Exists,
+                Err(IoError::Status(status)) if status.is(Status::KEY_DOES_NOT_EXIST) => Answer::Missing,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Request::Get(key) => {
+            let mut value = Vec::new();
+            loop {
+                let offset = value.len() as u32;
+                let answer = client.retrieve(buffer, key, offset, bytes_max).await?;
+                if !answer.found {
+                    break Answer::Missing;
+                }
+                let part = answer.value_bytes.saturating_sub(offset).min(bytes_max) as usize;
+                value.resize(offset as usize + part, 0);
+                client.get(buffer, &mut value[offset as usize..])?;
+                if value.len() as u64 >= u64::from(answer.value_bytes) || part == 0 {
+                    break Answer::Value(value);
+                }
+            }
+        }
+        Request::Delete(key) => found(client.delete(key).await?.found),
+        Request::Exist(key) => found(client.exist(key).await?.found),
+        Request::List { from, count } => {
+            Answer::Keys(list(client, buffer, bytes_max.min(LIST_BYTES), from, count).await?)
+        }
+    })
+}
+
+/// Keys from `from` on, at most `count`: each list begins with the last key of the one before.
+async fn list(
+    client: &KvClient,
+    buffer: &mut IoBuffer,
+    bytes: u32,
+    from: Option<Key>,
+    count: u64,
+) -> anyhow::Result<Vec<Key>> {
+    let mut keys: Vec<Key> = Vec::new();
+    let mut part = Vec::new();
+    let mut first = from;
+    loop {
+        part.clear();
+        let is_whole = client.list(buffer, first, bytes, &mut part).await?;
+        let before = keys.len();
+        let last = keys.last().copied();
+        keys.extend(part.iter().filter(|key| last.is_none_or(|last| **key > last)));
+        if is_whole || keys.len() as u64 >= count || keys.len() == before {
+            keys.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+            return Ok(keys);
+        }
+        first = keys.last().copied();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A key that is printed must be one that can be typed again.
+    #[test]
+    fn keys_are_read_as_they_are_shown() {
+        for text in ["a", "user-17", "0x00ff", "0x3078", "0123456789abcdef"] {
+            assert_eq!(shown(key(text).unwrap()), text);
+        }
+        assert_eq!(shown(Key::new(b"a b").unwrap()), "0x612062");
+        for wrong in ["", "0x", "0x0", "0xzz", "0123456789abcdefg"] {
+            assert!(key(wrong).is_err(), "{wrong}");
+        }
+    }
+}

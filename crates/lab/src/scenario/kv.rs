@@ -1,0 +1,403 @@
+//! `[[kv]]` of a scenario: jobs of a key-value drive, from section to plan.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use byteway_clock::random::Rng;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::{COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
+use crate::error::InputError;
+use crate::kv::{
+    Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
+    Popularity, Preset, ValueSizes, Verb, Ycsb,
+};
+use crate::kv::{KEY_BYTES_MAX, KeyOrder};
+use crate::profile::{Fault, fault, within};
+use crate::source::Index;
+use crate::units::{Bytes, Picos};
+use crate::workload::{Distribution, JobPlan};
+
+/// Pairs that a job may choose from.
+const KEYS_MAX: u64 = 1 << 40;
+
+/// `[[kv]]`. Keys that `[[job]]` has too mean the same.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KvSection {
+    /// Unique in the scenario; left out, `kv0`, `kv1` and so on.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What is done with which pairs.
+    pub workload: Preset,
+    /// Pairs that there are to choose from; left out, as many as `count`, and of YCSB and CacheLib as their files say.
+    #[serde(default)]
+    pub keys: Option<u64>,
+    /// Bytes of a key, 1 to 16; left out, 4 for BandSlim's and MixGraph's workloads and 8 for others.
+    #[serde(default)]
+    pub key_bytes: Option<u32>,
+    /// In which order the pairs' keys are, where the workload doesn't say; left out, rising.
+    #[serde(default)]
+    pub order: Option<Order>,
+    /// How long values are, where the workload doesn't say.
+    #[serde(default)]
+    pub value: Option<ValueSizes>,
+    /// The file of a YCSB workload or of a trace, from the folder of the scenario.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// With `workload = "cachelib"`: the lengths of objects, a `sizes.json`.
+    #[serde(default)]
+    pub sizes: Option<String>,
+    /// With `workload = "cachelib"`: how popular objects are, a `pop.json`.
+    #[serde(default)]
+    pub popularity: Option<String>,
+    /// How random keys are spread; left out, uniformly.
+    #[serde(default)]
+    pub random_distribution: Option<Distribution>,
+    /// With `workload = "mixed"` or `"cachelib"`: how often each is done, in proportion; left out, never.
+    #[serde(default)]
+    pub shares: Option<Shares>,
+    /// Pairs that a scan goes over; left out, 100.
+    #[serde(default)]
+    pub scan_length: Option<u32>,
+    /// Operations of a worker that may be outstanding; left out, 1.
+    #[serde(default)]
+    pub iodepth: Option<u32>,
+    /// Workers, each with a queue pair of its own.
+    #[serde(default = "one", alias = "workers")]
+    pub numjobs: u32,
+    /// Namespace, from 1.
+    #[serde(default = "one")]
+    pub namespace: u32,
+    /// Operations of the job, over all workers; left out, what goes through keys in order does so once, YCSB as its file
+    /// says.
+    #[serde(default)]
+    pub count: Option<u64>,
+    /// Virtual time of the job, after its `ramp_time`.
+    #[serde(default)]
+    pub runtime: Option<Picos>,
+    /// Time at the beginning of the job that is left out of its figures.
+    #[serde(default)]
+    pub ramp_time: Option<Picos>,
+    /// How long the job waits before it begins.
+    #[serde(default)]
+    pub startdelay: Option<Picos>,
+    /// Whether the job begins only when all jobs before it have ended; those after it begin with it.
+    #[serde(default)]
+    pub stonewall: bool,
+}
+
+/// In which order the pairs' keys are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// As the pairs are.
+    Rising,
+    /// Scattered over all that keys can be.
+    Scattered,
+}
+
+/// How often each kind of operation is done, in proportion.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shares(Vec<(Verb, f64)>);
+
+impl<'de> Deserialize<'de> for Shares {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Each {
+            #[serde(default)]
+            store: f64,
+            #[serde(default)]
+            retrieve: f64,
+            #[serde(default)]
+            modify: f64,
+            #[serde(default)]
+            delete: f64,
+            #[serde(default)]
+            exist: f64,
+            #[serde(default)]
+            scan: f64,
+        }
+        let Each { store, retrieve, modify, delete, exist, scan } = Each::deserialize(deserializer)?;
+        Ok(Shares(vec![
+            (Verb::Store, store),
+            (Verb::Retrieve, retrieve),
+            (Verb::Modify, modify),
+            (Verb::Delete, delete),
+            (Verb::Exist, exist),
+            (Verb::Scan, scan),
+        ]))
+    }
+}
+
+impl JsonSchema for Shares {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Shares".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let share = serde_json::json!({ "type": "number", "minimum": 0 });
+        json_schema!({
+            "type": "object",
+            "description": "Numbers that needn't sum to 1, such as { store = 0.1, retrieve = 0.9 }",
+            "properties": {
+                "store": share, "retrieve": share, "modify": share, "delete": share, "exist": share, "scan": share
+            },
+            "additionalProperties": false,
+        })
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// What a fault in a section becomes once its place is known; errors of files keep the place that they have.
+pub(super) enum Wrong {
+    Fault(Fault),
+    File(String, InputError),
+}
+
+impl From<Fault> for Wrong {
+    fn from(fault: Fault) -> Self {
+        Wrong::Fault(fault)
+    }
+}
+
+/// A section on its way to a plan.
+pub(super) struct KvDraft<'a> {
+    pub section: &'a KvSection,
+    /// `kv.0`.
+    pub path: &'a str,
+    pub index: &'a Index,
+    pub drive: &'a DrivePlan,
+    pub host: &'a HostPlan,
+    /// Where the paths of files begin.
+    pub folder: &'a Path,
+}
+
+impl KvDraft<'_> {
+    fn key(&self, key: &str) -> String {
+        format!("{}.{key}", self.path)
+    }
+
+    fn fault(&self, key: &str, what: impl std::fmt::Display, cure: impl Into<String>) -> Fault {
+        fault(self.key(key), format!("`{}`: {what}", self.key(key)), cure)
+    }
+
+    /// The job's plan, of the phase 0.
+    pub(super) fn plan(&self, name: &str) -> Result<JobPlan, Wrong> {
+        let section = self.section;
+        let name = section.name.clone().unwrap_or_else(|| name.to_owned());
+        check_name(&self.key("name"), &name)?;
+        let controller = &self.drive.profile.controller;
+        within(&self.key("namespace"), section.namespace, 1, self.drive.namespaces)?;
+        within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
+        let iodepth = section.iodepth.unwrap_or(1);
+        within(&self.key("iodepth"), iodepth, 1, (controller.max_queue_entries - 1).min(65535))?;
+        for (key, count, most) in [("count", section.count, COUNT_MAX), ("keys", section.keys, KEYS_MAX)] {
+            within(&self.key(key), count.unwrap_or(1), 1, most)?;
+        }
+        let times = [
+            ("runtime", section.runtime, Picos(1)),
+            ("ramp_time", section.ramp_time, Picos(0)),
+            ("startdelay", section.startdelay, Picos(0)),
+        ];
+        for (key, time, least) in times {
+            within(&self.key(key), time.unwrap_or(least), least, RUNTIME_MAX)?;
+        }
+        self.check_keys()?;
+        let (plan, count) = self.source()?;
+        let value_bytes_max = self.drive.profile.kv.value_max.0.min(controller.mdts.0);
+        if u64::from(plan.value_bytes_max()) > value_bytes_max {
+            let key = if section.value.is_some() { "value" } else { "workload" };
+            let what = format!(
+                "values of up to {} are longer than the drive takes",
+                Bytes(plan.value_bytes_max().into())
+            );
+            let cure = format!(
+                "at most {}: the least of `kv.value_max` and `controller.mdts` in [drive.override]",
+                Bytes(value_bytes_max)
+            );
+            return Err(self.fault(key, what, cure).into());
+        }
+        let job = JobPlan {
+            nsid: section.namespace,
+            iodepth,
+            workers: section.numjobs,
+            start_delay: section.startdelay.unwrap_or_default(),
+            ramp: section.ramp_time.unwrap_or_default(),
+            verify: self.host.verify,
+            count,
+            runtime: section.runtime,
+            ..plan.clone().job(&name)
+        };
+        if job.count.is_none() && job.runtime.is_none() && plan.operations().is_none() {
+            let what = format!("`{}` never ends", self.path);
+            let cure = "add `count = 100000`, or `runtime = \"1 s\"`";
+            return Err(fault(self.path, what, cure).into());
+        }
+        // What only its generator finds is still said before anything runs, and where it stands.
+        for worker in [0, job.workers - 1] {
+            KvGenerator::new(&job, &plan, worker, &Rng::new(0), &Inserted::new(plan.records()))
+                .map_err(|error| fault(self.key("workload"), error.what, error.cure))?;
+        }
+        Ok(job)
+    }
+
+    /// Keys that the workload has no use for, or lacks.
+    fn check_keys(&self) -> Result<(), Fault> {
+        let (section, preset) = (self.section, self.section.workload);
+        let of = preset.name();
+        let is_cachelib = preset == Preset::Cachelib;
+        let has_shares = is_cachelib || preset == Preset::Mixed;
+        let is_listed = preset.wants_file() || is_cachelib;
+        let rules = [
+            (
+                "value",
+                section.value.is_some(),
+                preset.wants_lengths(),
+                preset.wants_lengths(),
+                "value = \"128 B\"",
+            ),
+            (
+                "file",
+                section.file.is_some(),
+                preset.wants_file(),
+                preset.wants_file(),
+                "file = \"workloada\"",
+            ),
+            ("sizes", section.sizes.is_some(), is_cachelib, is_cachelib, "sizes = \"sizes.json\""),
+            (
+                "popularity",
+                section.popularity.is_some(),
+                is_cachelib,
+                is_cachelib,
+                "popularity = \"pop.json\"",
+            ),
+            (
+                "shares",
+                section.shares.is_some(),
+                has_shares,
+                has_shares,
+                "shares = { store = 0.5, retrieve = 0.5 }",
+            ),
+            (
+                "random_distribution",
+                section.random_distribution.is_some(),
+                preset.takes_distribution(),
+                false,
+                "",
+            ),
+            ("order", section.order.is_some(), !is_listed, false, ""),
+            ("key_bytes", section.key_bytes.is_some(), preset != Preset::Trace, false, ""),
+            (
+                "scan_length",
+                section.scan_length.is_some(),
+                has_shares || preset == Preset::Scanrandom,
+                false,
+                "",
+            ),
+            ("keys", section.keys.is_some(), !preset.wants_file(), false, ""),
+        ];
+        for (key, is_there, is_used, is_needed, example) in rules {
+            if is_there && !is_used {
+                let what = format!("has no effect with `workload = \"{of}\"`");
+                return Err(self.fault(key, what, "leave it out"));
+            }
+            if is_needed && !is_there {
+                let what = format!("`{}`: `workload = \"{of}\"` needs `{key}`", self.path);
+                return Err(fault(self.path, what, format!("add `{example}`")));
+            }
+        }
+        let stores =
+            |shares: &Shares| shares.0.iter().any(|(verb, share)| *verb == Verb::Scan && *share > 0.0);
+        if self.index.has(&self.key("scan_length")) {
+            within(&self.key("scan_length"), section.scan_length.unwrap_or(1), 1, 1 << 20)?;
+            if section.shares.as_ref().is_some_and(|shares| !stores(shares)) {
+                return Err(self.fault("scan_length", "has no effect without scans", "leave it out"));
+            }
+        }
+        if let Some(shares) = &section.shares {
+            let wrong = |share: &f64| !(0.0..=1e9).contains(share);
+            let none = shares.0.iter().all(|(_, share)| *share == 0.0);
+            if none || shares.0.iter().any(|(_, share)| wrong(share)) {
+                let cure = "write numbers from 0 on, not all 0: { store = 0.1, retrieve = 0.9 }";
+                return Err(self.fault("shares", "these are no shares", cure));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is done, and how often.
+    fn source(&self) -> Result<(KvPlan, Option<u64>), Wrong> {
+        let (section, preset) = (self.section, self.section.workload);
+        let path = |key: &str, of: &Option<String>| {
+            (self.key(key), self.folder.join(of.as_deref().unwrap_or_default()))
+        };
+        let is_papers = matches!(
+            preset,
+            Preset::WA
+                | Preset::WB
+                | Preset::WC
+                | Preset::WD
+                | Preset::WM
+                | Preset::MixgraphAllRandom
+                | Preset::MixgraphPrefixDist
+        );
+        let key_bytes = section.key_bytes.unwrap_or(if is_papers { 4 } else { 8 });
+        within(&self.key("key_bytes"), key_bytes, 1, KEY_BYTES_MAX as u32)?;
+        let order = match section.order {
+            Some(Order::Scattered) => KeyOrder::Scattered,
+            _ => KeyOrder::Rising,
+        };
+        let scan = section.scan_length.unwrap_or(100);
+        let draws = |draws: KvDraws| KvSource::Draws(draws);
+        Ok(match preset {
+            Preset::Trace => {
+                let (key, path) = path("file", &section.file);
+                let trace = KvTrace::scan(&path).map_err(|error| Wrong::File(key, error))?;
+                (KvPlan { keys: 1, key_bytes, source: KvSource::Trace(trace) }, section.count)
+            }
+            Preset::Ycsb | Preset::YcsbLoad => {
+                let (key, path) = path("file", &section.file);
+                let ycsb = Ycsb::load(&path).map_err(|error| Wrong::File(key, error))?;
+                let usual = if preset == Preset::Ycsb { ycsb.operations } else { ycsb.records };
+                let count = section.count.or((section.runtime.is_none()).then_some(usual));
+                (KvPlan { keys: ycsb.records, key_bytes, source: draws(preset.ycsb(&ycsb)) }, count)
+            }
+            Preset::Cachelib => {
+                let (key, path_of_sizes) = path("sizes", &section.sizes);
+                let sizes = Histogram::sizes(&path_of_sizes).map_err(|error| Wrong::File(key, error))?;
+                let (key, path_of_objects) = path("popularity", &section.popularity);
+                let objects = Popularity::load(&path_of_objects).map_err(|error| Wrong::File(key, error))?;
+                let keys = section.keys.unwrap_or(objects.objects());
+                let source = KvDraws {
+                    mix: section.shares.clone().unwrap_or_default().0,
+                    choice: KvChoice::Popular(Arc::new(objects)),
+                    order: KeyOrder::Scattered,
+                    lengths: Lengths::Measured(sizes),
+                    scans: KvScans::Fixed(scan),
+                };
+                (KvPlan { keys, key_bytes, source: draws(source) }, section.count)
+            }
+            _ => {
+                let Some(keys) = section.keys.or(section.count) else {
+                    let what = format!("`{}` has neither `keys` nor `count`", self.path);
+                    return Err(
+                        fault(self.path, what, "add `keys = 100000`: the pairs to choose from").into()
+                    );
+                };
+                let value = section.value.clone().unwrap_or(ValueSizes::Fixed(0));
+                let spread = section.random_distribution.clone().unwrap_or_default();
+                let mut source = preset.draws(value, spread, scan);
+                source.order = order;
+                if let Some(shares) = &section.shares {
+                    source.mix = shares.0.clone();
+                }
+                (KvPlan { keys, key_bytes, source: draws(source) }, section.count)
+            }
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! `[[kv]]`, and drives that store pairs.
+
+use super::*;
+use crate::kv::{KvSource, Verb};
+use crate::profile::KvPacking;
+
+const KV: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\n";
+
+fn with(lines: &str) -> Result<Scenario, InputError> {
+    parse(&format!("{KV}[[kv]]\n{lines}"), &[])
+}
+
+// Defaults that change silently change what every key-value scenario that relies on them stores.
+#[test]
+fn the_least_job_gets_its_defaults() {
+    let scenario = with("workload = \"w-m\"\ncount = 1000\n").unwrap();
+    let job = &scenario.jobs[0];
+    assert_eq!((job.name.as_str(), job.iodepth, job.workers, job.nsid, job.lba_bytes), ("kv0", 1, 1, 1, 1));
+    let Source::Pairs(plan) = &job.source else { unreachable!() };
+    assert_eq!((plan.keys, plan.key_bytes, plan.value_bytes_max()), (1000, 4, 1024));
+    let KvSource::Draws(draws) = &plan.source else { unreachable!() };
+    assert_eq!(draws.mix, [(Verb::Store, 1.0)]);
+    assert_eq!(scenario.drive.precondition, Precondition::Empty);
+    assert_eq!(scenario.drive.profile.kv.packing, KvPacking::Backfill);
+    assert_eq!(scenario.command_count(), Some(1000));
+    let other = parse(
+        &format!("{KV}[[kv]]\nworkload = \"fillseq\"\nkeys = 70\nvalue = \"1 KiB\"\n"),
+        &["drive.override.kv.packing=all", "kv.0.iodepth=3"],
+    );
+    let other = other.unwrap();
+    assert_eq!((other.drive.profile.kv.packing, other.jobs[0].iodepth), (KvPacking::All, 3));
+    assert_eq!(other.command_count(), Some(70));
+}
+
+// Each of these would run as something else than was meant, for ever, or not at all.
+#[test]
+fn what_contradicts_itself_is_named() {
+    for (lines, what, cure) in [
+        ("workload = \"w-x\"\n", "w-x", "w-a"),
+        ("workload = \"fillseq\"\nkeys = 10\n", "needs `value`", "value ="),
+        ("workload = \"w-b\"\nvalue = \"8 B\"\ncount = 1\n", "`kv.0.value`", "leave it out"),
+        ("workload = \"readrandom\"\nkeys = 10\n", "never ends", "count"),
+        ("workload = \"readrandom\"\nruntime = \"1 ms\"\n", "neither `keys` nor `count`", "keys"),
+        ("workload = \"w-m\"\ncount = 10\nkey_bytes = 17\n", "`kv.0.key_bytes` = 17", "1 to 16"),
+        ("workload = \"w-m\"\ncount = 10\nkeys = 300\nkey_bytes = 1\n", "no 300 keys of 1 B", "key_bytes"),
+        ("workload = \"w-a\"\nvalue = \"2 MiB\"\ncount = 1\n", "longer than the drive takes", "kv.value_max"),
+        ("workload = \"ycsb\"\n", "needs `file`", "file ="),
+        ("workload = \"ycsb\"\nfile = \"no-such-file\"\n", "no-such-file", "check the path"),
+        (
+            "workload = \"mixed\"\nkeys = 9\ncount = 9\nvalue = \"8 B\"\nshares = { store = -1 }\n",
+            "no shares",
+            "0.9",
+        ),
+        (
+            "workload = \"mixed\"\nkeys = 9\ncount = 9\nvalue = \"8 B\"\nshares = { stores = 1 }\n",
+            "stores",
+            "store",
+        ),
+        ("workload = \"w-m\"\ncount = 10\niodepth = 256\n", "iodepth", "255"),
+        ("workload = \"w-m\"\ncount = 10\nnumjobs = 9\n", "9 workers", "numjobs"),
+        ("workload = \"w-m\"\ncount = 10\nnamespace = 2\n", "namespace", "1 to 1"),
+        ("workload = \"w-a\"\nvalue = \"12 parsecs\"\ncount = 1\n", "parsecs", "B"),
+    ] {
+        let error = with(lines).unwrap_err();
+        let shown = error.to_string();
+        assert!(error.what.contains(what), "what {what:?} in: {shown}");
+        assert!(error.cure.contains(cure), "cure {cure:?} in: {shown}");
+        assert!(shown.starts_with("s.toml:"), "{shown}");
+    }
+}
+
+// Blocks of a drive that has none, and the other way round, would be found by a failing command at best.
+#[test]
+fn pairs_and_blocks_are_asked_of_their_own_drives() {
+    assert_error(parse(&format!("{KV}{JOB}"), &[]), "s.toml:4", "has no blocks", "[[kv]]");
+    let text = format!("{DRIVE}[[kv]]\nworkload = \"w-m\"\ncount = 1\n");
+    assert_error(parse(&text, &[]), "s.toml:3", "no pairs", "personality");
+    assert_error(parse(KV, &[]), "s.toml", "no job", "[[kv]]");
+    let text = format!("{KV}precondition = \"filled\"\n[[kv]]\nworkload = \"w-m\"\ncount = 1\n");
+    assert_error(parse(&text, &[]), "s.toml:4", "begins empty", "leave it out");
+    let text = format!("{KV}[[kv]]\nworkload = \"w-m\"\ncount = 1\n[transfer]\nmethod = \"piggyback\"\n");
+    assert!(parse(&text, &[]).is_ok());
+}

@@ -1,0 +1,230 @@
+//! What the summary says of a key-value drive: operations by kind, and what its store did with flash.
+
+use std::fmt::Write as _;
+
+use comfy_table::Table;
+use serde::{Deserialize, Serialize};
+
+use super::tables::rate;
+use super::{KindSummary, filled, grouped, new_table, ratio, section, time};
+
+/// A key-value drive, in the measured part.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KvSummary {
+    /// Operations of each job, by kind.
+    pub operations: Vec<OperationRow>,
+    /// What the drive did for them; `None` if another process serves it.
+    pub store: Option<KvStoreSummary>,
+}
+
+/// Operations of one kind of a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRow {
+    /// The job.
+    pub job: String,
+    /// The kind: `store`, `retrieve`, ...
+    pub operation: String,
+    /// Of them, those that found no pair of their key.
+    pub missing: u64,
+    /// Pairs that scans went over.
+    pub pairs: u64,
+    /// How many there were, their bytes and how long they took; of scans, from the first command to the last completion.
+    #[serde(flatten)]
+    pub figures: KindSummary,
+}
+
+/// What a store did. Pages are those of flash, and units have 4 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KvStoreSummary {
+    /// Where values went: `none`, `all`, `selective`, `backfill`.
+    pub packing: String,
+    /// What pairs may take at the end, in bytes, with what the index and records of them take.
+    pub capacity_bytes: u64,
+    /// What they take; pairs that were overwritten may count twice until they are merged.
+    pub used_bytes: u64,
+    /// Pairs at the end, likewise.
+    pub pairs: u64,
+    /// Values that were stored, and their bytes.
+    pub values_stored: u64,
+    /// Their bytes.
+    pub value_bytes_stored: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Pages of the value log programmed for what was stored.
+    pub log_pages: u64,
+    /// Of those, pages that were programmed before they were full.
+    pub log_pages_partial: u64,
+    /// Pages of the value log programmed for what collection moved.
+    pub log_pages_moved: u64,
+    /// Units of records beside the value log.
+    pub record_units: u64,
+    /// Units of the index programmed when what was in DRAM was written down.
+    pub index_units_flushed: u64,
+    /// Units of the index programmed by merging.
+    pub index_units_merged: u64,
+    /// Units of the manifest programmed.
+    pub manifest_units: u64,
+    /// Units of the index read to find something, and to merge.
+    pub index_units_read: u64,
+    /// Units of values read for the host.
+    pub value_units_read: u64,
+    /// Bytes left empty between values.
+    pub padding_bytes: u64,
+    /// Bytes that the processor copied to their place.
+    pub copied_bytes: u64,
+    /// Merges of the index.
+    pub compactions: u64,
+    /// Collections of the value log.
+    pub collections: u64,
+    /// Values that collection moved.
+    pub values_moved: u64,
+    /// Stores that waited for room.
+    pub stalls: u64,
+    /// Look-ups that a filter spared.
+    pub filter_hits: u64,
+    /// Look-ups in tables that had not the key.
+    pub filter_misses: u64,
+    /// Bytes of the value log programmed for each byte stored, its records included; `None` if nothing was stored.
+    pub log_amplification: Option<f64>,
+    /// Bytes of the index programmed for each that was first written down; `None` if none was.
+    pub index_amplification: Option<f64>,
+}
+
+/// Bytes of a unit.
+const UNIT: u64 = 4096;
+
+impl KvStoreSummary {
+    /// With both amplifications, which follow from the rest.
+    pub fn amplified(self) -> Self {
+        let log = (self.log_pages + self.log_pages_moved) * self.page_bytes + self.record_units * UNIT;
+        let index = self.index_units_flushed + self.index_units_merged;
+        let of = |part: u64, whole: u64| (whole > 0).then(|| ratio(part.into(), whole.into()));
+        KvStoreSummary {
+            log_amplification: of(log, self.value_bytes_stored),
+            index_amplification: of(index, self.index_units_flushed),
+            ..self
+        }
+    }
+
+    /// Pages of flash that the index takes, its manifest included.
+    pub fn index_pages(&self) -> u64 {
+        let units = self.index_units_flushed + self.index_units_merged + self.manifest_units;
+        units.div_ceil((self.page_bytes / UNIT).max(1))
+    }
+
+    /// Pages of flash that the value log takes, its records included.
+    pub fn log_pages_all(&self) -> u64 {
+        let records = self.record_units.div_ceil((self.page_bytes / UNIT).max(1));
+        self.log_pages + self.log_pages_moved + records
+    }
+
+    /// Names and values, for tables.
+    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+        let bytes = |bytes: u64| format!("{} B", grouped(bytes));
+        let amplification = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), |of| format!("{of:.3}"));
+        vec![
+            ("packing", self.packing.clone()),
+            ("pairs (estimate)", grouped(self.pairs)),
+            ("used (estimate)", format!("{} of {}", bytes(self.used_bytes), bytes(self.capacity_bytes))),
+            ("values stored", format!("{}, {}", grouped(self.values_stored), bytes(self.value_bytes_stored))),
+            ("value log: pages programmed", grouped(self.log_pages)),
+            ("  of them before they were full", grouped(self.log_pages_partial)),
+            ("  for collection", grouped(self.log_pages_moved)),
+            ("  units of records", grouped(self.record_units)),
+            ("  padding", bytes(self.padding_bytes)),
+            ("  copied by the processor", bytes(self.copied_bytes)),
+            ("  bytes programmed per byte stored", amplification(self.log_amplification)),
+            ("index: pages programmed", grouped(self.index_pages())),
+            ("  units first written", grouped(self.index_units_flushed)),
+            ("  units by merging", grouped(self.index_units_merged)),
+            ("  units of the manifest", grouped(self.manifest_units)),
+            ("  bytes programmed per byte first written", amplification(self.index_amplification)),
+            ("units read: index", grouped(self.index_units_read)),
+            ("units read: values", grouped(self.value_units_read)),
+            ("look-ups spared by filters", grouped(self.filter_hits)),
+            ("look-ups in vain", grouped(self.filter_misses)),
+            ("merges, collections", format!("{}, {}", grouped(self.compactions), grouped(self.collections))),
+            ("values moved", grouped(self.values_moved)),
+            ("stores that waited for room", grouped(self.stalls)),
+        ]
+    }
+}
+
+impl KvSummary {
+    pub(super) fn write_tables(&self, out: &mut String) {
+        section(out, "Operations", self.operations());
+        section(out, "Latency of operations", self.latency());
+        if let Some(store) = &self.store {
+            let mut table = new_table(&["the store", ""], 1);
+            store.rows().into_iter().for_each(|(name, value)| {
+                table.add_row([name.to_owned(), value]);
+            });
+            section(out, "Pairs in flash (pages of flash, units of 4 KiB)", filled(table));
+        }
+        let missing: u64 = self.operations.iter().map(|row| row.missing).sum();
+        if missing > 0 {
+            let _ = writeln!(out, "\n{} operations found no pair of their key", grouped(missing));
+        }
+    }
+
+    pub(crate) fn operations(&self) -> Option<Table> {
+        let mut table =
+            new_table(&["job", "", "operations", "a second", "values", "no such key", "pairs"], 2);
+        for row in &self.operations {
+            let figures = &row.figures;
+            let count = |count: u64| if count == 0 { String::new() } else { grouped(count) };
+            table.add_row([
+                row.job.clone(),
+                row.operation.clone(),
+                grouped(figures.ios),
+                grouped(figures.iops as u64),
+                rate(figures.bytes_per_second),
+                count(row.missing),
+                count(row.pairs),
+            ]);
+        }
+        filled(table)
+    }
+
+    fn latency(&self) -> Option<Table> {
+        let header = ["job", "", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
+        let mut table = new_table(&header, 2);
+        for row in &self.operations {
+            let latency = &row.figures.latency;
+            let mut cells = vec![row.job.clone(), row.operation.clone(), time(latency.mean_ns)];
+            let percentiles =
+                [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p99_9_ns, latency.p99_99_ns];
+            cells.extend(percentiles.iter().map(|ns| time(*ns as f64)));
+            cells.push(time(latency.max_ns));
+            table.add_row(cells);
+        }
+        filled(table)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Write amplification by hand: 10 pages of 16 KiB and 2 units of records for 100,000 B; 3 units merged after 6 were written.
+    #[test]
+    fn amplification_counts_what_was_programmed() {
+        let store = KvStoreSummary {
+            value_bytes_stored: 100_000,
+            page_bytes: 16384,
+            log_pages: 9,
+            log_pages_moved: 1,
+            record_units: 2,
+            index_units_flushed: 6,
+            index_units_merged: 3,
+            manifest_units: 1,
+            ..KvStoreSummary::default()
+        }
+        .amplified();
+        assert_eq!(store.log_amplification, Some(1.72032));
+        assert_eq!(store.index_amplification, Some(1.5));
+        assert_eq!((store.index_pages(), store.log_pages_all()), (3, 11));
+        let empty = KvStoreSummary::default().amplified();
+        assert_eq!((empty.log_amplification, empty.index_amplification), (None, None));
+    }
+}
