@@ -30,14 +30,19 @@ pub enum Preset {
     /// What the keys `store`, `read`, `delete`, `exist` and `scan` say.
     Mixed,
     /// BandSlim's W(A): fillseq with values of one length.
+    #[value(name = "w-a")]
     WA,
     /// BandSlim's W(B): fillseq, nine values of 8 B to one of 2 KiB.
+    #[value(name = "w-b")]
     WB,
     /// BandSlim's W(C): fillseq, nine values of 2 KiB to one of 8 B.
+    #[value(name = "w-c")]
     WC,
     /// BandSlim's W(D): fillseq, values of 8 B, 16 B and so on to 2 KiB in equal shares.
+    #[value(name = "w-d")]
     WD,
     /// BandSlim's W(M), the put-only MixGraph: stores at random, values up to 1 KiB.
+    #[value(name = "w-m")]
     WM,
     /// MixGraph's retrieves, stores and scans on keys at random.
     MixgraphAllRandom,
@@ -179,6 +184,20 @@ impl Preset {
             order: if ycsb.is_ordered { KeyOrder::Rising } else { KeyOrder::Scattered },
             lengths: Lengths::Stated(ValueSizes::Fixed(ycsb.value_bytes)),
             scans: KvScans::Ycsb { range: ycsb.scan, lengths: ycsb.scan_lengths },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A name that scenarios take and flags refuse sends people to the help that has told them the name.
+    #[test]
+    fn flags_take_the_names_that_scenarios_take() {
+        for preset in <Preset as clap::ValueEnum>::value_variants() {
+            let value = clap::ValueEnum::to_possible_value(preset).unwrap();
+            assert_eq!(value.get_name(), preset.name());
         }
     }
 }

@@ -11,7 +11,7 @@
 //! | [`mod@inline`] | [`Framing`], [`InlineSlots`], [`Chunk`]: payload in a submission queue; [`ResultSlot`]: in a completion queue |
 //! | [`mod@piggyback`] | payload in the fields of commands: [`piggyback::Head`], [`piggyback::Piece`] |
 //! | [`mod@kv`] | commands for key value namespaces: Store by piggyback, iterators |
-//! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer; commit records |
+//! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
 //!
