@@ -48,7 +48,10 @@ pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
 pub use error::DriverError;
 pub use io::{Client, ClientConfig, IoBuffer, IoError};
-pub use kv::{Answer, KvBatch, KvClient, KvConfig, KvCursor, KvMismatch, KvOracle, StoreIf};
+pub use kv::{
+    Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvMismatch, KvOracle, KvOutcome,
+    KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
+};
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, Results};
 pub use port::{Port, Registers};

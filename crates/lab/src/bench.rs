@@ -27,7 +27,7 @@ use byteway_wire::nvme::vendor::Methods;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What is asked of a served drive.
@@ -126,42 +126,21 @@ const FILL_BYTES: Bytes = Bytes(1 << 30);
 const FILL_COMMAND_BYTES: u64 = 128 << 10;
 const FILL_DEPTH: u32 = 32;
 /// Host memory for all that is outstanding, at most.
-const MEMORY_BYTES_MAX: Bytes = Bytes(16 << 30);
+pub(crate) const MEMORY_BYTES_MAX: Bytes = Bytes(16 << 30);
 /// No drive transfers more with one command.
 const PAYLOAD_BYTES_MAX: u64 = 1 << 28;
 /// A command that takes longer is aborted, and after as long again the controller is reset.
-const TIMEOUT: Delay = Delay::from_s(30);
+pub(crate) const TIMEOUT: Delay = Delay::from_s(30);
 /// How often it is asked whether the drive's process is still there.
 const WATCH: Delay = Delay::from_ms(50);
 
 impl Bench {
     /// Attaches, fills if need be, plays the job, and says what it found.
     pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
-        let attachment = Attachment::connect(&self.folder, self.memory_bytes()?)?;
-        let executor = Executor::new();
-        let clock = executor.clock().clone();
-        let port = attachment.port(&clock);
-        let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
-        let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
-        let gone = || anyhow!("the drive's process has gone, or has dropped this one: its log says more");
-        let attachment = Rc::new(attachment);
-        let (played, attached) = (outcome.clone(), attachment.clone());
-        clock.spawn("benchmark", async move {
-            let result = stage.play(port).await;
-            // What fails because nobody is there any more fails in many words, of which these are the plainest.
-            let has_left = result.is_err() && attached.client().channel().has_left();
-            played.set(if has_left { Err(gone()) } else { result });
-        });
-        let watched = outcome.clone();
-        clock.clone().spawn("watch", async move {
-            // Nothing in shared memory tells that the other side is no more.
-            while !attachment.client().channel().has_left() {
-                clock.timer(WATCH).await;
-            }
-            watched.set(Err(gone()));
-        });
-        let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
-        result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?
+        attached(&self.folder, self.memory_bytes()?, |clock, port| {
+            let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
+            stage.play(port)
+        })
     }
 
     /// Host memory that queues, payloads and lists take, generously.
@@ -185,20 +164,54 @@ impl Bench {
     }
 }
 
-/// How a benchmark ends: by itself, or with the drive's process.
-struct Outcome {
-    ended: Notify,
-    result: RefCell<Option<anyhow::Result<Results>>>,
+/// Attaches to the drive that is served in `folder`, with so much host memory, and does `work` in real time.
+///
+/// # Errors
+/// That of the work; or its process has gone.
+pub(crate) fn attached<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
+    folder: &Path,
+    memory_bytes: u64,
+    work: impl FnOnce(&Clock, Port) -> W,
+) -> anyhow::Result<T> {
+    let attachment = Rc::new(Attachment::connect(folder, memory_bytes)?);
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let work = work(&clock, attachment.port(&clock));
+    let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
+    let gone = || anyhow!("the drive's process has gone, or has dropped this one: its log says more");
+    let (played, attached) = (outcome.clone(), attachment.clone());
+    clock.spawn("benchmark", async move {
+        let result = work.await;
+        // What fails because nobody is there any more fails in many words, of which these are the plainest.
+        let has_left = result.is_err() && attached.client().channel().has_left();
+        played.set(if has_left { Err(gone()) } else { result });
+    });
+    let watched = outcome.clone();
+    clock.clone().spawn("watch", async move {
+        // Nothing in shared memory tells that the other side is no more.
+        while !attachment.client().channel().has_left() {
+            clock.timer(WATCH).await;
+        }
+        watched.set(Err(gone()));
+    });
+    let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
+    result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?
 }
 
-impl Outcome {
+/// How a benchmark ends: by itself, or with the drive's process.
+struct Outcome<T> {
+    ended: Notify,
+    result: RefCell<Option<anyhow::Result<T>>>,
+}
+
+impl<T> Outcome<T> {
     /// The first to say counts.
-    fn set(&self, result: anyhow::Result<Results>) {
+    fn set(&self, result: anyhow::Result<T>) {
         self.result.borrow_mut().get_or_insert(result);
         self.ended.notify_one();
     }
 
-    async fn get(&self) -> anyhow::Result<Results> {
+    async fn get(&self) -> anyhow::Result<T> {
         loop {
             if let Some(result) = self.result.take() {
                 return result;

@@ -90,7 +90,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),
         namespaces: namespaces(plan),
-        kv: plan.is_kv().then(|| pairs(plan)),
+        kv: plan.has_pairs().then(|| pairs(plan)),
         base: match plan.precondition {
             Precondition::Empty => Base::Empty,
             Precondition::Filled => Base::Filled,
@@ -98,7 +98,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         },
         keep: match plan.store {
             // An index is no test pattern.
-            Store::Stamp if plan.is_kv() => Keep::Bytes,
+            Store::Stamp if plan.has_pairs() => Keep::Bytes,
             Store::Ram => Keep::Bytes,
             // In files a test pattern takes no more than its spare area.
             Store::Stamp | Store::File => Keep::Stamps,
@@ -319,7 +319,8 @@ fn namespaces(plan: &DrivePlan) -> Vec<NamespaceConfig> {
         true => NamespaceConfig::key_value(units),
         false => NamespaceConfig::blocks(units, block),
     };
-    (0..plan.namespaces).map(one).collect()
+    let beside = (plan.kv_bytes > 0).then(|| NamespaceConfig::key_value(plan.kv_bytes / UNIT_BYTES as u64));
+    (0..plan.namespaces).map(one).chain(beside).collect()
 }
 
 /// Iterators that a key-value drive has: one for each scan that a run may have under way.

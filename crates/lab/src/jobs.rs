@@ -2,6 +2,7 @@
 //! for a drive in this simulation and for one that another process serves.
 
 mod pairs;
+mod tree;
 
 use crate::error::InputError;
 use crate::measure::{Completed, Meter};
@@ -15,13 +16,15 @@ use byteway_host::driver::{Driver, Namespace, QueueConfig};
 use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{
-    Completion, Counts, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules, SinkBase, SinkOracle,
+    Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
+    SinkBase, SinkOracle,
 };
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
 use pairs::Pairs;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 /// What each block of a namespace must hold, by namespace.
@@ -97,7 +100,7 @@ impl Access {
         match self {
             Access::Blocks { client, .. } => client.queue(),
             Access::Payloads(client) => client.queue(),
-            Access::Pairs(pairs) => pairs.client.queue(),
+            Access::Pairs(pairs) => pairs.queue(),
         }
     }
 
@@ -111,7 +114,7 @@ impl Access {
                 counts
             }
             Access::Payloads(client) => client.counts(),
-            Access::Pairs(pairs) => pairs.client.counts(),
+            Access::Pairs(pairs) => pairs.counts(),
         }
     }
 
@@ -122,7 +125,7 @@ impl Access {
                 unchecked: unchecked.as_ref().map(Client::buffer).transpose()?,
             },
             Access::Payloads(client) => Buffers { checked: client.buffer()?, unchecked: None },
-            Access::Pairs(pairs) => Buffers { checked: pairs.client.buffer()?, unchecked: None },
+            Access::Pairs(_) => unreachable!("operations on pairs have buffers of their own"),
         })
     }
 
@@ -401,7 +404,7 @@ impl Play {
     }
 
     /// Shows an I/O that has ended just now.
-    fn show(&self, worker: &Worker, io: Io, due: Time, result: Result<&SpanRecord, &IoError>) {
+    fn show(&self, worker: &Worker, io: Io, due: Time, result: Result<&SpanRecord, &dyn fmt::Display>) {
         let Some(timeline) = self.timeline.get() else { return };
         let Some(spans) = worker.queue().port().spans() else { return };
         let Some(trail) = spans.take_trail() else { return };
@@ -490,9 +493,26 @@ impl Play {
         (since, now.busy.saturating_sub(before.busy))
     }
 
+    /// The loss window of each job that gathers its stores, by the job's index: over the measured part.
+    pub fn loss_windows(&self, now: Time) -> BTreeMap<usize, LossFigures> {
+        let windows = self.workers.iter().filter_map(|worker| match &worker.access {
+            Access::Pairs(pairs) => Some((worker.job, pairs.window()?.borrow().figures(now))),
+            _ => None,
+        });
+        windows.collect()
+    }
+
     fn begin_if_due(&self) {
-        if self.meter.begin_if_due(self.clock.now()) {
+        let now = self.clock.now();
+        if self.meter.begin_if_due(now) {
             self.before.set(self.host_use());
+            for worker in &self.workers {
+                if let Access::Pairs(pairs) = &worker.access
+                    && let Some(window) = pairs.window()
+                {
+                    window.borrow_mut().restart(now);
+                }
+            }
             (self.begun)();
         }
     }
@@ -545,7 +565,7 @@ impl Play {
             }
             let number = meter.number();
             let result = worker.access.perform(&mut buffers, io).await;
-            self.show(worker, io, due, result.as_ref());
+            self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display));
             match result {
                 Ok(record) => {
                     let bytes = u64::from(io.blocks) * u64::from(worker.plan.lba_bytes);

@@ -47,6 +47,7 @@ pub mod fuzz;
 pub mod interrupt;
 pub mod jobs;
 pub mod kv;
+pub mod lsm;
 pub mod measure;
 pub mod media;
 pub mod output;

@@ -1,23 +1,23 @@
-//! One request to a key-value drive, from the command line: to one whose data is in a directory, or to one that another
-//! process serves.
+//! Requests to a key-value drive from the command line: to one whose data is in a directory, or to one that another process
+//! serves. One request is here, jobs are in [`mod@bench`].
 
-use std::cell::RefCell;
+pub mod bench;
+
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use byteway_clock::{Delay, Executor, SpanId, Timing};
+use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::Drive;
 use byteway_flash::file::Directory;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{IoBuffer, IoError};
-use byteway_host::{KvClient, KvConfig, Method, Port, Rules, StoreIf};
+use byteway_host::{KvClient, KvConfig, KvNamespace, Method, Port, Rules, StoreIf};
 use byteway_link::{Link, Memory};
-use byteway_serve::attach::Attachment;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
+use crate::bench::attached;
 use crate::build;
 use crate::error::InputError;
 use crate::scenario::{Device, Options, Store};
@@ -112,22 +112,30 @@ const MEMORY_BYTES: u64 = 256 << 20;
 /// The longest list that is asked for at once.
 const LIST_BYTES: u32 = 64 << 10;
 
-/// Asks the namespace `nsid` of the drive at `place`.
+/// Asks the namespace `nsid` of the drive at `place`; left out, the first that holds pairs.
 ///
 /// # Errors
 /// There is no such drive or namespace, or it can't do what is asked.
-pub fn ask(place: &Place, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+pub fn ask(place: &Place, nsid: Option<u32>, request: Request) -> anyhow::Result<Answer> {
     match place {
-        Place::Directory { device, data } => in_directory(device, data, nsid, request),
-        Place::Served(folder) => served(folder, nsid, request),
+        Place::Directory { device, data } => {
+            in_directory(device, data, |_, port| exchange(port, nsid, request))
+        }
+        Place::Served(folder) => attached(folder, MEMORY_BYTES, |_, port| exchange(port, nsid, request)),
     }
 }
 
-fn in_directory(device: &Path, data: &Path, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+/// Powers on the drive whose data is there, does `work` in virtual time, and shuts it down.
+fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
+    device: &Path,
+    data: &Path,
+    work: impl FnOnce(&Clock, Port) -> W,
+) -> anyhow::Result<T> {
     let device = Device::load(device, &Options { in_files: true, ..Options::default() })?;
-    if !device.drive.is_kv() || device.drive.store != Store::File {
-        let what = "the device file describes no key-value drive that is kept in files";
-        let cure = "write `personality = \"kv\"` in [drive], and `store = \"file\"` or no `store`";
+    if !device.drive.has_pairs() || device.drive.store != Store::File {
+        let what = "the device file describes no drive with pairs that is kept in files";
+        let cure =
+            "write `personality = \"kv\"` in [drive], or `kv_capacity`, and `store = \"file\"` or no `store`";
         return Err(InputError::new(what, cure).into());
     }
     let config = build::served(&device, &device.name);
@@ -138,13 +146,14 @@ fn in_directory(device: &Path, data: &Path, nsid: u32, request: Request) -> anyh
     let directory = Directory::take(data).with_context(|| format!("{shown}"))?;
     let (medium, _) = Drive::open_medium(&config, Arc::new(directory)).with_context(|| format!("{shown}"))?;
     let drive = Drive::power_on(&end, config, medium).with_context(|| format!("{shown}"))?;
-    let (ftl, spans) = (drive.controller.ftl().clone(), end);
+    let controller = drive.controller.clone();
+    let work = work(&clock, Port::Link(host));
     let answer = executor
         .run(async move {
-            ftl.ready().await;
-            let answer = exchange(Port::Link(host), nsid, request).await;
+            controller.ready().await;
+            let answer = work.await;
             // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
-            let _ = ftl.shutdown(SpanId::NONE, spans.spans()).await;
+            let _ = controller.shut_down().await;
             answer
         })
         .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?;
@@ -152,38 +161,36 @@ fn in_directory(device: &Path, data: &Path, nsid: u32, request: Request) -> anyh
     answer
 }
 
-fn served(folder: &Path, nsid: u32, request: Request) -> anyhow::Result<Answer> {
-    let attachment = Rc::new(Attachment::connect(folder, MEMORY_BYTES)?);
-    let executor = Executor::new();
-    let port = attachment.port(executor.clock());
-    let result = Rc::new(RefCell::new(None));
-    let found = result.clone();
-    let main = async move { *found.borrow_mut() = Some(exchange(port, nsid, request).await) };
-    executor.run_real(Timing::None, None, main).map_err(|stalled| anyhow!("{stalled}"))?;
-    let gone = || anyhow!("the drive's process has gone, or has dropped this one: its log says more");
-    result.take().unwrap_or_else(|| Err(gone()))
+/// The namespace with this identifier, or the first that holds pairs.
+fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputError> {
+    let namespaces = driver.kv_namespaces();
+    let is_wanted = |namespace: &&KvNamespace| nsid.is_none_or(|nsid| namespace.nsid == nsid);
+    if let Some(namespace) = namespaces.iter().find(is_wanted) {
+        return Ok(*namespace);
+    }
+    let what = match nsid {
+        Some(nsid) => format!("the drive has no key-value namespace {nsid}"),
+        None => "the drive has no key-value namespace".to_owned(),
+    };
+    let list: Vec<String> = namespaces.iter().map(|namespace| namespace.nsid.to_string()).collect();
+    let cure = match list.is_empty() {
+        true => "serve one with `personality = \"kv\"`, or with `kv_capacity`".to_owned(),
+        false => format!("choose one of {}", list.join(", ")),
+    };
+    Err(InputError::new(what, cure))
 }
 
 /// Attaches, asks, and shuts down, after which what was stored is durable.
-async fn exchange(port: Port, nsid: u32, request: Request) -> anyhow::Result<Answer> {
+async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> anyhow::Result<Answer> {
     let timeout = Some(Delay::from_s(30));
     let config = DriverConfig { queues_wanted: 1, timeout, ..DriverConfig::default() };
     let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
-    let namespaces = driver.kv_namespaces();
-    let Some(namespace) = namespaces.iter().find(|namespace| namespace.nsid == nsid) else {
-        let what = format!("the drive has no key-value namespace {nsid}");
-        let list: Vec<String> = namespaces.iter().map(|namespace| namespace.nsid.to_string()).collect();
-        let cure = match list.is_empty() {
-            true => "serve one with `personality = \"kv\"`".to_owned(),
-            false => format!("choose one of {}", list.join(", ")),
-        };
-        return Err(InputError::new(what, cure).into());
-    };
+    let namespace = namespace(&driver, nsid)?;
     let transfer_bytes_max = driver.transfer_bytes_max().and_then(|bytes| u32::try_from(bytes).ok());
     let transfer_bytes_max = transfer_bytes_max.unwrap_or(u32::MAX);
     let bytes_max = namespace.value_bytes_max.max(LIST_BYTES).min(transfer_bytes_max);
     let queue = driver.create_queue_pair(QueueConfig::new(32)).await?;
-    let client = KvClient::new(queue, nsid, KvConfig::new(Rules::only(Method::Prp), bytes_max));
+    let client = KvClient::new(queue, namespace.nsid, KvConfig::new(Rules::only(Method::Prp), bytes_max));
     let mut buffer = client.buffer()?;
     let answer = asked(&client, &mut buffer, bytes_max, request).await;
     let flushed = client.flush().await;

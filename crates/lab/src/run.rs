@@ -7,10 +7,13 @@ use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep,
 use crate::progress::Progress;
 use crate::results::{Results, Wear};
 use crate::scenario::{Precondition, Scenario, TransferMethod};
-use crate::summary::{FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows, ratio};
+use crate::summary::{
+    BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows, ratio,
+};
 use crate::timeline::{Stage, Timeline};
+use crate::workload::JobPlan;
 use anyhow::{Context, anyhow, bail};
-use byteway_clock::{Clock, Delay, Executor, Resource, Station};
+use byteway_clock::{Clock, Delay, Executor, Resource, Station, Time};
 use byteway_device::Drive;
 use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};
@@ -287,7 +290,10 @@ impl Setting {
             flash: Some(flash_summary(&end, begin)),
             write_amplification: written.then(|| write_amplification(&end, begin)),
             upkeep: upkeep(drive, begin, &end, wear),
-            kv: measured.kv.clone().map(|kv| KvSummary { store: Some(store(drive, begin, &end)), ..kv }),
+            kv: measured.kv.clone().map(|kv| {
+                let store = scenario.asks_for_pairs().then(|| store(drive, begin, &end));
+                KvSummary { bulk: bulk_rows(play, &scenario.jobs, end.at), store, ..kv }
+            }),
             notes,
             ..measured
         }
@@ -370,6 +376,12 @@ impl Setting {
             Utilisation::of("link to host", [up], elapsed),
         ]
     }
+}
+
+/// Jobs that gathered their stores.
+fn bulk_rows(play: &Play, jobs: &[JobPlan], now: Time) -> Vec<BulkRow> {
+    let windows = play.loss_windows(now);
+    windows.iter().map(|(job, figures)| BulkRow::new(&jobs[*job].name, figures)).collect()
 }
 
 fn flash_summary(end: &Snapshot, begin: &Snapshot) -> FlashSummary {

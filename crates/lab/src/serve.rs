@@ -133,6 +133,8 @@ struct ReadyLine<'a> {
     serial: &'a str,
     capacity_bytes: u64,
     namespaces: u32,
+    /// Of these, those that hold pairs.
+    kv_namespaces: Vec<u32>,
     lba_bytes: u32,
     timing: Timing,
     doorbells: Doorbells,
@@ -206,7 +208,8 @@ impl Served {
             model: &setup.drive.model,
             serial: &setup.drive.serial,
             capacity_bytes: setup.drive.user_bytes(),
-            namespaces: device.drive.namespaces,
+            namespaces: setup.drive.namespaces.len() as u32,
+            kv_namespaces: device.drive.pairs_nsids().collect(),
             lba_bytes: device.drive.lba_bytes,
             timing: device.serve.timing,
             doorbells: device.serve.doorbells,
@@ -237,10 +240,16 @@ impl Served {
             Doorbells::Mapped => "mapped",
             Doorbells::Trapped => "trapped",
         };
-        let namespaces = match ready.namespaces {
+        let mut namespaces = match ready.namespaces {
             1 => String::new(),
             count => format!(" in {count} namespaces"),
         };
+        if let (Some(first), Some(last)) = (ready.kv_namespaces.first(), ready.kv_namespaces.last()) {
+            let _ = match first == last {
+                true => write!(namespaces, ", pairs in {first}"),
+                false => write!(namespaces, ", pairs in {first} to {last}"),
+            };
+        }
         format!(
             "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}, doorbells {doorbells}\n  \
              socket  {}\n  QEMU    {}\n  here    {}\n{}",

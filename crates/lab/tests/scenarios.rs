@@ -4,6 +4,7 @@
 mod common;
 
 use byteway_lab::scenario::{Options, Scenario};
+use byteway_lab::workload::{JobPlan, Source};
 use common::finish;
 use std::path::{Path, PathBuf};
 
@@ -58,9 +59,11 @@ fn every_scenario_runs() {
         let whole = load(&path, Vec::new());
         assert_eq!(Some(whole.name.as_str()), path.file_stem().unwrap().to_str());
         // A share of it: what is to be seen in a scenario takes longer than what can go wrong in it.
-        let section = if whole.drive.is_kv() { "kv" } else { "job" };
+        let is_pairs = |job: &JobPlan| matches!(job.source, Source::Pairs(_));
         let mut shorter = vec!["measure.warmup=0".to_owned()];
-        for (number, job) in whole.jobs.iter().enumerate() {
+        for (at, job) in whole.jobs.iter().enumerate() {
+            let section = if is_pairs(job) { "kv" } else { "job" };
+            let number = whole.jobs[..at].iter().filter(|before| is_pairs(before) == is_pairs(job)).count();
             if job.runtime.is_some() {
                 shorter.push(format!("{section}.{number}.runtime=\"5 ms\""));
             } else {

@@ -473,3 +473,40 @@ fn payloads_by_every_method() {
         assert_eq!(crossed("MMIO data"), COUNT * 64, "{served:#}");
     }
 }
+
+// Pairs beside blocks: asked for over the socket and, when nobody serves them any more, in their directory.
+#[test]
+fn pairs_are_kept_beside_blocks() {
+    const BOTH: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\nkv_capacity = \"256 MiB\"\n\
+                        [serve]\ntiming = \"none\"\n";
+    let service = Service::start(&[("d.toml", BOTH)], &["d.toml", "--data", "data"], 1);
+    let ready = &service.ready[0];
+    assert_eq!((&ready["namespaces"], &ready["kv_namespaces"]), (&2.into(), &serde_json::json!([2])));
+    let folder = service.folder.path().to_owned();
+    let kv = |arguments: &[&str], code: i32| {
+        let mut process = Process::start(&folder, "kv", &[&["kv"], arguments].concat());
+        assert_eq!(process.wait().code(), Some(code), "{arguments:?}: {}", process.error());
+        (process.out(), process.error())
+    };
+    let served = ["--vfio-user", "drive"];
+    let bench =
+        ["bench", "--workload", "mixgraph-prefix-dist", "--count", "500", "--iodepth", "8", "--erase"];
+    let bench = [&bench[..], &["--quiet"]].concat();
+    let (out, _) = kv(&[&bench[..], &served].concat(), 0);
+    assert!(out.contains("retrieve") && out.contains("store"), "{out}");
+    // What is there now nobody knows: it is not verified against nothing.
+    let again = ["bench", "--workload", "w-m", "--count", "10", "--quiet"];
+    assert!(kv(&[&again[..], &served].concat(), 2).1.contains("--no-verify"));
+    kv(&[&["put", "name", "a value"], &served[..]].concat(), 0);
+    assert_eq!(kv(&[&["get", "name"], &served[..]].concat(), 0).0, "a value");
+    kv(&[&["del", "none-of-them"], &served[..]].concat(), 1);
+    let result = service.benched("drive", &["--count", "50", "--size", "1m"]);
+    assert_eq!(result["verification"]["mismatches"], 0);
+    service.process.signal(Signal::KILL);
+    drop(service.process);
+    let kept = ["--drive", "d.toml", "--data", "data"];
+    assert_eq!(kv(&[&["get", "name"], &kept[..]].concat(), 0).0, "a value");
+    let (out, _) = kv(&[&bench[..], &kept].concat(), 0);
+    assert!(out.contains("retrieve"), "{out}");
+    kv(&[&["exist", "name"], &kept[..]].concat(), 1); // the benchmark has formatted it
+}

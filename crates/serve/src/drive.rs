@@ -4,7 +4,7 @@
 use crate::function::{Doorbells, Function};
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
-use byteway_clock::{Delay, Executor, Inbox, Pace, SpanId, Stalled, Timing};
+use byteway_clock::{Delay, Executor, Inbox, Pace, Stalled, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, Opened};
 use byteway_flash::{Flash, Medium};
@@ -278,15 +278,15 @@ pub fn serve(
     function.set_rest(rest);
     let server = Server::bind(socket).map_err(|source| ServeError::Bind { name: name.clone(), source })?;
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
-    let (served, ending, ftl) = (function.clone(), clock.clone(), drive.controller.ftl().clone());
+    let (served, ending, controller) = (function.clone(), clock.clone(), drive.controller.clone());
     let main = async move {
-        let flash = ftl.flash();
-        unless_failed(flash, ftl.ready()).await.map_err(Failure::Recovering)?;
+        let flash = controller.ftl().flash();
+        unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
         ready(start.map(|start| Start { recovery: begun.elapsed(), ..start }));
         let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
         let clients = server.run(&served, stop).await;
         // At the end of its life a drive has no room for a checkpoint; it is found without one.
-        let ended = unless_failed(flash, ftl.shutdown(SpanId::NONE, device.spans())).await;
+        let ended = unless_failed(flash, controller.shut_down()).await;
         let _ = ended.map_err(Failure::Serving)?;
         Ok(clients)
     };

@@ -306,6 +306,7 @@ pub fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
             if bytes <= UNIT_BYTES { c.read_pipeline } else { c.read_large_pipeline }
         }
         NvmOpcode::WRITE | NvmOpcode::COPY => c.write_pipeline,
+        NvmOpcode(opcode) if VendorOpcode(opcode) == VendorOpcode::KV_STORE_MANY => c.write_pipeline,
         _ => Delay::ZERO,
     }
 }

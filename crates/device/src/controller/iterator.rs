@@ -107,10 +107,12 @@ pub async fn run(core: Rc<Core>) {
 }
 
 /// KV Seek.
-pub fn seek(context: &Context<'_>) -> Result<Reply, Status> {
+pub async fn seek(context: &Context<'_>) -> Result<Reply, Status> {
     let iterators = &context.core.iterators;
     let (namespace, pairs) = context.pairs()?;
     let from = key_or_first(&KeyField::parse(context.sqe))?;
+    pairs.ready().await; // what is shown is what is there when this completes
+    context.check()?;
     let now = context.core.clock.now();
     iterators.end_late(now);
     if iterators.table.borrow().len() >= iterators.most {

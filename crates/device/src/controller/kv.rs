@@ -14,6 +14,7 @@ use byteway_firmware::{
 };
 use byteway_transfer::inline;
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store, list};
+use byteway_wire::nvme::vendor::kv::{Malformed, StoreMany, pairs as pairs_in};
 use byteway_wire::nvme::{KvOpcode, Status, VendorOpcode};
 use std::rc::Rc;
 
@@ -43,9 +44,10 @@ async fn vendor(context: &Context<'_>, workspace: &mut Workspace) -> Result<Repl
         VendorOpcode::TRANSFER_PIPELINED if enabled.piggyback_pipelined() => {
             streams::transfer_pipelined(context, workspace).await
         }
-        VendorOpcode::KV_SEEK => iterator::seek(context),
+        VendorOpcode::KV_SEEK => iterator::seek(context).await,
         VendorOpcode::KV_NEXT => iterator::next(context, workspace).await,
         VendorOpcode::KV_CLOSE => iterator::close(context),
+        VendorOpcode::KV_STORE_MANY => store_many(context, workspace).await,
         VendorOpcode::PAGE_POINTER if enabled.cxl_mem() => context.page_pointer().await,
         // The sink is the drive's, whatever namespace a command names.
         VendorOpcode::SINK_WRITE | VendorOpcode::SINK_READ | VendorOpcode::SINK_STORE => {
@@ -63,6 +65,7 @@ pub fn is_own(opcode: u8) -> bool {
         VendorOpcode::KV_SEEK,
         VendorOpcode::KV_NEXT,
         VendorOpcode::KV_CLOSE,
+        VendorOpcode::KV_STORE_MANY,
         VendorOpcode::PAGE_POINTER,
     ];
     matches!(KvOpcode(opcode), KvOpcode::LIST | KvOpcode::DELETE | KvOpcode::EXIST)
@@ -124,6 +127,41 @@ async fn store(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply
     context.bring(workspace, command.bytes.into(), Landing::Sink).await?;
     let origin = origin(context, command.bytes);
     put(context, &pairs, key, &workspace.bytes, origin, mode).await
+}
+
+/// KV Store Many. The pairs are looked at before the first is stored; the processor copies each value to its place.
+async fn store_many(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
+    let (core, spans) = (context.core, context.core.port.spans());
+    let command = StoreMany::parse(context.sqe);
+    let (_namespace, pairs) = context.writable_pairs()?;
+    if command.bytes > core.config.controller.transfer_bytes_max {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    context.bring(workspace, command.bytes.into(), Landing::Sink).await?;
+    let checked = command.check(&workspace.bytes, core.value_bytes_max());
+    checked.map_err(|malformed| match malformed {
+        Malformed::Layout => Status::INVALID_FIELD.with_dnr(),
+        Malformed::Key => Status::INVALID_KEY_SIZE.with_dnr(),
+        Malformed::Value => Status::INVALID_VALUE_SIZE.with_dnr(),
+    })?;
+    let Workspace { bytes, failed_dword: stored, .. } = workspace;
+    let mut ended = Ok(());
+    for (key, value) in pairs_in(bytes) {
+        let key = Key::new(key).ok_or(Status::INVALID_KEY_SIZE.with_dnr())?;
+        let store = pairs.store(context.span, spans, key, value, Origin::Memory, StoreMode::Any);
+        ended = store.await.map_err(|error| status_of(core, error));
+        if ended.is_err() {
+            break;
+        }
+        *stored += 1;
+        add(&core.counters.written_bytes, value.len() as u64);
+        context.check()?;
+    }
+    // Those before one that failed are acknowledged, too.
+    context.make_durable(&pairs).await?;
+    ended?;
+    add(&core.counters.writes, 1);
+    Ok(Reply::Done([command.pairs, 0]))
 }
 
 /// How the value came: what has no DMA at all is in the processor's hands.

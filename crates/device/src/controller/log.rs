@@ -185,6 +185,7 @@ pub fn kv_commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
         (VendorOpcode::KV_SEEK.0, SUPPORTED),
         (VendorOpcode::KV_NEXT.0, SUPPORTED),
         (VendorOpcode::KV_CLOSE.0, SUPPORTED),
+        (VendorOpcode::KV_STORE_MANY.0, CHANGES_PAIRS),
         (VendorOpcode::PAGE_POINTER.0, streams(offered.cxl_mem(), SUPPORTED)),
     ] {
         page.iocs[usize::from(opcode)] = effects;

@@ -298,6 +298,25 @@ impl Controller {
         self.0.ftl.power_off()
     }
 
+    /// Writes down what it holds in buffers, and what recovery would have to find out, as a shutdown does that a host asks
+    /// for: for who ends the drive while no host is there.
+    ///
+    /// # Errors
+    /// Flash has no room for all of it any more.
+    pub async fn shut_down(&self) -> Result<(), Status> {
+        let core = &self.0;
+        let pairs = core.flush_pairs(SpanId::NONE).await;
+        let ftl = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
+        ftl.map_err(|error| io::status_of(error, Status::INTERNAL_ERROR)).and(pairs)
+    }
+
+    /// Waits until it knows what its medium holds, pairs too.
+    pub async fn ready(&self) {
+        self.0.ftl.ready().await;
+        self.0.restored().await;
+        self.0.pairs_ready().await;
+    }
+
     /// Where its firmware runs.
     pub fn placement(&self) -> &Placement {
         &self.0.placement

@@ -6,6 +6,7 @@ use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, with_pairs};
 use byteway_clock::random::Rng;
 use byteway_clock::{Channel, Delay, Executor};
 use byteway_device::{Drive, DriveConfig, MemoryConfig, TransferConfig};
+use byteway_firmware::Kv;
 use byteway_host::{
     Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvOracle, Method, Port, QueueConfig,
     QueuePair, Results, Rules, StoreIf,
@@ -43,15 +44,24 @@ pub(super) fn config() -> DriveConfig {
 }
 
 pub(super) fn run<T: 'static>(test: impl AsyncFnOnce(Driver) -> T + 'static) -> T {
+    run_with(config(), async |driver, _| test(driver).await)
+}
+
+/// The same on a drive of another make, whose store of pairs is seen from behind.
+pub(super) fn run_with<T: 'static>(
+    config: DriveConfig,
+    test: impl AsyncFnOnce(Driver, Kv) -> T + 'static,
+) -> T {
     let executor = Executor::new();
     let memory = Memory::simulated();
     let (end, device) = Link::connect(executor.clock(), link_config(), memory);
-    let drive = Drive::new(&device, config()).expect("a drive");
+    let drive = Drive::new(&device, config).expect("a drive");
     let port = Port::Link(end);
     let finished = executor.run(async move {
         let driver = Driver::attach(port, DriverConfig::default()).await.expect("a controller");
         let clock = driver.clock().clone();
-        let result = test(driver.clone()).await;
+        let pairs = drive.controller.pairs(KV).expect("pairs");
+        let result = test(driver.clone(), pairs).await;
         clock.sleep(Delay::from_ms(20)).await;
         assert_eq!(driver.protocol_errors(), 0);
         assert!(drive.controller.is_quiet(), "nothing leaked");

@@ -7,7 +7,8 @@ use byteway_clock::{Channel, Executor, Ran};
 use byteway_device::{Drive, DriveConfig};
 use byteway_flash::Medium;
 use byteway_host::{
-    Driver, DriverConfig, IoError, KvClient, KvConfig, KvOracle, Method, Port, QueueConfig, Rules, StoreIf,
+    BulkLimits, Driver, DriverConfig, IoError, KvBulk, KvClient, KvConfig, KvOracle, Method, Port,
+    QueueConfig, Rules, StoreIf,
 };
 use byteway_link::{Link, Memory};
 use byteway_wire::nvme::Status;
@@ -69,15 +70,18 @@ fn live(
             let mut random = Rng::new(seed).stream(&format!("task {task}"));
             clock.spawn("operations", async move {
                 let mut buffer = client.buffer().expect("a buffer");
+                let limits = BulkLimits { pairs: 5, bytes: 4000 };
+                let mut bulk = KvBulk::new(&client, limits, &Rc::default()).expect("a buffer");
                 for _ in 0..operations {
                     let key = key(random.below(KEYS));
                     let bytes_max = if random.below(8) == 0 { 12_000 } else { 600 };
                     let bytes = random.below(bytes_max) as u32;
-                    let outcome = match random.below(12) {
+                    let outcome = match random.below(15) {
                         0..=7 => client.store(&mut buffer, key, bytes, StoreIf::Any).await.map(drop),
                         8 => client.delete(key).await.map(drop),
                         9..=10 => client.retrieve(&mut buffer, key, 0, 16384).await.map(drop),
-                        _ => client.flush().await.map(drop),
+                        11 => client.flush().await.map(drop),
+                        _ => bulk.put_pattern(key, bytes % 600).await.map(drop),
                     };
                     match outcome {
                         Err(IoError::Status(status)) if status.is(Status::CAPACITY_EXCEEDED) => {}

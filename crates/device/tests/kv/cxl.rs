@@ -4,23 +4,24 @@
 //! place that a value cannot have is refused, with nothing changed; what was stored without its command is lost, and nothing
 //! else; a reset, after which the host asks anew; both ledgers. Not verified here: packing (`byteway-firmware`).
 
-use super::client::{client, key, oracle, queue, run};
+use super::client::{client, config, key, oracle, queue, run, run_with};
 use super::fixture::pattern;
 use super::pairs::{KV, VALUE_BYTES_MAX, offering, store};
 use byteway_clock::Channel;
 use byteway_clock::random::Rng;
+use byteway_firmware::Packing;
 use byteway_host::{Method, StoreIf};
 use byteway_link::{Direction, Manner, Purpose};
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::cxl::{InDeviceMemory, PagePointer};
 use byteway_wire::nvme::{Sqe, Status};
 
-const CXL: Methods = Methods::new().with_cxl_mem(true);
+pub(super) const CXL: Methods = Methods::new().with_cxl_mem(true);
 /// Where the page buffer begins in a raw host's drive: behind the area.
-const BUFFER: u64 = 8192;
+pub(super) const BUFFER: u64 = 8192;
 
 /// A Store of what lies in the page buffer at `at`.
-fn placed(name: &[u8], at: u64, bytes: u32, checksum: Option<u32>) -> Sqe {
+pub(super) fn placed(name: &[u8], at: u64, bytes: u32, checksum: Option<u32>) -> Sqe {
     let address = BUFFER.wrapping_add(at);
     InDeviceMemory { address, bytes, checksum }.placed_in(store(name, bytes as usize).sqe(0, KV))
 }
@@ -70,6 +71,63 @@ fn both_sides_place_values_at_once() {
                 let found = clients[0].retrieve(&mut buffer, key(index), 0, VALUE_BYTES_MAX).await;
                 let found = found.unwrap_or_else(|error| panic!("seed {seed}, key {index}: {error}"));
                 assert!(found.found, "seed {seed}, key {index}");
+            }
+        });
+    }
+}
+
+// Each packing puts what comes by DMA elsewhere, and both sides must know where. Two live values over one another, whichever
+// way they came, are the worst that they can do; a read finds that only where the bytes differ.
+#[test]
+fn no_two_live_values_overlap_whatever_the_packing() {
+    for packing in [Packing::None, Packing::All, Packing::Selective, Packing::Backfill] {
+        let mut config = config();
+        config.kv.as_mut().expect("pairs").store.packing = packing;
+        run_with(config, async move |driver, pairs| {
+            let oracle = oracle();
+            let ended: Channel<()> = Channel::bounded(driver.clock(), 8 * 32);
+            let mut clients = Vec::new();
+            for which in 0..8 {
+                let method = if which % 2 == 0 { Method::CxlMem } else { Method::Prp };
+                clients.push(client(&queue(&driver).await, method, &oracle));
+            }
+            for round in 0..4u64 {
+                for (which, one) in clients.iter().enumerate() {
+                    for slot in 0..32u64 {
+                        let (one, ended) = (one.clone(), ended.clone());
+                        let worker = which as u64 * 32 + slot;
+                        driver.clock().spawn("stores", async move {
+                            let mut stream = Rng::new(round).stream(&format!("worker {worker}"));
+                            let mut buffer = one.buffer().expect("a buffer");
+                            for _ in 0..3 {
+                                let bytes = match stream.below(10) {
+                                    0..6 => 1 + stream.below(300),
+                                    6..9 => 1 + stream.below(5000),
+                                    _ => 1 + stream.below(20_000),
+                                } as u32;
+                                // Half of the keys are another worker's, too, which comes by the other way.
+                                let name = key(worker / 2 * 2 + stream.below(2));
+                                let stored = one.store(&mut buffer, name, bytes, StoreIf::Any).await;
+                                stored.unwrap_or_else(|error| panic!("{packing:?}, round {round}: {error}"));
+                            }
+                            ended.send(()).await;
+                        });
+                    }
+                }
+                for _ in 0..8 * 32 {
+                    ended.receive().await;
+                }
+                let checked = pairs.check().await;
+                checked.unwrap_or_else(|error| panic!("{packing:?}, round {round}: {error}"));
+            }
+            let carried = |which: usize| clients[which].counts();
+            let placed: u64 = (0..8).step_by(2).map(|which| carried(which).cxl_mem).sum();
+            let fetched: u64 = (1..8).step_by(2).map(|which| carried(which).prp).sum();
+            assert!(placed > 1000 && fetched == 4 * 4 * 32 * 3, "{packing:?}: {placed}, {fetched}");
+            let mut buffer = clients[0].buffer().expect("a buffer");
+            for index in 0..8 * 32 {
+                let found = clients[0].retrieve(&mut buffer, key(index), 0, VALUE_BYTES_MAX).await;
+                found.unwrap_or_else(|error| panic!("{packing:?}, key {index}: {error}"));
             }
         });
     }

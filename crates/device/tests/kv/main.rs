@@ -9,10 +9,12 @@
 mod fixture;
 
 mod both_kinds;
+mod bulk;
 mod client;
 mod commands;
 mod cuts;
 mod cxl;
+mod cxl_crash;
 mod hostile;
 mod iterators;
 mod lifetime;

@@ -346,7 +346,8 @@ pub(super) async fn evict(inner: Rc<Inner>) {
         let Some(page) = inner.to_evict(cache) else { continue };
         let mut state = inner.state.borrow_mut();
         let Ok(permit) = permit else {
-            // At the end of life: recovery will find without it what it says, for no checkpoint comes any more.
+            // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
+            state.checkpoints.is_over = true;
             state.pages.written(page);
             cache.room.notify_one();
             continue;

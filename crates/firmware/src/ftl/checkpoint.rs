@@ -25,6 +25,8 @@ pub(super) struct Checkpoints {
     done: u64,
     /// The last root is of a shutdown, and nothing has come since.
     is_clean: bool,
+    /// Translation pages that had changed left DRAM without being written: a root would say that they are.
+    pub(super) is_over: bool,
     pub(super) power_cycles: u64,
     pub(super) unsafe_shutdowns: u64,
 }
@@ -86,6 +88,7 @@ impl State {
         (self.checkpoints.is_clean || self.checkpoints.power_cycles == 0)
             && self.buffer.used() == 0
             && self.journal.is_empty()
+            && !self.checkpoints.is_over
             && !(0..self.pages.count()).any(is_dirty)
     }
 
@@ -134,6 +137,7 @@ impl Inner {
         if is_clean && self.state.borrow().is_as_written() {
             return Ok(());
         }
+        self.check_checkpoints()?;
         self.settle_units().await?;
         let (mut root, last_page) = {
             let mut guard = self.state.borrow_mut();
@@ -167,6 +171,7 @@ impl Inner {
             self.dispatch();
         }
         self.settle_units().await?;
+        self.check_checkpoints()?; // the end of life may have come meanwhile
         let bytes = {
             let state = self.state.borrow();
             root.pages = state.page_runs();
@@ -182,6 +187,11 @@ impl Inner {
         drop(guard);
         self.journal_moved();
         Ok(())
+    }
+
+    /// Fails if there is no checkpoint any more.
+    fn check_checkpoints(&self) -> Result<(), MediaError> {
+        if self.state.borrow().checkpoints.is_over { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
     /// A page that says of all units that they are nowhere, and that flash does not have, is a mark in the root.

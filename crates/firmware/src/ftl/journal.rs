@@ -15,6 +15,7 @@
 //! checkpoint, after which earlier records say nothing any more.
 
 use super::Inner;
+use super::root::COUNT_MAX;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -196,11 +197,12 @@ pub(super) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
     let whole = move |page: &&[u8]| word(page, 0) == MAGIC && word(page, 4) == crc32c::crc32c(&page[8..]);
     bytes.chunks_exact(PAGE_BYTES).filter(whole).flat_map(move |page| {
         let records = page[HEADER_BYTES..].chunks_exact(RECORD_BYTES).take(word(page, 8) as usize);
-        records.map(move |record| Trim {
+        let trims = records.map(move |record| Trim {
             first: word(record, 0),
             count: word(record, 4),
             sequence: u64::from(word(record, 8)) | u64::from(word(record, 12)) << 32,
-        })
+        });
+        trims.filter(|trim| trim.sequence <= COUNT_MAX)
     })
 }
 

@@ -375,7 +375,9 @@ impl Ftl {
         room(&geometry, &config, wordline)?;
         let flash = Flash::new(clock, geometry, flash, medium);
         let dies = geometry.dies();
-        let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe());
+        // What was saved, also of who is above, comes back whole: flash may take none of it any more.
+        let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
+        let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe()).max(restored);
         let writers: Vec<Writer> =
             (0..dies * write::PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
         for block in
@@ -385,7 +387,6 @@ impl Ftl {
         }
         let cache_pages = geometry.pages.div_ceil(flash.timing().stripes_per_wordline());
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
-        let end = if blocks.is_exhausted() { EndOfLife::ReadOnly } else { EndOfLife::Far };
         let state = State {
             map: Table::new(config.user_units, space.units()),
             pages: Pages::new(space, config.map_cache_pages.is_some()),
@@ -410,7 +411,7 @@ impl Ftl {
             upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
             resting: dies,
             is_idle: false,
-            end,
+            end: EndOfLife::Far,
             ios: Vec::new(),
         };
         let cached = config.map_cache_pages;
@@ -465,6 +466,10 @@ impl Ftl {
             tasks.push(clock.spawn("recovery", recover::run(inner.clone())));
         }
         inner.tasks.replace(tasks);
+        // A drive that was used before has something to restore first: its recovery says so.
+        if is_new && inner.state.borrow().blocks.is_exhausted() {
+            inner.end_life(&mut inner.state.borrow_mut());
+        }
         Ok(Ftl(inner))
     }
 

@@ -619,7 +619,7 @@ fn deallocate(map: &mut Table, units: Range<u64>, user: u64) {
 }
 
 impl Inner {
-    /// Puts what capacitors have saved into the buffer again, as if it were written now.
+    /// Puts what capacitors have saved into the buffer again, as if it were written now. There is a slot for each unit.
     async fn restore_saved(&self) {
         if self.config.canary == Some(Canary::ForgetDump) {
             return;

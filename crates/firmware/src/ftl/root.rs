@@ -36,6 +36,9 @@ pub(super) struct Root {
     pub(super) moving: Vec<(u32, u32)>,
 }
 
+/// Further than this no drive counts: what says so comes from elsewhere.
+pub(super) const COUNT_MAX: u64 = 1 << 62;
+
 const MAGIC: u64 = 0x3154_4f4f_5257_4242; // "BBWROOT1"
 /// Words before the lists: magic, checksum, then the fields in their order, then the lists' lengths.
 const HEADER_WORDS: usize = 12;
@@ -90,6 +93,18 @@ impl Root {
             is_clean: words.next()? == 1,
             ..Root::default()
         };
+        let counts = [
+            root.generation,
+            root.settled,
+            root.first_stripe,
+            root.next_sequence,
+            root.next_number,
+            root.power_cycles,
+            root.unsafe_shutdowns,
+        ];
+        if counts.iter().any(|count| *count > COUNT_MAX) {
+            return None;
+        }
         let (pages, moving) = (words.next()? as usize, words.next()? as usize);
         let mut words = lists.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four")));
         for _ in 0..pages {
@@ -135,5 +150,8 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(Root::decode(&bytes[..length]), None, "{length} bytes");
         }
+        // Whole, and yet no drive's: the next number would be 0.
+        let far = Root { next_sequence: u64::MAX, ..Root::default() };
+        assert_eq!(Root::decode(&far.encode()), None);
     }
 }

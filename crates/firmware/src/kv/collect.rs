@@ -32,11 +32,23 @@ impl Inner {
             (dead + u64::from(info.slack)).min(u64::from(self.layout.segment_bytes())) as u32
         };
         let closed = state.segments.values.iter().filter(|(_, info)| !info.is_open);
+        let closed = closed.filter(|(segment, _)| !state.spoiled.contains(segment));
         closed.map(|(segment, info)| (*segment, gain(info))).max_by_key(|(segment, gain)| (*gain, !*segment))
     }
 
+    /// The same, but a segment of which flash does not give all that is to be known stays as it is.
+    pub(super) async fn collect_if_readable(&self, spans: &Spans, victim: u32) -> Result<(), KvError> {
+        match self.collect(spans, victim).await {
+            Err(KvError::Media(MediaError::Unreadable)) => {
+                self.state.borrow_mut().spoiled.insert(victim);
+                Ok(())
+            }
+            collected => collected,
+        }
+    }
+
     /// Moves what is live of a segment, and gives it up.
-    pub(super) async fn collect(&self, spans: &Spans, victim: u32) -> Result<(), KvError> {
+    async fn collect(&self, spans: &Spans, victim: u32) -> Result<(), KvError> {
         // Its records must be in tables: they are not replayed from where they will be gone.
         let is_covered = !self.state.borrow().segments.uncovered.contains(&victim);
         if !is_covered {
@@ -53,6 +65,8 @@ impl Inner {
                 self.move_values(spans, &mut found).await?;
             }
         }
+        // What is still to be written of it would fall on who has the segment next.
+        self.drain().await?;
         let change = Change { given_up: vec![victim], with_logs: true, ..Change::default() };
         self.commit(spans, change).await?;
         self.state.borrow_mut().counters.collections += 1;
@@ -113,7 +127,8 @@ impl Inner {
                 match moved {
                     Ok(_) => break,
                     Err(Refusal::Error(error)) => return Err(error),
-                    Err(_) if self.state.borrow().wants.pool => {
+                    Err(_) if self.state.borrow().segments.pool.is_empty() => {
+                        self.state.borrow_mut().wants.pool = true;
                         if !self.refill(spans).await? {
                             return Err(KvError::CapacityExceeded);
                         }

@@ -136,7 +136,7 @@ impl Inner {
 
     async fn merge_job(&self, spans: &Spans, job: Option<Job>) -> Result<bool, KvError> {
         let Some(job) = job else { return Ok(false) };
-        Merge {
+        let mut merge = Merge {
             inner: self,
             spans,
             job,
@@ -144,9 +144,11 @@ impl Inner {
             builder: None,
             tally: Tally::default(),
             charged: 0,
+        };
+        if let Err(error) = merge.run().await {
+            merge.abandon();
+            return Err(error);
         }
-        .run()
-        .await?;
         Ok(true)
     }
 }
@@ -165,7 +167,14 @@ struct Merge<'a> {
 }
 
 impl Merge<'_> {
-    async fn run(mut self) -> Result<(), KvError> {
+    /// What went in stays what counts; what was made of it since is of no use.
+    fn abandon(mut self) {
+        let is_new = |slice: &Slice| !self.job.inputs.contains(&slice.table.number);
+        let made = self.outputs.iter().filter(|slice| is_new(slice)).map(|slice| slice.table.segment);
+        self.inner.abandon(made.chain(self.builder.take().map(|builder| builder.segment())));
+    }
+
+    async fn run(&mut self) -> Result<(), KvError> {
         let mut readers: Vec<RunReader> = self.job.runs.iter().map(RunReader::new).collect();
         loop {
             for reader in &mut readers {

@@ -85,7 +85,7 @@ impl Cursor {
             self.open();
         }
         let kv = self.kv.clone();
-        kv.0.state.borrow().check()?;
+        kv.0.state.borrow().check_known()?;
         loop {
             for reader in &mut self.readers {
                 if reader.is_empty() {

@@ -105,6 +105,8 @@ pub(super) struct Closed {
     pub(super) table_units: u32,
     /// Bytes between its values that are empty.
     pub(super) padding: u32,
+    /// Bytes of its values.
+    pub(super) placed: u32,
 }
 
 /// A segment that values go into.
@@ -337,7 +339,8 @@ impl Log {
         self.spare.extend(self.pages.drain(..));
         self.open = None;
         let table_units = self.table_full + u32::from(self.table_count > 0);
-        Some(Closed { segment, table_units, padding: self.packer.end().saturating_sub(self.placed) })
+        let padding = self.packer.end().saturating_sub(self.placed);
+        Some(Closed { segment, table_units, padding, placed: self.placed })
     }
 
     /// A unit of the open segment, by its place there, if it is not written for good.
@@ -411,6 +414,11 @@ impl Log {
     /// it can't be there.
     pub(super) fn plan_placed(&self, offset: u32, bytes: u32, record_bytes: usize) -> Option<Placement> {
         let plan = self.packer.plan_at(self.position(offset)?, bytes)?;
+        // Where nothing was stored since the segment was opened there is no value: it lay in the one before.
+        let page = (plan.offset + bytes.max(1) - 1) / self.layout.page_bytes();
+        if page.checked_sub(self.first_page)? as usize >= self.pages.len() {
+            return None;
+        }
         let limit = self.limit(record_bytes)?;
         (plan.offset + bytes <= limit && self.packer.end() <= limit).then_some(plan)
     }

@@ -3,7 +3,7 @@
 
 use super::cache::Unit;
 use super::key::{KEY_BYTES_MAX, Key};
-use super::segments::{Tally, ValueSegment};
+use super::segments::{Layout, SEQUENCE_MAX, Tally, ValueSegment};
 use super::state::State;
 use super::table::{Slice, Table};
 use super::varint::{self, Reader};
@@ -16,6 +16,9 @@ use std::rc::Rc;
 const MAGIC: u32 = 0x6d4b_7742;
 const HEADER_BYTES: usize = 32;
 const FORM: u32 = 1;
+
+/// Tables have lower numbers: with a unit's they are its name in the cache.
+const TABLES_MAX: u64 = 1 << 47;
 
 /// What a manifest says.
 #[derive(Default)]
@@ -146,12 +149,51 @@ pub(super) fn length(first: &Unit, uid: u64) -> Option<usize> {
     (magic == MAGIC && form == FORM && reader.u64()? == uid).then_some(length as usize)
 }
 
-/// The manifest that these bytes are, if they are whole.
-pub(super) fn decode(bytes: &[u8]) -> Option<Manifest> {
-    let mut reader = Reader(bytes.get(4..)?);
-    if reader.u32()? != crc32c::crc32c(bytes.get(8..)?) {
-        return None;
+/// Whether the manifest that these bytes are was written to its end.
+pub(super) fn is_whole(bytes: &[u8]) -> bool {
+    let (Some(head), Some(rest)) = (bytes.get(4..8), bytes.get(8..)) else { return false };
+    *head == crc32c::crc32c(rest).to_le_bytes()
+}
+
+/// The manifest that these bytes are, if there can be such a one.
+pub(super) fn decode(bytes: &[u8], layout: &Layout) -> Option<Manifest> {
+    parse(bytes).filter(|manifest| manifest.is_sound(layout))
+}
+
+impl Manifest {
+    /// Whether numbers are such that nothing overflows, and no segment is two things.
+    fn is_sound(&self, layout: &Layout) -> bool {
+        let counters = [self.number, self.next_sequence];
+        let sums = [self.tally.bytes, self.tally.keys];
+        let tables = || self.version.slices().map(|slice| &*slice.table);
+        let mut segments: Vec<u32> = self.pool.clone();
+        segments.extend(self.values.keys());
+        segments.extend(tables().map(|table| table.segment));
+        let mut numbers: Vec<u64> = tables().map(|table| table.number).collect();
+        let (of_segments, of_numbers) = (segments.len(), numbers.len());
+        segments.sort_unstable();
+        segments.dedup();
+        numbers.sort_unstable();
+        numbers.dedup();
+        counters.iter().all(|number| (1..=SEQUENCE_MAX).contains(number))
+            && (1..=TABLES_MAX).contains(&self.next_table)
+            && self.mount < u32::MAX / 2
+            && sums.iter().all(|sum| sum.unsigned_abs() <= SEQUENCE_MAX)
+            && of_segments == segments.len()
+            && of_numbers == numbers.len()
+            && segments.last().is_none_or(|last| *last < layout.segments)
+            && numbers.last().is_none_or(|last| *last < self.next_table)
+            && self.values.values().all(|info| info.is_sound(layout))
+            && self
+                .version
+                .slices()
+                .all(|slice| slice.table.is_sound(layout) && slice.from <= slice.table.last)
+            && self.version.runs().all(|run| run.is_sorted_by(|one, other| one.table.last < other.from))
     }
+}
+
+fn parse(bytes: &[u8]) -> Option<Manifest> {
+    let mut reader = Reader(bytes.get(8..)?);
     reader.bytes(16)?;
     let mut manifest = Manifest {
         number: reader.u64()?,
@@ -179,7 +221,9 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Manifest> {
             dead_records: reader.varint32()?,
             slack: reader.varint32()?,
         };
-        manifest.values.insert(segment, info);
+        if manifest.values.insert(segment, info).is_some() {
+            return None;
+        }
     }
     let (waiting, levels) = (reader.varint()?, reader.varint()?);
     let mut run = || -> Option<Run> {

@@ -55,6 +55,12 @@ impl RunReader {
         self.slices.pop_front()
     }
 
+    /// Whether what was read can be.
+    fn check(&self, inner: &Inner) -> Result<(), KvError> {
+        let is_sound = self.entries.iter().all(|(_, entry)| inner.layout.holds(entry));
+        is_sound.then_some(()).ok_or(KvError::Media(MediaError::Unreadable))
+    }
+
     /// The same for a cursor: a unit at a time, and by the cache.
     pub(super) async fn fill_for(
         &mut self,
@@ -77,6 +83,7 @@ impl RunReader {
             let bytes = inner.index_unit(span, spans, &table, self.unit).await?;
             let entries = Entries::new(&bytes, table.number).into_iter().flatten();
             self.entries.extend(entries.filter(|(key, _)| *key >= from));
+            self.check(inner)?;
             self.unit += 1;
         }
         Ok(())
@@ -114,6 +121,7 @@ impl RunReader {
             if !is_good {
                 return Err(KvError::Media(MediaError::Unreadable));
             }
+            self.check(inner)?;
             self.unit += count;
         }
         Ok(())

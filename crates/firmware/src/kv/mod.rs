@@ -148,9 +148,9 @@ impl Kv {
         Ok(Kv(inner))
     }
 
-    /// Waits until what flash holds is known.
+    /// Waits until what flash holds is known, or nobody asks it any more.
     pub async fn ready(&self) {
-        while !self.0.is_ready.get() {
+        while !self.0.is_ready.get() && !self.0.state.borrow().is_stopped {
             self.0.readied.notified().await;
         }
     }
@@ -246,8 +246,9 @@ impl Kv {
     ) -> Result<u32, KvError> {
         self.ready().await;
         let inner = &*self.0;
-        let _pin = inner.pin();
         inner.charge_index(span, spans).await;
+        // From the instant at which the key is looked for: of segments that were taken later, an older pin keeps none.
+        let _pin = inner.pin();
         let found = inner.find(span, spans, &key).await?;
         let entry = found.entry.filter(|entry| !entry.is_tombstone()).ok_or(KvError::NotFound)?;
         inner.read_value(span, spans, &entry, offset, bytes_max, into).await?;
@@ -341,10 +342,12 @@ impl Kv {
         inner.formats.set((wanted + 1, done));
         inner.upkeep.notify_one();
         while inner.formats.get().1 <= wanted {
-            inner.state.borrow().check()?;
+            if inner.state.borrow().is_stopped {
+                return Err(KvError::Stopped);
+            }
             inner.changed.notified().await;
         }
-        Ok(())
+        inner.state.borrow().check()
     }
 
     /// What capacitors save: to be called when the power goes, before the translation layer's.
@@ -367,6 +370,7 @@ impl Kv {
             self.0.clock.kill(task);
         }
         self.0.state.borrow_mut().is_stopped = true;
+        self.0.readied.notify_all();
         self.0.changed.notify_all();
     }
 
@@ -570,7 +574,7 @@ impl Inner {
     async fn find(&self, span: SpanId, spans: &Spans, key: &Key) -> Result<Found, KvError> {
         let (version, found) = {
             let state = self.state.borrow();
-            state.check()?;
+            state.check_known()?;
             if let Some(entry) = state.find_in_memory(key) {
                 return Ok(state.found(Some(entry), true));
             }
@@ -588,6 +592,9 @@ impl Inner {
             let Some(unit) = table.unit_of(key) else { continue };
             let bytes = self.index_unit(span, spans, table, unit).await?;
             if let Some(entry) = Entries::find(&bytes, key) {
+                if !self.layout.holds(&entry) {
+                    return Err(KvError::Media(MediaError::Unreadable));
+                }
                 return Ok(Found { entry: Some(entry), ..found });
             }
             self.state.borrow_mut().counters.filter_misses += 1;
@@ -595,7 +602,7 @@ impl Inner {
         Ok(found)
     }
 
-    /// A failure of flash ends everything but reading.
+    /// A failure of flash ends everything but reading. What waits to be written stays where it is read from.
     fn fail(&self, error: MediaError) {
         self.state.borrow_mut().failed.get_or_insert(error);
         self.changed.notify_all();

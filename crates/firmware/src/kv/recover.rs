@@ -16,7 +16,6 @@ use super::segments::{UNIT, Use, ValueSegment};
 use super::state::State;
 use super::table::{Slice, Table};
 use super::units::bytes_of;
-use super::upkeep::Change;
 use super::version::{Run, Version};
 use crate::ftl::MediaError;
 use byteway_clock::{SpanId, Spans};
@@ -46,6 +45,24 @@ struct Journal {
     next_sequence: u64,
 }
 
+/// What is in a manifest's slot.
+enum Slot {
+    /// Nothing was written there.
+    Empty,
+    /// Something that was not written to its end.
+    Torn,
+    Whole(Box<Manifest>),
+}
+
+impl Slot {
+    fn manifest(self) -> Option<Manifest> {
+        match self {
+            Slot::Whole(manifest) => Some(*manifest),
+            Slot::Empty | Slot::Torn => None,
+        }
+    }
+}
+
 /// Units of a segment that were read.
 #[derive(Default)]
 struct Window {
@@ -55,13 +72,18 @@ struct Window {
 }
 
 impl Inner {
-    /// Finds out what there is, and says so in a new manifest.
+    /// Finds out what there is. The next manifest is to say so.
     pub(super) async fn recover(&self, spans: &Spans) -> Result<(), KvError> {
         self.units.ftl().ready().await;
-        let found = [self.read_manifest(spans, 0).await?, self.read_manifest(spans, 1).await?];
-        let newest = found.into_iter().flatten().max_by_key(|manifest| manifest.number);
-        if let Some(manifest) = newest {
-            self.install(spans, manifest).await?;
+        match [self.read_manifest(spans, 0).await?, self.read_manifest(spans, 1).await?] {
+            // One at most was being written when the power went.
+            [Slot::Torn, Slot::Torn] => return Err(KvError::Media(MediaError::Unreadable)),
+            slots => {
+                let found = slots.into_iter().filter_map(Slot::manifest);
+                if let Some(manifest) = found.max_by_key(|manifest| manifest.number) {
+                    self.install(spans, manifest).await?;
+                }
+            }
         }
         {
             let mut guard = self.state.borrow_mut();
@@ -70,25 +92,30 @@ impl Inner {
             state.next_generation = 0;
             state.segments.gather_free();
         }
-        self.commit(spans, Change::default()).await
+        Ok(())
     }
 
-    async fn read_manifest(&self, spans: &Spans, slot: u32) -> Result<Option<Manifest>, KvError> {
+    async fn read_manifest(&self, spans: &Spans, slot: u32) -> Result<Slot, KvError> {
         let first = slot * self.layout.manifest_units;
         let mut contents = Vec::new();
         self.units.read(SpanId::NONE, spans, first, 1, &mut contents).await?;
         let Some(length) = manifest::length(&bytes_of(&contents[0]), self.config.uid) else {
-            return Ok(None);
+            return Ok(Slot::Empty);
         };
         let units = length.div_ceil(UNIT_BYTES) as u32;
         if units > self.layout.manifest_units {
-            return Ok(None);
+            return Ok(Slot::Torn);
         }
         contents.clear();
         self.units.read(SpanId::NONE, spans, first, units, &mut contents).await?;
         let mut bytes: Vec<u8> = contents.iter().flat_map(|content| *bytes_of(content)).collect();
         bytes.truncate(length);
-        Ok(manifest::decode(&bytes))
+        if !manifest::is_whole(&bytes) {
+            return Ok(Slot::Torn);
+        }
+        // The one before it is not the truth any more.
+        let manifest = manifest::decode(&bytes, &self.layout);
+        manifest.map(|manifest| Slot::Whole(Box::new(manifest))).ok_or(KvError::Media(MediaError::Unreadable))
     }
 
     /// Takes over what a manifest says, and replays what came after it.
@@ -141,6 +168,17 @@ impl Inner {
         let torn = (before - replayed.len()) as u64;
         // By sequence; of the same change the one that was moved last is the newest.
         replayed.sort_by_key(|record| (record.entry.sequence, record.age));
+        // A value of many parts has its record in each of them, and one that was moved where it was, too: they count once.
+        let mut left: Vec<Place> = Vec::new();
+        replayed.dedup_by(|later, before| {
+            let is_same = later.key == before.key && later.entry.sequence == before.entry.sequence;
+            if is_same {
+                let places = before.entry.places().iter();
+                left.extend(places.filter(|place| !later.entry.places().contains(place)));
+                std::mem::swap(later, before);
+            }
+            is_same
+        });
         if self.is_broken(KvCanary::OlderRecord) {
             replayed.reverse();
         }
@@ -158,6 +196,7 @@ impl Inner {
                 }
             }
             state.segments.values = values;
+            left.iter().for_each(|place| state.segments.died(&state.layout, place));
             for slice in version.slices() {
                 state.segments.set(slice.table.segment, Use::Index);
             }
@@ -244,6 +283,10 @@ impl Inner {
             }
             found.generation = head.generation;
             for (number, (key, entry)) in (head.first_record..).zip(records) {
+                if !self.layout.holds(&entry) {
+                    self.state.borrow_mut().counters.records_torn += 1;
+                    continue;
+                }
                 journal.next_sequence = journal.next_sequence.max(entry.sequence + 1);
                 let own = entry.places().iter().filter(|place| place.segment == segment);
                 journal.present.extend(own.map(|place| (segment, place.offset)));
@@ -274,14 +317,6 @@ impl Inner {
             return Ok(true);
         }
         for place in entry.places() {
-            let is_inside = place.segment < self.layout.segments
-                && place
-                    .offset
-                    .checked_add(place.bytes)
-                    .is_some_and(|end| end <= self.layout.segment_bytes());
-            if !is_inside {
-                return Ok(false);
-            }
             match self.checksum(spans, place, window).await {
                 Ok(crc) if crc == place.crc => {}
                 Ok(_) => return Ok(false),

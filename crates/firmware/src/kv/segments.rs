@@ -9,6 +9,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Bytes of a unit.
 pub(super) const UNIT: u32 = UNIT_BYTES as u32;
 
+/// No value is longer.
+const VALUE_BYTES_MAX: u32 = 1 << 30;
+
+/// What counts changes never gets so far: greater numbers in flash are wrong, and one more never overflows.
+pub(super) const SEQUENCE_MAX: u64 = 1 << 62;
+
 /// What a pair takes beside its value and twice its key: a record, and an entry of the index with its share of a filter.
 const PAIR_BYTES: u32 = 36;
 
@@ -62,12 +68,16 @@ impl Layout {
                 && segment_units.is_multiple_of(page_units),
             "a segment has 4 to 16384 units: a power of two, and whole log pages",
         )?;
-        parameter((1..=65536).contains(&config.buffer_pages), "the page buffer has 1 to 65536 pages")?;
+        let buffer_bytes = u64::from(config.buffer_pages) * u64::from(page_units * UNIT);
+        parameter(
+            config.buffer_pages >= 1 && buffer_bytes <= 1 << 30,
+            "the page buffer has at least a page, and at most 1 GiB",
+        )?;
         parameter(config.l0_runs >= 1 && config.l0_runs <= 64, "1 to 64 runs wait to be merged")?;
         parameter((2..=100).contains(&config.level_ratio), "level_ratio must be 2 to 100")?;
         parameter(config.filter_bits_per_key <= 64, "a filter has at most 64 bits for each key")?;
         parameter(config.memtable_bytes >= 1, "a memtable needs room")?;
-        parameter(config.value_bytes_max <= 1 << 30, "the longest value is 1 GiB at most")?;
+        parameter(config.value_bytes_max <= VALUE_BYTES_MAX, "the longest value is 1 GiB at most")?;
         let units: u64 = config.extents.iter().map(|extent| extent.count).sum();
         let part = (segment_units - 1) * UNIT;
         let parts_max = config.value_bytes_max.div_ceil(part).max(1);
@@ -115,6 +125,23 @@ impl Layout {
     /// The longest part of a value that a segment takes.
     pub(super) fn part_bytes(&self) -> u32 {
         (self.segment_units - 1) * UNIT
+    }
+
+    /// Units of the range that are used.
+    pub(super) fn units(&self) -> u32 {
+        self.first(self.segments)
+    }
+
+    /// Whether an entry that flash has given can be one: its places are within segments, and its value no longer than any.
+    pub(super) fn holds(&self, entry: &Entry) -> bool {
+        let is_within = |place: &Place| {
+            place.segment < self.segments
+                && place.offset.checked_add(place.bytes).is_some_and(|end| end <= self.segment_bytes())
+        };
+        let bytes: u64 = entry.places().iter().map(|place| u64::from(place.bytes)).sum();
+        entry.sequence <= SEQUENCE_MAX
+            && bytes <= u64::from(VALUE_BYTES_MAX)
+            && entry.places().iter().all(is_within)
     }
 
     /// The first unit of a segment.
@@ -195,6 +222,19 @@ pub(super) struct ValueSegment {
     pub(super) slack: u32,
 }
 
+impl ValueSegment {
+    /// Whether a manifest may say so.
+    pub(super) fn is_sound(&self, layout: &Layout) -> bool {
+        let bytes = layout.segment_bytes();
+        self.table_units <= layout.segment_units
+            && self.records <= bytes
+            && self.covered <= bytes
+            && self.slack <= bytes
+            && self.dead_records <= u32::MAX / 2
+            && self.dead_bytes <= SEQUENCE_MAX
+    }
+}
+
 /// All segments.
 pub(super) struct Segments {
     uses: Vec<Use>,
@@ -228,12 +268,23 @@ impl Segments {
         }
     }
 
+    /// All are free. Who reads now finds nothing that he could believe.
+    pub(super) fn clear(&mut self) {
+        let (epoch, pins) = (self.epoch, std::mem::take(&mut self.pins));
+        *self = Segments { epoch, pins, ..Segments::new(self.uses.len() as u32) };
+    }
+
     /// What a manifest says is taken.
     pub(super) fn set(&mut self, segment: u32, usage: Use) {
         self.uses[segment as usize] = usage;
         if matches!(usage, Use::Value | Use::Index) {
             self.births[segment as usize] = self.epoch;
         }
+    }
+
+    /// What goes there is older than the segment: who began to read before it was taken may look for it there, too.
+    pub(super) fn show_to_all(&mut self, segment: u32) {
+        self.births[segment as usize] = 0;
     }
 
     pub(super) fn usage(&self, segment: u32) -> Option<Use> {
@@ -354,5 +405,29 @@ impl Segments {
         }
         // Those that a manifest is about to name, or that are being released, are nowhere for a moment.
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A cursor finds what was moved since it was made in a segment that is younger than it. If that were free before the
+    // cursor ends, it would find what came there next. What was stored since it doesn't see, and waits for nobody.
+    #[test]
+    fn what_values_are_moved_to_waits_for_older_readers() {
+        let mut segments = Segments::new(8);
+        let reader = segments.pin();
+        segments.next_epoch();
+        for segment in [3, 4] {
+            segments.set(segment, Use::Value);
+        }
+        segments.show_to_all(4);
+        segments.next_epoch();
+        segments.give_up(4);
+        segments.give_up(3);
+        assert_eq!((segments.unread(), segments.unread()), (Some(3), None));
+        assert!(segments.unpin(reader));
+        assert_eq!(segments.unread(), Some(4));
     }
 }

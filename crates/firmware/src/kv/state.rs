@@ -7,12 +7,12 @@ use super::key::Key;
 use super::log::{Log, Queue};
 use super::memtable::Memtable;
 use super::record::{Entry, Place, Value};
-use super::segments::{Layout, Segments, Tally, Use, ValueSegment};
+use super::segments::{Layout, Segments, Tally, UNIT, Use, ValueSegment};
 use super::version::Version;
 use crate::ftl::MediaError;
 use byteway_wire::content::Content;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 /// Memtables that wait to be written.
@@ -113,8 +113,13 @@ pub(super) struct State {
     /// Where the next merge of each level begins.
     pub(super) turns: Vec<Option<Key>>,
     pub(super) counters: KvCounters,
+    /// Flash has failed: nothing is changed any more.
     pub(super) failed: Option<MediaError>,
+    /// And what it holds is not known: nor can anything be read.
+    pub(super) is_lost: bool,
     pub(super) is_stopped: bool,
+    /// Segments of the value log that can't be collected: flash does not give all that is to be known of them.
+    pub(super) spoiled: BTreeSet<u32>,
     record: Vec<u8>,
     pub(super) contents: Vec<Vec<Content>>,
 }
@@ -151,13 +156,24 @@ impl State {
             turns: Vec::new(),
             counters: KvCounters::default(),
             failed: None,
+            is_lost: false,
             is_stopped: false,
+            spoiled: BTreeSet::new(),
             record: Vec::new(),
             contents: Vec::new(),
         }
     }
 
-    /// Whether anything may still be done.
+    /// Whether anything can be read.
+    pub(super) fn check_known(&self) -> Result<(), KvError> {
+        match self.failed {
+            _ if self.is_stopped => Err(KvError::Stopped),
+            Some(error) if self.is_lost => Err(KvError::Media(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether anything may still be changed.
     pub(super) fn check(&self) -> Result<(), KvError> {
         match self.failed {
             _ if self.is_stopped => Err(KvError::Stopped),
@@ -214,15 +230,20 @@ impl State {
     }
 
     /// Makes room in the memtable, if that is possible now.
-    fn has_memory(&mut self, bytes_max: u64) -> bool {
+    fn has_memory(&mut self, bytes_max: u64) -> Result<(), Refusal> {
         if self.memtable.borrow().bytes < bytes_max {
-            return true;
+            return Ok(());
         }
-        let can = self.full.len() < FULL_MEMTABLES_MAX;
-        if can {
+        if self.full.len() < FULL_MEMTABLES_MAX {
             self.rotate();
+            return Ok(());
         }
-        can
+        // Those that are full find no room in flash, and nobody will make some.
+        if self.is_exhausted() && !self.is_read() {
+            return Err(Refusal::Error(KvError::CapacityExceeded));
+        }
+        self.wants.space = true;
+        Err(Refusal::Wait)
     }
 
     /// Puts an entry into the memtable. The sums and the segments learn what it adds, and what the one before it took.
@@ -301,9 +322,8 @@ impl State {
         let bytes = source.bytes();
         let cost = self.layout.cost_of(key.len(), bytes);
         let settles = self.admit(key, cost, found)?;
-        if !self.has_memory(config.memtable_bytes)
-            || self.queue.writes.len() >= config.buffer_pages as usize + 2
-        {
+        self.has_memory(config.memtable_bytes)?;
+        if self.queue.writes.len() >= config.buffer_pages as usize + 2 {
             return Err(Refusal::Wait);
         }
         self.has_space(self.layout.reserve)?;
@@ -316,8 +336,7 @@ impl State {
             self.is_exact = false;
         }
         if let Some(found) = found.filter(|_| settles > 0) {
-            let State { segments, layout, .. } = self;
-            found.entry.iter().flat_map(Entry::places).for_each(|place| segments.died(layout, place));
+            self.died(key, found);
         }
         self.insert(*key, entry);
         self.counters.values_stored += 1;
@@ -335,9 +354,8 @@ impl State {
         if !self.is_so(key, found) {
             return Err(Refusal::Stale);
         }
-        if !self.has_memory(config.memtable_bytes)
-            || self.queue.writes.len() >= config.buffer_pages as usize + 2
-        {
+        self.has_memory(config.memtable_bytes)?;
+        if self.queue.writes.len() >= config.buffer_pages as usize + 2 {
             return Err(Refusal::Wait);
         }
         self.has_space(self.layout.pool + (self.layout.reserve - self.layout.pool) / 2)?;
@@ -350,10 +368,16 @@ impl State {
         }
         self.next_sequence += 1;
         self.append(HOST);
-        let State { segments, layout, .. } = self;
-        old.places().iter().for_each(|place| segments.died(layout, place));
+        self.died(key, found);
         self.insert(*key, entry);
         Ok(())
+    }
+
+    /// The value that was found is of no use any more. It may have been moved since.
+    fn died(&mut self, key: &Key, found: &Found) {
+        let Some(old) = self.find_in_memory(key).or_else(|| found.entry.clone()) else { return };
+        let State { segments, layout, .. } = self;
+        old.places().iter().for_each(|place| segments.died(layout, place));
     }
 
     fn encode(&mut self, key: &Key, entry: &Entry) {
@@ -491,6 +515,9 @@ impl State {
         let generation = u64::from(self.mount) << 32 | u64::from(self.next_generation);
         self.next_generation += 1;
         self.segments.set(segment, Use::Value);
+        if log == MOVED {
+            self.segments.show_to_all(segment);
+        }
         self.segments.uncovered.insert(segment);
         let info = ValueSegment { generation, is_open: true, ..ValueSegment::default() };
         self.segments.values.insert(segment, info);
@@ -507,7 +534,14 @@ impl State {
         let mut slack = 0;
         if log == HOST {
             self.counters.padding_bytes += u64::from(closed.padding);
-            slack = if self.layout.is_packed() { closed.padding } else { 0 };
+            // With little in it the room behind it counts, too: what several such segments hold goes into one.
+            let is_sparse = closed.placed <= self.layout.part_bytes() / 2;
+            let all = self.layout.segment_bytes().saturating_sub(closed.placed + closed.table_units * UNIT);
+            slack = match self.layout.is_packed() {
+                true if is_sparse => all,
+                true => closed.padding,
+                false => 0,
+            };
         }
         if let Some(info) = self.segments.values.get_mut(&closed.segment) {
             (info.is_open, info.table_units, info.slack) = (false, closed.table_units, slack);

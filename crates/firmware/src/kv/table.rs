@@ -5,7 +5,7 @@ use super::cache::Unit;
 use super::filter::{Filter, hash};
 use super::key::{KEY_BYTES_MAX, Key};
 use super::record::Entry;
-use super::segments::UNIT;
+use super::segments::{Layout, UNIT};
 use super::varint::Reader;
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 /// Of a unit: checksum, bytes used, entries, the table's number.
 const HEADER_BYTES: usize = 16;
 const BODY_BYTES: usize = UNIT_BYTES - HEADER_BYTES;
-/// More entries than a unit can have.
+/// More entries than units have, but such as are full of deletions of keys that begin alike.
 const ENTRIES_MAX: usize = BODY_BYTES / 8;
 /// Of a unit's first key: its length and 16 bytes.
 const FENCE_BYTES: usize = KEY_BYTES_MAX + 1;
@@ -43,6 +43,14 @@ impl Table {
     pub(super) fn meta_units(&self) -> u32 {
         let bytes = self.data_units as usize * FENCE_BYTES + self.filter_words as usize * 8;
         bytes.div_ceil(UNIT_BYTES) as u32
+    }
+
+    /// Whether a manifest may say so.
+    pub(super) fn is_sound(&self, layout: &Layout) -> bool {
+        self.data_units.saturating_add(self.meta_units()) <= layout.segment_units
+            && self.tombstones <= self.entries
+            && self.entries <= u64::from(self.data_units) * UNIT_BYTES as u64
+            && self.first <= self.last
     }
 
     /// The unit that would hold a key.
@@ -183,11 +191,8 @@ impl Builder {
         self.scratch.clear();
         entry.encode_indexed(key, self.last.as_ref().filter(|_| self.count > 0), &mut self.scratch);
         if self.count == 0 || self.body.len() + self.scratch.len() > BODY_BYTES {
-            let fences = self.fences.len() + 1;
-            let words = Filter::words_for(self.hashes.len() + ENTRIES_MAX, self.bits_per_key);
-            let meta = (fences * FENCE_BYTES + words * 8).div_ceil(UNIT_BYTES);
             if self.count > 0 {
-                if (fences + meta) as u32 > self.units_max {
+                if !self.has_room(self.fences.len() + 1, self.hashes.len() + ENTRIES_MAX) {
                     return false;
                 }
                 self.end_unit();
@@ -195,6 +200,10 @@ impl Builder {
                 entry.encode_indexed(key, None, &mut self.scratch);
             }
             self.fences.push(*key);
+        } else if usize::from(self.count) >= ENTRIES_MAX
+            && !self.has_room(self.fences.len(), self.hashes.len() + 1)
+        {
+            return false;
         }
         self.body.extend_from_slice(&self.scratch);
         self.count += 1;
@@ -206,6 +215,13 @@ impl Builder {
         self.first.get_or_insert(*key);
         self.last = Some(*key);
         true
+    }
+
+    /// Whether so many units of so many entries, with fences and filter, go into the segment.
+    fn has_room(&self, units: usize, entries: usize) -> bool {
+        let words = Filter::words_for(entries, self.bits_per_key);
+        let meta = (units * FENCE_BYTES + words * 8).div_ceil(UNIT_BYTES);
+        (units + meta) as u32 <= self.units_max
     }
 
     fn end_unit(&mut self) {
@@ -274,6 +290,23 @@ impl Builder {
 mod tests {
     use super::super::record::{Place, Value};
     use super::*;
+
+    // Deletions of keys that begin alike take next to nothing of a unit, but as much of a filter as others. A table that was
+    // longer than its segment would lie over the next one.
+    #[test]
+    fn a_table_of_deletions_stays_in_its_segment() {
+        for (units, bits) in (4..40).flat_map(|units| [1, 10, 64].map(|bits| (units, bits))) {
+            let mut builder = Builder::new(7, 3, units, bits, 1);
+            let entry = Entry { sequence: 1, settles: 0, value: Value::Tombstone };
+            let mut count = 0u64;
+            while builder.add(&Key::new(&count.to_be_bytes()).unwrap(), &entry) {
+                count += 1;
+            }
+            let table = builder.finish(u64::MAX).unwrap();
+            assert!(table.data_units + table.meta_units() <= units, "{units} units, {bits} bits");
+            assert!(table.entries == count && count > 200);
+        }
+    }
 
     // A table that loses an entry between two units, or fills more than its segment, loses pairs.
     #[test]

@@ -112,7 +112,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
     loop {
         let first = {
             let state = inner.state.borrow();
-            state.queue.writes.front().map(|write| {
+            state.queue.writes.front().filter(|_| state.failed.is_none()).map(|write| {
                 contents.extend(write.units.iter().cloned().map(Content::Bytes));
                 write.first
             })
@@ -125,8 +125,8 @@ pub(super) async fn run(inner: Rc<Inner>) {
         let written = inner.units.write(&spans, first, &mut contents).await;
         contents.clear();
         if let Err(error) = written {
+            // What flash doesn't take stays in DRAM, where it is read, and from where capacitors save it.
             inner.fail(error);
-            inner.state.borrow_mut().queue.clear();
             continue;
         }
         let mut state = inner.state.borrow_mut();
@@ -160,18 +160,27 @@ impl Inner {
             logs.iter_mut().for_each(|log| log.flush(queue));
             queue.queued
         });
+        self.written_to(target).await?;
+        Ok(self.units.ftl().flush(span, spans).await?)
+    }
+
+    /// Waits until everything that is queued now has been written.
+    pub(super) async fn drain(&self) -> Result<(), KvError> {
+        let target = self.state.borrow().queue.queued;
+        self.written_to(target).await
+    }
+
+    async fn written_to(&self, target: u64) -> Result<(), KvError> {
         loop {
-            let is_written = {
+            {
                 let state = self.state.borrow();
                 state.check()?;
-                state.queue.done >= target
-            };
-            if is_written {
-                break;
+                if state.queue.done >= target {
+                    return Ok(());
+                }
             }
             self.changed.notified().await;
         }
-        Ok(self.units.ftl().flush(span, spans).await?)
     }
 
     /// A unit of a table.

@@ -3,6 +3,7 @@
 
 use super::config::KvError;
 use super::manifest;
+use super::memtable::Memtable;
 use super::segments::{Tally, Use};
 use super::state::State;
 use super::table::{Builder, Slice};
@@ -12,15 +13,22 @@ use crate::ftl::MediaError;
 use crate::work::Work;
 use byteway_clock::{SpanId, Spans};
 use byteway_wire::content::Content;
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Units of a table that are written at once.
 const WRITE_UNITS: usize = 16;
 
+/// How many times as many runs as should wait to be merged may do so before nothing else is written.
+const RUNS_BEHIND: usize = 4;
+
 /// The task.
 pub(super) async fn run(inner: Rc<Inner>) {
     let spans = Spans::default();
     if let Err(error) = inner.recover(&spans).await {
+        inner.state.borrow_mut().is_lost = true;
+        inner.fail_with(error);
+    } else if let Err(error) = inner.commit(&spans, Change::default()).await {
         inner.fail_with(error);
     }
     inner.is_ready.set(true);
@@ -29,6 +37,10 @@ pub(super) async fn run(inner: Rc<Inner>) {
         match inner.turn(&spans).await {
             Ok(true) => {}
             Ok(false) => inner.upkeep.notified().await,
+            Err(KvError::CapacityExceeded) => {
+                inner.give_in();
+                inner.upkeep.notified().await;
+            }
             Err(error) => inner.fail_with(error),
         }
     }
@@ -57,20 +69,39 @@ impl Inner {
         }
     }
 
+    /// There is no room for what must be done: that is said to whoever waits, until a reader ends or something is changed.
+    fn give_in(&self) {
+        let mut state = self.state.borrow_mut();
+        (state.wants.space, state.wants.pool) = (false, false);
+        state.exhausted_at = Some(state.next_sequence);
+        drop(state);
+        self.changed.notify_all();
+    }
+
     /// Does the most urgent thing. False if there is nothing to do.
     async fn turn(&self, spans: &Spans) -> Result<bool, KvError> {
         let (wanted, done) = self.formats.get();
         if wanted > done {
-            self.do_format(spans).await?;
-            self.formats.set((wanted, wanted));
+            let formatted = self.do_format(spans).await;
+            if formatted.is_err() {
+                self.state.borrow_mut().is_lost = true;
+            }
+            // Others may have been asked for meanwhile.
+            self.formats.set((self.formats.get().0, wanted));
             self.changed.notify_all();
-            return Ok(true);
+            return formatted.map(|()| true);
         }
         if self.state.borrow().failed.is_some() {
             return Ok(false);
         }
         if self.release(spans).await? {
             return Ok(true);
+        }
+        // A host that is faster than merges would heap up runs without end, each of which takes segments and is looked at.
+        let is_exhausted = self.state.borrow().is_exhausted();
+        let waiting = self.state.borrow().version.waiting.len();
+        if waiting > RUNS_BEHIND * self.config.l0_runs as usize && !is_exhausted {
+            return self.compact_if_due(spans).await;
         }
         if !self.state.borrow().full.is_empty() {
             self.flush_memtable(spans).await?;
@@ -79,7 +110,7 @@ impl Inner {
         if self.refill(spans).await? {
             return Ok(true);
         }
-        if self.compact_if_due(spans).await? {
+        if !is_exhausted && self.compact_if_due(spans).await? {
             return Ok(true);
         }
         if self.is_space_low() {
@@ -102,6 +133,7 @@ impl Inner {
             any = true;
         }
         if any {
+            self.state.borrow_mut().exhausted_at = None;
             self.changed.notify_all();
         }
         Ok(any)
@@ -156,14 +188,16 @@ impl Inner {
         if let Some((segment, gain)) = victim
             && gain >= segment_bytes / 4
         {
-            self.collect(spans, segment).await?;
+            self.collect_if_readable(spans, segment).await?;
             return Ok(true);
         }
         if self.merge_all(spans).await? {
             return Ok(true);
         }
         match victim {
-            Some((segment, gain)) if gain >= segment_bytes / 24 => self.collect(spans, segment).await?,
+            Some((segment, gain)) if gain >= segment_bytes / 24 => {
+                self.collect_if_readable(spans, segment).await?
+            }
             _ => {
                 let mut state = self.state.borrow_mut();
                 state.exhausted_at = Some(state.next_sequence);
@@ -179,27 +213,10 @@ impl Inner {
         let Some(memtable) = self.state.borrow().full.front().cloned() else { return Ok(()) };
         let count = memtable.borrow().len() as u64;
         self.placement.run(Work::Compact, count).await;
-        let mut run = Vec::new();
-        let mut from = Some(Key::FIRST);
-        while let Some(begin) = from {
-            let mut builder = self.builder()?;
-            from = None;
-            // A batch at a time: nobody changes the memtable, but no borrow is held while units are written.
-            let mut next = Some(begin);
-            while let Some(at) = next.take() {
-                for (key, entry) in memtable.borrow().from(&at) {
-                    if !builder.add(key, entry) {
-                        from = Some(*key);
-                        break;
-                    }
-                    if builder.waiting() >= WRITE_UNITS {
-                        next = key.next();
-                        break;
-                    }
-                }
-                self.write_units(spans, &mut builder, false).await?;
-            }
-            run.extend(self.end_table(spans, builder, false).await?);
+        let (mut run, mut builder) = (Vec::new(), None);
+        if let Err(error) = self.build_run(spans, &memtable, &mut run, &mut builder).await {
+            self.abandon(run.iter().map(|slice| slice.table.segment).chain(builder.map(|it| it.segment())));
+            return Err(error);
         }
         let (version, tally) = {
             let state = self.state.borrow();
@@ -214,6 +231,46 @@ impl Inner {
         self.commit(spans, change).await?;
         self.state.borrow_mut().counters.memtables_flushed += 1;
         Ok(())
+    }
+
+    /// Tables of a memtable's entries. `open` is the one that is not complete, if this fails.
+    async fn build_run(
+        &self,
+        spans: &Spans,
+        memtable: &RefCell<Memtable>,
+        run: &mut Vec<Slice>,
+        open: &mut Option<Builder>,
+    ) -> Result<(), KvError> {
+        let mut from = Some(Key::FIRST);
+        while let Some(begin) = from {
+            let builder = open.insert(self.builder()?);
+            from = None;
+            // A batch at a time: nobody changes the memtable, but no borrow is held while units are written.
+            let mut next = Some(begin);
+            while let Some(at) = next.take() {
+                for (key, entry) in memtable.borrow().from(&at) {
+                    if !builder.add(key, entry) {
+                        from = Some(*key);
+                        break;
+                    }
+                    if builder.waiting() >= WRITE_UNITS {
+                        next = key.next();
+                        break;
+                    }
+                }
+                self.write_units(spans, builder, false).await?;
+            }
+            if let Some(builder) = open.take() {
+                run.extend(self.end_table(spans, builder, false).await?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Segments of tables that no manifest will name.
+    pub(super) fn abandon(&self, segments: impl Iterator<Item = u32>) {
+        let mut state = self.state.borrow_mut();
+        segments.for_each(|segment| state.segments.give_back(segment));
     }
 
     /// A table to be written, in a segment of its own.
@@ -338,17 +395,34 @@ impl Inner {
         Ok(self.units.ftl().flush(SpanId::NONE, spans).await?)
     }
 
+    /// What is there is not known: not even which manifest is the newest. First what they may name, then they.
+    async fn wipe(&self, spans: &Spans) -> Result<(), KvError> {
+        let manifests = 2 * self.layout.manifest_units;
+        for (first, count) in [(manifests, self.layout.units() - manifests), (0, manifests)] {
+            self.units.trim(spans, first, count).await?;
+            self.units.ftl().flush(SpanId::NONE, spans).await?;
+        }
+        Ok(())
+    }
+
     /// Everything is deleted.
     async fn do_format(&self, spans: &Spans) -> Result<(), KvError> {
         self.state.borrow_mut().is_formatting = true;
         while !self.state.borrow().queue.writes.is_empty() && self.state.borrow().failed.is_none() {
             self.changed.notified().await;
         }
+        if self.state.borrow().is_lost {
+            self.wipe(spans).await?;
+            self.state.borrow_mut().segments.clear();
+        }
         let given_up = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
-            state.failed = None;
+            (state.failed, state.is_lost) = (None, false);
             state.queue.clear();
+            state.spoiled.clear();
+            // From here on it is empty.
+            state.publish(Version::default());
             state.logs.iter_mut().for_each(super::log::Log::abandon);
             state.memtable = Rc::default();
             state.full.clear();

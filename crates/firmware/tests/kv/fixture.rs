@@ -4,7 +4,7 @@ use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay, Rate, SpanId, Spans};
 use byteway_firmware::kv::{Key, Kv, KvConfig, UnitExtent};
 use byteway_firmware::{Cycles, Ftl, FtlConfig, Placement, Site, Work};
-use byteway_flash::{FlashConfig, Geometry, Medium, Timing};
+use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, Timing};
 
 /// A drive and its store.
 #[derive(Clone)]
@@ -15,6 +15,10 @@ pub struct Case {
     pub kv: KvConfig,
     /// What each kind of work costs.
     pub cycles: u64,
+    /// What a look at the index costs.
+    pub index_cycles: u64,
+    /// What fails.
+    pub faults: FaultPlan,
 }
 
 impl Case {
@@ -46,7 +50,7 @@ impl Case {
             plp,
             ..KvConfig::default()
         };
-        Case { name, geometry, ftl, kv, cycles: 300 }
+        Case { name, geometry, ftl, kv, cycles: 300, index_cycles: 300, faults: FaultPlan::default() }
     }
 
     /// The smallest range there can be, nearly: collection begins at once.
@@ -61,14 +65,25 @@ impl Case {
     }
 
     pub fn power_on(&self, clock: &Clock, medium: Medium) -> (Ftl, Kv) {
-        let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-        let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, self.cycles));
-        let placement = Placement::all_at(&site, cycles);
-        let flash = FlashConfig::from(timing());
-        let ftl =
-            Ftl::power_on(clock, placement.clone(), self.geometry, flash, self.ftl.clone(), medium).unwrap();
+        let (placement, ftl) = self.power_ftl(clock, medium);
         let kv = Kv::power_on(clock, placement, ftl.clone(), self.kv.clone()).unwrap();
         (ftl, kv)
+    }
+
+    /// The translation layer alone.
+    pub fn power_ftl(&self, clock: &Clock, medium: Medium) -> (Placement, Ftl) {
+        let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+        let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, self.cycles));
+        let placement = Placement::all_at(&site, cycles.with(Work::Index, self.index_cycles));
+        let flash = FlashConfig { faults: self.faults.clone(), ..FlashConfig::from(timing()) };
+        let ftl =
+            Ftl::power_on(clock, placement.clone(), self.geometry, flash, self.ftl.clone(), medium).unwrap();
+        (placement, ftl)
+    }
+
+    /// Where units of the store's range are on the drive.
+    pub fn units(&self) -> Vec<u64> {
+        self.kv.extents.iter().flat_map(|extent| extent.first..extent.first + extent.count).collect()
     }
 }
 

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 mod crash;
+mod damage;
 mod fixture;
 mod oracle;
+mod placed;
+mod readers;
 mod space;
 mod speed;

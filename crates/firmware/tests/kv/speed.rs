@@ -5,7 +5,7 @@ use byteway_clock::Executor;
 use byteway_clock::random::Rng;
 use byteway_firmware::FtlConfig;
 use byteway_firmware::kv::{Key, KvConfig, Origin, StoreMode, UnitExtent};
-use byteway_flash::Geometry;
+use byteway_flash::{FaultPlan, Geometry};
 
 /// A drive of the Cosmos+ shape, with 1.5 GiB.
 fn large() -> Case {
@@ -14,7 +14,7 @@ fn large() -> Case {
     let ftl = FtlConfig { user_units: units, plp: true, ..FtlConfig::default() };
     let extents = vec![UnitExtent { first: 0, count: units }];
     let kv = KvConfig { extents, plp: true, ..KvConfig::default() };
-    Case { name: "large", geometry, ftl, kv, cycles: 0 }
+    Case { name: "large", geometry, ftl, kv, cycles: 0, index_cycles: 0, faults: FaultPlan::default() }
 }
 
 fn store_all(count: u64, key_bytes: usize, value_bytes: impl Fn(u64) -> usize + 'static) {

@@ -5,18 +5,24 @@
 //! |---|---|
 //! | `kv/mod.rs` | [`KvClient`]: one operation at a time for each buffer, any number under way |
 //! | `kv/noted.rs` | operations under way, in the oracle |
+//! | [`bulk`] | [`KvBulk`]: pairs gathered in host memory and stored many at once |
+//! | [`window`] | [`LossWindow`]: what such pairs would lose with the host |
 //! | [`batch`] | [`KvBatch`]: stores with several outstanding, by tasks that are made once |
 //! | [`cursor`] | [`KvCursor`]: a namespace's pairs in order, as they were at one moment |
 //! | [`oracle`] | [`KvOracle`]: what each key must hold |
 
 pub mod batch;
+pub mod bulk;
 pub mod cursor;
 mod noted;
 pub mod oracle;
+pub mod window;
 
 pub use batch::KvBatch;
+pub use bulk::{BulkLimits, KvBulk};
 pub use cursor::KvCursor;
-pub use oracle::{Held, KvMismatch, KvOracle, KvOutcome};
+pub use oracle::{Held, KvClear, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
+pub use window::{LossFigures, LossWindow};
 
 use crate::carrier::{self, Carrier, Counts};
 use crate::io::{IoBuffer, IoError, Opened};
@@ -30,7 +36,6 @@ use byteway_wire::nvme::kv::{Key, List, Retrieve, Store, list};
 use byteway_wire::nvme::vendor::{Methods, ResultSlot};
 use byteway_wire::nvme::{Cqe, Flush, KvOpcode, Sqe, Status, VendorOpcode};
 use noted::{Reading, Writing};
-use oracle::KvWrite;
 use std::cell::RefCell;
 use std::rc::Rc;
 

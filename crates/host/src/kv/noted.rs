@@ -64,7 +64,7 @@ impl Drop for Writing<'_> {
 }
 
 /// Whether a status says that a command has changed nothing.
-fn is_refusal(status: Status) -> bool {
+pub(super) fn is_refusal(status: Status) -> bool {
     let refusals = [
         Status::CAPACITY_EXCEEDED,
         Status::INVALID_VALUE_SIZE,

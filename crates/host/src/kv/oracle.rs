@@ -81,6 +81,11 @@ pub struct KvWrite {
     begin: u64,
 }
 
+/// A deletion of all pairs under way; ends by [`KvOracle::end_clear`].
+#[must_use = "one that doesn't end leaves all keys undecided"]
+#[derive(Debug, PartialEq, Eq)]
+pub struct KvClear(Vec<KvWrite>);
+
 /// A retrieve, exist, list or iterator under way; ends by [`KvOracle::end_read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvRead {
@@ -247,6 +252,11 @@ impl KvOracle {
 
     /// A store or delete has ended.
     pub fn end(&mut self, write: KvWrite, outcome: KvOutcome) {
+        self.end_as(write, outcome, self.cuts != Some(false));
+    }
+
+    /// The same; `is_durable`: if it has succeeded, a power cut changes nothing of it.
+    fn end_as(&mut self, write: KvWrite, outcome: KvOutcome, is_durable: bool) {
         let end = self.next_moment();
         let Some(history) = self.histories.get_mut(&write.key) else { return };
         let own = history.iter().position(|record| record.begin == write.begin && record.end == NEVER);
@@ -257,7 +267,7 @@ impl KvOracle {
             KvOutcome::Done => {
                 let record = &mut history[own];
                 (record.end, record.is_certain) = (end, true);
-                record.is_durable = self.cuts != Some(false);
+                record.is_durable = is_durable;
                 if !record.is_durable {
                     self.unflushed.insert(write.key);
                 }
@@ -299,6 +309,31 @@ impl KvOracle {
         } else if is_kept {
             self.kept.push(key);
         }
+    }
+
+    /// All pairs are about to be deleted at once, by a format or the like.
+    pub fn begin_clear(&mut self) -> KvClear {
+        let keys: BTreeSet<Key> = self.settled.keys().chain(self.histories.keys()).copied().collect();
+        KvClear(keys.into_iter().map(|key| self.begin_delete(key)).collect())
+    }
+
+    /// That has ended. If it has succeeded it is durable.
+    pub fn end_clear(&mut self, clear: KvClear, outcome: KvOutcome) {
+        clear.0.into_iter().for_each(|write| self.end_as(write, outcome, true));
+    }
+
+    /// Bytes of the values that may be there at most, each rounded up to a multiple of `round`.
+    pub fn bytes_max(&self, round: u32) -> u64 {
+        let rounded = |bytes: u32| u64::from(bytes).next_multiple_of(round.max(1).into());
+        let longest = |history: &Vec<Record>| {
+            let bytes = history.iter().map(|record| match record.held {
+                Held::Value { bytes, .. } => rounded(bytes),
+                Held::Nothing => 0,
+            });
+            bytes.max().unwrap_or(0)
+        };
+        let settled: u64 = self.settled.values().map(|(_, bytes)| rounded(*bytes)).sum();
+        settled + self.histories.values().map(longest).sum::<u64>()
     }
 
     /// A retrieve, exist or list is about to be submitted, or an iterator begun.
@@ -397,6 +432,16 @@ impl KvOracle {
             }
             *history = left;
             self.prune(key);
+        }
+    }
+
+    /// What is not durable may be gone although the power was not cut: the drive has looked anew what its flash holds, as
+    /// that took no deletion of all pairs. Nothing is under way.
+    pub fn reopen(&mut self) {
+        let now = self.next_moment();
+        for record in self.histories.values_mut().flatten() {
+            record.end = now; // none has replaced another
+            record.is_certain &= record.is_durable;
         }
     }
 

@@ -108,6 +108,13 @@ struct Report {
     formats: u64,
     sanitized: u64,
     blocks_verified: u64,
+    runs_with_pairs: u64,
+    pairs_stored: u64,
+    pairs_refused: u64,
+    pairs_verified: u64,
+    pairs_merges: u64,
+    pairs_collections: u64,
+    pairs_replayed: u64,
     superblocks_collected: u64,
     polls: u64,
     failure: Option<ReportedFailure>,
@@ -297,6 +304,13 @@ impl Report {
             formats: tally.formats,
             sanitized: tally.sanitized,
             blocks_verified: tally.blocks_verified,
+            runs_with_pairs: tally.with_pairs,
+            pairs_stored: tally.pairs_stored,
+            pairs_refused: tally.pairs_refused,
+            pairs_verified: tally.pairs_verified,
+            pairs_merges: tally.pairs_merged,
+            pairs_collections: tally.pairs_collected,
+            pairs_replayed: tally.pairs_replayed,
             superblocks_collected: tally.blocks_collected,
             polls: tally.polls,
             failure,
@@ -311,7 +325,8 @@ impl Report {
              {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
              {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
-             {} runs in files; {} blocks verified\n",
+             {} runs in files; {} blocks verified;\n\
+             {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
             HumanCount(self.runs),
             self.seed,
             HumanCount(self.operations),
@@ -339,6 +354,13 @@ impl Report {
             HumanCount(self.map_misses),
             HumanCount(self.runs_in_files),
             HumanCount(self.blocks_verified),
+            HumanCount(self.runs_with_pairs),
+            HumanCount(self.pairs_stored),
+            HumanCount(self.pairs_refused),
+            HumanCount(self.pairs_verified),
+            HumanCount(self.pairs_merges),
+            HumanCount(self.pairs_collections),
+            HumanCount(self.pairs_replayed),
         );
         match &self.failure {
             None => text.push_str("nothing was found\n"),

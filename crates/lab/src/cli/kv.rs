@@ -14,6 +14,7 @@ use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::kv::{Preset, ValueSizes};
 use crate::output::Output;
+use crate::pairs::bench::PairsBench;
 use crate::pairs::{Answer, Place, Request, ask, key, shown};
 use crate::progress::Progress;
 use crate::report::run_report;
@@ -23,7 +24,7 @@ use crate::units::Bytes;
 
 pub(super) const EXAMPLES: &str = "\
 A drive that keeps its pairs in a directory, which nobody serves meanwhile; drive.toml is a device file with
-`personality = \"kv\"` in [drive]:
+`personality = \"kv\"` in [drive], or with `kv_capacity = \"1 GiB\"` for pairs beside blocks:
   byteway kv put name 'a value' --drive drive.toml --data pairs.data
   byteway kv get name --drive drive.toml --data pairs.data
   byteway kv list --from n --drive drive.toml --data pairs.data
@@ -35,6 +36,11 @@ A drive that another process serves (`byteway serve drive.toml --vfio-user /tmp/
 A drive in simulation, with the figures of `byteway run`:
   byteway kv bench --workload w-m --count 100000
   byteway kv bench --workload fillrandom --value 1k --count 20000 --iodepth 32 --profile modern-gen5
+  byteway kv bench --workload w-m --count 100000 --bulk-pairs 64
+
+The same on a drive that is served, in real time, or on one in a directory, in virtual time; --erase deletes all pairs:
+  byteway kv bench --workload w-m --count 100000 --vfio-user /tmp/drive --erase
+  byteway kv bench --workload w-m --count 100000 --drive drive.toml --data pairs.data --erase
 
 A key is text, or hexadecimal digits behind 0x: 1 to 16 bytes. Exit code 1 if there is no such key, or, with
 --if-absent, if there is one.";
@@ -101,7 +107,7 @@ enum Action {
         #[command(flatten)]
         drive: Drive,
     },
-    /// Run a workload on a simulated drive, and measure it.
+    /// Run a workload, and measure it: on a simulated drive, unless another is named.
     Bench(Box<Bench>),
 }
 
@@ -118,9 +124,32 @@ struct Drive {
     /// The folder of a served drive's socket, as `byteway serve` names it.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
     vfio_user: Option<PathBuf>,
-    /// The namespace.
-    #[arg(long, value_name = "NSID", default_value_t = 1)]
-    namespace: u32,
+    /// The namespace; left out, the first that holds pairs.
+    #[arg(long, value_name = "NSID")]
+    namespace: Option<u32>,
+}
+
+/// Where the drive of a benchmark is, if it is not simulated.
+#[derive(clap::Args)]
+struct Real {
+    /// The device file of a drive whose pairs are in --data.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    drive: Option<PathBuf>,
+    /// The directory that holds the pairs; it is made if it is not there.
+    #[arg(long, value_name = "DIR", requires = "drive")]
+    data: Option<PathBuf>,
+    /// The folder of a served drive's socket, as `byteway serve` names it.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["drive", "data"])]
+    vfio_user: Option<PathBuf>,
+    /// The namespace; left out, the first that holds pairs.
+    #[arg(long, value_name = "NSID")]
+    namespace: Option<u32>,
+    /// Delete all pairs first. What is there otherwise can't be verified.
+    #[arg(long)]
+    erase: bool,
+    /// Check nothing of what is read.
+    #[arg(long)]
+    no_verify: bool,
 }
 
 #[derive(clap::Args)]
@@ -146,6 +175,12 @@ struct Bench {
     /// Operations of a worker that are outstanding.
     #[arg(long, value_name = "N", default_value_t = 1)]
     iodepth: u32,
+    /// Bulk PUT: stores are gathered, and so many sent as one command. What is gathered is lost if the host crashes.
+    #[arg(long, value_name = "N")]
+    bulk_pairs: Option<u32>,
+    /// The same by the bytes of a command.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    bulk_bytes: Option<Bytes>,
     /// Workers, each with a queue pair of its own.
     #[arg(long, value_name = "N", default_value_t = 1)]
     numjobs: u32,
@@ -179,20 +214,32 @@ struct Bench {
     /// No progress bar.
     #[arg(long)]
     quiet: bool,
+    #[command(flatten)]
+    real: Real,
+}
+
+impl Real {
+    fn is_named(&self) -> bool {
+        self.vfio_user.is_some() || self.drive.is_some()
+    }
+}
+
+fn place(vfio_user: Option<&Path>, device: Option<&Path>, data: Option<&Path>) -> Option<Place> {
+    match (vfio_user, device, data) {
+        (Some(folder), ..) => Some(Place::Served(folder.to_path_buf())),
+        (None, Some(device), Some(data)) => {
+            Some(Place::Directory { device: device.to_path_buf(), data: data.to_path_buf() })
+        }
+        _ => None,
+    }
 }
 
 impl Drive {
-    fn place(&self) -> anyhow::Result<Place> {
-        match (&self.vfio_user, &self.drive, &self.data) {
-            (Some(folder), ..) => Ok(Place::Served(folder.clone())),
-            (None, Some(device), Some(data)) => {
-                Ok(Place::Directory { device: device.clone(), data: data.clone() })
-            }
-            _ => {
-                let cure = "name a device file with --drive and a directory with --data, or a served drive with --vfio-user";
-                Err(InputError::new("no drive is named", cure).into())
-            }
-        }
+    fn place(&self) -> Result<Place, InputError> {
+        place(self.vfio_user.as_deref(), self.drive.as_deref(), self.data.as_deref()).ok_or_else(|| {
+            let cure = "name a device file with --drive and a directory with --data, or a served drive with --vfio-user";
+            InputError::new("no drive is named", cure)
+        })
     }
 
     fn ask(&self, request: Request) -> anyhow::Result<Answer> {
@@ -268,7 +315,14 @@ fn read_value(value: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<u8
 impl Bench {
     fn execute(&self) -> anyhow::Result<ExitCode> {
         let text = self.scenario_text()?;
-        let options = Options { sets: self.sets.clone(), ..Options::default() };
+        let mut sets = self.sets.clone();
+        if self.real.is_named() {
+            // What a drive that is there can do it says itself.
+            let limits = ["max_io_queues=1024", "max_queue_entries=65536", "mdts=\"16 MiB\""];
+            sets.extend(limits.map(|limit| format!("drive.override.controller.{limit}")));
+            sets.push("drive.override.kv.value_max=\"16 MiB\"".to_owned());
+        }
+        let options = Options { sets, ..Options::default() };
         if self.scenario {
             print(&text);
             return Ok(ExitCode::SUCCESS);
@@ -276,6 +330,25 @@ impl Bench {
         let scenario = Scenario::from_text("bench", Path::new("."), &text, &options)?;
         let output = self.out.as_deref().map(Output::check).transpose()?;
         let interrupt = Interrupt::on_signal();
+        let real = &self.real;
+        let place = place(real.vfio_user.as_deref(), real.drive.as_deref(), real.data.as_deref());
+        if let Some(place) = place {
+            let bench = PairsBench {
+                place,
+                nsid: real.namespace,
+                jobs: scenario.jobs.clone(),
+                transfer: scenario.host.transfer,
+                erase: real.erase,
+                seed: self.seed,
+                quiet: self.quiet,
+            };
+            let results = bench.run(&interrupt)?;
+            return show(&results, None, output, self.format);
+        }
+        if real.namespace.is_some() || real.erase || real.no_verify {
+            let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
+            return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
+        }
         let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), self.quiet);
         let found = run(&scenario, Session { progress: &mut progress, interrupt: &interrupt });
         progress.finish();
@@ -298,12 +371,13 @@ impl Bench {
         };
         let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let mut out = format!(
-            "name = \"kv-bench\"\nseed = {}\n\n[drive]\nprofile = {}\npersonality = \"kv\"\ncapacity = \"{}\"\n\n[host]\nprofile = {}\n\n\
-             [transfer]\nmethod = \"{}\"\n",
+            "name = \"kv-bench\"\nseed = {}\n\n[drive]\nprofile = {}\npersonality = \"kv\"\ncapacity = \"{}\"\n\n[host]\nprofile = {}\n\
+             verify = {}\n\n[transfer]\nmethod = \"{}\"\n",
             self.seed,
             quoted(&self.profile),
             self.capacity,
             quoted(&self.host),
+            !self.real.no_verify,
             self.method.name()
         );
         let keys = self.keys.or(self.count);
@@ -325,12 +399,16 @@ impl Bench {
             ("keys", self.keys),
             ("count", self.count),
             ("key_bytes", self.key_bytes.map(u64::from)),
+            ("bulk_pairs", self.bulk_pairs.map(u64::from)),
             ("iodepth", Some(self.iodepth.into())),
             ("numjobs", Some(self.numjobs.into())),
         ] {
             if let Some(number) = number {
                 let _ = writeln!(out, "{key} = {number}");
             }
+        }
+        if let Some(bytes) = self.bulk_bytes {
+            let _ = writeln!(out, "bulk_bytes = \"{bytes}\"");
         }
         Ok(out)
     }

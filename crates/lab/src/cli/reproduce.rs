@@ -8,7 +8,7 @@ use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress;
-use crate::reproduce::{Manner, PAPERS, PAYLOADS, PAYLOADS_FULL, Reproduction, paper, report, specs, work};
+use crate::reproduce::{Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, work};
 
 pub(super) const EXAMPLES: &str = "\
 What a paper says, measured again: claim, paper, measured, difference, tolerance, basis, verdict.
@@ -16,6 +16,7 @@ What a paper says, measured again: claim, paper, measured, difference, tolerance
   byteway reproduce byteexpress --list              its claims, without running anything
   byteway reproduce byteexpress                     10,000 payloads a point
   byteway reproduce byteexpress --full              a million
+  byteway reproduce bandslim                        20,000 PUTs a point
   byteway reproduce byteexpress --out results       ... and results/reproduce.json, report.html: its figures anew
 
 A claim is reproduced, of the right direction only, not reproduced, or only reported; what came out
@@ -30,7 +31,7 @@ pub(super) struct Arguments {
     /// The paper.
     #[arg(required_unless_present = "list")]
     paper: Option<String>,
-    /// A million payloads a point, instead of 10,000.
+    /// A million payloads a point, instead of ten or twenty thousand.
     #[arg(long)]
     full: bool,
     /// So many payloads a point.
@@ -75,9 +76,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::on_signal();
     let specs = specs(paper, &file.claims, output.is_some());
     let bar = progress::points(specs.len() + 1, arguments.quiet)?;
-    let payloads = if arguments.full { PAYLOADS_FULL } else { arguments.payloads.unwrap_or(PAYLOADS) };
+    let payloads = if arguments.full { PAYLOADS_FULL } else { arguments.payloads.unwrap_or(paper.payloads) };
     // One point with many more payloads, or fewer: it is to be seen that their number changes nothing.
-    let other = if payloads == PAYLOADS_FULL { PAYLOADS } else { (payloads * 100).min(PAYLOADS_FULL) };
+    let other = if payloads == PAYLOADS_FULL { paper.payloads } else { (payloads * 100).min(PAYLOADS_FULL) };
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),

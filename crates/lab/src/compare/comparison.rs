@@ -12,6 +12,7 @@
 //!                      read_p99_9_ns (where there are others beside reads), wire_bytes_per_io, payload_bytes_per_io
 //!                      (both directions), write_amplification, map_miss_ratio, wear_spread, retries_per_read (where
 //!                      the drive has a map cache, looks after wear, or tries reads again),
+//!                      log_pages, index_pages (pages of flash programmed by a drive of keys and values),
 //!                      host_ns_per_io, device_ns_per_io (processor time; where how payloads cross is measured)
 //!   busiest            resource, mean (share of the time)
 //!   against, ratios    the point that it is compared with, and each figure as a multiple of that point's

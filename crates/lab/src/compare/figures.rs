@@ -38,6 +38,10 @@ pub enum Metric {
     WearSpread,
     /// How often a read was tried again, where it can be.
     RetriesPerRead,
+    /// Pages of flash programmed for the value log and its records, on a drive of keys and values.
+    LogPages,
+    /// Pages of flash programmed for the index and its manifest, likewise.
+    IndexPages,
     /// Processor time of the host for each I/O, where how payloads cross is measured.
     HostNsPerIo,
     /// Processor time of the drive for each I/O, likewise.
@@ -46,7 +50,7 @@ pub enum Metric {
 
 impl Metric {
     /// All, in the order of tables.
-    pub const ALL: [Metric; 15] = [
+    pub const ALL: [Metric; 17] = [
         Metric::Iops,
         Metric::BytesPerSecond,
         Metric::MeanNs,
@@ -60,6 +64,8 @@ impl Metric {
         Metric::MapMissRatio,
         Metric::WearSpread,
         Metric::RetriesPerRead,
+        Metric::LogPages,
+        Metric::IndexPages,
         Metric::HostNsPerIo,
         Metric::DeviceNsPerIo,
     ];
@@ -80,6 +86,8 @@ impl Metric {
             Metric::MapMissRatio => "map_miss_ratio",
             Metric::WearSpread => "wear_spread",
             Metric::RetriesPerRead => "retries_per_read",
+            Metric::LogPages => "log_pages",
+            Metric::IndexPages => "index_pages",
             Metric::HostNsPerIo => "host_ns_per_io",
             Metric::DeviceNsPerIo => "device_ns_per_io",
         }
@@ -101,6 +109,8 @@ impl Metric {
             Metric::MapMissRatio => "map misses",
             Metric::WearSpread => "wear spread",
             Metric::RetriesPerRead => "retries",
+            Metric::LogPages => "log pages",
+            Metric::IndexPages => "index pages",
             Metric::HostNsPerIo => "host CPU",
             Metric::DeviceNsPerIo => "drive CPU",
         }
@@ -122,6 +132,8 @@ impl Metric {
             Metric::MapMissRatio => "map misses per lookup",
             Metric::WearSpread => "spread of wear over its mean",
             Metric::RetriesPerRead => "retries per read",
+            Metric::LogPages => "pages of the value log",
+            Metric::IndexPages => "pages of the index",
             Metric::HostNsPerIo => "host processor time per I/O",
             Metric::DeviceNsPerIo => "drive processor time per I/O",
         }
@@ -135,7 +147,7 @@ impl Metric {
     /// With its unit, for people.
     pub fn show(self, value: f64) -> String {
         match self {
-            Metric::Iops => grouped(value as u64),
+            Metric::Iops | Metric::LogPages | Metric::IndexPages => grouped(value as u64),
             Metric::BytesPerSecond if value < 1e6 => format!("{:.1} kB/s", value / 1e3),
             Metric::BytesPerSecond if value < 1e9 => format!("{:.1} MB/s", value / 1e6),
             Metric::BytesPerSecond => format!("{:.2} GB/s", value / 1e9),
@@ -167,6 +179,7 @@ impl Figures {
         let per_io = |bytes: u128| (!summary.link.is_empty()).then(|| ratio(bytes, ios));
         let at = |share: f64, of: fn(&Latency) -> u64| percentile(found, share, of, |_| true);
         let upkeep = summary.upkeep.as_ref();
+        let store = summary.kv.as_ref().and_then(|kv| kv.store.as_ref());
         Figures(Metric::ALL.map(|metric| match metric {
             Metric::Iops => Some(summary.iops),
             Metric::BytesPerSecond => Some(summary.bytes_per_second),
@@ -184,6 +197,8 @@ impl Figures {
             Metric::MapMissRatio => upkeep.and_then(|upkeep| Some(upkeep.map_cache?.miss_ratio)),
             Metric::WearSpread => upkeep.and_then(|upkeep| Some(upkeep.wear?.spread)),
             Metric::RetriesPerRead => upkeep.and_then(|upkeep| Some(upkeep.retry.as_ref()?.retries_per_read)),
+            Metric::LogPages => store.map(|store| store.log_pages_all() as f64),
+            Metric::IndexPages => store.map(|store| store.index_pages() as f64),
             Metric::HostNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.host_ns_per_io),
             Metric::DeviceNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.device_ns_per_io),
         }))

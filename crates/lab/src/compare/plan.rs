@@ -13,7 +13,7 @@ use crate::scenario::{Options, Scenario};
 use crate::shell::quoted;
 use crate::source::{Sources, Texts};
 use crate::units::excerpt;
-use crate::workload::{Issue, JobPlan};
+use crate::workload::{Issue, JobPlan, Source};
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]
@@ -184,10 +184,9 @@ fn choice_of(index: usize, axes: &[Axis]) -> Vec<usize> {
 fn job_count(path: &Path, options: &Options) -> Result<Jobs, InputError> {
     let error = match Scenario::load(path, options) {
         Ok(scenario) => {
-            let count = scenario.jobs.len();
-            let is_kv = scenario.drive.is_kv();
-            let (blocks, pairs) = if is_kv { (0, count) } else { (count, 0) };
-            return Ok(Jobs { blocks, pairs });
+            let is_pairs = |job: &&JobPlan| matches!(job.source, Source::Pairs(_));
+            let pairs = scenario.jobs.iter().filter(is_pairs).count();
+            return Ok(Jobs { blocks: scenario.jobs.len() - pairs, pairs });
         }
         Err(error) => error,
     };

@@ -195,7 +195,7 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
 }
 
 /// Figures of what a drive does beside the host's I/O, and of what it does to reads.
-const OF_THE_DRIVE: [(Metric, &str, &str); 4] = [
+const OF_THE_DRIVE: [(Metric, &str, &str); 6] = [
     (
         Metric::ReadP999Ns,
         "p99.9 latency of reads",
@@ -213,6 +213,16 @@ const OF_THE_DRIVE: [(Metric, &str, &str); 4] = [
         "Erases from the least to the most worn block, over the mean: a drive ends when its most worn blocks do.",
     ),
     (Metric::RetriesPerRead, "Retries", "How often a read of flash was tried again, in the mean."),
+    (
+        Metric::LogPages,
+        "Pages of the value log",
+        "Pages of flash that were programmed for values and the records of them; what was not full yet is still in DRAM.",
+    ),
+    (
+        Metric::IndexPages,
+        "Pages of the index",
+        "Pages of flash that were programmed for the index, by merging too, and for its manifest.",
+    ),
 ];
 
 fn has(points: &[&Point], metric: Metric) -> bool {
@@ -274,7 +284,9 @@ impl Lines<'_> {
             Metric::Iops => Unit::Iops,
             Metric::BytesPerSecond => Unit::BytesPerSecond,
             Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
-            Metric::WriteAmplification | Metric::RetriesPerRead => Unit::Count,
+            Metric::WriteAmplification | Metric::RetriesPerRead | Metric::LogPages | Metric::IndexPages => {
+                Unit::Count
+            }
             Metric::MapMissRatio | Metric::WearSpread => Unit::Share,
             Metric::MeanNs
             | Metric::P50Ns

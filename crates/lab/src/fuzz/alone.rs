@@ -5,16 +5,16 @@
 
 use super::drive;
 use super::failure::{Failure, Kind};
-use super::life::{Life, broken, fit};
+use super::life::{Life, Way, broken, fit};
 use super::plan::{Extent, Op};
-use super::rig::Space;
+use super::space::{Holds, Space};
 use byteway_clock::Delay;
-use byteway_host::oracle::Outcome;
-use byteway_host::{BaseState, Client, Data, Driver, DriverError, IoBuffer, IoError, Lost, Oracle};
+use byteway_host::{BaseState, Client, Data, Driver, DriverError, IoBuffer, IoError, Lost};
 use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
 use byteway_wire::nvme::{
     Cns, ControllerList, FormatNvm, Identify, IdentifyController, IdentifyNamespace, NamespaceAttachment,
-    NamespaceManagement, Sanitize, SanitizeStatusLog, Sqe, Status, lid,
+    NamespaceManagement, Sanitize, SanitizeStatusLog, Sqe, Status, csi, lid,
 };
 use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
@@ -44,21 +44,17 @@ impl Life {
         &self,
         driver: &Driver,
         op: &Op,
-        way: Option<(&Client, &mut IoBuffer)>,
+        way: Option<&mut Way>,
     ) -> Result<Result<(), IoError>, Failure> {
         match (op, way) {
-            (Op::Copy { to, extents, .. }, Some((client, buffer))) => {
-                Ok(copy(client, buffer, *to, extents).await)
+            (Op::Copy { to, extents, .. }, Some(way)) => Ok(way.copy(*to, extents).await),
+            (Op::Format { block, .. }, Some(way)) => {
+                self.format(driver, way.nsid, drive::block(*block)).await.map(Ok)
             }
-            (Op::Format { block, .. }, Some((client, _))) => {
-                let nsid = client.namespace().nsid;
-                self.format(driver, nsid, drive::block(*block)).await.map(Ok)
-            }
-            (Op::Delete { .. }, Some((client, _))) => {
-                let nsid = client.namespace().nsid;
-                self.delete(driver, nsid).await.map(Ok)
-            }
-            (Op::Create { units, block }, _) => {
+            (Op::Delete { .. }, Some(way)) => self.delete(driver, way.nsid).await.map(Ok),
+            (Op::Create { pairs: true, .. }, _) if !self.run.plan.drive.has_pairs() => Ok(Ok(())),
+            (Op::Create { units, pairs: true, .. }, _) => self.create_pairs(driver, *units).await.map(Ok),
+            (Op::Create { units, block, .. }, _) => {
                 self.create(driver, *units, drive::block(*block)).await.map(Ok)
             }
             (Op::Sanitize, _) => self.sanitize(driver).await.map(Ok),
@@ -80,24 +76,37 @@ impl Life {
         }
     }
 
-    fn oracle(&self, nsid: u32) -> Option<Rc<RefCell<Oracle>>> {
+    fn holds(&self, nsid: u32) -> Option<Holds> {
         let spaces = self.run.spaces.borrow();
-        spaces.iter().find(|space| space.nsid == nsid).map(|space| space.oracle.clone())
+        spaces.iter().find(|space| space.nsid == nsid).map(|space| space.holds.clone())
     }
 
     async fn format(&self, driver: &Driver, nsid: u32, block: BlockSize) -> Result<(), Failure> {
-        let Some(oracle) = self.oracle(nsid) else { return Ok(()) };
+        let Some(holds) = self.holds(nsid) else { return Ok(()) };
         self.run.pending.set(Some(Pending::Format { nsid }));
         // With blocks of the same size it is a write of zeroes; else another namespace takes the place of this one, or
         // this one stays with whatever of it had been deallocated when the drive could write no more.
-        let blocks = oracle.borrow().blocks();
-        let zeroes = oracle.borrow_mut().begin_zeroes(0, blocks);
-        let lbaf = u8::from(block == BlockSize::B4096);
+        let emptying = holds.begin_emptying();
+        // Pairs have one format.
+        let lbaf = u8::from(block == BlockSize::B4096 && matches!(holds, Holds::Blocks(_)));
         let sqe = FormatNvm { lbaf, ..FormatNvm::default() }.sqe(0, nsid);
         let ended = self.admin(driver, sqe, &[]).await?;
-        let outcome = if matches!(ended, Ended::Done) { Outcome::Durable } else { Outcome::Uncertain };
-        oracle.borrow_mut().end_write(zeroes, outcome);
+        emptying.end(matches!(ended, Ended::Done));
         self.settled(driver, "Format NVM", ended, |_| false).await
+    }
+
+    async fn create_pairs(&self, driver: &Driver, units: u64) -> Result<(), Failure> {
+        self.run.pending.set(Some(Pending::Create));
+        let wanted = IdentifyNamespaceKv { nsze: units * 4096, ..IdentifyNamespaceKv::default() };
+        let create = NamespaceManagement { sel: NamespaceManagement::CREATE, csi: csi::KEY_VALUE };
+        let ended = self.admin(driver, create.sqe(0, 0), wanted.as_bytes()).await?;
+        let is_small = units < drive::pairs_units_min(&self.run.plan.drive);
+        let refused = |status: Status| {
+            status.is(Status::NAMESPACE_INSUFFICIENT_CAPACITY)
+                || status.is(Status::NAMESPACE_ID_UNAVAILABLE)
+                || is_small && status.is(Status::INVALID_FIELD)
+        };
+        self.settled(driver, "Namespace Management (create pairs)", ended, refused).await
     }
 
     async fn create(&self, driver: &Driver, units: u64, block: BlockSize) -> Result<(), Failure> {
@@ -115,17 +124,16 @@ impl Life {
     }
 
     async fn delete(&self, driver: &Driver, nsid: u32) -> Result<(), Failure> {
-        let Some(oracle) = self.oracle(nsid).filter(|_| self.run.spaces.borrow().len() > 1) else {
+        let Some(holds) = self.holds(nsid).filter(|_| self.run.spaces.borrow().len() > 1) else {
             return Ok(());
         };
         // If it stays, it is as it was but for what had been deallocated when the drive could write no more.
-        let blocks = oracle.borrow().blocks();
-        let zeroes = oracle.borrow_mut().begin_zeroes(0, blocks);
+        let emptying = holds.begin_emptying();
         self.run.pending.set(Some(Pending::Delete { nsid }));
         let delete =
             NamespaceManagement { sel: NamespaceManagement::DELETE, ..NamespaceManagement::default() };
         let ended = self.admin(driver, delete.sqe(0, nsid), &[]).await?;
-        oracle.borrow_mut().end_write(zeroes, Outcome::Uncertain);
+        emptying.end(false);
         // Deleted before a reset, and asked for again after it.
         let refused =
             |status: Status| status.is(Status::INVALID_NAMESPACE) || status.is(Status::INVALID_FIELD);
@@ -133,12 +141,8 @@ impl Life {
     }
 
     async fn sanitize(&self, driver: &Driver) -> Result<(), Failure> {
-        let oracles: Vec<_> = self.run.spaces.borrow().iter().map(|space| space.oracle.clone()).collect();
-        let begin = |oracle: &Rc<RefCell<Oracle>>| {
-            let blocks = oracle.borrow().blocks();
-            oracle.borrow_mut().begin_zeroes(0, blocks)
-        };
-        let begun: Vec<_> = oracles.iter().map(begin).collect();
+        let begun: Vec<_> =
+            self.run.spaces.borrow().iter().map(|space| space.holds.begin_emptying()).collect();
         let sqe = sanitize(Sanitize::BLOCK_ERASE);
         let ended = self.admin(driver, sqe, &[]).await?;
         // Once it is accepted it is carried through, if flash can be written; nobody reads or writes before it is done.
@@ -156,10 +160,7 @@ impl Life {
             Ended::Refused(status) => self.refused("Sanitize", status),
             Ended::Lost => Ok(()),
         };
-        let outcome = if is_certain { Outcome::Durable } else { Outcome::Uncertain };
-        for (oracle, begun) in oracles.iter().zip(begun) {
-            oracle.borrow_mut().end_write(begun, outcome);
-        }
+        begun.into_iter().for_each(|begun| begun.end(is_certain));
         done?;
         self.wait_for_sanitize(driver).await.map(drop)
     }
@@ -251,11 +252,13 @@ impl Life {
                 result => break result,
             }
         }?;
-        let namespaces = driver.namespaces();
+        let (namespaces, pairs) = (driver.namespaces(), driver.kv_namespaces());
         let mut spaces = self.run.spaces.borrow_mut();
         match pending {
             Pending::Delete { nsid } => {
-                if !namespaces.iter().any(|namespace| namespace.nsid == nsid) {
+                let is_there = namespaces.iter().any(|namespace| namespace.nsid == nsid)
+                    || pairs.iter().any(|namespace| namespace.nsid == nsid);
+                if !is_there {
                     spaces.retain(|space| space.nsid != nsid);
                     self.run.count(|tally| tally.namespaces_deleted += 1);
                 }
@@ -263,10 +266,13 @@ impl Life {
             Pending::Format { nsid } => {
                 let found = namespaces.iter().find(|namespace| namespace.nsid == nsid);
                 let space = spaces.iter_mut().find(|space| space.nsid == nsid);
-                if let (Some(found), Some(space)) = (found, space) {
+                self.run.count(|tally| tally.formats += 1);
+                if let (Some(found), Some(space)) = (found, space)
+                    && let Holds::Blocks(oracle) = &space.holds
+                {
                     let block = drive::block(found.block_bytes);
-                    self.run.count(|tally| tally.formats += 1);
-                    if block != space.oracle.borrow().block() {
+                    let is_other = block != oracle.borrow().block();
+                    if is_other {
                         *space = self.fresh(nsid, found.blocks, block);
                     }
                 }
@@ -276,6 +282,14 @@ impl Life {
                     if !spaces.iter().any(|space| space.nsid == found.nsid) {
                         let block = drive::block(found.block_bytes);
                         spaces.push(self.fresh(found.nsid, found.blocks, block));
+                        self.run.count(|tally| tally.namespaces_created += 1);
+                    }
+                }
+                for found in pairs.iter() {
+                    if !spaces.iter().any(|space| space.nsid == found.nsid) {
+                        let oracle = self.run.pairs_oracle(self.next_tag());
+                        let holds = Holds::Pairs(Rc::new(RefCell::new(oracle)));
+                        spaces.push(Space { nsid: found.nsid, holds });
                         self.run.count(|tally| tally.namespaces_created += 1);
                     }
                 }
@@ -312,16 +326,27 @@ impl Life {
 
     /// A namespace that holds nothing.
     fn fresh(&self, nsid: u32, blocks: u64, block: BlockSize) -> Space {
+        let oracle = self.run.oracle(blocks, block, self.next_tag(), BaseState::Zeroes);
+        Space { nsid, holds: Holds::Blocks(Rc::new(RefCell::new(oracle))) }
+    }
+
+    fn next_tag(&self) -> u16 {
         let tag = self.run.next_tag.get();
         self.run.next_tag.set(tag.wrapping_add(1));
-        let oracle = self.run.oracle(blocks, block, tag, BaseState::Zeroes);
-        Space { nsid, oracle: Rc::new(RefCell::new(oracle)) }
+        tag
     }
 }
 
 /// The command, which always lets its failure be left.
 fn sanitize(sanact: u8) -> Sqe {
     Sanitize { sanact, ause: true, ..Sanitize::default() }.sqe(0)
+}
+
+impl Way {
+    async fn copy(&mut self, to: u64, extents: &[Extent]) -> Result<(), IoError> {
+        let Some(client) = self.blocks().cloned() else { return Ok(()) };
+        copy(&client, &mut self.buffer, to, extents).await
+    }
 }
 
 /// Copies what fits and doesn't overlap the destination.

@@ -2,9 +2,10 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, NamespaceSpec, Op, Plan,
-    RefreshSpec, UpkeepSpec,
+    Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec, NamespaceSpec, Op,
+    Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
+use crate::profile::KvPacking;
 use byteway_clock::random::{Rng, Stream};
 
 /// The plan of run `index` of the swarm with this seed.
@@ -21,10 +22,15 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     // From streams of their own, so that they change nothing else.
     let failures = flash_failures(&mut rng.stream(&format!("run-{index}/flash")), &plan);
     upkeep(&mut rng.stream(&format!("run-{index}/upkeep")), &mut plan.drive);
+    let mut with_pairs = rng.stream(&format!("run-{index}/pairs"));
+    pairs(&mut with_pairs, &mut plan.drive);
     // A drive whose flash may fail needs more room than another.
     plan.faults = failures;
     shrink_to_fit(&mut plan);
     plan.ops = ops(&mut random, &plan);
+    if plan.drive.has_pairs() {
+        plan.ops = among_pairs(&mut with_pairs, &plan);
+    }
     let failures = std::mem::take(&mut plan.faults);
     plan.faults = faults(&mut random, &plan);
     plan.faults.extend(failures);
@@ -65,6 +71,99 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
         drive.files = true;
         drive.protected = false; // nothing protects a process
     }
+}
+
+/// Namespaces of pairs, in some runs: beside those of blocks, or none of these. The superblocks that they take are added.
+fn pairs(random: &mut Stream, drive: &mut DriveSpec) {
+    if !one_in(random, 4) {
+        return;
+    }
+    let page_units = drive.page_bytes / 4096;
+    let segment_units = pick(random, &[4, 8, 8, 16, 32]).max(page_units);
+    drive.base = BaseSpec::Empty;
+    drive.kv = KvSpec {
+        segment_units,
+        packing: pick(random, &[KvPacking::None, KvPacking::All, KvPacking::Selective, KvPacking::Backfill]),
+        log_table: pick(random, &[1, 4, 64]),
+        buffer_pages: pick(random, &[1, 2, 4, 16]),
+        memtable_bytes: pick(random, &[200, 1000, 4000]),
+        filter_bits: pick(random, &[0, 4, 10]),
+        filter_bytes: pick(random, &[0, 100, 1 << 20]),
+        cache_units: pick(random, &[1, 4, 100]),
+        l0_runs: pick(random, &[1, 2, 4]),
+        level_ratio: pick(random, &[2, 4, 10]),
+        value_bytes_max: pick(random, &[1000, 6000, 20_000, 40_000]),
+        canary: None,
+    };
+    if one_in(random, 3) {
+        drive.namespaces.clear();
+    }
+    let least = drive::pairs_units_min(drive);
+    let mut units = 0;
+    for _ in 0..if one_in(random, 4) { 2 } else { 1 } {
+        let own = least + random.below(least * 2 / 3 + 1);
+        drive.namespaces.push(NamespaceSpec { units: own, block: 4096, pairs: true });
+        units += own;
+    }
+    if one_in(random, 2) {
+        drive.namespaces.rotate_right(1);
+    }
+    let geometry = drive::geometry(drive);
+    let of_superblocks = u64::from(geometry.units_per_block()) * u64::from(geometry.dies());
+    drive.blocks += (units * 5 / 4).div_ceil(of_superblocks.max(1)) as u32;
+}
+
+/// The plan's operations, with others on pairs among them.
+fn among_pairs(random: &mut Stream, plan: &Plan) -> Vec<Op> {
+    let kv = &plan.drive.kv;
+    let keys = pick(random, &[2, 10, 40, 200]);
+    let bytes_max = pick(random, &[40, 600, 5000, 40_000]).min(kv.value_bytes_max);
+    // Stores are always there; each of the others in two thirds of the runs.
+    let mut weights = [60, 20, 15, 8, 5, 3, 3, 4, 2];
+    weights[1..].iter_mut().for_each(|weight| *weight *= random.below(3).min(1) * (1 + random.below(2)));
+    let op = |random: &mut Stream| {
+        let total: u64 = weights.iter().sum();
+        let mut at = random.below(total);
+        let verb = weights.iter().position(|weight| {
+            let is_here = at < *weight;
+            at = at.saturating_sub(*weight);
+            is_here
+        });
+        let namespace = 1 + random.below(2) as u32;
+        let key = random.below(keys) as u32;
+        let bytes = match random.below(4) {
+            0 => bytes_max - random.below(u64::from(bytes_max / 8) + 1) as u32,
+            _ => random.below(u64::from(bytes_max / 4) + 1) as u32,
+        };
+        let store = |when| Op::Store { namespace, key, bytes, when };
+        match verb.unwrap_or(0) {
+            0 => store(StoreWhen::Always),
+            1 => Op::Retrieve { namespace, key },
+            2 => Op::Remove { namespace, key },
+            3 => Op::Exist { namespace, key },
+            4 => Op::List { namespace, key },
+            5 => Op::Scan { namespace, key },
+            6 => Op::Flush { namespace: 1 + random.below(4) as u32 },
+            7 => store(StoreWhen::Exists),
+            _ => store(StoreWhen::Absent),
+        }
+    };
+    let share = pick(random, &[1, 3, 20]);
+    let rare = |op: &Op| matches!(op, Op::Create { .. });
+    let mut mixed = Vec::new();
+    for other in &plan.ops {
+        (0..random.below(2 * share + 1)).for_each(|_| mixed.push(op(random)));
+        let is_other = rare(other) && one_in(random, 2);
+        mixed.push(match other {
+            Op::Create { .. } if is_other => {
+                let least = drive::pairs_units_min(&plan.drive);
+                Op::Create { units: least * 3 / 4 + random.below(least), block: 4096, pairs: true }
+            }
+            other => other.clone(),
+        });
+    }
+    mixed.push(op(random));
+    mixed
 }
 
 /// Failures of flash: of reads in some runs, of programs and erases in others.
@@ -133,16 +232,18 @@ fn spec(random: &mut Stream) -> DriveSpec {
         canary: None,
         files: false,
         upkeep: UpkeepSpec::default(),
+        kv: KvSpec::default(),
         namespaces: Vec::new(),
     };
     let raw = raw_units(&spec);
     let user = (raw * random.range(30..=85) / 100).min(1500);
     let block = |random: &mut Stream| pick(random, &[512, 4096, 4096]);
-    spec.namespaces.push(NamespaceSpec { units: user, block: block(random) });
+    spec.namespaces.push(NamespaceSpec { units: user, block: block(random), pairs: false });
     while one_in(random, 3) && spec.namespaces.len() < 4 {
         let parts = spec.namespaces.len() as u64 + 1;
         spec.namespaces.iter_mut().for_each(|namespace| namespace.units = (user / parts).max(1));
-        spec.namespaces.push(NamespaceSpec { units: (user / parts).max(1), block: block(random) });
+        let units = (user / parts).max(1);
+        spec.namespaces.push(NamespaceSpec { units, block: block(random), pairs: false });
     }
     spec
 }
@@ -163,10 +264,10 @@ pub(super) fn busy_ops(seed: u64, plan: &Plan, count: usize) -> Vec<Op> {
 /// Makes the namespaces smaller until the drive can be built.
 pub(super) fn shrink_to_fit(plan: &mut Plan) {
     while !drive::is_possible(plan) {
-        if plan.drive.namespaces.iter().all(|namespace| namespace.units <= 8) {
+        if plan.drive.namespaces.iter().all(|namespace| namespace.units <= 8 || namespace.pairs) {
             plan.drive.blocks += 2; // the array is what is too small
         }
-        for namespace in &mut plan.drive.namespaces {
+        for namespace in plan.drive.namespaces.iter_mut().filter(|namespace| !namespace.pairs) {
             namespace.units = (namespace.units * 9 / 10).max(1);
         }
     }
@@ -231,7 +332,10 @@ fn op(random: &mut Stream, plan: &Plan, mix: &Mix) -> Op {
         }
         11 => Op::Format { namespace, block: pick(random, &[512, 4096]) },
         12 if one_in(random, 2) => Op::Delete { namespace },
-        12 => Op::Create { units: 1 + random.below(spec.units), block: pick(random, &[512, 4096]) },
+        12 => {
+            let units = 1 + random.below(spec.units);
+            Op::Create { units, block: pick(random, &[512, 4096]), pairs: false }
+        }
         _ => Op::Sanitize,
     }
 }
@@ -311,7 +415,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 12] = [
+        let features: [(&str, Has<'_>); 14] = [
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
             ("failing erases", &|plan| fails(plan, FlashVerb::Erase)),
@@ -326,6 +430,10 @@ mod tests {
             ("idle collection", &|plan| plan.drive.upkeep.idle.is_some()),
             ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
             ("a medium in files", &|plan| plan.drive.files),
+            ("pairs", &|plan| plan.drive.has_pairs()),
+            ("pairs beside blocks", &|plan| {
+                plan.drive.has_pairs() && plan.drive.namespaces.iter().any(|namespace| !namespace.pairs)
+            }),
         ];
         for (name, has) in features {
             let count = plans.iter().filter(|plan| has(plan)).count();

@@ -1,11 +1,17 @@
 //! From a plan's drive to a drive.
 
-use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, Plan, UpkeepSpec};
+use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
+use crate::profile::KvPacking;
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
-    ControllerConfig, Drive, DriveConfig, FtlPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, Drive, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig,
+    TransferConfig,
 };
-use byteway_firmware::{Background, Base, Canary, Cycles, Refresh, Upkeep, Victim, WearConfig, Work};
+use byteway_firmware::kv::KvCanary;
+use byteway_firmware::{
+    Background, Base, Canary, Cycles, KvConfig, Packing, Refresh, UnitExtent, Upkeep, Victim, WearConfig,
+    Work,
+};
 use byteway_flash::{FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
 use byteway_host::BaseState;
 use byteway_link::{Generation, Link, Memory, PcieConfig};
@@ -110,17 +116,70 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         namespaces: spec
             .namespaces
             .iter()
-            .map(|namespace| NamespaceConfig::blocks(namespace.units, block(namespace.block)))
+            .map(|namespace| match namespace.pairs {
+                true => NamespaceConfig::key_value(namespace.units),
+                false => NamespaceConfig::blocks(namespace.units, block(namespace.block)),
+            })
             .collect(),
         base: match spec.base {
             BaseSpec::Empty => Base::Empty,
             BaseSpec::Filled => Base::Filled,
             BaseSpec::Steady => Base::Steady,
         },
-        kv: None,
-        keep: Keep::Stamps,
+        kv: spec.has_pairs().then(|| KvPolicy {
+            store: store(spec),
+            iterators_max: 1024,
+            iterator_timeout: ITERATOR_TIMEOUT,
+        }),
+        // An index is no test pattern.
+        keep: if spec.has_pairs() && !spec.files { Keep::Bytes } else { Keep::Stamps },
         seed: plan.seed,
     }
+}
+
+/// How long an iterator stays whose host has been cut off from it.
+pub(super) const ITERATOR_TIMEOUT: Delay = Delay::from_ms(100);
+
+/// The store of a namespace of pairs.
+fn store(spec: &DriveSpec) -> KvConfig {
+    let kv = &spec.kv;
+    KvConfig {
+        page_units: spec.page_bytes / 4096,
+        segment_units: kv.segment_units,
+        packing: match kv.packing {
+            KvPacking::None => Packing::None,
+            KvPacking::All => Packing::All,
+            KvPacking::Selective => Packing::Selective,
+            KvPacking::Backfill => Packing::Backfill,
+        },
+        log_table_entries: kv.log_table,
+        buffer_pages: kv.buffer_pages,
+        memtable_bytes: kv.memtable_bytes,
+        filter_bits_per_key: kv.filter_bits,
+        filter_bytes: kv.filter_bytes,
+        cache_units: kv.cache_units,
+        l0_runs: kv.l0_runs,
+        level_ratio: kv.level_ratio,
+        value_bytes_max: kv.value_bytes_max,
+        canary: kv.canary.map(|canary| match canary {
+            KvCanarySpec::TrustTorn => KvCanary::TrustTorn,
+            KvCanarySpec::ForgetSave => KvCanary::ForgetSave,
+            KvCanarySpec::OlderRecord => KvCanary::OlderRecord,
+            KvCanarySpec::ReuseEarly => KvCanary::ReuseEarly,
+            KvCanarySpec::MoveBlindly => KvCanary::MoveBlindly,
+        }),
+        ..KvConfig::default()
+    }
+}
+
+/// The least units that a namespace of pairs can have.
+pub(super) fn pairs_units_min(spec: &DriveSpec) -> u64 {
+    let step = u64::from(spec.kv.segment_units.max(1));
+    let fits = |units: &u64| {
+        let extents = vec![UnitExtent { first: 0, count: *units }];
+        KvConfig { extents, ..store(spec) }.check().is_ok()
+    };
+    (1..).map(|segments| segments * step).take(10_000).find(fits).unwrap_or(1 << 20)
 }
 
 fn upkeep(spec: &UpkeepSpec) -> Upkeep {

@@ -3,7 +3,7 @@
 
 use super::draw;
 use super::failure::Failure;
-use super::plan::{Anchor, BaseSpec, DriveSpec, Fault, HostSpec, NamespaceSpec, Plan, UpkeepSpec};
+use super::plan::{Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, Plan, UpkeepSpec};
 use super::rig::Tally;
 use super::swarm::run_caught;
 use std::sync::Mutex;
@@ -57,9 +57,10 @@ impl Every {
             canary: None,
             files: false,
             upkeep: UpkeepSpec::default(),
+            kv: KvSpec::default(),
             namespaces: vec![
-                NamespaceSpec { units: 160, block: 4096 },
-                NamespaceSpec { units: 100, block: 512 },
+                NamespaceSpec { units: 160, block: 4096, pairs: false },
+                NamespaceSpec { units: 100, block: 512, pairs: false },
             ],
         };
         let host = HostSpec { depth: 8, queues: 2, entries: 16, interrupts: false };

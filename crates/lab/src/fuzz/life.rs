@@ -2,14 +2,16 @@
 
 use super::drive::TRANSFER_BYTES_MAX;
 use super::failure::{Failure, Kind};
+use super::pairs;
 use super::plan::{Extent, Fault, FlashVerb, Op};
 use super::rig::Run;
+use super::space::Holds;
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_device::Drive;
 use byteway_host::oracle::Outcome;
 use byteway_host::{
-    Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError, Lost, Port,
-    QueueConfig, QueuePair, Rules,
+    Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError, KvClient,
+    KvConfig, Lost, Port, QueueConfig, QueuePair, Rules,
 };
 use byteway_link::{Direction, HostEnd};
 use byteway_transfer::Method;
@@ -18,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The longest payload of an operation: two pages of a large flash page, and more.
-const OP_BYTES_MAX: u32 = 64 << 10;
+pub(super) const OP_BYTES_MAX: u32 = 64 << 10;
 
 /// What the rig waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,7 @@ pub(super) enum Moment {
 pub(super) struct Life {
     pub(super) clock: Clock,
     pub(super) run: Rc<Run>,
-    drive: Rc<Drive>,
+    pub(super) drive: Rc<Drive>,
     moment: Cell<Option<Moment>>,
     changed: Notify,
     /// Whose beginning the rig waits for.
@@ -53,9 +55,33 @@ pub(super) struct Life {
 }
 
 /// A worker's way to each namespace.
-struct Way {
-    client: Client,
-    buffer: IoBuffer,
+pub(super) struct Way {
+    pub(super) nsid: u32,
+    side: Side,
+    pub(super) buffer: IoBuffer,
+}
+
+/// What is there.
+enum Side {
+    Blocks(Client),
+    Pairs(KvClient),
+}
+
+impl Way {
+    /// Of a namespace of blocks.
+    pub(super) fn blocks(&self) -> Option<&Client> {
+        match &self.side {
+            Side::Blocks(client) => Some(client),
+            Side::Pairs(_) => None,
+        }
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        match &self.side {
+            Side::Blocks(client) => client.flush().await.map(drop),
+            Side::Pairs(client) => client.flush().await.map(drop),
+        }
+    }
 }
 
 impl Life {
@@ -179,14 +205,19 @@ impl Life {
             return Ok(());
         }
         self.look(driver, queue).await?;
-        for way in self.ways(driver, queue, 4096)? {
+        for mut way in self.ways(driver, queue, 4096)? {
+            // In some runs: in the others the last look, after a cut, finds what was there.
+            if let (Side::Pairs(client), 0) = (&way.side, self.run.plan.seed % 3) {
+                self.empty_pairs(client, &mut way.buffer).await?;
+            }
             loop {
-                match way.client.flush().await {
+                match way.flush().await {
                     // A reset, or an abort, that began before the end.
                     Err(IoError::Lost(Lost::Reset)) => continue,
                     Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => continue,
                     Err(IoError::Status(status))
-                        if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only() =>
+                        if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only()
+                            || status.is(Status::UNRECOVERED_ERROR) && self.run.reads_fail =>
                     {
                         break;
                     }
@@ -203,13 +234,30 @@ impl Life {
         let namespaces = driver.namespaces();
         let spaces = self.run.spaces.borrow();
         let mut ways = Vec::new();
+        let wrong = |error: IoError| Failure::new(Kind::Error, error.to_string());
         for space in spaces.iter() {
+            let oracle = match &space.holds {
+                Holds::Blocks(oracle) => oracle,
+                Holds::Pairs(oracle) => {
+                    if !driver.kv_namespaces().iter().any(|namespace| namespace.nsid == space.nsid) {
+                        return Err(Failure::new(Kind::Data, format!("namespace {} is gone", space.nsid)));
+                    }
+                    let config = KvConfig {
+                        oracle: Some(oracle.clone()),
+                        ..KvConfig::new(Rules::only(Method::Prp), OP_BYTES_MAX)
+                    };
+                    let client = KvClient::new(queue.clone(), space.nsid, config);
+                    let buffer = client.buffer().map_err(wrong)?;
+                    ways.push(Way { nsid: space.nsid, side: Side::Pairs(client), buffer });
+                    continue;
+                }
+            };
             let found = namespaces.iter().find(|namespace| namespace.nsid == space.nsid);
             let Some(namespace) = found else {
                 return Err(Failure::new(Kind::Data, format!("namespace {} is gone", space.nsid)));
             };
             let (blocks, block) = {
-                let oracle = space.oracle.borrow();
+                let oracle = oracle.borrow();
                 (oracle.blocks(), oracle.block())
             };
             if namespace.blocks != blocks || namespace.block_bytes as usize != block.bytes() {
@@ -222,31 +270,35 @@ impl Life {
                 );
                 return Err(Failure::new(Kind::Data, text));
             }
-            let config = ClientConfig {
-                rules: Rules::only(Method::Prp),
-                bytes_max,
-                oracle: Some(space.oracle.clone()),
-            };
-            let client = Client::new(queue.clone(), *namespace, config);
-            let way = client.and_then(|client| Ok(Way { buffer: client.buffer()?, client }));
-            ways.push(way.map_err(|error| Failure::new(Kind::Error, error.to_string()))?);
+            let config =
+                ClientConfig { rules: Rules::only(Method::Prp), bytes_max, oracle: Some(oracle.clone()) };
+            let client = Client::new(queue.clone(), *namespace, config).map_err(wrong)?;
+            let buffer = client.buffer().map_err(wrong)?;
+            ways.push(Way { nsid: space.nsid, side: Side::Blocks(client), buffer });
         }
         Ok(ways)
     }
 
-    /// Reads and verifies every block.
+    /// Reads and verifies every block and every pair.
     async fn look(&self, driver: &Driver, queue: &QueuePair) -> Result<(), Failure> {
-        for mut way in self.ways(driver, queue, TRANSFER_BYTES_MAX)? {
-            let namespace = *way.client.namespace();
+        for Way { side, mut buffer, .. } in self.ways(driver, queue, TRANSFER_BYTES_MAX)? {
+            let client = match side {
+                Side::Blocks(client) => client,
+                Side::Pairs(client) => {
+                    self.look_at_pairs(&client, &mut buffer).await?;
+                    continue;
+                }
+            };
+            let namespace = *client.namespace();
             let step = u64::from(TRANSFER_BYTES_MAX / namespace.block_bytes);
             let mut lba = 0;
             while lba < namespace.blocks {
                 let blocks = step.min(namespace.blocks - lba) as u32;
-                let read = way.client.read(&mut way.buffer, lba, blocks).await;
+                let read = client.read(&mut buffer, lba, blocks).await;
                 if let Err(error) = read {
                     let op = Op::Read { namespace: namespace.nsid, extent: Extent { lba, blocks } };
                     self.judge(None, &op, error)?;
-                    self.look_closely(&mut way, lba, blocks).await?;
+                    self.look_closely(&client, &mut buffer, lba, blocks).await?;
                 }
                 lba += u64::from(blocks);
             }
@@ -255,10 +307,16 @@ impl Life {
     }
 
     /// A read of many has failed: reads them one by one.
-    async fn look_closely(&self, way: &mut Way, lba: u64, blocks: u32) -> Result<(), Failure> {
+    async fn look_closely(
+        &self,
+        client: &Client,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<(), Failure> {
         for lba in lba..lba + u64::from(blocks) {
-            if let Err(error) = way.client.read(&mut way.buffer, lba, 1).await {
-                let namespace = way.client.namespace().nsid;
+            if let Err(error) = client.read(buffer, lba, 1).await {
+                let namespace = client.namespace().nsid;
                 let op = Op::Read { namespace, extent: Extent { lba, blocks: 1 } };
                 self.judge(None, &op, error)?;
             }
@@ -315,13 +373,13 @@ impl Life {
                 ways = self.ways(driver, queue, OP_BYTES_MAX)?;
             }
             let ended = if op.is_alone() {
-                let at = way_of(op, ways.len());
-                let way = at.map(|at| &mut ways[at]).map(|way| (&way.client, &mut way.buffer));
-                self.perform_alone(driver, op, way).await?
+                self.perform_alone(driver, op, way_of(op, &mut ways)).await?
             } else {
                 self.perform(op, &mut ways).await
             };
-            if let Err(error) = ended {
+            if let Err(error) = ended
+                && !self.has_no_room(op, &error, &mut ways)
+            {
                 self.judge(Some(index), op, error)?;
             }
             self.leave(op.is_alone());
@@ -356,8 +414,11 @@ impl Life {
             self.clock.sleep(Delay::from_us(*micros)).await;
             return Ok(());
         }
-        let Some(index) = way_of(op, ways.len()) else { return Ok(()) };
-        let Way { client, buffer } = &mut ways[index];
+        let Some(Way { side, buffer, .. }) = way_of(op, ways) else { return Ok(()) };
+        let client = match side {
+            Side::Blocks(client) => &*client,
+            Side::Pairs(client) => return pairs::perform(client, buffer, op).await,
+        };
         let fit = |extent: &Extent| fit(client, extent);
         match op {
             Op::Write { extent, fua, .. } => {
@@ -398,14 +459,36 @@ impl Life {
             | Op::Format { .. }
             | Op::Create { .. }
             | Op::Delete { .. }
+            | Op::Store { .. }
+            | Op::Retrieve { .. }
+            | Op::Remove { .. }
+            | Op::Exist { .. }
+            | Op::List { .. }
+            | Op::Scan { .. }
             | Op::Sanitize
             | Op::Pause(_) => return Ok(()),
         }
         .map(drop)
     }
 
+    /// Whether a store has found no room, and there may be none; or a deletion, which takes a record, while an iterator keeps
+    /// what was given up.
+    fn has_no_room(&self, op: &Op, error: &IoError, ways: &mut [Way]) -> bool {
+        let IoError::Status(status) = error else { return false };
+        let is_full = status.is(Status::CAPACITY_EXCEEDED)
+            && match (op, way_of(op, ways).map(|way| &way.side)) {
+                (Op::Store { bytes, .. }, Some(Side::Pairs(client))) => self.may_be_full(client, *bytes),
+                (Op::Remove { .. }, _) => self.has_scans() || self.run.reads_fail,
+                _ => false,
+            };
+        if is_full {
+            self.run.count(|tally| tally.pairs_refused += 1);
+        }
+        is_full
+    }
+
     /// Whether an error is what faults of the plan explain.
-    fn judge(&self, index: Option<usize>, op: &Op, error: IoError) -> Result<(), Failure> {
+    pub(super) fn judge(&self, index: Option<usize>, op: &Op, error: IoError) -> Result<(), Failure> {
         let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
         // A command that waits for a lost interrupt is overdue some time, and its Abort in turn.
         let loses = has(|fault| matches!(fault, Fault::Interrupt { .. }));
@@ -420,7 +503,13 @@ impl Life {
             IoError::Lost(Lost::ShutDown) => cycles,
             IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts,
             IoError::Status(status) if status.is(Status::NAMESPACE_WRITE_PROTECTED) => {
-                self.is_read_only() && !matches!(op, Op::Read { .. } | Op::Compare { .. } | Op::Verify { .. })
+                self.is_read_only() && op.may_write()
+            }
+            // A store that can't read its index can do nothing.
+            IoError::Status(status) if status.is(Status::UNRECOVERED_ERROR) => reads_fail,
+            // The iterator was the command's that failed.
+            IoError::Status(status) if status.is(Status::INVALID_FIELD) => {
+                matches!(op, Op::Scan { .. }) && (resets || aborts || reads_fail)
             }
             // A part of a unit was to be written, of which the rest can't be read.
             IoError::Status(status) if status.is(Status::WRITE_FAULT) => reads_fail,
@@ -434,7 +523,8 @@ impl Life {
             self.run.count(|tally| tally.ops_failed += 1);
             return Ok(());
         }
-        let kind = if matches!(error, IoError::Mismatch(_)) { Kind::Data } else { Kind::Error };
+        let is_wrong = matches!(error, IoError::Mismatch(_) | IoError::KvMismatch(_) | IoError::BrokenResult);
+        let kind = if is_wrong { Kind::Data } else { Kind::Error };
         let text = match index {
             Some(index) => format!("operation {index}, `{op}`: {error}"),
             None => format!("looking through the drive, `{op}`: {error}"),
@@ -494,15 +584,14 @@ impl Life {
             }
             Fault::Cycle { .. } => {
                 self.stopping.set(true);
-                let oracles: Vec<_> =
-                    self.run.spaces.borrow().iter().map(|space| space.oracle.clone()).collect();
-                let begun: Vec<_> = oracles.iter().map(|oracle| oracle.borrow_mut().begin_flush()).collect();
+                let begun: Vec<_> =
+                    self.run.spaces.borrow().iter().map(|space| space.holds.begin_flush()).collect();
                 driver.shutdown().await.map_err(broken)?;
                 // At the end of its life the drive may have had no room, and a shutdown doesn't say so.
                 let outcome = if self.is_read_only() { Outcome::Uncertain } else { Outcome::Done };
-                for (oracle, begun) in oracles.iter().zip(begun) {
-                    oracle.borrow_mut().end_flush(begun, outcome);
-                }
+                // Nor does it say that a store of pairs could not read its own.
+                let of_pairs = if self.run.reads_fail { Outcome::Uncertain } else { outcome };
+                begun.into_iter().for_each(|begun| begun.end(outcome, of_pairs));
                 self.reach(Moment::Cycled);
                 Ok(())
             }
@@ -524,9 +613,13 @@ impl Life {
     }
 }
 
-/// Which of so many namespaces an operation is about.
-fn way_of(op: &Op, ways: usize) -> Option<usize> {
-    op.namespace().filter(|_| ways > 0).map(|namespace| (namespace.max(1) - 1) as usize % ways)
+/// The way to the namespace that an operation is about, of those that it can be about.
+fn way_of<'a>(op: &Op, ways: &'a mut [Way]) -> Option<&'a mut Way> {
+    let fits = |way: &Way| op.is_of_pairs().is_none_or(|pairs| pairs != way.blocks().is_some());
+    let namespace = op.namespace()?.max(1) as usize - 1;
+    let count = ways.iter().filter(|way| fits(way)).count();
+    let index = namespace.checked_rem(count)?;
+    ways.iter_mut().filter(|way| fits(way)).nth(index)
 }
 
 /// The part of an extent that a namespace has, and a command can carry.

@@ -8,6 +8,8 @@
 //! | `drive` | from a plan's drive to a drive |
 //! | [`rig`] | from power-on to power-on: a run |
 //! | `life` | the host in between: driver, workers, what disturbs them |
+//! | `pairs` | operations on pairs of keys and values |
+//! | `space` | what a namespace must hold |
 //! | `alone` | operations that change namespaces |
 //! | [`failure`] | what can be wrong |
 //! | [`mod@shrink`] | a smaller plan that fails alike |
@@ -23,7 +25,9 @@ mod drive;
 pub mod every;
 pub mod failure;
 mod life;
+mod pairs;
 pub mod plan;
 pub mod rig;
 pub mod shrink;
+mod space;
 pub mod swarm;

@@ -10,10 +10,13 @@
 //! ```
 //!
 //! `write 1 120+8` writes 8 blocks from 120 on of the first namespace; addresses and lengths are cut to the namespace.
+//! `store 2 17 400` stores a value of 400 bytes under key 17 in the second of the namespaces that hold pairs; addresses of
+//! namespaces go round.
 //! `cut 3+250 then 40 7` cuts the power 250 polls after operation 3 (counting from 0) was begun, again 40 polls after
 //! power-on, and again 7 polls after that power-on; `blind`: what survived
 //! is not read before the work goes on; `ends`: the work doesn't go on. Faults that are not cuts happen a time after an operation was begun.
 
+use crate::profile::KvPacking;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -104,8 +107,77 @@ pub struct DriveSpec {
     /// What it does for its flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upkeep: UpkeepSpec,
+    /// The stores of its namespaces of pairs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kv: KvSpec,
     /// Namespaces.
     pub namespaces: Vec<NamespaceSpec>,
+}
+
+/// A store of pairs: [`byteway_firmware::KvConfig`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KvSpec {
+    /// Units of a segment.
+    pub segment_units: u32,
+    /// Where in a page of the value log values go.
+    pub packing: KvPacking,
+    /// Entries of the table of values that came by DMA.
+    pub log_table: u32,
+    /// Pages of the value log in DRAM.
+    pub buffer_pages: u32,
+    /// Index bytes in DRAM after which they are written down.
+    pub memtable_bytes: u64,
+    /// Bits of a filter for each key.
+    pub filter_bits: u32,
+    /// DRAM for filters.
+    pub filter_bytes: u64,
+    /// Index units that DRAM caches.
+    pub cache_units: u32,
+    /// Runs that wait to be merged.
+    pub l0_runs: u32,
+    /// By what each level is larger than the one above.
+    pub level_ratio: u32,
+    /// The longest value.
+    pub value_bytes_max: u32,
+    /// In which way it is broken on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<KvCanarySpec>,
+}
+
+impl Default for KvSpec {
+    fn default() -> Self {
+        KvSpec {
+            segment_units: 8,
+            packing: KvPacking::All,
+            log_table: 4,
+            buffer_pages: 4,
+            memtable_bytes: 1024,
+            filter_bits: 10,
+            filter_bytes: 1 << 20,
+            cache_units: 8,
+            l0_runs: 2,
+            level_ratio: 4,
+            value_bytes_max: 24_000,
+            canary: None,
+        }
+    }
+}
+
+/// How a store is broken: [`byteway_firmware::kv::KvCanary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KvCanarySpec {
+    /// A value that does not match its checksum counts.
+    TrustTorn,
+    /// What capacitors should have saved is lost.
+    ForgetSave,
+    /// The older of two records of a key counts.
+    OlderRecord,
+    /// A segment is used again before the manifest that gave it up is durable.
+    ReuseEarly,
+    /// A moved value is not looked at again before it is given its new place.
+    MoveBlindly,
 }
 
 /// What a drive does for its flash, beside what the host asks for: [`byteway_firmware::Upkeep`].
@@ -178,8 +250,11 @@ pub enum CanarySpec {
 pub struct NamespaceSpec {
     /// Units of 4 KiB.
     pub units: u64,
-    /// Bytes of a logical block: 512 or 4096.
+    /// Bytes of a logical block: 512 or 4096; of one that holds pairs, 4096.
     pub block: u32,
+    /// It holds pairs of keys and values.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pairs: bool,
 }
 
 /// What a drive holds at first.
@@ -204,7 +279,19 @@ pub struct Extent {
     pub blocks: u32,
 }
 
-/// What a worker does. Namespaces are counted from 1 in the order of their identifiers.
+/// When a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreWhen {
+    /// Always.
+    Always,
+    /// If there is such a key.
+    Exists,
+    /// If there is none.
+    Absent,
+}
+
+/// What a worker does. Namespaces are counted from 1 in the order of their identifiers: those that hold blocks if the
+/// operation is about blocks, those that hold pairs if it is about pairs, or else all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Op {
@@ -288,11 +375,59 @@ pub enum Op {
         units: u64,
         /// With blocks of so many bytes.
         block: u32,
+        /// For pairs.
+        pairs: bool,
     },
     /// Delete a namespace, unless it is the last one.
     Delete {
         /// Which.
         namespace: u32,
+    },
+    /// Store a value.
+    Store {
+        /// Where.
+        namespace: u32,
+        /// The key's number.
+        key: u32,
+        /// Of so many bytes.
+        bytes: u32,
+        /// When.
+        when: StoreWhen,
+    },
+    /// Retrieve a value and verify it.
+    Retrieve {
+        /// Where.
+        namespace: u32,
+        /// The key's number.
+        key: u32,
+    },
+    /// Delete a pair.
+    Remove {
+        /// Where.
+        namespace: u32,
+        /// The key's number.
+        key: u32,
+    },
+    /// Ask whether there is a pair.
+    Exist {
+        /// Where.
+        namespace: u32,
+        /// The key's number.
+        key: u32,
+    },
+    /// List keys.
+    List {
+        /// Where.
+        namespace: u32,
+        /// From this key's place on.
+        key: u32,
+    },
+    /// Go over some pairs with an iterator.
+    Scan {
+        /// Where.
+        namespace: u32,
+        /// From this key's place on.
+        key: u32,
     },
     /// Sanitize by block erase, and wait until it is done.
     Sanitize,
@@ -408,11 +543,22 @@ impl Plan {
                 "a drive in files (drive.files) has no power-loss protection (drive.protected)",
             ),
             (self.drive.namespaces.iter().all(is_block), "a namespace's block has 512 or 4096 bytes"),
+            (self.drive.kv.value_bytes_max <= 48 << 10, "drive.kv.value_bytes_max must be at most 49152"),
+            (
+                !self.drive.has_pairs() || self.drive.base == BaseSpec::Empty,
+                "a drive with a namespace of pairs is empty at first",
+            ),
+            (self.keys() <= 1 << 20, "keys are numbers below 2^20"),
             (!self.drive.namespaces.is_empty(), "a drive has a namespace"),
             (self.ops.len() <= 1_000_000, "there can be at most 1,000,000 operations"),
             (self.faults.len() <= 10_000, "there can be at most 10,000 faults"),
         ];
         checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))
+    }
+
+    /// All keys that it names have numbers below this.
+    pub fn keys(&self) -> u32 {
+        self.ops.iter().filter_map(Op::key).max().map_or(0, |key| key.saturating_add(1))
     }
 
     /// As TOML.
@@ -436,7 +582,35 @@ impl Plan {
     }
 }
 
+impl DriveSpec {
+    /// Whether there is a namespace of pairs at first.
+    pub fn has_pairs(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace.pairs)
+    }
+}
+
 impl Op {
+    /// Of an operation on pairs: the key's number.
+    pub fn key(&self) -> Option<u32> {
+        match self {
+            Op::Store { key, .. }
+            | Op::Retrieve { key, .. }
+            | Op::Remove { key, .. }
+            | Op::Exist { key, .. }
+            | Op::List { key, .. }
+            | Op::Scan { key, .. } => Some(*key),
+            _ => None,
+        }
+    }
+
+    /// Whether it is about pairs, or about blocks; none: it is about either.
+    pub fn is_of_pairs(&self) -> Option<bool> {
+        match self {
+            Op::Flush { .. } | Op::Format { .. } | Op::Delete { .. } => None,
+            op => Some(op.key().is_some()),
+        }
+    }
+
     /// The namespace that it is about.
     pub fn namespace(&self) -> Option<u32> {
         match self {
@@ -450,9 +624,29 @@ impl Op {
             | Op::Copy { namespace, .. }
             | Op::Format { namespace, .. }
             | Op::Delete { namespace }
+            | Op::Store { namespace, .. }
+            | Op::Retrieve { namespace, .. }
+            | Op::Remove { namespace, .. }
+            | Op::Exist { namespace, .. }
+            | Op::List { namespace, .. }
+            | Op::Scan { namespace, .. }
             | Op::Flush { namespace } => Some(*namespace),
             Op::Create { .. } | Op::Sanitize | Op::Pause(_) => None,
         }
+    }
+
+    /// Whether a drive that can't be written any more may refuse it for that.
+    pub fn may_write(&self) -> bool {
+        !matches!(
+            self,
+            Op::Read { .. }
+                | Op::Compare { .. }
+                | Op::Verify { .. }
+                | Op::Retrieve { .. }
+                | Op::Exist { .. }
+                | Op::List { .. }
+                | Op::Scan { .. }
+        )
     }
 
     /// Whether nothing else may be under way: it changes namespaces, or reads what must not change.
@@ -468,6 +662,12 @@ impl Op {
             | Op::Trim { .. }
             | Op::Verify { .. }
             | Op::Mar { .. }
+            | Op::Store { .. }
+            | Op::Retrieve { .. }
+            | Op::Remove { .. }
+            | Op::Exist { .. }
+            | Op::List { .. }
+            | Op::Scan { .. }
             | Op::Flush { .. }
             | Op::Pause(_) => false,
         }
@@ -555,6 +755,7 @@ impl<'a> Line<'a> {
 const NAMESPACE: &str = "a namespace is a number from 1 on";
 const EXTENT: &str = "blocks are `first+count`, with a count of at least 1";
 const ANCHOR: &str = "a place is `operation+later`, or `+later` from power-on";
+const KEY: &str = "a key is a number";
 const NUMBER: &str = "a number is missing";
 
 impl FromStr for Extent {
@@ -607,8 +808,10 @@ impl FromStr for Op {
             return line.end(Op::Sanitize);
         }
         if verb == "create" {
-            let op = Op::Create { units: line.next(NUMBER)?, block: line.next(NUMBER)? };
-            return line.end(op);
+            let units = line.next(NUMBER)?;
+            let pairs = line.takes("pairs");
+            let block = if pairs { 4096 } else { line.next(NUMBER)? };
+            return line.end(Op::Create { units, block, pairs });
         }
         let namespace = line.next(NAMESPACE)?;
         let op = match verb.as_str() {
@@ -640,6 +843,20 @@ impl FromStr for Op {
             }
             "format" => Op::Format { namespace, block: line.next(NUMBER)? },
             "delete" => Op::Delete { namespace },
+            "store" => {
+                let (key, bytes) = (line.next(KEY)?, line.next(NUMBER)?);
+                let when = match (line.takes("exists"), line.takes("absent")) {
+                    (true, _) => StoreWhen::Exists,
+                    (_, true) => StoreWhen::Absent,
+                    _ => StoreWhen::Always,
+                };
+                Op::Store { namespace, key, bytes, when }
+            }
+            "retrieve" => Op::Retrieve { namespace, key: line.next(KEY)? },
+            "remove" => Op::Remove { namespace, key: line.next(KEY)? },
+            "exist" => Op::Exist { namespace, key: line.next(KEY)? },
+            "list" => Op::List { namespace, key: line.next(KEY)? },
+            "scan" => Op::Scan { namespace, key: line.next(KEY)? },
             _ => return Err(line.error("there is no such operation")),
         };
         line.end(op)
@@ -670,8 +887,22 @@ impl fmt::Display for Op {
                 extents.iter().try_for_each(|extent| write!(f, " {extent}"))
             }
             Op::Format { namespace, block } => write!(f, "format {namespace} {block}"),
-            Op::Create { units, block } => write!(f, "create {units} {block}"),
+            Op::Create { units, pairs: true, .. } => write!(f, "create {units} pairs"),
+            Op::Create { units, block, .. } => write!(f, "create {units} {block}"),
             Op::Delete { namespace } => write!(f, "delete {namespace}"),
+            Op::Store { namespace, key, bytes, when } => {
+                let when = match when {
+                    StoreWhen::Always => "",
+                    StoreWhen::Exists => " exists",
+                    StoreWhen::Absent => " absent",
+                };
+                write!(f, "store {namespace} {key} {bytes}{when}")
+            }
+            Op::Retrieve { namespace, key } => write!(f, "retrieve {namespace} {key}"),
+            Op::Remove { namespace, key } => write!(f, "remove {namespace} {key}"),
+            Op::Exist { namespace, key } => write!(f, "exist {namespace} {key}"),
+            Op::List { namespace, key } => write!(f, "list {namespace} {key}"),
+            Op::Scan { namespace, key } => write!(f, "scan {namespace} {key}"),
             Op::Sanitize => write!(f, "sanitize"),
             Op::Pause(micros) => write!(f, "pause {micros}"),
         }
@@ -796,6 +1027,15 @@ mod tests {
             "copy 1 40 from 0+8 16+2",
             "format 1 512",
             "create 20 4096",
+            "create 500 pairs",
+            "store 1 17 400",
+            "store 2 17 0 exists",
+            "store 1 3 9000 absent",
+            "retrieve 1 17",
+            "remove 1 17",
+            "exist 1 17",
+            "list 1 17",
+            "scan 2 0",
             "delete 2",
             "sanitize",
         ] {
@@ -873,7 +1113,8 @@ mod tests {
             canary: None,
             files: false,
             upkeep: UpkeepSpec::default(),
-            namespaces: vec![NamespaceSpec { units: 32, block: 4096 }],
+            kv: KvSpec::default(),
+            namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false }],
         }
     }
 }

@@ -11,12 +11,13 @@ use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
+use super::space::{Holds, Space};
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Ran};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::Medium;
 use byteway_flash::file::{SimulatedFiles, Tuning};
-use byteway_host::{BaseState, Oracle};
+use byteway_host::{BaseState, KvOracle, Oracle};
 use byteway_link::{Link, Memory};
 use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
@@ -76,6 +77,20 @@ pub struct Tally {
     pub sanitized: u64,
     /// Blocks that were read and verified.
     pub blocks_verified: u64,
+    /// Runs with namespaces of pairs.
+    pub with_pairs: u64,
+    /// Pairs stored.
+    pub pairs_stored: u64,
+    /// Stores for which there was no room.
+    pub pairs_refused: u64,
+    /// Values, and answers to whether there is a key, that were verified.
+    pub pairs_verified: u64,
+    /// Merges of a store's index.
+    pub pairs_merged: u64,
+    /// Segments of a value log that were collected.
+    pub pairs_collected: u64,
+    /// Records of pairs that a recovery found.
+    pub pairs_replayed: u64,
     /// Superblocks that were collected.
     pub blocks_collected: u64,
     /// Polls.
@@ -111,6 +126,13 @@ impl Tally {
             formats,
             sanitized,
             blocks_verified,
+            with_pairs,
+            pairs_stored,
+            pairs_refused,
+            pairs_verified,
+            pairs_merged,
+            pairs_collected,
+            pairs_replayed,
             blocks_collected,
             polls,
         } = other;
@@ -139,6 +161,13 @@ impl Tally {
         self.formats += formats;
         self.sanitized += sanitized;
         self.blocks_verified += blocks_verified;
+        self.with_pairs += with_pairs;
+        self.pairs_stored += pairs_stored;
+        self.pairs_refused += pairs_refused;
+        self.pairs_verified += pairs_verified;
+        self.pairs_merged += pairs_merged;
+        self.pairs_collected += pairs_collected;
+        self.pairs_replayed += pairs_replayed;
         self.blocks_collected += blocks_collected;
         self.polls += polls;
     }
@@ -153,12 +182,6 @@ pub struct Ended {
     pub failure: Option<Failure>,
     /// Polls of each life, the last one included.
     pub lives: Vec<u64>,
-}
-
-/// A namespace, as the host knows it.
-pub(super) struct Space {
-    pub(super) nsid: u32,
-    pub(super) oracle: Rc<RefCell<Oracle>>,
 }
 
 /// What outlives the power on the host's side.
@@ -177,8 +200,10 @@ pub(super) struct Run {
     pub(super) spaces_version: Cell<u64>,
     /// The tag of the next namespace's stamps.
     pub(super) next_tag: Cell<u16>,
+    /// Keys that operations name have numbers below this.
+    pub(super) keys: u32,
     /// Every read may fail.
-    reads_fail: bool,
+    pub(super) reads_fail: bool,
 }
 
 impl Run {
@@ -189,6 +214,11 @@ impl Run {
             oracle.let_reads_fail();
         }
         oracle
+    }
+
+    /// What a namespace of pairs must hold, which is new.
+    pub(super) fn pairs_oracle(&self, tag: u16) -> KvOracle {
+        KvOracle::new(tag).with_power_cuts(self.plan.drive.protected)
     }
 
     pub(super) fn count(&self, change: impl FnOnce(&mut Tally)) {
@@ -269,28 +299,46 @@ pub fn run(plan: &Plan) -> Ended {
     let run = Rc::new(Run {
         next: Cell::new(0),
         spaces: RefCell::default(),
-        tally: Cell::new(Tally { runs: 1, in_files: u64::from(plan.drive.files), ..Tally::default() }),
+        tally: Cell::new(Tally {
+            runs: 1,
+            in_files: u64::from(plan.drive.files),
+            with_pairs: u64::from(plan.drive.has_pairs()),
+            ..Tally::default()
+        }),
         failure: RefCell::default(),
         struck: RefCell::new(vec![false; plan.faults.len()]),
         pending: Cell::default(),
         spaces_version: Cell::default(),
         next_tag: Cell::new(plan.drive.namespaces.len() as u16 + 1),
+        keys: plan.keys(),
         reads_fail: plan.faults.iter().any(fails),
         plan: plan.clone(),
     });
     for (nsid, namespace) in (1..).zip(&plan.drive.namespaces) {
         let block = drive::block(namespace.block);
         let blocks = namespace.units * block.per_unit() as u64;
-        let oracle = run.oracle(blocks, block, nsid as u16, drive::base(&plan.drive, nsid));
-        run.spaces.borrow_mut().push(Space { nsid, oracle: Rc::new(RefCell::new(oracle)) });
+        let holds = match namespace.pairs {
+            true => Holds::Pairs(Rc::new(RefCell::new(run.pairs_oracle(nsid as u16)))),
+            false => {
+                let oracle = run.oracle(blocks, block, nsid as u16, drive::base(&plan.drive, nsid));
+                Holds::Blocks(Rc::new(RefCell::new(oracle)))
+            }
+        };
+        run.spaces.borrow_mut().push(Space { nsid, holds });
     }
     let mut lives = Vec::new();
     if let Err(failure) = live_all(&run, &config, &mut lives) {
         run.fail(failure);
     }
-    let verified = run.spaces.borrow().iter().map(|space| space.oracle.borrow().verified_blocks()).sum();
+    let (mut blocks, mut pairs) = (0, 0);
+    for space in run.spaces.borrow().iter() {
+        match &space.holds {
+            Holds::Blocks(oracle) => blocks += oracle.borrow().verified_blocks(),
+            Holds::Pairs(oracle) => pairs += oracle.borrow().verified(),
+        }
+    }
     run.count(|tally| {
-        tally.blocks_verified = verified;
+        (tally.blocks_verified, tally.pairs_verified) = (blocks, pairs);
         tally.polls = lives.iter().sum();
     });
     let failure = run.failure.take();
@@ -361,7 +409,7 @@ fn next_cut(run: &Run) -> Option<(usize, Fault)> {
 
 /// The host's side of a power cut.
 fn cut_power(run: &Run) {
-    run.spaces.borrow().iter().for_each(|space| space.oracle.borrow_mut().cut_power());
+    run.spaces.borrow().iter().for_each(|space| space.holds.cut_power());
 }
 
 /// From one power-on to the end of the power, which is cut at `cut`. `looks`: every block is read first.
@@ -411,6 +459,13 @@ fn live(
         let flash = ftl.flash().counters();
         tally.flash_failures += flash.failed_programs + flash.failed_erases;
         tally.units_uncorrectable += flash.units_uncorrectable;
+        drive.controller.each_pairs(|pairs| {
+            let counters = pairs.counters();
+            tally.pairs_stored += counters.values_stored;
+            tally.pairs_merged += counters.compactions;
+            tally.pairs_collected += counters.collections;
+            tally.pairs_replayed += counters.records_replayed;
+        });
     });
     let has_attached = life.has_attached();
     let end = match ran {

@@ -2,7 +2,7 @@
 //! a run, and is kept if it fails in the same way.
 
 use super::failure::Failure;
-use super::plan::{Fault, Op, Plan};
+use super::plan::{Fault, KvSpec, Op, Plan};
 
 /// What is left.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +148,11 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.ways = 1);
         self.try_change(|plan| plan.drive.planes = 1);
         self.try_change(|plan| plan.drive.namespaces.truncate(1));
+        self.try_change(|plan| plan.drive.namespaces.retain(|namespace| namespace.pairs));
+        self.try_change(|plan| plan.drive.namespaces.retain(|namespace| !namespace.pairs));
+        let segment_units = self.best.drive.kv.segment_units;
+        self.try_change(|plan| plan.drive.kv = KvSpec { segment_units, ..KvSpec::default() });
+        self.try_change(|plan| plan.drive.kv.packing = Default::default());
         for index in 0..self.best.ops.len() {
             self.simplify_op(index);
         }
@@ -159,6 +164,11 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
             Op::Write { namespace, extent, fua } if extent.blocks > 1 => {
                 let extent = super::plan::Extent { blocks: 1, ..extent };
                 self.try_change(|plan| plan.ops[index] = Op::Write { namespace, extent, fua });
+            }
+            Op::Store { namespace, key, bytes, when } if bytes > 1 => {
+                for bytes in [1, 100, bytes / 2] {
+                    self.try_change(|plan| plan.ops[index] = Op::Store { namespace, key, bytes, when });
+                }
             }
             Op::Trim { namespace, extents } if extents.len() > 1 => {
                 let extents = extents[..1].to_vec();

@@ -1,17 +1,24 @@
-//! Workers of jobs that ask a drive for pairs: each operation is one command, but for those that need several.
+//! Workers of jobs that ask for pairs: a key-value drive, of which each operation is one command, but for those that need
+//! several; or a tree on the host.
 
+use super::tree::Tree;
 use super::{Manner, Play, Worker, later, within_reach};
-use crate::kv::{Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
+use crate::error::InputError;
+use crate::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
+use crate::lsm::LsmError;
 use crate::measure::{Completed, Operated};
 use crate::workload::{Io, JobPlan, Kind, Source};
 use anyhow::{anyhow, bail};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord, Stage};
 use byteway_host::io::{IoBuffer, IoError};
-use byteway_host::{Driver, KvClient, KvConfig, KvOracle, QueuePair, StoreIf};
+use byteway_host::{
+    BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
+};
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 
 /// Room for the key and the lengths of a pair beside its value, where an iterator shows it.
@@ -26,6 +33,10 @@ pub(super) struct Common {
     oracles: BTreeMap<u32, Rc<RefCell<KvOracle>>>,
     /// The records that each job has inserted.
     inserted: Vec<Rc<Inserted>>,
+    /// The tree of each namespace that has one.
+    trees: RefCell<BTreeMap<u32, Rc<Tree>>>,
+    /// What each job has told as put and the drive doesn't have.
+    windows: Vec<Rc<RefCell<LossWindow>>>,
     /// The longest value that any of them stores, and the buffers that this takes.
     value_bytes_max: u32,
     bytes_max: u32,
@@ -34,7 +45,7 @@ pub(super) struct Common {
 impl Common {
     /// For `jobs`, on a drive that holds nothing yet and transfers so much with a command.
     pub(super) fn new(jobs: &[JobPlan], transfer_bytes_max: Option<u64>) -> Common {
-        let plans = || jobs.iter().filter_map(plan_of);
+        let plans = || jobs.iter().filter_map(plan_of).filter(|plan| plan.engine == Engine::Drive);
         let oracles = jobs.iter().filter(|job| job.verify && plan_of(job).is_some());
         let oracle = |nsid: u32| Rc::new(RefCell::new(KvOracle::new(nsid as u16)));
         let value_bytes_max = plans().map(KvPlan::value_bytes_max).max().unwrap_or(0).max(1);
@@ -45,6 +56,8 @@ impl Common {
         Common {
             oracles: oracles.map(|job| (job.nsid, oracle(job.nsid))).collect(),
             inserted: jobs.iter().map(|job| Inserted::new(plan_of(job).map_or(0, KvPlan::records))).collect(),
+            trees: RefCell::default(),
+            windows: jobs.iter().map(|_| Rc::default()).collect(),
             value_bytes_max,
             bytes_max: match scans {
                 true => {
@@ -69,20 +82,30 @@ fn plan_of(job: &JobPlan) -> Option<&KvPlan> {
     }
 }
 
+/// Who keeps the pairs.
+enum Keeper {
+    Drive(KvClient),
+    Tree(Rc<Tree>),
+}
+
 /// A worker's side of the drive, and where its operations come from.
 pub(super) struct Pairs {
-    pub(super) client: KvClient,
+    keeper: Keeper,
+    queue: QueuePair,
     clock: Clock,
     pub(super) generator: RefCell<KvGenerator>,
     value_bytes_max: u32,
     bytes_max: u32,
+    bulk: Option<BulkLimits>,
+    /// The job's.
+    window: Rc<RefCell<LossWindow>>,
 }
 
 /// An operation that was carried out.
-struct Done {
-    operated: Operated,
-    bytes: u64,
-    record: SpanRecord,
+pub(super) struct Done {
+    pub(super) operated: Operated,
+    pub(super) bytes: u64,
+    pub(super) record: SpanRecord,
 }
 
 impl Pairs {
@@ -99,28 +122,99 @@ impl Pairs {
         let Some(kv) = plan_of(plan) else {
             bail!("job `{}` asks for blocks of a key-value drive", plan.name)
         };
-        if !driver.kv_namespaces().iter().any(|namespace| namespace.nsid == plan.nsid) {
-            bail!("the drive has no key-value namespace {} for job `{}`", plan.nsid, plan.name);
-        }
-        let config = KvConfig {
-            results: manner.results,
-            oracle: common.oracles.get(&plan.nsid).cloned(),
-            ..KvConfig::new(manner.rules, common.bytes_max)
+        let oracle = common.oracles.get(&plan.nsid).cloned();
+        let keeper = match kv.engine {
+            Engine::Drive => {
+                if !driver.kv_namespaces().iter().any(|namespace| namespace.nsid == plan.nsid) {
+                    bail!("the drive has no key-value namespace {} for job `{}`", plan.nsid, plan.name);
+                }
+                let config = KvConfig {
+                    results: manner.results,
+                    oracle,
+                    ..KvConfig::new(manner.rules, common.bytes_max.max(kv.bulk.map_or(0, |bulk| bulk.bytes)))
+                };
+                driver.enable_methods(&queue, config.methods()).await?;
+                Keeper::Drive(KvClient::new(queue.clone(), plan.nsid, config))
+            }
+            Engine::Leveldb { sync } => {
+                let made = common.trees.borrow().get(&plan.nsid).cloned();
+                let tree = match made {
+                    // Jobs of one namespace share it, each with its own queue but the tree's commands in the first one's.
+                    Some(tree) => tree,
+                    None => Rc::new(Tree::new(driver, queue.clone(), plan, manner, sync, oracle).await?),
+                };
+                common.trees.borrow_mut().insert(plan.nsid, tree.clone());
+                Keeper::Tree(tree)
+            }
         };
-        driver.enable_methods(&queue, config.methods()).await?;
         let rng = Rng::new(manner.seed);
         let generator = KvGenerator::new(plan, kv, worker, &rng, &common.inserted[job])?;
         Ok(Pairs {
             clock: driver.clock().clone(),
-            client: KvClient::new(queue, plan.nsid, config),
+            keeper,
+            queue,
             generator: RefCell::new(generator),
             value_bytes_max: common.value_bytes_max,
             bytes_max: common.bytes_max,
+            bulk: kv.bulk,
+            window: common.windows[job].clone(),
         })
     }
 
-    async fn perform(&self, buffer: &mut IoBuffer, op: KvOp) -> Result<Done, IoError> {
-        let client = &self.client;
+    /// What gathers the stores of one that may be outstanding, if anything does.
+    fn bulk(&self) -> Result<Option<KvBulk>, IoError> {
+        match (&self.keeper, self.bulk) {
+            (Keeper::Drive(client), Some(limits)) => KvBulk::new(client, limits, &self.window).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The job's loss window, if it has one.
+    pub(super) fn window(&self) -> Option<&RefCell<LossWindow>> {
+        self.bulk.map(|_| &*self.window)
+    }
+
+    /// The queue pair of the worker.
+    pub(super) fn queue(&self) -> &QueuePair {
+        &self.queue
+    }
+
+    /// Values by the way that they went.
+    pub(super) fn counts(&self) -> Counts {
+        match &self.keeper {
+            Keeper::Drive(client) => client.counts(),
+            Keeper::Tree(tree) => tree.client().counts(),
+        }
+    }
+
+    /// A buffer for one operation; a tree has its own.
+    fn buffer(&self) -> Result<Option<IoBuffer>, IoError> {
+        match &self.keeper {
+            Keeper::Drive(client) => client.buffer().map(Some),
+            Keeper::Tree(_) => Ok(None),
+        }
+    }
+
+    async fn perform(
+        &self,
+        buffer: &mut Option<IoBuffer>,
+        bulk: Option<&mut KvBulk>,
+        op: KvOp,
+    ) -> Result<Done, LsmError> {
+        match (&self.keeper, buffer) {
+            (Keeper::Drive(client), Some(buffer)) => Ok(self.ask(client, buffer, bulk, op).await?),
+            (Keeper::Tree(tree), _) => tree.perform(op).await,
+            (Keeper::Drive(_), None) => unreachable!("a drive's operations have a buffer"),
+        }
+    }
+
+    async fn ask(
+        &self,
+        client: &KvClient,
+        buffer: &mut IoBuffer,
+        bulk: Option<&mut KvBulk>,
+        op: KvOp,
+    ) -> Result<Done, IoError> {
         let key = Key::new(op.key.as_slice()).expect("keys of operations have 1 to 16 bytes");
         let done = |found: bool, pairs: u64, bytes: u64, record: SpanRecord| Done {
             operated: Operated { verb: op.verb, found, pairs },
@@ -129,7 +223,10 @@ impl Pairs {
         };
         match op.verb {
             Verb::Store | Verb::Insert => {
-                let record = client.store(buffer, key, op.bytes, StoreIf::Any).await?;
+                let record = match bulk {
+                    Some(bulk) => bulk.put_pattern(key, op.bytes).await?,
+                    None => client.store(buffer, key, op.bytes, StoreIf::Any).await?,
+                };
                 Ok(done(true, 0, op.bytes.into(), record))
             }
             Verb::Retrieve => {
@@ -150,15 +247,21 @@ impl Pairs {
                 let answer = client.exist(key).await?;
                 Ok(done(answer.found, 0, 0, answer.span))
             }
-            Verb::Scan => self.scan(buffer, key, op).await,
+            Verb::Scan => self.scan(client, buffer, key, op).await,
         }
     }
 
     /// Goes over `op.count` pairs. Its stages are not known: it is several commands.
-    async fn scan(&self, buffer: &mut IoBuffer, first: Key, op: KvOp) -> Result<Done, IoError> {
+    async fn scan(
+        &self,
+        client: &KvClient,
+        buffer: &mut IoBuffer,
+        first: Key,
+        op: KvOp,
+    ) -> Result<Done, IoError> {
         let begin = self.clock.now();
         let (mut pairs, mut bytes) = (0, 0);
-        let mut cursor = self.client.seek(Some(first)).await?;
+        let mut cursor = client.seek(Some(first)).await?;
         let wanted = u64::from(op.count.max(1));
         let mut goes_on = true;
         while goes_on && pairs < wanted {
@@ -178,7 +281,7 @@ impl Pairs {
 }
 
 /// Two commands, the second right after the first, as one.
-fn joined(first: SpanRecord, second: SpanRecord) -> SpanRecord {
+pub(super) fn joined(first: SpanRecord, second: SpanRecord) -> SpanRecord {
     let mut stages = first.stages;
     for stage in Stage::ALL {
         stages[stage as usize] += second.stages[stage as usize];
@@ -199,7 +302,8 @@ impl Play {
     /// One of the operations that a worker may have outstanding, over and over.
     pub(super) async fn work_pairs(&self, worker: &Worker, pairs: &Pairs) -> anyhow::Result<()> {
         let meter = &self.meter;
-        let mut buffer = pairs.client.buffer()?;
+        let mut buffer = pairs.buffer()?;
+        let mut bulk = pairs.bulk()?;
         let start = worker.start.get();
         let end = worker.plan.runtime.map(|_| later(start, worker.plan.end_ps()));
         self.wait_until(&worker.plan, start).await?;
@@ -208,7 +312,7 @@ impl Play {
             let due = self.clock.now();
             within_reach(&worker.plan, due)?;
             let number = meter.number();
-            let performed = pairs.perform(&mut buffer, op).await;
+            let performed = pairs.perform(&mut buffer, bulk.as_mut(), op).await;
             if op.verb == Verb::Insert {
                 // One that failed may be there or not, and is chosen all the same: the oracle knows what may be found.
                 pairs.generator.borrow().inserted().end(op.number);
@@ -220,26 +324,41 @@ impl Play {
                 blocks: bytes.min(u32::MAX.into()) as u32,
                 at: None,
             };
-            let performed = performed.map(|done| (done.operated, done.record));
-            self.show(worker, io, due, performed.as_ref().map(|done| &done.1));
+            let shown = performed.as_ref().map(|done| &done.record);
+            self.show(worker, io, due, shown.map_err(|error| error as &dyn fmt::Display));
             match performed {
-                Ok((operated, record)) => {
+                Ok(Done { operated, record, .. }) => {
                     let (job, worker, operated) = (worker.job, worker.of_job, Some(operated));
                     meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
                 }
-                Err(IoError::KvMismatch(mismatch)) => {
+                Err(LsmError::Io(IoError::KvMismatch(mismatch))) => {
                     meter.mismatched(self.clock.now(), mismatch.to_string());
                 }
-                Err(error @ IoError::Corrupt { .. }) => {
+                Err(LsmError::Io(error @ IoError::Corrupt { .. })) => {
                     meter.mismatched(self.clock.now(), error.to_string());
                 }
-                Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
-                Err(error) => {
+                Err(LsmError::Io(IoError::Status(status))) => {
+                    meter.failed(self.clock.now(), status.to_string());
+                }
+                Err(error @ LsmError::Tree(_)) => {
+                    // A tree that could not write is not what it was: it takes nothing more.
+                    meter.stop();
+                    let what = format!("job `{}`: {error}", worker.plan.name);
+                    return Err(InputError::new(what, "give the drive more capacity, or store less").into());
+                }
+                Err(LsmError::Io(error)) => {
                     meter.stop();
                     return Err(anyhow!(error).context(format!("job `{}`", worker.plan.name)));
                 }
             }
             self.begin_if_due();
+        }
+        if let Some(bulk) = &mut bulk {
+            match bulk.send().await {
+                Ok(_) => {}
+                Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
+                Err(error) => return Err(anyhow!(error).context(format!("job `{}`", worker.plan.name))),
+            }
         }
         Ok(())
     }

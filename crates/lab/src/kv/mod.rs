@@ -30,6 +30,7 @@ mod ycsb;
 use std::path::Path;
 use std::sync::Arc;
 
+use byteway_host::BulkLimits;
 use serde::{Deserialize, Serialize};
 
 use crate::error::InputError;
@@ -109,6 +110,23 @@ pub struct KvPlan {
     pub key_bytes: u32,
     /// Where its operations come from.
     pub source: KvSource,
+    /// Who keeps the pairs.
+    pub engine: Engine,
+    /// Its stores are gathered in host memory, and sent many at once: when so much is there. `None`: each for itself.
+    pub bulk: Option<BulkLimits>,
+}
+
+/// Who keeps a job's pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The drive, which is a key-value drive.
+    #[default]
+    Drive,
+    /// A tree on the host, on a drive of blocks ([`crate::lsm`]).
+    Leveldb {
+        /// Each store and delete is on the medium before it ends, as it is on a key-value drive with power-loss protection.
+        sync: bool,
+    },
 }
 
 /// Where a job's operations come from.
@@ -169,6 +187,15 @@ pub enum KvScans {
 }
 
 impl KvPlan {
+    /// Whether it does nothing but store pairs.
+    pub fn only_stores(&self) -> bool {
+        let is_store = |verb: &Verb| matches!(verb, Verb::Store | Verb::Insert);
+        match &self.source {
+            KvSource::Draws(draws) => draws.mix.iter().all(|(verb, share)| *share == 0.0 || is_store(verb)),
+            KvSource::Trace(_) => false,
+        }
+    }
+
     /// The longest value that it stores, or looks for.
     pub fn value_bytes_max(&self) -> u32 {
         match &self.source {

@@ -12,7 +12,10 @@ fn plan(source: KvSource, count: u64) -> JobPlan {
 }
 
 fn keyed(source: KvSource, key_bytes: u32, count: u64) -> JobPlan {
-    JobPlan { count: Some(count), ..KvPlan { keys: 1000, key_bytes, source }.job("job") }
+    JobPlan {
+        count: Some(count),
+        ..KvPlan { keys: 1000, key_bytes, source, engine: Engine::Drive, bulk: None }.job("job")
+    }
 }
 
 fn of(job: &JobPlan) -> &KvPlan {

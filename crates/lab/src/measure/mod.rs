@@ -314,7 +314,7 @@ impl Meter {
         let operations =
             operations.flat_map(|((verbs, elapsed_ps), plan)| verbs.finish(&plan.name, *elapsed_ps));
         let has_pairs = plans.iter().any(|plan| matches!(plan.source, Source::Pairs(_)));
-        let kv = has_pairs.then(|| KvSummary { operations: operations.collect(), store: None });
+        let kv = has_pairs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
         let jobs = recorders.iter().zip(elapsed).zip(plans);
         let jobs: Vec<_> =
             jobs.map(|((recorder, elapsed_ps), plan)| recorder.finish(&plan.name, elapsed_ps)).collect();

@@ -145,7 +145,7 @@ impl Needs {
 
     /// Whether drives have it.
     pub const fn is_there(self) -> bool {
-        matches!(self, Needs::Block | Needs::Sink)
+        matches!(self, Needs::Block | Needs::Sink | Needs::Kv)
     }
 }
 
@@ -390,7 +390,7 @@ recorded = "reproduced"
             ("\"0.3 pt\"", "\"0.3\"", 9, "is not a tolerance"),
             ("value = \"-96.3 %\"", "", 9, "no value"),
             ("-96.3 %", "96.3 x", 9, "no per cent"),
-            ("\"sink\"", "\"kv\"", 12, "cannot be measured yet"),
+            ("\"sink\"", "\"csd\"", 12, "cannot be measured yet"),
             ("recorded = \"reproduced\"", "", 4, "no recorded verdict"),
             ("\"reproduced\"", "\"direction-only\"", 12, "without a reason"),
             ("needs = \"sink\"", "", 3, "lacks the key `needs`"),

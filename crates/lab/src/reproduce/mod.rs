@@ -11,6 +11,8 @@
 //! | `reproduction.rs` | all of it together, and `reproduce.json` |
 //! | `table.rs` | the table of the terminal |
 //! | `report.rs` | `report.html` |
+//! | `sketch.rs` | what figures and recipes have in common |
+//! | `bandslim/` | the recipes and figures of BandSlim |
 //! | `byteexpress/` | the recipes and figures of ByteExpress |
 //!
 //! Results depend on the claims, the profiles and the number of payloads alone: not on how many points run at once.
@@ -18,20 +20,22 @@
 //! What it does not do: nothing here knows how payloads cross; a recipe reads what runs have found. No verdict is written
 //! down: a claims file has only what it was before, against which a worse one is a regression.
 
+mod bandslim;
 pub mod byteexpress;
 mod claim;
 mod paper;
 mod point;
 mod report;
 mod reproduction;
+mod sketch;
 mod table;
 mod verdict;
 mod work;
 
 pub use claim::{Basis, Claim, ClaimsFile, Needs, Tolerance, Unit, Value};
 pub use paper::{PAPERS, Paper, Recipe, paper};
-pub use point::{Job, Ledger, Points, Seen, Spec};
+pub use point::{Job, Ledger, Pairs, Points, Seen, Spec};
 pub use report::report;
 pub use reproduction::{Agreement, Reproduction};
 pub use verdict::{Check, Judged, Measurement, Outcome, Verdict, judge};
-pub use work::{Manner, PAYLOADS, PAYLOADS_FULL, specs, work};
+pub use work::{Manner, PAYLOADS_FULL, specs, work};

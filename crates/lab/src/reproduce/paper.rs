@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::byteexpress;
 use super::claim::ClaimsFile;
 use super::point::{Points, Spec};
 use super::verdict::Measurement;
+use super::{bandslim, byteexpress};
 use crate::error::{InputError, suggest};
 use crate::report::Section;
 
@@ -18,8 +18,10 @@ pub struct Paper {
     pub about: &'static str,
     /// The text of its claims.
     pub claims: &'static str,
-    /// How its claims are measured.
-    pub recipes: &'static [Recipe],
+    /// How its claims are measured: parts, each of which is a file.
+    pub recipes: &'static [&'static [Recipe]],
+    /// Payloads of a point, if nobody says how many.
+    pub payloads: u64,
     /// What its figures show beside what recipes need.
     pub drawn: fn() -> Vec<Spec>,
     /// Its figures, drawn anew. Of points that failed nothing is drawn.
@@ -43,7 +45,7 @@ pub struct Recipe {
 }
 
 /// All papers.
-pub const PAPERS: [&Paper; 1] = [&byteexpress::PAPER];
+pub const PAPERS: [&Paper; 2] = [&byteexpress::PAPER, &bandslim::PAPER];
 
 /// The paper of that name.
 ///
@@ -62,16 +64,20 @@ impl Paper {
     /// # Errors
     /// The first mistake in them.
     pub fn read_claims(&self, file: Option<&Path>) -> Result<ClaimsFile, InputError> {
-        let ids: Vec<&str> = self.recipes.iter().map(|recipe| recipe.id).collect();
+        let ids: Vec<&str> = self.all_recipes().map(|recipe| recipe.id).collect();
         match file {
             Some(path) => ClaimsFile::load(path, &ids),
             None => ClaimsFile::built_in(&format!("claims/{}.toml", self.name), self.claims, &ids),
         }
     }
 
+    fn all_recipes(&self) -> impl Iterator<Item = &'static Recipe> + use<> {
+        self.recipes.iter().copied().flatten()
+    }
+
     /// How a claim is measured.
     pub fn recipe(&self, id: &str) -> Option<&'static Recipe> {
-        self.recipes.iter().find(|recipe| recipe.id == id)
+        self.all_recipes().find(|recipe| recipe.id == id)
     }
 }
 
@@ -84,7 +90,7 @@ mod tests {
     fn the_claims_of_all_papers_can_be_read() {
         for paper in PAPERS {
             let file = paper.read_claims(None).unwrap_or_else(|error| panic!("{error}"));
-            let unused = paper.recipes.iter().find(|r| file.claims.iter().all(|claim| claim.id != r.id));
+            let unused = paper.all_recipes().find(|r| file.claims.iter().all(|claim| claim.id != r.id));
             assert!(unused.is_none(), "a recipe for no claim: {unused:?}");
         }
         assert!(super::paper("byteexpres").unwrap_err().cure.contains("did you mean `byteexpress`"));

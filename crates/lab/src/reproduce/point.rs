@@ -9,7 +9,8 @@ use anyhow::anyhow;
 use crate::compare::{Figures, Found, Metric, Outcome};
 use crate::error::InputError;
 use crate::scenario::{Options, Scenario};
-use crate::summary::{Latency, LinkRow, ratio};
+use crate::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow, ratio};
+use crate::workload::Kind;
 
 /// A scenario: the drive, the host, keys beside them, and jobs. Equal specs are one point.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,6 +19,7 @@ pub struct Spec {
     host: String,
     keys: BTreeMap<String, String>,
     jobs: Vec<Job>,
+    pairs: Vec<Pairs>,
 }
 
 /// A job of writes.
@@ -28,6 +30,19 @@ pub struct Job {
     workers: u32,
     depth: u32,
     length: Length,
+}
+
+/// A job that works on pairs of keys and values, one operation at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pairs {
+    name: String,
+    workload: String,
+    keys: Vec<(String, String)>,
+    /// One operation for so many payloads of a point.
+    divisor: u64,
+    /// At least so many pairs, whatever a point has payloads.
+    least: u64,
+    is_later: bool,
 }
 
 /// How long a job goes on.
@@ -42,7 +57,13 @@ enum Length {
 impl Spec {
     /// A drive and a host, by their profiles.
     pub fn new(drive: &str, host: &str) -> Spec {
-        Spec { drive: drive.to_owned(), host: host.to_owned(), keys: BTreeMap::new(), jobs: Vec::new() }
+        Spec {
+            drive: drive.to_owned(),
+            host: host.to_owned(),
+            keys: BTreeMap::new(),
+            jobs: Vec::new(),
+            pairs: Vec::new(),
+        }
     }
 
     /// Sets a key of the scenario to a text.
@@ -60,6 +81,12 @@ impl Spec {
     /// Adds a job.
     pub fn job(mut self, job: Job) -> Spec {
         self.jobs.push(job);
+        self
+    }
+
+    /// Adds a job that works on pairs.
+    pub fn pairs(mut self, job: Pairs) -> Spec {
+        self.pairs.push(job);
         self
     }
 
@@ -83,6 +110,22 @@ impl Spec {
                  iodepth = {depth}\n{length}\n"
             );
         }
+        for job in &self.pairs {
+            let Pairs { name, workload, keys, divisor, least, is_later } = job;
+            let payloads = payloads.max(*least);
+            let count = (payloads / divisor).max(1);
+            // As many pairs as there are payloads: a job that reads chooses among those that were stored.
+            let _ = write!(
+                text,
+                "\n[[kv]]\nname = {name:?}\nworkload = {workload:?}\nkeys = {payloads}\ncount = {count}\niodepth = 1\n"
+            );
+            if *is_later {
+                text.push_str("stonewall = true\n");
+            }
+            for (key, value) in keys {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
         text
     }
 
@@ -94,7 +137,11 @@ impl Spec {
             1 => format!("{} B", job.bytes),
             workers => format!("{} B from each of {workers}", job.bytes),
         });
-        profiles.into_iter().chain(keys).chain(jobs).collect::<Vec<_>>().join(", ")
+        let pairs = self.pairs.iter().map(|job| {
+            let keys = job.keys.iter().map(|(key, value)| format!(", {key} = {}", value.trim_matches('"')));
+            format!("{}{}", job.workload, keys.collect::<String>())
+        });
+        profiles.into_iter().chain(keys).chain(jobs).chain(pairs).collect::<Vec<_>>().join(", ")
     }
 
     /// What is run.
@@ -125,6 +172,47 @@ impl Job {
     /// For so many nanoseconds of virtual time for each payload that other points write, instead of a number of payloads.
     pub fn timed(self, each_ns: u64) -> Job {
         Job { length: Length::Time(each_ns), ..self }
+    }
+}
+
+impl Pairs {
+    /// A workload, as often as a point has payloads, over as many pairs.
+    pub fn new(name: &str, workload: &str) -> Pairs {
+        Pairs {
+            name: name.to_owned(),
+            workload: workload.to_owned(),
+            keys: Vec::new(),
+            divisor: 1,
+            least: 1,
+            is_later: false,
+        }
+    }
+
+    /// Sets a key of the job to a text.
+    pub fn key(mut self, key: &str, text: impl Into<String>) -> Pairs {
+        self.keys.push((key.to_owned(), format!("{:?}", text.into())));
+        self
+    }
+
+    /// Sets a key of the job to a number or a truth value.
+    pub fn raw(mut self, key: &str, value: impl ToString) -> Pairs {
+        self.keys.push((key.to_owned(), value.to_string()));
+        self
+    }
+
+    /// One operation for so many payloads, at least 1.
+    pub fn one_for(self, divisor: u64) -> Pairs {
+        Pairs { divisor: divisor.max(1), ..self }
+    }
+
+    /// With at least so many pairs.
+    pub fn at_least(self, least: u64) -> Pairs {
+        Pairs { least, ..self }
+    }
+
+    /// When the jobs before it have ended.
+    pub fn later(self) -> Pairs {
+        Pairs { is_later: true, ..self }
     }
 }
 
@@ -212,6 +300,34 @@ impl<'a> Seen<'a> {
     fn latency_of(&self, job: &str) -> Option<&'a Latency> {
         let job = self.found.summary.jobs.iter().find(|found| found.name == job)?;
         Some(&job.write.as_ref()?.latency)
+    }
+
+    /// Operations a second of the whole point.
+    pub fn throughput(&self) -> f64 {
+        self.figure(Metric::Iops)
+    }
+
+    /// What one operation at a time comes to in a second where it takes as long as 99 % take at most, and where as long as 1 %
+    /// take at most: a job's writes.
+    pub fn throughput_range(&self, job: &str) -> Option<(f64, f64)> {
+        let curve = self.found.curves.iter().find(|curve| curve.job == job && curve.kind == Kind::Write)?;
+        let at = |share: f64| curve.points.iter().find(|point| point.1 >= share).map(|point| 1e9 / point.0);
+        Some((at(0.99)?, at(0.01)?))
+    }
+
+    /// What the store of a key-value drive did.
+    pub fn store(&self) -> Option<&'a KvStoreSummary> {
+        self.found.summary.kv.as_ref()?.store.as_ref()
+    }
+
+    /// What a job's host gathered, if it did.
+    pub fn bulk(&self, job: &str) -> Option<&'a BulkRow> {
+        self.found.summary.kv.as_ref()?.bulk.iter().find(|row| row.job == job)
+    }
+
+    /// A job's operations of its first kind.
+    pub fn operation(&self, job: &str) -> Option<&'a OperationRow> {
+        self.found.summary.kv.as_ref()?.operations.iter().find(|row| row.job == job)
     }
 
     /// Time of a payload that went to a stage, in the mean, nanoseconds.

@@ -48,7 +48,7 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
             tile("Reported", counts.reported, "shown, not judged"),
             tile("Direction only", counts.direction_only, "the right way, outside the tolerance"),
             tile("Not reproduced", counts.not_reproduced + counts.failed, "neither, or a point failed"),
-            tile("Wait", counts.needs_kv + counts.needs_csd, "for a drive of keys and values, or of queries"),
+            tile("Wait", counts.needs_csd, "for what is not there yet"),
         ],
         sections,
     }

@@ -5,13 +5,13 @@
 //! payloads             of each point
 //! partial              it was interrupted: some points were not run
 //! holds                nothing regressed, and every required claim holds
-//! counts               reproduced, reported, direction_only, not_reproduced, failed, needs_kv, needs_csd: claims
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd: claims
 //! agreement            the point that was run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each (null: none)
 //! claims[]             in the order of the claims file:
 //!   id, where, says, metric, paper (null: an order), tolerance, basis, needs, required
 //!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
 //!   difference         in words (null: no figure to compare with)
-//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-kv", "needs-csd";
+//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd";
 //!                      "not-run"
 //!   why                of one that failed
 //!   recorded           the verdict so far (null: none); regressed: the new one is worse
@@ -76,8 +76,6 @@ pub struct Counts {
     pub failed: usize,
     /// Interrupted.
     pub not_run: usize,
-    /// Wait for a drive of keys and values.
-    pub needs_kv: usize,
     /// Wait for a drive that takes queries.
     pub needs_csd: usize,
 }
@@ -168,8 +166,7 @@ impl Reproduction {
                     Verdict::DirectionOnly => &mut counts.direction_only,
                     Verdict::NotReproduced => &mut counts.not_reproduced,
                 },
-                Outcome::Needs(Needs::Csd) => &mut counts.needs_csd,
-                Outcome::Needs(_) => &mut counts.needs_kv,
+                Outcome::Needs(_) => &mut counts.needs_csd,
                 Outcome::Failed(_) => &mut counts.failed,
                 Outcome::NotRun => &mut counts.not_run,
             };
@@ -308,8 +305,7 @@ fn claim_json<'a>(claim: &'a Claim, outcome: &'a Outcome) -> ClaimJson<'a> {
             Verdict::DirectionOnly => ("direction-only", None),
             Verdict::NotReproduced => ("not-reproduced", None),
         },
-        Outcome::Needs(Needs::Csd) => ("needs-csd", None),
-        Outcome::Needs(_) => ("needs-kv", None),
+        Outcome::Needs(_) => ("needs-csd", None),
         Outcome::Failed(why) => ("failed", Some(why.as_str())),
         Outcome::NotRun => ("not-run", None),
     };

@@ -133,13 +133,9 @@ impl Reproduction {
                 parts.push(format!("{count} {what}"));
             }
         }
-        let waiting = [(counts.needs_kv, "kv"), (counts.needs_csd, "csd")];
-        let waiting = waiting.iter().filter(|(count, _)| *count > 0);
-        let waiting: Vec<String> = waiting.map(|(count, what)| format!("{count} need {what}")).collect();
-        let apart = if waiting.is_empty() {
-            String::new()
-        } else {
-            format!("; apart from these {}, which is not there yet", waiting.join(" and "))
+        let apart = match counts.needs_csd {
+            0 => String::new(),
+            count => format!("; apart from these {count} need csd, which is not there yet"),
         };
         let end = match self.holds() {
             true => "Nothing regressed, and every required claim holds.",

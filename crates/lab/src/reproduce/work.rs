@@ -14,9 +14,6 @@ use super::reproduction::Agreement;
 use crate::compare::{Found, Outcome, run_one};
 use crate::interrupt::Interrupt;
 
-/// Payloads of a point.
-pub const PAYLOADS: u64 = 10_000;
-
 /// Payloads of a point if nothing is to be saved.
 pub const PAYLOADS_FULL: u64 = 1_000_000;
 

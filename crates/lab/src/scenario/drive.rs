@@ -1,6 +1,6 @@
 //! The drive of a scenario or of a device file: its profile with the overrides laid on, checked against the section.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use toml::Spanned;
@@ -37,8 +37,10 @@ pub struct DrivePlan {
     pub age: Age,
     /// How worn its blocks are at the beginning.
     pub worn: Percent,
-    /// Namespaces, from 1.
+    /// Namespaces of what the personality says, from 1.
     pub namespaces: u32,
+    /// Bytes of a namespace of pairs behind those of blocks; 0: there is none.
+    pub kv_bytes: u64,
     /// Logical blocks of each namespace.
     pub namespace_blocks: u64,
 }
@@ -52,6 +54,25 @@ impl DrivePlan {
     /// Whether the host asks for pairs instead of blocks.
     pub fn is_kv(&self) -> bool {
         self.personality == Personality::Kv
+    }
+
+    /// Whether there is a namespace of pairs.
+    pub fn has_pairs(&self) -> bool {
+        self.is_kv() || self.kv_bytes > 0
+    }
+
+    /// The namespaces that hold pairs.
+    pub fn pairs_nsids(&self) -> RangeInclusive<u32> {
+        match self.is_kv() {
+            true => 1..=self.namespaces,
+            false => self.namespaces + 1..=self.namespaces + u32::from(self.kv_bytes > 0),
+        }
+    }
+
+    /// The namespaces of blocks.
+    pub fn blocks_nsids(&self) -> RangeInclusive<u32> {
+        let count = if self.personality == Personality::Block { self.namespaces } else { 0 };
+        1..=count
     }
 
     /// Whether what crosses are payloads of any length.
@@ -115,22 +136,45 @@ fn plan(section: &DriveSection, profile: Profile, said: impl Fn(&str) -> bool) -
             ));
         }
     }
+    let has_pairs = is_kv || section.kv_capacity.is_some();
+    if has_pairs && said("precondition") && section.precondition != Precondition::Empty {
+        let what = "`drive.precondition`: a drive with a namespace of pairs begins empty";
+        return Err(fault("drive.precondition", what, "leave it out; jobs can fill the drive"));
+    }
     let geometry = profile.geometry(section.capacity.unwrap_or(profile.drive.capacity))?;
+    let kv_bytes = kv_bytes(section, geometry.capacity_bytes)?;
     // Whole MiB, so that a namespace never begins within a page.
-    let namespace_bytes = (geometry.capacity_bytes / u64::from(section.namespaces)) >> 20 << 20;
+    let namespace_bytes = ((geometry.capacity_bytes - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
     Ok(DrivePlan {
         profile_name: profile_stem(&section.profile),
         personality: section.personality,
         geometry,
         lba_bytes: lba.0 as u32,
         store: section.store,
-        precondition: if is_kv { Precondition::Empty } else { section.precondition },
+        precondition: if has_pairs { Precondition::Empty } else { section.precondition },
         age: section.age,
         worn: section.worn,
         namespaces: section.namespaces,
+        kv_bytes,
         namespace_blocks: namespace_bytes / lba.0,
         profile,
     })
+}
+
+/// The least that a store of pairs can work with: some segments.
+const KV_BYTES_MIN: u64 = 16 << 20;
+
+/// Bytes of the namespace of pairs beside those of blocks, of so many.
+fn kv_bytes(section: &DriveSection, capacity: u64) -> Result<u64, Fault> {
+    let Some(Bytes(wanted)) = section.kv_capacity else { return Ok(0) };
+    if section.personality != Personality::Block {
+        let what = "`drive.kv_capacity`: only a drive of blocks has a namespace of pairs beside them";
+        return Err(fault("drive.kv_capacity", what, "leave it out, or set `personality = \"block\"`"));
+    }
+    let blocks_min = u64::from(section.namespaces) << 20;
+    let most = capacity.saturating_sub(blocks_min) >> 20 << 20;
+    within("drive.kv_capacity", Bytes(wanted), Bytes(KV_BYTES_MIN), Bytes(most.max(KV_BYTES_MIN)))?;
+    Ok(wanted >> 20 << 20)
 }
 
 /// An error that says where the value stands.

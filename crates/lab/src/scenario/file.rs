@@ -39,7 +39,7 @@ pub struct ScenarioFile {
     /// What is asked of the drive; several jobs run at once.
     #[serde(default)]
     pub job: Vec<JobSection>,
-    /// What is asked of a drive with `personality = "kv"`; several jobs run at once.
+    /// What is asked of a drive with `personality = "kv"`, or of its namespace of pairs; several jobs run at once.
     #[serde(default)]
     pub kv: Vec<KvSection>,
     /// What is measured.
@@ -65,7 +65,7 @@ pub struct DriveSection {
     /// How data is kept.
     #[serde(default)]
     pub store: Store,
-    /// What is on the drive at the beginning; of a key-value drive, nothing.
+    /// What is on the drive at the beginning; of a drive that holds pairs, nothing.
     #[serde(default)]
     pub precondition: Precondition,
     /// How long ago everything on the drive was written: what it holds at the beginning has aged so long. Left out, it is
@@ -79,6 +79,10 @@ pub struct DriveSection {
     /// Namespaces, equal parts of the capacity.
     #[serde(default = "one_u32")]
     pub namespaces: u32,
+    /// With `personality = "block"`: what of the capacity a further namespace has, behind those of blocks, that holds pairs of
+    /// a key and a value; at least 16 MiB. Left out, there is none.
+    #[serde(default)]
+    pub kv_capacity: Option<Bytes>,
     /// Keys of the profile to be replaced, such as `flash.read = ["50 us"]`.
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]

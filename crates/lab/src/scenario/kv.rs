@@ -4,13 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use byteway_clock::random::Rng;
+use byteway_host::BulkLimits;
+use byteway_wire::nvme::vendor::kv::pair_bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
 use crate::error::InputError;
 use crate::kv::{
-    Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
+    Engine, Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
     Popularity, Preset, ValueSizes, Verb, Ycsb,
 };
 use crate::kv::{KEY_BYTES_MAX, KeyOrder};
@@ -19,6 +21,8 @@ use crate::source::Index;
 use crate::units::{Bytes, Picos};
 use crate::workload::{Distribution, JobPlan};
 
+/// Pairs of a command that brings many.
+const BULK_PAIRS_MAX: u32 = 1 << 20;
 /// Pairs that a job may choose from.
 const KEYS_MAX: u64 = 1 << 40;
 
@@ -43,6 +47,12 @@ pub struct KvSection {
     /// How long values are, where the workload doesn't say.
     #[serde(default)]
     pub value: Option<ValueSizes>,
+    /// Who keeps the pairs; left out, the drive.
+    #[serde(default)]
+    pub engine: Option<EngineName>,
+    /// With `engine = "leveldb"`: whether each store is on the medium before it ends; left out, it is.
+    #[serde(default)]
+    pub sync: Option<bool>,
     /// The file of a YCSB workload or of a trace, from the folder of the scenario.
     #[serde(default)]
     pub file: Option<String>,
@@ -64,12 +74,19 @@ pub struct KvSection {
     /// Operations of a worker that may be outstanding; left out, 1.
     #[serde(default)]
     pub iodepth: Option<u32>,
+    /// Bulk PUT: stores are gathered in host memory, so many for each that may be outstanding, and sent as one command. What
+    /// is told as put and not sent is lost with the host. Left out, each store is a command.
+    #[serde(default)]
+    pub bulk_pairs: Option<u32>,
+    /// The same by bytes: a command's payload of pairs with their headers; with `bulk_pairs`, whatever is reached first.
+    #[serde(default)]
+    pub bulk_bytes: Option<Bytes>,
     /// Workers, each with a queue pair of its own.
     #[serde(default = "one", alias = "workers")]
     pub numjobs: u32,
-    /// Namespace, from 1.
-    #[serde(default = "one")]
-    pub namespace: u32,
+    /// Namespace, from 1; left out, the first that holds pairs.
+    #[serde(default)]
+    pub namespace: Option<u32>,
     /// Operations of the job, over all workers; left out, what goes through keys in order does so once, YCSB as its file
     /// says.
     #[serde(default)]
@@ -86,6 +103,17 @@ pub struct KvSection {
     /// Whether the job begins only when all jobs before it have ended; those after it begin with it.
     #[serde(default)]
     pub stonewall: bool,
+}
+
+/// Who keeps the pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineName {
+    /// The drive, with `personality = "kv"`.
+    #[default]
+    Drive,
+    /// LevelDB's log-structured merge tree on the host, on a drive of blocks.
+    Leveldb,
 }
 
 /// In which order the pairs' keys are.
@@ -192,7 +220,23 @@ impl KvDraft<'_> {
         let name = section.name.clone().unwrap_or_else(|| name.to_owned());
         check_name(&self.key("name"), &name)?;
         let controller = &self.drive.profile.controller;
-        within(&self.key("namespace"), section.namespace, 1, self.drive.namespaces)?;
+        let engine = self.engine()?;
+        let nsids = match engine {
+            Engine::Drive => self.drive.pairs_nsids(),
+            Engine::Leveldb { .. } => self.drive.blocks_nsids(),
+        };
+        let nsid = section.namespace.unwrap_or(*nsids.start());
+        if nsids.is_empty() && engine == Engine::Drive {
+            let what = "`kv`: the drive has no pairs";
+            let cure = "set `personality = \"kv\"` in [drive], or `kv_capacity = \"1 GiB\"`; or `engine = \"leveldb\"` here, \
+                        for a tree on the host; or write `[[job]]`";
+            return Err(fault(self.path, what, cure).into());
+        }
+        if nsids.is_empty() {
+            let cure = "leave `personality` out of [drive], or `engine` out here";
+            return Err(self.fault("engine", "a tree on the host is for a drive of blocks", cure).into());
+        }
+        within(&self.key("namespace"), nsid, *nsids.start(), *nsids.end())?;
         within(&self.key("numjobs"), section.numjobs, 1, 1024)?;
         let iodepth = section.iodepth.unwrap_or(1);
         within(&self.key("iodepth"), iodepth, 1, (controller.max_queue_entries - 1).min(65535))?;
@@ -208,9 +252,9 @@ impl KvDraft<'_> {
             within(&self.key(key), time.unwrap_or(least), least, RUNTIME_MAX)?;
         }
         self.check_keys()?;
-        let (plan, count) = self.source()?;
+        let (mut plan, count) = self.source()?;
         let value_bytes_max = self.drive.profile.kv.value_max.0.min(controller.mdts.0);
-        if u64::from(plan.value_bytes_max()) > value_bytes_max {
+        if plan.engine == Engine::Drive && u64::from(plan.value_bytes_max()) > value_bytes_max {
             let key = if section.value.is_some() { "value" } else { "workload" };
             let what = format!(
                 "values of up to {} are longer than the drive takes",
@@ -222,8 +266,9 @@ impl KvDraft<'_> {
             );
             return Err(self.fault(key, what, cure).into());
         }
+        plan.bulk = self.bulk(&plan)?;
         let job = JobPlan {
-            nsid: section.namespace,
+            nsid,
             iodepth,
             workers: section.numjobs,
             start_delay: section.startdelay.unwrap_or_default(),
@@ -244,6 +289,57 @@ impl KvDraft<'_> {
                 .map_err(|error| fault(self.key("workload"), error.what, error.cure))?;
         }
         Ok(job)
+    }
+
+    /// Who keeps the pairs.
+    fn engine(&self) -> Result<Engine, Fault> {
+        let section = self.section;
+        if section.engine.unwrap_or_default() == EngineName::Drive {
+            return match section.sync {
+                None => Ok(Engine::Drive),
+                Some(_) => Err(self.fault("sync", "has no effect with `engine = \"drive\"`", "leave it out")),
+            };
+        }
+        for (key, count) in [("iodepth", section.iodepth.unwrap_or(1)), ("numjobs", section.numjobs)] {
+            if count > 1 {
+                let what = format!("{count} with `engine = \"leveldb\"`, which does one thing at a time");
+                return Err(self.fault(key, what, "leave it out"));
+            }
+        }
+        Ok(Engine::Leveldb { sync: section.sync.unwrap_or(true) })
+    }
+
+    /// When what is gathered is sent, if anything is.
+    fn bulk(&self, plan: &KvPlan) -> Result<Option<BulkLimits>, Fault> {
+        let section = self.section;
+        let key = match (section.bulk_pairs, section.bulk_bytes) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => "bulk_pairs",
+            (_, Some(_)) => "bulk_bytes",
+        };
+        if plan.engine != Engine::Drive {
+            return Err(self.fault(key, "a tree on the host gathers nothing", "leave it out"));
+        }
+        if !plan.only_stores() {
+            let what = format!("`workload = \"{}\"` does more than store pairs", section.workload.name());
+            return Err(self.fault(key, what, "leave it out: only stores are gathered"));
+        }
+        let pairs = section.bulk_pairs.unwrap_or(BULK_PAIRS_MAX);
+        within(&self.key("bulk_pairs"), pairs, 1, BULK_PAIRS_MAX)?;
+        let pair = pair_bytes(KEY_BYTES_MAX, plan.value_bytes_max() as usize) as u64;
+        let mdts = self.drive.profile.controller.mdts.0.min(u32::MAX.into());
+        let usual = pair.saturating_mul(pairs.into()).min(mdts);
+        let bytes = section.bulk_bytes.map_or(usual, |bytes| bytes.0);
+        if bytes < pair || bytes > mdts {
+            let what = format!("a command of {} is not possible", Bytes(bytes));
+            let cure = format!(
+                "from {}, the longest pair with its header, to {}, `controller.mdts` in [drive.override]",
+                Bytes(pair),
+                Bytes(mdts)
+            );
+            return Err(self.fault(key, what, cure));
+        }
+        Ok(Some(BulkLimits { pairs, bytes: bytes as u32 }))
     }
 
     /// Keys that the workload has no use for, or lacks.
@@ -354,18 +450,31 @@ impl KvDraft<'_> {
         };
         let scan = section.scan_length.unwrap_or(100);
         let draws = |draws: KvDraws| KvSource::Draws(draws);
+        let engine = self.engine()?;
         Ok(match preset {
             Preset::Trace => {
                 let (key, path) = path("file", &section.file);
                 let trace = KvTrace::scan(&path).map_err(|error| Wrong::File(key, error))?;
-                (KvPlan { keys: 1, key_bytes, source: KvSource::Trace(trace) }, section.count)
+                (
+                    KvPlan { keys: 1, key_bytes, source: KvSource::Trace(trace), engine, bulk: None },
+                    section.count,
+                )
             }
             Preset::Ycsb | Preset::YcsbLoad => {
                 let (key, path) = path("file", &section.file);
                 let ycsb = Ycsb::load(&path).map_err(|error| Wrong::File(key, error))?;
                 let usual = if preset == Preset::Ycsb { ycsb.operations } else { ycsb.records };
                 let count = section.count.or((section.runtime.is_none()).then_some(usual));
-                (KvPlan { keys: ycsb.records, key_bytes, source: draws(preset.ycsb(&ycsb)) }, count)
+                (
+                    KvPlan {
+                        keys: ycsb.records,
+                        key_bytes,
+                        source: draws(preset.ycsb(&ycsb)),
+                        engine,
+                        bulk: None,
+                    },
+                    count,
+                )
             }
             Preset::Cachelib => {
                 let (key, path_of_sizes) = path("sizes", &section.sizes);
@@ -380,7 +489,7 @@ impl KvDraft<'_> {
                     lengths: Lengths::Measured(sizes),
                     scans: KvScans::Fixed(scan),
                 };
-                (KvPlan { keys, key_bytes, source: draws(source) }, section.count)
+                (KvPlan { keys, key_bytes, source: draws(source), engine, bulk: None }, section.count)
             }
             _ => {
                 let Some(keys) = section.keys.or(section.count) else {
@@ -396,7 +505,7 @@ impl KvDraft<'_> {
                 if let Some(shares) = &section.shares {
                     source.mix = shares.0.clone();
                 }
-                (KvPlan { keys, key_bytes, source: draws(source) }, section.count)
+                (KvPlan { keys, key_bytes, source: draws(source), engine, bulk: None }, section.count)
             }
         })
     }

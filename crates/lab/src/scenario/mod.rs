@@ -28,6 +28,7 @@ use std::path::Path;
 use toml::Spanned;
 
 use crate::error::InputError;
+use crate::kv::Engine;
 use crate::profile::{Fault, HOSTS, HostProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree, read_small_file};
 use crate::trace;
@@ -40,7 +41,7 @@ pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::DrivePlan;
 pub use file::*;
 pub(crate) use job::{Draft, Keys, Limits};
-pub use kv::{KvSection, Order, Shares};
+pub use kv::{EngineName, KvSection, Order, Shares};
 pub use transfer::{
     Encoding, FineMethod, LineOrdering, Pointer, ResultWay, TransferMethod, TransferPlan, TransferSection,
 };
@@ -116,15 +117,27 @@ fn check_store(store: Store) -> Result<(), Fault> {
     }
 }
 
-/// Pairs are asked of a key-value drive, and of no other.
+/// A drive of pairs is not asked for blocks.
 fn check_kinds(file: &ScenarioFile, drive: &DrivePlan) -> Result<(), Fault> {
     if drive.is_kv() && !file.job.is_empty() {
         let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
         return Err(fault("job.0", what, "write `[[kv]]` with at least `workload = \"fillrandom\"`"));
     }
-    if !drive.is_kv() && !file.kv.is_empty() {
-        let what = "`kv`: the drive has no pairs";
-        return Err(fault("kv.0", what, "set `personality = \"kv\"` in [drive], or write `[[job]]`"));
+    Ok(())
+}
+
+/// A tree on the host takes all of its namespace.
+fn check_trees(jobs: &[JobPlan]) -> Result<(), Fault> {
+    let is_tree = |job: &&JobPlan| matches!(&job.source, Source::Pairs(plan) if plan.engine != Engine::Drive);
+    for tree in jobs.iter().filter(is_tree) {
+        let other = jobs.iter().find(|job| job.nsid == tree.nsid && !matches!(job.source, Source::Pairs(_)));
+        if let Some(other) = other {
+            let what = format!(
+                "job `{}` uses namespace {}, which the tree of job `{}` takes as a whole",
+                other.name, tree.nsid, tree.name
+            );
+            return Err(fault("kv.0", what, "give them namespaces of their own, or leave one out"));
+        }
     }
     Ok(())
 }
@@ -267,13 +280,19 @@ impl Scenario {
             translated: Vec::new(),
             sets: options.sets.clone(),
         };
+        check_trees(&scenario.jobs).map_err(|fault| placed(&index, fault))?;
         scenario.check().map_err(|fault| placed(&index, fault))?;
         Ok(scenario)
     }
 
-    /// What its jobs are written as.
-    pub(crate) fn section(&self) -> &'static str {
-        if self.drive.is_kv() { "kv" } else { "job" }
+    /// Where a job is written: those that ask for blocks or payloads are the first.
+    fn section(&self, number: usize) -> String {
+        let is_pairs = |job: &&JobPlan| matches!(job.source, Source::Pairs(_));
+        let others = self.jobs.iter().take_while(|job| !is_pairs(job)).count();
+        match number.checked_sub(others) {
+            Some(number) => format!("kv.{number}"),
+            None => format!("job.{number}"),
+        }
     }
 
     /// What holds between the parts.
@@ -290,10 +309,10 @@ impl Scenario {
             if !names.insert(&job.name) {
                 let what = format!("two jobs are called `{}`", job.name);
                 let cure = "give each a name of its own: its random numbers follow from it";
-                return Err(fault(format!("{}.{number}.name", self.section()), what, cure));
+                return Err(fault(format!("{}.name", self.section(number)), what, cure));
             }
         }
-        let last = format!("{}.{}", self.section(), self.jobs.len() - 1);
+        let last = self.section(self.jobs.len() - 1);
         let workers: u64 = self.jobs.iter().map(|job| u64::from(job.workers)).sum();
         let queues = self.drive.profile.controller.max_io_queues;
         if workers > u64::from(queues) {
@@ -343,6 +362,13 @@ impl Scenario {
         self.jobs.iter().any(|job| job.verify)
     }
 
+    /// Whether any job asks the drive for pairs.
+    pub fn asks_for_pairs(&self) -> bool {
+        let is_of_drive =
+            |job: &JobPlan| matches!(&job.source, Source::Pairs(plan) if plan.engine == Engine::Drive);
+        self.jobs.iter().any(is_of_drive)
+    }
+
     /// What a reader of the result should know about its inputs: what was assumed, skipped, wrapped. Holds no paths.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = self.translated.clone();
@@ -352,6 +378,13 @@ impl Scenario {
         for job in &self.jobs {
             if let Source::Pairs(plan) = &job.source {
                 notes.extend(plan.note().map(|note| format!("job {}: {note}", job.name)));
+                if plan.engine != Engine::Drive {
+                    notes.push(format!(
+                        "job {}: pairs are kept by a tree on the host (LevelDB's), whose processor time and file system cost \
+                         nothing",
+                        job.name
+                    ));
+                }
             }
             let Source::Trace(replay) = &job.source else { continue };
             let (scan, tally) = (&replay.scan, &replay.scan.tally);

@@ -2,20 +2,103 @@
 
 use std::fmt::Write as _;
 
+use byteway_host::LossFigures;
 use comfy_table::Table;
 use serde::{Deserialize, Serialize};
 
 use super::tables::rate;
-use super::{KindSummary, filled, grouped, new_table, ratio, section, time};
+use super::{KindSummary, filled, grouped, new_table, ns, ratio, section, time};
 
 /// A key-value drive, in the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KvSummary {
     /// Operations of each job, by kind.
     pub operations: Vec<OperationRow>,
+    /// Jobs that gathered their stores in host memory; left out if none did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bulk: Vec<BulkRow>,
     /// What the drive did for them; `None` if another process serves it.
     pub store: Option<KvStoreSummary>,
 }
+
+/// A job that gathered its stores, and its loss window: what it was told is put, and the drive did not have yet. That is lost
+/// if the host crashes. Means are over time, but for that of a pair's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BulkRow {
+    /// The job.
+    pub job: String,
+    /// Commands that brought pairs.
+    pub batches: u64,
+    /// Pairs of one, in the mean.
+    pub pairs_per_batch: f64,
+    /// Pairs in the loss window, in the mean.
+    pub loss_pairs_mean: f64,
+    /// At most.
+    pub loss_pairs_max: u64,
+    /// Bytes of keys and values in it, in the mean.
+    pub loss_bytes_mean: f64,
+    /// At most.
+    pub loss_bytes_max: u64,
+    /// How long a pair was in it, of those that were in it at all, in the mean, nanoseconds.
+    pub loss_time_mean_ns: f64,
+    /// At most.
+    pub loss_time_max_ns: f64,
+    /// Pairs that were told as put and are lost, because their command failed.
+    pub lost: u64,
+}
+
+impl BulkRow {
+    /// A job's.
+    pub(crate) fn new(job: &str, figures: &LossFigures) -> BulkRow {
+        let elapsed = u128::from(figures.elapsed.0);
+        BulkRow {
+            job: job.to_owned(),
+            batches: figures.batches,
+            pairs_per_batch: ratio(figures.batch_pairs.into(), figures.batches.into()),
+            loss_pairs_mean: ratio(figures.pair_time, elapsed),
+            loss_pairs_max: figures.pairs_max,
+            loss_bytes_mean: ratio(figures.byte_time, elapsed),
+            loss_bytes_max: figures.bytes_max,
+            loss_time_mean_ns: ratio(figures.landed_time, u128::from(figures.landed) * 1000),
+            loss_time_max_ns: ns(figures.time_max.0),
+            lost: figures.lost,
+        }
+    }
+
+    /// What [`BulkRow::cells`] are.
+    pub(crate) const HEADER: [&'static str; 10] = [
+        "job",
+        "commands",
+        "pairs of one",
+        "pairs, mean",
+        "most",
+        "bytes, mean",
+        "most",
+        "a pair's time, mean",
+        "most",
+        "lost",
+    ];
+
+    /// For tables.
+    pub(crate) fn cells(&self) -> [String; 10] {
+        [
+            self.job.clone(),
+            grouped(self.batches),
+            format!("{:.1}", self.pairs_per_batch),
+            format!("{:.1}", self.loss_pairs_mean),
+            grouped(self.loss_pairs_max),
+            format!("{:.1}", self.loss_bytes_mean),
+            grouped(self.loss_bytes_max),
+            time(self.loss_time_mean_ns),
+            time(self.loss_time_max_ns),
+            grouped(self.lost),
+        ]
+    }
+}
+
+/// What the window is, for whoever reads its table.
+pub(crate) const BULK_TITLE: &str =
+    "Bulk PUT: told as put and not on the drive yet, lost if the host crashes";
 
 /// Operations of one kind of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,6 +237,13 @@ impl KvSummary {
     pub(super) fn write_tables(&self, out: &mut String) {
         section(out, "Operations", self.operations());
         section(out, "Latency of operations", self.latency());
+        if !self.bulk.is_empty() {
+            let mut table = new_table(&BulkRow::HEADER, 1);
+            for row in &self.bulk {
+                table.add_row(row.cells());
+            }
+            section(out, BULK_TITLE, filled(table));
+        }
         if let Some(store) = &self.store {
             let mut table = new_table(&["the store", ""], 1);
             store.rows().into_iter().for_each(|(name, value)| {

@@ -2,7 +2,7 @@
 
 use byteway_lab::fuzz::draw::draw;
 use byteway_lab::fuzz::failure::Kind;
-use byteway_lab::fuzz::plan::CanarySpec;
+use byteway_lab::fuzz::plan::{CanarySpec, KvCanarySpec};
 use byteway_lab::fuzz::swarm::{Swarm, run_caught};
 
 /// The first run that finds it.
@@ -40,4 +40,42 @@ fn a_dump_that_is_forgotten() {
 #[test]
 fn a_superblock_that_is_erased_too_early() {
     assert!(found(CanarySpec::EraseEarly) < 2000);
+}
+
+/// The first run that finds a store of pairs that is broken.
+fn found_in_pairs(canary: KvCanarySpec) -> u64 {
+    let swarm = Swarm { seed: 5, first: 0, runs: 2000, threads: 2, shrink_runs_max: 0 };
+    let found = swarm.fly(|plan| plan.drive.kv.canary = Some(canary), |_| false);
+    let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
+    // What a checksum finds is an error.
+    let kinds = [Kind::Data, Kind::Error, Kind::Panic];
+    assert!(kinds.contains(&finding.failure.kind), "{}", finding.failure);
+    let control = run_caught(&draw(swarm.seed, finding.index));
+    assert_eq!(control.failure, None, "the same run of a store that is whole");
+    finding.index
+}
+
+#[test]
+fn values_that_are_torn() {
+    assert!(found_in_pairs(KvCanarySpec::TrustTorn) < 1000);
+}
+
+#[test]
+fn pages_of_pairs_that_capacitors_forget() {
+    assert!(found_in_pairs(KvCanarySpec::ForgetSave) < 200);
+}
+
+#[test]
+fn the_older_of_two_records() {
+    assert!(found_in_pairs(KvCanarySpec::OlderRecord) < 200);
+}
+
+#[test]
+fn a_segment_that_is_used_again_too_early() {
+    assert!(found_in_pairs(KvCanarySpec::ReuseEarly) < 2000);
+}
+
+#[test]
+fn a_value_that_is_moved_blindly() {
+    assert!(found_in_pairs(KvCanarySpec::MoveBlindly) < 2000);
 }

@@ -47,4 +47,31 @@ plans! {
     /// A unit whose program had failed was programmed in one stripe with what was written to it later: it was taken for
     /// stale before it had been counted.
     two_states_of_a_unit_in_a_stripe = "two-states-in-a-stripe";
+    /// At the end of life translation pages that had changed left DRAM without being written; the orderly end after that
+    /// wrote a checkpoint all the same, which said that flash had them: the units of these read as zeroes.
+    a_checkpoint_after_the_end_of_life = "a-checkpoint-after-the-end";
+    /// The same on another drive.
+    a_checkpoint_of_pages_that_were_let_go = "a-checkpoint-of-pages-let-go";
+    /// Capacitors had saved more than the write buffer holds, as what stores of pairs had in DRAM is beside it; when the drive
+    /// reached the end of its life before all of that was programmed again, it took a slot that was not there.
+    more_was_saved_than_the_buffer_holds = "pairs-saved-beyond-the-buffer";
+    /// Pages of values that flash refused were dropped from DRAM, too, and pairs of a drive that was read-only could not be
+    /// read.
+    pairs_that_flash_refused = "pairs-that-flash-refuses";
+    /// A store of pairs that flash didn't let format itself tried again, without a pause and for ever.
+    a_format_of_pairs_that_never_ended = "pairs-sanitized-at-the-end";
+    /// A Seek that came when the store was made anew, after a sanitize operation, completed before the store was ready: its
+    /// iterator showed what was stored later.
+    a_seek_before_the_store_was_ready = "scan-after-sanitize";
+    /// With power-loss protection a segment of the value log was collected, and used again, while pages of it still waited to be
+    /// written: they fell on what it had become.
+    a_page_was_written_after_its_segment_was_collected = "pairs-written-after-collection";
+    /// Segments that were closed with little in them, as the next value did not fit, counted as full: nothing was gained by
+    /// collecting them, and a store that was all but empty had no room.
+    pairs_in_sparse_segments = "pairs-in-sparse-segments";
+    /// As after a failed program, so after a failed erase.
+    a_checkpoint_after_a_failed_erase = "a-checkpoint-after-a-failed-erase";
+    /// A value of many parts was counted once for each of them when its records were replayed, and a store that was all but
+    /// empty had no room.
+    pairs_in_parts_after_a_cut = "pairs-in-parts-after-a-cut";
 }

@@ -45,6 +45,13 @@ fn random_runs_find_nothing() {
         tally.blocks_retired,
         tally.ends_of_life,
         tally.in_files,
+        tally.with_pairs,
+        tally.pairs_stored,
+        tally.pairs_refused,
+        tally.pairs_verified,
+        tally.pairs_merged,
+        tally.pairs_collected,
+        tally.pairs_replayed,
     ];
     assert!(runs < 300 || happened.iter().all(|count| *count > 0), "{tally:?}");
     // Drives at the end of their life refuse all that writes.

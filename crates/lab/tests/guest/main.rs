@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `list.rs` | what a guest does with its drives, step by step |
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
+//! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9` |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
 //! | `process.rs` | processes that end with the test, however it ends |
@@ -20,6 +21,7 @@
 mod guest;
 mod kept;
 mod list;
+mod pairs;
 mod process;
 mod server;
 
@@ -81,6 +83,16 @@ fn a_guest_finds_its_files_after_the_server_has_ended() {
     }
     let Some(_alone) = have("6.12") else { return };
     kept::play("6.12");
+}
+
+// Linux makes no block device of a namespace of pairs: without this, nobody would know whether its commands come through.
+#[test]
+fn a_guest_stores_pairs_by_passthrough() {
+    if std::env::var("BYTEWAY_GUEST").as_deref() == Ok("qemu") {
+        return; // those drives have no pairs
+    }
+    let Some(_alone) = have("6.12") else { return };
+    pairs::play("6.12");
 }
 
 // Without this, who forgets share=on has a drive whose commands all time out, and nobody tells why.

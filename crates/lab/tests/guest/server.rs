@@ -26,10 +26,16 @@ impl Server {
     /// Starts one, and waits until it listens. Each drive has its kind of doorbells, as a device file says it, and is
     /// called by it; its data is in memory, or below `data`.
     pub fn start(folder: &Path, doorbells: [&str; 2], data: Option<&Path>) -> Server {
+        Server::start_with(folder, doorbells, data, &[])
+    }
+
+    /// The same, with these keys set in both device files.
+    pub fn start_with(folder: &Path, doorbells: [&str; 2], data: Option<&Path>, sets: &[&str]) -> Server {
         let mut arguments = ["serve", "--format", "json"].map(String::from).to_vec();
         if let Some(data) = data {
             arguments.extend(["--data".to_string(), data.to_str().unwrap().to_string()]);
         }
+        arguments.extend(sets.iter().map(|set| format!("--set={set}")));
         let store = if data.is_some() { "file" } else { "ram" };
         for kind in doorbells {
             let path = folder.join(format!("{kind}.toml"));

@@ -1,4 +1,4 @@
-//! A served drive whose process is killed: what was flushed is there again, and the next one is soon there.
+//! A served drive whose process is killed: what was flushed is there again, blocks and pairs, and the next one is soon there.
 //!
 //! The test starts itself as the drive's process, and kills it.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
@@ -9,12 +9,15 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Rate, Timing};
-use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig};
+use byteway_device::{
+    ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, NamespaceConfig, SiteConfig, TransferConfig,
+};
 use byteway_firmware::{Base, Cycles, Ftl, Space, Victim};
 use byteway_flash::Geometry;
 use byteway_flash::file::{self, Directory};
 use byteway_host::{
-    BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, Method, Oracle, QueueConfig, Rules,
+    BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, KvClient, KvConfig, KvOracle, Method,
+    Oracle, QueueConfig, Rules, StoreIf,
 };
 use byteway_link::{Generation, PcieConfig};
 use byteway_serve::attach::Attachment;
@@ -22,6 +25,7 @@ use byteway_serve::drive::{Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
 use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::Range;
+use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -38,6 +42,12 @@ const KILLS: &str = "BYTEWAY_KILLS";
 
 const UNITS: u64 = 10 << 10;
 const WORKERS: u64 = 12;
+/// Of the namespace of pairs beside the blocks: 12 MiB.
+const PAIRS_UNITS: u64 = 3 << 10;
+const PAIRS_NSID: u32 = 2;
+const PAIRS_WORKERS: u64 = 6;
+const KEYS: u64 = 400;
+const VALUE_BYTES_MAX: u32 = 24 << 10;
 const BUFFER_BYTES: u32 = 64 << 10;
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -71,8 +81,8 @@ fn drive() -> DriveConfig {
             dram_latency: Delay::from_ns(50),
             dram_rate: Rate::per_second(10_000_000_000),
         },
-        // 72 MiB, most of which is used: it is collected all the time.
-        geometry: Geometry { channels: 2, ways: 2, planes: 2, blocks: 32, pages: 18, page_bytes: 16384 },
+        // 90 MiB, most of which is used: it is collected all the time.
+        geometry: Geometry { channels: 2, ways: 2, planes: 2, blocks: 40, pages: 18, page_bytes: 16384 },
         timing: byteway_flash::Timing {
             read: vec![Delay::from_us(10); 3],
             program: vec![Delay::from_us(50); 3],
@@ -94,8 +104,20 @@ fn drive() -> DriveConfig {
             upkeep: byteway_firmware::Upkeep::default(),
             canary: None,
         },
-        namespaces: vec![NamespaceConfig::blocks(UNITS, BlockSize::B4096)],
-        kv: None,
+        namespaces: vec![
+            NamespaceConfig::blocks(UNITS, BlockSize::B4096),
+            NamespaceConfig::key_value(PAIRS_UNITS),
+        ],
+        // So small that its index is merged and its values are collected.
+        kv: Some(KvPolicy {
+            store: byteway_firmware::KvConfig {
+                segment_units: 64,
+                memtable_bytes: 8 << 10,
+                value_bytes_max: VALUE_BYTES_MAX,
+                ..byteway_firmware::KvConfig::default()
+            },
+            ..KvPolicy::default()
+        }),
         base: Base::Empty,
         keep: Keep::Stamps,
         seed: 1,
@@ -230,14 +252,53 @@ impl Worker {
     }
 }
 
-/// Attaches, reads everything, then writes until it is time; `kill` ends the drive meanwhile.
-fn attach(folder: &Path, oracle: &Rc<RefCell<Oracle>>, seed: u64, load: Option<(Delay, Box<dyn FnOnce()>)>) {
+/// One operation on pairs after the other.
+struct PairsWorker {
+    client: KvClient,
+    buffer: IoBuffer,
+    stream: Stream,
+}
+
+impl PairsWorker {
+    async fn operate(&mut self) {
+        let key = key(self.stream.below(KEYS));
+        let bytes_max = if self.stream.chance(0.1) { VALUE_BYTES_MAX.into() } else { 600 };
+        let bytes = self.stream.below(bytes_max) as u32;
+        let (client, buffer) = (&self.client, &mut self.buffer);
+        let result = match self.stream.below(100) {
+            0..55 => client.store(buffer, key, bytes, StoreIf::Any).await.map(drop),
+            55..75 => client.retrieve(buffer, key, 0, VALUE_BYTES_MAX).await.map(drop),
+            75..88 => client.delete(key).await.map(drop),
+            88..92 => client.exist(key).await.map(drop),
+            92..95 => client.list(buffer, Some(key), 512, &mut Vec::new()).await.map(drop),
+            _ => client.flush().await.map(drop),
+        };
+        if let Err(error) = result {
+            panic!("{key}: {error}");
+        }
+    }
+}
+
+fn key(number: u64) -> Key {
+    let bytes = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    Key::new(&bytes[..2 + number as usize % 7]).unwrap()
+}
+
+/// What the drive must hold.
+struct Held {
+    blocks: Rc<RefCell<Oracle>>,
+    pairs: Rc<RefCell<KvOracle>>,
+}
+
+/// Attaches, reads everything, then writes until it is time; `kill` ends the drive meanwhile. Without one the host goes
+/// without a word, if `silently`, or shuts the drive down.
+fn attach(folder: &Path, held: &Held, seed: u64, load: Option<(Delay, Box<dyn FnOnce()>)>, silently: bool) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     give_up(&clock);
     let attachment = Attachment::connect(&folder.join("cntrl"), 16 << 20).unwrap();
     let port = attachment.port(&clock);
-    let oracle = oracle.clone();
+    let (oracle, pairs) = (held.blocks.clone(), held.pairs.clone());
     let main = async move {
         let driver = Driver::attach(port, DriverConfig::default()).await.unwrap();
         let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
@@ -252,7 +313,24 @@ fn attach(folder: &Path, oracle: &Rc<RefCell<Oracle>>, seed: u64, load: Option<(
         for lba in (0..UNITS).step_by(16) {
             all.read(&mut buffer, lba, 16).await.unwrap();
         }
+        let client_of_pairs = || {
+            let rules = Rules::only(Method::Prp);
+            let config = KvConfig { oracle: Some(pairs.clone()), ..KvConfig::new(rules, VALUE_BYTES_MAX) };
+            KvClient::new(queue.clone(), PAIRS_NSID, config)
+        };
+        let all = client_of_pairs();
+        let mut buffer = all.buffer().unwrap();
+        for number in 0..KEYS {
+            all.retrieve(&mut buffer, key(number), 0, VALUE_BYTES_MAX).await.unwrap();
+        }
+        assert!(all.list(&mut buffer, None, VALUE_BYTES_MAX, &mut Vec::new()).await.unwrap());
         let Some((time, kill)) = load else {
+            if silently {
+                for number in 0..KEYS / 2 {
+                    all.store(&mut buffer, key(number), 70, StoreIf::Any).await.unwrap();
+                }
+                return;
+            }
             driver.shutdown().await.unwrap();
             return;
         };
@@ -267,6 +345,17 @@ fn attach(folder: &Path, oracle: &Rc<RefCell<Oracle>>, seed: u64, load: Option<(
                 }
             });
         }
+        for number in 0..PAIRS_WORKERS {
+            let client = client_of_pairs();
+            let buffer = client.buffer().unwrap();
+            let stream = Rng::new(seed).stream(&format!("pairs-{number}"));
+            let mut worker = PairsWorker { client, buffer, stream };
+            clock.spawn("pairs", async move {
+                loop {
+                    worker.operate().await;
+                }
+            });
+        }
         clock.timer(time).await;
         kill();
         // What has completed by now the workers may not have seen; they see nothing more.
@@ -278,7 +367,8 @@ fn attach(folder: &Path, oracle: &Rc<RefCell<Oracle>>, seed: u64, load: Option<(
 /// how many units the map says are in flash.
 fn check(folder: &Path) -> u64 {
     let directory = Arc::new(Directory::look(&folder.join("data")).unwrap());
-    let checked = file::check(&*directory, |_| Space::new(UNITS).units(), |_, _| {}).unwrap();
+    let units = Space::new(UNITS + PAIRS_UNITS).units();
+    let checked = file::check(&*directory, |_| units, |_, _| {}).unwrap();
     assert_eq!(checked.findings_total, 0, "{:?}", checked.findings);
     let executor = Executor::new();
     let ftl = Ftl::look(executor.clock(), directory).unwrap();
@@ -305,9 +395,12 @@ fn what_was_flushed_is_there_after_a_kill() {
     let kills: u64 = std::env::var(KILLS).map_or(8, |kills| kills.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let oracle = Oracle::new(UNITS, BlockSize::B4096, 1, BaseState::Zeroes).with_power_cuts(false);
-    let oracle = Rc::new(RefCell::new(oracle));
+    let held = Held {
+        blocks: Rc::new(RefCell::new(oracle)),
+        pairs: Rc::new(RefCell::new(KvOracle::new(PAIRS_NSID as u16).with_power_cuts(false))),
+    };
     let mut stream = Rng::new(1).stream("kills");
-    let (mut slowest, mut found, mut volatile) = (Duration::ZERO, 0, 0);
+    let (mut slowest, mut found, mut volatile, mut unflushed) = (Duration::ZERO, 0, 0, 0);
     let begun = Instant::now();
     for kill in 0..kills {
         let (process, began) = Process::start(folder.path());
@@ -316,23 +409,28 @@ fn what_was_flushed_is_there_after_a_kill() {
         found += began.found;
         let time = Delay::from_us(1000 + stream.below(250_000));
         let killed = Box::new(move || drop(process));
-        attach(folder.path(), &oracle, kill, Some((time, killed)));
-        volatile += oracle.borrow().volatile_blocks();
-        oracle.borrow_mut().cut_power();
+        attach(folder.path(), &held, kill, Some((time, killed)), false);
+        volatile += held.blocks.borrow().volatile_blocks();
+        unflushed += held.pairs.borrow().unsettled_keys();
+        held.blocks.borrow_mut().cut_power();
+        held.pairs.borrow_mut().cut_power();
         check(folder.path());
     }
     let (process, _) = Process::start(folder.path());
-    attach(folder.path(), &oracle, 0, None);
+    attach(folder.path(), &held, 0, None, true);
+    // The host has gone without a word: the drive's end in order loses nothing of what it was given.
     process.end();
     assert!(check(folder.path()) > 0, "nothing was written");
     let (process, began) = Process::start(folder.path());
     assert!(began.clean, "ended in order: {began:?}");
-    attach(folder.path(), &oracle, 0, None);
+    attach(folder.path(), &held, 0, None, false);
     process.end();
     println!(
-        "{kills} kills in {:?}: started within {slowest:?}, {found} stripes found, {} blocks verified, {volatile} in doubt",
+        "{kills} kills in {:?}: started within {slowest:?}, {found} stripes found, {} blocks verified, {volatile} in doubt; \
+         {} pairs verified, {unflushed} keys in doubt",
         begun.elapsed(),
-        oracle.borrow().verified_blocks()
+        held.blocks.borrow().verified_blocks(),
+        held.pairs.borrow().verified()
     );
 }
 

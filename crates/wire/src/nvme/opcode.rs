@@ -211,6 +211,7 @@ opcodes! {
         KV_SEEK = 0x9C, "KV Seek";
         KV_NEXT = 0x9E, "KV Next";
         KV_CLOSE = 0xA0, "KV Close";
+        KV_STORE_MANY = 0xA1, "KV Store Many";
         PAGE_POINTER = 0xA4, "Page Pointer";
     }
 }
@@ -236,6 +237,7 @@ mod tests {
         assert_eq!(KvOpcode::EXIST.direction(), Direction::None);
         assert_eq!(VendorOpcode::KV_STORE_PIPELINED.direction(), Direction::None);
         assert_eq!(VendorOpcode::KV_NEXT.direction(), Direction::ControllerToHost);
+        assert_eq!(VendorOpcode::KV_STORE_MANY.direction(), Direction::HostToController);
         assert_eq!(AdminOpcode::IDENTIFY.direction(), Direction::ControllerToHost);
         assert_eq!(AdminOpcode::CREATE_SQ.direction(), Direction::HostToController);
     }

@@ -1,5 +1,10 @@
 //! Numbers in a row of bytes, little-endian: how journal and checkpoint are written and read.
 
+/// Further than this no drive counts, whatever it counts: what says so comes from elsewhere, and is damaged.
+pub(super) const COUNT_MAX: u64 = 1 << 62;
+/// The same for what is counted with 32 bits.
+pub(super) const COUNT_32_MAX: u32 = 1 << 31;
+
 /// Takes numbers off the front. None when there are too few bytes: they come from a file.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

@@ -1,7 +1,8 @@
 //! The image of a checkpoint: what is known of every superblock, and the system area. Written aside and renamed, so it is
 //! there as a whole.
 
-use super::bytes::{Reader, Writer};
+use super::bytes::{COUNT_32_MAX, COUNT_MAX, Reader, Writer};
+use crate::geometry::Geometry;
 use crate::medium::Dump;
 use crate::store::Spare;
 use byteway_wire::content::{Content, Keep, Marred, UNIT_BYTES};
@@ -41,6 +42,13 @@ impl Entry {
         out.u64(self.programmed_at_ns);
         let flags = [self.is_erasing, self.is_one_bit, self.is_bad];
         out.u8((0..).zip(flags).map(|(bit, flag)| u8::from(flag) << bit).sum());
+    }
+
+    /// Whether a drive of this shape can have it.
+    pub(super) fn fits(&self, geometry: &Geometry) -> bool {
+        self.programmed.max(self.base) <= geometry.pages
+            && [self.erases, self.generation].iter().all(|count| *count <= COUNT_32_MAX)
+            && self.programmed_at_ns <= COUNT_MAX
     }
 
     pub(super) fn read(reader: &mut Reader) -> Option<Entry> {

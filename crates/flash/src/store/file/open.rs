@@ -1,5 +1,6 @@
 //! Opening a data directory: a new one is made, an old one is found as it was left.
 
+use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use super::disk::{CHECKPOINT, DATA, Disk, FORMAT, Runner, SPARE, journal_name};
 use super::files::{ASIDE, File, Files, read_all, write_aside};
 use super::format::{Format, FormatError, Said, VERSION};
@@ -402,8 +403,11 @@ impl Loaded {
 }
 
 fn fits(image: &Image, geometry: &Geometry) -> bool {
+    let counts = [image.number, image.calendar_ns, image.order];
     image.blocks.len() == geometry.total_blocks() as usize
-        && image.blocks.iter().all(|entry| entry.programmed <= geometry.pages)
+        && counts.iter().all(|count| *count <= COUNT_MAX)
+        && image.epoch <= COUNT_32_MAX
+        && image.blocks.iter().all(|entry| entry.fits(geometry))
         && image
             .torn
             .iter()
@@ -420,7 +424,7 @@ fn apply(change: Change, image: &mut Image, geometry: &Geometry) -> bool {
             }
             let base = if entry.generation == 0 { known.base } else { 0 };
             *known = Entry { base, ..entry };
-            entry.programmed <= geometry.pages
+            entry.fits(geometry)
         }
         Change::Torn(block, first, end) => {
             if block >= geometry.total_blocks() || end > geometry.pages {
@@ -435,7 +439,7 @@ fn apply(change: Change, image: &mut Image, geometry: &Geometry) -> bool {
         }
         Change::Order(order) => {
             image.order = image.order.max(order);
-            true
+            order <= COUNT_MAX
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The spare area of a unit as it lies in its file: a record of 64 bytes, eight to a sector, so that none is ever torn.
 
+use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use crate::geometry::Ppa;
 use crate::store::Spare;
 use byteway_wire::content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
@@ -110,9 +111,14 @@ impl Record {
         crc32c::crc32c_append(crc, &self.as_bytes()[..RECORD_BYTES - 4])
     }
 
-    /// Whether it is that of `ppa`, to the last bit.
+    /// Whether it is that of `ppa`, to the last bit, and of a drive that counts from 0.
     pub(super) fn is_whole(&self, ppa: Ppa) -> bool {
-        self.kind != 0 && self.crc.get() == self.sum(ppa)
+        let Origin { number, generation, epoch, begun_at_ns, order } = self.origin();
+        let counts = [number, begun_at_ns, order, self.sequence.get()];
+        self.kind != 0
+            && self.crc.get() == self.sum(ppa)
+            && counts.iter().all(|count| *count <= COUNT_MAX)
+            && [generation, epoch].iter().all(|count| *count <= COUNT_32_MAX)
     }
 
     /// Where it came from.
@@ -199,5 +205,8 @@ mod tests {
         assert!(has_bytes);
         assert_eq!(record.content_of(bytes.into()), Some(marred), "what can't be read stays so");
         assert!(!Record::new_zeroed().is_whole(Ppa(0)));
+        // Whole, and yet no drive's: who goes on counting from there ends at once.
+        let far = Spare { sequence: u64::MAX, ..spare };
+        assert!(!Record::of(Ppa(1), far, &Content::Zero, origin, &mut bytes).0.is_whole(Ppa(1)));
     }
 }

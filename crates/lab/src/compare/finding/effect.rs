@@ -5,7 +5,7 @@ use super::{Axis, Change, Fact, Finding, RIVALS_MAX, Seen, series, throughput_of
 use crate::compare::figures::{Figures, Metric, difference, equal};
 
 /// In the order in which a sentence names them.
-const SHOWN: [Metric; 8] = [
+const SHOWN: [Metric; 10] = [
     Metric::MeanNs,
     Metric::P99Ns,
     Metric::P999Ns,
@@ -14,6 +14,8 @@ const SHOWN: [Metric; 8] = [
     Metric::MapMissRatio,
     Metric::WearSpread,
     Metric::RetriesPerRead,
+    Metric::LogPages,
+    Metric::IndexPages,
 ];
 
 /// Of each key of the drive's whose values are names, or just two: every other value against the first.

@@ -12,7 +12,11 @@ fn figures(iops: f64, mean_ns: f64, wire: f64, payload: f64) -> Figures {
         Metric::BytesPerSecond => Some(iops * 4096.0),
         Metric::WireBytesPerIo => Some(wire),
         Metric::PayloadBytesPerIo => Some(payload),
-        Metric::WriteAmplification | Metric::HostNsPerIo | Metric::DeviceNsPerIo => None,
+        Metric::WriteAmplification
+        | Metric::LogPages
+        | Metric::IndexPages
+        | Metric::HostNsPerIo
+        | Metric::DeviceNsPerIo => None,
         _ => Some(mean_ns),
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{grouped, rate, time};
 use crate::report::{Section, Table};
-use crate::summary::Summary;
+use crate::summary::{BULK_TITLE, BulkRow, Summary};
 
 pub(super) fn pairs(summary: &Summary) -> Option<Section> {
     let kv = summary.kv.as_ref()?;
@@ -25,7 +25,20 @@ pub(super) fn pairs(summary: &Summary) -> Option<Section> {
             grouped(row.missing),
         ]);
     }
-    let section = Section::new("Pairs").table(table);
+    let mut section = Section::new("Pairs").table(table);
+    if !kv.bulk.is_empty() {
+        let mut table = Table::new(BulkRow::HEADER, 1).caption(BULK_TITLE);
+        for row in &kv.bulk {
+            table.row(row.cells());
+        }
+        section = section
+            .text(
+                "Stores were gathered in host memory, and many sent by one command. That saves commands and bytes; what was \
+                 told as put and not sent would be lost with the host."
+                    .to_owned(),
+            )
+            .table(table);
+    }
     let Some(store) = &kv.store else { return Some(section) };
     let mut table = Table::new(["the store", ""], 1)
         .caption("What the drive did for them: pages are those of flash, units have 4 KiB");

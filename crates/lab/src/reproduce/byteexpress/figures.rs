@@ -1,18 +1,20 @@
 //! The figures of ByteExpress, drawn anew.
 
-use super::gain;
 use super::points::{
     LARGE, LINKS, METHODS, OTHERS, SWEEP, TABLE, UNITS, beside, board, by_linux, interrupt, kibibytes,
     on_link, unit,
 };
-use super::recipes::{LINUX, TABLE_1, change, controller_time, host_time};
+use super::recipes::{LINUX, TABLE_1, controller_time, host_time};
+use super::{gain, pairs};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::sketch::{change, line, over_sizes, stages};
 use crate::summary::{grouped, time};
 
 /// What the figures show beside what the recipes need.
 pub(super) fn drawn() -> Vec<Spec> {
     let mut specs = gain::points();
+    specs.extend(METHODS.iter().flat_map(|method| pairs::both(method)));
     for method in METHODS {
         specs.extend(SWEEP.map(|bytes| board(method, bytes)));
         specs.extend(TABLE.map(|bytes| interrupt(board(method, bytes))));
@@ -46,27 +48,13 @@ pub(super) fn figures(points: &Points) -> Vec<Section> {
         sweep(points),
         table_1(points),
         where_from(points),
+        key_value(points),
         byte_interface(points),
         queues(points),
         linux(points),
         links(points),
         traffic(points),
     ]
-}
-
-/// A line over sizes: of points that failed nothing.
-fn line(
-    points: &Points,
-    sizes: impl IntoIterator<Item = u64>,
-    spec: impl Fn(u64) -> Spec,
-    figure: impl Fn(Seen<'_>) -> f64,
-) -> Vec<(f64, f64)> {
-    let at = |bytes: u64| Some((bytes as f64, figure(points.at(&spec(bytes)).ok()?)));
-    sizes.into_iter().filter_map(at).collect()
-}
-
-fn over_sizes() -> Axis {
-    Axis::log("payload", Unit::BinaryBytes)
 }
 
 /// Fig. 1(b) and 1(c).
@@ -215,32 +203,47 @@ fn where_from(points: &Points) -> Section {
             Figure::new(
                 "Where the time of 64 B goes",
                 "Mean; the parts add up to the mean latency.",
-                stages(points),
+                stages(points, gain::WAYS.map(|(name, way)| (name, way(64)))),
             )
             .wide(),
         )
 }
 
-/// The stages of each way at 64 B.
-fn stages(points: &Points) -> Chart {
-    let all: Vec<(&str, Seen<'_>)> =
-        gain::WAYS.iter().filter_map(|(name, way)| Some((*name, points.at(&way(64)).ok()?))).collect();
-    let mut chart = Chart::new(
-        Axis::names("", all.iter().map(|(name, _)| *name)),
-        Axis::linear("mean latency", Unit::Nanoseconds),
-    )
-    .stacked();
-    let mut names: Vec<&str> = Vec::new();
-    for (stage, _) in all.iter().flat_map(|(_, seen)| seen.stages()) {
-        if !names.contains(&stage) {
-            names.push(stage);
+/// Fig. 6.
+fn key_value(points: &Points) -> Section {
+    let workloads = ["MixGraph", "FillRandom, 128 B"];
+    let axis = || Axis::names("", workloads);
+    let mut throughput = Chart::new(axis(), Axis::linear("PUTs a second", Unit::Count));
+    let mut traffic = Chart::new(axis(), Axis::linear("bytes a PUT", Unit::Bytes));
+    let header = ["workload", "method", "PUTs a second", "99th percentile", "1st percentile", "bytes a PUT"];
+    let mut table = Table::new(header, 2).caption(
+        "Predicted. Beside the throughput, what one PUT after another comes to where each takes as long as the 99th and the 1st \
+         percentile of their latencies.",
+    );
+    for (index, method) in METHODS.into_iter().enumerate() {
+        let of = |figure: &dyn Fn(Seen<'_>) -> f64| {
+            pairs::both(method).iter().map(|spec| points.at(spec).map_or(f64::NAN, figure)).collect()
+        };
+        throughput = throughput.bars(method, Ink::nth(index), of(&|seen| seen.throughput()));
+        traffic = traffic.bars(method, Ink::nth(index), of(&|seen| seen.bytes(Ledger::Payload)));
+        for (workload, spec) in workloads.into_iter().zip(pairs::both(method)) {
+            let Ok(seen) = points.at(&spec) else { continue };
+            let (least, most) = pairs::range(seen);
+            table.row([
+                workload.to_owned(),
+                method.to_owned(),
+                grouped(seen.throughput() as u64),
+                grouped(least as u64),
+                grouped(most as u64),
+                format!("{:.1} B", seen.bytes(Ledger::Payload)),
+            ]);
         }
     }
-    for (index, stage) in names.into_iter().enumerate() {
-        let values = all.iter().map(|(_, seen)| seen.stage(stage)).collect();
-        chart = chart.bars(stage, Ink::nth(index), values);
-    }
-    chart
+    Section::new("Fig. 6: a drive of keys and values")
+        .text("The board with its flash, as a store of pairs: keys of 4 B, one PUT at a time, completions polled.")
+        .figure(Figure::new("Throughput", "Predicted.", throughput))
+        .figure(Figure::new("Bytes on the link, payload ledger", "Predicted.", traffic))
+        .table(table)
 }
 
 /// The byte interface beside inline.

@@ -2,9 +2,9 @@
 //! set-up of a DMA, which only payload that is already there saves.
 
 use super::points::{board, by_sgl, unit};
-use super::recipes::change;
 use crate::compare::equal;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::sketch::change;
 use crate::summary::time;
 
 /// The sizes at which the gain is taken apart.

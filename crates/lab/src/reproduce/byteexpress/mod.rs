@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `points.rs` | the board and its variations |
 //! | `recipes.rs` | from points to what each claim says |
+//! | `pairs.rs` | the same, on a drive of keys and values |
 //! | `figures.rs` | the paper's figures, drawn anew |
 //! | `gain.rs` | where the gain comes from, in words |
 
 mod figures;
 mod gain;
+mod pairs;
 mod points;
 mod recipes;
 
@@ -21,7 +23,8 @@ pub const PAPER: Paper = Paper {
     name: "byteexpress",
     about: "small payloads in the submission queue, on the Cosmos+ board",
     claims: include_str!("../../../../../claims/byteexpress.toml"),
-    recipes: &recipes::RECIPES,
+    recipes: &[&recipes::RECIPES, &pairs::RECIPES],
+    payloads: 10_000,
     drawn: figures::drawn,
     figures: figures::figures,
     agreement: || board("inline", 64),

@@ -7,6 +7,7 @@ use super::points::{
 use crate::compare::equal;
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
+use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use crate::summary::time;
 
@@ -54,11 +55,6 @@ fn both(sizes: &[u64], interrupts: bool) -> Vec<Spec> {
     let polled = sweep(&["piggyback", "inline"], sizes);
     let others = polled.iter().cloned().map(interrupt).filter(|_| interrupts);
     polled.iter().cloned().chain(others).collect()
-}
-
-/// A change in per cent.
-pub(super) fn change(ours: f64, theirs: f64) -> f64 {
-    (ours / theirs - 1.0) * 100.0
 }
 
 /// The figure that is least, and the size at which it is.

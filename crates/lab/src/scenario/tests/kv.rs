@@ -59,6 +59,22 @@ fn what_contradicts_itself_is_named() {
         ("workload = \"w-m\"\ncount = 10\niodepth = 256\n", "iodepth", "255"),
         ("workload = \"w-m\"\ncount = 10\nnumjobs = 9\n", "9 workers", "numjobs"),
         ("workload = \"w-m\"\ncount = 10\nnamespace = 2\n", "namespace", "1 to 1"),
+        ("workload = \"w-m\"\ncount = 10\nbulk_pairs = 0\n", "`kv.0.bulk_pairs` = 0", "1 to"),
+        (
+            "workload = \"w-m\"\ncount = 10\nbulk_bytes = \"1000 B\"\n",
+            "1000 B is not possible",
+            "from 1048 B",
+        ),
+        (
+            "workload = \"w-m\"\ncount = 10\nbulk_bytes = \"1 GiB\"\n",
+            "1 GiB is not possible",
+            "controller.mdts",
+        ),
+        (
+            "workload = \"readrandom\"\nkeys = 10\ncount = 10\nbulk_pairs = 9\n",
+            "more than store pairs",
+            "only stores",
+        ),
         ("workload = \"w-a\"\nvalue = \"12 parsecs\"\ncount = 1\n", "parsecs", "B"),
     ] {
         let error = with(lines).unwrap_err();
@@ -80,4 +96,27 @@ fn pairs_and_blocks_are_asked_of_their_own_drives() {
     assert_error(parse(&text, &[]), "s.toml:4", "begins empty", "leave it out");
     let text = format!("{KV}[[kv]]\nworkload = \"w-m\"\ncount = 1\n[transfer]\nmethod = \"piggyback\"\n");
     assert!(parse(&text, &[]).is_ok());
+}
+
+// Pairs beside blocks: which jobs ask which namespace must follow from the drive, or they ask the wrong one.
+#[test]
+fn a_drive_of_blocks_may_have_pairs_behind_them() {
+    const DRIVE: &str = "[drive]\nprofile = \"cosmos-plus\"\ncapacity = \"4 GiB\"\nnamespaces = 2\n";
+    let blocks = "[[job]]\nrw = \"randwrite\"\ncount = 10\n";
+    let pairs = "[[kv]]\nworkload = \"fillseq\"\nkeys = 70\nvalue = \"1 KiB\"\n";
+    let scenario = parse(&format!("{DRIVE}kv_capacity = \"1 GiB\"\n{blocks}{pairs}"), &[]).unwrap();
+    assert_eq!((scenario.jobs[0].nsid, scenario.jobs[1].nsid), (1, 3));
+    assert_eq!((scenario.drive.kv_bytes, scenario.drive.pairs_nsids()), (1 << 30, 3..=3));
+    let bytes = scenario.drive.namespace_blocks * u64::from(scenario.drive.lba_bytes);
+    assert!((1400 << 20..=1536 << 20).contains(&bytes), "{bytes}");
+    assert_eq!(scenario.drive.precondition, Precondition::Empty);
+    let wrong = |lines: &str, jobs: &str| parse(&format!("{DRIVE}{lines}{jobs}"), &[]).unwrap_err();
+    assert!(wrong("", pairs).what.contains("the drive has no pairs"));
+    assert!(wrong("kv_capacity = \"1 MiB\"\n", blocks).what.contains("kv_capacity"));
+    assert!(wrong("kv_capacity = \"5 GiB\"\n", blocks).what.contains("kv_capacity"));
+    let filled = "kv_capacity = \"1 GiB\"\nprecondition = \"filled\"\n";
+    assert!(wrong(filled, blocks).what.contains("drive.precondition"));
+    assert!(wrong("kv_capacity = \"1 GiB\"\npersonality = \"kv\"\n", pairs).what.contains("kv_capacity"));
+    let other = "[[kv]]\nnamespace = 2\nworkload = \"fillseq\"\nkeys = 70\nvalue = \"1 KiB\"\n";
+    assert!(wrong("kv_capacity = \"1 GiB\"\n", other).what.contains("namespace"));
 }

@@ -1,10 +1,27 @@
-//! Byteway's own commands of the Key Value command set: Store in the fields of commands, and iterators.
+//! Byteway's own commands of the Key Value command set: Store in the fields of commands, many Stores in one, and iterators.
 //!
 //! **Store by piggyback.** KV Store Piggyback has key, key length and value size where Store has them, and the first 35
 //! bytes of the value in CDW4 to CDW9, bytes 1 to 3 of CDW11, CDW12 and CDW13 ([`Head`](super::piggyback::Head)); Transfer
 //! commands bring the rest. It has no room for options: a Store with options goes by its data pointer. KV Store Pipelined is
 //! the same, with the rest in Transfer Pipelined commands: the bit that says so to a Sink Store lies in CDW2, which is the
 //! key's here.
+//!
+//! **Many Stores in one** (bulk PUT). KV Store Many brings pairs one behind the other, each as KV Next returns it ([`push`]),
+//! and the drive stores them in that order. Nothing is stored unless all of it is as it should be; after that each pair
+//! is one Store: what fails ends the command, and a power cut may leave some pairs stored and others not.
+//!
+//! | field | KV Store Many |
+//! |---|---|
+//! | DPTR | where the pairs are |
+//! | CDW10 | their bytes, with headers and what fills them up |
+//! | CDW12 | how many pairs |
+//! | completion DW0 | pairs that were stored, from the first on, also if it fails |
+//!
+//! | status | when |
+//! |---|---|
+//! | Invalid Field in Command | no pairs; more bytes than the drive transfers; bytes that are not so many pairs, exactly |
+//! | Invalid Key Size, Invalid Value Size | of any pair |
+//! | as of Store | for the first pair that could not be stored |
 //!
 //! **Iterators.** KV Seek begins one at a key, or at the first (length 0); it sees the namespace as it was then, whatever is
 //! stored later. KV Next gives the pairs that follow, KV Close ends it. There are few at once, and one that is not used for
@@ -84,20 +101,94 @@ impl Close {
     }
 }
 
+/// KV Store Many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreMany {
+    /// How many pairs.
+    pub pairs: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
+/// What is wrong with the pairs of a KV Store Many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// They are not so many, or are cut off, or something lies behind them.
+    Layout,
+    /// A key has no length that keys have.
+    Key,
+    /// A value is too long.
+    Value,
+}
+
+impl StoreMany {
+    /// The fields of a KV Store Many.
+    pub const fn parse(sqe: &Sqe) -> StoreMany {
+        StoreMany { pairs: sqe.cdw12, bytes: sqe.cdw10 }
+    }
+
+    /// The command, without its data pointer.
+    pub fn sqe(&self, cid: u16, nsid: u32) -> Sqe {
+        Sqe { cdw10: self.bytes, cdw12: self.pairs, ..Sqe::new(VendorOpcode::KV_STORE_MANY, cid, nsid) }
+    }
+
+    /// Whether `bytes` are the pairs that the command says, with values of up to `value_bytes_max`: [`pairs`] then gives
+    /// them all.
+    ///
+    /// # Errors
+    /// What is wrong with the first that is not.
+    pub fn check(&self, bytes: &[u8], value_bytes_max: u32) -> Result<(), Malformed> {
+        let (mut at, mut found) = (0, 0);
+        while let Some(header) = bytes.get(at..).and_then(|rest| rest.first_chunk::<PAIR_HEADER_BYTES>()) {
+            let [v0, v1, v2, v3, k0, k1, reserved @ ..] = *header;
+            let (value, key) = (u32::from_le_bytes([v0, v1, v2, v3]), u16::from_le_bytes([k0, k1]));
+            if !(1..=KEY_BYTES_MAX).contains(&usize::from(key)) {
+                return Err(Malformed::Key);
+            }
+            if value > value_bytes_max {
+                return Err(Malformed::Value);
+            }
+            if reserved != [0; 2] {
+                return Err(Malformed::Layout);
+            }
+            at = at.saturating_add(pair_bytes(key.into(), value as usize));
+            found += 1;
+        }
+        let is_whole = at == bytes.len() && found == self.pairs && found > 0;
+        if is_whole { Ok(()) } else { Err(Malformed::Layout) }
+    }
+}
+
+/// Bytes of a key, at most.
+const KEY_BYTES_MAX: usize = 16;
+
 /// Bytes that a pair takes: header, key and value, filled up to a multiple of 4.
 pub const fn pair_bytes(key: usize, value: usize) -> usize {
     (PAIR_HEADER_BYTES + key + value).next_multiple_of(4)
 }
 
-/// Adds a pair to what a KV Next returns.
+/// Adds a pair to what a KV Next returns, or a KV Store Many brings.
 pub fn push(into: &mut Vec<u8>, key: &[u8], value: &[u8]) {
     let end = into.len() + pair_bytes(key.len(), value.len());
-    into.extend_from_slice(&(value.len() as u32).to_le_bytes());
+    push_header(into, key, value.len() as u32);
+    into.extend_from_slice(value);
+    into.resize(end, 0);
+}
+
+/// The same with a value of `bytes` that is zeroes at first: gives it to be filled.
+pub fn push_room<'a>(into: &'a mut Vec<u8>, key: &[u8], bytes: u32) -> &'a mut [u8] {
+    let begin = into.len();
+    push_header(into, key, bytes);
+    let value = into.len();
+    into.resize(begin + pair_bytes(key.len(), bytes as usize), 0);
+    &mut into[value..value + bytes as usize]
+}
+
+fn push_header(into: &mut Vec<u8>, key: &[u8], value_bytes: u32) {
+    into.extend_from_slice(&value_bytes.to_le_bytes());
     into.extend_from_slice(&(key.len() as u16).to_le_bytes());
     into.extend_from_slice(&[0; 2]);
     into.extend_from_slice(key);
-    into.extend_from_slice(value);
-    into.resize(end, 0);
 }
 
 /// The pairs in `bytes`, up to the first that is cut off.
@@ -135,12 +226,53 @@ mod tests {
         }
     }
 
+    /// Without this a drive would store what nobody sent: a pair that is cut off, a key of another length, the rest of a
+    /// buffer; or a pair less than it says.
+    #[test]
+    fn many_pairs_are_exactly_what_the_command_says() {
+        let mut bytes = Vec::new();
+        push(&mut bytes, b"a", b"12345");
+        push(&mut bytes, b"0123456789abcdef", b"");
+        let length = bytes.len() as u32;
+        let many = StoreMany { pairs: 2, bytes: length };
+        assert_eq!(StoreMany::parse(&many.sqe(1, 2)), many);
+        assert_eq!(many.check(&bytes, 5), Ok(()));
+        assert_eq!(many.check(&bytes, 4), Err(Malformed::Value));
+        for pairs in [0, 1, 3, u32::MAX] {
+            assert_eq!(StoreMany { pairs, ..many }.check(&bytes, 5), Err(Malformed::Layout), "{pairs} pairs");
+        }
+        for cut in 0..bytes.len() {
+            assert!(many.check(&bytes[..cut], 5).is_err(), "cut at {cut}");
+        }
+        assert_eq!(StoreMany::default().check(&[], 5), Err(Malformed::Layout));
+        let changed = |at: usize, byte: u8| {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            many.check(&bytes, u32::MAX)
+        };
+        assert_eq!(
+            (changed(4, 0), changed(4, 17), changed(5, 1)),
+            (Err(Malformed::Key), Err(Malformed::Key), Err(Malformed::Key))
+        );
+        assert_eq!((changed(6, 1), changed(7, 1)), (Err(Malformed::Layout), Err(Malformed::Layout)));
+        assert_eq!(changed(3, 255), Err(Malformed::Layout), "a value of 4 GB");
+        bytes.extend_from_slice(&[0; 4]);
+        assert_eq!(many.check(&bytes, 5), Err(Malformed::Layout), "something lies behind them");
+        bytes.extend_from_slice(&[0; 4]);
+        assert_eq!(many.check(&bytes, 5), Err(Malformed::Key), "a whole header does");
+    }
+
     /// Without this a host would take one value's padding for the next pair, or read past its buffer.
     #[test]
     fn pairs_come_back_as_they_were_put_in() {
         let all: Vec<(&[u8], &[u8])> = vec![(b"a", b""), (b"bb", b"1"), (b"0123456789abcdef", &[7; 100])];
         let mut bytes = Vec::new();
         all.iter().for_each(|(key, value)| push(&mut bytes, key, value));
+        let mut filled = Vec::new();
+        for (key, value) in &all {
+            push_room(&mut filled, key, value.len() as u32).copy_from_slice(value);
+        }
+        assert_eq!(filled, bytes);
         assert_eq!(pairs(&bytes).collect::<Vec<_>>(), all);
         for cut in 0..bytes.len() {
             assert!(pairs(&bytes[..cut]).count() <= all.len());

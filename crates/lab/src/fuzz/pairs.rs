@@ -1,0 +1,155 @@
+//! Operations on pairs of keys and values.
+
+use super::drive::ITERATOR_TIMEOUT;
+use super::failure::{Failure, Kind};
+use super::life::{Life, OP_BYTES_MAX};
+use super::plan::{Op, StoreWhen};
+use byteway_host::{IoBuffer, IoError, KvClient, Lost, StoreIf};
+use byteway_wire::nvme::Status;
+use byteway_wire::nvme::kv::Key;
+
+/// Bytes of a list, and of a part of a scan: so few that there are several.
+const PART_BYTES: u32 = 1024;
+/// Parts of a scan.
+const SCAN_PARTS_MAX: u32 = 4;
+
+/// The key with this number. Their lengths differ, and their order is not that of the numbers.
+pub(super) fn key(number: u32) -> Key {
+    let scattered = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&scattered);
+    bytes[8..].copy_from_slice(&scattered);
+    Key::new(&bytes[..1 + number as usize % 16]).expect("a key has 1 to 16 bytes")
+}
+
+/// What is to be done with the pairs of a namespace.
+pub(super) async fn perform(client: &KvClient, buffer: &mut IoBuffer, op: &Op) -> Result<(), IoError> {
+    let looked = match op {
+        Op::Store { key: number, bytes, when, .. } => {
+            let when = match when {
+                StoreWhen::Always => StoreIf::Any,
+                StoreWhen::Exists => StoreIf::Exists,
+                StoreWhen::Absent => StoreIf::Absent,
+            };
+            client.store(buffer, key(*number), *bytes, when).await.map(drop)
+        }
+        Op::Retrieve { key: number, .. } => {
+            client.retrieve(buffer, key(*number), 0, OP_BYTES_MAX).await.map(drop)
+        }
+        Op::Remove { key: number, .. } => client.delete(key(*number)).await.map(drop),
+        Op::Exist { key: number, .. } => client.exist(key(*number)).await.map(drop),
+        Op::List { key: number, .. } => {
+            client.list(buffer, Some(key(*number)), PART_BYTES, &mut Vec::new()).await.map(drop)
+        }
+        Op::Scan { key: number, .. } => scan(client, buffer, key(*number)).await,
+        Op::Flush { .. } => client.flush().await.map(drop),
+        _ => Ok(()),
+    };
+    match looked {
+        // The oracle has found that it must be so.
+        Err(IoError::Status(status)) if is_answer(status) => Ok(()),
+        looked => looked,
+    }
+}
+
+fn is_answer(status: Status) -> bool {
+    status.is(Status::KEY_EXISTS) || status.is(Status::KEY_DOES_NOT_EXIST)
+}
+
+/// Goes over some pairs, and gives the iterator back.
+async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<(), IoError> {
+    let mut cursor = client.seek(Some(first)).await?;
+    let mut bytes = PART_BYTES;
+    for _ in 0..SCAN_PARTS_MAX {
+        match cursor.next(buffer, bytes, |_, _| ()).await {
+            Ok(true) => bytes = PART_BYTES,
+            Ok(false) => break,
+            Err(IoError::TooSmall { bytes: needed }) if needed <= OP_BYTES_MAX => bytes = needed,
+            Err(error) => return Err(error),
+        }
+    }
+    cursor.close().await
+}
+
+impl Life {
+    /// Lists all keys, and retrieves the value of each key that the plan names.
+    pub(super) async fn look_at_pairs(
+        &self,
+        client: &KvClient,
+        buffer: &mut IoBuffer,
+    ) -> Result<(), Failure> {
+        let nsid = client.nsid();
+        let (mut keys, mut first) = (Vec::new(), None);
+        loop {
+            keys.clear();
+            let before = first;
+            match client.list(buffer, first, OP_BYTES_MAX, &mut keys).await {
+                Ok(true) => break,
+                Ok(false) => first = keys.last().copied(),
+                Err(error) => {
+                    self.judge(None, &Op::List { namespace: nsid, key: 0 }, error)?;
+                    break;
+                }
+            }
+            if first == before {
+                return Err(Failure::new(Kind::Data, "a list goes on, and has no further key"));
+            }
+        }
+        for number in 0..self.run.keys {
+            if let Err(error) = client.retrieve(buffer, key(number), 0, OP_BYTES_MAX).await
+                && !matches!(&error, IoError::Status(status) if is_answer(*status))
+            {
+                self.judge(None, &Op::Retrieve { namespace: nsid, key: number }, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes all pairs, after which there must be room for the longest value: however full it was, and whatever happened.
+    pub(super) async fn empty_pairs(&self, client: &KvClient, buffer: &mut IoBuffer) -> Result<(), Failure> {
+        self.clock.sleep(ITERATOR_TIMEOUT + ITERATOR_TIMEOUT).await; // nobody looks at what was given up
+        let bytes = self.run.plan.drive.kv.value_bytes_max;
+        let deletions = (0..self.run.keys).map(Some);
+        for number in deletions.chain([None]) {
+            loop {
+                let done = match number {
+                    Some(number) => client.delete(key(number)).await.map(drop),
+                    None => client.store(buffer, key(0), bytes, StoreIf::Any).await.map(drop),
+                };
+                match done {
+                    Ok(()) => break,
+                    // A reset, or an abort, that began before the end.
+                    Err(IoError::Lost(Lost::Reset)) => {}
+                    Err(IoError::Status(status)) if status.is(Status::ABORT_REQUESTED) => {}
+                    Err(IoError::Status(status))
+                        if status.is(Status::NAMESPACE_WRITE_PROTECTED) && self.is_read_only()
+                            || status.is(Status::UNRECOVERED_ERROR) && self.run.reads_fail =>
+                    {
+                        return Ok(());
+                    }
+                    Err(error) => {
+                        let what = if number.is_some() { "deleting" } else { "storing again after deleting" };
+                        return Err(Failure::new(Kind::Error, format!("{what} all pairs: {error}")));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there are iterators at times.
+    pub(super) fn has_scans(&self) -> bool {
+        self.run.plan.ops.iter().any(|op| matches!(op, Op::Scan { .. }))
+    }
+
+    /// Whether so much may be there that there is no room for more. Iterators, and reads that were given up, keep what
+    /// they show.
+    pub(super) fn may_be_full(&self, client: &KvClient, bytes: u32) -> bool {
+        let (Some(oracle), Some(pairs)) = (client.oracle(), self.drive.controller.pairs(client.nsid()))
+        else {
+            return false;
+        };
+        let held = oracle.borrow().bytes_max(4096) + u64::from(bytes.next_multiple_of(4096));
+        self.has_scans() || self.run.reads_fail || held >= pairs.usage().capacity_bytes / 4
+    }
+}

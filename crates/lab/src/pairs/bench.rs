@@ -1,0 +1,201 @@
+//! Jobs on a drive with pairs whose data is in a directory, or that another process serves. Workers, verification and result are
+//! those of a run in simulation; what only the drive's process knows is not in the result.
+
+use super::{Place, in_directory, namespace};
+use crate::bench::{MEMORY_BYTES_MAX, TIMEOUT, attached};
+use crate::build;
+use crate::error::InputError;
+use crate::interrupt::Interrupt;
+use crate::jobs::{self, Manner, Oracles, Play};
+use crate::measure::{Meter, SeriesRecorder};
+use crate::progress::Progress;
+use crate::results::Results;
+use crate::scenario::{TransferMethod, TransferPlan};
+use crate::summary::{ClockKind, Summary, TransferSummary};
+use crate::units::Bytes;
+use crate::workload::{JobPlan, Source};
+use anyhow::{Context, bail};
+use byteway_clock::Clock;
+use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Port, Rules};
+use byteway_wire::nvme::FormatNvm;
+
+/// What is asked.
+#[derive(Clone)]
+pub struct PairsBench {
+    /// Of which drive.
+    pub place: Place,
+    /// Of which namespace; left out, the first that holds pairs.
+    pub nsid: Option<u32>,
+    /// The jobs, one phase after the other.
+    pub jobs: Vec<JobPlan>,
+    /// How values cross.
+    pub transfer: TransferPlan,
+    /// All pairs are deleted first.
+    pub erase: bool,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// No progress bar.
+    pub quiet: bool,
+}
+
+impl PairsBench {
+    /// Attaches, plays the jobs, and says what it found.
+    ///
+    /// # Errors
+    /// There is no such drive, or it can't do what is asked; or it holds pairs of which nobody knows what they must be.
+    pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
+        let (bench, interrupt) = (self.clone(), interrupt.clone());
+        match &self.place {
+            Place::Served(folder) => attached(folder, self.memory_bytes()?, |clock, port| {
+                bench.play(clock.clone(), port, ClockKind::Wall, interrupt)
+            }),
+            Place::Directory { device, data } => in_directory(device, data, |clock, port| {
+                bench.play(clock.clone(), port, ClockKind::Virtual, interrupt)
+            }),
+        }
+    }
+
+    /// The longest value of any job.
+    fn value_bytes_max(&self) -> u32 {
+        let of = |job: &JobPlan| match &job.source {
+            Source::Pairs(plan) => plan.value_bytes_max(),
+            _ => 0,
+        };
+        self.jobs.iter().map(of).max().unwrap_or(0)
+    }
+
+    /// Host memory that queues, values and lists take, generously.
+    fn memory_bytes(&self) -> Result<u64, InputError> {
+        // Parts of scans have 16 KiB at least, and in queue entries a value takes up to five times its length.
+        let value = u64::from(self.value_bytes_max()).max(16 << 10).next_multiple_of(4096);
+        let command = value * if self.transfer.method == TransferMethod::Prp { 1 } else { 6 } + (16 << 10);
+        let outstanding: u64 =
+            self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
+        let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
+        if bytes > MEMORY_BYTES_MAX.0 {
+            let what = format!("{outstanding} outstanding operations of {} are too many", Bytes(value));
+            let cure = format!("lower `--iodepth` or `--numjobs`: together at most {MEMORY_BYTES_MAX}");
+            return Err(InputError::new(what, cure));
+        }
+        Ok(bytes)
+    }
+
+    async fn play(
+        self,
+        clock: Clock,
+        port: Port,
+        kind: ClockKind,
+        interrupt: Interrupt,
+    ) -> anyhow::Result<Results> {
+        let workers: u32 = self.jobs.iter().map(|job| job.workers).sum();
+        let config = DriverConfig {
+            queues_wanted: workers.saturating_add(1).min(u32::from(u16::MAX - 1)) as u16,
+            timeout: Some(TIMEOUT),
+            ..DriverConfig::default()
+        };
+        let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
+        let namespace = namespace(&driver, self.nsid)?;
+        self.check(&driver, &namespace)?;
+        let mut plans = self.jobs.clone();
+        plans.iter_mut().for_each(|plan| plan.nsid = namespace.nsid);
+        if self.erase {
+            format(&driver, namespace.nsid).await?;
+        } else if plans.iter().any(|plan| plan.verify) {
+            check_empty(&driver, namespace.nsid).await?;
+        }
+        let manner = Manner {
+            completion: Completion::Polled,
+            rules: build::rules(&self.transfer),
+            sink: None,
+            results: build::results(self.transfer.result),
+            cores: 1,
+            queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
+            seed: self.seed,
+        };
+        let workers = jobs::workers(&driver, &plans, &manner, &Oracles::new()).await?;
+        let count =
+            plans.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?));
+        let progress = Progress::new("", count, None, self.quiet);
+        let start = clock.now();
+        let series = SeriesRecorder::new(&plans, start, None);
+        let meter = Meter::new(&plans, start, series, None, progress, interrupt);
+        let play = Play::new(&clock, workers, meter, || ());
+        let played = play.run().await;
+        play.meter.take_progress().finish();
+        played?;
+        let end = clock.now();
+        let (series, _) = play.meter.series(end, None);
+        let curves = play.meter.curves(&plans);
+        let measured = play.meter.summary(&plans, plans.iter().any(|plan| plan.verify), end);
+        let mut notes = measured.notes.clone();
+        notes.extend(play.unchecked_note());
+        let protocol_errors = driver.protocol_errors();
+        if protocol_errors > 0 {
+            notes.push(format!("{protocol_errors} completions contradicted what was submitted"));
+        }
+        if let Err(error) = driver.shutdown().await {
+            notes.push(format!("the drive did not shut down: {error}"));
+        }
+        // Processor time is not modelled here: this host's work is whatever it takes.
+        let (counts, _) = play.host_used();
+        let method = self.transfer.method.name();
+        let summary = Summary {
+            transfer: Some(TransferSummary::new(method, false, &counts, None, measured.ios)),
+            scenario: "kv-bench".to_owned(),
+            seed: self.seed,
+            drive_model: driver.identity().model_number(),
+            capacity_bytes: namespace.bytes,
+            clock: kind,
+            notes,
+            ..measured
+        };
+        Ok(Results { summary, series, curves, wear: None })
+    }
+
+    /// Whether the drive can do what is asked.
+    fn check(&self, driver: &Driver, namespace: &KvNamespace) -> Result<(), InputError> {
+        let transfer_bytes_max = driver.transfer_bytes_max().unwrap_or(u64::MAX);
+        let most = u64::from(namespace.value_bytes_max).min(transfer_bytes_max);
+        let longest = u64::from(self.value_bytes_max());
+        if longest > most {
+            let what = format!("values of up to {} are longer than the drive takes", Bytes(longest));
+            return Err(InputError::new(what, format!("at most {}", Bytes(most))));
+        }
+        let wanted = KvConfig {
+            results: build::results(self.transfer.result),
+            ..KvConfig::new(build::rules(&self.transfer), 0)
+        };
+        if !wanted.methods().is_within(driver.capabilities().offered()) {
+            let what = format!("`--method {}`: the drive does not offer it", self.transfer.method.name());
+            let cure = "serve one whose profile has it in `transfer.methods`, or choose another";
+            return Err(InputError::new(what, cure));
+        }
+        Ok(())
+    }
+}
+
+async fn format(driver: &Driver, nsid: u32) -> anyhow::Result<()> {
+    let answer = driver.admin(FormatNvm::default().sqe(0, nsid), Data::None).await?;
+    if !answer.status().is_success() {
+        bail!("namespace {nsid} cannot be formatted: {}", answer.status());
+    }
+    Ok(())
+}
+
+/// What is there already can't be verified.
+async fn check_empty(driver: &Driver, nsid: u32) -> anyhow::Result<()> {
+    let queue = driver.create_queue_pair(QueueConfig::new(2)).await?;
+    let client = KvClient::new(queue.clone(), nsid, KvConfig::new(Rules::only(Method::Prp), 4096));
+    let (mut buffer, mut keys) = (client.buffer()?, Vec::new());
+    let listed = client.list(&mut buffer, None, 64, &mut keys).await;
+    drop(buffer);
+    driver.delete_queue_pair(&queue).await?;
+    listed?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let what = format!("namespace {nsid} holds pairs, and nobody here knows what they must be");
+    let cure = "add --erase, which deletes them, or --no-verify";
+    Err(InputError::new(what, cure).into())
+}

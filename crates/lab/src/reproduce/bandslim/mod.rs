@@ -1,0 +1,29 @@
+//! BandSlim: values in the fields of commands, packed in pages of flash, and stored to the drive's memory over CXL.mem.
+//!
+//! | file | what |
+//! |---|---|
+//! | `points.rs` | the board and its outlook, their ways and workloads |
+//! | `transfer.rs` | recipes: what crosses the link, on the board |
+//! | `outlook.rs` | recipes: CXL.mem on PCIe Gen5 |
+//! | `pages.rs` | recipes: pages of flash, and reads |
+//! | `figures.rs` | the paper's figures, drawn anew |
+
+mod figures;
+mod outlook;
+mod pages;
+mod points;
+mod transfer;
+
+use super::paper::Paper;
+
+/// The paper.
+pub const PAPER: Paper = Paper {
+    name: "bandslim",
+    about: "values in the fields of commands and packed pages, on the Cosmos+ board; CXL.mem as an outlook",
+    claims: include_str!("../../../../../claims/bandslim.toml"),
+    recipes: &[&transfer::RECIPES, &outlook::RECIPES, &pages::RECIPES],
+    payloads: 20_000,
+    drawn: figures::drawn,
+    figures: figures::figures,
+    agreement: || points::mixed(points::BOARD, points::Way::Papers, "w-m"),
+};

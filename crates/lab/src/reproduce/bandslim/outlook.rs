@@ -1,0 +1,245 @@
+//! Recipes: the outlook to PCIe Gen5, where the host may store values to the drive's memory over CXL.mem.
+
+use super::points::{GEN5, MIXES, SHORT, SWEEP, Way, fixed, mixed, outlook};
+use crate::reproduce::paper::Recipe;
+use crate::reproduce::point::{Ledger, Points, Spec};
+use crate::reproduce::sketch::change;
+use crate::reproduce::verdict::Measurement;
+use crate::summary::{grouped, time};
+
+pub(super) const RECIPES: [Recipe; 11] = [
+    Recipe { id: "BS11", points: || both(&SHORT), measure: short_values },
+    Recipe { id: "BS12", points: || both(&FROM_64), measure: longer_values },
+    Recipe { id: "BS13", points: || both(&[256]), measure: four_times },
+    Recipe { id: "BS14", points: || sweep(&[Way::Cxl, Way::Prp], &SWEEP), measure: never_faster },
+    Recipe { id: "BS15", points: || mixes(&[Way::Cxl, Way::Piggyback]), measure: bytes_of_lines },
+    Recipe { id: "BS16", points: || sweep(&[Way::Piggyback, Way::Prp], &THRESHOLDS), measure: threshold },
+    Recipe { id: "BS17", points: || mixes(&WAYS), measure: throughput },
+    Recipe { id: "BS18", points: || mixes(&WAYS), measure: adaptive_throughput },
+    Recipe { id: "BS22", points: || mixes(&WAYS), measure: adaptive_bytes },
+    Recipe { id: "BS24", points: || sweep(&BREAKDOWN, &[32]), measure: breakdown },
+    Recipe { id: "BS27", points: || sweep(&[Way::Cxl], &[64]), measure: enumeration },
+];
+
+/// Sizes from 64 B on.
+pub(super) const FROM_64: [u64; 7] = [64, 128, 256, 512, 1024, 2048, 4096];
+
+/// About where piggyback stops being faster.
+const THRESHOLDS: [u64; 4] = [32, 35, 36, 64];
+
+/// All that is compared on workloads of mixed sizes.
+pub(super) const WAYS: [Way; 6] =
+    [Way::Prp, Way::Piggyback, Way::Cxl, Way::AdaptiveP, Way::AdaptiveP64, Way::AdaptiveC];
+
+/// What is taken apart at 32 B.
+pub(super) const BREAKDOWN: [Way; 3] = [Way::Prp, Way::Piggyback, Way::Cxl];
+
+fn sweep(ways: &[Way], sizes: &[u64]) -> Vec<Spec> {
+    ways.iter().flat_map(|way| sizes.iter().map(|bytes| outlook(*way, *bytes))).collect()
+}
+
+/// Piggyback and CXL.mem: into the drive's DRAM, and as PUTs.
+fn both(sizes: &[u64]) -> Vec<Spec> {
+    let ways = [Way::Piggyback, Way::Cxl];
+    let puts = ways.iter().flat_map(|way| sizes.iter().map(|bytes| fixed(GEN5, *way, *bytes)));
+    sweep(&ways, sizes).into_iter().chain(puts).collect()
+}
+
+fn mixes(ways: &[Way]) -> Vec<Spec> {
+    MIXES.iter().flat_map(|(workload, _)| ways.iter().map(|way| mixed(GEN5, *way, workload))).collect()
+}
+
+fn latency(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
+    Ok(points.at(spec)?.latency())
+}
+
+/// CXL.mem against piggyback at each size, transferred and as PUTs: what it takes, and whether that is as it is to be.
+fn against_piggyback(
+    points: &Points,
+    sizes: &[u64],
+    what: &str,
+    holds: fn(f64, f64) -> bool,
+) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    for bytes in sizes {
+        let of = |way| latency(points, &outlook(way, *bytes));
+        let put = |way| latency(points, &fixed(GEN5, way, *bytes));
+        let (cxl, piggyback) = (of(Way::Cxl)?, of(Way::Piggyback)?);
+        measurement = measurement
+            .check(format!("CXL.mem is {what} than piggyback at {bytes} B"), holds(cxl, piggyback))
+            .check(format!("so is a PUT of {bytes} B"), holds(put(Way::Cxl)?, put(Way::Piggyback)?));
+        words.push(format!("{} against {} at {bytes} B", time(cxl), time(piggyback)));
+    }
+    Ok(measurement.detail(format!("{}.", words.join(", "))))
+}
+
+fn short_values(points: &Points) -> anyhow::Result<Measurement> {
+    against_piggyback(points, &SHORT, "slower", |cxl, piggyback| cxl > piggyback)
+}
+
+fn longer_values(points: &Points) -> anyhow::Result<Measurement> {
+    against_piggyback(points, &FROM_64, "faster", |cxl, piggyback| cxl < piggyback)
+}
+
+fn four_times(points: &Points) -> anyhow::Result<Measurement> {
+    let of = |spec: fn(Way, u64) -> Spec| -> anyhow::Result<f64> {
+        Ok(latency(points, &spec(Way::Piggyback, 256))? / latency(points, &spec(Way::Cxl, 256))?)
+    };
+    let whole = of(|way, bytes| fixed(GEN5, way, bytes))?;
+    let detail = format!(
+        "The transfer alone: {} against {}. Of a whole PUT {whole:.1} x.",
+        time(latency(points, &outlook(Way::Piggyback, 256))?),
+        time(latency(points, &outlook(Way::Cxl, 256))?)
+    );
+    Ok(Measurement::of([of(outlook)?]).detail(detail))
+}
+
+fn never_faster(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut least: (f64, u64) = (f64::INFINITY, 0);
+    for bytes in SWEEP {
+        let (cxl, prp) =
+            (latency(points, &outlook(Way::Cxl, bytes))?, latency(points, &outlook(Way::Prp, bytes))?);
+        measurement = measurement.check(format!("CXL.mem is no faster than PRP at {bytes} B"), cxl >= prp);
+        if cxl / prp < least.0 {
+            least = (cxl / prp, bytes);
+        }
+    }
+    let (ratio, bytes) = least;
+    Ok(measurement.detail(format!("It comes nearest at {bytes} B, with {:+.1} %.", change(ratio, 1.0))))
+}
+
+fn bytes_of_lines(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    for (workload, name) in MIXES {
+        let of = |way, ledger| anyhow::Ok(points.at(&mixed(GEN5, way, workload))?.bytes(ledger));
+        let (cxl, piggyback) = (of(Way::Cxl, Ledger::Payload)?, of(Way::Piggyback, Ledger::Payload)?);
+        let is_more = workload == "w-m";
+        let what = if is_more { "no fewer" } else { "fewer" };
+        measurement = measurement.check(
+            format!("CXL.mem moves {what} bytes than piggyback on {name}"),
+            if is_more { cxl >= piggyback } else { cxl < piggyback },
+        );
+        let wire = change(of(Way::Cxl, Ledger::Wire)?, of(Way::Piggyback, Ledger::Wire)?);
+        words.push(format!("{name} {cxl:.0} B against {piggyback:.0} B a PUT (wire ledger {wire:+.1} %)"));
+    }
+    Ok(measurement.detail(format!("{}.", words.join(", "))))
+}
+
+fn threshold(points: &Points) -> anyhow::Result<Measurement> {
+    let mut longest = 0;
+    let mut measurement = Measurement::default();
+    for bytes in THRESHOLDS {
+        let (own, prp) =
+            (latency(points, &outlook(Way::Piggyback, bytes))?, latency(points, &outlook(Way::Prp, bytes))?);
+        if own < prp {
+            longest = bytes;
+        }
+        measurement = match bytes {
+            32 => measurement.check("piggyback is faster at 32 B", own < prp),
+            64 => measurement.check("piggyback is not faster at 64 B", own >= prp),
+            _ => measurement,
+        };
+    }
+    let detail = "The longest value, of those measured, that piggyback carries faster than PRP; it lies between 32 and 64 B.";
+    Ok(Measurement { values: vec![longest as f64], ..measurement }.detail(detail))
+}
+
+fn throughputs(points: &Points, workload: &str) -> anyhow::Result<impl Fn(Way) -> f64 + use<>> {
+    let of = |way: &Way| Ok((*way, points.at(&mixed(GEN5, *way, workload))?.throughput()));
+    let all = WAYS.iter().map(of).collect::<anyhow::Result<Vec<(Way, f64)>>>()?;
+    Ok(move |way| all.iter().find(|(other, _)| *other == way).map_or(f64::NAN, |(_, found)| *found))
+}
+
+fn throughput(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    for (workload, name) in MIXES {
+        let of = throughputs(points, workload)?;
+        let others = [Way::Prp, Way::Piggyback, Way::Cxl, Way::AdaptiveC];
+        let what = format!("CXL.mem has more throughput than piggyback on {name}");
+        measurement = measurement.check(what, of(Way::Cxl) > of(Way::Piggyback)).check(
+            format!("Adaptive-P has the most on {name}"),
+            others.iter().all(|way| of(Way::AdaptiveP) > of(*way)),
+        );
+        let each = WAYS.map(|way| format!("{} {}", way.name(), grouped(of(way) as u64)));
+        words.push(format!("{name}: {}", each.join(", ")));
+    }
+    Ok(measurement.detail(format!("PUTs a second. {}.", words.join("; "))))
+}
+
+fn adaptive_throughput(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    for (workload, name) in [MIXES[0], MIXES[3]] {
+        let of = throughputs(points, workload)?;
+        let (own, other, prp) = (of(Way::AdaptiveC), of(Way::AdaptiveP), of(Way::Prp));
+        measurement = measurement
+            .check(format!("Adaptive-C has less throughput than Adaptive-P on {name}"), own < other)
+            .check(
+                format!("it is nearer to PRP than to Adaptive-P on {name}"),
+                (own - prp).abs() < (other - own).abs(),
+            );
+        words.push(format!(
+            "{name} {:+.1} % against PRP, {:+.1} % against Adaptive-P",
+            change(own, prp),
+            change(own, other)
+        ));
+    }
+    Ok(measurement.detail(format!("{}.", words.join("; "))))
+}
+
+fn adaptive_bytes(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    for (workload, name) in MIXES {
+        let of = |way| anyhow::Ok(points.at(&mixed(GEN5, way, workload))?.bytes(Ledger::Payload));
+        let (by_p, by_c) = (of(Way::AdaptiveP64)?, of(Way::AdaptiveC)?);
+        measurement = measurement
+            .check(
+                format!("Adaptive-P moves more bytes than piggyback on {name}"),
+                by_p > of(Way::Piggyback)?,
+            )
+            .check(format!("Adaptive-C moves more bytes than CXL.mem on {name}"), by_c > of(Way::Cxl)?)
+            .check(format!("Adaptive-C moves more bytes than Adaptive-P on {name}"), by_c > by_p);
+        words.push(format!(
+            "{name} Adaptive-C {by_c:.0} B, {:+.1} % against Adaptive-P, whose exact threshold would give {:.0} B",
+            change(by_c, by_p),
+            of(Way::AdaptiveP)?
+        ));
+    }
+    Ok(measurement.detail(format!("With the paper's threshold, 64 B, for both: {}.", words.join("; "))))
+}
+
+fn breakdown(points: &Points) -> anyhow::Result<Measurement> {
+    let mut words = Vec::new();
+    for way in BREAKDOWN {
+        let seen = points.at(&outlook(way, 32))?;
+        let stages: Vec<String> = seen.stages().map(|(stage, ns)| format!("{stage} {}", time(ns))).collect();
+        words.push(format!("{} {}: {}", way.name(), time(seen.latency()), stages.join(", ")));
+    }
+    Ok(Measurement::default().detail(format!("{}.", words.join("; "))))
+}
+
+fn enumeration(points: &Points) -> anyhow::Result<Measurement> {
+    let spec = outlook(Way::Cxl, 64);
+    let seen = points.at(&spec)?;
+    let profile = spec.scenario(1)?.drive.profile;
+    let Some(cxl) = profile.cxl else { anyhow::bail!("the drive has no memory over CXL.mem") };
+    Ok(Measurement::default().detail(format!(
+        "The driver asks for base and size of the memory ({} for payloads, and the page buffer of a store of pairs) and of the \
+         buffer behind the registers ({}); it stores to addresses from that base on, and commands name what is beyond it. {} of \
+         {} payloads of 64 B went there.",
+        cxl.area,
+        profile.transfer.bar,
+        grouped(seen.by_way("cxl-mem")),
+        grouped(seen.payloads())
+    )))
+}
+
+/// What the figures show beside it.
+pub(super) fn drawn() -> Vec<Spec> {
+    sweep(&[Way::Prp, Way::Piggyback, Way::Cxl], &SWEEP)
+}

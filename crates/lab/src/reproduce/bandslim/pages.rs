@@ -1,0 +1,131 @@
+//! Recipes: what packing saves of flash, and what it does to reads; what a host that gathers pairs saves, and risks.
+
+use super::points::{
+    BOARD, MIXES, POLICIES, PUTS, READS, SCAN, Way, fixed_as, gathered, mixed_as, read_back,
+};
+use crate::reproduce::paper::Recipe;
+use crate::reproduce::point::{Ledger, Points, Spec};
+use crate::reproduce::sketch::change;
+use crate::reproduce::verdict::Measurement;
+use crate::summary::{KvStoreSummary, grouped, time};
+
+pub(super) const RECIPES: [Recipe; 3] = [
+    Recipe { id: "BS19", points: packed, measure: page_writes },
+    Recipe { id: "BS26", points: || GATHERED.map(|pairs| gathered(FIXED, pairs)).to_vec(), measure: windows },
+    Recipe { id: "BS25", points: || POLICIES.map(read_back).to_vec(), measure: reads },
+];
+
+/// The value of W(A).
+const FIXED: u64 = 32;
+
+/// Pairs that the host gathers.
+const GATHERED: [u64; 4] = [1, 4, 16, 64];
+
+/// How far apart reads may be that are called unaffected, per cent.
+const UNAFFECTED: f64 = 5.0;
+
+/// One workload with a policy: the paper's adaptive transfer.
+pub(super) fn workload(name: &str, packing: &str) -> Spec {
+    match name {
+        "w-a" => fixed_as(Way::Papers, FIXED, packing),
+        _ => mixed_as(BOARD, Way::Papers, name, packing),
+    }
+}
+
+/// W(A), then the workloads of mixed sizes.
+pub(super) fn workloads() -> impl Iterator<Item = (&'static str, &'static str)> {
+    [("w-a", "W(A), 32 B")].into_iter().chain(MIXES)
+}
+
+pub(super) fn packed() -> Vec<Spec> {
+    workloads().flat_map(|(name, _)| POLICIES.map(|packing| workload(name, packing))).collect()
+}
+
+pub(super) fn store<'a>(points: &'a Points, spec: &Spec) -> anyhow::Result<&'a KvStoreSummary> {
+    let store = points.at(spec)?.store();
+    store.ok_or_else(|| anyhow::anyhow!("{}: it has no figures of its store", spec.name()))
+}
+
+fn page_writes(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut most = f64::INFINITY;
+    let mut words = Vec::new();
+    for (name, title) in workloads() {
+        let of = |packing| store(points, &workload(name, packing));
+        let (none, own) = (of("none")?, of("backfill")?);
+        let all = |store: &KvStoreSummary| (store.log_pages_all() + store.index_pages()) as f64;
+        measurement = measurement.check(
+            format!("backfilling takes no more pages than no packing on {title}"),
+            all(own) <= all(none),
+        );
+        most = most.min(change(all(own), all(none)));
+        words.push(format!(
+            "{title} {:.1} % ({} + {} pages instead of {} + {})",
+            change(all(own), all(none)),
+            grouped(own.log_pages_all()),
+            grouped(own.index_pages()),
+            grouped(none.log_pages_all()),
+            grouped(none.index_pages())
+        ));
+    }
+    let detail = format!(
+        "The most that is saved. Pages of value log + index, without those that are still open in the drive's buffer: {}.",
+        words.join("; ")
+    );
+    Ok(Measurement { values: vec![most], ..measurement }.detail(detail))
+}
+
+/// Mean time of a read, or of a pair of a scan, nanoseconds.
+pub(super) fn read_time(points: &Points, packing: &str, job: &str) -> anyhow::Result<f64> {
+    let spec = read_back(packing);
+    let row = points.at(&spec)?.operation(job);
+    let row = row.ok_or_else(|| anyhow::anyhow!("{}: nothing was read", spec.name()))?;
+    let count = if job == READS[0] { 1.0 } else { row.pairs as f64 / row.figures.ios.max(1) as f64 };
+    Ok(row.figures.latency.mean_ns / count)
+}
+
+fn reads(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    for (job, what) in READS.into_iter().zip(["a read", "a pair of a scan"]) {
+        let none = read_time(points, "none", job)?;
+        let mut each = Vec::new();
+        for packing in POLICIES {
+            let own = read_time(points, packing, job)?;
+            each.push(format!("{packing} {}", time(own)));
+            if packing != "none" {
+                let within = change(own, none).abs() <= UNAFFECTED;
+                let name =
+                    format!("{what} after {packing} takes as long as without packing, within {UNAFFECTED} %");
+                measurement = measurement.check(name, within);
+            }
+        }
+        words.push(format!("{what}: {}", each.join(", ")));
+    }
+    Ok(measurement.detail(format!("{}; scans go over {SCAN} pairs.", words.join("; "))))
+}
+
+fn windows(points: &Points) -> anyhow::Result<Measurement> {
+    let mut measurement = Measurement::default();
+    let mut words = Vec::new();
+    let mut before: Option<(u64, f64, f64)> = None;
+    for pairs in GATHERED {
+        let spec = gathered(FIXED, pairs);
+        let seen = points.at(&spec)?;
+        let (bytes, row) = (seen.bytes(Ledger::Payload), seen.bulk(PUTS));
+        // Who sends each pair tells of it when the drive has it.
+        let (mean, most) = row.map_or((0.0, 0), |row| (row.loss_pairs_mean, row.loss_pairs_max));
+        if let Some((fewer, more_bytes, less)) = before {
+            measurement = measurement
+                .check(format!("{pairs} at once move fewer bytes a PUT than {fewer}"), bytes < more_bytes)
+                .check(format!("with {pairs} at once more is lost than with {fewer}"), mean > less);
+        }
+        before = Some((pairs, bytes, mean));
+        words.push(format!("{pairs} at once {bytes:.0} B, {mean:.1} pairs (at most {most})"));
+    }
+    let detail = format!(
+        "Values of {FIXED} B by PRP: bytes of a PUT, and pairs that were told as put and are lost if the host stops at any moment: {}.",
+        words.join("; ")
+    );
+    Ok(measurement.detail(detail))
+}

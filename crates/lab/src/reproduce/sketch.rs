@@ -1,0 +1,46 @@
+//! What the figures and recipes of several papers have in common.
+
+use super::point::{Points, Seen, Spec};
+use crate::report::{Axis, Chart, Ink, Unit};
+
+/// A change in per cent.
+pub(super) fn change(ours: f64, theirs: f64) -> f64 {
+    (ours / theirs - 1.0) * 100.0
+}
+
+/// A line over sizes: of points that failed nothing.
+pub(super) fn line(
+    points: &Points,
+    sizes: impl IntoIterator<Item = u64>,
+    spec: impl Fn(u64) -> Spec,
+    figure: impl Fn(Seen<'_>) -> f64,
+) -> Vec<(f64, f64)> {
+    let at = |bytes: u64| Some((bytes as f64, figure(points.at(&spec(bytes)).ok()?)));
+    sizes.into_iter().filter_map(at).collect()
+}
+
+pub(super) fn over_sizes() -> Axis {
+    Axis::log("payload", Unit::BinaryBytes)
+}
+
+/// The stages of each point, stacked; of points that failed nothing.
+pub(super) fn stages(points: &Points, specs: impl IntoIterator<Item = (&'static str, Spec)>) -> Chart {
+    let all: Vec<(&str, Seen<'_>)> =
+        specs.into_iter().filter_map(|(name, spec)| Some((name, points.at(&spec).ok()?))).collect();
+    let mut chart = Chart::new(
+        Axis::names("", all.iter().map(|(name, _)| *name)),
+        Axis::linear("mean latency", Unit::Nanoseconds),
+    )
+    .stacked();
+    let mut names: Vec<&str> = Vec::new();
+    for (stage, _) in all.iter().flat_map(|(_, seen)| seen.stages()) {
+        if !names.contains(&stage) {
+            names.push(stage);
+        }
+    }
+    for (index, stage) in names.into_iter().enumerate() {
+        let values = all.iter().map(|(_, seen)| seen.stage(stage)).collect();
+        chart = chart.bars(stage, Ink::nth(index), values);
+    }
+    chart
+}

@@ -1,0 +1,165 @@
+//! Pairs of keys and values beside blocks, in a guest: Linux makes a generic character device of the namespace, and nvme-cli
+//! sends the commands of the Key Value command set through it.
+//!
+//! Two boots over one data directory: between them the server is killed. What was flushed is there again.
+
+use crate::guest::{Drives, Guest};
+use crate::server::Server;
+use std::path::Path;
+
+/// What pairs may take of the capacity.
+const KV_CAPACITY: &str = "drive.kv_capacity=\"512 MiB\"";
+
+/// Stands before each script: `$K` is the generic device of the namespace of pairs, `$B` the block device beside it, both of
+/// the first drive. Linux looks at namespaces side by side and numbers devices as it finds them, so they are asked.
+const PRELUDE: &str = r#"
+set -eu
+fail() { echo "$*"; exit 1; }
+K= B=
+for try in $(seq 100); do
+  for device in /dev/ng0n?; do
+    case "$(nvme get-ns-id $device 2>&1)" in *:2) K=$device ;; esac
+  done
+  for device in /dev/nvme0n?; do
+    [ ! -b $device ] || B=$device
+  done
+  [ -n "$K" ] && [ -n "$B" ] && break
+  sleep 0.1
+done
+[ -n "$K" ] && [ -n "$B" ] || fail "$(ls /dev/ng* /dev/nvme*)"
+# kv OPCODE KEY OPTION...: a command about a key of up to 16 characters
+kv() {
+  opcode=$1 key=$2
+  shift 2
+  set -- $(printf '%s' "$key" | dd bs=16 conv=sync 2>/dev/null | od -A n -t u4) "$@"
+  words="--cdw2=$1 --cdw3=$2 --cdw14=$3 --cdw15=$4"
+  shift 4
+  nvme io-passthru $K --opcode=$opcode --namespace-id=2 $words --cdw11=${#key} "$@"
+}
+# store KEY FILE, retrieve KEY BYTES, list KEY BYTES (raw bytes), exist KEY, remove KEY, flush
+store() { kv 0x01 "$1" --cdw10=$(wc -c <$2) --data-len=$(wc -c <$2) --input-file=$2 --write --latency; }
+retrieve() { kv 0x02 "$1" --cdw10=$2 --data-len=$2 --read --raw-binary; }
+list() { kv 0x06 "$1" --cdw10=$2 --data-len=$2 --read --raw-binary; }
+exist() { kv 0x14 "$1"; }
+remove() { kv 0x10 "$1"; }
+flush() { nvme io-passthru $K --opcode=0 --namespace-id=2; }
+# fails STATUS COMMAND...: that it is refused with that status code
+fails() {
+  status=$1
+  shift
+  if "$@" >/tmp/said 2>&1; then fail "not refused: $*"; fi
+  grep -qi "$status" /tmp/said || fail "$*: $(cat /tmp/said)"
+}
+"#;
+
+/// The whole story, with this kernel.
+pub fn play(kernel: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    let mut guest = boot(kernel, &data);
+    guest.run(
+        "the namespace of pairs is a generic device, and no block device",
+        30,
+        r#"
+        [ -c $K ] || fail "$(ls /dev/ng* /dev/nvme*)"
+        [ $(find /dev -name 'nvme0n?' -type b | wc -l) = 1 ] || fail "a block device of pairs: $(ls /dev/nvme*)"
+        nvme id-ns $B -n 1 >/dev/null
+        "#,
+    );
+    guest.run(
+        "Store, Retrieve, Exist, Delete",
+        60,
+        r#"
+        printf 'a value' >/tmp/value
+        dd if=/dev/urandom of=/tmp/long bs=1000 count=100 2>/dev/null
+        : >/tmp/nothing
+        store short /tmp/value
+        store a-key-16-bytes-l /tmp/long
+        store empty /tmp/nothing
+        exist short && exist a-key-16-bytes-l && exist empty
+        retrieve a-key-16-bytes-l 100000 | cmp - /tmp/long
+        retrieve short 7 | cmp - /tmp/value
+        # Into a larger buffer: the value's length is the command's result.
+        kv 0x02 short --cdw10=4096 --data-len=4096 --read 2>&1 | tee /tmp/said
+        grep -qi 'result: *\(0x\)\?0*7$' /tmp/said
+        # Beside it, blocks.
+        dd if=/tmp/long of=$B bs=1000 count=100 conv=fsync 2>/dev/null
+        dd if=$B bs=1000 count=100 2>/dev/null | cmp - /tmp/long
+        printf 'another' >/tmp/other
+        store short /tmp/other
+        retrieve short 7 | cmp - /tmp/other
+        remove short
+        "#,
+    );
+    guest.run(
+        "statuses",
+        60,
+        r#"
+        # Key Does Not Exist, Invalid Key Size, Invalid Value Size, Key Exists: in the generic command status.
+        fails 87 retrieve short 7
+        fails 87 exist short
+        fails 87 remove short
+        fails 86 nvme io-passthru $K --opcode=0x14 --namespace-id=2 --cdw11=0
+        fails 86 nvme io-passthru $K --opcode=0x14 --namespace-id=2 --cdw11=17
+        fails 85 kv 0x01 large --cdw10=16777217 --data-len=4096 --input-file=/tmp/long --write
+        # An option stands above the key's length.
+        must_not_exist() {
+          nvme io-passthru $K --opcode=1 --namespace-id=2 --cdw2=$1 --cdw11=$((4 + 2 * 256)) --cdw10=7 \
+            --data-len=7 --input-file=/tmp/value --write 2>&1
+        }
+        must_not_exist 12345
+        fails 89 must_not_exist 12345
+        "#,
+    );
+    let output = guest.run(
+        "200 pairs, listed in order",
+        150,
+        r#"
+        for i in $(seq 1000 1199); do
+            printf "value of $i" >/tmp/value
+            store key-$i /tmp/value 2>&1 | grep latency >>/tmp/latency
+        done
+        list key- 8192 >/tmp/list
+        # The number of keys, then each with its length: the first is 8 bytes long.
+        [ $(od -A n -t u4 -N 4 /tmp/list) = 200 ] || fail "$(od -A d -c /tmp/list | head)"
+        tr -c 'a-z0-9-' '\n' </tmp/list | grep '^key-' >/tmp/keys
+        seq 1000 1199 | sed 's,^,key-,' | cmp - /tmp/keys
+        list key-1190 8192 | od -A n -t u4 -N 4 | grep -q '^ *10$'
+        for i in $(seq 1000 10 1199); do remove key-$i >/dev/null; done
+        flush
+        [ $(list key- 8192 | od -A n -t u4 -N 4) = 180 ]
+        awk '{ for (i = 1; i < NF; i++) if ($(i + 1) == "us") { n++; sum += $i } } END { print "Store:", n, "of", sum / n, "us" }' \
+            /tmp/latency
+        for i in $(seq 20); do
+            kv 0x02 key-1001 --cdw10=13 --data-len=13 --read --latency 2>&1 | grep latency
+        done
+        "#,
+    );
+    println!("{output}");
+    let Drives::Served(server) = &mut guest.drives else { unreachable!("they are served") };
+    server.kill();
+    drop(guest);
+
+    let mut guest = boot(kernel, &data);
+    guest.run(
+        "pairs are there after a kill",
+        60,
+        r#"
+        list key- 8192 | tr -c 'a-z0-9-' '\n' | grep '^key-' >/tmp/keys
+        seq 1000 1199 | sed 's,^,key-,' | grep -v '0$' | cmp - /tmp/keys
+        [ "$(retrieve key-1041 13 2>/dev/null)" = "value of 1041" ]
+        fails 87 retrieve key-1040 13
+        dd if=$B bs=1000 count=100 2>/dev/null | wc -c | grep -q 100000
+        "#,
+    );
+    guest.power_off();
+}
+
+/// A guest whose drives keep what they hold there.
+fn boot(kernel: &str, data: &Path) -> Guest {
+    let mut guest = Guest::boot(kernel, 2, |folder| {
+        Drives::Served(Server::start_with(folder, ["mapped", "trapped"], Some(data), &[KV_CAPACITY]))
+    });
+    guest.prelude = PRELUDE.to_owned();
+    guest
+}
