@@ -14,7 +14,7 @@ pub enum Stage {
     Host,
     /// From the doorbell's store to the beginning of the fetch, with all waiting for the turn, a slot and room.
     Doorbell,
-    /// Fetching the submission queue entry.
+    /// Fetching the submission queue entry; of a commit record, from its arrival until the drive looks at it.
     Fetch,
     /// Data, lists and completions on the link.
     Link,

@@ -8,6 +8,7 @@ use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
 use byteway_link::CxlConfig;
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::DOORBELLS;
+use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};
 use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
 use byteway_wire::nvme::vendor::{Chunk, Methods, ResultSlot};
 use std::fmt;
@@ -81,6 +82,27 @@ pub struct MemoryConfig {
     pub link: CxlConfig,
     /// What of it is for payloads of any command, bytes: a multiple of 4 KiB.
     pub area_bytes: u32,
+    /// Commit records that the host may have unanswered: a power of two; 0: there is no ring of them.
+    pub records: u32,
+    /// How often the drive looks at the ring.
+    pub poll: Delay,
+}
+
+impl MemoryConfig {
+    /// The ring of commit records: behind the area.
+    pub const fn ring(&self) -> CommitRing {
+        CommitRing { offset: self.area_bytes, records: self.records }
+    }
+
+    /// Where the page buffer begins: behind that.
+    pub const fn buffer_offset(&self) -> u32 {
+        self.area_bytes + self.ring().bytes()
+    }
+
+    fn has_possible_ring(&self) -> bool {
+        let is_possible = self.records.is_power_of_two() && self.records <= RECORDS_MAX;
+        self.records == 0 || is_possible && (Delay::from_ns(1)..=Delay::from_s(1)).contains(&self.poll)
+    }
 }
 
 /// What the drive offers beyond plain NVMe for small payloads ([`byteway_wire::nvme::vendor`]). The default is nothing.
@@ -334,6 +356,14 @@ impl DriveConfig {
                     memory.area_bytes.is_multiple_of(4096) && memory.area_bytes <= 1 << 28
                 }),
                 "transfer.memory.area_bytes must be a multiple of 4 KiB, at most 256 MiB",
+            ),
+            (
+                t.memory.as_ref().is_none_or(MemoryConfig::has_possible_ring),
+                "transfer.memory.records must be a power of two up to 65536, or 0; transfer.memory.poll from 1 ns to 1 s",
+            ),
+            (
+                t.memory.as_ref().is_some_and(|memory| memory.records > 0) == t.methods.cxl_commit(),
+                "transfer.memory.records: there are such records if cxl_commit is offered",
             ),
             (
                 !is_inline || (1..=c.transfer_bytes_max).contains(&t.inline_bytes_max),

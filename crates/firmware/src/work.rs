@@ -26,11 +26,13 @@ pub enum Work {
     Pack,
     /// Merging an entry of the key-value store's index. Per entry.
     Compact,
+    /// Looking once whether the next commit record is there. Per look.
+    Poll,
 }
 
 impl Work {
     /// All kinds, in the order in which they are reported.
-    pub const ALL: [Work; 11] = [
+    pub const ALL: [Work; 12] = [
         Work::Fetch,
         Work::Parse,
         Work::Translate,
@@ -42,6 +44,7 @@ impl Work {
         Work::Index,
         Work::Pack,
         Work::Compact,
+        Work::Poll,
     ];
 
     /// Its name in profiles and reports.
@@ -58,6 +61,7 @@ impl Work {
             Work::Index => "index",
             Work::Pack => "pack",
             Work::Compact => "compact",
+            Work::Poll => "poll",
         }
     }
 

@@ -7,11 +7,13 @@ use crate::stream::Stream;
 use byteway_clock::{Delay, SpanId, Stage};
 use byteway_link::Memory;
 use byteway_link::memory::Fault;
-use byteway_transfer::host::{Buffer, DataPointer, Planner, PointerKind};
+use byteway_transfer::host::{Buffer, DataPointer, PlanError, Planner, PointerKind};
 use byteway_transfer::inline;
 use byteway_transfer::method::choose;
 use byteway_transfer::reassembly::Chunked;
 use byteway_transfer::{Choice, Limits, Method, Rules, Way};
+use byteway_wire::nvme::kv::Store;
+use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{Cqe, Segment, Sqe};
 use std::cell::{Cell, RefCell};
 use std::ops::AddAssign;
@@ -38,6 +40,8 @@ pub struct Counts {
     pub mmio: u64,
     /// Stored to its memory.
     pub cxl_mem: u64,
+    /// Stored to its memory, with a record for a command.
+    pub cxl_commit: u64,
     /// Of all these, those that their method could not carry: they went by the fallback.
     pub fallbacks: u64,
     /// Results that came to where the data pointer said.
@@ -50,7 +54,7 @@ pub struct Counts {
 
 impl Counts {
     /// All, with the names that reports use.
-    pub fn named(&self) -> [(&'static str, u64); 13] {
+    pub fn named(&self) -> [(&'static str, u64); 14] {
         [
             ("prp", self.prp),
             ("sgl", self.sgl),
@@ -61,6 +65,7 @@ impl Counts {
             ("piggyback-pipelined", self.piggyback_pipelined),
             ("mmio", self.mmio),
             ("cxl-mem", self.cxl_mem),
+            ("cxl-commit", self.cxl_commit),
             ("fallbacks", self.fallbacks),
             ("pointer results", self.pointer_results),
             ("inline results", self.inline_results),
@@ -79,6 +84,7 @@ impl Counts {
             Way::PiggybackPipelined => &mut self.piggyback_pipelined,
             Way::Mmio => &mut self.mmio,
             Way::CxlMem => &mut self.cxl_mem,
+            Way::CxlCommit => &mut self.cxl_commit,
         }
     }
 
@@ -100,10 +106,68 @@ impl AddAssign for Counts {
         self.piggyback_pipelined += other.piggyback_pipelined;
         self.mmio += other.mmio;
         self.cxl_mem += other.cxl_mem;
+        self.cxl_commit += other.cxl_commit;
         self.fallbacks += other.fallbacks;
         self.pointer_results += other.pointer_results;
         self.inline_results += other.inline_results;
         self.result_fallbacks += other.result_fallbacks;
+    }
+}
+
+/// How results come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Results {
+    /// To where the data pointer says, exactly.
+    #[default]
+    Pointer,
+    /// Behind the completion, as far as there is room.
+    Inline,
+    /// To where the data pointer says, in whole DMA units.
+    Rounded,
+}
+
+impl Results {
+    /// `methods`, and what a queue has to be enabled for beside them.
+    pub(crate) const fn with(self, methods: Methods) -> Methods {
+        match self {
+            Results::Pointer => methods,
+            Results::Inline => methods.with_inline_result(true),
+            Results::Rounded => methods.with_rounded_results(true),
+        }
+    }
+}
+
+/// How a client moves its payloads, and what it compares them with.
+pub struct TransferConfig<O> {
+    /// How payloads go to the device. What comes by data pointer takes its pointers.
+    pub rules: Rules,
+    /// How results come back.
+    pub results: Results,
+    /// The longest payload, or list, of one operation.
+    pub bytes_max: u32,
+    /// Queues that carry chunks beside the client's own, in turn.
+    pub chunk_queues: Vec<QueuePair>,
+    /// Fills every payload with a pattern, and knows what must come back.
+    pub oracle: Option<Rc<RefCell<O>>>,
+}
+
+impl<O> Clone for TransferConfig<O> {
+    fn clone(&self) -> Self {
+        let (chunk_queues, oracle) = (self.chunk_queues.clone(), self.oracle.clone());
+        TransferConfig { chunk_queues, oracle, ..*self }
+    }
+}
+
+impl<O> TransferConfig<O> {
+    /// By `rules`, with results by data pointer, up to `bytes_max` bytes, without an oracle.
+    pub fn new(rules: Rules, bytes_max: u32) -> Self {
+        TransferConfig { rules, results: Results::Pointer, bytes_max, chunk_queues: Vec::new(), oracle: None }
+    }
+
+    /// What its queue has to be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods)); what is not
+    /// enabled goes by the fallback.
+    pub const fn methods(&self) -> Methods {
+        self.results.with(self.rules.methods())
     }
 }
 
@@ -131,12 +195,10 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    pub(crate) fn new(
-        queue: QueuePair,
-        rules: Rules,
-        bytes_max: u32,
-        mut chunk_queues: Vec<QueuePair>,
-    ) -> Carrier {
+    /// Of a client on `queue`.
+    pub(crate) fn new<O>(queue: QueuePair, config: &TransferConfig<O>) -> Carrier {
+        let TransferConfig { rules, bytes_max, .. } = *config;
+        let mut chunk_queues = config.chunk_queues.clone();
         chunk_queues.retain(|other| other.qid() != queue.qid());
         chunk_queues.sort_by_key(QueuePair::qid);
         let by_sgl = rules.method == Method::Sgl;
@@ -179,6 +241,24 @@ impl Carrier {
     /// Who owns the page buffer that its values go to, if it is one.
     pub(crate) fn page_owner(&self) -> Option<Rc<PageOwner>> {
         self.queue.submission.extensions.page_owner(self.pairs_of?)
+    }
+
+    /// Whether a payload fits into a buffer: before anything is noted of it.
+    pub(crate) fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
+        let (bytes, bytes_max) = (u64::from(bytes), u64::from(buffer.buffer.bytes()));
+        if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
+    }
+
+    /// Fills the beginning of a buffer.
+    pub(crate) fn put(&self, buffer: &IoBuffer, from: &[u8]) -> Result<(), IoError> {
+        self.fits(buffer, u32::try_from(from.len()).unwrap_or(u32::MAX))?;
+        put(self.memory(), &buffer.buffer, from)
+    }
+
+    /// Copies the beginning of a buffer out.
+    pub(crate) fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
+        self.fits(buffer, u32::try_from(into.len()).unwrap_or(u32::MAX))?;
+        get(self.memory(), &buffer.buffer, into)
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -273,7 +353,11 @@ impl Carrier {
             Some(_) => self.page_owner().map_or(area_bytes, |owner| owner.bytes_max()),
             None => 0,
         };
-        choose(&self.rules, &Limits { bar_bytes, memory_bytes, ..self.queue.limits() }, bytes)
+        let limits = self.queue.limits();
+        // Records are of pairs.
+        let has_ring = self.pairs_of.is_some() && self.queue.submission.extensions.commits().is_some();
+        let enabled = limits.enabled.with_cxl_commit(limits.enabled.cxl_commit() && has_ring);
+        choose(&self.rules, &Limits { bar_bytes, memory_bytes, enabled, ..limits }, bytes)
     }
 
     /// The kind of data pointer for a payload of `bytes` from the device.
@@ -315,6 +399,7 @@ impl Carrier {
             Choice { way: Way::Piggyback | Way::PiggybackPipelined, .. } => self.fallback(),
             // Of a value that could not be placed: the controller places it.
             Choice { way: Way::CxlMem, .. } if self.page_owner().is_some() => self.fallback(),
+            Choice { way: Way::CxlCommit, .. } => self.fallback(),
             choice => choice,
         };
         match self.send_by(choice, span, sqe, buffer, bytes).await {
@@ -326,18 +411,26 @@ impl Carrier {
         }
     }
 
-    /// Carries out a Store whose value the host places itself. [`Lost::NotPlaced`]: it has no place now.
+    /// Carries out a Store whose value the host places itself, by a command or by a record. [`Lost::NotPlaced`]: it has no
+    /// place now.
     pub(crate) async fn send_placed(
         &self,
+        way: Way,
         span: SpanId,
-        sqe: Sqe,
+        store: &Store,
+        nsid: u32,
         buffer: &IoBuffer,
-        bytes: u32,
     ) -> Result<Cqe, Lost> {
-        let payload = Part { buffer: &buffer.buffer, offset: 0, bytes };
-        let sent = self.send_in_memory(Request { span, ..Request::from(sqe) }, buffer, payload).await;
+        let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: store.bytes };
+        let sent = match way {
+            Way::CxlCommit => self.send_committed(span, store, nsid, payload).await,
+            _ => {
+                let request = Request { span, ..Request::from(store.sqe(0, nsid)) };
+                self.send_in_memory(request, buffer, payload).await
+            }
+        };
         if sent != Err(Lost::NotPlaced) {
-            self.note(Choice { way: Way::CxlMem, is_fallback: false });
+            self.note(Choice { way, is_fallback: false });
         }
         sent
     }
@@ -378,7 +471,7 @@ impl Carrier {
                 let pages = buffer.buffer.pages_touched(bytes);
                 self.queue.execute(Request { pages, ..request(sqe) }).await
             }
-            Way::Mmio | Way::Piggyback | Way::PiggybackPipelined => Err(Lost::NotPlaced),
+            Way::Mmio | Way::Piggyback | Way::PiggybackPipelined | Way::CxlCommit => Err(Lost::NotPlaced),
         };
         if sent != Err(Lost::NotPlaced) {
             self.note(choice);
@@ -502,8 +595,7 @@ pub(crate) fn each_extent(
     buffer.extents(bytes).try_for_each(&mut act).map_err(IoError::Memory)
 }
 
-/// Fills the beginning of a buffer.
-pub(crate) fn put(memory: &Memory, buffer: &Buffer, from: &[u8]) -> Result<(), IoError> {
+fn put(memory: &Memory, buffer: &Buffer, from: &[u8]) -> Result<(), IoError> {
     let mut rest = from;
     each_extent(buffer, from.len() as u32, |part| {
         let (now, later) = rest.split_at(part.bytes as usize);
@@ -512,8 +604,7 @@ pub(crate) fn put(memory: &Memory, buffer: &Buffer, from: &[u8]) -> Result<(), I
     })
 }
 
-/// Copies the beginning of a buffer out.
-pub(crate) fn get(memory: &Memory, buffer: &Buffer, into: &mut [u8]) -> Result<(), IoError> {
+fn get(memory: &Memory, buffer: &Buffer, into: &mut [u8]) -> Result<(), IoError> {
     let mut done = 0;
     each_extent(buffer, into.len() as u32, |part| {
         let range = done..done + part.bytes as usize;

@@ -1,15 +1,19 @@
 //! Payloads that the processor stores to the controller's memory over CXL.mem, before their command: to an area of the
 //! payload's buffer, or, values of a key value namespace, to the place in the page buffer where they stay. Of that there is
-//! one owner.
+//! one owner. There, a record ([`commit`](crate::commit)) may stand in the place of the command.
 
 use crate::carrier::Carrier;
+use crate::commit::Commits;
 use crate::io::IoBuffer;
 use crate::queue::{Lost, Part, QueuePair, Request};
-use byteway_clock::{Clock, Delay, Notify, Semaphore, Stage};
+use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage};
 use byteway_link::{Lines, Manner};
 use byteway_transfer::Ordering;
 use byteway_transfer::cxl_mem::{Outcome, PageBuffer, Wait};
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::kv::Store;
 use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::vendor::commit::CommitRecord;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, Large};
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::cell::RefCell;
@@ -189,29 +193,101 @@ impl Carrier {
         Err(Lost::NotPlaced)
     }
 
-    /// Stores the payload to device address `address`, and carries out the command that names it.
-    async fn send_at(&self, request: Request<'_>, address: u64, payload: Part<'_>) -> Result<Cqe, Lost> {
+    /// A Store that a record stands for instead of a command: its answer, as a completion. [`Lost::NotPlaced`]: there is no
+    /// ring, or no room for the value now.
+    pub(crate) async fn send_committed(
+        &self,
+        span: SpanId,
+        store: &Store,
+        nsid: u32,
+        payload: Part<'_>,
+    ) -> Result<Cqe, Lost> {
         let submission = &self.queue.submission;
-        let epoch = Some(submission.epoch()); // a reset forgets what was stored
+        let owner = self.page_owner().ok_or(Lost::NotPlaced)?;
+        for _ in 0..TRIES {
+            submission.live().await?;
+            let commits = submission.extensions.commits().ok_or(Lost::NotPlaced)?;
+            let placed = owner.place(&self.queue, payload.bytes).await?;
+            let room = commits.place().await;
+            self.waited(span);
+            let ended =
+                self.commit_at(span, (store, nsid), placed.address(), payload, (&commits, room)).await;
+            placed.complete(&ended);
+            match ended {
+                Ok(cqe) if is_misplaced(&cqe) => {}
+                ended => return ended,
+            }
+        }
+        Err(Lost::NotPlaced)
+    }
+
+    /// Stores the payload to device address `address`, then the record that names it, for which there is `room`.
+    async fn commit_at(
+        &self,
+        span: SpanId,
+        (store, nsid): (&Store, u32),
+        address: u64,
+        payload: Part<'_>,
+        (commits, room): (&Commits, Permit),
+    ) -> Result<Cqe, Lost> {
+        let submission = &self.queue.submission;
+        let (epoch, port) = (submission.epoch(), self.queue.port());
+        let (costs, line) = (&submission.costs, self.line_cost().0);
+        let checksum = self.store_payload(span, address, payload, costs.submit + line).await;
+        if submission.epoch() != epoch || !submission.is_live() {
+            return Err(Lost::Reset); // which forgets what was stored
+        }
+        let record = CommitRecord::new(store, nsid, address, checksum);
+        let committing = commits.begin(room, record)?;
+        port.follow_stored(committing.index(), span);
+        // What has gone past the cache needs nobody who waits for it: the answer says that it is there.
+        let manner = (self.rules.ordering == Ordering::Flushed).then_some(Manner::Flushed);
+        port.store_lines(committing.address(), committing.record().as_bytes(), manner).await;
+        let answer = committing.answer().await?;
+        self.charge(span, Delay::ZERO, Stage::Link);
+        if costs.complete > Delay::ZERO {
+            let service = submission.cpu.reserve_for("complete", costs.complete);
+            port.clock().sleep_until(service.end).await;
+            self.charge(span, service.queued, Stage::Host);
+        }
+        Ok(Cqe { dw0: answer.pointer, dw1: answer.limit, ..Cqe::new(0, answer.status(), 0, 0) })
+    }
+
+    /// What storing a line costs the processor, and how lines are stored.
+    fn line_cost(&self) -> (Delay, Option<Manner>) {
+        let costs = &self.queue.submission.costs;
+        match self.rules.ordering {
+            Ordering::Flushed => (costs.flush, Some(Manner::Flushed)),
+            Ordering::ReadBack => (costs.store, Some(Manner::Streamed)),
+            Ordering::Checksum => (costs.store, None),
+        }
+    }
+
+    /// Stores the payload to device address `address`, at the processor's cost of its lines and `beside`. Gives its checksum.
+    async fn store_payload(&self, span: SpanId, address: u64, payload: Part<'_>, beside: Delay) -> u32 {
+        let (port, (cost, manner)) = (self.queue.port(), self.line_cost());
         let mut bytes = self.lines.borrow_mut().pop().unwrap_or_default();
         bytes.clear();
         bytes.resize(payload.bytes as usize, 0);
         payload.read(self.memory(), 0, &mut bytes);
-        let lines = Lines::touched(address, u64::from(payload.bytes)).count;
-        let (cost, manner) = match self.rules.ordering {
-            Ordering::Flushed => (submission.costs.flush, Some(Manner::Flushed)),
-            Ordering::ReadBack => (submission.costs.store, Some(Manner::Streamed)),
-            Ordering::Checksum => (submission.costs.store, None),
-        };
-        if cost > Delay::ZERO && lines > 0 {
-            let service = submission.cpu.reserve_for("store", cost * lines);
-            self.queue.port().clock().sleep_until(service.end).await;
-            self.charge(request.span, service.queued, Stage::Host);
+        let cost = cost * Lines::touched(address, u64::from(payload.bytes)).count + beside;
+        if cost > Delay::ZERO {
+            let service = self.queue.submission.cpu.reserve_for("store", cost);
+            port.clock().sleep_until(service.end).await;
+            self.charge(span, service.queued, Stage::Host);
         }
-        self.queue.port().store_lines(address, &bytes, manner).await;
-        self.charge(request.span, Delay::ZERO, Stage::Link);
-        let checksum = manner.is_none().then(|| crc32c::crc32c(&bytes));
+        port.store_lines(address, &bytes, manner).await;
+        self.charge(span, Delay::ZERO, Stage::Link);
+        let checksum = crc32c::crc32c(&bytes);
         self.lines.borrow_mut().push(bytes);
+        checksum
+    }
+
+    /// Stores the payload to device address `address`, and carries out the command that names it.
+    async fn send_at(&self, request: Request<'_>, address: u64, payload: Part<'_>) -> Result<Cqe, Lost> {
+        let epoch = Some(self.queue.submission.epoch()); // a reset forgets what was stored
+        let checksum = self.store_payload(request.span, address, payload, Delay::ZERO).await;
+        let checksum = (self.rules.ordering == Ordering::Checksum).then_some(checksum);
         let sqe: Sqe = InDeviceMemory { address, bytes: payload.bytes, checksum }.placed_in(request.sqe);
         let needs = request.needs.with_cxl_mem(true);
         self.queue.execute(Request { sqe, needs, epoch, ..request }).await

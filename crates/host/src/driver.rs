@@ -200,7 +200,7 @@ pub(crate) struct Inner {
     identity: RefCell<Rc<IdentifyController>>,
     namespaces: RefCell<Rc<[Namespace]>>,
     kv_namespaces: RefCell<Rc<[KvNamespace]>>,
-    extensions: Rc<Extensions>,
+    pub(crate) extensions: Rc<Extensions>,
     /// Which life of the controller has said what its memory is for.
     memory_learned: Cell<Option<u64>>,
     granted: Cell<u16>,
@@ -599,17 +599,19 @@ impl Driver {
         };
         self.checked("Set Features (Payload Methods)", set.sqe(0, 0), Data::None).await?;
         if methods.cxl_mem() {
-            self.learn_memory().await?;
+            self.learn_memory(methods.cxl_commit()).await?;
         }
         pair.submission.enable(methods);
         pair.completion.note_results();
         Ok(methods)
     }
 
-    /// What the controller has memory for, as it says after it was enabled: once for all queues.
-    async fn learn_memory(&self) -> Result<(), DriverError> {
+    /// What the controller has memory for, as it says after it was enabled: once for all queues, and once more when its ring
+    /// has been switched on.
+    async fn learn_memory(&self, with_ring: bool) -> Result<(), DriverError> {
         let epoch = self.0.admin.submission.epoch();
-        if self.0.memory_learned.get() == Some(epoch) {
+        let is_complete = !with_ring || self.0.extensions.commits().is_some();
+        if self.0.memory_learned.get() == Some(epoch) && is_complete {
             return Ok(());
         }
         let mut log = DeviceMemoryLog::default();
@@ -617,7 +619,7 @@ impl Driver {
         let sqe = GetLogPage { lid: lid::DEVICE_MEMORY, numd_z, ..GetLogPage::default() }.sqe(0, 0);
         self.checked("Get Log Page (Device Memory)", sqe, Data::In(log.as_mut_bytes())).await?;
         let bytes = self.0.port.device_memory().map_or(0, |range| range.bytes);
-        self.0.extensions.learn_memory(log, bytes);
+        self.0.extensions.learn_memory(&self.0.port, log, bytes);
         self.0.memory_learned.set(Some(epoch));
         Ok(())
     }
@@ -800,6 +802,11 @@ impl Driver {
         Ok(Scratch { buffer, slot })
     }
 
+    /// Whether the controller is being reset.
+    pub(crate) fn is_resetting(&self) -> bool {
+        self.0.condition.get() == Condition::Resetting
+    }
+
     pub(crate) fn check_up(&self) -> Result<(), DriverError> {
         match self.0.condition.get() {
             Condition::Gone(lost) => Err(DriverError::Gone(lost)),
@@ -952,6 +959,7 @@ impl Driver {
     async fn restart(&self) -> Result<(), DriverError> {
         let inner = &self.0;
         self.disable().await?;
+        inner.extensions.lose_commits(Lost::Reset);
         // What is under way to memory has arrived before the register read that said so: buffers are the host's again.
         inner.each_queue(|pair| {
             pair.submission.restart(Lost::Reset);
@@ -997,8 +1005,9 @@ impl Inner {
     }
 
     /// The controller is not used any more.
-    fn give_up(&self, lost: Lost) {
+    pub(crate) fn give_up(&self, lost: Lost) {
         self.condition.set(Condition::Gone(lost));
+        self.extensions.lose_commits(lost);
         self.each_queue(|pair| {
             pair.submission.set_state(State::Gone(lost));
             pair.submission.restart(lost);

@@ -1,8 +1,11 @@
 //! What a controller offers beyond NVMe, as all of its queues share it: identifiers of payloads that come in chunks, how
-//! many payloads may be incomplete at once, areas of the buffer and of the memory that payloads are stored to, and the page
-//! buffer's owner.
+//! many payloads may be incomplete at once, areas of the buffer and of the memory that payloads are stored to, the page
+//! buffer's owner, and the ring of commit records.
 
+use crate::commit::Commits;
 use crate::device_memory::PageOwner;
+use crate::port::Port;
+use crate::queue::Lost;
 use byteway_clock::{Clock, Delay, Semaphore};
 use byteway_transfer::Limits;
 use byteway_transfer::mmio::{Area, Areas};
@@ -33,6 +36,7 @@ pub(crate) struct Extensions {
     memory: Cell<DeviceMemoryLog>,
     memory_areas: RefCell<Areas>,
     page_owner: RefCell<Option<Rc<PageOwner>>>,
+    commits: RefCell<Option<Rc<Commits>>>,
 }
 
 impl Extensions {
@@ -49,6 +53,7 @@ impl Extensions {
             memory: Cell::default(),
             memory_areas: RefCell::default(),
             page_owner: RefCell::default(),
+            commits: RefCell::default(),
         }
     }
 
@@ -88,8 +93,40 @@ impl Extensions {
         self.page_owner.borrow().clone().filter(|_| self.memory.get().nsid == nsid)
     }
 
-    /// Takes over what the controller, which has been enabled anew, says of its memory, `bytes` of which can be reached.
-    pub(crate) fn learn_memory(&self, said: DeviceMemoryLog, bytes: u64) {
+    /// The ring of commit records, if it is on.
+    pub(crate) fn commits(&self) -> Option<Rc<Commits>> {
+        self.commits.borrow().clone().filter(|commits| commits.is_on())
+    }
+
+    /// The controller has forgotten the ring, or is gone.
+    pub(crate) fn lose_commits(&self, lost: Lost) {
+        if let Some(commits) = &*self.commits.borrow() {
+            commits.lose(lost);
+        }
+    }
+
+    /// Whether a record has had no answer for longer than `timeout`.
+    pub(crate) fn commits_are_overdue(&self, timeout: Delay) -> bool {
+        self.commits.borrow().as_ref().is_some_and(|commits| commits.is_overdue(timeout))
+    }
+
+    fn learn_ring(&self, port: &Port, said: &DeviceMemoryLog) {
+        let mut commits = self.commits.borrow_mut();
+        let Some(ring) = said.ring() else { return };
+        if commits.as_ref().is_none_or(|commits| commits.ring() != ring)
+            && let Some(before) = commits.replace(Commits::new(port, ring))
+        {
+            before.close();
+        }
+        if let Some(commits) = &*commits {
+            commits.switch_on(said.generation);
+        }
+    }
+
+    /// Takes over what the controller, which has been enabled anew, says of its memory, `bytes` of which can be reached by
+    /// `port`.
+    pub(crate) fn learn_memory(&self, port: &Port, said: DeviceMemoryLog, bytes: u64) {
+        self.learn_ring(port, &DeviceMemoryLog { bytes: said.bytes.min(bytes), ..said });
         let reached = |offset: u32, length: u32| u64::from(offset) + u64::from(length) <= bytes;
         let sound = |offset, length| if reached(offset, length) { length } else { 0 };
         let said = DeviceMemoryLog {

@@ -1,6 +1,6 @@
 //! Block I/O: one command each, followed from start to end by a span, and verified if there is an oracle.
 
-use crate::carrier::{self, Carrier, Counts, each_extent};
+use crate::carrier::{Carrier, Counts, TransferConfig, each_extent};
 use crate::driver::Namespace;
 use crate::extension::HeldArea;
 use crate::kv::KvMismatch;
@@ -160,7 +160,7 @@ impl Client {
         let Namespace { block_bytes, metadata_bytes, .. } = namespace;
         let block = BlockSize::from_bytes(u64::from(block_bytes)).filter(|_| metadata_bytes == 0);
         let block = block.ok_or(IoError::Format { block_bytes, metadata_bytes })?;
-        let carrier = Carrier::new(queue, config.rules, config.bytes_max, Vec::new());
+        let carrier = Carrier::new(queue, &TransferConfig::<()>::new(config.rules, config.bytes_max));
         Ok(Client(Rc::new(Inner { carrier, namespace, block, oracle: config.oracle })))
     }
 
@@ -236,7 +236,7 @@ impl Client {
         fua: bool,
     ) -> Result<SpanRecord, IoError> {
         let bytes = self.bytes(lba, blocks)?;
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
         let begun = oracle.map(|oracle| oracle.borrow_mut().begin_write(lba, u64::from(blocks)));
@@ -258,7 +258,7 @@ impl Client {
     /// difference is [`Status::COMPARE_FAILURE`].
     pub async fn compare(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
         let bytes = self.bytes(lba, blocks)?;
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let oracle = self.0.oracle.as_deref();
         if let Some(oracle) = oracle {
             let oracle = oracle.borrow();
@@ -310,7 +310,7 @@ impl Client {
         }
         let command = DatasetManagement { nr_z: (count - 1) as u8, ad: true, ..DatasetManagement::default() };
         let bytes = command.bytes();
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let memory = self.port().memory();
         let mut list = ranges.iter().flat_map(Range::to_bytes);
         self.each_part(&buffer.buffer, bytes, |part, _| {
@@ -395,7 +395,7 @@ impl Client {
         }
         let command = Copy { sdlba: lba, nr_z: (count - 1) as u8, ..Copy::default() };
         let bytes = (sources.len() * CopyRange::SIZE) as u32;
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let memory = self.port().memory();
         let mut list = sources.iter().flat_map(|(lba, blocks)| CopyRange::new(*lba, *blocks).to_bytes());
         self.each_part(&buffer.buffer, bytes, |part, _| {
@@ -421,16 +421,12 @@ impl Client {
 
     /// Fills the beginning of a buffer, for writes without an oracle.
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
-        let bytes = u32::try_from(from.len()).unwrap_or(u32::MAX);
-        self.fits(buffer, bytes)?;
-        carrier::put(self.port().memory(), &buffer.buffer, from)
+        self.0.carrier.put(buffer, from)
     }
 
     /// Copies the beginning of a buffer out.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
-        let bytes = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        self.fits(buffer, bytes)?;
-        carrier::get(self.port().memory(), &buffer.buffer, into)
+        self.0.carrier.get(buffer, into)
     }
 
     fn port(&self) -> &Port {
@@ -443,13 +439,6 @@ impl Client {
         possible
             .then(|| blocks * self.0.block.bytes() as u32)
             .ok_or(IoError::Extent { lba, count: u64::from(blocks) })
-    }
-
-    /// Whether a payload fits: before anything is noted of it.
-    fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
-        let bytes_max = u64::from(buffer.buffer.bytes());
-        let bytes = u64::from(bytes);
-        if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
     }
 
     /// A command that reads into the first `bytes` of `buffer`.

@@ -10,6 +10,7 @@
 //! | `watchdog.rs` | timeouts: Abort, then reset |
 //! | [`costs`] | what all of this costs in processor time |
 //! | `device_memory.rs` | payloads stored to the controller's memory; the page buffer's one owner |
+//! | `commit.rs` | commit records: pairs stored without a command |
 //! | `extension.rs` | what a controller offers beyond NVMe, shared by its queues |
 //! | `carrier.rs` | a command's payload to the device, by the way that rules and limits choose |
 //! | `stream.rs` | payloads in the fields of commands |
@@ -24,6 +25,7 @@
 //! of that unchecked. It chooses no workload (`lab` does), it has no block layer: an I/O is one command.
 
 mod carrier;
+mod commit;
 mod completion;
 pub mod costs;
 mod device_memory;
@@ -43,7 +45,7 @@ mod watchdog;
 
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
-pub use carrier::Counts;
+pub use carrier::{Counts, Results, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
 pub use error::DriverError;
@@ -53,7 +55,7 @@ pub use kv::{
     KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
 };
 pub use oracle::{BaseState, Mismatch, Oracle};
-pub use payload::{PayloadClient, PayloadConfig, Results};
+pub use payload::{PayloadClient, PayloadConfig};
 pub use port::{Port, Registers};
 pub use queue::{Lost, Part, Pending, QueuePair, Request};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};

@@ -4,70 +4,22 @@
 //! the checksum of what the drive has sent with that of what arrived. An oracle knows in addition what the bytes of the
 //! sink must be.
 
-use crate::carrier::{self, Carrier, Counts};
+use crate::carrier::{Carrier, Counts, Results, TransferConfig};
 use crate::io::{IoBuffer, IoError, Opened};
 use crate::port::Port;
 use crate::queue::{Came, Lost, Part, QueuePair, Request};
 use crate::sink_oracle::{SinkOracle, SinkToken};
 use byteway_clock::SpanRecord;
-use byteway_transfer::host::{Buffer, PlanError};
-use byteway_transfer::{Choice, Rules, Way};
-use byteway_wire::nvme::vendor::{Methods, ResultSlot, Sink};
+use byteway_transfer::host::Buffer;
+use byteway_transfer::{Choice, Way};
+use byteway_wire::nvme::vendor::{ResultSlot, Sink};
 use byteway_wire::nvme::{Cqe, VendorOpcode};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// How results come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Results {
-    /// To where the data pointer says, exactly.
-    #[default]
-    Pointer,
-    /// Behind the completion, as far as there is room.
-    Inline,
-    /// To where the data pointer says, in whole DMA units.
-    Rounded,
-}
-
-impl Results {
-    /// `methods`, and what a queue has to be enabled for beside them.
-    pub(crate) const fn with(self, methods: Methods) -> Methods {
-        match self {
-            Results::Pointer => methods,
-            Results::Inline => methods.with_inline_result(true),
-            Results::Rounded => methods.with_rounded_results(true),
-        }
-    }
-}
-
-/// How a client moves its payloads.
-#[derive(Clone)]
-pub struct PayloadConfig {
-    /// How payloads go to the device. Results that come by data pointer take its pointers.
-    pub rules: Rules,
-    /// How results come back.
-    pub results: Results,
-    /// The longest payload.
-    pub bytes_max: u32,
-    /// Queues that carry chunks beside the client's own, in turn.
-    pub chunk_queues: Vec<QueuePair>,
-    /// Fills every write with a pattern and knows what reads must give. Shared by the clients of one sink. None:
-    /// buffers are written as they are, and only checksums are compared.
-    pub oracle: Option<Rc<RefCell<SinkOracle>>>,
-}
-
-impl PayloadConfig {
-    /// By `rules`, with results by data pointer, up to `bytes_max` bytes, without an oracle.
-    pub fn new(rules: Rules, bytes_max: u32) -> PayloadConfig {
-        PayloadConfig { rules, results: Results::Pointer, bytes_max, chunk_queues: Vec::new(), oracle: None }
-    }
-
-    /// What its queue has to be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods)); what is not
-    /// enabled goes by the fallback.
-    pub const fn methods(&self) -> Methods {
-        self.results.with(self.rules.methods())
-    }
-}
+/// How a client moves its payloads. Its oracle is shared by the clients of one sink; without one buffers are written as they
+/// are, and only checksums are compared.
+pub type PayloadConfig = TransferConfig<SinkOracle>;
 
 struct Inner {
     carrier: Carrier,
@@ -116,8 +68,8 @@ impl PayloadClient {
         if queue.capabilities().sink_bytes == 0 {
             return Err(IoError::NoSink);
         }
-        let PayloadConfig { rules, results, bytes_max, chunk_queues, oracle } = config;
-        let carrier = Carrier::new(queue, rules, bytes_max, chunk_queues);
+        let carrier = Carrier::new(queue, &config);
+        let PayloadConfig { results, oracle, .. } = config;
         Ok(PayloadClient(Rc::new(Inner { carrier, nsid, results, oracle })))
     }
 
@@ -158,14 +110,12 @@ impl PayloadClient {
 
     /// Fills the beginning of a buffer, for writes without an oracle.
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
-        self.fits(buffer, u32::try_from(from.len()).unwrap_or(u32::MAX))?;
-        carrier::put(self.0.carrier.memory(), &buffer.buffer, from)
+        self.0.carrier.put(buffer, from)
     }
 
     /// Copies the beginning of a buffer out.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
-        self.fits(buffer, u32::try_from(into.len()).unwrap_or(u32::MAX))?;
-        carrier::get(self.0.carrier.memory(), &buffer.buffer, into)
+        self.0.carrier.get(buffer, into)
     }
 
     /// Writes the first `bytes` of `buffer`, filled with a new pattern if there is an oracle, to the sink from `offset`
@@ -174,7 +124,7 @@ impl PayloadClient {
     /// # Errors
     /// A command of it failed or was lost, or the drive stored something else ([`IoError::Corrupt`]).
     pub async fn write(&self, buffer: &mut IoBuffer, offset: u64, bytes: u32) -> Result<SpanRecord, IoError> {
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let carrier = &self.0.carrier;
         let opened = Opened::open(self.port());
         let noted = self.note(offset, bytes, true);
@@ -204,7 +154,7 @@ impl PayloadClient {
     /// The command failed or was lost, what arrived is not what the drive sent ([`IoError::Corrupt`]), or not what was
     /// written ([`IoError::WrongByte`]).
     pub async fn read(&self, buffer: &mut IoBuffer, offset: u64, bytes: u32) -> Result<SpanRecord, IoError> {
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let noted = self.note(offset, bytes, false);
         let fetched = self.fetch(opened, buffer, Sink { offset, bytes }).await;
@@ -269,7 +219,7 @@ impl PayloadClient {
             match (cqe.status(), came) {
                 (status, _) if !status.is_success() => return Err(IoError::Status(status)),
                 (_, Came::Broken) => return Err(IoError::BrokenResult),
-                (_, Came::Behind) => carrier::put(carrier.memory(), &buffer.buffer, result)?,
+                (_, Came::Behind) => carrier.put(buffer, result)?,
                 (_, Came::ByPointer) => {}
             }
             let should = self.0.results == Results::Inline && sink.bytes > 0;
@@ -299,12 +249,6 @@ impl PayloadClient {
             false => oracle.borrow_mut().begin_read(offset, bytes),
         });
         Noted { oracle, token, is_write }
-    }
-
-    /// Whether a payload fits: before anything is noted of it.
-    fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
-        let (bytes, bytes_max) = (u64::from(bytes), u64::from(buffer.buffer.bytes()));
-        if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
     }
 }
 

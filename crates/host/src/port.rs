@@ -139,8 +139,15 @@ impl Port {
     pub async fn store_lines(&self, address: u64, bytes: &[u8], manner: Option<Manner>) {
         match (self, manner) {
             (Port::Link(end), Some(manner)) => end.store_lines(address, bytes, manner).await,
-            (Port::Link(end), None) => end.store_lines_unordered(address, bytes),
+            (Port::Link(_), None) => self.store_lines_unordered(address, bytes),
             (Port::Shared(_), _) => {}
+        }
+    }
+
+    /// Stores `bytes` to the controller's memory past the cache, and waits for nothing.
+    pub(crate) fn store_lines_unordered(&self, address: u64, bytes: &[u8]) {
+        if let Port::Link(end) = self {
+            end.store_lines_unordered(address, bytes);
         }
     }
 
@@ -186,6 +193,13 @@ impl Port {
         match self {
             Port::Link(end) => Some(end.interrupt(vector)),
             Port::Shared(_) => None,
+        }
+    }
+
+    /// Says which I/O what is stored at `index` of a ring in the controller's memory belongs to.
+    pub(crate) fn follow_stored(&self, index: u32, span: SpanId) {
+        if let Port::Link(end) = self {
+            end.follow_stored(index, span);
         }
     }
 

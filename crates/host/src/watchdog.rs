@@ -1,13 +1,14 @@
 //! Looks for commands that the controller keeps too long: takes completions of which no interrupt has told, aborts what
-//! is overdue still, and if that doesn't help resets the controller.
+//! is overdue still, and if that doesn't help resets the controller. A reset has commands of its own; one that doesn't end
+//! is the end of the controller.
 
 use crate::driver::Driver;
-use crate::queue::{QueuePair, Request};
+use crate::queue::{Lost, QueuePair, Request, State};
 use byteway_clock::Delay;
 use byteway_wire::nvme::Abort;
 
-/// Watches all queues of `driver` until the controller is gone. Each look arms a timer, so a simulation in which this
-/// runs never stands still.
+/// Watches all queues of `driver`, and its commit records, until the controller is gone. Each look arms a timer, so a
+/// simulation in which this runs never stands still.
 pub(crate) async fn watch(driver: Driver, timeout: Delay) {
     let period = driver.0.config.timeout_period.max(Delay::from_us(1));
     loop {
@@ -15,11 +16,29 @@ pub(crate) async fn watch(driver: Driver, timeout: Delay) {
         if driver.check_up().is_err() {
             return;
         }
-        let mut hopeless = false;
-        driver.0.each_queue(|pair| hopeless |= look(&driver, pair, timeout));
-        if hopeless && driver.reset().await.is_err() {
-            return;
+        if driver.is_resetting() {
+            look_at_reset(&driver, timeout);
+            continue;
         }
+        let mut hopeless = driver.0.extensions.commits_are_overdue(timeout);
+        driver.0.each_queue(|pair| hopeless |= look(&driver, pair, timeout));
+        if hopeless {
+            let driver = driver.clone();
+            driver.0.clock.clone().spawn("reset", async move { drop(driver.reset().await) });
+        }
+    }
+}
+
+/// Looks at what a reset has asked of the controller.
+fn look_at_reset(driver: &Driver, timeout: Delay) {
+    let admin = &driver.0.admin;
+    // Before it is enabled again there is only what was asked before.
+    let is_overdue = || admin.submission.is(State::Live) && admin.submission.overdue(0, timeout).is_some();
+    if is_overdue() {
+        admin.completion.drain(); // its interrupt may have been lost
+    }
+    if is_overdue() {
+        driver.0.give_up(Lost::Failed);
     }
 }
 

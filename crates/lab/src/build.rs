@@ -64,6 +64,7 @@ pub fn served(device: &Device, name: &str) -> DriveConfig {
     // Nothing maps it for a host that attaches.
     config.transfer.memory = None;
     config.transfer.methods.set_cxl_mem(false);
+    config.transfer.methods.set_cxl_commit(false);
     config
 }
 
@@ -140,10 +141,13 @@ fn transfer(profile: &Profile) -> TransferConfig {
         Extension::PiggybackPipelined => methods.with_piggyback_pipelined(true),
         Extension::Mmio => methods.with_mmio(true),
         Extension::CxlMem => methods.with_cxl_mem(true),
+        Extension::CxlCommit => methods.with_cxl_commit(true),
         Extension::InlineResult => methods.with_inline_result(true),
         Extension::RoundedResults => methods.with_rounded_results(true),
     });
-    let methods = methods.with_cxl_mem(profile.cxl.is_some());
+    let methods = methods
+        .with_cxl_mem(profile.offers(Extension::CxlMem))
+        .with_cxl_commit(profile.offers(Extension::CxlCommit));
     TransferConfig {
         methods,
         inline_bytes_max: transfer.inline_max.0 as u32,
@@ -159,6 +163,8 @@ fn transfer(profile: &Profile) -> TransferConfig {
                 memory_latency: delay(cxl.memory_latency),
             },
             area_bytes: cxl.area.0 as u32,
+            records: cxl.records,
+            poll: delay(cxl.poll),
         }),
         sink_bytes: transfer.sink.0,
         chunk_store: delay(transfer.chunk_store),
@@ -182,7 +188,8 @@ fn site(profile: &Profile) -> SiteConfig {
             .with(Work::Chunk, cycles.chunk)
             .with(Work::Index, cycles.index)
             .with(Work::Pack, cycles.pack)
-            .with(Work::Compact, cycles.compact),
+            .with(Work::Compact, cycles.compact)
+            .with(Work::Poll, cycles.poll),
         dram_latency: delay(profile.dram.latency),
         dram_rate: Rate::per_second(profile.dram.bandwidth.0),
     }
@@ -411,6 +418,7 @@ fn method(method: TransferMethod) -> Method {
         TransferMethod::Hybrid => Method::Hybrid,
         TransferMethod::CxlMem => Method::CxlMem,
         TransferMethod::PiggybackCxl => Method::PiggybackCxl,
+        TransferMethod::CxlCommit => Method::CxlCommit,
     }
 }
 

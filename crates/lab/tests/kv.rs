@@ -74,6 +74,49 @@ fn packing_saves_pages() {
     assert!(all <= backfill && backfill <= selective && selective < none, "{all} {backfill} {selective}");
 }
 
+// Both ways must do the same to the store, and differ in what they are for: without a command there is no entry, no doorbell and
+// no completion on the link, and less work in the drive. A page on the wire for each look would be the price.
+#[test]
+fn records_take_the_place_of_commands() {
+    let put = |method: &str, depth: u32| {
+        let summary = run(&format!(
+            "[drive]\nprofile = \"bandslim-gen5x8\"\npersonality = \"kv\"\ncapacity = \"1 GiB\"\noverride.cxl.records = 32\noverride.cxl.poll = \"200 ns\"\n\
+             [host]\nprofile = \"cosmos\"\n[transfer]\nmethod = \"{method}\"\nordering = \"checksum\"\n\
+             [[kv]]\nname = \"put\"\nworkload = \"w-a\"\nvalue = \"64 B\"\ncount = 2000\niodepth = {depth}\n\
+             [[kv]]\nname = \"read\"\nstonewall = true\nworkload = \"readrandom\"\nkeys = 2000\ncount = 500\nkey_bytes = 4\n"
+        ));
+        assert_eq!((summary.errors.len(), summary.verification.mismatches), (0, 0), "{:?}", summary.errors);
+        assert_eq!(store(&summary).values_stored, 2000);
+        assert_eq!(row(&summary, "read", "retrieve").missing, 0, "{method}");
+        summary
+    };
+    let mean = |summary: &Summary| row(summary, "put", "store").figures.latency.mean_ns;
+    let crossed = |summary: &Summary, purpose: &str| -> u64 {
+        summary.link.iter().filter(|row| row.purpose == purpose).map(|row| row.payload_bytes).sum()
+    };
+    for depth in [1, 32, 40] {
+        let (command, record) = (put("cxl-mem", depth), put("cxl-commit", depth));
+        let way =
+            |summary: &Summary| summary.transfer.as_ref().map(|way| (way.ways[0].payloads, way.fallbacks));
+        assert_eq!((way(&command), way(&record)), (Some((2000, 0)), Some((2000, 0))), "depth {depth}");
+        let fetched = |summary: &Summary| crossed(summary, "SQE fetch") / 64;
+        assert!(fetched(&command) - fetched(&record) >= 1990, "depth {depth}: {}", fetched(&record));
+        assert_eq!(crossed(&record, "CXL.mem") - crossed(&command, "CXL.mem"), 2000 * 68, "a line more");
+        let commits = store(&record).commits.expect("the drive has a ring");
+        assert_eq!(commits.records, 2000);
+        // By the clock, five in a microsecond, and behind each record; less while the drive is busy with one.
+        let elapsed_us = (record.elapsed_ns / 1e3) as u64;
+        assert!(
+            (2000..5 * elapsed_us + 4001).contains(&commits.looks),
+            "{} in {elapsed_us} us",
+            commits.looks
+        );
+        assert!(mean(&record) < mean(&command), "depth {depth}: {} {}", mean(&record), mean(&command));
+        assert_eq!(store(&command).commits.map(|commits| commits.records), Some(0));
+    }
+    assert_eq!(put("cxl-commit", 8).to_json(), put("cxl-commit", 8).to_json());
+}
+
 /// Jobs of a tree on the host, on a drive of blocks.
 fn on_a_tree(seed: u32, sync: bool) -> Summary {
     run(&format!(

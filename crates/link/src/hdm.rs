@@ -7,8 +7,8 @@
 use crate::cxl::{CxlConfig, LINE_BYTES, LINE_PAYLOAD, Lines};
 use crate::ledger::Purpose;
 use crate::port::{DeviceEnd, HostEnd, Link};
-use byteway_clock::{Mailbox, Time};
-use std::cell::Cell;
+use byteway_clock::{Mailbox, SpanId, Time};
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// Where device memory begins in the host's address space: above BAR and interrupts, on a multiple of 256 MiB, as
@@ -22,6 +22,12 @@ pub trait Hdm {
 
     /// A store of at most a line, within the memory, has become visible.
     fn store(&self, offset: u64, bytes: &[u8]);
+
+    /// Such a store is under way, and becomes visible at `at`. Nothing can be seen of it before; but a device that would look
+    /// again and again need not until then.
+    fn announce(&self, offset: u64, bytes: u64, at: Time) {
+        let _ = (offset, bytes, at);
+    }
 
     /// What lies at `offset`, into all of `into`, at the instant at which the load gets there.
     fn load(&self, offset: u64, into: &mut [u8]);
@@ -67,6 +73,8 @@ pub(crate) struct Cxl {
     stores: Rc<Mailbox<Store>>,
     /// Lines that were stored, and loaded.
     lines: Rc<Cell<(u64, u64)>>,
+    /// The I/Os of what was stored to a ring, by index.
+    followed: RefCell<Vec<SpanId>>,
 }
 
 impl Link {
@@ -100,16 +108,21 @@ impl Link {
             line[..part.len()].copy_from_slice(part);
             let store = Store { offset: at, bytes: part.len() as u8, line };
             cxl.stores.send_quietly_at(visible, store);
+            cxl.memory.announce(at, part.len() as u64, visible);
             (at, rest) = (at + part.len() as u64, later);
         }
         visible
     }
 
-    /// A line is loaded, or read to be owned: down without data, up with it. Gives when it is there.
-    async fn load_line(&self, config: CxlConfig) {
+    /// A line is loaded, or read to be owned: down without data, up with it; `sample` looks when the request has got there.
+    async fn load_line(&self, config: CxlConfig, sample: impl FnOnce(&dyn Hdm)) {
         let asked = self.send_down(Purpose::CxlMem, config.requests(1), 0);
         self.clock.sleep_until(asked.arrival + config.memory_latency).await;
         self.settle_lines();
+        let memory = self.cxl.borrow().as_ref().map(|cxl| cxl.memory.clone());
+        if let Some(memory) = memory {
+            sample(&*memory);
+        }
         let answer = self.send_up(Purpose::CxlMem, config.data(Lines { count: 1, partial: 0 }), 0);
         self.clock.sleep_until(answer.arrival).await;
         if let Some(cxl) = &*self.cxl.borrow() {
@@ -143,7 +156,7 @@ impl HostEnd {
                 while !rest.is_empty() {
                     let room = LINE_BYTES as usize - (at % u64::from(LINE_BYTES)) as usize;
                     let (part, later) = rest.split_at(rest.len().min(room));
-                    link.load_line(config).await;
+                    link.load_line(config, |_| ()).await;
                     let visible = link.send_lines(config, at, part);
                     link.clock.sleep_until(visible).await;
                     link.settle_lines();
@@ -155,7 +168,7 @@ impl HostEnd {
             Manner::Streamed => {
                 let lines = Lines::touched(offset, bytes.len() as u64);
                 let visible = link.send_lines(config, offset, bytes);
-                link.load_line(config).await;
+                link.load_line(config, |_| ()).await;
                 link.clock.sleep_until(visible).await;
                 link.settle_lines();
                 let done = link.send_up(Purpose::CxlMem, config.completions(lines.count), 0);
@@ -187,13 +200,20 @@ impl HostEnd {
         while done < count {
             let at = offset + done as u64;
             let part = (count - done).min(LINE_BYTES as usize - (at % u64::from(LINE_BYTES)) as usize);
-            link.load_line(config).await;
-            let memory = link.cxl.borrow().as_ref().map(|cxl| cxl.memory.clone());
-            if let Some(memory) = memory {
-                memory.load(at, &mut into[done..done + part]);
-            }
+            link.load_line(config, |memory| memory.load(at, &mut into[done..done + part])).await;
             done += part;
         }
+    }
+
+    /// Follows the I/O of what the host stores at `index` of a ring in device memory.
+    pub fn follow_stored(&self, index: u32, span: SpanId) {
+        let cxl = self.0.cxl.borrow();
+        let Some(cxl) = &*cxl else { return };
+        let (mut followed, index) = (cxl.followed.borrow_mut(), index as usize);
+        if followed.len() <= index {
+            followed.resize(index + 1, SpanId::NONE);
+        }
+        followed[index] = span;
     }
 
     /// Lines stored and loaded over CXL.mem so far.
@@ -206,7 +226,18 @@ impl DeviceEnd {
     /// Gives the host memory of the device over CXL.mem.
     pub fn attach_memory(&self, config: CxlConfig, memory: Rc<dyn Hdm>) {
         let stores = Rc::new(Mailbox::new(&self.0.clock));
-        self.0.cxl.replace(Some(Cxl { config, memory, stores, lines: Rc::default() }));
+        let (lines, followed) = (Rc::default(), RefCell::default());
+        self.0.cxl.replace(Some(Cxl { config, memory, stores, lines, followed }));
+    }
+
+    /// The I/O of what the host has stored at `index` of a ring in device memory; it is handed over once.
+    pub fn followed_stored(&self, index: u32) -> SpanId {
+        let cxl = self.0.cxl.borrow();
+        let mut followed = match &*cxl {
+            Some(cxl) => cxl.followed.borrow_mut(),
+            None => return SpanId::NONE,
+        };
+        followed.get_mut(index as usize).map_or(SpanId::NONE, |span| std::mem::replace(span, SpanId::NONE))
     }
 
     /// Brings the device's memory up to now: before it is looked at.

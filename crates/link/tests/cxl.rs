@@ -65,6 +65,60 @@ fn crossed(host: &HostEnd, direction: Direction) -> Entry {
     host.ledger().entry(Purpose::CxlMem, direction)
 }
 
+// A load that gives what is there when its answer arrives, rather than when its request did, sees the future by a crossing.
+#[test]
+fn a_load_samples_when_its_request_is_there() {
+    for (stored_after, seen) in [(0, [9; 8]), (150, [9; 8]), (190, [0; 8]), (250, [0; 8])] {
+        run(async move |host, _device, memory| {
+            let late = memory.clone();
+            let clock = host.clock().clone();
+            host.clock().spawn("a store on the device's side", async move {
+                clock.sleep(Delay::from_ns(stored_after)).await;
+                late.store(0, &[9; 8]);
+            });
+            let mut read = [5; 8];
+            host.load_lines(0, &mut read).await;
+            // The request has crossed after 100 ns and little, and is there 80 ns later.
+            assert_eq!(read, seen, "after {stored_after} ns");
+        });
+    }
+}
+
+// A device that leaves out looks at which nothing can be there must be told of everything that will be there, and when.
+#[test]
+fn stores_are_announced_for_when_they_can_be_seen() {
+    struct Told(RefCell<Vec<(u64, u64, Time)>>, RefCell<Vec<(u64, usize)>>);
+    impl Hdm for Told {
+        fn bytes(&self) -> u64 {
+            4096
+        }
+        fn store(&self, offset: u64, bytes: &[u8]) {
+            self.1.borrow_mut().push((offset, bytes.len()));
+        }
+        fn load(&self, _offset: u64, into: &mut [u8]) {
+            into.fill(0);
+        }
+        fn announce(&self, offset: u64, bytes: u64, at: Time) {
+            self.0.borrow_mut().push((offset, bytes, at));
+        }
+    }
+    run(async |host, device, _memory| {
+        let told = Rc::new(Told(RefCell::default(), RefCell::default()));
+        let config = CxlConfig { flit: Flit::Bytes68, memory_latency: LATENCY };
+        device.attach_memory(config, told.clone());
+        host.store_lines_unordered(48, &[1; 100]);
+        let announced = told.0.borrow().clone();
+        let at = announced[0].2;
+        assert_eq!(announced, [(48, 16, at), (64, 64, at), (128, 20, at)]);
+        host.clock().sleep_until(Time(at.0 - 1)).await;
+        device.settle_memory();
+        assert!(told.1.borrow().is_empty(), "a picosecond too soon");
+        host.clock().sleep_until(at).await;
+        device.settle_memory();
+        assert_eq!(*told.1.borrow(), [(48, 16), (64, 64), (128, 20)]);
+    });
+}
+
 // A flush that is over before the device has the line would let a command find nothing in the buffer.
 #[test]
 fn a_flushed_line_is_there_after_two_round_trips() {

@@ -207,7 +207,7 @@ pub enum Place {
     Buffer(u32),
 }
 
-/// Where the payload of `bytes` that a command names in device memory lies.
+/// Where the payload of `bytes` that a command or a commit record names in device memory lies.
 ///
 /// # Errors
 /// It names another length, or a place that is in neither part.

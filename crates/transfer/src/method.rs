@@ -30,11 +30,13 @@ pub enum Method {
     CxlMem,
     /// In the fields of one command as far as they reach, by CXL.mem above that.
     PiggybackCxl,
+    /// By stores to memory of the device, and pairs without a command: by a record that the device looks for.
+    CxlCommit,
 }
 
 impl Method {
     /// All, in the order in which they are reported.
-    pub const ALL: [Method; 11] = [
+    pub const ALL: [Method; 12] = [
         Method::Prp,
         Method::Sgl,
         Method::Piggyback,
@@ -46,6 +48,7 @@ impl Method {
         Method::Hybrid,
         Method::CxlMem,
         Method::PiggybackCxl,
+        Method::CxlCommit,
     ];
 
     /// Its name in scenarios and reports.
@@ -62,6 +65,7 @@ impl Method {
             Method::Hybrid => "hybrid",
             Method::CxlMem => "cxl-mem",
             Method::PiggybackCxl => "piggyback-cxl",
+            Method::CxlCommit => "cxl-commit",
         }
     }
 }
@@ -75,7 +79,8 @@ pub enum Ordering {
     Flushed,
     /// Lines are stored past the cache, and the last one is read back.
     ReadBack,
-    /// Lines are stored past the cache, and the command has the payload's checksum: the device waits for it.
+    /// Lines are stored past the cache, and the command has the payload's checksum: the device waits for it. A commit record
+    /// has it always; under the former two it is stored when the payload is there.
     Checksum,
 }
 
@@ -94,7 +99,7 @@ pub struct Rules {
     pub sgl_bytes_min: u32,
     /// Inline payload is announced as the paper does it: data pointer left as it is, length in CDW3.
     pub paper_encoding: bool,
-    /// Under [`Method::CxlMem`] and [`Method::PiggybackCxl`].
+    /// Under [`Method::CxlMem`], [`Method::PiggybackCxl`] and [`Method::CxlCommit`].
     pub ordering: Ordering,
 }
 
@@ -130,6 +135,7 @@ impl Rules {
             Method::Hybrid => none.with_inline_tail(true),
             Method::CxlMem => none.with_cxl_mem(true),
             Method::PiggybackCxl => none.with_piggyback(true).with_cxl_mem(true),
+            Method::CxlCommit => none.with_cxl_mem(true).with_cxl_commit(true),
         }
     }
 }
@@ -178,6 +184,8 @@ pub enum Way {
     Mmio,
     /// In its memory.
     CxlMem,
+    /// There, too, and in the place of a command there is a record.
+    CxlCommit,
 }
 
 /// What was chosen for a payload.
@@ -228,6 +236,10 @@ pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> Choice {
         Method::CxlMem | Method::PiggybackCxl => {
             (limits.enabled.cxl_mem() && bytes <= limits.memory_bytes).then_some(Way::CxlMem)
         }
+        Method::CxlCommit => {
+            let is_enabled = limits.enabled.cxl_mem() && limits.enabled.cxl_commit();
+            (is_enabled && bytes <= limits.memory_bytes).then_some(Way::CxlCommit)
+        }
         Method::Adaptive => None, // `fine` is a method that carries payloads itself
     };
     match way {
@@ -255,7 +267,7 @@ mod tests {
     use super::*;
 
     const ALL: Limits = Limits {
-        enabled: Methods::from_bits(0x1FF),
+        enabled: Methods::from_bits(0x3FF),
         entries: 256,
         inline_bytes_max: 8192,
         reassembly_bytes_max: 8192,
@@ -314,6 +326,10 @@ mod tests {
         let fine = Rules { fine: Method::PiggybackCxl, threshold_bytes: 64, ..Rules::only(Method::Adaptive) };
         assert_eq!(choose(&fine, &ALL, 64), way(Way::CxlMem));
         assert_eq!(choose(&fine, &ALL, 65), PRP);
+        let rules = Rules::only(Method::CxlCommit);
+        assert_eq!(choose(&rules, &ALL, 1), way(Way::CxlCommit));
+        assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
+        assert_eq!(choose(&rules, &cxl, 1), FALLBACK, "there is no ring");
     }
 
     // Both thresholds are inclusive where the text says so; a byte off is another method.

@@ -158,6 +158,9 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
 /// Bytes of the parts of a unit that can be unreadable one by one: the smallest logical block.
 pub const MARRED_BYTES: usize = 512;
 
+/// A head is at most so long: a longer one would not save much.
+const HEAD_BYTES_MAX: usize = UNIT_BYTES / 2;
+
 /// A unit of which parts can't be read: the host said so (Write Uncorrectable), or they were lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Marred {
@@ -177,6 +180,8 @@ pub enum Content {
     Stamp(Stamp),
     /// Anything else.
     Bytes(Rc<[u8; UNIT_BYTES]>),
+    /// The same, if it is short: bytes, and zeroes behind them.
+    Head(Rc<Box<[u8]>>),
     /// Bytes of which some can't be read.
     Marred(Rc<Marred>),
 }
@@ -208,12 +213,27 @@ impl Content {
         Content::Bytes(bytes)
     }
 
+    /// These bytes as they are; what is mostly zeroes at its end takes less room.
+    pub fn of_bytes(unit: &Rc<[u8; UNIT_BYTES]>) -> Content {
+        let head = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        if head > HEAD_BYTES_MAX {
+            Content::Bytes(unit.clone())
+        } else {
+            Content::Head(Rc::new(unit[..head].into()))
+        }
+    }
+
     /// Writes the whole unit to `unit`, [`UNIT_BYTES`] long.
     pub fn write_to(&self, unit: &mut [u8]) {
         match self {
             Content::Zero => unit.fill(0),
             Content::Stamp(stamp) => stamp.fill(unit),
             Content::Bytes(bytes) => unit.copy_from_slice(&bytes[..]),
+            Content::Head(head) => {
+                let (bytes, rest) = unit.split_at_mut(head.len());
+                bytes.copy_from_slice(head);
+                rest.fill(0);
+            }
             Content::Marred(marred) => unit.copy_from_slice(&marred.bytes),
         }
     }
@@ -228,7 +248,7 @@ impl Content {
     pub fn marred(&self) -> u8 {
         match self {
             Content::Marred(marred) => marred.blocks,
-            Content::Zero | Content::Stamp(_) | Content::Bytes(_) => 0,
+            Content::Zero | Content::Stamp(_) | Content::Bytes(_) | Content::Head(_) => 0,
         }
     }
 
@@ -264,6 +284,12 @@ impl Content {
             Content::Zero => part.fill(0),
             Content::Bytes(bytes) => part.copy_from_slice(&bytes[offset..offset + part.len()]),
             Content::Marred(marred) => part.copy_from_slice(&marred.bytes[offset..offset + part.len()]),
+            Content::Head(head) => {
+                let held = head.get(offset..).unwrap_or_default();
+                let (bytes, rest) = part.split_at_mut(held.len().min(part.len()));
+                bytes.copy_from_slice(&held[..bytes.len()]);
+                rest.fill(0);
+            }
             Content::Stamp(_) => {
                 let mut unit = [0; UNIT_BYTES];
                 self.write_to(&mut unit);
@@ -323,6 +349,27 @@ mod tests {
         });
         assert_eq!(mended, Content::of(&[3; UNIT_BYTES], Keep::Stamps));
         assert_eq!(marred.edited(Keep::Stamps, |_, blocks| *blocks &= 1).marred(), 1);
+    }
+
+    // What a store of pairs pads with zeroes is kept without them, and must be read with them.
+    #[test]
+    fn a_head_is_read_with_the_zeroes_behind_it() {
+        for head in [0, 1, 700, HEAD_BYTES_MAX, HEAD_BYTES_MAX + 1, UNIT_BYTES] {
+            let mut unit = [0; UNIT_BYTES];
+            unit[..head].iter_mut().enumerate().for_each(|(at, byte)| *byte = 1 + at as u8 % 200);
+            let content = Content::of_bytes(&Rc::new(unit));
+            assert_eq!(matches!(content, Content::Head(_)), head <= HEAD_BYTES_MAX);
+            let mut whole = [9; UNIT_BYTES];
+            content.write_to(&mut whole);
+            assert_eq!(whole, unit);
+            for (offset, bytes) in
+                [(0, 10), (690, 20), (699, 2), (700, 5), (2040, 100), (4000, 96), (0, 4096)]
+            {
+                let mut part = vec![9; bytes];
+                content.write_part(offset, &mut part);
+                assert_eq!(part, unit[offset..offset + bytes], "{bytes} of {head} from {offset}");
+            }
+        }
     }
 
     // A unit kept as a stamp must come back to the byte, in both block sizes; else verified data would be made up.

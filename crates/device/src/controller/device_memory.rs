@@ -1,12 +1,13 @@
 //! The device's memory, which the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]): an area for payloads of
-//! any command, and behind it the page buffer of the first key value namespace.
+//! any command, behind it the ring of commit records ([`commit`](super::commit)), and the page buffer of the first key value
+//! namespace.
 
 use crate::config::MemoryConfig;
 use crate::controller::io::{Landing, Workspace};
 use crate::controller::log::add;
 use crate::controller::{Context, Core, Reply, kv};
-use byteway_clock::{Delay, Stage};
-use byteway_firmware::{Key, Kv, StoreMode, Work};
+use byteway_clock::{Delay, SpanId, Stage, Time};
+use byteway_firmware::{Key, Kv, StoreMode, Stored, Work};
 use byteway_link::Hdm;
 use byteway_transfer::cxl_mem::{self, Place};
 use byteway_transfer::mmio::BarBuffer;
@@ -43,12 +44,21 @@ impl Core {
     pub(super) fn memory_log(&self) -> DeviceMemoryLog {
         let Some(config) = &self.config.transfer.memory else { return DeviceMemoryLog::default() };
         let area_bytes = config.area_bytes;
-        let area = DeviceMemoryLog { bytes: area_bytes.into(), area_bytes, ..Default::default() };
+        let ring = config.ring();
+        let area = DeviceMemoryLog {
+            bytes: u64::from(config.buffer_offset()),
+            area_bytes,
+            records_offset: ring.offset,
+            records: ring.records,
+            poll_ns: if ring.records > 0 { (config.poll.ps() / 1000) as u32 } else { 0 },
+            generation: self.commits.generation(),
+            ..Default::default()
+        };
         let Some((nsid, pairs)) = self.inventory.first_pairs() else { return area };
         let told = pairs.told();
         let log = DeviceMemoryLog {
-            bytes: u64::from(area_bytes) + u64::from(pairs.buffer_bytes()),
-            buffer_offset: area_bytes,
+            bytes: area.bytes + u64::from(pairs.buffer_bytes()),
+            buffer_offset: config.buffer_offset(),
             buffer_bytes: pairs.buffer_bytes(),
             page_bytes: pairs.page_bytes(),
             align: pairs.value_align(),
@@ -63,8 +73,8 @@ impl Core {
 
     /// Where in the page buffer a device address is, and whose it is.
     fn in_page_buffer(&self, address: u64) -> Option<(u32, Kv)> {
-        let area_bytes = self.config.transfer.memory.as_ref()?.area_bytes;
-        let at = u32::try_from(address.checked_sub(area_bytes.into())?).ok()?;
+        let offset = self.config.transfer.memory.as_ref()?.buffer_offset();
+        let at = u32::try_from(address.checked_sub(offset.into())?).ok()?;
         let (_, pairs) = self.inventory.first_pairs()?;
         (at < pairs.buffer_bytes()).then_some((at, pairs))
     }
@@ -85,6 +95,9 @@ impl Hdm for Core {
         if let Some((at, pairs)) = self.in_page_buffer(offset) {
             return pairs.buffer_store(at, bytes);
         }
+        if let Some(at) = self.commits.position(offset) {
+            return self.commits.store(at, bytes);
+        }
         self.memory.area.borrow_mut().store(offset, bytes);
     }
 
@@ -92,7 +105,16 @@ impl Hdm for Core {
         if let Some((at, pairs)) = self.in_page_buffer(offset) {
             return pairs.buffer_load(at, into);
         }
+        if let Some(at) = self.commits.position(offset) {
+            return self.commits.load(at, into);
+        }
         self.memory.area.borrow().load(offset, into);
+    }
+
+    fn announce(&self, offset: u64, _bytes: u64, at: Time) {
+        if let Some(position) = self.commits.position(offset) {
+            self.commits.announce(position, at);
+        }
     }
 }
 
@@ -151,35 +173,15 @@ impl Context<'_> {
             Ok(Place::Buffer(_)) if log.nsid != self.sqe.nsid => {
                 Some(Err(Status::SGL_OFFSET_INVALID.with_dnr()))
             }
-            Ok(Place::Buffer(at)) => Some(self.store_at(workspace, pairs, key, (at, named), mode).await),
+            Ok(Place::Buffer(at)) => {
+                let check = || self.check();
+                let value = &mut workspace.bytes;
+                let stored =
+                    self.core.store_at((self.span, &check), value, pairs, key, (at, named), mode).await;
+                Some(stored.map(|told| Reply::Done([told.pointer, told.limit])))
+            }
             Err(status) => Some(Err(status)),
         }
-    }
-
-    async fn store_at(
-        &self,
-        workspace: &mut Workspace,
-        pairs: &Kv,
-        key: Key,
-        (at, named): (u32, InDeviceMemory),
-        mode: StoreMode,
-    ) -> Result<Reply, Status> {
-        let (core, spans) = (self.core, self.core.port.spans());
-        let value = &mut workspace.bytes;
-        value.clear();
-        value.resize(named.bytes as usize, 0);
-        self.settled(named.checksum, || {
-            pairs.buffer_load(at, value);
-            Ok(crc32c::crc32c(value))
-        })
-        .await?;
-        let stored = pairs.store_placed(self.span, spans, key, at, named.bytes, named.checksum, mode).await;
-        let told = stored.map_err(|error| kv::status_of(core, error))?;
-        self.make_durable(pairs).await?;
-        add(&core.counters.buffered_bytes, named.bytes.into());
-        add(&core.counters.writes, 1);
-        add(&core.counters.written_bytes, named.bytes.into());
-        Ok(Reply::Done([told.pointer, told.limit]))
     }
 
     /// Page Pointer.
@@ -204,21 +206,62 @@ impl Context<'_> {
     pub(super) async fn settled(
         &self,
         checksum: Option<u32>,
+        sum: impl FnMut() -> Result<u32, Status>,
+    ) -> Result<(), Status> {
+        self.core.settled((self.span, &|| self.check()), checksum, sum).await
+    }
+}
+
+/// Who is followed, and whether to go on, which is asked after each wait.
+type Followed<'a> = (SpanId, &'a dyn Fn() -> Result<(), Status>);
+
+impl Core {
+    /// Stores a pair whose value lies at `at` of the page buffer, as a command or a record says: once its checksum is right.
+    /// `value` is memory to be used again.
+    pub(super) async fn store_at(
+        &self,
+        followed: Followed<'_>,
+        value: &mut Vec<u8>,
+        pairs: &Kv,
+        key: Key,
+        (at, named): (u32, InDeviceMemory),
+        mode: StoreMode,
+    ) -> Result<Stored, Status> {
+        let (span, spans) = (followed.0, self.port.spans());
+        value.clear();
+        value.resize(named.bytes as usize, 0);
+        self.settled(followed, named.checksum, || {
+            pairs.buffer_load(at, value);
+            Ok(crc32c::crc32c(value))
+        })
+        .await?;
+        let stored = pairs.store_placed(span, spans, key, at, named.bytes, named.checksum, mode).await;
+        let told = stored.map_err(|error| kv::status_of(self, error))?;
+        self.make_durable(span, pairs).await?;
+        add(&self.counters.buffered_bytes, named.bytes.into());
+        add(&self.counters.writes, 1);
+        add(&self.counters.written_bytes, named.bytes.into());
+        Ok(told)
+    }
+
+    async fn settled(
+        &self,
+        (span, check): Followed<'_>,
+        checksum: Option<u32>,
         mut sum: impl FnMut() -> Result<u32, Status>,
     ) -> Result<(), Status> {
-        let core = self.core;
-        core.port.settle_memory();
+        self.port.settle_memory();
         let Some(checksum) = checksum else { return Ok(()) };
         for _ in 0..LOOKS_MAX {
             if sum()? == checksum {
                 return Ok(());
             }
-            if core.port.memory_is_settled() {
+            if self.port.memory_is_settled() {
                 break;
             }
-            core.clock.sleep(LOOK_AGAIN).await;
-            self.charge(Stage::Link);
-            self.check()?;
+            self.clock.sleep(LOOK_AGAIN).await;
+            self.port.spans().charge(span, self.clock.now(), Stage::Link);
+            check()?;
         }
         if sum()? == checksum { Ok(()) } else { Err(Status::DATA_TRANSFER_ERROR) }
     }

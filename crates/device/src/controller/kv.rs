@@ -72,19 +72,41 @@ pub fn is_own(opcode: u8) -> bool {
         || vendor.contains(&VendorOpcode(opcode))
 }
 
-impl Context<'_> {
-    /// The namespace that the command names, and its pairs.
-    pub(super) fn pairs(&self) -> Result<(Rc<Namespace>, Kv), Status> {
-        let namespace = self.core.namespace(self.sqe.nsid)?;
+impl Core {
+    /// A namespace of pairs, and these.
+    fn pairs_of(&self, nsid: u32) -> Result<(Rc<Namespace>, Kv), Status> {
+        let namespace = self.namespace(nsid)?;
         let pairs = namespace.pairs().ok_or(Status::NAMESPACE_NOT_READY)?;
         Ok((namespace, pairs))
     }
 
     /// The same, if they can be written.
-    fn writable_pairs(&self) -> Result<(Rc<Namespace>, Kv), Status> {
-        let (namespace, pairs) = self.pairs()?;
+    pub(super) fn writable_pairs(&self, nsid: u32) -> Result<(Rc<Namespace>, Kv), Status> {
+        let (namespace, pairs) = self.pairs_of(nsid)?;
         namespace.check_writable()?;
         Ok((namespace, pairs))
+    }
+}
+
+impl Context<'_> {
+    /// The namespace that the command names, and its pairs.
+    pub(super) fn pairs(&self) -> Result<(Rc<Namespace>, Kv), Status> {
+        self.core.pairs_of(self.sqe.nsid)
+    }
+
+    /// The same, if they can be written.
+    fn writable_pairs(&self) -> Result<(Rc<Namespace>, Kv), Status> {
+        self.core.writable_pairs(self.sqe.nsid)
+    }
+}
+
+/// When a pair is to be stored. Compression there is none, so that a value is not to be compressed changes nothing.
+pub fn mode(store: &Store) -> Result<StoreMode, Status> {
+    match (store.must_exist, store.must_not_exist) {
+        (false, false) => Ok(StoreMode::Any),
+        (true, false) => Ok(StoreMode::MustExist),
+        (false, true) => Ok(StoreMode::MustNotExist),
+        (true, true) => Err(Status::INVALID_FIELD.with_dnr()),
     }
 }
 
@@ -114,13 +136,7 @@ async fn store(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply
     let (_namespace, pairs) = context.writable_pairs()?;
     let key = key(&command.key)?;
     check_value(context.core, command.bytes)?;
-    // Compression there is none, so that a value is not to be compressed changes nothing.
-    let mode = match (command.must_exist, command.must_not_exist) {
-        (false, false) => StoreMode::Any,
-        (true, false) => StoreMode::MustExist,
-        (false, true) => StoreMode::MustNotExist,
-        (true, true) => return Err(Status::INVALID_FIELD.with_dnr()),
-    };
+    let mode = mode(&command)?;
     if let Some(stored) = context.store_placed(workspace, &pairs, key, command.bytes, mode).await {
         return stored;
     }
@@ -202,10 +218,16 @@ pub async fn put(
 impl Context<'_> {
     /// Without a volatile write cache, what was done is durable before it is acknowledged.
     pub(super) async fn make_durable(&self, pairs: &Kv) -> Result<(), Status> {
-        let core = self.core;
-        if self.durable(false) && !core.config.ftl.power_loss_protection {
-            let flushed = pairs.flush(self.span, core.port.spans()).await;
-            flushed.map_err(|error| status_of(core, error))?;
+        self.core.make_durable(self.span, pairs).await
+    }
+}
+
+impl Core {
+    /// Without a volatile write cache, what was done is durable before it is acknowledged.
+    pub(super) async fn make_durable(&self, span: SpanId, pairs: &Kv) -> Result<(), Status> {
+        if !self.features.write_cache.get().wce() && !self.config.ftl.power_loss_protection {
+            let flushed = pairs.flush(span, self.port.spans()).await;
+            flushed.map_err(|error| status_of(self, error))?;
         }
         Ok(())
     }
@@ -354,24 +376,36 @@ impl Core {
         self.config.kv.as_ref().map_or(0, |policy| policy.store.value_bytes_max)
     }
 
-    /// Gives a namespace of pairs its store, over what its units hold; one of blocks is left as it is.
+    /// Gives a namespace of pairs its store, over what its units hold, if it has none; one of blocks is left as it is.
     ///
     /// # Errors
     /// There can be no store of its size.
     pub(super) fn open_pairs(&self, namespace: &Namespace) -> Result<(), KvConfigError> {
         let Some(config) = store_config(&self.config, namespace) else { return Ok(()) };
+        if namespace.pairs().is_some() {
+            return Ok(());
+        }
         let pairs = Kv::power_on(&self.clock, self.placement.clone(), self.ftl.clone(), config)?;
         namespace.set_pairs(Some(pairs));
         Ok(())
     }
 
     /// Takes a namespace its store, which nobody uses any more: its units are to be deallocated.
-    pub(super) async fn close_pairs(&self, namespace: &Namespace) {
+    ///
+    /// # Errors
+    /// At the end of the drive's life. The namespace has its store then, with what was in it, or none if that is to be found
+    /// out anew.
+    pub(super) async fn close_pairs(&self, namespace: &Namespace) -> Result<(), MediaError> {
         self.iterators.end_of(namespace.uid);
-        let Some(pairs) = namespace.set_pairs(None) else { return };
-        // Empty, it has nothing left to do to its units. Where flash can't even take that, the units go all the same.
-        let _ = pairs.format().await;
+        let Some(pairs) = namespace.pairs() else { return Ok(()) };
+        // Empty, it has nothing left to do to its units. If it can't be for another reason, the units go all the same.
+        let is_left = pairs.format().await.is_err() && self.ftl.health().is_read_only;
+        if is_left && pairs.is_known() {
+            return Err(MediaError::WriteProtected);
+        }
         pairs.stop();
+        namespace.set_pairs(None);
+        if is_left { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
     /// Everything that namespaces of pairs have acknowledged is on flash when this ends.

@@ -161,6 +161,7 @@ async fn disable(core: &Rc<Core>) {
     }
     core.trains.clear();
     core.partials.clear(core.config.controller.io_queues_max);
+    core.commits.switch_off();
     core.iterators.clear();
     core.events.clear();
     core.operations.changed.notify_all(); // commands that wait for one look at their queue

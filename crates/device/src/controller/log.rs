@@ -43,6 +43,8 @@ pub struct Counters {
     pub carried_entries: Cell<u64>,
     /// Bytes of payload taken from the buffer that the host stores to, as commands count them.
     pub buffered_bytes: Cell<u64>,
+    /// Commit records that were answered.
+    pub records: Cell<u64>,
     /// Chunks that were there already.
     pub chunks_duplicate: Cell<u64>,
     /// Chunks that were not kept: for want of room, because there is no such chunk, or because it contradicts others.

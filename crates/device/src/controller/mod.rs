@@ -13,7 +13,7 @@
 //! | [`train`] | payload in the entries behind its command |
 //! | [`chunks`], [`streams`], [`partial`] | payload that comes in parts: in chunks, in the fields of commands |
 //! | [`bar`] | the payload buffer behind the registers |
-//! | [`device_memory`] | memory that the host stores to over CXL.mem |
+//! | [`device_memory`], [`commit`] | memory that the host stores to over CXL.mem; pairs that are stored without a command |
 //! | [`result`] | results behind a completion, and rounded ones |
 //! | [`sink`] | the payload sink |
 //! | [`namespace`], [`inventory`], [`capacity`] | namespaces, and who has which part of the drive |
@@ -28,6 +28,7 @@ pub mod arbiter;
 pub mod bar;
 pub mod capacity;
 pub mod chunks;
+pub mod commit;
 pub mod copy;
 pub mod device_memory;
 pub mod event;
@@ -75,6 +76,7 @@ use byteway_wire::cxl::DeviceDvsec;
 use byteway_wire::nvme::register::Cap;
 use byteway_wire::nvme::vendor::Chunk;
 use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
+use commit::Commits;
 use event::{Answer, DoorbellError, Events};
 use feature::Features;
 use interrupt::Interrupts;
@@ -165,6 +167,7 @@ pub struct Core {
     buffer: RefCell<BarBuffer>,
     bar_offset: u64,
     memory: device_memory::DeviceMemory,
+    commits: Commits,
     function_resets: lifecycle::FunctionResets,
 }
 
@@ -228,6 +231,7 @@ impl Controller {
             buffer: RefCell::new(BarBuffer::new(config.transfer.bar_bytes)),
             bar_offset: config.bar_offset(),
             memory: device_memory::DeviceMemory::new(config.transfer.memory.as_ref()),
+            commits: Commits::new(&clock, config.transfer.memory.as_ref()),
             function_resets: lifecycle::FunctionResets::new(&clock),
             port: port.clone(),
             clock: clock.clone(),
@@ -251,6 +255,9 @@ impl Controller {
         clock.spawn("sanitize", sanitize::run(core.clone()));
         clock.spawn("self-test", self_test::run(core.clone()));
         clock.spawn("events", Core::run_events(core.clone()));
+        if core.config.transfer.methods.cxl_commit() {
+            clock.spawn("commit records", commit::run(core.clone()));
+        }
         if core.config.transfer.has_partials() {
             clock.spawn("incomplete payloads", partial::run(core.clone()));
         }
@@ -265,6 +272,13 @@ impl Controller {
     /// What it has counted.
     pub fn counters(&self) -> &Counters {
         &self.0.counters
+    }
+
+    /// How often it has looked for commit records since power-on: every [`MemoryConfig::poll`](crate::MemoryConfig) while it was
+    /// busy with none, and behind each that it had taken. Times the cycles of [`Work::Poll`] it is what looking takes of a core,
+    /// the looks that took no event included.
+    pub fn commit_looks(&self) -> u64 {
+        self.0.commits.looks()
     }
 
     /// Shows the store of each namespace of pairs that can be used now.

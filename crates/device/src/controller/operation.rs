@@ -204,8 +204,12 @@ async fn delete_all(core: &Core, nsids: &[u32]) -> Result<u32, Status> {
         let Some(namespace) = inventory.take(*nsid) else { continue };
         core.end_self_test_on(*nsid, SelfTestResult::ABORTED_NAMESPACE);
         core.quiesce(&namespace, 2).await;
-        core.close_pairs(&namespace).await;
-        emptied = emptied.and(core.deallocate(&namespace, |_| ()).await);
+        if emptied.is_ok() {
+            emptied = core.close_pairs(&namespace).await;
+        }
+        if emptied.is_ok() {
+            emptied = core.deallocate(&namespace, |_| ()).await;
+        }
         taken.push(namespace);
     }
     if let Err(error) = emptied.and(core.flush().await) {
@@ -270,6 +274,7 @@ async fn format_all(core: &Core, nsids: &[u32], block: BlockSize, erase: bool) -
     let inventory = &core.inventory;
     let mut formatted = Vec::new();
     let mut before = Vec::new();
+    let mut closed = Ok(());
     for nsid in nsids {
         let Some(old) = inventory.allocated(*nsid) else { continue };
         let namespace = old.formatted(block);
@@ -278,11 +283,17 @@ async fn format_all(core: &Core, nsids: &[u32], block: BlockSize, erase: bool) -
         core.refresh_refusals();
         core.end_self_test_on(*nsid, SelfTestResult::ABORTED_FORMAT);
         core.quiesce(&old, 1).await;
-        core.close_pairs(&old).await;
+        if closed.is_ok() {
+            closed = core.close_pairs(&old).await;
+        }
         before.push(old);
         formatted.extend(inventory.allocated(*nsid));
     }
-    if let Err(error) = core.empty(&formatted).await {
+    let emptied = match closed {
+        Ok(()) => core.empty(&formatted).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = emptied {
         return Err(take_back(core, before, error).await);
     }
     for namespace in &formatted {

@@ -199,7 +199,7 @@ impl Core {
     async fn erase_all(&self) -> Result<(), MediaError> {
         for namespace in self.inventory.all() {
             self.quiesce(&namespace, 2).await;
-            self.close_pairs(&namespace).await;
+            self.close_pairs(&namespace).await?;
         }
         self.ftl.trim(SpanId::NONE, self.port.spans(), 0, self.ftl.user_units()).await?;
         self.flush().await?;

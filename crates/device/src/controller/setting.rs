@@ -142,6 +142,9 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
                 return invalid;
             }
             io_queue(core, context.sqe.cdw12)?.methods.set(methods);
+            if methods.cxl_commit() {
+                core.commits.switch_on();
+            }
         }
         _ => return invalid,
     }

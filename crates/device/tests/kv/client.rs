@@ -18,7 +18,7 @@ use byteway_wire::nvme::vendor::Methods;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-const OFFERED: Methods = Methods::from_bits(0xff).with_cxl_mem(true).with_rounded_results(true);
+const OFFERED: Methods = Methods::from_bits(0x3ff);
 
 pub(super) fn config() -> DriveConfig {
     let mut config = drive_config();
@@ -36,6 +36,8 @@ pub(super) fn config() -> DriveConfig {
         memory: Some(MemoryConfig {
             link: CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::from_ns(80) },
             area_bytes: 256 << 10,
+            records: 16,
+            poll: Delay::from_ns(700),
         }),
         sink_bytes: 0,
         chunk_store: Delay::from_ns(20),
@@ -144,6 +146,7 @@ fn every_method_carries_every_length() {
                 Method::Mmio => counts.mmio,
                 Method::Hybrid => counts.hybrid,
                 Method::CxlMem | Method::PiggybackCxl => counts.cxl_mem,
+                Method::CxlCommit => counts.cxl_commit,
             };
             assert!(carried >= 3, "{}: {counts:?}", method.name());
             if method == Method::Inline {

@@ -1,7 +1,7 @@
 //! Power cuts in the middle of anything: what was acknowledged and durable is there afterwards, whole, and nothing else is.
 
 use super::fixture::{drive_config, link_config};
-use super::pairs::{KV, with_pairs};
+use super::pairs::{KV, offering, with_pairs};
 use byteway_clock::random::Rng;
 use byteway_clock::{Channel, Executor, Ran};
 use byteway_device::{Drive, DriveConfig};
@@ -13,6 +13,7 @@ use byteway_host::{
 use byteway_link::{Link, Memory};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
+use byteway_wire::nvme::vendor::Methods;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -38,6 +39,7 @@ fn live(
     config: DriveConfig,
     medium: Option<Medium>,
     oracle: &Rc<RefCell<KvOracle>>,
+    method: Method,
     (seed, operations): (u64, u64),
     polls: u64,
 ) -> (Medium, bool) {
@@ -53,7 +55,8 @@ fn live(
     let life = async move {
         let driver = Driver::attach(Port::Link(end), DriverConfig::default()).await.expect("a controller");
         let queue = driver.create_queue_pair(QueueConfig::new(64)).await.expect("a queue");
-        let config = KvConfig { oracle: Some(oracle_too), ..KvConfig::new(Rules::only(Method::Prp), 16384) };
+        let config = KvConfig { oracle: Some(oracle_too), ..KvConfig::new(Rules::only(method), 16384) };
+        driver.enable_methods(&queue, config.methods()).await.expect("methods");
         let client = KvClient::new(queue, KV, config);
         let mut buffer = client.buffer().expect("a buffer");
         for index in 0..KEYS {
@@ -111,12 +114,37 @@ fn cuts_at_many_places_lose_nothing_and_bring_nothing_back() {
             let mut polls = Rng::new(seed).stream("cuts");
             for life in 0..12 {
                 let cut = 2_000 + polls.below(30_000);
-                let (left, _) = live(config(plp), medium, &oracle, (seed * 100 + life, 200), cut);
+                let (left, _) =
+                    live(config(plp), medium, &oracle, Method::Prp, (seed * 100 + life, 200), cut);
                 medium = Some(left);
             }
-            let (_, ended) = live(config(plp), medium, &oracle, (seed, 50), u64::MAX);
+            let (_, ended) = live(config(plp), medium, &oracle, Method::Prp, (seed, 50), u64::MAX);
             assert!(ended, "seed {seed}");
             assert!(oracle.borrow().verified() > 500, "seed {seed}");
+        }
+    }
+}
+
+// The same of pairs that were stored without a command: what a record's answer acknowledges is as durable as what a completion
+// does.
+#[test]
+fn cuts_lose_nothing_that_was_stored_by_records() {
+    for plp in [false, true] {
+        for seed in 0..4 {
+            let mut config = config(plp);
+            config.transfer =
+                offering(Methods::new().with_cxl_mem(true).with_cxl_commit(true)).drive.transfer;
+            let oracle = Rc::new(RefCell::new(KvOracle::new(1).with_power_cuts(plp)));
+            let mut medium = None;
+            let mut polls = Rng::new(seed).stream("cuts");
+            for life in 0..8 {
+                let (cut, seeds) = (2_000 + polls.below(30_000), (seed * 100 + life, 200));
+                let (left, _) = live(config.clone(), medium, &oracle, Method::CxlCommit, seeds, cut);
+                medium = Some(left);
+            }
+            let (_, ended) = live(config, medium, &oracle, Method::CxlCommit, (seed, 50), u64::MAX);
+            assert!(ended, "seed {seed}");
+            assert!(oracle.borrow().verified() > 300, "seed {seed}: {}", oracle.borrow().verified());
         }
     }
 }

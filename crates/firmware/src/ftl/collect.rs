@@ -226,14 +226,17 @@ impl Collector {
         self.stream != victim.cause.stream()
     }
 
-    /// Whether the victim can wait: it was taken while the host was idle, and the host has come.
+    /// Whether the victim can wait: it was taken while the host was idle, and the host has come. Nothing waits in a purge: the
+    /// victim may be what it waits for.
     fn is_paused(&self) -> bool {
         let is_idle = |victim: &Emptied| victim.cause == Cause::Idle;
         if !self.victims.last().is_some_and(is_idle) {
             return false;
         }
         let state = self.inner.state.borrow();
-        !state.is_idle && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
+        !state.is_idle
+            && state.blocks.doomed_of(self.die) == 0
+            && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
     }
 
     /// Erases victims of which nothing is left, when nothing older can come back for it. One that is bad as well, so

@@ -305,6 +305,11 @@ impl<'a> Recovery<'a> {
         )]
         for (lpa, copy) in &self.copies {
             let UnitKind::Map(page) = space.kind(*lpa) else { continue };
+            // A mark says all that had settled. A collector may have been moving what it has taken the place of.
+            let is_marked = self.map.get(*lpa) == Entry::UNMAPPED;
+            if is_marked && copy.sequence < self.root.settled {
+                continue;
+            }
             let found = latest.entry(page as u32).or_insert((copy.sequence, copy.at));
             if copy.sequence > found.0 {
                 *found = (copy.sequence, copy.at);

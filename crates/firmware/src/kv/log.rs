@@ -51,6 +51,8 @@ pub(super) struct Queue {
     /// How many have come, and how many have gone.
     pub(super) queued: u64,
     pub(super) done: u64,
+    /// The oldest is on its way to flash.
+    pub(super) is_writing: bool,
     newest: FxHashMap<u32, Rc<Unit>>,
     /// Emptied vectors.
     spare: Vec<Vec<Rc<Unit>>>,

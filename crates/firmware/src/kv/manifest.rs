@@ -86,25 +86,31 @@ fn slice(reader: &mut Reader<'_>) -> Option<Slice> {
     Some(Slice { table: Rc::new(table), from: key(reader)? })
 }
 
-/// The manifest of a state with other tables and sums, without some segments, and with more in the pool.
-pub(super) fn encode(
-    uid: u64,
-    state: &State,
-    version: &Version,
-    tally: Tally,
-    given_up: &[u32],
-    added: &[u32],
-) -> Vec<u8> {
+/// What a manifest is to say, beside the segments and numbers of a state.
+pub(super) struct Snapshot<'a> {
+    pub(super) uid: u64,
+    pub(super) mount: u32,
+    pub(super) version: &'a Version,
+    pub(super) tally: Tally,
+    pub(super) is_exact: bool,
+    /// Segments that are not named any more.
+    pub(super) given_up: &'a [u32],
+    pub(super) pool: Vec<u32>,
+}
+
+/// The manifest of a state.
+pub(super) fn encode(state: &State, snapshot: Snapshot<'_>) -> Vec<u8> {
+    let Snapshot { uid, mount, version, tally, is_exact, given_up, pool } = snapshot;
     let mut out = vec![0; HEADER_BYTES];
-    for number in [u64::from(state.mount), state.next_sequence, state.next_table] {
+    for number in [u64::from(mount), state.next_sequence, state.next_table] {
         varint::put(&mut out, number);
     }
     put_signed(&mut out, tally.bytes);
     put_signed(&mut out, tally.keys);
-    out.push(u8::from(state.is_exact));
-    varint::put(&mut out, (state.segments.pool.len() + added.len()) as u64);
-    for segment in state.segments.pool.iter().chain(added) {
-        varint::put(&mut out, u64::from(*segment));
+    out.push(u8::from(is_exact));
+    varint::put(&mut out, pool.len() as u64);
+    for segment in pool {
+        varint::put(&mut out, u64::from(segment));
     }
     let mut gone: Vec<u32> = given_up.to_vec();
     gone.sort_unstable();

@@ -334,7 +334,7 @@ impl Kv {
     /// Deletes all pairs, durably. Whatever waits meanwhile comes before or after.
     ///
     /// # Errors
-    /// If flash can't take it.
+    /// If flash can't take it; then all pairs are there as before, unless it [isn't known](Kv::is_known) any more.
     pub async fn format(&self) -> Result<(), KvError> {
         self.ready().await;
         let inner = &*self.0;
@@ -348,6 +348,11 @@ impl Kv {
             inner.changed.notified().await;
         }
         inner.state.borrow().check()
+    }
+
+    /// Whether it is known what there is. Flash may have failed while it took what decides that.
+    pub fn is_known(&self) -> bool {
+        self.0.state.borrow().check_known().is_ok()
     }
 
     /// What capacitors save: to be called when the power goes, before the translation layer's.
@@ -453,8 +458,10 @@ impl Kv {
         let inner = &*self.0;
         if gives_up {
             inner.step(|state| {
-                let State { logs, queue, .. } = state;
-                logs[HOST].give_up(queue);
+                let State { logs, queue, is_formatting, .. } = state;
+                if !*is_formatting {
+                    logs[HOST].give_up(queue);
+                }
             });
         }
         // A new segment has a place, or none ever will.

@@ -306,14 +306,11 @@ impl Segments {
         self.freeing.len() as u32
     }
 
-    /// Fills the pool. It takes effect with the next manifest.
-    pub(super) fn fill_pool(&mut self, count: u32) -> Vec<u32> {
-        let mut added = Vec::new();
-        while ((self.pool.len() + added.len()) as u32) < count {
-            let Some(segment) = self.free.pop_front() else { break };
-            self.set(segment, Use::Pool);
-            added.push(segment);
-        }
+    /// Free segments for the pool, as many as there are. It takes effect with the next manifest.
+    pub(super) fn for_pool(&mut self, count: u32) -> Vec<u32> {
+        let count = self.free.len().min(count as usize);
+        let added: Vec<u32> = self.free.drain(..count).collect();
+        added.iter().for_each(|segment| self.set(*segment, Use::Pool));
         added
     }
 

@@ -182,6 +182,11 @@ impl State {
         }
     }
 
+    /// Whether something of the queue is on its way to flash, or will be.
+    pub(super) fn is_writing(&self) -> bool {
+        self.queue.is_writing || self.failed.is_none() && !self.queue.writes.is_empty()
+    }
+
     /// The sums over all pairs.
     pub(super) fn sums(&self) -> Tally {
         let mut sums = self.tally;
@@ -505,6 +510,9 @@ impl State {
 
     /// Closes the open segment of a log, and opens the next.
     pub(super) fn next_segment(&mut self, log: usize) -> Result<(), Refusal> {
+        if self.is_formatting {
+            return Err(Refusal::Wait);
+        }
         // The last one of the pool is left for what collection moves.
         if self.segments.pool.len() <= usize::from(log == HOST) {
             self.wants.pool = true;

@@ -111,42 +111,44 @@ pub(super) async fn run(inner: Rc<Inner>) {
     let mut contents = Vec::new();
     loop {
         let first = {
-            let state = inner.state.borrow();
-            state.queue.writes.front().filter(|_| state.failed.is_none()).map(|write| {
-                contents.extend(write.units.iter().cloned().map(Content::Bytes));
+            let mut guard = inner.state.borrow_mut();
+            let state = &mut *guard;
+            let oldest = state.queue.writes.front().filter(|_| state.failed.is_none());
+            let first = oldest.map(|write| {
+                contents.extend(write.units.iter().map(Content::of_bytes));
                 write.first
-            })
+            });
+            state.queue.is_writing = first.is_some();
+            first
         };
         let Some(first) = first else {
             inner.queued.notified().await;
             continue;
         };
-        let number = inner.state.borrow().queue.done;
         let written = inner.units.write(&spans, first, &mut contents).await;
         contents.clear();
+        inner.state.borrow_mut().queue.is_writing = false;
         if let Err(error) = written {
             // What flash doesn't take stays in DRAM, where it is read, and from where capacitors save it.
             inner.fail(error);
             continue;
         }
         let mut state = inner.state.borrow_mut();
-        if state.queue.done == number {
-            let (kind, units) = match state.queue.writes.front() {
-                Some(write) => (write.kind, write.units.len() as u64),
-                None => (Written::Rest, 0),
-            };
-            let counters = &mut state.counters;
-            match kind {
-                Written::Page { is_moved: true, .. } => counters.log_pages_moved += 1,
-                Written::Page { is_partial, .. } => {
-                    counters.log_pages += 1;
-                    counters.log_pages_partial += u64::from(is_partial);
-                }
-                Written::Rest => {}
-                Written::Records => counters.record_units += units,
+        let (kind, units) = match state.queue.writes.front() {
+            Some(write) => (write.kind, write.units.len() as u64),
+            None => (Written::Rest, 0),
+        };
+        let counters = &mut state.counters;
+        match kind {
+            Written::Page { is_moved: true, .. } => counters.log_pages_moved += 1,
+            Written::Page { is_partial, .. } => {
+                counters.log_pages += 1;
+                counters.log_pages_partial += u64::from(is_partial);
             }
-            state.queue.pop();
+            Written::Rest => {}
+            Written::Records => counters.record_units += units,
         }
+        state.queue.pop();
         drop(state);
         inner.changed.notify_all();
     }
@@ -155,6 +157,10 @@ pub(super) async fn run(inner: Rc<Inner>) {
 impl Inner {
     /// Writes everything that the logs have, and waits until it is durable.
     pub(super) async fn flush_logs(&self, span: SpanId, spans: &Spans) -> Result<(), KvError> {
+        // After a format there is nothing to write.
+        while self.state.borrow().is_formatting && !self.state.borrow().is_stopped {
+            self.changed.notified().await;
+        }
         let target = self.step(|state| {
             let State { logs, queue, .. } = state;
             logs.iter_mut().for_each(|log| log.flush(queue));

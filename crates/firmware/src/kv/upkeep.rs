@@ -2,7 +2,7 @@
 //! are written. One task, so that nobody changes the tables under another's hands.
 
 use super::config::KvError;
-use super::manifest;
+use super::manifest::{self, Snapshot};
 use super::memtable::Memtable;
 use super::segments::{Tally, Use};
 use super::state::State;
@@ -59,6 +59,8 @@ pub(super) struct Change {
     pub(super) is_flush: bool,
     /// Values, too, must be durable before.
     pub(super) with_logs: bool,
+    /// Nothing of what there was is there any more: a new life begins.
+    pub(super) is_format: bool,
 }
 
 impl Inner {
@@ -83,9 +85,7 @@ impl Inner {
         let (wanted, done) = self.formats.get();
         if wanted > done {
             let formatted = self.do_format(spans).await;
-            if formatted.is_err() {
-                self.state.borrow_mut().is_lost = true;
-            }
+            self.state.borrow_mut().is_formatting = false;
             // Others may have been asked for meanwhile.
             self.formats.set((self.formats.get().0, wanted));
             self.changed.notify_all();
@@ -329,7 +329,7 @@ impl Inner {
 
     /// Writes a manifest with a change. Returns when it is durable; the change is to be seen from then on.
     pub(super) async fn commit(&self, spans: &Spans, change: Change) -> Result<(), KvError> {
-        let Change { version, given_up, tally, is_flush, with_logs } = change;
+        let Change { version, given_up, tally, is_flush, with_logs, is_format } = change;
         if self.is_broken(KvCanary::ReuseEarly) {
             let mut state = self.state.borrow_mut();
             given_up.iter().for_each(|segment| {
@@ -350,18 +350,30 @@ impl Inner {
             if is_flush {
                 state.cover();
             }
+            let pool: Vec<u32> =
+                if is_format { Vec::new() } else { state.segments.pool.iter().copied().collect() };
             let wanted = self.layout.pool.min(state.segments.free().saturating_sub(2)).max(2);
-            let added = state.segments.fill_pool(wanted);
+            let added = state.segments.for_pool(wanted.saturating_sub(pool.len() as u32));
             state.manifest += 1;
-            let next = version.as_ref().unwrap_or(&state.version);
-            let mut sums = state.tally;
+            let mut sums = if is_format { Tally::default() } else { state.tally };
             sums.add(tally);
-            let bytes = manifest::encode(self.config.uid, state, next, sums, &given_up, &added);
-            (bytes, (state.manifest % 2) as u32, added)
+            let snapshot = Snapshot {
+                uid: self.config.uid,
+                mount: state.mount + u32::from(is_format),
+                version: version.as_ref().unwrap_or(&state.version),
+                tally: sums,
+                is_exact: state.is_exact || is_format,
+                given_up: &given_up,
+                pool: [pool, added.clone()].concat(),
+            };
+            (manifest::encode(state, snapshot), (state.manifest % 2) as u32, added)
         };
         self.write_manifest(spans, slot, &bytes).await?;
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
+        if is_format {
+            state.begin_anew();
+        }
         state.segments.pool.extend(added);
         if let Some(version) = version {
             state.publish(version);
@@ -405,42 +417,34 @@ impl Inner {
         Ok(())
     }
 
-    /// Everything is deleted.
+    /// Everything is deleted, when the manifest that says so is durable. If that fails, all is as it was: what was stored is
+    /// read, and saved by capacitors, as before. Without these it isn't known then which manifest will be the newest.
     async fn do_format(&self, spans: &Spans) -> Result<(), KvError> {
         self.state.borrow_mut().is_formatting = true;
-        while !self.state.borrow().queue.writes.is_empty() && self.state.borrow().failed.is_none() {
+        while self.state.borrow().is_writing() {
             self.changed.notified().await;
+        }
+        if self.units.ftl().health().is_read_only {
+            return Err(KvError::Media(MediaError::WriteProtected));
         }
         if self.state.borrow().is_lost {
             self.wipe(spans).await?;
             self.state.borrow_mut().segments.clear();
         }
-        let given_up = {
-            let mut guard = self.state.borrow_mut();
-            let state = &mut *guard;
-            (state.failed, state.is_lost) = (None, false);
-            state.queue.clear();
-            state.spoiled.clear();
-            // From here on it is empty.
-            state.publish(Version::default());
-            state.logs.iter_mut().for_each(super::log::Log::abandon);
-            state.memtable = Rc::default();
-            state.full.clear();
-            (state.tally, state.is_exact, state.exhausted_at) = (Tally::default(), true, None);
-            state.mount += 1;
-            state.next_generation = 0;
-            state.flushes += 1;
-            state.segments.pool.clear();
+        let (given_up, manifest) = {
+            let state = self.state.borrow();
             let is_used =
                 |at: &u32| matches!(state.segments.usage(*at), Some(Use::Pool | Use::Value | Use::Index));
-            (0..self.layout.segments).filter(is_used).collect::<Vec<u32>>()
+            ((0..self.layout.segments).filter(is_used).collect(), state.manifest)
         };
-        let change = Change { version: Some(Version::default()), given_up, ..Change::default() };
-        self.commit(spans, change).await?;
+        let change =
+            Change { version: Some(Version::default()), given_up, is_format: true, ..Change::default() };
+        self.commit(spans, change).await.inspect_err(|_| {
+            let mut state = self.state.borrow_mut();
+            state.is_lost |= state.manifest > manifest && !self.config.plp;
+        })?;
         self.release(spans).await?;
-        let mut state = self.state.borrow_mut();
-        state.is_formatting = false;
-        state.wants.pool = true;
+        self.state.borrow_mut().wants.pool = true;
         Ok(())
     }
 }
@@ -456,6 +460,21 @@ impl State {
                 self.segments.uncovered.remove(segment);
             }
         }
+    }
+
+    /// Nothing of what there was is there any more.
+    fn begin_anew(&mut self) {
+        (self.failed, self.is_lost) = (None, false);
+        self.queue.clear();
+        self.spoiled.clear();
+        self.logs.iter_mut().for_each(super::log::Log::abandon);
+        self.memtable = Rc::default();
+        self.full.clear();
+        (self.tally, self.is_exact, self.exhausted_at) = (Tally::default(), true, None);
+        self.mount += 1;
+        self.next_generation = 0;
+        self.flushes += 1;
+        self.segments.pool.clear();
     }
 
     fn publish(&mut self, mut version: Version) {

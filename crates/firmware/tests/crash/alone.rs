@@ -2,71 +2,35 @@
 //! and is looked after.
 
 use crate::fixture::{
-    Case, Model, cached_cases, cases, find_canaries, histories, is_over, regions, share, tiny,
+    Case, Host, Model, cached_cases, cases, find_canaries, histories, lives, regions, share, tiny,
 };
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Delay, Executor, SpanId, Spans};
+use byteway_clock::{Delay, Executor};
 use byteway_firmware::{Background, Base, Ftl, FtlConfig, Refresh, Upkeep, WearConfig};
 use byteway_flash::{FaultPlan, Geometry, Medium};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u32) {
-    let (spans, span) = (Spans::default(), SpanId::NONE);
-    let (user, all) = (ftl.user_units(), model.borrow().all());
-    let mut contents = Vec::new();
+    let user = ftl.user_units();
+    let all = model.borrow().all();
+    let mut host = Host::new(ftl, model, all);
     for _ in 0..steps {
         let count = if stream.chance(0.8) { 1 } else { 1 + stream.below(20.min(user)) };
         let first = stream.below(user - count + 1);
-        match stream.below(100) {
-            0..66 => {
-                let durable = stream.chance(0.1);
-                let mark = {
-                    let mut model = model.borrow_mut();
-                    model.begin_write(first..first + count, &mut contents);
-                    model.mark(&all)
-                };
-                if is_over(ftl.write(span, &spans, first, &mut contents, durable).await) {
-                    return;
-                }
-                if durable || model.borrow().plp {
-                    model.borrow_mut().settle(&all, &mark);
-                }
-            }
-            66..92 => {
-                let (first, count) = match stream.below(40) {
-                    0 => (0, user),
-                    1 => (first, user - first),
-                    _ => (first, count),
-                };
-                let mark = {
-                    let mut model = model.borrow_mut();
-                    model.begin_trim(first..first + count);
-                    model.mark(&all)
-                };
-                if is_over(ftl.trim(span, &spans, first, count).await) {
-                    return;
-                }
-                if model.borrow().plp {
-                    model.borrow_mut().settle(&all, &mark);
-                }
-            }
-            92..98 => {
-                let mark = model.borrow().mark(&all);
-                if is_over(ftl.flush(span, &spans).await) {
-                    return;
-                }
-                model.borrow_mut().settle(&all, &mark);
-            }
-            _ => {
-                let mark = model.borrow().mark(&all);
-                if stream.chance(0.3) {
-                    if is_over(ftl.shutdown(span, &spans).await) {
-                        return;
-                    }
-                    model.borrow_mut().settle(&all, &mark);
-                }
-            }
+        let goes_on = match stream.below(100) {
+            0..66 => host.write(first..first + count, stream.chance(0.1)).await,
+            66..92 => match stream.below(40) {
+                0 => host.trim(0..user).await,
+                1 => host.trim(first..user).await,
+                _ => host.trim(first..first + count).await,
+            },
+            92..98 => host.flush().await,
+            _ if stream.chance(0.3) => host.shut_down().await,
+            _ => true,
+        };
+        if !goes_on {
+            return;
         }
     }
 }
@@ -90,14 +54,8 @@ fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed
     ftl.power_off()
 }
 
-/// A history of cuts: after some polls each, in the end none.
 fn history(case: &Case, seed: u64, cuts: &[u64]) {
-    let mut medium = case.medium();
-    let model = Rc::new(RefCell::new(Model::new(case)));
-    for (turn, polls) in cuts.iter().chain([&u64::MAX]).enumerate() {
-        let what = format!("{}, seed {seed}, cuts {cuts:?}, turn {turn}", case.name);
-        medium = run(case, medium, &model, *polls, seed + turn as u64, &what);
-    }
+    lives(run, case, seed, cuts);
 }
 
 /// Drives that do for their flash what there is to do, while it fails.

@@ -1,13 +1,15 @@
 //! The host's idea of a drive, the drives, and their power.
 
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Rate};
+use byteway_clock::{Clock, Delay, Rate, SpanId, Spans};
 use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
 use byteway_wire::content::{BlockSize, Content, Stamp};
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 const TAG: u16 = 7;
 
@@ -133,6 +135,78 @@ fn timing(wordline: usize) -> Timing {
             erase: Delay::from_ms(1),
         }),
         ..Timing::default()
+    }
+}
+
+/// A host that waits for each of its commands, so that it knows what is durable of its own units. What it does gives false at
+/// the end of the drive's life.
+pub struct Host {
+    pub ftl: Ftl,
+    pub model: Rc<RefCell<Model>>,
+    /// Its units.
+    pub own: Range<u64>,
+    spans: Spans,
+    contents: Vec<Content>,
+}
+
+impl Host {
+    pub fn new(ftl: Ftl, model: Rc<RefCell<Model>>, own: Range<u64>) -> Self {
+        Host { ftl, model, own, spans: Spans::default(), contents: Vec::new() }
+    }
+
+    fn mark(&self) -> Vec<usize> {
+        self.model.borrow().mark(&self.own)
+    }
+
+    /// A command has ended; if `durable`, what came up to the mark is durable.
+    fn end(&self, result: Result<(), MediaError>, durable: bool, mark: &[usize]) -> bool {
+        let goes_on = !is_over(result);
+        if goes_on && durable {
+            self.model.borrow_mut().settle(&self.own, mark);
+        }
+        goes_on
+    }
+
+    pub async fn write(&mut self, lpas: Range<u64>, durable: bool) -> bool {
+        let first = lpas.start;
+        self.model.borrow_mut().begin_write(lpas, &mut self.contents);
+        let (mark, plp) = (self.mark(), self.model.borrow().plp);
+        let written = self.ftl.write(SpanId::NONE, &self.spans, first, &mut self.contents, durable).await;
+        self.end(written, durable || plp, &mark)
+    }
+
+    pub async fn trim(&mut self, lpas: Range<u64>) -> bool {
+        let (first, count) = (lpas.start, lpas.end - lpas.start);
+        self.model.borrow_mut().begin_trim(lpas);
+        let (mark, plp) = (self.mark(), self.model.borrow().plp);
+        let trimmed = self.ftl.trim(SpanId::NONE, &self.spans, first, count).await;
+        self.end(trimmed, plp, &mark)
+    }
+
+    pub async fn flush(&mut self) -> bool {
+        let mark = self.mark();
+        let flushed = self.ftl.flush(SpanId::NONE, &self.spans).await;
+        self.end(flushed, true, &mark)
+    }
+
+    /// As a host that ends in order.
+    pub async fn shut_down(&mut self) -> bool {
+        let mark = self.mark();
+        let ended = self.ftl.shutdown(SpanId::NONE, &self.spans).await;
+        self.end(ended, true, &mark)
+    }
+}
+
+/// One life: from this medium, until the power goes after so many polls.
+pub type Life = fn(&Case, Medium, &Rc<RefCell<Model>>, u64, u64, &str) -> Medium;
+
+/// A history of cuts: after some polls each, in the end none.
+pub fn lives(life: Life, case: &Case, seed: u64, cuts: &[u64]) {
+    let mut medium = case.medium();
+    let model = Rc::new(RefCell::new(Model::new(case)));
+    for (turn, polls) in cuts.iter().chain([&u64::MAX]).enumerate() {
+        let what = format!("{}, seed {seed}, cuts {cuts:?}, turn {turn}", case.name);
+        medium = life(case, medium, &model, *polls, seed + turn as u64, &what);
     }
 }
 

@@ -1,6 +1,8 @@
 //! Several hosts at once, each with units of its own.
 
-use crate::fixture::{Case, Model, NOTHING, cached_cases, cases, find_canaries, histories, is_over, share};
+use crate::fixture::{
+    Case, Host, Model, NOTHING, cached_cases, cases, find_canaries, histories, is_over, lives, share,
+};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans};
 use byteway_firmware::{Ftl, MediaError};
@@ -9,64 +11,30 @@ use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// A host, of several: it keeps to its own units, and waits for each of its commands, so that it knows what is durable.
-/// Whether the drive has taken all of them.
+/// A host, of several: it keeps to its own units. Whether the drive has taken all of its commands.
 async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, own: Range<u64>, steps: u32) -> bool {
-    let (spans, span) = (Spans::default(), SpanId::NONE);
-    let (plp, size) = (model.borrow().plp, own.end - own.start);
+    let (first_own, end, size) = (own.start, own.end, own.end - own.start);
     let is_alone = size == ftl.user_units();
-    let mut contents = Vec::new();
+    let mut host = Host::new(ftl, model, own);
     for _ in 0..steps {
         let count = if stream.chance(0.8) { 1 } else { 1 + stream.below(20.min(size)) };
-        let first = own.start + stream.below(size - count + 1);
-        match stream.below(100) {
-            0..70 => {
-                let durable = stream.chance(0.1);
-                let mark = {
-                    let mut model = model.borrow_mut();
-                    model.begin_write(first..first + count, &mut contents);
-                    model.mark(&own)
-                };
-                if is_over(ftl.write(span, &spans, first, &mut contents, durable).await) {
-                    return false;
-                }
-                if durable || plp {
-                    model.borrow_mut().settle(&own, &mark);
-                }
+        let first = first_own + stream.below(size - count + 1);
+        let goes_on = match stream.below(100) {
+            0..70 => host.write(first..first + count, stream.chance(0.1)).await,
+            70..92 => match stream.below(60) {
+                0 => host.trim(first_own..end).await,
+                1 => host.trim(first..end).await,
+                _ => host.trim(first..first + count).await,
+            },
+            92..99 => host.flush().await,
+            _ if is_alone => host.shut_down().await,
+            _ => {
+                host.ftl.flash().clock().sleep(Delay::from_us(stream.below(5000))).await;
+                true
             }
-            70..92 => {
-                let (first, count) = match stream.below(60) {
-                    0 => (own.start, size),
-                    1 => (first, own.end - first),
-                    _ => (first, count),
-                };
-                let mark = {
-                    let mut model = model.borrow_mut();
-                    model.begin_trim(first..first + count);
-                    model.mark(&own)
-                };
-                if is_over(ftl.trim(span, &spans, first, count).await) {
-                    return false;
-                }
-                if plp {
-                    model.borrow_mut().settle(&own, &mark);
-                }
-            }
-            92..99 => {
-                let mark = model.borrow().mark(&own);
-                if is_over(ftl.flush(span, &spans).await) {
-                    return false;
-                }
-                model.borrow_mut().settle(&own, &mark);
-            }
-            _ if is_alone => {
-                let mark = model.borrow().mark(&own);
-                if is_over(ftl.shutdown(span, &spans).await) {
-                    return false;
-                }
-                model.borrow_mut().settle(&own, &mark);
-            }
-            _ => ftl.flash().clock().sleep(Delay::from_us(stream.below(5000))).await,
+        };
+        if !goes_on {
+            return false;
         }
     }
     true
@@ -177,14 +145,9 @@ fn count(ftl: &Ftl, model: &Model, what: &str) {
     assert!(ftl.units_buffered() > 0 || valid == all, "{what}: {valid} units are valid of {all}");
 }
 
-/// A history of cuts: after some polls each, in the end none.
+/// A history of cuts.
 pub fn history(case: &Case, seed: u64, cuts: &[u64]) {
-    let mut medium = case.medium();
-    let model = Rc::new(RefCell::new(Model::new(case)));
-    for (turn, polls) in cuts.iter().chain([&u64::MAX]).enumerate() {
-        let what = format!("{}, seed {seed}, cuts {cuts:?}, turn {turn}", case.name);
-        medium = run(case, medium, &model, *polls, seed + turn as u64, &what);
-    }
+    lives(run, case, seed, cuts);
 }
 
 // A drive that lost what it had said was durable, or showed what nobody had written, or changed its mind.

@@ -87,7 +87,7 @@ impl KvBatch {
         let mut buffer = buffer.expect("a permit stands for a free buffer");
         let filled = match value {
             Some(value) => inner.client.put(&mut buffer, value),
-            None => inner.client.fits(&buffer, bytes),
+            None => inner.client.0.carrier.fits(&buffer, bytes),
         };
         if let Err(error) = filled {
             inner.give_back(buffer);

@@ -5,7 +5,6 @@
 use super::noted::is_refusal;
 use super::oracle::KvWrite;
 use super::{KvClient, KvOutcome, LossWindow};
-use crate::carrier;
 use crate::io::{IoBuffer, IoError, Opened};
 use crate::queue::{Lost, Request};
 use byteway_clock::{Delay, SpanId, SpanRecord, Stage, Time};
@@ -189,7 +188,7 @@ impl KvBulk {
     async fn send_command(&self, span: SpanId) -> Result<Cqe, IoError> {
         let carrier = &self.client.0.carrier;
         let bytes = self.payload.len() as u32;
-        carrier::put(carrier.memory(), &self.buffer.buffer, &self.payload)?;
+        carrier.put(&self.buffer, &self.payload)?;
         // While others place values themselves, they must learn that the drive has placed these.
         let owner = carrier.page_owner();
         let other = match &owner {

@@ -72,7 +72,7 @@ impl KvCursor {
             return Ok(false);
         }
         let client = &self.client;
-        client.fits(buffer, bytes)?;
+        client.0.carrier.fits(buffer, bytes)?;
         let sqe = Next { iterator: self.iterator, buffer_bytes: bytes }.sqe(0, client.nsid());
         let opened = Opened::open(client.port());
         let received = client.receive_by_pointer(opened.span, sqe, buffer, bytes).await;

@@ -24,16 +24,15 @@ pub use cursor::KvCursor;
 pub use oracle::{Held, KvClear, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
 pub use window::{LossFigures, LossWindow};
 
-use crate::carrier::{self, Carrier, Counts};
+use crate::carrier::{Carrier, Counts, Results, TransferConfig};
 use crate::io::{IoBuffer, IoError, Opened};
-use crate::payload::Results;
 use crate::port::Port;
 use crate::queue::{Came, Lost, Part, QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord};
-use byteway_transfer::host::{Buffer, PlanError};
-use byteway_transfer::{Choice, Rules, Way};
+use byteway_transfer::host::Buffer;
+use byteway_transfer::{Choice, Way};
 use byteway_wire::nvme::kv::{Key, List, Retrieve, Store, list};
-use byteway_wire::nvme::vendor::{Methods, ResultSlot};
+use byteway_wire::nvme::vendor::ResultSlot;
 use byteway_wire::nvme::{Cqe, Flush, KvOpcode, Sqe, Status, VendorOpcode};
 use noted::{Reading, Writing};
 use std::cell::RefCell;
@@ -51,34 +50,9 @@ pub enum StoreIf {
     Absent,
 }
 
-/// How a client does its operations.
-#[derive(Clone)]
-pub struct KvConfig {
-    /// How values go to the device. What comes by data pointer takes its pointers.
-    pub rules: Rules,
-    /// How values come back. Those that are rounded up to DMA units must have room for that in their buffers.
-    pub results: Results,
-    /// The longest value or list of one operation.
-    pub bytes_max: u32,
-    /// Queues that carry chunks beside the client's own, in turn.
-    pub chunk_queues: Vec<QueuePair>,
-    /// Fills every value with a pattern and knows what retrieves must give. Shared by the clients of one namespace. None:
-    /// buffers are stored as they are, and nothing is verified.
-    pub oracle: Option<Rc<RefCell<KvOracle>>>,
-}
-
-impl KvConfig {
-    /// By `rules`, with results by data pointer, up to `bytes_max` bytes, without an oracle.
-    pub fn new(rules: Rules, bytes_max: u32) -> KvConfig {
-        KvConfig { rules, results: Results::Pointer, bytes_max, chunk_queues: Vec::new(), oracle: None }
-    }
-
-    /// What its queue has to be enabled for ([`Driver::enable_methods`](crate::Driver::enable_methods)); what is not
-    /// enabled goes by the fallback.
-    pub const fn methods(&self) -> Methods {
-        self.results.with(self.rules.methods())
-    }
-}
+/// How a client moves its values. Those that are rounded up to DMA units must have room for that in their buffers. Its
+/// oracle is shared by the clients of one namespace; without one buffers are stored as they are, and nothing is verified.
+pub type KvConfig = TransferConfig<KvOracle>;
 
 /// What became of an operation that looks for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +80,8 @@ pub struct KvClient(Rc<Inner>);
 impl KvClient {
     /// A client of the key value namespace `nsid` on `queue`, which has been enabled for [`KvConfig::methods`].
     pub fn new(queue: QueuePair, nsid: u32, config: KvConfig) -> KvClient {
-        let KvConfig { rules, results, bytes_max, chunk_queues, oracle } = config;
-        let carrier = Carrier::new(queue, rules, bytes_max, chunk_queues).for_pairs(nsid);
+        let carrier = Carrier::new(queue, &config).for_pairs(nsid);
+        let KvConfig { results, oracle, .. } = config;
         KvClient(Rc::new(Inner { carrier, nsid, results, oracle }))
     }
 
@@ -148,14 +122,12 @@ impl KvClient {
 
     /// Fills the beginning of a buffer, for stores without an oracle.
     pub fn put(&self, buffer: &mut IoBuffer, from: &[u8]) -> Result<(), IoError> {
-        self.fits(buffer, u32::try_from(from.len()).unwrap_or(u32::MAX))?;
-        carrier::put(self.0.carrier.memory(), &buffer.buffer, from)
+        self.0.carrier.put(buffer, from)
     }
 
     /// Copies the beginning of a buffer out.
     pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
-        self.fits(buffer, u32::try_from(into.len()).unwrap_or(u32::MAX))?;
-        carrier::get(self.0.carrier.memory(), &buffer.buffer, into)
+        self.0.carrier.get(buffer, into)
     }
 
     /// Stores the first `bytes` of `buffer`, filled with a new pattern if there is an oracle, under `key`.
@@ -170,9 +142,9 @@ impl KvClient {
         bytes: u32,
         when: StoreIf,
     ) -> Result<SpanRecord, IoError> {
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
-        let writing = self.note_write(|oracle| oracle.begin_store(key, bytes));
+        let writing = self.note_write(when, |oracle| oracle.begin_store(key, bytes));
         let filled = match &writing {
             Some(writing) => self.fill(writing, buffer, bytes),
             None => Ok(()),
@@ -205,7 +177,7 @@ impl KvClient {
         offset: u32,
         bytes: u32,
     ) -> Result<Answer, IoError> {
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let reading = self.note_read();
         let inline_result = self.results_behind(bytes);
@@ -256,7 +228,7 @@ impl KvClient {
     /// As [`KvClient::retrieve`].
     pub async fn delete(&self, key: Key) -> Result<Answer, IoError> {
         let opened = Opened::open(self.port());
-        let writing = self.note_write(|oracle| oracle.begin_delete(key));
+        let writing = self.note_write(StoreIf::Exists, |oracle| oracle.begin_delete(key));
         let completed = self.execute(opened.span, key.field().sqe(KvOpcode::DELETE, 0, self.0.nsid)).await;
         let span = opened.close(self.port());
         let found = match self.end_write(writing, key, StoreIf::Exists, completed) {
@@ -280,7 +252,7 @@ impl KvClient {
         bytes: u32,
         keys: &mut Vec<Key>,
     ) -> Result<bool, IoError> {
-        self.fits(buffer, bytes)?;
+        self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let reading = self.note_read();
         let field = first.map_or_else(Default::default, |first| first.field());
@@ -325,9 +297,9 @@ impl KvClient {
     async fn send(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, IoError> {
         let carrier = &self.0.carrier;
         let Some(owner) = carrier.page_owner() else { return self.send_by(span, store, buffer).await };
-        if carrier.choose(buffer, store.bytes).way == Way::CxlMem {
-            let sqe = store.sqe(0, self.0.nsid);
-            match carrier.send_placed(span, sqe, buffer, store.bytes).await {
+        let way = carrier.choose(buffer, store.bytes).way;
+        if matches!(way, Way::CxlMem | Way::CxlCommit) {
+            match carrier.send_placed(way, span, &store, self.0.nsid, buffer).await {
                 Err(Lost::NotPlaced) => {}
                 sent => return succeeded(sent?),
             }
@@ -387,7 +359,7 @@ impl KvClient {
             match (cqe.status(), came) {
                 (status, _) if !status.is_success() => return Err(IoError::Status(status)),
                 (_, Came::Broken) => return Err(IoError::BrokenResult),
-                (_, Came::Behind) => carrier::put(carrier.memory(), &buffer.buffer, result)?,
+                (_, Came::Behind) => carrier.put(buffer, result)?,
                 (_, Came::ByPointer) => {}
             }
             let should = self.0.results == Results::Inline && cqe.dw0 > 0 && bytes > 0;
@@ -432,7 +404,7 @@ impl KvClient {
     fn fill(&self, writing: &Writing<'_>, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
         self.0.carrier.with_payload_mut(&buffer.buffer, bytes, |payload| {
             if let Some(write) = &writing.write {
-                writing.reading.oracle.borrow().fill(write, payload);
+                writing.oracle.borrow().fill(write, payload);
             }
         })
     }
@@ -443,10 +415,12 @@ impl KvClient {
         Some(Reading { oracle, read })
     }
 
-    fn note_write(&self, begin: impl FnOnce(&mut KvOracle) -> KvWrite) -> Option<Writing<'_>> {
-        let reading = self.note_read()?;
-        let write = Some(begin(&mut reading.oracle.borrow_mut()));
-        Some(Writing { reading, write })
+    /// `when`: what it is to look for before.
+    fn note_write(&self, when: StoreIf, begin: impl FnOnce(&mut KvOracle) -> KvWrite) -> Option<Writing<'_>> {
+        let oracle = self.0.oracle.as_deref()?;
+        let reading = if when == StoreIf::Any { None } else { self.note_read() };
+        let write = Some(begin(&mut oracle.borrow_mut()));
+        Some(Writing { oracle, reading, write })
     }
 
     fn end_write(
@@ -484,12 +458,6 @@ impl KvClient {
             verified.map_err(IoError::KvMismatch)?;
         }
         Ok(Answer { found: false, value_bytes: 0, span })
-    }
-
-    /// Whether a payload fits: before anything is noted of it.
-    fn fits(&self, buffer: &IoBuffer, bytes: u32) -> Result<(), IoError> {
-        let (bytes, bytes_max) = (u64::from(bytes), u64::from(buffer.buffer.bytes()));
-        if bytes > bytes_max { Err(PlanError::TooLong { bytes, bytes_max }.into()) } else { Ok(()) }
     }
 }
 

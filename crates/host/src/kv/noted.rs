@@ -21,8 +21,9 @@ impl Drop for Reading<'_> {
 
 /// Ends a store or delete in the oracle: as uncertain, if it was dropped before its end.
 pub(super) struct Writing<'a> {
-    /// As it looks for its key, too.
-    pub(super) reading: Reading<'a>,
+    pub(super) oracle: &'a RefCell<KvOracle>,
+    /// If it looks for its key, too.
+    pub(super) reading: Option<Reading<'a>>,
     pub(super) write: Option<KvWrite>,
 }
 
@@ -31,7 +32,7 @@ impl Writing<'_> {
     /// delete.
     pub(super) fn end(mut self, key: Key, when: StoreIf, status: Result<Status, ()>) -> Result<(), IoError> {
         let Some(write) = self.write.take() else { return Ok(()) };
-        let mut oracle = self.reading.oracle.borrow_mut();
+        let mut oracle = self.oracle.borrow_mut();
         let (was_there, outcome) = match status {
             Ok(status) if status.is_success() => {
                 let was_there = match when {
@@ -46,9 +47,9 @@ impl Writing<'_> {
             Ok(status) if is_refusal(status) => (None, KvOutcome::Refused),
             _ => (None, KvOutcome::Uncertain),
         };
-        let verified = match was_there {
-            Some(was_there) => oracle.verify_key(self.reading.read, key, was_there, Some(&write)),
-            None => Ok(()),
+        let verified = match (was_there, &self.reading) {
+            (Some(was_there), Some(reading)) => oracle.verify_key(reading.read, key, was_there, Some(&write)),
+            _ => Ok(()),
         };
         oracle.end(write, outcome);
         verified.map_err(IoError::KvMismatch)
@@ -58,7 +59,7 @@ impl Writing<'_> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         if let Some(write) = self.write.take() {
-            self.reading.oracle.borrow_mut().end(write, KvOutcome::Uncertain);
+            self.oracle.borrow_mut().end(write, KvOutcome::Uncertain);
         }
     }
 }

@@ -20,7 +20,8 @@ mod verify;
 
 use byteway_wire::nvme::kv::Key;
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use value::pattern;
 use verify::replaced_at;
@@ -79,6 +80,7 @@ pub struct KvWrite {
     key: Key,
     held: Held,
     begin: u64,
+    history: u32,
 }
 
 /// A deletion of all pairs under way; ends by [`KvOracle::end_clear`].
@@ -126,14 +128,31 @@ struct Record {
     is_left: bool,
 }
 
+/// What is known of a key.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    /// It holds a value, which is durable if cuts are followed, with nothing under way.
+    Settled { version: u32, bytes: u32 },
+    /// It has a history: which one.
+    Open(u32),
+}
+
+/// What a key that is not settled may hold.
+#[derive(Debug)]
+struct History {
+    key: Key,
+    /// Empty: it is nobody's.
+    records: Vec<Record>,
+}
+
 /// What a key value namespace must hold.
 pub struct KvOracle {
     tag: u16,
-    /// Keys that hold a value, which is durable if cuts are followed, with nothing under way: version and length.
-    settled: FxHashMap<Key, (u32, u32)>,
-    /// All others of which anything is to be known. Ordered, so that what a cut does has one order.
-    histories: BTreeMap<Key, Vec<Record>>,
-    spare: Vec<Vec<Record>>,
+    /// Those of which anything is to be known.
+    keys: FxHashMap<Key, Known>,
+    histories: Vec<History>,
+    /// Histories that are nobody's.
+    spare: Vec<u32>,
     /// All keys of either, once a list has asked for their order.
     ordered: Option<BTreeSet<Key>>,
     /// Reads that may be under way, by age: when each began, and whether it still is.
@@ -156,8 +175,8 @@ impl KvOracle {
     pub fn new(tag: u16) -> KvOracle {
         KvOracle {
             tag,
-            settled: FxHashMap::default(),
-            histories: BTreeMap::new(),
+            keys: FxHashMap::default(),
+            histories: Vec::new(),
             spare: Vec::new(),
             ordered: None,
             reads: VecDeque::new(),
@@ -179,12 +198,12 @@ impl KvOracle {
 
     /// Keys that hold a value, as far as that is certain, with nothing under way.
     pub fn settled_keys(&self) -> usize {
-        self.settled.len()
+        self.keys.len() - self.unsettled_keys()
     }
 
     /// Keys of which it isn't certain what they hold, now or after a cut.
     pub fn unsettled_keys(&self) -> usize {
-        self.histories.len()
+        self.histories.len() - self.spare.len()
     }
 
     /// What was read and found right: values, and answers to whether there is a key.
@@ -213,12 +232,16 @@ impl KvOracle {
 
     fn begin(&mut self, key: Key, held: Held) -> KvWrite {
         let begin = self.next_moment();
-        let before = self.settled.remove(&key);
-        let history = self.histories.entry(key).or_insert_with(|| {
-            let held = before.map_or(Held::Nothing, |(version, bytes)| Held::Value { version, bytes });
-            let mut history = self.spare.pop().unwrap_or_default();
-            history.push(Record {
-                held,
+        let KvOracle { keys, histories, spare, .. } = self;
+        let mut open = |before: Held| {
+            let index = spare.pop().unwrap_or(histories.len() as u32);
+            if index as usize == histories.len() {
+                histories.push(History { key, records: Vec::new() });
+            }
+            let history = &mut histories[index as usize];
+            history.key = key;
+            history.records.push(Record {
+                held: before,
                 submitted: 0,
                 begin: 0,
                 end: 0,
@@ -226,9 +249,24 @@ impl KvOracle {
                 is_durable: true,
                 is_left: false,
             });
-            history
-        });
-        history.push(Record {
+            index
+        };
+        let history = match keys.entry(key) {
+            Entry::Occupied(mut known) => match *known.get() {
+                Known::Open(history) => history,
+                Known::Settled { version, bytes } => {
+                    let history = open(Held::Value { version, bytes });
+                    known.insert(Known::Open(history));
+                    history
+                }
+            },
+            Entry::Vacant(new) => {
+                let history = open(Held::Nothing);
+                new.insert(Known::Open(history));
+                history
+            }
+        };
+        self.histories[history as usize].records.push(Record {
             held,
             submitted: begin,
             begin,
@@ -240,7 +278,30 @@ impl KvOracle {
         if let Some(ordered) = &mut self.ordered {
             ordered.insert(key);
         }
-        KvWrite { key, held, begin }
+        KvWrite { key, held, begin, history }
+    }
+
+    /// The value or the history of a key; neither: nothing was ever there, or is known to be.
+    fn known(&self, key: &Key) -> (Option<Held>, &[Record]) {
+        match self.keys.get(key) {
+            None => (None, &[]),
+            Some(Known::Settled { version, bytes }) => {
+                (Some(Held::Value { version: *version, bytes: *bytes }), &[])
+            }
+            Some(Known::Open(history)) => (None, &self.histories[*history as usize].records),
+        }
+    }
+
+    fn history_of(&self, key: &Key) -> Option<u32> {
+        match self.keys.get(key)? {
+            Known::Open(history) => Some(*history),
+            Known::Settled { .. } => None,
+        }
+    }
+
+    /// All records that there are.
+    fn records_mut(&mut self) -> impl Iterator<Item = &mut Record> {
+        self.histories.iter_mut().flat_map(|history| &mut history.records)
     }
 
     /// The value that a store under way is to store, from its beginning, as far as `into` has room.
@@ -258,9 +319,11 @@ impl KvOracle {
     /// The same; `is_durable`: if it has succeeded, a power cut changes nothing of it.
     fn end_as(&mut self, write: KvWrite, outcome: KvOutcome, is_durable: bool) {
         let end = self.next_moment();
-        let Some(history) = self.histories.get_mut(&write.key) else { return };
+        let Some(History { key, records: history }) = self.histories.get_mut(write.history as usize) else {
+            return;
+        };
         let own = history.iter().position(|record| record.begin == write.begin && record.end == NEVER);
-        let Some(own) = own else { return };
+        let Some(own) = own.filter(|_| *key == write.key) else { return };
         match outcome {
             KvOutcome::Refused => drop(history.remove(own)),
             KvOutcome::Uncertain => history[own].end = end,
@@ -273,13 +336,20 @@ impl KvOracle {
                 }
             }
         }
-        self.prune(write.key);
+        self.prune(write.history);
     }
 
-    /// Forgets what nobody can find any more in a key's history.
-    fn prune(&mut self, key: Key) {
+    fn prune_key(&mut self, key: &Key) {
+        if let Some(history) = self.history_of(key) {
+            self.prune(history);
+        }
+    }
+
+    /// Forgets what nobody can find any more in a history.
+    fn prune(&mut self, index: u32) {
         let oldest = self.reads.front().map_or(NEVER, |(begin, _)| *begin);
-        let Some(history) = self.histories.get_mut(&key) else { return };
+        let History { key, records: history } = &mut self.histories[index as usize];
+        let key = *key;
         let durable = history.iter().filter(|record| record.is_durable).map(|record| record.begin).max();
         let durable = durable.unwrap_or(0);
         let mut is_kept = false;
@@ -295,12 +365,14 @@ impl KvOracle {
         if let [only] = history[..]
             && only.is_durable
         {
-            let mut history = self.histories.remove(&key).unwrap_or_default();
             history.clear();
-            self.spare.push(history);
+            self.spare.push(index);
             match only.held {
-                Held::Value { version, bytes } => drop(self.settled.insert(key, (version, bytes))),
+                Held::Value { version, bytes } => {
+                    self.keys.insert(key, Known::Settled { version, bytes });
+                }
                 Held::Nothing => {
+                    self.keys.remove(&key);
                     if let Some(ordered) = &mut self.ordered {
                         ordered.remove(&key);
                     }
@@ -313,7 +385,7 @@ impl KvOracle {
 
     /// All pairs are about to be deleted at once, by a format or the like.
     pub fn begin_clear(&mut self) -> KvClear {
-        let keys: BTreeSet<Key> = self.settled.keys().chain(self.histories.keys()).copied().collect();
+        let keys: BTreeSet<Key> = self.keys.keys().copied().collect();
         KvClear(keys.into_iter().map(|key| self.begin_delete(key)).collect())
     }
 
@@ -325,15 +397,18 @@ impl KvOracle {
     /// Bytes of the values that may be there at most, each rounded up to a multiple of `round`.
     pub fn bytes_max(&self, round: u32) -> u64 {
         let rounded = |bytes: u32| u64::from(bytes).next_multiple_of(round.max(1).into());
-        let longest = |history: &Vec<Record>| {
-            let bytes = history.iter().map(|record| match record.held {
-                Held::Value { bytes, .. } => rounded(bytes),
-                Held::Nothing => 0,
-            });
-            bytes.max().unwrap_or(0)
+        let of = |held: Held| match held {
+            Held::Value { bytes, .. } => rounded(bytes),
+            Held::Nothing => 0,
         };
-        let settled: u64 = self.settled.values().map(|(_, bytes)| rounded(*bytes)).sum();
-        settled + self.histories.values().map(longest).sum::<u64>()
+        let longest = |known: &Known| match known {
+            Known::Settled { bytes, .. } => rounded(*bytes),
+            Known::Open(history) => {
+                let records = &self.histories[*history as usize].records;
+                records.iter().map(|record| of(record.held)).max().unwrap_or(0)
+            }
+        };
+        self.keys.values().map(longest).sum()
     }
 
     /// A retrieve, exist or list is about to be submitted, or an iterator begun.
@@ -357,7 +432,7 @@ impl KvOracle {
         }
         if has_ended && !self.kept.is_empty() {
             for key in std::mem::take(&mut self.kept) {
-                self.prune(key);
+                self.prune_key(&key);
             }
         }
     }
@@ -376,14 +451,15 @@ impl KvOracle {
     pub fn end_flush(&mut self, flush: KvFlush) {
         let mut later = BTreeSet::new();
         for key in std::mem::take(&mut self.unflushed) {
-            let Some(history) = self.histories.get_mut(&key) else { continue };
-            for record in history.iter_mut().filter(|record| record.is_certain && !record.is_durable) {
+            let Some(history) = self.history_of(&key) else { continue };
+            let records = self.histories[history as usize].records.iter_mut();
+            for record in records.filter(|record| record.is_certain && !record.is_durable) {
                 record.is_durable = record.end < flush.0;
                 if !record.is_durable {
                     later.insert(key);
                 }
             }
-            self.prune(key);
+            self.prune(history);
         }
         self.unflushed = later;
     }
@@ -393,11 +469,9 @@ impl KvOracle {
         let now = self.next_moment();
         self.reads_first += self.reads.len() as u64;
         self.reads.clear();
-        for history in self.histories.values_mut() {
-            history.iter_mut().filter(|record| record.end == NEVER).for_each(|record| record.end = now);
-        }
+        self.records_mut().filter(|record| record.end == NEVER).for_each(|record| record.end = now);
         for key in std::mem::take(&mut self.kept) {
-            self.prune(key);
+            self.prune_key(&key);
         }
     }
 
@@ -410,9 +484,8 @@ impl KvOracle {
         self.abandon();
         let now = self.next_moment();
         self.unflushed.clear();
-        let keys: Vec<Key> = self.histories.keys().copied().collect();
-        for key in keys {
-            let Some(history) = self.histories.get_mut(&key) else { continue };
+        for index in 0..self.histories.len() {
+            let history = &mut self.histories[index].records;
             let mut left: Vec<Record> = Vec::new();
             for record in history.drain(..) {
                 if !left.iter().any(|other| other.held == record.held) {
@@ -430,8 +503,10 @@ impl KvOracle {
             if let [only] = &mut left[..] {
                 (only.is_certain, only.is_durable) = (true, true);
             }
-            *history = left;
-            self.prune(key);
+            history.append(&mut left);
+            if !history.is_empty() {
+                self.prune(index as u32);
+            }
         }
     }
 
@@ -439,7 +514,7 @@ impl KvOracle {
     /// that took no deletion of all pairs. Nothing is under way.
     pub fn reopen(&mut self) {
         let now = self.next_moment();
-        for record in self.histories.values_mut().flatten() {
+        for record in self.records_mut() {
             record.end = now; // none has replaced another
             record.is_certain &= record.is_durable;
         }
@@ -448,8 +523,9 @@ impl KvOracle {
     /// The namespace was formatted, or made anew: it is empty, and nothing is under way.
     pub fn clear(&mut self) {
         self.abandon();
-        self.settled.clear();
+        self.keys.clear();
         self.histories.clear();
+        self.spare.clear();
         self.unflushed.clear();
         self.ordered = None;
     }

@@ -284,6 +284,41 @@ fn a_command_that_cannot_be_aborted_resets_the_controller() {
     });
 }
 
+// A reset waits for commands of its own: one whose interrupt is lost must not hang it.
+#[test]
+fn a_reset_does_without_interrupts() {
+    run(|rig| async move {
+        let timeout = Some(Delay::from_ms(10));
+        let timeout_period = Delay::from_ms(1);
+        let completion = Completion::Interrupt;
+        let config = DriverConfig { timeout, timeout_period, completion, ..DriverConfig::default() };
+        let driver = rig.attach(config).await;
+        let pair = driver.create_queue_pair(QueueConfig::new(8)).await.unwrap();
+        rig.fake.swallows.set(true);
+        rig.fake.stubborn.set(true);
+        let lost = pair.submit(Flush.sqe(0, 1)).await.unwrap();
+        rig.fake.mute.set(true);
+        assert_eq!(lost.await, Err(Lost::Reset));
+        rig.fake.swallows.set(false);
+        assert!(pair.execute(Flush.sqe(0, 1)).await.is_ok());
+        assert_eq!(driver.resets(), 1);
+    });
+}
+
+// Nor may one that is never completed: then the controller is lost.
+#[test]
+fn a_reset_whose_commands_never_end_gives_the_controller_up() {
+    run(|rig| async move {
+        let timeout = Some(Delay::from_ms(10));
+        let timeout_period = Delay::from_ms(1);
+        let driver = rig.attach(DriverConfig { timeout, timeout_period, ..DriverConfig::default() }).await;
+        let pair = driver.create_queue_pair(QueueConfig::new(8)).await.unwrap();
+        rig.fake.keeps_admin.set(true);
+        assert!(matches!(driver.reset().await, Err(DriverError::Lost { lost: Lost::Failed, .. })));
+        assert_eq!(pair.execute(Flush.sqe(0, 1)).await, Err(Lost::Failed));
+    });
+}
+
 // An abort by hand says whether it worked.
 #[test]
 fn abort_says_whether_it_did() {

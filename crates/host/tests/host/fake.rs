@@ -77,6 +77,10 @@ pub struct Fake {
     pub stopped: Cell<bool>,
     /// Keeps I/O commands for ever, unless they are aborted.
     pub swallows: Cell<bool>,
+    /// Keeps admin commands for ever.
+    pub keeps_admin: Cell<bool>,
+    /// Interrupts are lost.
+    pub mute: Cell<bool>,
     /// Doesn't abort anything.
     pub stubborn: Cell<bool>,
     /// Flips a bit of what is read from this block.
@@ -133,6 +137,8 @@ impl Fake {
             grants: Cell::new(8),
             stopped: Cell::default(),
             swallows: Cell::default(),
+            keeps_admin: Cell::default(),
+            mute: Cell::default(),
             stubborn: Cell::default(),
             corrupts: Cell::default(),
             fails_writes: Cell::default(),
@@ -492,12 +498,15 @@ impl Fake {
         if queue.tail == 0 {
             queue.phase = !queue.phase;
         }
-        if let Some(vector) = queue.vector {
+        if let Some(vector) = queue.vector.filter(|_| !self.mute.get()) {
             self.end.interrupt(vector);
         }
     }
 
     async fn admin(&self, sqe: &Sqe) -> Option<(Status, u32)> {
+        if self.keeps_admin.get() {
+            return None;
+        }
         let ok = Some((Status::SUCCESS, 0));
         match AdminOpcode(sqe.opcode()) {
             AdminOpcode::IDENTIFY => {

@@ -231,7 +231,7 @@ const SECTIONS: [(&str, &str); 6] = [
 ];
 
 /// Sections of a drive's profile that a scenario has not: their keys stand for themselves.
-const PROFILE_SECTIONS: [&str; 6] = ["link", "controller", "firmware", "dram", "flash", "kv"];
+const PROFILE_SECTIONS: [&str; 7] = ["link", "cxl", "controller", "firmware", "dram", "flash", "kv"];
 
 /// Splits at the commas that stand in no quotes, brackets or braces.
 pub(super) fn split(list: &str) -> Result<Vec<&str>, Trouble> {

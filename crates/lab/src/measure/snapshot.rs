@@ -27,6 +27,8 @@ pub struct Snapshot {
     pub link: (Delay, Delay),
     /// What the stores of all key-value namespaces have done, and what they hold.
     pub pairs: Vec<(KvCounters, KvUsage)>,
+    /// Commit records answered, and looks for them.
+    pub commits: (u64, u64),
 }
 
 impl Snapshot {
@@ -52,6 +54,7 @@ impl Snapshot {
         self.channels.extend((0..geometry.channels).map(|channel| flash.channel_busy(channel)));
         self.cores = drive.site.busy();
         self.link = host.busy();
+        self.commits = (drive.controller.counters().records.get(), drive.controller.commit_looks());
         self.pairs.clear();
         drive.controller.each_pairs(|pairs| self.pairs.push((pairs.counters(), pairs.usage())));
     }

@@ -1,8 +1,9 @@
 //! What the stores of a key-value drive did, from two snapshots.
 
 use super::Snapshot;
+use crate::profile::Extension;
 use crate::scenario::DrivePlan;
-use crate::summary::KvStoreSummary;
+use crate::summary::{CommitSummary, KvStoreSummary};
 use byteway_firmware::{KvCounters, KvUsage};
 
 /// Between two snapshots, over all namespaces of pairs.
@@ -37,6 +38,10 @@ pub fn store(drive: &DrivePlan, begin: &Snapshot, end: &Snapshot) -> KvStoreSumm
         stalls: sum(|counters| counters.stalls),
         filter_hits: sum(|counters| counters.filter_hits),
         filter_misses: sum(|counters| counters.filter_misses),
+        commits: drive.profile.offers(Extension::CxlCommit).then(|| CommitSummary {
+            records: end.commits.0 - begin.commits.0,
+            looks: end.commits.1 - begin.commits.1,
+        }),
         log_amplification: None,
         index_amplification: None,
     }

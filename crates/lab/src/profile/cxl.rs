@@ -1,5 +1,6 @@
 //! `[cxl]` of a profile: memory of the drive that the host stores to over CXL.mem.
 
+use byteway_wire::nvme::vendor::commit::RECORDS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,13 @@ pub struct Cxl {
     /// namespace of pairs is behind it.
     #[serde(default = "sixty_four_kib")]
     pub area: Bytes,
+    /// Commit records that the host may have unanswered, by which pairs are stored without a command: a power of two; left out,
+    /// or 0, there are none.
+    #[serde(default)]
+    pub records: u32,
+    /// How often the drive looks whether there is one; left out, 1 us.
+    #[serde(default = "one_us")]
+    pub poll: Picos,
 }
 
 impl Cxl {
@@ -32,8 +40,17 @@ impl Cxl {
             let what = format!("`cxl.area` = {} is not possible", self.area);
             return Err(fault("cxl.area", what, "choose a multiple of 4 KiB"));
         }
-        Ok(())
+        within("cxl.records", self.records, 0, RECORDS_MAX)?;
+        if self.records > 0 && !self.records.is_power_of_two() {
+            let what = format!("`cxl.records` = {} is not possible", self.records);
+            return Err(fault("cxl.records", what, "choose a power of two, or 0"));
+        }
+        within("cxl.poll", self.poll, Picos(1000), SECOND)
     }
+}
+
+fn one_us() -> Picos {
+    Picos(1_000_000)
 }
 
 fn sixty_four_kib() -> Bytes {

@@ -227,6 +227,9 @@ pub struct Cycles {
     /// An entry of a key-value index that is merged. Left out, 0.
     #[serde(default)]
     pub compact: u64,
+    /// One look whether the next commit record is there. Left out, 0.
+    #[serde(default)]
+    pub poll: u64,
 }
 
 /// Fixed waits of a command that keep no core busy: hardware stages, and what a measured total leaves unexplained.
@@ -526,6 +529,11 @@ impl Profile {
             let what = "`transfer.methods` names `cxl-mem`, and the drive has no memory for it";
             return Err(fault("transfer.methods", what, "leave it out: `[cxl]` alone offers it"));
         }
+        if self.transfer.offers(Extension::CxlCommit) && self.cxl.as_ref().is_none_or(|cxl| cxl.records == 0)
+        {
+            let what = "`transfer.methods` names `cxl-commit`, and the drive has no records for it";
+            return Err(fault("transfer.methods", what, "leave it out: `cxl.records` alone offers it"));
+        }
         self.transfer.check()?;
         self.kv.check()
     }
@@ -575,6 +583,7 @@ impl Profile {
             ("index", cycles.index),
             ("pack", cycles.pack),
             ("compact", cycles.compact),
+            ("poll", cycles.poll),
         ] {
             within(&format!("firmware.cycles.{key}"), count, 0, 1_000_000_000)?;
         }

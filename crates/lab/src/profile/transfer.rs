@@ -82,6 +82,8 @@ pub enum Extension {
     Mmio,
     /// Payload stored to the drive's memory over CXL.mem. A profile with `[cxl]` offers it without naming it.
     CxlMem,
+    /// Pairs stored over CXL.mem without a command. A profile with `cxl.records` offers it without naming it.
+    CxlCommit,
     /// Results behind their completion.
     InlineResult,
     /// Results in whole DMA units, where the host has room for them.
@@ -99,6 +101,7 @@ impl Extension {
             Extension::PiggybackPipelined => "piggyback-pipelined",
             Extension::Mmio => "mmio",
             Extension::CxlMem => "cxl-mem",
+            Extension::CxlCommit => "cxl-commit",
             Extension::InlineResult => "inline-result",
             Extension::RoundedResults => "rounded-results",
         }
@@ -130,6 +133,9 @@ pub struct Thresholds {
     /// `piggyback-cxl`.
     #[serde(default)]
     pub piggyback_cxl: Option<Bytes>,
+    /// `cxl-commit`.
+    #[serde(default)]
+    pub cxl_commit: Option<Bytes>,
 }
 
 impl Transfer {
@@ -167,6 +173,7 @@ impl Transfer {
             mmio,
             cxl_mem,
             piggyback_cxl,
+            cxl_commit,
         } = self.threshold;
         for (key, threshold) in [
             ("inline", inline),
@@ -176,6 +183,7 @@ impl Transfer {
             ("mmio", mmio),
             ("cxl-mem", cxl_mem),
             ("piggyback-cxl", piggyback_cxl),
+            ("cxl-commit", cxl_commit),
         ] {
             let path = format!("transfer.threshold.{key}");
             within(&path, threshold.unwrap_or_default(), Bytes(0), Bytes(1 << 24))?;
@@ -187,7 +195,12 @@ impl Transfer {
 impl Profile {
     /// Whether a host may enable it.
     pub fn offers(&self, extension: Extension) -> bool {
-        self.transfer.offers(extension) || extension == Extension::CxlMem && self.cxl.is_some()
+        self.transfer.offers(extension)
+            || match (extension, &self.cxl) {
+                (Extension::CxlMem, Some(_)) => true,
+                (Extension::CxlCommit, Some(cxl)) => cxl.records > 0,
+                _ => false,
+            }
     }
 }
 

@@ -67,6 +67,9 @@ pub enum TransferMethod {
     CxlMem,
     /// In the fields of a command up to 35 B, by CXL.mem above.
     PiggybackCxl,
+    /// By stores to memory of the drive over CXL.mem, and without a command: by a record that the drive looks for. Of key-value
+    /// drives only.
+    CxlCommit,
 }
 
 /// How short payloads cross under `adaptive`.
@@ -88,6 +91,8 @@ pub enum FineMethod {
     CxlMem,
     /// As `method = "piggyback-cxl"`.
     PiggybackCxl,
+    /// As `method = "cxl-commit"`.
+    CxlCommit,
 }
 
 /// How what is stored to the drive's memory is made sure to be there before its command.
@@ -161,7 +166,7 @@ pub struct TransferPlan {
 
 impl TransferMethod {
     /// All, in the order in which they are reported.
-    pub const ALL: [TransferMethod; 11] = [
+    pub const ALL: [TransferMethod; 12] = [
         TransferMethod::Prp,
         TransferMethod::Sgl,
         TransferMethod::Piggyback,
@@ -173,6 +178,7 @@ impl TransferMethod {
         TransferMethod::Hybrid,
         TransferMethod::CxlMem,
         TransferMethod::PiggybackCxl,
+        TransferMethod::CxlCommit,
     ];
 
     /// Its name in scenarios and reports.
@@ -189,6 +195,7 @@ impl TransferMethod {
             TransferMethod::Hybrid => "hybrid",
             TransferMethod::CxlMem => "cxl-mem",
             TransferMethod::PiggybackCxl => "piggyback-cxl",
+            TransferMethod::CxlCommit => "cxl-commit",
         }
     }
 }
@@ -204,6 +211,7 @@ impl FineMethod {
             FineMethod::Mmio => TransferMethod::Mmio,
             FineMethod::CxlMem => TransferMethod::CxlMem,
             FineMethod::PiggybackCxl => TransferMethod::PiggybackCxl,
+            FineMethod::CxlCommit => TransferMethod::CxlCommit,
         }
     }
 
@@ -217,6 +225,7 @@ impl FineMethod {
             FineMethod::Mmio => of.mmio,
             FineMethod::CxlMem => of.cxl_mem,
             FineMethod::PiggybackCxl => of.piggyback_cxl,
+            FineMethod::CxlCommit => of.cxl_commit,
         }
     }
 }
@@ -248,7 +257,8 @@ impl TransferSection {
             let what = format!("`transfer.encoding` has no effect with `{}`", method.name());
             return Err(fault("transfer.encoding", what, "leave it out: it says how `inline` is announced"));
         }
-        let is_stored = matches!(method, TransferMethod::CxlMem | TransferMethod::PiggybackCxl);
+        let by_cxl = [TransferMethod::CxlMem, TransferMethod::PiggybackCxl, TransferMethod::CxlCommit];
+        let is_stored = by_cxl.contains(&method);
         if index.has("transfer.ordering") && !is_stored {
             let what = format!("`transfer.ordering` has no effect with `{}`", method.name());
             return Err(fault(
@@ -302,7 +312,13 @@ impl TransferSection {
                 needs(drive, key, name, Extension::CxlMem)?;
                 Extension::Piggyback
             }
+            TransferMethod::CxlCommit => Extension::CxlCommit,
         };
+        if extension == Extension::CxlCommit && !drive.has_pairs() {
+            let what =
+                format!("`{key}` = {name}: only pairs of keys and values are stored without a command");
+            return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
+        }
         if matches!(extension, Extension::Piggyback | Extension::PiggybackPipelined) && !drive.has_payloads()
         {
             let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
@@ -349,6 +365,10 @@ fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Resu
     if extension == Extension::CxlMem {
         let known = drives_with(|profile| profile.offers(extension)).join(", ");
         let cure = format!("{known} have such memory; or give the drive some, as [drive.override.cxl]");
+        return Err(fault(key, what, cure));
+    }
+    if extension == Extension::CxlCommit {
+        let cure = "write `cxl.records = 64` in [drive.override]; a drive without [cxl] needs that, too";
         return Err(fault(key, what, cure));
     }
     let mut offered: Vec<&str> = transfer.methods.iter().map(|extension| extension.name()).collect();

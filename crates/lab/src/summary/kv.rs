@@ -167,10 +167,22 @@ pub struct KvStoreSummary {
     pub filter_hits: u64,
     /// Look-ups in tables that had not the key.
     pub filter_misses: u64,
+    /// Pairs that came without a command; left out of a drive that has no ring for such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits: Option<CommitSummary>,
     /// Bytes of the value log programmed for each byte stored, its records included; `None` if nothing was stored.
     pub log_amplification: Option<f64>,
     /// Bytes of the index programmed for each that was first written down; `None` if none was.
     pub index_amplification: Option<f64>,
+}
+
+/// Commit records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitSummary {
+    /// Those that the drive has answered.
+    pub records: u64,
+    /// How often it has looked for one. What that takes of a core while there is none is in no utilisation.
+    pub looks: u64,
 }
 
 /// Bytes of a unit.
@@ -205,7 +217,11 @@ impl KvStoreSummary {
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
         let bytes = |bytes: u64| format!("{} B", grouped(bytes));
         let amplification = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), |of| format!("{of:.3}"));
-        vec![
+        let commits = self.commits.map(|commits| {
+            let counts = format!("{}, {}", grouped(commits.records), grouped(commits.looks));
+            ("commit records, the drive's looks for them", counts)
+        });
+        let rows = vec![
             ("packing", self.packing.clone()),
             ("pairs (estimate)", grouped(self.pairs)),
             ("used (estimate)", format!("{} of {}", bytes(self.used_bytes), bytes(self.capacity_bytes))),
@@ -229,7 +245,8 @@ impl KvStoreSummary {
             ("merges, collections", format!("{}, {}", grouped(self.compactions), grouped(self.collections))),
             ("values moved", grouped(self.values_moved)),
             ("stores that waited for room", grouped(self.stalls)),
-        ]
+        ];
+        rows.into_iter().chain(commits).collect()
     }
 }
 

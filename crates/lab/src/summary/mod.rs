@@ -15,7 +15,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 use crate::profile::Completion;
 
 pub(crate) use kv::BULK_TITLE;
-pub use kv::{BulkRow, KvStoreSummary, KvSummary, OperationRow};
+pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
 pub use transfer::{TransferSummary, WayRow};
 pub use upkeep::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,

@@ -129,7 +129,8 @@ fn same_everywhere(rules: Rules, results: Results) {
 #[test]
 fn every_method_carries_the_same_under_both_runners() {
     // A drive that is served has no memory over CXL.mem.
-    let is_carried = |method: &Method| !matches!(method, Method::CxlMem | Method::PiggybackCxl);
+    let by_cxl = [Method::CxlMem, Method::PiggybackCxl, Method::CxlCommit];
+    let is_carried = |method: &Method| !by_cxl.contains(method);
     for method in Method::ALL.into_iter().filter(is_carried) {
         let rules = Rules { threshold_bytes: 128, ..Rules::only(method) };
         same_everywhere(rules, Results::Pointer);
@@ -149,7 +150,8 @@ fn every_kind_of_result_comes_back_the_same_under_both_runners() {
 #[test]
 fn payloads_arrive_when_modelled_time_passes() {
     // A drive that is served has no memory over CXL.mem.
-    let is_carried = |method: &Method| !matches!(method, Method::CxlMem | Method::PiggybackCxl);
+    let by_cxl = [Method::CxlMem, Method::PiggybackCxl, Method::CxlCommit];
+    let is_carried = |method: &Method| !by_cxl.contains(method);
     for method in Method::ALL.into_iter().filter(is_carried) {
         let rules = Rules { threshold_bytes: 128, ..Rules::only(method) };
         let simulated = play(How::Virtual, rules, Results::Inline);

@@ -28,6 +28,9 @@ plans! {
     trims_beside_flushes = "trims-beside-flushes";
     /// A purge waited for ever for superblocks that nobody closed.
     a_sanitize_that_never_ended = "sanitize-never-ends";
+    /// A victim that the collector had taken while the host was idle waited when the host came, and a purge waited for it: nothing
+    /// moved any more, which was taken for the drive's end.
+    a_sanitize_beside_collection_while_idle = "sanitize-beside-idle-collection";
     /// An abort that was still on its way met the flush at the run's end, which was taken for a failure of the drive.
     an_abort_that_met_the_last_flush = "an-abort-that-meets-the-last-flush";
     /// While a Compare of zeroes was under way, they were written and trimmed again: what had been there before and what
@@ -74,4 +77,16 @@ plans! {
     /// A value of many parts was counted once for each of them when its records were replayed, and a store that was all but
     /// empty had no room.
     pairs_in_parts_after_a_cut = "pairs-in-parts-after-a-cut";
+    /// A store of pairs forgot what only DRAM had of it before flash had taken that it was empty; when flash refused that, values
+    /// from before the newest came back.
+    pairs_of_a_sanitize_that_failed = "pairs-of-a-sanitize-that-failed";
+    /// The same of a format: afterwards the store could not be read.
+    pairs_of_a_format_that_failed = "pairs-of-a-format-that-failed";
+    /// The same without power-loss protection, where it isn't known then which manifest is the newest.
+    pairs_of_a_format_that_failed_unprotected = "pairs-of-a-format-that-failed-unprotected";
+    /// The watchdog's own reset waited for a completion whose interrupt was lost, and nobody looked.
+    an_interrupt_was_lost_in_a_reset = "an-interrupt-lost-in-a-reset";
+    /// A root said of a translation page that all its units are nowhere, while a collector moved what the base state has of that
+    /// page; after a restart the copy was taken for newer, and what two formats had deallocated was there again.
+    a_page_that_was_marked = "a-page-that-was-marked";
 }

@@ -11,22 +11,25 @@ use std::path::Path;
 const KV_CAPACITY: &str = "drive.kv_capacity=\"512 MiB\"";
 
 /// Stands before each script: `$K` is the generic device of the namespace of pairs, `$B` the block device beside it, both of
-/// the first drive. Linux looks at namespaces side by side and numbers devices as it finds them, so they are asked.
+/// the first drive. Linux looks at drives and namespaces side by side and numbers devices as it finds them, so places and
+/// identifiers are asked for.
 const PRELUDE: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
 K= B=
 for try in $(seq 100); do
-  for device in /dev/ng0n?; do
-    case "$(nvme get-ns-id $device 2>&1)" in *:2) K=$device ;; esac
-  done
-  for device in /dev/nvme0n?; do
-    [ ! -b $device ] || B=$device
+  [ $(ls /sys/class/nvme | wc -l) = 2 ] || { sleep 0.1; continue; }
+  first=$(cat /sys/class/nvme/*/address | sort | head -n 1)
+  for device in /sys/class/nvme-generic/ng*n* /sys/block/nvme*n*; do
+    [ "$(cat $device/device/address 2>&1)" = "$first" ] || continue
+    name=/dev/${device##*/}
+    [ ! -b $name ] || B=$name
+    case "$(nvme get-ns-id $name 2>&1)" in *:2) K=$name ;; esac
   done
   [ -n "$K" ] && [ -n "$B" ] && break
   sleep 0.1
 done
-[ -n "$K" ] && [ -n "$B" ] || fail "$(ls /dev/ng* /dev/nvme*)"
+[ -n "$K" ] && [ -n "$B" ] || fail "$(ls -l /sys/class/nvme* /sys/block)"
 # kv OPCODE KEY OPTION...: a command about a key of up to 16 characters
 kv() {
   opcode=$1 key=$2
@@ -62,7 +65,11 @@ pub fn play(kernel: &str) {
         30,
         r#"
         [ -c $K ] || fail "$(ls /dev/ng* /dev/nvme*)"
-        [ $(find /dev -name 'nvme0n?' -type b | wc -l) = 1 ] || fail "a block device of pairs: $(ls /dev/nvme*)"
+        for block in /sys/block/${B##*/}/device/nvme*n*; do
+          # Linux knows a disk of pairs, and hides it.
+          name=/dev/${block##*/}
+          [ $name = $B ] || [ ! -e $name ] || fail "a block device of pairs: $name beside $B"
+        done
         nvme id-ns $B -n 1 >/dev/null
         "#,
     );

@@ -3,8 +3,8 @@
 use crate::fixture::{BYTES_MAX, Rig, SINK_BYTES, Stage, payload};
 use byteway_clock::Channel;
 use byteway_clock::random::{Rng, Stream};
-use byteway_host::payload::{PayloadClient, PayloadConfig, Results};
 use byteway_host::{Buffer, QueueConfig, QueuePair};
+use byteway_host::{PayloadClient, PayloadConfig, Results};
 use byteway_transfer::{Method, Rules};
 use byteway_wire::nvme::vendor::{InlineSlots, Methods};
 use std::rc::Rc;

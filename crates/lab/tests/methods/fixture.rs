@@ -31,6 +31,7 @@ pub fn everything() -> TransferConfig {
             .with_piggyback_pipelined(true)
             .with_mmio(true)
             .with_cxl_mem(true)
+            .with_cxl_commit(true)
             .with_inline_result(true)
             .with_rounded_results(true),
         inline_bytes_max: BYTES_MAX,
@@ -43,6 +44,8 @@ pub fn everything() -> TransferConfig {
         memory: Some(MemoryConfig {
             link: CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::from_ns(80) },
             area_bytes: 1 << 20,
+            records: 16,
+            poll: Delay::from_us(1),
         }),
         sink_bytes: SINK_BYTES,
         chunk_store: Delay::from_ns(200),

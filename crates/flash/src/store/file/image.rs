@@ -183,7 +183,7 @@ pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
         out.u32(spare.lpa);
         out.u64(spare.sequence);
         match content {
-            Content::Bytes(_) => out.u8(BYTES),
+            Content::Bytes(_) | Content::Head(_) => out.u8(BYTES),
             Content::Zero | Content::Stamp(_) => out.u8(STAMP),
             Content::Marred(marred) => {
                 out.u8(MARRED);

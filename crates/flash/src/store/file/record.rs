@@ -87,10 +87,10 @@ impl Record {
                 record.stamp_lba.set(stamp.lba);
                 record.word.set(stamp.version);
             }
-            Content::Bytes(content) => {
+            Content::Bytes(_) | Content::Head(_) => {
                 record.kind = BYTES;
                 has_bytes = true;
-                bytes.copy_from_slice(&content[..]);
+                content.write_to(bytes);
             }
             Content::Marred(marred) => {
                 record.kind = MARRED;

@@ -42,8 +42,8 @@ impl KvOracle {
             }
             Held::Nothing => false,
         };
-        match self.settled.get(&key) {
-            Some((version, all)) if is_found(Held::Value { version: *version, bytes: *all }) => {}
+        match self.known(&key).0 {
+            Some(held) if is_found(held) => {}
             _ => match self.find(key, from, until, |record| is_found(record.held)) {
                 Some(held) => self.pin(key, from, held),
                 None => {
@@ -80,14 +80,14 @@ impl KvOracle {
         let from = read.begin;
         let own = own.map_or(NEVER, |own| own.begin);
         let is_found = |record: &Record| record.begin != own && (record.held != Held::Nothing) == is_there;
-        match self.settled.get(&key) {
+        match self.known(&key).0 {
             Some(_) if is_there => {}
             Some(_) => return Err(self.mismatch(key, "it was not found".into())),
             None => match self.find(key, from, NEVER, is_found) {
                 // Of several values it isn't known which.
                 Some(Held::Nothing) => self.pin(key, from, Held::Nothing),
                 Some(_) => {}
-                None if !is_there && !self.histories.contains_key(&key) => {}
+                None if !is_there && self.known(&key).1.is_empty() => {}
                 None => {
                     let found = if is_there { "it was found" } else { "it was not found" };
                     return Err(self.mismatch(key, found.into()));
@@ -125,7 +125,7 @@ impl KvOracle {
             }
             self.verify_gap((from, until), after, Bound::Excluded(*key))?;
             let is_value = |record: &Record| record.held != Held::Nothing;
-            if !self.settled.contains_key(key) && self.find(*key, from, until, is_value).is_none() {
+            if self.known(key).0.is_none() && self.find(*key, from, until, is_value).is_none() {
                 return Err(self.mismatch(*key, "it is listed".into()));
             }
             self.verified += 1;
@@ -144,26 +144,23 @@ impl KvOracle {
         after: Bound<Key>,
         before: Bound<Key>,
     ) -> Result<(), Box<KvMismatch>> {
-        let (settled, histories) = (&self.settled, &self.histories);
-        let ordered = self
-            .ordered
-            .get_or_insert_with(|| settled.keys().chain(histories.keys()).copied().collect::<BTreeSet<_>>());
+        if self.ordered.is_none() {
+            self.ordered = Some(self.keys.keys().copied().collect::<BTreeSet<_>>());
+        }
         if let (Bound::Excluded(after), Bound::Excluded(before)) = (after, before)
             && after >= before
         {
             return Ok(());
         }
         let mut missing = None;
-        for key in ordered.range((after, before)) {
-            let may_miss = histories.get(key).is_some_and(|history| {
-                let may = |record: &&Record| {
-                    record.held == Held::Nothing
-                        && record.submitted < until
-                        && replaced_at(history, record) >= from
-                };
-                history.iter().any(|record| may(&record))
-            });
-            if !may_miss {
+        for key in self.ordered.iter().flat_map(|ordered| ordered.range((after, before))) {
+            let history = self.known(key).1;
+            let may = |record: &Record| {
+                record.held == Held::Nothing
+                    && record.submitted < until
+                    && replaced_at(history, record) >= from
+            };
+            if !history.iter().any(may) {
                 missing = Some(*key);
                 break;
             }
@@ -176,7 +173,7 @@ impl KvOracle {
 
     /// What a reader that looks between two moments may find in a key with a history, of what `is_found` recognises.
     fn find(&self, key: Key, from: u64, until: u64, is_found: impl Fn(&Record) -> bool) -> Option<Held> {
-        let history = self.histories.get(&key)?;
+        let history = self.known(&key).1;
         let may = |record: &&Record| {
             is_found(record) && record.submitted < until && replaced_at(history, record) >= from
         };
@@ -188,7 +185,8 @@ impl KvOracle {
     fn pin(&mut self, key: Key, from: u64, held: Held) {
         let now = self.next_moment();
         let protected = self.cuts != Some(false);
-        let Some(history) = self.histories.get_mut(&key) else { return };
+        let Some(index) = self.history_of(&key) else { return };
+        let history = &mut self.histories[index as usize].records;
         let is_decided = history.iter().filter(|record| replaced_at_is_never(history, record)).count() < 2;
         if is_decided || history.iter().any(|record| record.end >= from) {
             return;
@@ -200,14 +198,14 @@ impl KvOracle {
         if !found.is_durable {
             self.unflushed.insert(key);
         }
-        self.prune(key);
+        self.prune(index);
     }
 
     fn mismatch(&self, key: Key, found: String) -> Box<KvMismatch> {
-        let expected = match (self.settled.get(&key), self.histories.get(&key)) {
-            (Some((version, bytes)), _) => vec![Held::Value { version: *version, bytes: *bytes }],
-            (None, Some(history)) => history.iter().map(|record| record.held).collect(),
-            (None, None) => vec![Held::Nothing],
+        let expected = match self.known(&key) {
+            (Some(held), _) => vec![held],
+            (None, []) => vec![Held::Nothing],
+            (None, history) => history.iter().map(|record| record.held).collect(),
         };
         Box::new(KvMismatch { key, found, expected })
     }

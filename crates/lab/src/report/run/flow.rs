@@ -231,7 +231,9 @@ fn meaning(span: &str) -> &'static str {
         "doorbell" => {
             "from the doorbell's store until the drive begins to fetch: crossing, waiting for the turn"
         }
-        "fetch" => "reading the submission queue entry across the link",
+        "fetch" => {
+            "reading the submission queue entry across the link; waiting for the look at a commit record"
+        }
         "link" => "data, its lists and the completion on the link",
         "firmware" => "the drive's processor cores at work for it",
         "dram" => "the drive's DRAM: map and buffers",

@@ -61,6 +61,33 @@ fn what_a_drive_does_not_offer_is_refused_with_who_does() {
     assert_error(parse(&text, &[untold]), "s.toml:6:1", "no measured threshold", "byteway threshold");
 }
 
+// Records are of pairs, and of drives that have a ring of them: elsewhere the method would be another one under its name.
+#[test]
+fn commit_records_need_pairs_and_a_ring() {
+    let drive = "[drive]\nprofile = \"bandslim-gen5x8\"\n";
+    let put = "[[kv]]\nworkload = \"w-a\"\nvalue = \"64 B\"\ncount = 10\n[transfer]\n";
+    let pairs =
+        |more: &str, lines: &str| parse(&format!("{drive}personality = \"kv\"\n{more}{put}{lines}"), &[]);
+    let ring = "override.cxl.records = 16\n";
+    let method = "method = \"cxl-commit\"\n";
+    assert!(pairs(ring, method).is_ok());
+    assert!(pairs(ring, &format!("{method}ordering = \"checksum\"\n")).is_ok());
+    let fine = "method = \"adaptive\"\nfine = \"cxl-commit\"\nthreshold = \"128 B\"\n";
+    assert_eq!(pairs(ring, fine).unwrap().host.transfer.threshold_bytes, 128);
+    assert_error(pairs("", method), "s.toml:9:10", "does not offer it", "cxl.records = 64");
+    assert_error(
+        pairs("override.cxl.records = 12\n", method),
+        "s.toml:4:24",
+        "12 is not possible",
+        "a power of two",
+    );
+    assert_error(pairs("override.cxl.poll = \"2 s\"\n", method), "s.toml:4:21", "cxl.poll", "1 s");
+    let named = "override.transfer.methods = [\"cxl-commit\"]\n";
+    assert_error(pairs(named, method), "s.toml:4:29", "no records for it", "`cxl.records` alone");
+    let sink = format!("{drive}personality = \"sink\"\n{ring}{PAYLOADS}[transfer]\n{method}");
+    assert_error(parse(&sink, &[]), "s.toml:10:10", "only pairs", "personality = \"kv\"");
+}
+
 // A sink has neither blocks nor flash: what asks for them must be told, not run into a failure.
 #[test]
 fn a_sink_takes_reads_and_writes_only() {

@@ -29,7 +29,10 @@ pub struct Methods {
     pub inline_result: bool,
     /// Not a method: the host's buffers for results are rounded up to whole DMA units, and may be written so.
     pub rounded_results: bool,
-    #[bits(23)]
+    /// Pairs are stored without a command, by records in memory of the device ([`commit`](super::commit)). Enabled for a queue,
+    /// it switches the device's one ring on.
+    pub cxl_commit: bool,
+    #[bits(22)]
     __: u32,
 }
 

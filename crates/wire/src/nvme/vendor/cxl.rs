@@ -1,8 +1,9 @@
 //! Payload in memory of the device that the host stores to over CXL.mem, and the page buffer of a key-value namespace as
 //! such memory (BandSlim, fine-grained transfer by CXL).
 //!
-//! The device's memory has up to two parts, which log page C0h ([`DeviceMemoryLog`]) names: an area for payloads of any
-//! command, and the page buffer. A payload in either is named by an SGL descriptor ([`device_memory_descriptor`]) with its device address: the host's address less the memory's base.
+//! The device's memory has up to three parts, which log page C0h ([`DeviceMemoryLog`]) names: an area for payloads of any
+//! command, a ring of commit records ([`commit`](super::commit)), and the page buffer. A payload in the first or the last is named by an SGL
+//! descriptor ([`device_memory_descriptor`]) with its device address: the host's address less the memory's base.
 //!
 //! CXL.mem and CXL.io are not ordered against each other. So the host flushes each line, or reads the last line back, before
 //! it rings; or the command says the payload's checksum:
@@ -117,12 +118,21 @@ pub struct DeviceMemoryLog {
     pub pointer: u32,
     /// The limit.
     pub limit: u32,
+    /// The ring of commit records.
+    pub records_offset: u32,
+    /// How many it has: a power of two; 0: there is none.
+    pub records: u32,
+    /// How often the device looks at it, nanoseconds.
+    pub poll_ns: u32,
+    /// Counts the lives of the ring since power-on; 0: it is off.
+    pub generation: u32,
     #[doc(hidden)]
-    pub reserved: [u8; 20],
+    pub reserved: [u8; 4],
 }
 
 assert_offsets!(DeviceMemoryLog: 64; bytes = 0, area_offset = 8, area_bytes = 12, buffer_offset = 16,
-    buffer_bytes = 20, page_bytes = 24, align = 28, nsid = 32, pointer = 36, limit = 40);
+    buffer_bytes = 20, page_bytes = 24, align = 28, nsid = 32, pointer = 36, limit = 40, records_offset = 44,
+    records = 48, poll_ns = 52, generation = 56);
 
 impl DeviceMemoryLog {
     /// How values are placed in the page buffer; None: there is none, or what is said of it cannot be.

@@ -12,6 +12,7 @@
 //! | [`mod@piggyback`] | payload in the fields of commands: [`piggyback::Head`], [`piggyback::Piece`] |
 //! | [`mod@kv`] | commands for key value namespaces: Store by piggyback, iterators |
 //! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer |
+//! | [`mod@commit`] | pairs that are stored without a command: records in memory of the device |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
 //!
@@ -28,6 +29,7 @@
 //! namespace has its key in CDW3: there the length stands in CDW13 ([`Framing::of_store`]).
 
 pub mod capability;
+pub mod commit;
 pub mod cxl;
 pub mod inline;
 pub mod kv;

@@ -1,0 +1,228 @@
+//! The drive of a plan.
+
+use crate::profile::KvPacking;
+use serde::{Deserialize, Serialize};
+
+/// A drive, small enough that everything happens at once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveSpec {
+    /// Channels.
+    pub channels: u32,
+    /// Dies of each.
+    pub ways: u32,
+    /// Planes of a die.
+    pub planes: u32,
+    /// Superblocks of a die.
+    pub blocks: u32,
+    /// Stripes of a superblock.
+    pub pages: u32,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Page types, which share a wordline: bits of a cell.
+    pub bits: u32,
+    /// What the drive holds at first.
+    #[serde(default)]
+    pub base: BaseSpec,
+    /// Units of 4 KiB in the write buffer.
+    pub buffer_units: u32,
+    /// Power-loss protection.
+    #[serde(default)]
+    pub protected: bool,
+    /// The collector goes by cost and benefit; else it is greedy.
+    #[serde(default)]
+    pub cost_benefit: bool,
+    /// Free superblocks of a die at which collection starts.
+    pub collect_start: u32,
+    /// Free superblocks of a die that only the collector may take.
+    pub collect_reserve: u32,
+    /// Translation pages that its DRAM holds; none: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_cache_pages: Option<u32>,
+    /// Programs and erases are suspended for the host's reads.
+    #[serde(default)]
+    pub suspends: bool,
+    /// Dies sense while data moves out.
+    #[serde(default)]
+    pub cache_read: bool,
+    /// Units programmed between two checkpoints; 0: as few checkpoints as can be.
+    #[serde(default)]
+    pub checkpoint_units: u64,
+    /// In which way its recovery is broken on purpose: what a swarm must find.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanarySpec>,
+    /// Its medium is in files, of which a cut drops, tears and reorders what was not synced.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub files: bool,
+    /// What it does for its flash.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub upkeep: UpkeepSpec,
+    /// The stores of its namespaces of pairs.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub kv: KvSpec,
+    /// Namespaces.
+    pub namespaces: Vec<NamespaceSpec>,
+}
+
+/// A store of pairs: [`byteway_firmware::KvConfig`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KvSpec {
+    /// Units of a segment.
+    pub segment_units: u32,
+    /// Where in a page of the value log values go.
+    pub packing: KvPacking,
+    /// Entries of the table of values that came by DMA.
+    pub log_table: u32,
+    /// Pages of the value log in DRAM.
+    pub buffer_pages: u32,
+    /// Index bytes in DRAM after which they are written down.
+    pub memtable_bytes: u64,
+    /// Bits of a filter for each key.
+    pub filter_bits: u32,
+    /// DRAM for filters.
+    pub filter_bytes: u64,
+    /// Index units that DRAM caches.
+    pub cache_units: u32,
+    /// Runs that wait to be merged.
+    pub l0_runs: u32,
+    /// By what each level is larger than the one above.
+    pub level_ratio: u32,
+    /// The longest value.
+    pub value_bytes_max: u32,
+    /// In which way it is broken on purpose.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<KvCanarySpec>,
+}
+
+impl Default for KvSpec {
+    fn default() -> Self {
+        KvSpec {
+            segment_units: 8,
+            packing: KvPacking::All,
+            log_table: 4,
+            buffer_pages: 4,
+            memtable_bytes: 1024,
+            filter_bits: 10,
+            filter_bytes: 1 << 20,
+            cache_units: 8,
+            l0_runs: 2,
+            level_ratio: 4,
+            value_bytes_max: 24_000,
+            canary: None,
+        }
+    }
+}
+
+/// How a store is broken: [`byteway_firmware::kv::KvCanary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KvCanarySpec {
+    /// A value that does not match its checksum counts.
+    TrustTorn,
+    /// What capacitors should have saved is lost.
+    ForgetSave,
+    /// The older of two records of a key counts.
+    OlderRecord,
+    /// A segment is used again before the manifest that gave it up is durable.
+    ReuseEarly,
+    /// A moved value is not looked at again before it is given its new place.
+    MoveBlindly,
+}
+
+/// What a drive does for its flash, beside what the host asks for: [`byteway_firmware::Upkeep`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpkeepSpec {
+    /// Spare superblocks of a die. When one fails and none is left the drive is read-only.
+    #[serde(skip_serializing_if = "is_default")]
+    pub spare_blocks: u32,
+    /// Of those, how many are bad from the factory at most.
+    #[serde(skip_serializing_if = "is_default")]
+    pub factory_bad_blocks: u32,
+    /// Superblocks of a die with one bit a cell.
+    #[serde(skip_serializing_if = "is_default")]
+    pub slc_blocks: u32,
+    /// The spread of erases that is levelled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub static_spread: Option<u32>,
+    /// What is read too often or lies too long is moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refresh: Option<RefreshSpec>,
+    /// Collection while the host is idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<IdleSpec>,
+}
+
+/// When a superblock is moved for the sake of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RefreshSpec {
+    /// After so many reads.
+    pub reads: u32,
+    /// After so many microseconds.
+    pub age_us: u64,
+}
+
+/// Collection while the host is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleSpec {
+    /// When nothing has come for so many microseconds.
+    pub after_us: u64,
+    /// Until so many superblocks of a die are free.
+    pub free_blocks: u32,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// How a recovery is broken: [`byteway_firmware::ftl::config::Canary`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CanarySpec {
+    /// Deallocations in the journal are ignored.
+    IgnoreTrims,
+    /// Of two copies of a unit the older one is taken.
+    OlderCopy,
+    /// Stripes are not held until their wordline is whole.
+    TrustTorn,
+    /// What capacitors saved is forgotten.
+    ForgetDump,
+    /// Superblocks are erased before what makes them stale is durable.
+    EraseEarly,
+}
+
+/// A namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamespaceSpec {
+    /// Units of 4 KiB.
+    pub units: u64,
+    /// Bytes of a logical block: 512 or 4096; of one that holds pairs, 4096.
+    pub block: u32,
+    /// It holds pairs of keys and values.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pairs: bool,
+}
+
+/// What a drive holds at first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BaseSpec {
+    /// Nothing.
+    #[default]
+    Empty,
+    /// Every unit, in order.
+    Filled,
+    /// Every unit, as random overwrites leave them.
+    Steady,
+}
+
+impl DriveSpec {
+    /// Whether there is a namespace of pairs at first.
+    pub fn has_pairs(&self) -> bool {
+        self.namespaces.iter().any(|namespace| namespace.pairs)
+    }
+}

@@ -1,0 +1,382 @@
+//! Operations and faults as lines.
+
+use super::op::{Anchor, Extent, Fault, FlashVerb, Op, StoreWhen};
+use std::fmt;
+use std::str::FromStr;
+
+/// A line that is no operation or fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineError {
+    line: String,
+    what: &'static str,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for LineError {}
+
+/// The words of a line, one after the other.
+struct Line<'a> {
+    line: &'a str,
+    words: std::iter::Peekable<std::str::SplitAsciiWhitespace<'a>>,
+}
+
+impl<'a> Line<'a> {
+    fn new(line: &'a str) -> Self {
+        Line { line, words: line.split_ascii_whitespace().peekable() }
+    }
+
+    fn error(&self, what: &'static str) -> LineError {
+        LineError { line: self.line.to_owned(), what }
+    }
+
+    fn next<T: FromStr>(&mut self, what: &'static str) -> Result<T, LineError> {
+        let word = self.words.next();
+        word.and_then(|word| word.parse().ok()).ok_or_else(|| self.error(what))
+    }
+
+    /// Takes the word if it is the next one.
+    fn takes(&mut self, word: &str) -> bool {
+        self.words.next_if_eq(&word).is_some()
+    }
+
+    fn expect(&mut self, word: &str, what: &'static str) -> Result<(), LineError> {
+        self.takes(word).then_some(()).ok_or_else(|| self.error(what))
+    }
+
+    /// All that is left, of one kind.
+    fn rest<T: FromStr>(&mut self, what: &'static str) -> Result<Vec<T>, LineError> {
+        let mut rest = Vec::new();
+        while self.words.peek().is_some() {
+            rest.push(self.next(what)?);
+        }
+        Ok(rest)
+    }
+
+    fn end<T>(mut self, parsed: T) -> Result<T, LineError> {
+        if self.words.next().is_some() { Err(self.error("there is a word too many")) } else { Ok(parsed) }
+    }
+}
+
+const NAMESPACE: &str = "a namespace is a number from 1 on";
+const EXTENT: &str = "blocks are `first+count`, with a count of at least 1";
+const ANCHOR: &str = "a place is `operation+later`, or `+later` from power-on";
+const KEY: &str = "a key is a number";
+const NUMBER: &str = "a number is missing";
+
+impl FromStr for Extent {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (lba, blocks) = text.split_once('+').ok_or(EXTENT)?;
+        let extent =
+            Extent { lba: lba.parse().map_err(|_| EXTENT)?, blocks: blocks.parse().map_err(|_| EXTENT)? };
+        (1..=1 << 16).contains(&extent.blocks).then_some(extent).ok_or(EXTENT)
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{}", self.lba, self.blocks)
+    }
+}
+
+impl FromStr for Anchor {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (op, later) = text.split_once('+').ok_or(ANCHOR)?;
+        let op = if op.is_empty() { None } else { Some(op.parse().map_err(|_| ANCHOR)?) };
+        Ok(Anchor { op, later: later.parse().map_err(|_| ANCHOR)? })
+    }
+}
+
+impl fmt::Display for Anchor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.op {
+            Some(op) => write!(f, "{op}+{}", self.later),
+            None => write!(f, "+{}", self.later),
+        }
+    }
+}
+
+impl FromStr for Op {
+    type Err = LineError;
+
+    fn from_str(text: &str) -> Result<Self, LineError> {
+        let mut line = Line::new(text);
+        let verb: String = line.next("it is empty")?;
+        if verb == "pause" {
+            let op = Op::Pause(line.next(NUMBER)?);
+            return line.end(op);
+        }
+        if verb == "sanitize" {
+            return line.end(Op::Sanitize);
+        }
+        if verb == "create" {
+            let units = line.next(NUMBER)?;
+            let pairs = line.takes("pairs");
+            let block = if pairs { 4096 } else { line.next(NUMBER)? };
+            return line.end(Op::Create { units, block, pairs });
+        }
+        let namespace = line.next(NAMESPACE)?;
+        let op = match verb.as_str() {
+            "write" => Op::Write { namespace, extent: line.next(EXTENT)?, fua: line.takes("fua") },
+            "read" => Op::Read { namespace, extent: line.next(EXTENT)? },
+            "compare" => Op::Compare { namespace, extent: line.next(EXTENT)? },
+            "zeroes" => {
+                let extent = line.next(EXTENT)?;
+                Op::Zeroes { namespace, extent, deallocate: line.takes("deallocate") }
+            }
+            "trim" => {
+                let extents: Vec<Extent> = line.rest(EXTENT)?;
+                if extents.is_empty() || extents.len() > 256 {
+                    return Err(line.error("a trim has 1 to 256 ranges"));
+                }
+                Op::Trim { namespace, extents }
+            }
+            "flush" => Op::Flush { namespace },
+            "verify" => Op::Verify { namespace, extent: line.next(EXTENT)? },
+            "mar" => Op::Mar { namespace, extent: line.next(EXTENT)? },
+            "copy" => {
+                let to = line.next(NUMBER)?;
+                line.expect("from", "a copy is `copy NAMESPACE LBA from EXTENTS`")?;
+                let extents: Vec<Extent> = line.rest(EXTENT)?;
+                if extents.is_empty() || extents.len() > 128 {
+                    return Err(line.error("a copy has 1 to 128 ranges"));
+                }
+                Op::Copy { namespace, to, extents }
+            }
+            "format" => Op::Format { namespace, block: line.next(NUMBER)? },
+            "delete" => Op::Delete { namespace },
+            "store" => {
+                let (key, bytes) = (line.next(KEY)?, line.next(NUMBER)?);
+                let when = match (line.takes("exists"), line.takes("absent")) {
+                    (true, _) => StoreWhen::Exists,
+                    (_, true) => StoreWhen::Absent,
+                    _ => StoreWhen::Always,
+                };
+                Op::Store { namespace, key, bytes, when }
+            }
+            "retrieve" => Op::Retrieve { namespace, key: line.next(KEY)? },
+            "remove" => Op::Remove { namespace, key: line.next(KEY)? },
+            "exist" => Op::Exist { namespace, key: line.next(KEY)? },
+            "list" => Op::List { namespace, key: line.next(KEY)? },
+            "scan" => Op::Scan { namespace, key: line.next(KEY)? },
+            _ => return Err(line.error("there is no such operation")),
+        };
+        line.end(op)
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flag = |set: bool, word: &'static str| if set { word } else { "" };
+        match self {
+            Op::Write { namespace, extent, fua } => {
+                write!(f, "write {namespace} {extent}{}", flag(*fua, " fua"))
+            }
+            Op::Read { namespace, extent } => write!(f, "read {namespace} {extent}"),
+            Op::Compare { namespace, extent } => write!(f, "compare {namespace} {extent}"),
+            Op::Zeroes { namespace, extent, deallocate } => {
+                write!(f, "zeroes {namespace} {extent}{}", flag(*deallocate, " deallocate"))
+            }
+            Op::Trim { namespace, extents } => {
+                write!(f, "trim {namespace}")?;
+                extents.iter().try_for_each(|extent| write!(f, " {extent}"))
+            }
+            Op::Flush { namespace } => write!(f, "flush {namespace}"),
+            Op::Verify { namespace, extent } => write!(f, "verify {namespace} {extent}"),
+            Op::Mar { namespace, extent } => write!(f, "mar {namespace} {extent}"),
+            Op::Copy { namespace, to, extents } => {
+                write!(f, "copy {namespace} {to} from")?;
+                extents.iter().try_for_each(|extent| write!(f, " {extent}"))
+            }
+            Op::Format { namespace, block } => write!(f, "format {namespace} {block}"),
+            Op::Create { units, pairs: true, .. } => write!(f, "create {units} pairs"),
+            Op::Create { units, block, .. } => write!(f, "create {units} {block}"),
+            Op::Delete { namespace } => write!(f, "delete {namespace}"),
+            Op::Store { namespace, key, bytes, when } => {
+                let when = match when {
+                    StoreWhen::Always => "",
+                    StoreWhen::Exists => " exists",
+                    StoreWhen::Absent => " absent",
+                };
+                write!(f, "store {namespace} {key} {bytes}{when}")
+            }
+            Op::Retrieve { namespace, key } => write!(f, "retrieve {namespace} {key}"),
+            Op::Remove { namespace, key } => write!(f, "remove {namespace} {key}"),
+            Op::Exist { namespace, key } => write!(f, "exist {namespace} {key}"),
+            Op::List { namespace, key } => write!(f, "list {namespace} {key}"),
+            Op::Scan { namespace, key } => write!(f, "scan {namespace} {key}"),
+            Op::Sanitize => write!(f, "sanitize"),
+            Op::Pause(micros) => write!(f, "pause {micros}"),
+        }
+    }
+}
+
+impl FromStr for Fault {
+    type Err = LineError;
+
+    fn from_str(text: &str) -> Result<Self, LineError> {
+        let mut line = Line::new(text);
+        let verb: String = line.next("it is empty")?;
+        let fault = match verb.as_str() {
+            "cut" => {
+                let at = line.next(ANCHOR)?;
+                let (blind, ends) = (line.takes("blind"), line.takes("ends"));
+                let again = if line.takes("then") { line.rest(NUMBER)? } else { Vec::new() };
+                Fault::Cut { at, again, blind, ends }
+            }
+            "cycle" => Fault::Cycle { at: line.next(ANCHOR)? },
+            "reset" => Fault::Reset { at: line.next(ANCHOR)? },
+            "abort" => {
+                let at = line.next(ANCHOR)?;
+                line.expect("queue", "an abort is of `queue N command N`")?;
+                let queue = line.next(NUMBER)?;
+                line.expect("command", "an abort is of `queue N command N`")?;
+                Fault::Abort { at, queue, command: line.next(NUMBER)? }
+            }
+            "interrupt" => Fault::Interrupt { at: line.next(ANCHOR)? },
+            "replay" => Fault::Replay { at: line.next(ANCHOR)?, bytes: line.next(NUMBER)? },
+            "flash" => {
+                const FLASH: &str = "a flash fault is of `read|program|erase die N nth N life N`";
+                let verb = match line.next::<String>(FLASH)?.as_str() {
+                    "read" => FlashVerb::Read,
+                    "program" => FlashVerb::Program,
+                    "erase" => FlashVerb::Erase,
+                    _ => return Err(line.error(FLASH)),
+                };
+                let mut number = |name| {
+                    line.expect(name, FLASH)?;
+                    line.next(FLASH)
+                };
+                let (die, nth, life) = (number("die")?, number("nth")?, number("life")?);
+                if nth == 0 {
+                    return Err(line.error("operations of flash are counted from 1"));
+                }
+                let die = u32::try_from(die).map_err(|_| line.error(FLASH))?;
+                Fault::Flash { verb, die, nth, life: life as usize }
+            }
+            _ => return Err(line.error("there is no such fault")),
+        };
+        line.end(fault)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Cut { at, again, blind, ends } => {
+                let flag = |set: bool, word: &'static str| if set { word } else { "" };
+                write!(f, "cut {at}{}{}", flag(*blind, " blind"), flag(*ends, " ends"))?;
+                if !again.is_empty() {
+                    write!(f, " then")?;
+                }
+                again.iter().try_for_each(|polls| write!(f, " {polls}"))
+            }
+            Fault::Cycle { at } => write!(f, "cycle {at}"),
+            Fault::Reset { at } => write!(f, "reset {at}"),
+            Fault::Abort { at, queue, command } => write!(f, "abort {at} queue {queue} command {command}"),
+            Fault::Interrupt { at } => write!(f, "interrupt {at}"),
+            Fault::Replay { at, bytes } => write!(f, "replay {at} {bytes}"),
+            Fault::Flash { verb, die, nth, life } => {
+                let verb = match verb {
+                    FlashVerb::Read => "read",
+                    FlashVerb::Program => "program",
+                    FlashVerb::Erase => "erase",
+                };
+                write!(f, "flash {verb} die {die} nth {nth} life {life}")
+            }
+        }
+    }
+}
+
+macro_rules! as_line {
+    ($($kind:ty),+) => {$(
+        impl From<$kind> for String {
+            fn from(kind: $kind) -> String {
+                kind.to_string()
+            }
+        }
+
+        impl TryFrom<String> for $kind {
+            type Error = LineError;
+
+            fn try_from(line: String) -> Result<Self, LineError> {
+                line.parse()
+            }
+        }
+    )+};
+}
+as_line!(Op, Fault);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A plan that is not read as it was printed would run another run, and the failure would be gone.
+    #[test]
+    fn lines_are_read_as_they_are_printed() {
+        for line in [
+            "write 1 120+8",
+            "write 2 3+1 fua",
+            "read 1 0+32",
+            "compare 1 5+1",
+            "zeroes 1 8+8",
+            "zeroes 1 8+8 deallocate",
+            "trim 1 0+8 64+2",
+            "flush 3",
+            "pause 250",
+            "verify 1 0+8",
+            "mar 1 3+1",
+            "copy 1 40 from 0+8 16+2",
+            "format 1 512",
+            "create 20 4096",
+            "create 500 pairs",
+            "store 1 17 400",
+            "store 2 17 0 exists",
+            "store 1 3 9000 absent",
+            "retrieve 1 17",
+            "remove 1 17",
+            "exist 1 17",
+            "list 1 17",
+            "scan 2 0",
+            "delete 2",
+            "sanitize",
+        ] {
+            assert_eq!(line.parse::<Op>().unwrap().to_string(), line);
+        }
+        for line in [
+            "cut +12",
+            "cut 3+250 then 40 7",
+            "cut 3+250 blind then 40",
+            "cut +250 blind ends then 40",
+            "cut +250 ends",
+            "cycle 4+0",
+            "reset 2+30",
+            "abort 9+1 queue 2 command 5",
+            "interrupt 3+0",
+            "replay 3+5 300",
+            "flash program die 1 nth 12 life 0",
+        ] {
+            assert_eq!(line.parse::<Fault>().unwrap().to_string(), line);
+        }
+    }
+
+    // A plan is a file that somebody edits: a mistake must be named.
+    #[test]
+    fn mistakes_are_named() {
+        let op = |line: &str| line.parse::<Op>().unwrap_err().to_string();
+        assert_eq!(op("write 1 120"), "`write 1 120`: blocks are `first+count`, with a count of at least 1");
+        assert_eq!(op("write 1 1+0"), "`write 1 1+0`: blocks are `first+count`, with a count of at least 1");
+        assert_eq!(op("erase 1"), "`erase 1`: there is no such operation");
+        assert_eq!(op("flush 1 2"), "`flush 1 2`: there is a word too many");
+        assert_eq!(op("trim 1"), "`trim 1`: a trim has 1 to 256 ranges");
+        assert_eq!("cut 3".parse::<Fault>().unwrap_err().to_string(), format!("`cut 3`: {ANCHOR}"));
+    }
+}
