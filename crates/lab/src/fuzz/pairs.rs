@@ -4,6 +4,7 @@ use super::drive::ITERATOR_TIMEOUT;
 use super::failure::{Failure, Kind};
 use super::life::{Life, OP_BYTES_MAX};
 use super::plan::{Op, StoreWhen};
+use byteway_clock::Time;
 use byteway_host::{IoBuffer, IoError, KvClient, Lost, StoreIf};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
@@ -56,19 +57,30 @@ fn is_answer(status: Status) -> bool {
     status.is(Status::KEY_EXISTS) || status.is(Status::KEY_DOES_NOT_EXIST)
 }
 
-/// Goes over some pairs, and gives the iterator back.
+/// Goes over some pairs, and gives the iterator back. If that has waited for longer than the drive keeps it, as when its next
+/// command finds no room in the queue, it may be gone.
 async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<(), IoError> {
+    let clock = client.queue().port().clock();
+    let may_be_gone = |error: &IoError, used: Time| {
+        matches!(error, IoError::Status(status) if status.is(Status::INVALID_FIELD))
+            && clock.now().since(used) > ITERATOR_TIMEOUT
+    };
     let mut cursor = client.seek(Some(first)).await?;
-    let mut bytes = PART_BYTES;
+    let (mut bytes, mut used) = (PART_BYTES, clock.now());
     for _ in 0..SCAN_PARTS_MAX {
         match cursor.next(buffer, bytes, |_, _| ()).await {
             Ok(true) => bytes = PART_BYTES,
             Ok(false) => break,
             Err(IoError::TooSmall { bytes: needed }) if needed <= OP_BYTES_MAX => bytes = needed,
+            Err(error) if may_be_gone(&error, used) => return Ok(()),
             Err(error) => return Err(error),
         }
+        used = clock.now();
     }
-    cursor.close().await
+    match cursor.close().await {
+        Err(error) if may_be_gone(&error, used) => Ok(()),
+        closed => closed,
+    }
 }
 
 impl Life {
