@@ -5,10 +5,10 @@
 //! tolerates being polled early. When no task is ready the clock jumps to the next timer.
 
 use crate::descriptor::Watches;
-use crate::real::Pace;
+use crate::real::{Pace, Timing, Wall};
 use crate::time::{Delay, Time};
 use crate::tracer::Tracing;
-use crate::wheel::Wheel;
+use crate::wheel::{Timer, Wheel};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -34,6 +34,8 @@ struct Task {
     generation: u32,
     alive: bool,
     queued: bool,
+    /// It only looks whether something has come from outside: that it is ready, or has a timer, moves nothing.
+    is_watcher: bool,
 }
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -45,9 +47,36 @@ struct Schedule {
     free: Vec<u32>,
     ready: VecDeque<TaskId>,
     wheel: Wheel<TaskId>,
+    /// Watchers, and the timers that are armed for them.
+    watchers: usize,
+    watcher_timers: usize,
 }
 
 impl Schedule {
+    fn is_watcher(&self, id: TaskId) -> bool {
+        let task = self.slots.get(id.index as usize);
+        task.is_some_and(|task| task.is_watcher && task.generation == id.generation)
+    }
+
+    fn arm(&mut self, at: u64, id: TaskId) {
+        self.watcher_timers += usize::from(self.watchers > 0 && self.is_watcher(id));
+        self.wheel.insert(at, id);
+    }
+
+    /// Takes the next timer.
+    fn pop_timer(&mut self) -> Option<Timer<TaskId>> {
+        let timer = self.wheel.pop()?;
+        self.watcher_timers -= usize::from(self.watchers > 0 && self.is_watcher(timer.target));
+        Some(timer)
+    }
+
+    /// Whether no task but watchers is ready or has a timer.
+    fn has_only_watchers(&self) -> bool {
+        self.wheel.len() == self.watcher_timers
+            && self.ready.len() <= self.watchers
+            && self.ready.iter().all(|id| self.is_watcher(*id))
+    }
+
     /// The task, if it lives.
     fn task(&mut self, id: TaskId) -> Option<&mut Task> {
         let task = self.slots.get_mut(id.index as usize)?;
@@ -84,7 +113,7 @@ impl Schedule {
             }
         }
         loop {
-            let timer = self.wheel.pop()?;
+            let timer = self.pop_timer()?;
             // A timer of a task that has gone must not move time.
             if let Some(future) = self.take(timer.target) {
                 now.set(timer.at.max(now.get()));
@@ -132,9 +161,15 @@ struct Inner {
     wall: Cell<Option<Time>>,
     /// The next instant at which `observer` looks; beyond all time if there is none.
     looks_at: Cell<u64>,
+    /// The wall clock and what waits mean, while the real runner runs.
+    real: Cell<Option<(Wall, Timing)>>,
     observer: RefCell<Option<Observer>>,
     tracing: Tracing,
+    /// Whether somebody waits for what the tasks do.
+    duty: RefCell<Option<Duty>>,
 }
+
+type Duty = Box<dyn Fn() -> bool>;
 
 /// Sees an instant, and says which one it wants to see next.
 type Observer = Box<dyn FnMut(Time) -> Option<Time>>;
@@ -170,7 +205,7 @@ impl fmt::Display for Stalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the simulation stands still at {}: no task is ready and no timer is armed; waiting:",
+            "everything stands still at {}: no task is ready and no timer is armed; waiting:",
             self.at
         )?;
         let mut separator = "";
@@ -207,8 +242,10 @@ impl Executor {
                 pace: Cell::default(),
                 wall: Cell::default(),
                 looks_at: Cell::new(u64::MAX),
+                real: Cell::default(),
                 observer: RefCell::default(),
                 tracing: Tracing::default(),
+                duty: RefCell::default(),
             })),
         }
     }
@@ -216,6 +253,13 @@ impl Executor {
     /// Its clock.
     pub fn clock(&self) -> &Clock {
         &self.clock
+    }
+
+    /// Whether modelled waits take virtual time ([`Timing::Model`], as they do if this is not called) or none: then tasks
+    /// interleave as in a served drive that is as fast as the machine can, and a run can be repeated all the same. The
+    /// real runner sets it anew.
+    pub fn set_timing(&self, timing: Timing) {
+        self.clock.set_immediate(timing == Timing::None);
     }
 
     /// Runs `main` in virtual time until it ends. Other tasks stay as they are and go on in the next `run`.
@@ -296,6 +340,14 @@ impl Clock {
         self.0.pace.set(pace);
     }
 
+    pub(crate) fn set_real(&self, real: Option<(Wall, Timing)>) {
+        self.0.real.set(real);
+    }
+
+    pub(crate) fn real(&self) -> Option<(Wall, Timing)> {
+        self.0.real.get()
+    }
+
     pub(crate) fn set_wall(&self, wall: Option<Time>) {
         self.0.wall.set(wall);
     }
@@ -355,16 +407,47 @@ impl Clock {
         let index = match schedule.free.pop() {
             Some(index) => index,
             None => {
-                schedule.slots.push(Task { name, future: None, generation: 0, alive: false, queued: false });
+                schedule.slots.push(Task {
+                    name,
+                    future: None,
+                    generation: 0,
+                    alive: false,
+                    queued: false,
+                    is_watcher: false,
+                });
                 (schedule.slots.len() - 1) as u32
             }
         };
         let task = &mut schedule.slots[index as usize];
         let generation = task.generation.wrapping_add(1);
-        *task = Task { name, future: Some(future), generation, alive: true, queued: true };
+        *task = Task { name, future: Some(future), generation, alive: true, queued: true, is_watcher: false };
         let id = TaskId { index, generation };
         schedule.ready.push_back(id);
         id
+    }
+
+    /// Starts a task that only looks, now and then, whether something has come from outside, and that never ends: what else
+    /// stands still doesn't move because of it. See [`Clock::set_duty`].
+    pub fn spawn_watcher(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
+        let id = self.spawn(name, future);
+        let schedule = &mut *self.0.schedule.borrow_mut();
+        schedule.slots[id.index as usize].is_watcher = true;
+        schedule.watchers += 1;
+        id
+    }
+
+    /// Under the real runner: `duty` says whether somebody waits for what only the tasks here can bring about. If it does
+    /// while no task is ready but watchers, and no other timer is armed, then nothing will ever come of it, and the runner
+    /// ends as [`Stalled`]. What another thread is still to bring about is no duty of the tasks here. Without a duty, a runner that waits for descriptors or an inbox waits as long as it takes.
+    pub fn set_duty(&self, duty: impl Fn() -> bool + 'static) {
+        self.0.duty.replace(Some(Box::new(duty)));
+    }
+
+    /// Whether there is a duty that nothing here will ever fulfil.
+    pub(crate) fn has_stalled(&self) -> bool {
+        let duty = self.0.duty.borrow();
+        let Some(duty) = &*duty else { return false };
+        self.0.schedule.borrow().has_only_watchers() && duty()
     }
 
     /// Drops a task where it waits: what a power cut does. A task that has ended is left alone.
@@ -393,7 +476,7 @@ impl Clock {
             return self.wake(id);
         }
         self.0.timers.set(self.0.timers.get() + 1);
-        self.0.schedule.borrow_mut().wheel.insert(at.0, id);
+        self.0.schedule.borrow_mut().arm(at.0, id);
     }
 
     /// The task that is being polled: what a leaf future notes before it returns `Pending`.
@@ -445,7 +528,7 @@ impl Clock {
     /// Takes the next timer and makes its task ready.
     pub(crate) fn wake_next_timer(&self) {
         let mut schedule = self.0.schedule.borrow_mut();
-        if let Some(timer) = schedule.wheel.pop() {
+        if let Some(timer) = schedule.pop_timer() {
             schedule.wake(timer.target);
         }
     }
@@ -518,7 +601,9 @@ impl Clock {
         let mut schedule = self.0.schedule.borrow_mut();
         schedule.ready.clear();
         schedule.wheel.clear();
+        schedule.watcher_timers = 0;
         drop(schedule);
+        self.0.duty.take();
         self.stop_observing();
     }
 

@@ -120,7 +120,8 @@ const LOOK: Delay = Delay::from_us(50);
 const BEHIND_MAX: Delay = Delay::from_ms(100);
 
 /// The wall's time, as the executor's.
-struct Wall {
+#[derive(Clone, Copy)]
+pub(crate) struct Wall {
     start: Instant,
     origin: Time,
     /// What was given up.
@@ -136,7 +137,7 @@ impl Wall {
 
 impl Executor {
     /// Runs `main` in real time until it ends. Without a ready task, a timer, a descriptor that is waited for or an
-    /// inbox that somebody could write to, it is stalled.
+    /// inbox that another thread could write to, it is stalled; with a [duty](Clock::set_duty) also if there are some.
     pub fn run_real<T: 'static>(
         &self,
         timing: Timing,
@@ -150,6 +151,7 @@ impl Executor {
         let result = self.run_to_wall(timing, inbox, main);
         self.clock().set_immediate(false);
         self.clock().set_wall(None);
+        self.clock().set_real(None);
         let _ = rustix::thread::set_current_timer_slack(slack);
         result
     }
@@ -162,6 +164,7 @@ impl Executor {
     ) -> Result<T, Stalled> {
         let clock = self.clock();
         let mut wall = Wall { start: Instant::now(), origin: clock.now(), slipped: Delay::ZERO };
+        clock.set_real(Some((wall, timing)));
         let (main, result) = clock.spawn_main(main);
         let mut woken = Vec::new();
         let mut look_at = clock.now();
@@ -187,6 +190,9 @@ impl Executor {
                 {
                     return Ok(value);
                 }
+            }
+            if clock.has_stalled() && !inbox.is_some_and(Inbox::has_news) {
+                return Err(clock.stalled());
             }
             let is_busy = clock.ready_len() > 0;
             let next = clock.next_timer();
@@ -219,6 +225,20 @@ impl Executor {
 }
 
 impl Clock {
+    /// Now, by a look at the wall clock where modelled waits take no time. The runner looks at it between polls only, and
+    /// what is measured within one, such as a message to another process and its answer, would take no time at all.
+    pub fn now_measured(&self) -> Time {
+        if let Some((wall, Timing::None)) = self.real() {
+            self.set_now(wall.now());
+        }
+        self.now()
+    }
+
+    /// What modelled waits mean in real time; none in virtual time.
+    pub fn timing(&self) -> Option<Timing> {
+        self.real().map(|(_, timing)| timing)
+    }
+
     /// Wakes who has waited for an instant up to `wall`: for the next such instant, which it is then, if modelled time
     /// passes; for all of them if it doesn't.
     fn serve_timers(&self, timing: Timing, wall: Time) {

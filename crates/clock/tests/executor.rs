@@ -141,7 +141,7 @@ fn a_standstill_names_those_who_wait() {
     assert_eq!(stalled.waiting, [("reader", 2), ("writer", 1), ("main", 1)]);
     assert_eq!(
         stalled.to_string(),
-        "the simulation stands still at 3.000 us: no task is ready and no timer is armed; \
+        "everything stands still at 3.000 us: no task is ready and no timer is armed; \
          waiting: 2 x reader, 1 x writer, 1 x main"
     );
 }

@@ -27,6 +27,66 @@ async fn until(ready: impl Fn() -> bool) {
     std::future::poll_fn(|_| if ready() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
+// What is served stands still if it owes something and nothing here can bring it about, though descriptors are waited for
+// and something looks at doorbells again and again; and it doesn't if a timer, or what comes from outside, may.
+#[test]
+fn a_duty_that_nothing_will_fulfil_is_found() {
+    for looks_without_a_rest in [false, true] {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let looking = clock.clone();
+        clock.spawn_watcher("watcher", async move {
+            loop {
+                match looks_without_a_rest {
+                    true => looking.yield_now().await,
+                    false => looking.timer(Delay::from_ms(1)).await,
+                }
+            }
+        });
+        let owes = Rc::new(Cell::new(false));
+        let comes = Rc::new(Cell::new(false));
+        let (duty, from_a_thread) = (owes.clone(), comes.clone());
+        clock.set_duty(move || duty.get() && !from_a_thread.get());
+        let reached = Rc::new(Cell::new(0));
+        let step = reached.clone();
+        let stalled = executor.run_real(Timing::None, None, async move {
+            let (mine, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mine = Rc::new(std::os::fd::OwnedFd::from(mine));
+            clock.timer(Delay::from_ms(5)).await;
+            step.set(1);
+            owes.set(true);
+            clock.timer(Delay::from_ms(5)).await; // a timer is something that comes
+            step.set(2);
+            comes.set(true);
+            let peer = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(20));
+                theirs.write_all(b"x").unwrap();
+                theirs
+            });
+            clock.readable(&mine).await;
+            step.set(3);
+            owes.set(false);
+            comes.set(false);
+            let mut theirs = peer.join().unwrap();
+            rustix::io::read(&*mine, &mut [0; 8]).unwrap();
+            let late = thread::spawn(move || {
+                thread::sleep(Duration::from_millis(20));
+                theirs.write_all(b"x").unwrap();
+                theirs
+            });
+            clock.readable(&mine).await; // nothing is owed
+            step.set(4);
+            let _theirs = late.join().unwrap();
+            rustix::io::read(&*mine, &mut [0; 8]).unwrap();
+            owes.set(true);
+            clock.readable(&mine).await;
+        });
+        let stalled = stalled.unwrap_err();
+        assert_eq!(reached.get(), 4);
+        assert_eq!(stalled.waiting, [("watcher", 1), ("main", 1)]);
+    }
+}
+
 // A modelled latency that ends early would be a drive faster than its model.
 #[test]
 fn modelled_waits_take_at_least_as_long() {

@@ -5,7 +5,7 @@ use crate::controller::Controller;
 use crate::controller::namespace::Namespace;
 use byteway_clock::Clock;
 use byteway_clock::random::Rng;
-use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region, Site};
+use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region, Rhythm, Site};
 use byteway_flash::file::{Files, Opened, Tuning};
 use byteway_flash::{FlashConfig, Medium};
 use byteway_link::DeviceEnd;
@@ -168,6 +168,7 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         checkpoint_units: policy.checkpoint_units,
         upkeep: policy.upkeep.clone(),
         seed: config.seed,
+        rhythm: Rhythm::of(&config.geometry, &config.timing),
         base: config.base,
         regions,
         keep: config.keep,

@@ -8,11 +8,12 @@ mod fixture;
 
 use byteway_clock::Delay;
 use byteway_wire::nvme::feature::{
-    Arbitration, AsyncEventConfig, InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues,
-    TemperatureThreshold, VolatileWriteCache,
+    Arbitration, AsyncEventConfig, HostBehavior, InterruptCoalescing, InterruptVectorConfiguration,
+    NumberOfQueues, TemperatureThreshold, VolatileWriteCache,
 };
 use byteway_wire::nvme::identify::{
-    IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, lpa, oacs, oncs, sgls, vwc,
+    IdentifyController, IdentifyControllerNvm, IdentifyNamespaceNvm, ascii_text, fuses, lpa, oacs, oncs,
+    sgls, vwc,
 };
 use byteway_wire::nvme::log::scope;
 use byteway_wire::nvme::{
@@ -54,7 +55,7 @@ fn identify_controller_says_what_the_drive_is_and_takes() {
         let commands = commands | oncs::COPY_ATOMIC;
         let admin = oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT | oacs::SELF_TEST;
         let logs = lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES;
-        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, admin, 0, logs));
+        assert_eq!((id.oncs, id.oacs, id.fuses, id.lpa), (commands, admin, fuses::COMPARE_AND_WRITE, logs));
         assert_eq!((id.vwc, id.sgls), (vwc::PRESENT | vwc::FLUSH_ALL, 0));
         assert_eq!(id.frmw, 1 << 1 | 1, "one slot, read only");
         assert_eq!(u128::from_le_bytes(id.tnvmcap), u128::from(NS_512_UNITS + NS_4K_UNITS) * 4096);
@@ -148,10 +149,20 @@ fn identify_describes_a_namespace() {
             let id: IdentifyNamespace = parse(&host.identify(Cns::NAMESPACE, nsid).await);
             let page = host.identify(Cns::NAMESPACE_DESCRIPTORS, nsid).await;
             let descriptors: Vec<_> = NamespaceDescriptor::parse_list(&page).collect();
+            let [eui64, nguid, NamespaceDescriptor::Uuid(uuid), csi] = descriptors[..] else {
+                panic!("{descriptors:?}");
+            };
+            let others = [eui64, nguid, csi];
             assert_eq!(
-                descriptors,
-                [NamespaceDescriptor::Eui64(id.eui64), NamespaceDescriptor::Csi(csi::NVM)]
+                others,
+                [
+                    NamespaceDescriptor::Eui64(id.eui64),
+                    NamespaceDescriptor::Nguid(id.nguid),
+                    NamespaceDescriptor::Csi(csi::NVM)
+                ]
             );
+            assert_eq!((uuid[6] >> 4, uuid[8] >> 6), (8, 0b10), "version and variant of RFC 9562");
+            assert_eq!(id.nguid[8..], id.eui64);
         }
         let wrong =
             [(0, Status::INVALID_NAMESPACE), (129, Status::INVALID_NAMESPACE), (3, Status::INVALID_FIELD)];
@@ -246,7 +257,7 @@ fn admin_commands_take_no_sgl_and_no_fuse() {
 fn unknown_admin_opcodes_are_refused() {
     Bench::default().enabled(async |host| {
         let known =
-            [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x0d, 0x14, 0x15, 0x80, 0x84];
+            [0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x0d, 0x14, 0x15, 0x18, 0x80, 0x84];
         for opcode in (0..=255u8).filter(|opcode| !known.contains(opcode)) {
             host.refused(Sqe::new(opcode, 0, 0), Status::INVALID_OPCODE).await;
         }
@@ -510,7 +521,7 @@ fn features_of_the_controller_refuse_namespaces() {
 #[test]
 fn unknown_features_and_impossible_values_are_refused() {
     Bench::default().enabled(async |host| {
-        let known = [1, 2, 4, 5, 6, 7, 8, 9, 0xa, 0xb, 0xe, 0x84];
+        let known = [1, 2, 4, 5, 6, 7, 8, 9, 0xa, 0xb, 0xe, 0xf, 0x16, 0x84];
         for fid in (0..=255).filter(|fid| !known.contains(fid)) {
             host.refused(get_features(fid, Select::CURRENT, 0), Status::INVALID_FIELD).await;
             host.refused(get_features(fid, Select::SUPPORTED, 0), Status::INVALID_FIELD).await;
@@ -612,6 +623,112 @@ fn aborts_beyond_the_limit_are_refused() {
         let ended: Vec<_> = host.next_many(&pair.cq, 5).await;
         assert_eq!(ended.iter().filter(|cqe| cqe.status() == Status::ABORT_REQUESTED).count(), 4);
         assert_eq!(ended.iter().filter(|cqe| cqe.status() == Status::SUCCESS).count(), 1);
+    });
+}
+
+// A host that reads twice that a command was aborted believes that it has aborted two.
+#[test]
+fn of_two_aborts_of_a_command_one_reports_it() {
+    slow().with_queue(async |host, pair| {
+        let page = host.pages(1);
+        let cid = host.submit(&pair.sq, read_write(NvmOpcode::READ, NS_4K, 0, 1).with_prp(page, 0));
+        host.sleep(Delay::from_us(100)).await;
+        let admin = host.admin_pair();
+        let aborts = [0; 2].map(|_| host.place(&admin.sq, Abort { sqid: 1, cid }.sqe(0)));
+        host.ring_tail(&admin.sq);
+        let mut ended = Vec::new();
+        for abort in aborts {
+            let cqe = host.completion(&admin.cq, abort).await;
+            ended.push((cqe.status(), cqe.dw0));
+        }
+        assert_eq!(ended, [(Status::SUCCESS, 0), (Status::SUCCESS, Abort::NOT_ABORTED)]);
+        assert_eq!(host.completion(&pair.cq, cid).await.status(), Status::ABORT_REQUESTED);
+    });
+}
+
+// SPDK's compliance suite asks for it, and its hosts send the drive what they can deal with.
+#[test]
+fn host_behavior_is_kept_until_a_reset() {
+    Bench::default().enabled(async |host| {
+        let get = async |sel| {
+            let page = host.holding(&[0xaa; 4096]);
+            host.succeed(get_features(fid::HOST_BEHAVIOR_SUPPORT, sel, 0).with_prp(page, 0)).await;
+            assert_eq!(host.peek(page + 512, 512), [0xaa; 512], "512 bytes");
+            let bytes = host.peek(page, HostBehavior::BYTES);
+            HostBehavior::from_bytes(bytes[..].try_into().expect("512 bytes"))
+        };
+        let set = |behavior: HostBehavior| {
+            let page = host.holding(&behavior.to_bytes());
+            set_features(fid::HOST_BEHAVIOR_SUPPORT, 0).with_prp(page, 0)
+        };
+        let all = HostBehavior { acre: 1, etdas: 1, lbafee: 1, hdisns: 1, cdfe: 0 };
+        assert_eq!(get(Select::CURRENT).await, HostBehavior::default());
+        host.succeed(set(all)).await;
+        for (sel, expected) in [
+            (Select::CURRENT, all),
+            (Select::DEFAULT, HostBehavior::default()),
+            (Select::SAVED, HostBehavior::default()),
+        ] {
+            assert_eq!(get(sel).await, expected);
+        }
+        let wrong = [
+            HostBehavior { acre: 2, ..all },
+            HostBehavior { etdas: 0xff, ..all },
+            HostBehavior { lbafee: 2, ..all },
+            HostBehavior { hdisns: 2, ..all },
+            // No format of Copy descriptors but the first: nothing to enable.
+            HostBehavior { cdfe: 1 << 2, ..all },
+        ];
+        for wrong in wrong {
+            host.refused(set(wrong), Status::INVALID_FIELD).await;
+        }
+        let save = SetFeatures { fid: fid::HOST_BEHAVIOR_SUPPORT, sv: true, ..SetFeatures::default() };
+        host.refused(save.sqe(0, 0), Status::FEATURE_NOT_SAVEABLE).await;
+        assert_eq!(get(Select::CURRENT).await, all, "what is refused changes nothing");
+        host.disable().await;
+        host.enable().await;
+        assert_eq!(get(Select::CURRENT).await, HostBehavior::default());
+    });
+}
+
+// A drive that takes a host for gone that is there stops working; one that never does leaves a dead host's locks.
+#[test]
+fn a_host_that_is_silent_too_long_ends_the_controller() {
+    Bench::default().with_queue(async |host, pair| {
+        let keep_alive = || Sqe::new(AdminOpcode::KEEP_ALIVE, 0, 0);
+        assert_eq!(host.feature(fid::KEEP_ALIVE_TIMER).await, 0, "off at first");
+        host.succeed(keep_alive()).await;
+        host.refused(set_features(fid::KEEP_ALIVE_TIMER, u32::MAX), Status::KEEP_ALIVE_INVALID).await;
+        // Longer, then shorter: the second is what counts.
+        host.set_feature(fid::KEEP_ALIVE_TIMER, 1_000_000).await;
+        host.set_feature(fid::KEEP_ALIVE_TIMER, 901).await;
+        assert_eq!(host.feature(fid::KEEP_ALIVE_TIMER).await, 1000, "rounded up to KAS");
+        for turn in 0..5 {
+            host.sleep(Delay::from_ms(950)).await;
+            match turn % 2 {
+                0 => drop(host.succeed(keep_alive()).await),
+                _ => assert_eq!(host.io(&pair, Flush.sqe(0, NS_4K)).await.status(), Status::SUCCESS),
+            }
+        }
+        host.set_feature(fid::KEEP_ALIVE_TIMER, 0).await;
+        host.sleep(Delay::from_ms(5000)).await;
+        assert!(!host.csts().await.cfs(), "it was turned off");
+        host.set_feature(fid::KEEP_ALIVE_TIMER, 1000).await;
+        host.sleep(Delay::from_ms(900)).await;
+        assert!(!host.csts().await.cfs(), "it is not over");
+        host.sleep(Delay::from_ms(1200)).await;
+        assert!(host.csts().await.cfs(), "two time-outs are over");
+        let ignored = host.submit(&pair.sq, Flush.sqe(0, NS_4K));
+        host.sleep(LONG).await;
+        assert!(host.take(&pair.cq).is_none_or(|cqe| cqe.cid != ignored), "no command is processed");
+        host.disable().await;
+        host.enable().await;
+        assert_eq!(host.feature(fid::KEEP_ALIVE_TIMER).await, 0, "a reset turns it off");
+        host.sleep(Delay::from_ms(5000)).await;
+        assert!(!host.csts().await.cfs());
+        let newest: ErrorLogEntry = parse(&host.log(lid::ERROR_INFORMATION, 0, 64).await);
+        assert_eq!(newest.status(), Status::KEEP_ALIVE_EXPIRED);
+        assert_eq!((newest.sqid, newest.cid), (0xffff, 0xffff), "of no command");
     });
 }
 

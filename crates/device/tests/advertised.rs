@@ -5,7 +5,8 @@ mod fixture;
 
 use byteway_wire::FromBytes;
 use byteway_wire::content::BlockSize;
-use byteway_wire::nvme::identify::{ctratt, fna, lpa, nwpc, oacs, oaes, oncs, sanicap, vwc};
+use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
+use byteway_wire::nvme::identify::{ctratt, fna, fuses, lpa, nwpc, oacs, oaes, oncs, sanicap, vwc};
 use byteway_wire::nvme::{
     AdminOpcode, Cns, CommandsSupportedLog, Copy, CopyRange, DatasetManagement, DeviceSelfTest,
     DoorbellBufferConfig, FeaturesSupportedLog, Flush, FormatNvm, GetFeatures, GetLogPage, Identify,
@@ -108,6 +109,15 @@ async fn oncs_bits(host: &TestHost, pair: &Pair) -> Vec<Bit> {
     ]
 }
 
+async fn compares_and_writes(host: &TestHost, pair: &Pair) -> bool {
+    let zeroes = host.pages(1);
+    let half = |opcode, fuse| read_write(opcode, NS_4K, 30, 1).with_prp(zeroes, 0).with_fuse(fuse);
+    host.place(&pair.sq, half(NvmOpcode::COMPARE, FUSE_FIRST));
+    host.place(&pair.sq, half(NvmOpcode::WRITE, FUSE_SECOND));
+    host.ring_tail(&pair.sq);
+    host.next_many(&pair.cq, 2).await.iter().all(|cqe| cqe.status().is_success())
+}
+
 async fn logs(host: &TestHost) -> Vec<Bit> {
     let page = host.pages(1);
     let bit = |name, bit: u8, works| Bit { name, bit: bit.into(), works };
@@ -153,10 +163,31 @@ fn every_bit_that_is_advertised_works_and_no_other_does() {
                 }],
             );
             host.identify(Cns::NAMESPACE_GRANULARITY, 0).await;
+            // That the timer expires, and not before, is in `admin.rs`.
+            let keeps_alive = works(&host, set_features(fid::KEEP_ALIVE_TIMER, 1_000_000)).await
+                && works(&host, Sqe::new(AdminOpcode::KEEP_ALIVE, 0, 0)).await
+                && works(&host, set_features(fid::KEEP_ALIVE_TIMER, 0)).await;
+            assert_eq!(id.kas > 0, keeps_alive, "Keep Alive");
             agree(
                 "CTRATT",
                 id.ctratt.into(),
-                &[Bit { name: "granularity", bit: ctratt::NAMESPACE_GRANULARITY.into(), works: true }],
+                &[
+                    Bit {
+                        name: "traffic based keep alive",
+                        bit: ctratt::TRAFFIC_BASED_KEEP_ALIVE.into(),
+                        works: keeps_alive,
+                    },
+                    Bit { name: "granularity", bit: ctratt::NAMESPACE_GRANULARITY.into(), works: true },
+                ],
+            );
+            agree(
+                "FUSES",
+                id.fuses.into(),
+                &[Bit {
+                    name: "Compare and Write",
+                    bit: fuses::COMPARE_AND_WRITE.into(),
+                    works: compares_and_writes(&host, &pair).await,
+                }],
             );
             let flush = does(&host, &pair, Flush.sqe(0, NSID_ALL)).await;
             agree(
@@ -201,8 +232,8 @@ fn every_bit_that_is_advertised_works_and_no_other_does() {
                 ],
             );
             assert_eq!(id.rpmbs, 0, "without it nobody could say whether the last two are allowed");
-            // Fused operations, metadata, features of other kinds of drives: none.
-            assert_eq!((id.fuses, id.cmic, id.hmpre, id.npss, id.kas, id.anacap), (0, 0, 0, 0, 0, 0));
+            // Metadata, features of other kinds of drives: none.
+            assert_eq!((id.cmic, id.hmpre, id.npss, id.anacap), (0, 0, 0, 0));
             assert_eq!(id.cdfs, 1);
         });
         let mut bench = Bench::default();

@@ -12,6 +12,7 @@
 mod fixture;
 
 use byteway_clock::{Delay, Time};
+use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::register::CC;
 use byteway_wire::nvme::{
     Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, DatasetManagement, GetLogPage, Identify, NSID_ALL,
@@ -48,6 +49,10 @@ enum Case {
     Deallocate,
     Compare,
     CompareOther,
+    CompareAndWrite,
+    CompareAndWriteOther,
+    CompareAndWriteLocked,
+    CompareAndWriteSecond,
     Identify,
     IdentifyOverTwoPages,
     Log,
@@ -81,6 +86,8 @@ struct Change {
 struct Trial {
     is_admin: bool,
     sqe: Sqe,
+    /// The second command of a fused operation, in the entry behind, and whether an Abort is of that one.
+    second: Option<(Sqe, bool)>,
     changes: Vec<Change>,
     /// Blocks that it reads into the rig's output.
     reads: Option<(u32, u64, u32)>,
@@ -227,6 +234,7 @@ impl Rig {
         let mut trial = Trial {
             is_admin: false,
             sqe: Sqe::default(),
+            second: None,
             changes: vec![],
             reads: None,
             before: vec![],
@@ -308,6 +316,35 @@ impl Rig {
                 let (prp1, prp2) = self.prp(self.inputs[0], bytes.len() as u64);
                 read_write(NvmOpcode::COMPARE, NS_512, 3, 12).with_prp(prp1, prp2)
             }
+            Case::CompareAndWrite
+            | Case::CompareAndWriteOther
+            | Case::CompareAndWriteLocked
+            | Case::CompareAndWriteSecond => {
+                // Parts of two units. Their old bytes may be in the write buffer: from flash is where a read takes time.
+                self.flush().await;
+                let (slba, blocks) = (14, 4);
+                let mut bytes = self.model(NS_512, slba, blocks);
+                if case == Case::CompareAndWriteLocked {
+                    for (index, slba) in [8, 20].into_iter().enumerate() {
+                        let change = self.change(NS_512, slba, 512);
+                        let cid = host.submit(&self.pair().sq, self.write(&change, 2 + index, false));
+                        trial.before.push((cid, change));
+                    }
+                }
+                if case == Case::CompareAndWriteOther {
+                    bytes[1500] ^= 1;
+                }
+                let compare = Change { nsid: NS_512, slba, bytes };
+                let mut sqe = self.write(&compare, 0, false).with_fuse(FUSE_FIRST);
+                sqe.set_opcode(NvmOpcode::COMPARE);
+                let change = self.change(NS_512, slba, compare.bytes.len());
+                let second = self.write(&change, 1, false).with_fuse(FUSE_SECOND);
+                trial.second = Some((second, case == Case::CompareAndWriteSecond));
+                if case != Case::CompareAndWriteOther {
+                    trial.changes.push(change);
+                }
+                sqe
+            }
             Case::Identify => {
                 admin(Identify { cns: Cns::CONTROLLER, ..Identify::default() }.sqe(0, 0).with_prp(page, 0))
             }
@@ -377,9 +414,11 @@ impl Rig {
         let trial = self.prepare(case).await;
         let (host, controller) = (&self.host, &self.host.drive().controller);
         let queue = if trial.is_admin { host.admin_pair() } else { self.pair() };
-        let cid = host.submit(&queue.sq, trial.sqe);
+        let cid = host.place(&queue.sq, trial.sqe);
+        let second = trial.second.map(|(sqe, _)| host.place(&queue.sq, sqe));
+        host.ring_tail(&queue.sq);
         let start = host.clock().now();
-        let fetched = controller.counters().fetched.get() + 1;
+        let fetched = controller.counters().fetched.get() + 1 + u64::from(second.is_some());
         let mut instants = vec![0];
         let mut polls = host.clock().counters().polls;
         // Until nothing is under way and, of what is, the command has been.
@@ -396,7 +435,9 @@ impl Rig {
             assert_eq!(abort.dw0, 0, "a held request can be aborted");
             assert_eq!(host.completion(&queue.cq, cid).await.status(), Status::ABORT_REQUESTED);
         } else {
-            host.completion(&queue.cq, cid).await;
+            for cid in std::iter::once(cid).chain(second) {
+                host.completion(&queue.cq, cid).await;
+            }
         }
         for (cid, change) in &trial.before {
             assert_eq!(host.completion(&queue.cq, *cid).await.status(), Status::SUCCESS);
@@ -416,6 +457,10 @@ impl Rig {
         let queue = if trial.is_admin { host.admin_pair() } else { pair.clone() };
         let takes_ns = if action == Action::Reset { self.reset_ns.get() } else { self.admin_ns.get() };
         let cid = host.place(&queue.sq, trial.sqe);
+        let second = trial.second.map(|(sqe, _)| host.place(&queue.sq, sqe));
+        // What an Abort is of, and what changes blocks.
+        let aimed = second.filter(|_| trial.second.is_some_and(|(_, is_aimed)| is_aimed)).unwrap_or(cid);
+        let changing = second.unwrap_or(cid);
         let mut wait_ns = at_ns - takes_ns;
         if trial.is_admin {
             // In one queue the second can't come first.
@@ -431,7 +476,7 @@ impl Rig {
                 host.set_cc(cc().with_en(false));
                 0
             }
-            Action::Abort => host.submit(&admin.sq, Abort { sqid: queue.sq.id, cid }.sqe(0)),
+            Action::Abort => host.submit(&admin.sq, Abort { sqid: queue.sq.id, cid: aimed }.sqe(0)),
             Action::DeleteSq => host.submit(&admin.sq, delete_sq(1)),
         };
         if wait_ns < 0 {
@@ -479,10 +524,20 @@ impl Rig {
                 let seen = take_all(host, &pair.cq);
                 host.ring_head(&pair.cq);
                 note(&mut statuses, &seen);
-                let aborted = statuses.get(&cid) == Some(&Status::ABORT_REQUESTED);
-                assert_eq!(abort.dw0 & 1 == 0, aborted, "{:?} before the Abort", statuses.get(&cid));
-                while statuses.len() < 1 + trial.before.len() {
+                let aborted = statuses.get(&aimed) == Some(&Status::ABORT_REQUESTED);
+                assert_eq!(abort.dw0 & 1 == 0, aborted, "{:?} before the Abort", statuses.get(&aimed));
+                while statuses.len() < 1 + usize::from(second.is_some()) + trial.before.len() {
                     note(&mut statuses, &[host.next(&pair.cq).await]);
+                }
+                if let Some(second) = second {
+                    let ends = [statuses[&cid], statuses[&second]];
+                    let possible = [
+                        [Status::SUCCESS; 2],
+                        [Status::SUCCESS, Status::ABORT_REQUESTED],
+                        [Status::ABORT_REQUESTED, Status::ABORTED_FAILED_FUSED],
+                        [Status::COMPARE_FAILURE, Status::ABORTED_FAILED_FUSED],
+                    ];
+                    assert!(possible.contains(&ends), "a fused operation ends as one: {ends:?}");
                 }
                 for (cid, _) in &trial.before {
                     assert_eq!(statuses[cid], Status::SUCCESS, "only one was aborted");
@@ -509,7 +564,7 @@ impl Rig {
             assert!(read == self.model(nsid, slba, blocks), "a read that succeeded has read");
         }
         self.clean(case).await;
-        let changes = trial.changes.iter().map(|change| (change, success(&cid)));
+        let changes = trial.changes.iter().map(|change| (change, success(&changing)));
         let before = trial.before.iter().map(|(cid, change)| (change, success(cid)));
         for (change, is_new) in changes.chain(before) {
             self.settle(change, is_new).await;
@@ -636,6 +691,19 @@ fn writes_are_cut_short() {
 #[test]
 fn writes_of_parts_are_cut_short() {
     cut_short(&[Case::WriteParts, Case::WritePartsFua, Case::WriteLockedParts], &ALL);
+}
+
+// The two of a fused operation hold locks of several units, slots of the write buffer and two places for completions, and
+// what has only compared must not have written.
+#[test]
+fn fused_operations_are_cut_short() {
+    let cases = [
+        Case::CompareAndWrite,
+        Case::CompareAndWriteOther,
+        Case::CompareAndWriteLocked,
+        Case::CompareAndWriteSecond,
+    ];
+    cut_short(&cases, &ALL);
 }
 
 // Those that have no data, or make much of little, wait in places of their own.

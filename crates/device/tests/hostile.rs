@@ -30,7 +30,8 @@ use byteway_wire::nvme::{
     CreateCq, CreateSq, DatasetManagement, DeleteQueue, DeviceSelfTest, Doorbell, FormatNvm, GetFeatures,
     GetLogPage, Identify, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, NvmOpcode,
     QueuePriority, Range, ReadWrite, Sanitize, SanitizeStatusLog, Select, SetFeatures, SglDescriptor, Sqe,
-    Status, VendorOpcode, WriteZeroes, command::PSDT_SGL, fid, lid, sgl::SglSubType, sgl::SglType,
+    Status, VendorOpcode, WriteZeroes, command::FUSE_FIRST, command::FUSE_SECOND, command::PSDT_SGL, fid,
+    lid, sgl::SglSubType, sgl::SglType,
 };
 use byteway_wire::{FromBytes, IntoBytes};
 use fixture::management::delete;
@@ -502,12 +503,45 @@ impl Hostile {
         self.host.write32(doorbell.offset(self.dstrd), value);
     }
 
+    /// Places the two commands of a Compare and Write, or one of them, or two that are none; alone or with others between.
+    fn submit_fused(&mut self, queue: usize) {
+        let nsid = if self.one_in(2) { NS_512 } else { NS_4K };
+        let (slba, nlb_z) = (self.below(32), self.below(6) as u16);
+        for (opcode, fuse) in [(NvmOpcode::COMPARE, FUSE_FIRST), (NvmOpcode::WRITE, FUSE_SECOND)] {
+            if self.one_in(8) {
+                let bytes = self.command(queue);
+                self.place(queue, &bytes);
+            }
+            if self.one_in(8) {
+                continue;
+            }
+            let slba = if self.one_in(10) { self.block() } else { slba };
+            let rw = ReadWrite { slba, nlb_z, fua: self.one_in(4), ..ReadWrite::default() };
+            let mut sqe = self.with_pointer(rw.sqe(opcode, 0, nsid), 4096).with_fuse(fuse);
+            self.next_cid = self.next_cid.wrapping_add(1);
+            sqe.set_cid(self.next_cid);
+            let slot = usize::from(self.next_cid) % self.recent.len();
+            self.recent[slot] = (queue as u16, sqe.cid());
+            if self.one_in(12) {
+                sqe.set_fuse(self.below(4) as u8);
+            }
+            self.place(queue, &sqe.to_bytes());
+            if self.one_in(12) {
+                self.ring(Doorbell::SubmissionTail(queue as u16), self.queues[queue].tail);
+            }
+        }
+    }
+
     /// Places commands and rings, mostly as is right.
     fn submit(&mut self) {
         let queue = self.below(QUEUES as u64 + 2).saturating_sub(2) as usize;
         for _ in 0..1 + self.below(6) {
             if queue > 0 && self.offers && self.one_in(2) {
                 self.submit_payload(queue);
+                continue;
+            }
+            if queue > 0 && self.one_in(6) {
+                self.submit_fused(queue);
                 continue;
             }
             let bytes = self.command(queue);

@@ -410,20 +410,6 @@ fn unknown_io_opcodes_are_refused() {
     });
 }
 
-// The drive advertises no fused operations: doing both halves one by one would not be what was asked.
-#[test]
-fn fused_commands_are_refused() {
-    Bench::default().with_queue(async |host, pair| {
-        let bytes = pattern(1, 4096);
-        for fuse in 1..=3 {
-            for sqe in [compare(&host, NS_4K, 0, &[0; 4096]), host.write_sqe(NS_4K, 0, &bytes)] {
-                expect(&host, &pair, sqe.with_fuse(fuse), Status::INVALID_FIELD.with_dnr()).await;
-            }
-        }
-        assert_eq!(host.read(&pair, NS_4K, 0, 1).await, [0; 4096]);
-    });
-}
-
 // Compare is how hosts lock blocks of a shared drive: a difference that is overlooked gives a lock to two.
 #[test]
 fn compare_sees_any_byte_that_differs() {

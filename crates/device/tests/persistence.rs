@@ -44,7 +44,7 @@ fn namespaces_outlive_the_power() {
         host.succeed(format(NS_4K, BlockSize::B512, 0)).await;
         (
             host.identify(Cns::ALLOCATED_NAMESPACE, NS_4K).await,
-            host.namespace(4).await.eui64,
+            host.identify(Cns::NAMESPACE_DESCRIPTORS, 1).await,
             host.capacity().await,
         )
     });
@@ -63,18 +63,21 @@ fn namespaces_outlive_the_power() {
         assert_eq!(sizes, [1000, 3000, 500]);
         let after = (
             host.identify(Cns::ALLOCATED_NAMESPACE, NS_4K).await,
-            host.namespace(4).await.eui64,
+            host.identify(Cns::NAMESPACE_DESCRIPTORS, 1).await,
             host.capacity().await,
         );
         assert_eq!(after, before);
         let uids: Vec<_> = [1, 2, 3, 4].to_vec();
         let mut names = Vec::new();
         for nsid in uids {
-            names.push(host.namespace(nsid).await.eui64);
+            let id = host.namespace(nsid).await;
+            names.push((id.eui64, id.nguid));
         }
         host.succeed(delete(1)).await;
         host.create(10, 1).await;
-        assert!(!names.contains(&host.namespace(1).await.eui64), "no name is given twice");
+        let id = host.namespace(1).await;
+        assert!(names.iter().all(|(eui64, nguid)| *eui64 != id.eui64 && *nguid != id.nguid), "no name twice");
+        assert_ne!(host.identify(Cns::NAMESPACE_DESCRIPTORS, 1).await, before.1);
         host.succeed(delete(NSID_ALL)).await;
     });
     enabled_cycle(Some(medium), async |host| {

@@ -3,6 +3,7 @@
 mod fixture;
 
 use byteway_clock::Delay;
+use byteway_firmware::Canary;
 use byteway_link::MmioWrite;
 use byteway_wire::nvme::feature::{NumberOfQueues, VolatileWriteCache};
 use byteway_wire::nvme::register::{
@@ -293,6 +294,70 @@ fn a_controller_that_is_not_enabled_shuts_down() {
     Bench::default().run(async |host| {
         host.set_cc(Cc::new().with_shn(Cc::SHN_NORMAL));
         host.csts_until(|csts| csts.shst() == Csts::SHST_COMPLETE).await;
+    });
+}
+
+// A host gives up on a shutdown that takes too long, and resets: if that waited for the shutdown, neither this host nor
+// any later one would ever get through.
+#[test]
+fn a_reset_ends_a_shutdown_that_would_never_end() {
+    let mut bench = Bench::default();
+    bench.drive.ftl.canary = Some(Canary::StallShutdown);
+    bench.run(async |host| {
+        let drive = host.drive();
+        for round in 0..3 {
+            host.enable().await;
+            let pair = host.create_pair(1, 64).await;
+            let bytes = pattern(round as u64, 4096);
+            assert_eq!(host.write(&pair, NS_4K, 5, &bytes).await, Status::SUCCESS);
+            host.set_cc(cc().with_shn(Cc::SHN_NORMAL));
+            host.csts_until(|csts| csts.shst() == Csts::SHST_OCCURRING).await;
+            host.sleep(Delay::from_ms(1000)).await;
+            assert_eq!(host.csts().await.shst(), Csts::SHST_OCCURRING, "it is stuck");
+            match round {
+                0 => host.disable().await,
+                1 => {
+                    // CC.SHN may still be set: the shutdown begins again, and ends again with what comes next.
+                    host.set_cc(cc().with_en(false).with_shn(Cc::SHN_NORMAL));
+                    host.csts_until(|csts| !csts.rdy()).await;
+                }
+                _ => drive.controller.reset().await,
+            }
+            host.enable().await;
+            let pair = host.create_pair(1, 64).await;
+            assert_eq!(host.read(&pair, NS_4K, 5, 1).await, bytes, "round {round}");
+            host.disable().await;
+        }
+        assert!(drive.controller.is_quiet());
+    });
+}
+
+// Half a checkpoint, or the permit of one, that an aborted shutdown left behind would keep the next shutdown from ending.
+#[test]
+fn a_shutdown_ends_after_any_number_of_aborted_ones() {
+    Bench::default().run(async |host| {
+        let ftl = host.drive().controller.ftl().clone();
+        for step in 0..120 {
+            host.enable().await;
+            let pair = host.create_pair(1, 64).await;
+            let bytes = pattern(step, 4096);
+            assert_eq!(host.write(&pair, NS_4K, step % 16, &bytes).await, Status::SUCCESS);
+            host.set_cc(cc().with_shn(Cc::SHN_NORMAL));
+            host.sleep(Delay::from_ns(7_919 * step)).await; // up to beyond the end of the shutdown
+            match step % 3 {
+                0 => host.drive().controller.reset().await,
+                _ => host.disable().await,
+            }
+            host.enable().await;
+            let pair = host.create_pair(1, 64).await;
+            assert_eq!(host.read(&pair, NS_4K, step % 16, 1).await, bytes, "step {step}");
+            if step % 4 == 0 {
+                host.set_cc(cc().with_shn(Cc::SHN_NORMAL));
+                host.csts_until(|csts| csts.shst() == Csts::SHST_COMPLETE).await;
+                assert_eq!((ftl.units_buffered(), ftl.slots_free()), (0, ftl.slots()), "step {step}");
+            }
+            host.disable().await;
+        }
     });
 }
 

@@ -33,7 +33,7 @@
 //! | `ftl::retire` | superblocks of which a program or an erase failed |
 //! | `ftl::refresh` | moving what was read too often, or is old |
 //! | `ftl::background` | collection while the host is idle |
-//! | `ftl::lock` | read-modify-write of a unit |
+//! | `ftl::lock`, `ftl::exchange` | read-modify-write of a unit; units that are read and then written as one step |
 //! | `ftl::purge` | erasing what was deleted |
 //! | [`ftl::health`] | how the media are, and the end of their life |
 //! | [`kv`] | pairs of keys and values on the translation layer's units |
@@ -48,8 +48,8 @@ pub mod site;
 pub mod work;
 
 pub use ftl::{
-    Audit, Background, Base, Canary, Disagreement, Ftl, FtlConfig, FtlCounters, FtlError, Health, Holds,
-    MediaError, MediumError, Refresh, Region, Space, Upkeep, Victim, WearConfig,
+    Audit, Background, Base, Canary, Disagreement, Exchange, Ftl, FtlConfig, FtlCounters, FtlError, Health,
+    Holds, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
 };
 pub use kv::{
     Cursor, Key, Kv, KvConfig, KvConfigError, KvCounters, KvError, KvUsage, Origin, Packing, StoreMode,

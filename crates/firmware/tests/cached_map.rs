@@ -32,6 +32,7 @@ fn timing() -> Timing {
         suspend: None,
         cache_read: false,
         slc: None,
+        ..Timing::default()
     }
 }
 

@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Time, Timing};
+use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stalled, Time, Timing};
 use byteway_firmware::{
-    Base, Cycles, Ftl, FtlConfig, FtlCounters, MediaError, Placement, Region, Site, Victim, Work,
+    Base, Canary, Cycles, Ftl, FtlConfig, FtlCounters, MediaError, Placement, Region, Site, Victim, Work,
 };
 use byteway_flash::Geometry;
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
@@ -282,6 +282,74 @@ fn it_works_when_nothing_takes_time() {
         .unwrap();
     assert_eq!((then.slots_free(), then.units_locked()), (then.slots(), 0));
     assert!(then.counters().blocks_collected > 0);
+}
+
+// Where programs take no time, those who wait for them run in any order. A wordline of which the end was known before
+// that of an earlier one took a part of it along; the rest was held indefinitely, and with it every flush and shutdown.
+#[test]
+fn flushes_and_shutdowns_end_when_nothing_takes_time() {
+    for (bits, seed) in (1..=4).flat_map(|bits| [(bits, 1), (bits, 2), (bits, 3)]) {
+        let ended = ends_when_nothing_takes_time(bits, seed, None);
+        ended.unwrap_or_else(|stalled| panic!("{bits} bits a cell, seed {seed}: {stalled}"));
+    }
+    let stalls = |bits, canary| {
+        (1..4).map(|seed| ends_when_nothing_takes_time(bits, seed, Some(canary)).is_err()).collect::<Vec<_>>()
+    };
+    assert_eq!(stalls(1, Canary::TakeAlong), [false; 3], "wordlines of one stripe wait for nothing");
+    for bits in 2..=4 {
+        let stalls = stalls(bits, Canary::TakeAlong);
+        assert!(stalls.contains(&true), "{bits} bits a cell: as it was, it is found: {stalls:?}");
+    }
+    assert_eq!(stalls(1, Canary::StallShutdown), [true; 3]);
+}
+
+/// Flushes and shuts down again and again while hosts write and collectors work.
+fn ends_when_nothing_takes_time(bits: usize, seed: u64, canary: Option<Canary>) -> Result<(), Stalled> {
+    let executor = Executor::new();
+    executor.set_timing(Timing::None);
+    let clock = executor.clock().clone();
+    let geometry = Geometry { channels: 2, ways: 2, planes: 1, blocks: 14, pages: 24, page_bytes: 8192 };
+    let timing = byteway_flash::Timing { program: vec![Delay::from_us(300); bits], ..timing() };
+    let config = FtlConfig {
+        checkpoint_units: 500,
+        write_buffer_units: 200,
+        canary,
+        ..config(4 * 8 * 48, Base::Steady)
+    };
+    let ftl = Ftl::new(&clock, placement(&clock), geometry, timing, config).unwrap();
+    let model: Model = Rc::new(RefCell::new(vec![0; ftl.user_units() as usize]));
+    let rng = Rng::new(seed);
+    let inner = ftl.clone();
+    let main = async move {
+        let (spans, span, mut turns) = (Spans::default(), SpanId::NONE, rng.stream("turns"));
+        for round in 0..20 {
+            let done = Rc::new(RefCell::new(0));
+            for number in 0..4 {
+                let (ftl, model, done) = (inner.clone(), model.clone(), done.clone());
+                let stream = rng.stream(&format!("host-{number}-{round}"));
+                let steps = 1 + turns.below(120) as u32;
+                clock.spawn("host", async move {
+                    host(ftl, model, stream, number, 4, steps).await;
+                    *done.borrow_mut() += 1;
+                });
+            }
+            // In the middle of it, and when the hosts have ended but the collectors have not.
+            while *done.borrow() < 4 {
+                for _ in 0..turns.below(200) {
+                    clock.yield_now().await;
+                }
+                inner.flush(span, &spans).await.unwrap();
+                inner.shutdown(span, &spans).await.unwrap();
+                clock.yield_now().await;
+            }
+            inner.shutdown(span, &spans).await.unwrap();
+            assert_eq!(inner.units_buffered(), 0);
+        }
+        assert!(inner.counters().blocks_collected > 50, "{:?}", inner.counters());
+    };
+    executor.run(main)?;
+    assert_eq!((ftl.slots_free(), ftl.units_locked()), (ftl.slots(), 0));
+    Ok(())
 }
 
 // Terabytes must be ready at once, read right, take writes, and be deallocated without a table of them.

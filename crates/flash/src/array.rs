@@ -423,6 +423,11 @@ impl Flash {
         }
     }
 
+    /// Whether the thread that works on files has something to do, or to tell: a sync, for which an erase may be held up, too.
+    pub fn awaits_files(&self) -> bool {
+        self.0.array.borrow().store.files().is_some_and(|files| files.awaits_thread())
+    }
+
     /// What is kept in files makes no sense to firmware: the array counts as failed from now on, for this reason.
     pub fn refuse(&self, why: String) {
         if let Some(files) = self.0.array.borrow().store.files() {

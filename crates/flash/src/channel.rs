@@ -1,15 +1,32 @@
 //! A channel: the bus that the dies of one column share, one passage at a time.
 
 use crate::line::Line;
+use crate::timing::ChannelOrder;
 use byteway_clock::{Delay, Time};
 
-/// What a die wants the channel for, most urgent first: a command keeps a die at work, data that has moved out sets
-/// one free, data that moves in only begins a program.
+/// What a die wants the channel for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    Command = 0,
-    DataOut = 1,
-    DataIn = 2,
+    /// The command of a read or an erase.
+    Command,
+    /// The data of a read.
+    DataOut,
+    /// The command and the data of a program.
+    DataIn,
+}
+
+impl Use {
+    /// Its class in the line of a channel, 0 first.
+    pub(crate) fn class(self, order: ChannelOrder) -> usize {
+        match (order, self) {
+            // A command keeps a die at work, data that has moved out sets one free, data that moves in only begins a program.
+            (ChannelOrder::CommandsFirst, Use::Command) => 0,
+            (ChannelOrder::CommandsFirst, Use::DataOut) => 1,
+            (ChannelOrder::CommandsFirst, Use::DataIn) => 2,
+            (ChannelOrder::DataOutFirst, Use::DataOut) => 0,
+            (ChannelOrder::DataOutFirst, Use::Command | Use::DataIn) => 1,
+        }
+    }
 }
 
 /// A die that waits for the channel.

@@ -54,4 +54,4 @@ pub use reliability::{CellErrors, Reliability, ReliabilityError};
 pub use store::file;
 pub use store::{BaseContent, Batch, Blank, NO_LPA, Spare};
 pub use ticket::{Outcome, Ticket};
-pub use timing::{Mode, SlcTiming, Suspend, Timing, TimingError};
+pub use timing::{ChannelOrder, Mode, SlcTiming, Suspend, Timing, TimingError};

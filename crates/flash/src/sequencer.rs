@@ -11,7 +11,8 @@
 //! only for the latency of the next suspension.
 //!
 //! **Cache reads.** Sensed data moves into the cache register as soon as that is free, and the next read may sense. If
-//! one waits, its command goes before the data: it is short, and the cells work meanwhile. A read that must be retried
+//! one waits, its command goes before the data, unless the channel serves data first ([`ChannelOrder`]): it is short, and the
+//! cells work meanwhile. A read that must be retried
 //! keeps the die to itself, as what was sensed behind it would be lost.
 //!
 //! **Retries.** The controller finds out that a unit can't be corrected when it has it. So a retry is a read of the
@@ -22,7 +23,7 @@ use crate::channel::{Request, Use};
 use crate::die::{Die, Operation, Phase, Priority, UNCORRECTABLE, Verb, Work};
 use crate::store::Batch;
 use crate::ticket::Outcome;
-use crate::timing::{Mode, Suspend};
+use crate::timing::{ChannelOrder, Mode, Suspend};
 use byteway_clock::{Delay, Time};
 use byteway_wire::content::UNIT_BYTES;
 use std::future::Future;
@@ -203,7 +204,7 @@ impl Array {
         if request.usage == Use::DataOut {
             work.phase = Phase::AwaitsOut;
         }
-        channel.line.push(request.usage as usize, request);
+        channel.line.push(request.usage.class(inner.timing.channel_order), request);
         self.dispatch(inner, number);
     }
 
@@ -343,14 +344,22 @@ impl Array {
     #[cold]
     fn pass_on(&mut self, inner: &Inner, index: u32, number: u8) {
         let keeps_die = self.must_retry(index, number);
+        let sends_first = inner.timing.channel_order == ChannelOrder::DataOutFirst;
+        if sends_first {
+            self.send_out(inner, index, number);
+        }
         let die = &mut self.dies[index as usize];
         if die.suspended.is_none() && !keeps_die {
-            // Its own phase must not let anything but a read begin.
-            die.works[number as usize].phase = Phase::AwaitsOut;
+            if !sends_first {
+                // Its own phase must not let anything but a read begin.
+                die.works[number as usize].phase = Phase::AwaitsOut;
+            }
             die.front = 1 - number;
             self.begin(inner, index);
         }
-        self.send_out(inner, index, number);
+        if !sends_first {
+            self.send_out(inner, index, number);
+        }
     }
 
     /// The data of a read wants to move out.
@@ -574,6 +583,7 @@ impl Future for Reporter {
         let Some(inner) = self.0.upgrade() else { return Poll::Ready(()) };
         let mut array = inner.array.borrow_mut();
         array.store.go_on();
+        array.store.tell();
         let works = |die: &&Die| die.works.iter().any(|work| work.phase == Phase::Works);
         array.dies.iter().filter(works).filter_map(|die| die.task).for_each(|task| inner.clock.wake(task));
         drop(array);

@@ -22,8 +22,22 @@ pub struct Timing {
     pub suspend: Option<Suspend>,
     /// Whether a die senses the next read while the data of one waits for the channel or moves out.
     pub cache_read: bool,
+    /// Which of the dies that wait for a channel it serves first.
+    pub channel_order: ChannelOrder,
     /// Times of superblocks whose cells hold one bit; without them no superblock can.
     pub slc: Option<SlcTiming>,
+}
+
+/// Which of the dies that wait for a channel it serves first. ONFI has no rule for it: the choice is the flash controller's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ChannelOrder {
+    /// Commands of reads and erases, then the data of reads, then programs with their data. Otherwise a die would stand idle
+    /// for the microseconds of another's data, for want of a command that takes a tenth of one.
+    #[default]
+    CommandsFirst,
+    /// The data of reads, then what begins an operation, first come, first served. On a busy channel the dies fall into step:
+    /// all of them sense, then all of them send.
+    DataOutFirst,
 }
 
 /// Suspension of programs and erases ([`Timing::suspend`]).
@@ -72,6 +86,7 @@ impl Default for Timing {
             partial_read: None,
             suspend: None,
             cache_read: false,
+            channel_order: ChannelOrder::CommandsFirst,
             slc: None,
         }
     }

@@ -265,6 +265,11 @@ impl Carrier {
         self.queue.port().memory()
     }
 
+    /// The longest payload of one command.
+    pub(crate) fn bytes_max(&self) -> u32 {
+        self.bytes_max
+    }
+
     /// A buffer of the longest payload, in pages that follow one another.
     pub(crate) fn buffer(&self) -> Result<IoBuffer, IoError> {
         let bytes = self.bytes_max;

@@ -13,6 +13,7 @@ use byteway_link::memory::Fault;
 use byteway_transfer::Rules;
 use byteway_transfer::host::{Buffer, PlanError};
 use byteway_wire::content::{BlockSize, Stamp};
+use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::{
     Copy, CopyRange, Cqe, DatasetManagement, Flush, NvmOpcode, Range, ReadWrite, Segment, Sqe, Status,
     WriteZeroes, dataset,
@@ -47,6 +48,12 @@ pub enum IoError {
     #[error("what logical block {lba} holds is not certain while writes to it are under way")]
     Unsettled {
         /// The block.
+        lba: u64,
+    },
+    /// A Compare and Write has written although what was compared differs.
+    #[error("a Compare and Write of logical block {lba} has written although a byte differs")]
+    WroteUnequal {
+        /// The first of its blocks.
         lba: u64,
     },
     /// The buffer isn't host memory any more.
@@ -179,6 +186,11 @@ impl Client {
         self.0.carrier.counts.get()
     }
 
+    /// The most blocks that one command transfers: what the client's buffers hold, and a command can say.
+    pub(crate) fn blocks_max(&self) -> u32 {
+        (self.0.carrier.bytes_max() / self.0.block.bytes() as u32).clamp(1, 1 << 16)
+    }
+
     /// A buffer for payloads of up to [`ClientConfig::bytes_max`], in pages that follow one another.
     pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         self.0.carrier.buffer()
@@ -261,14 +273,7 @@ impl Client {
         self.0.carrier.fits(buffer, bytes)?;
         let oracle = self.0.oracle.as_deref();
         if let Some(oracle) = oracle {
-            let oracle = oracle.borrow();
-            let mut expected = Ok(());
-            self.fill_parts(&buffer.buffer, bytes, |done, part| {
-                if expected.is_ok() {
-                    expected = oracle.expected(lba + done, part);
-                }
-            })?;
-            expected.map_err(|lba| IoError::Unsettled { lba })?;
+            self.fill_expected(oracle, &buffer.buffer, lba, bytes)?;
         }
         let read = oracle.map(|oracle| oracle.borrow_mut().begin_read());
         let span = Opened::open(self.port());
@@ -283,6 +288,143 @@ impl Client {
                 Err(IoError::Unsettled { lba })
             }
             (result, _) => result,
+        }
+    }
+
+    /// Writes `blocks` blocks from `lba` on if they hold what they must, as one step: a Compare from `compared`, fused with a
+    /// Write from `written`. Without an oracle both buffers are taken as they are. A difference is
+    /// [`Status::COMPARE_FAILURE`], and nothing is written then.
+    ///
+    /// The drive takes at most [`IdentifyController::acwu`](byteway_wire::nvme::IdentifyController::acwu) blocks, counted from
+    /// 0. Payloads go by data pointer, whatever the client's rules say.
+    pub async fn compare_and_write(
+        &self,
+        compared: &mut IoBuffer,
+        written: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, IoError> {
+        let bytes = self.bytes(lba, blocks)?;
+        self.0.carrier.fits(compared, bytes)?;
+        self.0.carrier.fits(written, bytes)?;
+        let Some(oracle) = self.0.oracle.as_deref() else {
+            return self.fused(compared, written, lba, blocks).await.map_err(|(error, _)| error);
+        };
+        self.fill_expected(oracle, &compared.buffer, lba, bytes)?;
+        let (read, (write, stamp)) = {
+            let mut oracle = oracle.borrow_mut();
+            (oracle.begin_read(), oracle.begin_write(lba, u64::from(blocks)))
+        };
+        let result = match self.fill(&written.buffer, stamp, bytes) {
+            Ok(()) => self.fused(compared, written, lba, blocks).await,
+            Err(error) => Err((error, Outcome::Undone)),
+        };
+        let mut oracle = oracle.borrow_mut();
+        oracle.end_write(write, result.as_ref().map_or_else(|(_, outcome)| *outcome, |_| Outcome::Done));
+        // After the write's end: it is not what the comparison has met.
+        let touched = oracle.first_touched(read, lba, u64::from(blocks));
+        oracle.end_read(read);
+        match (result, touched) {
+            (Err((IoError::Status(status), _)), Some(lba)) if status.is(Status::COMPARE_FAILURE) => {
+                Err(IoError::Unsettled { lba })
+            }
+            (result, _) => result.map_err(|(error, _)| error),
+        }
+    }
+
+    /// The same with a wrong byte in what is compared, so that nothing may be written.
+    ///
+    /// # Errors
+    /// [`IoError::WroteUnequal`]; or what else the Compare failed with than a difference.
+    pub async fn compare_and_write_wrong(
+        &self,
+        compared: &mut IoBuffer,
+        written: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<(), IoError> {
+        let bytes = self.bytes(lba, blocks)?;
+        self.0.carrier.fits(compared, bytes)?;
+        self.0.carrier.fits(written, bytes)?;
+        let Some(oracle) = self.0.oracle.as_deref() else { return Ok(()) };
+        self.fill_expected(oracle, &compared.buffer, lba, bytes)?;
+        // In the last block, so that all before it are equal.
+        let wrong = u64::from(bytes) - 1;
+        self.fill_parts(&compared.buffer, bytes, |done, part| {
+            let first = done * self.0.block.bytes() as u64;
+            if let Some(byte) = wrong.checked_sub(first).and_then(|at| part.get_mut(at as usize)) {
+                *byte = !*byte;
+            }
+        })?;
+        let (write, stamp) = oracle.borrow_mut().begin_write(lba, u64::from(blocks));
+        let result = match self.fill(&written.buffer, stamp, bytes) {
+            Ok(()) => self.fused(compared, written, lba, blocks).await,
+            Err(error) => Err((error, Outcome::Undone)),
+        };
+        let outcome = result.as_ref().map_or_else(|(_, outcome)| *outcome, |_| Outcome::Done);
+        oracle.borrow_mut().end_write(write, outcome);
+        match result {
+            Ok(_) => Err(IoError::WroteUnequal { lba }),
+            Err((IoError::Status(status), _)) if status.is(Status::COMPARE_FAILURE) => Ok(()),
+            Err((error, _)) => Err(error),
+        }
+    }
+
+    /// Fills a buffer with what blocks must hold.
+    fn fill_expected(
+        &self,
+        oracle: &RefCell<Oracle>,
+        buffer: &Buffer,
+        lba: u64,
+        bytes: u32,
+    ) -> Result<(), IoError> {
+        let oracle = oracle.borrow();
+        let mut expected = Ok(());
+        self.fill_parts(buffer, bytes, |done, part| {
+            if expected.is_ok() {
+                expected = oracle.expected(lba + done, part);
+            }
+        })?;
+        expected.map_err(|lba| IoError::Unsettled { lba })
+    }
+
+    /// A Compare and a Write, fused, with one span for both. If it fails: what with, and what has become of the Write.
+    async fn fused(
+        &self,
+        compared: &IoBuffer,
+        written: &IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, (IoError, Outcome)> {
+        let (carrier, nsid) = (&self.0.carrier, self.0.namespace.nsid);
+        let undone = |error| (error, Outcome::Undone);
+        let bytes = self.bytes(lba, blocks).map_err(undone)?;
+        let kind = carrier.result_kind(bytes);
+        let half = |opcode, fuse, buffer: &IoBuffer| -> Result<(Sqe, u32), IoError> {
+            let sqe = read_write(lba, blocks, false).sqe(opcode, 0, nsid).with_fuse(fuse);
+            Ok((carrier.plan(kind, buffer, bytes)?.placed_in(sqe), buffer.buffer.pages_touched(bytes)))
+        };
+        let first = half(NvmOpcode::COMPARE, FUSE_FIRST, compared).map_err(undone)?;
+        let second = half(NvmOpcode::WRITE, FUSE_SECOND, written).map_err(undone)?;
+        let opened = Opened::open(self.port());
+        let requests =
+            [first, second].map(|(sqe, pages)| Request { span: opened.span, pages, ..Request::from(sqe) });
+        let mut pending = Vec::with_capacity(requests.len());
+        let submitted = carrier.queue.submit_together(&requests, &mut pending).await;
+        let mut ends = Vec::with_capacity(requests.len());
+        for pending in pending {
+            ends.push(pending.await);
+        }
+        let record = opened.close(self.port());
+        let lost = |lost| (IoError::Lost(lost), Outcome::Uncertain);
+        submitted.map_err(lost)?;
+        let [first, second] = ends[..] else { return Err(lost(Lost::NotPlaced)) };
+        let [first, second] = [first.map_err(lost)?.status(), second.map_err(lost)?.status()];
+        match (first.is_success(), second.is_success()) {
+            (true, true) => Ok(record),
+            (true, false) => Err((IoError::Status(second), Outcome::Uncertain)),
+            (false, true) => Err((IoError::WroteUnequal { lba }, Outcome::Uncertain)),
+            (false, false) => Err((IoError::Status(first), Outcome::Undone)),
         }
     }
 
@@ -578,7 +720,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// Begins to follow an I/O; over shared memory it has no span and only its times are known.
     pub(crate) fn open(port: &Port) -> Opened {
-        let begin = port.clock().now();
+        let begin = port.now();
         Opened { span: port.open_span(begin), begin }
     }
 
@@ -588,7 +730,7 @@ impl Opened {
                 port.clock().io_ends(self.span);
                 spans.close(self.span)
             }
-            None => SpanRecord { begin: self.begin, last: port.clock().now(), ..SpanRecord::default() },
+            None => SpanRecord { begin: self.begin, last: port.now(), ..SpanRecord::default() },
         }
     }
 }

@@ -15,6 +15,7 @@
 //! | `carrier.rs` | a command's payload to the device, by the way that rules and limits choose |
 //! | `stream.rs` | payloads in the fields of commands |
 //! | [`io`] | block I/O, each followed by a span and verified by an oracle |
+//! | [`split`] | an I/O longer than a command, as several |
 //! | [`payload`] | payloads of any length to and from the payload sink, by every method |
 //! | [`sink_oracle`] | what each byte of a payload sink must hold |
 //! | [`oracle`] | what each logical block must hold |
@@ -22,7 +23,7 @@
 //! | [`error`] | what can go wrong |
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
-//! of that unchecked. It chooses no workload (`lab` does), it has no block layer: an I/O is one command.
+//! of that unchecked. It chooses no workload (`lab` does), of a block layer it has only the splitting of long I/Os.
 
 mod carrier;
 mod commit;
@@ -40,6 +41,7 @@ pub mod payload;
 pub mod port;
 pub mod queue;
 pub mod sink_oracle;
+pub mod split;
 mod stream;
 mod watchdog;
 
@@ -59,3 +61,4 @@ pub use payload::{PayloadClient, PayloadConfig};
 pub use port::{Port, Registers};
 pub use queue::{Lost, Part, Pending, QueuePair, Request};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
+pub use split::{SplitBuffer, SplitDone};

@@ -116,6 +116,8 @@ pub enum Outcome {
     Durable,
     /// It failed, was aborted or lost: it may have taken effect or not.
     Uncertain,
+    /// It failed, and has had no effect: the Write of a Compare and Write whose Compare failed.
+    Undone,
 }
 
 /// A flush under way; ends by [`Oracle::end_flush`].
@@ -354,6 +356,7 @@ impl Oracle {
             Outcome::Durable => Certainty::Durable,
             Outcome::Done => Certainty::Acknowledged,
             Outcome::Uncertain => Certainty::None,
+            Outcome::Undone => return self.undo_write(ended),
         };
         for lba in ended.lba..ended.lba + ended.blocks {
             let cell = self.cells.get(lba);
@@ -375,6 +378,22 @@ impl Oracle {
                 contested.possible.extend([(old, 0), (ended.value, at)]);
                 self.contested.insert(lba, contested);
                 self.cells.set(lba, CONTESTED);
+            }
+        }
+    }
+
+    /// A write has had no effect: its blocks are as if it had never begun.
+    fn undo_write(&mut self, undone: Write) {
+        for lba in undone.lba..undone.lba + undone.blocks {
+            if let Some(survivors) = &mut self.survivors {
+                survivors.undo(lba, undone.value, undone.begin);
+            }
+            let cell = self.cells.get(lba);
+            if cell != CONTESTED {
+                self.cells.set(lba, cell & !WRITING);
+            } else if let Some(mut contested) = self.contested.remove(&lba) {
+                contested.writing.retain(|writing| *writing != (undone.value, undone.begin));
+                self.settle(lba, contested);
             }
         }
     }

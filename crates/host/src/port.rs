@@ -57,6 +57,14 @@ impl Port {
         }
     }
 
+    /// Now, as latencies are measured: over shared memory by a look at the wall clock.
+    pub fn now(&self) -> Time {
+        match self {
+            Port::Link(end) => end.clock().now(),
+            Port::Shared(shared) => shared.clock.now_measured(),
+        }
+    }
+
     /// The memory in which queues and buffers lie.
     pub fn memory(&self) -> &Memory {
         match self {

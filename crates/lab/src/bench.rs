@@ -4,7 +4,7 @@
 
 use crate::build;
 use crate::error::InputError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::measure::{Meter, SeriesRecorder};
 use crate::profile::Fault;
@@ -14,7 +14,7 @@ use crate::scenario::{
     Draft, Encoding, FineMethod, JobSection, Keys, Limits, LineOrdering, OUTSTANDING_MAX, Pointer, ResultWay,
     TransferMethod, TransferPlan, Warmup,
 };
-use crate::summary::{ClockKind, Summary, TransferSummary};
+use crate::summary::{ClockKind, Summary, TransferSummary, grouped, time};
 use crate::units::{Bytes, Picos};
 use crate::workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
 use anyhow::{Context, anyhow, bail};
@@ -23,7 +23,10 @@ use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};
 use byteway_serve::attach::Attachment;
+use byteway_wire::IntoBytes;
+use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::vendor::pace::PaceLog;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;
@@ -58,7 +61,7 @@ pub struct Transfer {
     pub sink: bool,
     /// By which method.
     pub method: TransferMethod,
-    /// Under `adaptive`: the longest that crosses inline.
+    /// Under `adaptive`: shorter payloads cross inline.
     pub threshold: Bytes,
     /// How results of a sink's reads come back.
     pub result: ResultWay,
@@ -133,11 +136,13 @@ const PAYLOAD_BYTES_MAX: u64 = 1 << 28;
 pub(crate) const TIMEOUT: Delay = Delay::from_s(30);
 /// How often it is asked whether the drive's process is still there.
 const WATCH: Delay = Delay::from_ms(50);
+/// How long what is outstanding may take to end after an interrupt.
+const PATIENCE: Delay = Delay::from_s(5);
 
 impl Bench {
     /// Attaches, fills if need be, plays the job, and says what it found.
     pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
-        attached(&self.folder, self.memory_bytes()?, |clock, port| {
+        attached(&self.folder, self.memory_bytes()?, Some(interrupt), |clock, port| {
             let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
             stage.play(port)
         })
@@ -164,16 +169,29 @@ impl Bench {
     }
 }
 
-/// Attaches to the drive that is served in `folder`, with so much host memory, and does `work` in real time.
+/// Attaches to the drive that is served in `folder`, with so much host memory, and does `work` in real time, which looks
+/// at `interrupt` itself and is given up if it doesn't end soon after that is raised.
 ///
 /// # Errors
-/// That of the work; or its process has gone.
+/// That of the work; its process has gone; or it was interrupted and did not answer any more.
 pub(crate) fn attached<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     folder: &Path,
     memory_bytes: u64,
+    interrupt: Option<&Interrupt>,
     work: impl FnOnce(&Clock, Port) -> W,
 ) -> anyhow::Result<T> {
-    let attachment = Rc::new(Attachment::connect(folder, memory_bytes)?);
+    let interrupt = interrupt.cloned().unwrap_or_default();
+    let interrupted = interrupt.clone();
+    // Ctrl-C may reach the server, too, and then its end is none of a failure.
+    let failed = |error: anyhow::Error| match interrupted.is_raised()
+        && !error.is::<InputError>()
+        && !error.is::<Interrupted>()
+    {
+        true => error.context(Interrupted),
+        false => error,
+    };
+    let attachment = Attachment::connect(folder, memory_bytes).map_err(|error| failed(error.into()))?;
+    let attachment = Rc::new(attachment);
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let work = work(&clock, attachment.port(&clock));
@@ -189,13 +207,20 @@ pub(crate) fn attached<T: 'static, W: Future<Output = anyhow::Result<T>> + 'stat
     let watched = outcome.clone();
     clock.clone().spawn("watch", async move {
         // Nothing in shared memory tells that the other side is no more.
+        let mut patience = PATIENCE;
         while !attachment.client().channel().has_left() {
             clock.timer(WATCH).await;
+            if interrupt.is_raised() {
+                patience = patience.saturating_sub(WATCH);
+                if patience == Delay::ZERO {
+                    return watched.set(Err(Interrupted.into()));
+                }
+            }
         }
         watched.set(Err(gone()));
     });
     let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
-    result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?
+    result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?.map_err(failed)
 }
 
 /// How a benchmark ends: by itself, or with the drive's process.
@@ -270,6 +295,7 @@ impl Stage {
         let plan = &plans[0];
         let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
         let progress = Progress::new("", plan.command_count(), plan.runtime, bench.quiet);
+        let pace = pace(&driver).await;
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, bench.warmup, progress, self.interrupt.clone());
@@ -290,6 +316,8 @@ impl Stage {
         }
         notes.extend(measured.notes.iter().cloned());
         notes.extend(play.unchecked_note());
+        notes.push(RESOLUTION.to_owned());
+        notes.push(kept_pace(pace, self::pace(&driver).await));
         let protocol_errors = driver.protocol_errors();
         if protocol_errors > 0 {
             notes.push(format!("{protocol_errors} completions contradicted what was submitted"));
@@ -339,8 +367,9 @@ impl Stage {
         let fills = bench.verify && reads && bench.assume == Assume::Unknown && !is_sink;
         let lba_bytes = if is_sink { 1 } else { namespace.block_bytes };
         if fills && section.size.is_none() {
-            let rest = (namespace.blocks.saturating_mul(lba_bytes.into())).saturating_sub(section.offset.0);
-            section.size = (rest > FILL_BYTES.0).then_some(FILL_BYTES);
+            let rest = (namespace.blocks.saturating_mul(lba_bytes.into()))
+                .saturating_sub(section.offset.of(Bytes(0), 1).0);
+            section.size = (rest > FILL_BYTES.0).then_some(FILL_BYTES.into());
         }
         let limits = Limits {
             is_sink,
@@ -425,6 +454,45 @@ fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
     parts.into_iter().filter(|part| part.1 > 0).map(|(first, blocks, io)| fill(first, blocks, io)).collect()
 }
 
+/// What is to be known of latencies in real time.
+pub(crate) const RESOLUTION: &str = "latencies are in wall-clock time, from before the doorbell write until this process has \
+     seen the completion; percentiles have a resolution of 0.1 %, 1 ns at least";
+
+/// How the drive's process keeps to its model; none if it does not say.
+pub(crate) async fn pace(driver: &Driver) -> Option<PaceLog> {
+    let mut page = PaceLog::default();
+    let completion = driver.log_page(lid::PACE, 0, true, page.as_mut_bytes()).await.ok()?;
+    completion.status().is_success().then_some(page)
+}
+
+/// Whether the drive's process kept to its model, from what it said before and after.
+pub(crate) fn kept_pace(before: Option<PaceLog>, after: Option<PaceLog>) -> String {
+    let (Some(before), Some(after)) = (before, after) else {
+        return "whether the server kept to its model is not known: it has no log page C1h".to_owned();
+    };
+    if after.modelled == 0 {
+        return "the server models no latencies (timing = \"none\")".to_owned();
+    }
+    let since = |of: fn(&PaceLog) -> u64| of(&after).saturating_sub(of(&before));
+    let (waits, late, slipped_ns) =
+        (since(|log| log.waits), since(|log| log.late), since(|log| log.slipped_ns));
+    let mean_ns = since(|log| log.lateness_ns) as f64 / waits.max(1) as f64;
+    let said = format!(
+        "{} of {} modelled waits ended more than {} late, {} late in the mean",
+        grouped(late),
+        grouped(waits),
+        time(after.late_from_ns.into()),
+        time(mean_ns)
+    );
+    // One wait in a hundred is what a percentile of 99 would show.
+    let is_behind = slipped_ns > 0 || late.saturating_mul(100) > waits;
+    match (is_behind, slipped_ns) {
+        (false, _) => format!("the server kept to its model: {said}"),
+        (true, 0) => format!("the server FELL BEHIND its model: {said}"),
+        (true, lost) => format!("the server FELL BEHIND its model by {}: {said}", time(lost as f64)),
+    }
+}
+
 fn capacity_bytes(driver: &Driver) -> u64 {
     let bytes = |namespace: &Namespace| namespace.blocks.saturating_mul(namespace.block_bytes.into());
     driver.namespaces().iter().map(bytes).fold(0, u64::saturating_add)
@@ -457,4 +525,31 @@ fn described(plan: &JobPlan) -> String {
         Bytes(plan.range_lba * lba_bytes),
         plan.nsid
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A latency that the server's machine made looks like the drive's, unless it is said whose it is.
+    #[test]
+    fn a_server_that_falls_behind_is_told_from_one_that_keeps_up_and_one_that_is_silent() {
+        let log = |waits, late, slipped_ns| PaceLog {
+            modelled: 1,
+            late_from_ns: 10_000,
+            waits,
+            late,
+            lateness_ns: late * 20_000,
+            slipped_ns,
+            ..PaceLog::default()
+        };
+        let before = Some(log(1000, 1000, 5_000_000));
+        let said = |after| kept_pace(before, after);
+        assert!(said(Some(log(2000, 1010, 5_000_000))).contains("kept to its model: 10 of 1,000"));
+        assert!(said(Some(log(2000, 1011, 5_000_000))).contains("FELL BEHIND its model: 11 of"));
+        assert!(said(Some(log(2000, 1000, 8_000_000))).contains("FELL BEHIND its model by 3"));
+        assert!(said(None).contains("not known") && kept_pace(None, before).contains("not known"));
+        let none = Some(PaceLog::default());
+        assert!(kept_pace(none, none).contains("models no latencies"));
+    }
 }

@@ -17,7 +17,7 @@ use byteway_firmware::{
     Background, Base, Cycles, KvConfig, Packing, Refresh, Upkeep, Victim, WearConfig, Work,
 };
 use byteway_flash::reliability::CellErrors;
-use byteway_flash::{FaultPlan, Reliability, SlcTiming, Suspend, Timing};
+use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::{HostCosts, Results};
 use byteway_link::{CxlConfig, Flit, Generation, PcieConfig};
 use byteway_transfer::host::PointerKind;
@@ -223,6 +223,10 @@ fn timing(profile: &Profile) -> Timing {
             most: suspend.most,
         }),
         cache_read: flash.cache_read,
+        channel_order: match flash.channel_order {
+            profile::ChannelOrder::CommandsFirst => ChannelOrder::CommandsFirst,
+            profile::ChannelOrder::DataOutFirst => ChannelOrder::DataOutFirst,
+        },
         slc: flash.slc.as_ref().map(|slc| SlcTiming {
             read: delay(slc.read),
             program: delay(slc.program),

@@ -1,27 +1,95 @@
-//! Ctrl-C and SIGTERM: the first asks what runs to stop and to keep what it has, the second ends the program at once.
+//! Ctrl-C and SIGTERM: the first asks the command to stop and to keep what it has, the second ends the program at once.
+//! A command that does not listen, because it has nothing to keep, ends at the first.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "what ends a process that doesn't end has a thread and a limit of its own"
+)]
 
-use std::sync::Arc;
+use std::fmt;
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use crate::output::remove_unfinished;
 
 /// A flag that a run looks at between I/Os.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
-/// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
+/// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT. SIGTERM has the same exit code here.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// Calls `stop`, from another thread, at the first Ctrl-C or SIGTERM; the second ends the program at once. A process has
-/// one such handler; a second one is ignored.
-pub fn on_signal(stop: impl Fn() + Send + 'static) {
-    let said = AtomicBool::new(false);
+/// It was interrupted before there was anything to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted: there is no result")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+type Listener = Box<dyn Fn() + Send>;
+
+struct Signals {
+    /// One has come.
+    came: bool,
+    listeners: Vec<Listener>,
+}
+
+static SIGNALS: Mutex<Signals> = Mutex::new(Signals { came: false, listeners: Vec::new() });
+
+/// Takes Ctrl-C and SIGTERM from now on. Without a listener ([`on_signal`]) the first ends the program.
+pub fn take_signals() {
     // Only a process that has a handler already can fail here, and that one stays.
-    let _ = ctrlc::set_handler(move || {
-        if said.swap(true, Ordering::Relaxed) {
+    let _ = ctrlc::set_handler(|| {
+        let mut signals = SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
+        if signals.came || signals.listeners.is_empty() {
+            remove_unfinished();
+            let _ = writeln!(std::io::stderr(), "{Interrupted}");
             std::process::exit(i32::from(EXIT_INTERRUPTED));
         }
-        stop();
+        signals.came = true;
+        signals.listeners.iter().for_each(|stop| stop());
     });
 }
+
+/// Calls `stop`, from another thread, at the first Ctrl-C or SIGTERM; the second ends the program at once.
+pub fn on_signal(stop: impl Fn() + Send + 'static) {
+    take_signals();
+    let mut signals = SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
+    if signals.came {
+        stop();
+    }
+    signals.listeners.push(Box::new(stop));
+}
+
+/// Ends the program with `message` and `code` if it has not ended by itself after `limit`: whatever its threads are doing
+/// then, and even if no one reads its error stream.
+pub fn end_within(limit: Duration, code: u8, message: &'static str) {
+    let end = move || {
+        thread::sleep(limit);
+        let (say, said) = mpsc::channel();
+        thread::spawn(move || {
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+            let _ = say.send(());
+        });
+        // A pipe that is full takes nothing: then it ends without a word.
+        let _ = said.recv_timeout(MESSAGE_LIMIT);
+        std::process::exit(i32::from(code));
+    };
+    // Without a thread for it nothing can be waited for.
+    if thread::Builder::new().name("end".into()).spawn(end).is_err() {
+        std::process::exit(i32::from(code));
+    }
+}
+
+/// How long the last message may take.
+const MESSAGE_LIMIT: Duration = Duration::from_millis(100);
 
 impl Interrupt {
     /// A flag that Ctrl-C or SIGTERM raises from now on.

@@ -11,10 +11,11 @@ use crate::timeline::{Ended, Queue, Timeline};
 use crate::workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use anyhow::bail;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time};
+use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
 use byteway_host::driver::{Driver, Namespace, QueueConfig};
 use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
 use byteway_host::oracle::{BaseState, Oracle};
+use byteway_host::split::{SplitBuffer, SplitDone};
 use byteway_host::{
     Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
     SinkBase, SinkOracle,
@@ -90,9 +91,9 @@ enum Access {
 }
 
 /// The buffers of an I/O.
-struct Buffers {
-    checked: IoBuffer,
-    unchecked: Option<IoBuffer>,
+enum Buffers {
+    Blocks { checked: SplitBuffer, unchecked: Option<SplitBuffer> },
+    Payload(IoBuffer),
 }
 
 impl Access {
@@ -118,29 +119,36 @@ impl Access {
         }
     }
 
-    fn buffers(&self) -> Result<Buffers, IoError> {
+    /// For I/Os of up to `blocks` blocks.
+    fn buffers(&self, blocks: u32) -> Result<Buffers, IoError> {
         Ok(match self {
-            Access::Blocks { client, unchecked } => Buffers {
-                checked: client.buffer()?,
-                unchecked: unchecked.as_ref().map(Client::buffer).transpose()?,
+            Access::Blocks { client, unchecked } => Buffers::Blocks {
+                checked: client.split_buffer(blocks)?,
+                unchecked: unchecked.as_ref().map(|client| client.split_buffer(blocks)).transpose()?,
             },
-            Access::Payloads(client) => Buffers { checked: client.buffer()?, unchecked: None },
+            Access::Payloads(client) => Buffers::Payload(client.buffer()?),
             Access::Pairs(_) => unreachable!("operations on pairs have buffers of their own"),
         })
     }
 
-    async fn perform(&self, buffers: &mut Buffers, io: Io) -> Result<SpanRecord, IoError> {
-        match self {
-            Access::Blocks { client, unchecked } => match (unchecked, &mut buffers.unchecked) {
-                (Some(client), Some(buffer)) if io.kind == Kind::Read => perform(client, buffer, io).await,
-                _ => perform(client, &mut buffers.checked, io).await,
-            },
+    async fn perform(&self, buffers: &mut Buffers, io: Io) -> SplitDone {
+        match (self, buffers) {
+            (Access::Blocks { client, unchecked }, Buffers::Blocks { checked, unchecked: other }) => {
+                match (unchecked, other) {
+                    (Some(client), Some(buffer)) if io.kind == Kind::Read => {
+                        perform(client, buffer, io).await
+                    }
+                    _ => perform(client, checked, io).await,
+                }
+            }
             // A block of a sink is a byte, and the scenario refuses trims of it.
-            Access::Payloads(client) => match io.kind {
-                Kind::Read => client.read(&mut buffers.checked, io.lba, io.blocks).await,
-                Kind::Write | Kind::Trim => client.write(&mut buffers.checked, io.lba, io.blocks).await,
-            },
-            Access::Pairs(_) => unreachable!("operations on pairs are no I/Os"),
+            (Access::Payloads(client), Buffers::Payload(buffer)) => one_command(match io.kind {
+                Kind::Read => client.read(buffer, io.lba, io.blocks).await,
+                Kind::Write | Kind::Trim => client.write(buffer, io.lba, io.blocks).await,
+            }),
+            _ => {
+                unreachable!("operations on pairs are no I/Os, and buffers are those of the worker's access")
+            }
         }
     }
 }
@@ -280,7 +288,7 @@ const LONG_RING: u32 = 1024;
 /// Entries of a worker's queues: room for all of its I/Os, with the entries that carry payload or results.
 fn entries(plan: &JobPlan, bytes_max: u32, manner: &Manner) -> u32 {
     let bytes = bytes_max.min(match manner.rules.method {
-        Method::Adaptive => manner.rules.threshold_bytes,
+        Method::Adaptive => manner.rules.threshold_bytes.saturating_sub(1),
         _ => u32::MAX,
     });
     // The least that an entry carries: 52 B of a payload, 14 B of a result.
@@ -291,7 +299,8 @@ fn entries(plan: &JobPlan, bytes_max: u32, manner: &Manner) -> u32 {
         _ => 0,
     };
     let carried = payload.max(result);
-    let wanted = u64::from(plan.iodepth) * u64::from(1 + carried) + 1;
+    let commands = longest_blocks(plan).div_ceil(plan.transfer_blocks_max.max(1)).max(1);
+    let wanted = u64::from(plan.iodepth) * u64::from(commands) * u64::from(1 + carried) + 1;
     // Where a ring's end comes often, it cuts reads of several entries in two more often than any driver's ring does.
     let least = if carried > 0 { LONG_RING } else { 2 };
     let wanted = wanted.min(65536).next_power_of_two() as u32;
@@ -355,6 +364,9 @@ pub struct Play {
     before: Cell<HostUse>,
 }
 
+/// How often a wait in real time looks whether it was interrupted.
+const INTERRUPT_LOOK: Delay = Delay::from_ms(100);
+
 /// What the host has done, over all workers.
 #[derive(Clone, Copy, Default)]
 pub struct HostUse {
@@ -404,10 +416,17 @@ impl Play {
     }
 
     /// Shows an I/O that has ended just now.
-    fn show(&self, worker: &Worker, io: Io, due: Time, result: Result<&SpanRecord, &dyn fmt::Display>) {
+    fn show(
+        &self,
+        worker: &Worker,
+        io: Io,
+        due: Time,
+        result: Result<&SpanRecord, &dyn fmt::Display>,
+        trail: Option<Trail>,
+    ) {
         let Some(timeline) = self.timeline.get() else { return };
         let Some(spans) = worker.queue().port().spans() else { return };
-        let Some(trail) = spans.take_trail() else { return };
+        let Some(trail) = trail.or_else(|| spans.take_trail()) else { return };
         let error = result.err();
         let ended = Ended {
             queue: worker.number,
@@ -523,7 +542,7 @@ impl Play {
             return self.work_pairs(worker, pairs).await;
         }
         let meter = &self.meter;
-        let mut buffers = worker.access.buffers()?;
+        let mut buffers = worker.access.buffers(longest_blocks(&worker.plan))?;
         let start = worker.start.get();
         let end = worker.plan.runtime.map(|_| later(start, worker.plan.end_ps()));
         let closed = worker.plan.issue == Issue::Closed;
@@ -544,7 +563,7 @@ impl Play {
                     io
                 }
             };
-            let mut due = self.clock.now();
+            let mut due = self.clock.now_measured();
             within_reach(&worker.plan, due)?;
             if let Some(at) = io.at {
                 let at = later(start, at);
@@ -552,20 +571,26 @@ impl Play {
                     worker.late.set(worker.late.get() + u64::from(at < due));
                 }
                 self.wait_until(&worker.plan, at).await?;
+                if !meter.goes_on() {
+                    break;
+                }
                 // A rate is no arrival: nobody waits for an I/O that may not be issued yet.
-                due = if closed { self.clock.now() } else { at };
+                due = if closed { self.clock.now_measured() } else { at };
             }
             if let Some(think) = worker.plan.think {
                 worker.gate.pass(think).await;
-                due = self.clock.now();
+                due = self.clock.now_measured();
                 if !meter.goes_on() || end.is_some_and(|end| due >= end) {
                     break;
                 }
                 worker.gate.enter();
             }
             let number = meter.number();
-            let result = worker.access.perform(&mut buffers, io).await;
-            self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display));
+            let SplitDone { result, commands, trail } = worker.access.perform(&mut buffers, io).await;
+            self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display), trail);
+            if commands > 1 {
+                meter.split(worker.job, self.clock.now(), commands);
+            }
             match result {
                 Ok(record) => {
                     let bytes = u64::from(io.blocks) * u64::from(worker.plan.lba_bytes);
@@ -609,10 +634,15 @@ impl Play {
 
     /// Waits for an instant that the job sets, not the model: it is real under every timing.
     async fn wait_until(&self, plan: &JobPlan, at: Time) -> Result<(), InputError> {
-        let now = self.clock.now();
+        let mut now = self.clock.now();
         if at > now {
             within_reach(plan, at)?;
-            self.clock.timer(at.since(now)).await;
+        }
+        while at > now && self.meter.goes_on() {
+            // In real time an interrupt must not have to wait for the end of a long pause.
+            let most = if self.clock.timing().is_some() { INTERRUPT_LOOK } else { at.since(now) };
+            self.clock.timer(at.since(now).min(most)).await;
+            now = self.clock.now();
         }
         Ok(())
     }
@@ -672,12 +702,16 @@ fn within_reach(plan: &JobPlan, at: Time) -> Result<(), InputError> {
     ))
 }
 
-async fn perform(client: &Client, buffer: &mut IoBuffer, io: Io) -> Result<SpanRecord, IoError> {
+async fn perform(client: &Client, buffer: &mut SplitBuffer, io: Io) -> SplitDone {
     match io.kind {
-        Kind::Read => client.read(buffer, io.lba, io.blocks).await,
-        Kind::Write => client.write(buffer, io.lba, io.blocks).await,
-        Kind::Trim => client.trim(buffer, &[Range::new(io.lba, io.blocks)]).await,
+        Kind::Read => client.read_split(buffer, io.lba, io.blocks).await,
+        Kind::Write => client.write_split(buffer, io.lba, io.blocks).await,
+        Kind::Trim => one_command(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await),
     }
+}
+
+fn one_command(result: Result<SpanRecord, IoError>) -> SplitDone {
+    SplitDone { result, commands: 1, trail: None }
 }
 
 /// The longest payload of one of the job's commands; a trim's is its list of ranges.
@@ -685,16 +719,20 @@ pub fn payload_bytes_max(plan: &JobPlan) -> u32 {
     longest(plan).max(UNIT_BYTES as u32)
 }
 
-/// The longest read or write of the job, bytes.
+/// The longest payload of one command of the job, bytes.
 fn longest(plan: &JobPlan) -> u32 {
-    let blocks = match &plan.source {
+    longest_blocks(plan).min(plan.transfer_blocks_max) * plan.lba_bytes
+}
+
+/// The longest read or write of the job, which may become several commands.
+fn longest_blocks(plan: &JobPlan) -> u32 {
+    match &plan.source {
         Source::Synthetic(synthetic) => {
             let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
             kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(1)
         }
         Source::Trace(_) | Source::Pairs(_) => plan.transfer_blocks_max,
-    };
-    blocks * plan.lba_bytes
+    }
 }
 
 fn class(priority: Priority) -> QueuePriority {

@@ -22,12 +22,13 @@
 //! | `columns` | what the Parquet files have in common |
 //! | [`mod@report`] | `report.html` |
 //! | [`mod@compare`] | many runs side by side |
-//! | [`threshold`] | up to which size fine-grained transfer pays |
+//! | [`threshold`] | from which size on fine-grained transfer no longer pays |
 //! | [`mod@fuzz`] | a swarm of random runs with power cuts and other faults |
 //! | [`reproduce`] | what papers say, measured again |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
 //! | [`error`] | wrong input: place, mistake, cure |
+//! | [`text_table`] | tables for the terminal: 80 columns, one unit a column |
 //! | `shell` | commands that reports tell one to type |
 //! | `source` | TOML that keeps the place of every value through merging and overriding |
 //!
@@ -63,6 +64,7 @@ pub mod serve;
 mod shell;
 mod source;
 pub mod summary;
+pub mod text_table;
 pub mod threshold;
 pub mod timeline;
 pub mod trace;

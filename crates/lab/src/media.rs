@@ -15,6 +15,7 @@ use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opene
 use serde::Serialize;
 
 use crate::error::InputError;
+use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::summary::grouped;
 use crate::units::Bytes;
@@ -175,7 +176,12 @@ impl Info {
 /// What a check of a data directory has found.
 #[derive(Serialize)]
 pub struct Verdict {
-    good: bool,
+    /// None: it was interrupted, and nothing was wrong so far.
+    good: Option<bool>,
+    /// It was interrupted.
+    partial: bool,
+    superblocks: u32,
+    superblocks_checked: u32,
     units: u64,
     units_with_bytes: u64,
     map: MapVerdict,
@@ -194,14 +200,15 @@ struct MapVerdict {
 }
 
 impl Verdict {
-    /// Checks all that is in the directory at `path`, which is left as it is.
-    pub fn of(path: &Path, quiet: bool) -> anyhow::Result<Verdict> {
+    /// Checks all that is in the directory at `path`, which is left as it is, until it is interrupted.
+    pub fn of(path: &Path, quiet: bool, interrupt: &Interrupt) -> anyhow::Result<Verdict> {
         let directory = Arc::new(directory(path)?);
         let mut bar: Option<Progress> = None;
         let logical = |format: &Format| user_units(format).map_or(0, |units| Space::new(units).units());
         let checked = check(&*directory, logical, |done, all| {
             let bar = bar.get_or_insert_with(|| Progress::parts("superblocks ", all, quiet));
             bar.part(done);
+            !interrupt.is_raised()
         });
         if let Some(bar) = &bar {
             bar.finish();
@@ -209,7 +216,13 @@ impl Verdict {
         let checked: Check = checked.with_context(|| path.display().to_string())?;
         let mut findings: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
         let mut findings_total = checked.findings_total;
-        let map = match audit(directory).with_context(|| path.display().to_string())? {
+        let superblocks = checked.format.geometry.total_blocks();
+        let interrupted = || Recovered::Untold("it was interrupted".to_owned());
+        let audited = match checked.blocks < superblocks {
+            true => Ok(interrupted()),
+            false => audit(directory, interrupt),
+        };
+        let map = match audited.with_context(|| path.display().to_string())? {
             Recovered::Audited(audit) => {
                 findings_total += audit.findings_total;
                 findings.extend(audit.findings.iter().map(ToString::to_string));
@@ -227,8 +240,12 @@ impl Verdict {
                 MapVerdict { not_checked: Some(why), translation_pages: 0, logical_units: 0 }
             }
         };
+        let partial = interrupt.is_raised();
         Ok(Verdict {
-            good: findings_total == 0,
+            good: (findings_total > 0 || !partial).then_some(findings_total == 0),
+            partial,
+            superblocks,
+            superblocks_checked: checked.blocks,
             units: checked.units,
             units_with_bytes: checked.units_with_bytes,
             map,
@@ -238,8 +255,8 @@ impl Verdict {
         })
     }
 
-    /// Whether nothing is wrong.
-    pub fn is_good(&self) -> bool {
+    /// Whether nothing is wrong; none if it was interrupted before that was known.
+    pub fn is_good(&self) -> Option<bool> {
         self.good
     }
 
@@ -267,13 +284,23 @@ impl Verdict {
             None => format!("the map: {logical} logical units, {pages} translation pages"),
             Some(why) => format!("the map was not checked: {why}"),
         };
+        if self.partial {
+            let (checked, all) = (self.superblocks_checked.into(), self.superblocks.into());
+            let _ = writeln!(
+                out,
+                "PARTIAL: interrupted after {} of {} superblocks",
+                grouped(checked),
+                grouped(all)
+            );
+        }
         let _ = match self.good {
-            true => writeln!(
+            None => writeln!(out, "nothing is wrong so far with {units} units; {map}"),
+            Some(true) => writeln!(
                 out,
                 "all {units} units are as they were written; {map}; the last end was {}",
                 self.last_end
             ),
-            false => writeln!(out, "{} findings in {units} units; {map}", grouped(self.findings_total)),
+            Some(false) => writeln!(out, "{} findings in {units} units; {map}", grouped(self.findings_total)),
         };
         out
     }
@@ -290,18 +317,26 @@ enum Recovered {
 
 /// Recovers the map as a drive does that starts, without a change to the directory, and compares it with what the spare
 /// areas say.
-fn audit(directory: Arc<dyn Files>) -> anyhow::Result<Recovered> {
+fn audit(directory: Arc<dyn Files>, interrupt: &Interrupt) -> anyhow::Result<Recovered> {
     let executor = Executor::new();
     let ftl = match Ftl::look(executor.clock(), directory) {
         Ok(ftl) => ftl,
         Err(why @ MediumError::Untold(_)) => return Ok(Recovered::Untold(why.to_string())),
         Err(error) => return Err(error.into()),
     };
+    let interrupt = interrupt.clone();
     let recovered = executor.run(async move {
-        if let Err(why) = ready(&ftl).await {
-            return Recovered::Damaged(why.to_string());
-        }
-        Recovered::Audited(ftl.audit().await)
+        let mut work = pin!(async {
+            match ready(&ftl).await {
+                Err(why) => Recovered::Damaged(why.to_string()),
+                Ok(()) => Recovered::Audited(ftl.audit().await),
+            }
+        });
+        poll_fn(|context| match interrupt.is_raised() {
+            true => Poll::Ready(Recovered::Untold("it was interrupted".to_owned())),
+            false => work.as_mut().poll(context),
+        })
+        .await
     });
     recovered.context("the recovery of the map stands still; this is a defect of Byteway")
 }

@@ -1,12 +1,41 @@
-//! The output folder: found writable before a run begins, written in one go after it, or while it goes on, and
-//! then named at its end.
+//! Everything that the program writes: files, and its standard output.
+//!
+//! Every file goes through [`Unfinished`]: it is written next to its place and renamed when all of it is on the disk, so
+//! no reader meets half a result. What is no regular file (a device, a FIFO) is never replaced: as the one file that a
+//! command writes it is written through, in an output folder it is refused. A symbolic link is followed.
+//!
+//! An output folder holds the results of one run: [`Output::clear`] removes what an earlier one left, and
+//! [`Output::publish`] gives all files of a run their names, or none.
 
-use std::io::Write;
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context;
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::error::InputError;
+
+/// The files that commands write to an output folder.
+pub const RESULTS: [&str; 8] = [
+    "summary.json",
+    "results.parquet",
+    "report.html",
+    "ios.parquet",
+    "spans.json",
+    "compare.json",
+    "compare.csv",
+    "reproduce.json",
+];
+
+/// Below it a comparison keeps its points, each in a folder by its number.
+pub const POINTS: &str = "points";
+
+/// The files of a point.
+pub const POINT_RESULTS: [&str; 2] = ["point.json", "summary.json"];
 
 /// A folder that results can be written to.
 #[derive(Clone, Debug)]
@@ -15,7 +44,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Checks that `folder`, or the folder in which it would be made, takes a file. Leaves nothing behind.
+    /// Checks that `folder`, or the folder in which it would be made, takes a file, and that none of the results that
+    /// stand in it is a device, a FIFO or a symbolic link. Leaves nothing behind.
     pub fn check(folder: &Path) -> Result<Output, InputError> {
         let shown = folder.display();
         let cure = "choose another folder with --out, or change its permissions";
@@ -32,34 +62,92 @@ impl Output {
         if !metadata.is_dir() {
             return Err(refuse(format!("`{}` is not a folder", at.display())));
         }
-        tempfile::Builder::new()
-            .prefix(".byteway-")
-            .tempfile_in(at)
-            .and_then(tempfile::NamedTempFile::close)
-            .map_err(|error| refuse(error.to_string()))?;
+        for name in RESULTS {
+            replaceable(&folder.join(name)).map_err(|why| {
+                let what = format!("cannot write {name} to the output folder `{shown}`: {why}");
+                InputError::new(what, "remove it, or choose another folder with --out")
+            })?;
+        }
+        new_file(at).and_then(NamedTempFile::close).map_err(|error| refuse(error.to_string()))?;
         Ok(Output { folder: folder.to_owned() })
     }
 
-    /// Writes a file. It appears under its name only when all of it is on the disk, so that no reader meets half a
-    /// result.
+    /// Removes the results of an earlier run, so that whatever is there afterwards is of one run. To be called when
+    /// nothing can be refused any more.
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
-        let mut file = self.create(name)?;
-        file.write_all(content).with_context(|| self.refusal(name))?;
-        file.finish()
+    pub fn clear(&self) -> anyhow::Result<()> {
+        self.remove(&RESULTS)?;
+        let points = self.folder.join(POINTS);
+        for folder in folders(&points) {
+            Output { folder: folder.clone() }.remove(&POINT_RESULTS)?;
+            // It stays if the user keeps something else in it.
+            let _ = std::fs::remove_dir(folder);
+        }
+        let _ = std::fs::remove_dir(points);
+        Ok(())
     }
 
-    /// Begins a file that is written while a run goes on. Until it is finished nothing is there under its name, and if it
-    /// never is, nothing remains.
+    /// Removes these files, if they are there.
+    ///
+    /// # Errors
+    /// Which file it is, and what is wrong.
+    pub fn remove(&self, names: &[&str]) -> anyhow::Result<()> {
+        for name in names {
+            match std::fs::remove_file(self.folder.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let shown = self.folder.display();
+                    return Err(error)
+                        .with_context(|| format!("cannot remove {name} of an earlier run from `{shown}`"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a file that is written while a run goes on. Until it is published nothing is there under its name, and if
+    /// it never is, nothing remains.
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
     pub fn create(&self, name: &str) -> anyhow::Result<Unfinished> {
-        let created = std::fs::create_dir_all(&self.folder).and_then(|()| new_file(&self.folder));
-        let file = created.with_context(|| self.refusal(name))?;
-        Ok(Unfinished { file, path: self.folder.join(name), refusal: self.refusal(name) })
+        debug_assert!(
+            RESULTS.contains(&name) || POINT_RESULTS.contains(&name),
+            "{name} would be left behind"
+        );
+        let path = self.folder.join(name);
+        let created = std::fs::create_dir_all(&self.folder).and_then(|()| Unfinished::aside(path));
+        created.with_context(|| self.refusal(name))
+    }
+
+    /// Makes a file of these bytes, which has no name yet.
+    ///
+    /// # Errors
+    /// Which file it is, and what is wrong.
+    pub fn made(&self, name: &str, content: &[u8]) -> anyhow::Result<Unfinished> {
+        let mut file = self.create(name)?;
+        file.write_all(content).with_context(|| self.refusal(name))?;
+        Ok(file)
+    }
+
+    /// Writes one file, which appears under its name when all of it is on the disk.
+    ///
+    /// # Errors
+    /// Which file it is, and what is wrong.
+    pub fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
+        self.publish([self.made(name, content)])
+    }
+
+    /// Gives all of these files their names. If one of them could not be written, none appears.
+    ///
+    /// # Errors
+    /// The first file that could not be written, and what is wrong.
+    pub fn publish(&self, files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<()> {
+        let files: Vec<Unfinished> = files.into_iter().collect::<anyhow::Result<_>>()?;
+        let synced: Vec<Synced> = files.into_iter().map(Unfinished::sync).collect::<anyhow::Result<_>>()?;
+        synced.into_iter().try_for_each(Synced::rename)
     }
 
     /// What to say if a file cannot be written.
@@ -68,46 +156,189 @@ impl Output {
     }
 }
 
-/// A file that does not bear its name yet.
+/// The folders in a folder; none if it is not there.
+pub(crate) fn folders(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    let mut folders: Vec<PathBuf> =
+        entries.filter_map(Result::ok).filter(is_folder).map(|entry| entry.path()).collect();
+    folders.sort();
+    folders
+}
+
+/// Whether a file may be renamed to this path: a regular file or nothing is there. Else what is.
+fn replaceable(path: &Path) -> Result<(), &'static str> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(()),
+        Ok(metadata) => Err(match metadata.file_type() {
+            kind if kind.is_dir() => "it is a folder",
+            kind if kind.is_symlink() => "it is a symbolic link, and only a regular file is replaced",
+            _ => "it is a device, a FIFO or a socket, and only a regular file is replaced",
+        }),
+        // What else is wrong with it shows when it is written.
+        Err(_) => Ok(()),
+    }
+}
+
+/// A file that does not bear its name yet; or what is written through, because it is no regular file.
 pub struct Unfinished {
-    file: tempfile::NamedTempFile,
+    file: File,
     path: PathBuf,
-    refusal: String,
+    /// The file as it is called until then; none if it is written through.
+    aside: Option<Aside>,
+}
+
+/// A temporary file, which is removed even if the process ends without unwinding.
+struct Aside(Option<TempPath>);
+
+/// Temporary files that are there now.
+static ASIDE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+impl Aside {
+    fn new(path: TempPath) -> Aside {
+        ASIDE.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
+        Aside(Some(path))
+    }
+
+    fn persist(mut self, to: &Path) -> io::Result<()> {
+        match self.0.take() {
+            Some(path) => {
+                let forgotten = path.to_path_buf();
+                let persisted = path.persist(to).map_err(|error| error.error);
+                forget(&forgotten);
+                persisted
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if let Some(path) = self.0.take() {
+            forget(&path);
+        }
+    }
+}
+
+fn forget(path: &Path) {
+    ASIDE.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != path);
+}
+
+/// Removes all temporary files: the process is about to end where it stands.
+pub(crate) fn remove_unfinished() {
+    for path in ASIDE.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 impl Unfinished {
+    /// The one file that a command writes. If `path` names a device, a FIFO or a socket, that is written through; if it
+    /// is a symbolic link, the file that it leads to is written.
+    ///
+    /// # Errors
+    /// It is a folder, a link to nothing, or can't be written.
+    pub fn at(path: &Path) -> Result<Unfinished, InputError> {
+        let shown = path.display();
+        let refuse =
+            |why: String, cure: &str| InputError::new(format!("cannot write to `{shown}`: {why}"), cure);
+        let cure = "choose another file, or change the permissions of its folder";
+        let Ok(metadata) = std::fs::symlink_metadata(path) else {
+            return Self::aside(path.to_owned()).map_err(|error| refuse(error.to_string(), cure));
+        };
+        let real = match metadata.is_symlink() {
+            true => path.canonicalize().map_err(|error| {
+                refuse(
+                    format!("it is a symbolic link that leads nowhere: {error}"),
+                    "remove it, or choose another file",
+                )
+            })?,
+            false => path.to_owned(),
+        };
+        let opened = match std::fs::metadata(&real) {
+            Ok(metadata) if metadata.is_dir() => return Err(refuse("it is a folder".to_owned(), cure)),
+            Ok(metadata) if metadata.is_file() => Self::aside(real),
+            _ => OpenOptions::new().write(true).open(&real).map(|file| Unfinished {
+                file,
+                path: real,
+                aside: None,
+            }),
+        };
+        opened.map_err(|error| refuse(error.to_string(), cure))
+    }
+
+    /// A temporary file next to `path`.
+    fn aside(path: PathBuf) -> io::Result<Unfinished> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let (file, aside) = new_file(folder)?.into_parts();
+        Ok(Unfinished { file, path, aside: Some(Aside::new(aside)) })
+    }
+
+    /// Whether it is written through: what was written is there, whole or not.
+    pub fn is_through(&self) -> bool {
+        self.aside.is_none()
+    }
+
     /// All of it is there: it gets its name.
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
     pub fn finish(self) -> anyhow::Result<()> {
-        let Unfinished { file, path, refusal } = self;
-        file.as_file().sync_all().with_context(|| refusal.clone())?;
-        file.persist(path).map_err(|error| error.error).context(refusal)?;
-        Ok(())
+        self.sync()?.rename()
     }
 
-    /// Another writer to it, for whoever keeps one while it goes on.
+    fn sync(self) -> anyhow::Result<Synced> {
+        // A pipe or a terminal has nothing to sync.
+        if self.aside.is_some() {
+            self.file.sync_all().with_context(|| cannot_write(&self.path))?;
+        }
+        Ok(Synced { path: self.path, aside: self.aside })
+    }
+
+    /// Another writer to it, for a task that keeps one while the run goes on.
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn writer(&self) -> anyhow::Result<std::fs::File> {
-        self.file.reopen().with_context(|| self.refusal.clone())
+    pub fn writer(&self) -> anyhow::Result<File> {
+        self.file.try_clone().with_context(|| cannot_write(&self.path))
     }
 }
 
+/// A file that is on the disk and lacks its name.
+struct Synced {
+    path: PathBuf,
+    aside: Option<Aside>,
+}
+
+impl Synced {
+    fn rename(self) -> anyhow::Result<()> {
+        let Synced { path, aside } = self;
+        let Some(aside) = aside else { return Ok(()) };
+        // It may have come since the folder was checked.
+        replaceable(&path).map_err(|why| anyhow::anyhow!("{}: {why}", cannot_write(&path)))?;
+        aside.persist(&path).with_context(|| cannot_write(&path))
+    }
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write `{}`", path.display())
+}
+
 impl Write for Unfinished {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
 }
 
 /// A temporary file with the permissions of an ordinary one: the user's umask is applied to them.
-pub(crate) fn new_file(folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+fn new_file(folder: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".byteway-");
     #[cfg(unix)]
@@ -116,6 +347,43 @@ pub(crate) fn new_file(folder: &Path) -> std::io::Result<tempfile::NamedTempFile
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     builder.tempfile_in(folder)
+}
+
+/// What could not be written to the standard output.
+#[derive(Debug)]
+pub struct StdoutError(io::Error);
+
+/// What a shell reports for a program that a closed pipe ended: 128 + SIGPIPE.
+pub const EXIT_CLOSED_PIPE: u8 = 141;
+
+impl StdoutError {
+    /// The exit code, if there is nothing to say: the reader has closed the pipe, because it has seen enough.
+    pub fn quiet_exit(&self) -> Option<ExitCode> {
+        (self.0.kind() == io::ErrorKind::BrokenPipe).then(|| ExitCode::from(EXIT_CLOSED_PIPE))
+    }
+}
+
+impl From<io::Error> for StdoutError {
+    fn from(error: io::Error) -> Self {
+        StdoutError(error)
+    }
+}
+
+impl fmt::Display for StdoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot write to the standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for StdoutError {}
+
+/// Writes to the standard output.
+///
+/// # Errors
+/// It takes no more: the disk is full, or the pipe is closed.
+pub fn print(bytes: impl AsRef<[u8]>) -> Result<(), StdoutError> {
+    let mut out = io::stdout();
+    out.write_all(bytes.as_ref()).and_then(|()| out.flush()).map_err(StdoutError)
 }
 
 #[cfg(test)]
@@ -166,8 +434,8 @@ mod tests {
         file.write_all(b"whole").unwrap();
         file.finish().unwrap();
         assert_eq!(names(folder.path()), ["ios.parquet"]);
-        std::fs::create_dir(folder.path().join("taken")).unwrap();
-        let error = output.write("taken", b"").unwrap_err();
-        assert!(error.to_string().contains("cannot write taken to the output folder"), "{error:#}");
+        std::fs::create_dir(folder.path().join("spans.json")).unwrap();
+        let error = output.write("spans.json", b"").unwrap_err().to_string();
+        assert!(error.contains("cannot write") && error.contains("it is a folder"), "{error}");
     }
 }

@@ -3,13 +3,17 @@
 
 pub mod bench;
 
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::Poll;
 
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::Drive;
-use byteway_flash::file::Directory;
+use byteway_flash::file::{Directory, Files, Overlay};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{IoBuffer, IoError};
 use byteway_host::{KvClient, KvConfig, KvNamespace, Method, Port, Rules, StoreIf};
@@ -21,6 +25,7 @@ use crate::bench::attached;
 use crate::build;
 use crate::error::InputError;
 use crate::scenario::{Device, Options, Store};
+use crate::units::Bytes;
 
 /// Where the drive is.
 #[derive(Clone, Debug)]
@@ -119,16 +124,78 @@ const LIST_BYTES: u32 = 64 << 10;
 pub fn ask(place: &Place, nsid: Option<u32>, request: Request) -> anyhow::Result<Answer> {
     match place {
         Place::Directory { device, data } => {
-            in_directory(device, data, |_, port| exchange(port, nsid, request))
+            in_directory(device, data, request.access(), |_, port| exchange(port, nsid, request))
         }
-        Place::Served(folder) => attached(folder, MEMORY_BYTES, |_, port| exchange(port, nsid, request)),
+        Place::Served(folder) => {
+            attached(folder, MEMORY_BYTES, None, |_, port| exchange(port, nsid, request))
+        }
     }
+}
+
+/// What becomes of a data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Access {
+    /// Nothing: what the drive writes at its start and end is dropped. So a full disk, or one that is read-only, can be
+    /// read.
+    Read,
+    /// Something is deleted.
+    Change,
+    /// This many bytes are added.
+    Grow(u64),
+}
+
+/// Free space that a store leaves: with it a drive can start, delete, and end.
+const RESERVE_BYTES: u64 = 1 << 20;
+
+impl Request {
+    fn access(&self) -> Access {
+        match self {
+            Request::Get(_) | Request::Exist(_) | Request::List { .. } => Access::Read,
+            Request::Delete(_) => Access::Change,
+            Request::Put { value, .. } => Access::Grow(value.len() as u64),
+        }
+    }
+}
+
+impl Access {
+    /// The files of the directory.
+    fn open(self, data: &Path) -> anyhow::Result<Arc<dyn Files>> {
+        if self == Access::Read && data.exists() {
+            return Ok(Arc::new(Overlay::new(Arc::new(Directory::look(data)?))));
+        }
+        let directory = Directory::take(data)?;
+        if let Access::Grow(bytes) = self {
+            let (free, wanted) = (directory.bytes_free()?, bytes.saturating_add(RESERVE_BYTES));
+            anyhow::ensure!(
+                free >= wanted,
+                "no space left on its disk: {} are free, and {} are needed; nothing was stored, and what was stored before \
+                 is there. Free some, or delete what is no longer needed",
+                Bytes(free),
+                Bytes(wanted)
+            );
+        }
+        Ok(Arc::new(directory))
+    }
+}
+
+/// Does `work`, unless the drive's files fail meanwhile.
+async fn unless_failed<T>(drive: &Drive, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    let flash = drive.controller.ftl().flash();
+    let (mut failed, mut work) = (pin!(flash.failed()), pin!(work));
+    poll_fn(|context| match failed.as_mut().poll(context) {
+        Poll::Ready(why) => Poll::Ready(Err(anyhow!(
+            "the data directory has failed: {why}; what was asked is not done, and what was stored before is there"
+        ))),
+        Poll::Pending => work.as_mut().poll(context),
+    })
+    .await
 }
 
 /// Powers on the drive whose data is there, does `work` in virtual time, and shuts it down.
 fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     device: &Path,
     data: &Path,
+    access: Access,
     work: impl FnOnce(&Clock, Port) -> W,
 ) -> anyhow::Result<T> {
     let device = Device::load(device, &Options { in_files: true, ..Options::default() })?;
@@ -143,22 +210,27 @@ fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     let clock = executor.clock().clone();
     let (host, end) = Link::connect(&clock, build::link(&device.drive.profile), Memory::simulated());
     let shown = data.display();
-    let directory = Directory::take(data).with_context(|| format!("{shown}"))?;
-    let (medium, _) = Drive::open_medium(&config, Arc::new(directory)).with_context(|| format!("{shown}"))?;
-    let drive = Drive::power_on(&end, config, medium).with_context(|| format!("{shown}"))?;
-    let controller = drive.controller.clone();
+    let files = access.open(data).with_context(|| format!("{shown}"))?;
+    let (medium, _) = Drive::open_medium(&config, files).with_context(|| format!("{shown}"))?;
+    let drive = Rc::new(Drive::power_on(&end, config, medium).with_context(|| format!("{shown}"))?);
+    let powered = drive.clone();
     let work = work(&clock, Port::Link(host));
     let answer = executor
         .run(async move {
-            controller.ready().await;
-            let answer = work.await;
-            // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
-            let _ = controller.shut_down().await;
-            answer
+            unless_failed(&powered, async {
+                powered.controller.ready().await;
+                let answer = work.await;
+                // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
+                let _ = powered.controller.shut_down().await;
+                answer
+            })
+            .await
         })
         .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?;
-    drive.power_off().close().map_err(|why| anyhow!("{shown}: {why}"))?;
-    answer
+    let closed = drive.power_off().close();
+    let answer = answer.with_context(|| format!("{shown}"))?;
+    closed.map_err(|why| anyhow!("{shown}: {why}"))?;
+    Ok(answer)
 }
 
 /// The namespace with this identifier, or the first that holds pairs.

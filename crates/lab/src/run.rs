@@ -4,8 +4,9 @@ use crate::build;
 use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
+use crate::output::Unfinished;
 use crate::progress::Progress;
-use crate::results::{Results, Wear};
+use crate::results::{Results, Wear, steadiness};
 use crate::scenario::{Precondition, Scenario, TransferMethod};
 use crate::summary::{
     BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows, ratio,
@@ -38,6 +39,8 @@ pub struct Finished {
     pub results: Results,
     /// What the executor did for it, without the setting up.
     pub executor: byteway_clock::Counters,
+    /// ios.parquet, if it was asked for.
+    pub ios: Option<anyhow::Result<Unfinished>>,
 }
 
 /// Runs a scenario to its end, or until it is interrupted.
@@ -54,9 +57,14 @@ pub struct Records {
     pub timeline: Option<Rc<Timeline>>,
 }
 
-/// The same, and writes down what is asked for.
-pub fn run_recorded(scenario: &Scenario, session: Session<'_>, records: Records) -> anyhow::Result<Results> {
-    Ok(perform(scenario, session, Rc::new(|| ()), records)?.results)
+/// The same, and writes down what is asked for: gives ios.parquet, whole but without its name, or why there is none.
+pub fn run_recorded(
+    scenario: &Scenario,
+    session: Session<'_>,
+    records: Records,
+) -> anyhow::Result<(Results, Option<anyhow::Result<Unfinished>>)> {
+    let finished = perform(scenario, session, Rc::new(|| ()), records)?;
+    Ok((finished.results, finished.ios))
 }
 
 /// [`run`], which calls `mark` when everything is set up and the first I/O is about to be issued, and when the last has
@@ -135,7 +143,8 @@ impl Setting {
         self.end_timeline();
         let result = played.and_then(|executor| {
             let results = self.finish(&play, begin.take())?;
-            Ok(Finished { results, executor })
+            let ios = play.meter.take_ios().map(IoRecorder::finish);
+            Ok(Finished { results, executor, ios })
         });
         (result, play.meter.take_progress())
     }
@@ -250,9 +259,6 @@ impl Setting {
     fn finish(&self, play: &Play, begin: Option<Snapshot>) -> anyhow::Result<Results> {
         self.balance()?;
         let meter = &play.meter;
-        if let Some(ios) = meter.take_ios() {
-            ios.finish()?;
-        }
         let (series, note) = meter.series(self.clock.now(), Some(&mut self.snapshot()));
         let curves = meter.curves(&self.scenario.jobs);
         let drive = &self.scenario.drive;
@@ -260,6 +266,7 @@ impl Setting {
         let wear = wear(self.drive.controller.ftl().flash(), endurance.into(), drive.worn.0 > 0.0);
         let mut summary = self.summary(play, begin, &wear);
         summary.notes.extend(note);
+        summary.notes.extend(steadiness::notes(&series, &self.scenario.jobs));
         Ok(Results { summary, series, curves, wear: Some(wear) })
     }
 

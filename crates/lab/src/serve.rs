@@ -13,9 +13,8 @@ use serde::Serialize;
 use crate::build;
 use crate::error::InputError;
 use crate::scenario::{Device, Doorbells, Options, Store, Timing};
-use crate::summary::{
-    LINK_TITLE, LinkRow, filled, grouped, link_rows, link_table, new_table, ns, section, time,
-};
+use crate::summary::{LINK_TITLE, LinkRow, grouped, link_rows, link_table, ns};
+use crate::text_table::{Column, Printout, Quantity, TextTable, Width};
 use crate::units::Bytes;
 
 /// What QEMU and SPDK's host call a drive's socket in its folder.
@@ -344,47 +343,61 @@ pub fn served_json(reports: &[Report]) -> String {
 }
 
 /// What was served, as tables.
-pub fn served_tables(reports: &[Report]) -> String {
-    let mut out = String::new();
-    let header = ["drive", "clients", "commands", "reads", "read", "writes", "written", "resets"];
-    let mut table = new_table(&header, 1);
+pub fn served_tables(reports: &[Report], width: Width) -> String {
+    let mut out = Printout::new(width);
+    let mut table = TextTable::new([
+        Column::text("drive"),
+        Column::count("clients"),
+        Column::count("commands"),
+        Column::count("reads"),
+        Column::of("read", Quantity::Bytes),
+        Column::count("writes"),
+        Column::of("written", Quantity::Bytes).same_unit(),
+        Column::count("resets").rank(1),
+    ]);
     for report in reports {
-        table.add_row([
-            report.name.clone(),
-            grouped(report.clients),
-            grouped(report.commands),
-            grouped(report.reads.0),
-            format!("{} B", grouped(report.reads.1)),
-            grouped(report.writes.0),
-            format!("{} B", grouped(report.writes.1)),
-            grouped(report.resets),
+        table.row([
+            report.name.as_str().into(),
+            report.clients.into(),
+            report.commands.into(),
+            report.reads.0.into(),
+            (report.reads.1 as f64).into(),
+            report.writes.0.into(),
+            (report.writes.1 as f64).into(),
+            report.resets.into(),
         ]);
     }
-    section(&mut out, "Served", filled(table));
+    out.section("Served", &table);
     for report in reports {
         let title = match reports.len() {
             1 => LINK_TITLE.to_owned(),
             _ => format!("{}: {LINK_TITLE}", report.name),
         };
         let ios = report.reads.0.saturating_add(report.writes.0);
-        section(&mut out, &title, link_table(&link_rows(&report.ledger), ios));
+        out.section(&title, &link_table(&link_rows(&report.ledger), ios));
     }
-    let late = ["drive", "modelled waits", "late", "late by, mean", "at most", "clock slipped by"];
-    let mut table = new_table(&late, 1);
+    let mut table = TextTable::new([
+        Column::text("drive"),
+        Column::count("modelled waits"),
+        Column::count("late"),
+        Column::of("late by, mean", Quantity::Time),
+        Column::of("at most", Quantity::Time).same_unit(),
+        Column::of("clock slipped by", Quantity::Time).rank(1),
+    ]);
     for report in reports {
         if let Some(lateness) = report.pace.as_ref().map(Lateness::of) {
-            table.add_row([
-                report.name.clone(),
-                grouped(lateness.waits),
-                grouped(lateness.late),
-                time(lateness.mean_ns),
-                time(lateness.worst_ns),
-                time(lateness.slipped_ns),
+            table.row([
+                report.name.as_str().into(),
+                lateness.waits.into(),
+                lateness.late.into(),
+                lateness.mean_ns.into(),
+                lateness.worst_ns.into(),
+                lateness.slipped_ns.into(),
             ]);
         }
     }
     let title = format!("Behind the model (late: by more than {})", crate::units::Picos(Pace::LATE.0));
-    section(&mut out, &title, filled(table));
+    out.section(&title, &table);
     for report in reports {
         for (count, what) in [
             (report.faults, "writes went to memory that the host had taken away"),
@@ -395,7 +408,7 @@ pub fn served_tables(reports: &[Report]) -> String {
             }
         }
     }
-    out
+    out.finish()
 }
 
 fn json_line(line: &impl Serialize) -> String {

@@ -95,7 +95,7 @@ enum SourceKind {
     /// The same, for a text that was made from a file in another language.
     Translated {
         folder: PathBuf,
-        original: String,
+        originals: Vec<(String, String)>,
         origins: Vec<Origin>,
     },
     BuiltIn,
@@ -106,6 +106,8 @@ enum SourceKind {
 /// A place in the text that another was made from: line and column from 1, and the width of what to underline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
+    /// Which of the texts, if there are several.
+    pub file: usize,
     pub line: usize,
     pub column: usize,
     pub width: usize,
@@ -115,8 +117,8 @@ pub(crate) struct Origin {
 pub(crate) struct Translation {
     /// The scenario.
     pub text: String,
-    /// What it was made from.
-    pub original: String,
+    /// What it was made from: names and texts.
+    pub originals: Vec<(String, String)>,
     /// Where each line of `text` comes from.
     pub origins: Vec<Origin>,
     /// What a reader of the result should know of it.
@@ -163,10 +165,11 @@ impl<'t> Sources<'t> {
         let end =
             floor_char_boundary(text, (range.end.max(range.start) - source.base).clamp(start, line_end));
         let line = text[..line_start].bytes().filter(|b| *b == b'\n').count() + 1;
-        if let SourceKind::Translated { original, origins, .. } = &source.kind
+        if let SourceKind::Translated { originals, origins, .. } = &source.kind
             && let Some(origin) = origins.get(line - 1)
         {
-            return origin.place(&source.name, original.lines().nth(origin.line - 1).unwrap_or_default());
+            let (name, original) = &originals[origin.file];
+            return origin.place(name, original.lines().nth(origin.line - 1).unwrap_or_default());
         }
         let column = text[line_start..start].chars().count() + 1;
         let shown = text[line_start..line_end].trim_end().replace('\t', " ");
@@ -208,11 +211,11 @@ impl<'t> Sources<'t> {
         folder: &Path,
         made: Translation,
     ) -> Result<Spanned<Tree<'t>>, InputError> {
-        let Translation { text, original, origins, .. } = made;
+        let Translation { text, originals, origins, .. } = made;
         self.parse(
             name.to_owned(),
             text,
-            SourceKind::Translated { folder: folder.to_owned(), original, origins },
+            SourceKind::Translated { folder: folder.to_owned(), originals, origins },
         )
     }
 

@@ -1,5 +1,6 @@
-//! Tau of adaptive transfer: the longest payload that a fine-grained method carries faster than PRPs, on a drive, link and
-//! host, to the byte. A profile keeps it (`[transfer.threshold]`).
+//! Tau of adaptive transfer: the payload size from which on a fine-grained method is no longer faster than PRPs, on a drive,
+//! link and host, to the byte (BandSlim, Adaptive Value Transfer Method): shorter payloads are faster by the method. A
+//! profile keeps it (`[transfer.threshold]`).
 //!
 //! Sizes are doubled until PRPs are as fast; from there the distance to the last size that was faster is halved. Each size
 //! is a run of the scenario's job with payloads of that size, a few hundred of them.
@@ -19,12 +20,21 @@ use crate::units::Bytes;
 pub struct Threshold {
     /// The method.
     pub fine: FineMethod,
-    /// The longest payload that it carries faster; `None`: not even one byte.
-    pub bytes: Option<u32>,
-    /// It is faster for every payload that it can carry.
+    /// Tau: shorter payloads are faster by the method; 0: none is, not even one byte.
+    pub bytes: u32,
+    /// The method is faster for every payload that it can carry, of which the longest has one byte less than tau.
     pub is_longest: bool,
-    /// There: mean latency by the method and by PRPs, nanoseconds.
+    /// Mean latency by the method and by PRPs, nanoseconds: of one byte less than tau, or of one byte where tau is 0.
     pub at_ns: (f64, f64),
+}
+
+/// What was found for all methods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Those that were measured.
+    pub found: Vec<Threshold>,
+    /// Those that were not, because it was interrupted.
+    pub missing: Vec<FineMethod>,
 }
 
 /// The fine-grained methods, with what a drive offers for each and the longest payload that it takes.
@@ -44,7 +54,7 @@ fn all(profile: &Profile) -> [(FineMethod, Extension, Bytes); 6] {
 ///
 /// # Errors
 /// The scenario is not one of payloads of one size, or a run failed.
-pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Vec<Threshold>> {
+pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Thresholds> {
     let profile = &scenario.drive.profile;
     let fits = scenario.drive.is_sink() && with_payload(scenario, 1).is_some();
     if !fits {
@@ -53,7 +63,16 @@ pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Vec
         return Err(InputError::new(what, cure).into());
     }
     let offered = all(profile).into_iter().filter(|(_, extension, _)| profile.offers(*extension));
-    offered.map(|(fine, _, most)| search(scenario, fine, most, interrupt)).collect()
+    let mut thresholds = Thresholds { found: Vec::new(), missing: Vec::new() };
+    for (fine, _, most) in offered {
+        match search(scenario, fine, most, interrupt) {
+            Ok(found) => thresholds.found.push(found),
+            // A run that was stopped has no figures.
+            Err(_) if interrupt.is_raised() => thresholds.missing.push(fine),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(thresholds)
 }
 
 fn search(
@@ -85,42 +104,46 @@ fn search(
         }
         low = Some((size, found));
         if size == most {
-            return Ok(Threshold { fine, bytes: Some(size), is_longest: true, at_ns: found });
+            return Ok(Threshold { fine, bytes: size + 1, is_longest: true, at_ns: found });
         }
         size = (size * 2).min(most);
     };
     let Some(mut low) = low else {
-        return Ok(Threshold { fine, bytes: None, is_longest: false, at_ns: both(1)? });
+        return Ok(Threshold { fine, bytes: 0, is_longest: false, at_ns: both(1)? });
     };
     while high - low.0 > 1 {
         let middle = low.0 + (high - low.0) / 2;
         let found = both(middle)?;
         if found.0 < found.1 { low = (middle, found) } else { high = middle }
     }
-    Ok(Threshold { fine, bytes: Some(low.0), is_longest: false, at_ns: low.1 })
+    Ok(Threshold { fine, bytes: high, is_longest: false, at_ns: low.1 })
 }
 
 /// The section of a profile that keeps them, each with where it comes from.
-pub fn to_toml(scenario: &Scenario, thresholds: &[Threshold]) -> String {
+pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
     let completion = match scenario.host.profile.completion {
         Completion::Polled => "polled",
         Completion::Interrupt => "by interrupt",
     };
     let depth = scenario.jobs.iter().map(|job| u64::from(job.iodepth) * u64::from(job.workers)).sum::<u64>();
     let mut out = format!(
-        "# tau: measured by `byteway threshold` on {} with host {}, completions {completion}, {depth} outstanding.\n\
+        "# tau: measured by `byteway threshold` on {} with host {},\n# completions {completion}, {depth} outstanding.\n\
          [transfer.threshold]\n",
         scenario.drive.profile_name, scenario.host.profile_name
     );
-    for found in thresholds {
+    for fine in &thresholds.missing {
+        let _ = writeln!(out, "# PARTIAL: interrupted before {} was measured", fine.method().name());
+    }
+    for found in &thresholds.found {
         let key = found.fine.method().name();
         let (own, prp) = (time(found.at_ns.0), time(found.at_ns.1));
-        let (value, said) = match (found.bytes, found.is_longest) {
-            (Some(bytes), true) => (bytes, format!("the longest that it takes: {own}, by prp {prp}")),
-            (Some(bytes), false) => (bytes, format!("{own}, by prp {prp}")),
-            (None, _) => (0, format!("never faster: 1 B takes {own}, by prp {prp}")),
+        let bytes = found.bytes;
+        let said = match (bytes, found.is_longest) {
+            (0, _) => format!("never faster: 1 B takes {own}, by prp {prp}"),
+            (_, true) => format!("always faster: its longest, {} B, takes {own}, by prp {prp}", bytes - 1),
+            (_, false) => format!("{} B take {own}, by prp {prp}", bytes - 1),
         };
-        let line = format!("{key} = \"{value} B\"");
+        let line = format!("{key} = \"{bytes} B\"");
         let _ = writeln!(out, "{line:<30} # measured: {said}");
     }
     out

@@ -56,6 +56,10 @@ const BYTES: Quantity = Quantity {
         ("GiB", 1 << 30),
         ("TB", 1_000_000_000_000),
         ("TiB", 1 << 40),
+        ("PB", 1_000_000_000_000_000),
+        ("PiB", 1 << 50),
+        ("EB", 1_000_000_000_000_000_000),
+        ("EiB", 1 << 60),
     ],
     aliases: &[
         ("KB", 1_000),
@@ -68,7 +72,14 @@ const BYTES: Quantity = Quantity {
         ("t", 1 << 40),
         ("T", 1 << 40),
     ],
-    shown: &[("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)],
+    shown: &[
+        ("B", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("PiB", 1 << 50),
+    ],
     decimals: 0,
 };
 
@@ -307,7 +318,7 @@ macro_rules! quantity {
 
 quantity!(
     /// A number of bytes: `"4 KiB"`, `"1 TB"`, or as fio writes it, `"4k"`.
-    Bytes, BYTES, "B|[kKMGT]B|[KMGT]iB|[kKmMgGtT]"
+    Bytes, BYTES, "B|[kKMGTPE]B|[KMGTPE]iB|[kKmMgGtT]"
 );
 quantity!(
     /// A length of time in picoseconds: `"3.2 us"`, `"10 ms"`.
@@ -369,6 +380,76 @@ impl Serialize for Percent {
 impl<'de> Deserialize<'de> for Percent {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Text(PERCENT_EXPECTED.to_owned(), str::parse))
+    }
+}
+
+/// A size, or a part of what there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Portion {
+    /// So many bytes.
+    Bytes(Bytes),
+    /// So much of the whole.
+    Part(Percent),
+}
+
+impl Portion {
+    /// Bytes of a whole of `whole` bytes; of a part, whole units of `unit` bytes.
+    pub fn of(self, whole: Bytes, unit: u64) -> Bytes {
+        match self {
+            Portion::Bytes(bytes) => bytes,
+            Portion::Part(percent) => {
+                // In millionths, so that 100 % of any size is all of it.
+                let millionths = libm::round(percent.0.clamp(0.0, 1e6) * 1e6) as u128;
+                let bytes = u128::from(whole.0) * millionths / 100_000_000;
+                Bytes(u64::try_from(bytes).unwrap_or(u64::MAX) / unit.max(1) * unit.max(1))
+            }
+        }
+    }
+}
+
+impl Default for Portion {
+    fn default() -> Self {
+        Portion::Bytes(Bytes(0))
+    }
+}
+
+impl From<Bytes> for Portion {
+    fn from(bytes: Bytes) -> Self {
+        Portion::Bytes(bytes)
+    }
+}
+
+impl FromStr for Portion {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim().ends_with('%') {
+            true => text.parse().map(Portion::Part),
+            false => text.parse().map(Portion::Bytes),
+        }
+    }
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Portion::Bytes(bytes) => bytes.fmt(f),
+            Portion::Part(percent) => percent.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Portion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text(BYTES.expected(), str::parse))
+    }
+}
+
+impl JsonSchema for Portion {
+    fn schema_name() -> Cow<'static, str> {
+        "Portion".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "a size, or a part in percent", "examples": ["64 GiB", "30 %"] })
     }
 }
 

@@ -137,6 +137,50 @@ fn what_is_trimmed_and_written_holds_the_write() {
     }
 }
 
+// An I/O longer than a command may be is one I/O to whoever measures, several commands to the drive, and right in each
+// of its blocks; taken one after the other its commands would take as many times as long.
+#[test]
+fn a_long_io_is_split_and_counts_once() {
+    let job =
+        |more: &str| format!("[[job]]\nrw = 'randrw'\nsize = '64 MiB'\ncount = 300\niodepth = 4\n{more}");
+    let whole = scenario(&round("", &job("bs = '64 KiB'\n"))).drive.profile.controller.mdts.0;
+    // Four whole commands and a fifth.
+    let long = 4 * whole + 4096;
+    for verify in [true, false] {
+        let found = play(&job(&format!("bs = '{long} B'\nverify = {verify}\n")));
+        let job = &found.jobs[0];
+        let split = job.split.expect("all of them are");
+        assert_eq!((job.ios, split.ios, split.commands), (300, 300, 1500));
+        assert_eq!(job.bytes, 300 * long);
+        assert_eq!((found.verification.mismatches, found.errors.len()), (0, 0));
+        assert!(found.notes.iter().any(|note| note.contains("300 I/Os") && note.contains("1,500 commands")));
+        // What crossed the link as data is what was read and written.
+        let data = |direction: &str| {
+            let row = found.link.iter().find(|row| row.purpose == "data" && row.direction == direction);
+            row.map_or(0, |row| row.payload_bytes)
+        };
+        assert_eq!(data("to host") + data("to device"), job.bytes);
+        // Time by stage is that of the commands that ended last: it sums to the I/Os' latency.
+        let [reads, writes] = [common::reads(&found), common::writes(&found)];
+        let latency =
+            (reads.latency.mean_ns * reads.ios as f64 + writes.latency.mean_ns * writes.ios as f64) / 300.0;
+        assert_within(
+            0.01,
+            found.spans.iter().map(|row| row.mean_ns).sum(),
+            latency,
+            "stages against latency",
+        );
+    }
+    let read =
+        |bytes: u64| play(&format!("[[job]]\nrw = 'read'\nsize = '64 MiB'\ncount = 20\nbs = '{bytes} B'\n"));
+    let (one, four) = (read(whole), read(4 * whole));
+    assert!(one.jobs[0].split.is_none());
+    let (one, four) = (common::reads(&one).latency.mean_ns, common::reads(&four).latency.mean_ns);
+    assert!(four > one && four < 4.0 * one, "{one} ns, {four} ns");
+    let trims = play(&format!("[[job]]\nrw = 'randtrim'\nsize = '64 MiB'\ncount = 9\nbs = '{long} B'\n"));
+    assert!(trims.jobs[0].split.is_none(), "a trim moves no data");
+}
+
 // Times come from the user; beyond what the clock reaches they must end in a message, not in a panic.
 #[test]
 fn times_beyond_reach_are_refused() {
@@ -176,14 +220,14 @@ fn a_job_file_runs_and_is_printed() {
     from_fio["notes"].take();
     from_toml["notes"].take();
     assert_eq!(from_fio, from_toml);
-    std::fs::write(folder.path().join("job.fio"), JOB_FILE.replace("bs=4k", "bs=5k"))
+    std::fs::write(folder.path().join("job.fio"), JOB_FILE.replace("bs=4k", "bs=5000"))
         .expect("it can be written");
     for command in ["fio", "run"] {
         let output = byteway(&[command, "job.fio"]);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{message}");
         assert!(
-            message.contains("job.fio:4:4: ") && message.contains("5 KiB is not a multiple"),
+            message.contains("job.fio:4:4: ") && message.contains("5000 B is not a multiple"),
             "{message}"
         );
     }

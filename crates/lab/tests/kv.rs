@@ -178,7 +178,7 @@ fn gathered_stores_save_bytes_and_have_a_loss_window() {
     let put = |bulk: &str| {
         let summary = run(&format!(
             "{DRIVE}[[kv]]\nname = \"put\"\nworkload = \"w-m\"\ncount = 3001\n{bulk}\
-             [[kv]]\nname = \"read\"\nstonewall = true\nworkload = \"readrandom\"\nkeys = 3001\ncount = 1500\nkey_bytes = 4\niodepth = 8\n"
+             [[kv]]\nname = \"read\"\nstonewall = true\nworkload = \"readrandom\"\norder = \"scattered\"\nkeys = 3001\ncount = 1500\nkey_bytes = 4\niodepth = 8\n"
         ));
         assert_eq!((summary.errors.len(), summary.verification.mismatches), (0, 0), "{:?}", summary.errors);
         assert_eq!(row(&summary, "put", "store").figures.ios, 3001);
@@ -190,9 +190,10 @@ fn gathered_stores_save_bytes_and_have_a_loss_window() {
         rows.map(|row| row.payload_bytes).sum()
     };
     let mean = |summary: &Summary| row(summary, "put", "store").figures.latency.mean_ns;
-    // Keys are drawn, so some are never put: the same ones, however the others are sent.
+    // W(M)'s keys are all different, so every pair is there, however it is sent.
     let missing = |summary: &Summary| row(summary, "read", "retrieve").missing;
     let each = put("");
+    assert_eq!(missing(&each), 0);
     assert!(kv(&each).bulk.is_empty());
     let mut last = (to_device(&each), mean(&each));
     for pairs in [4, 64] {

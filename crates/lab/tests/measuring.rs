@@ -293,7 +293,8 @@ fn every_io_is_written_down_with_its_stages() {
     let mut progress = Progress::hidden();
     let session = Session { progress: &mut progress, interrupt: &Interrupt::default() };
     let records = Records { ios: Some(recorder), ..Records::default() };
-    let results = run_recorded(&scenario, session, records).expect("it runs");
+    let (results, ios) = run_recorded(&scenario, session, records).expect("it runs");
+    output.publish(ios).expect("it can be written");
     assert_eq!(results, common::results(&text), "writing them down changes nothing");
     let bytes = std::fs::read(folder.path().join("ios.parquet")).expect("it is there");
     let (batches, groups, _) = read(bytes);

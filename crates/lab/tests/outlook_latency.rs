@@ -63,8 +63,9 @@ fn command() -> Vec<(&'static str, Ps)> {
         ("doorbell: 4 B in a packet", wire(4 + REQUEST) + PROPAGATION),
         ("fetch: request", wire(REQUEST) + PROPAGATION + HOST_MEMORY),
         ("fetch: completion", wire(64 + COMPLETION) + PROPAGATION),
-        ("cores: fetch, parse, complete", (337 + 1358 + 600) * NS),
+        ("cores: fetch, parse, complete", (337 + 1357 + 600) * NS),
         ("completion: 16 B in a packet", wire(16 + REQUEST) + PROPAGATION),
+        ("interrupt: 4 B in a packet behind it", wire(4 + REQUEST)),
     ]
 }
 

@@ -7,9 +7,10 @@ mod browser;
 
 use browser::{Browser, View};
 use byteway_lab::interrupt::Interrupt;
+use byteway_lab::profile::Completion;
 use byteway_lab::progress::Progress;
-use byteway_lab::reproduce::Spec;
-use byteway_lab::reproduce::byteexpress::{TABLE, board, interrupt};
+use byteway_lab::reproduce::byteexpress::{TABLE, board, polled};
+use byteway_lab::reproduce::{BOARDS, PAPERS, Reason, Spec};
 use byteway_lab::run::{Session, run};
 use byteway_lab::summary::Summary;
 use serde_json::Value;
@@ -27,6 +28,11 @@ fn reproduce(folder: &Path, arguments: &[&str]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("it prints text")
+}
+
+/// Sentences of it as they were before they were wrapped.
+fn unwrapped(bytes: &[u8]) -> String {
+    text(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn json(output: &Output) -> Value {
@@ -90,9 +96,9 @@ fn the_bytes_of_every_method_are_those_of_the_specification() {
     for (row, bytes) in TABLE.into_iter().enumerate() {
         for (column, method) in ["prp", "piggyback", "inline"].into_iter().enumerate() {
             let (payload, wire) = (PAYLOAD[row][column], WIRE[row][column]);
-            let polled = board(method, bytes);
+            let interrupted = board(method, bytes);
             for (spec, payload, wire) in
-                [(polled.clone(), payload.0, wire.0), (interrupt(polled), payload.1, wire.1)]
+                [(polled(interrupted.clone()), payload.0, wire.0), (interrupted, payload.1, wire.1)]
             {
                 let summary = summary(&spec, PAYLOADS);
                 assert_eq!(summary.ios, PAYLOADS);
@@ -119,10 +125,12 @@ fn the_bytes_of_every_method_are_those_of_the_specification() {
 fn byteexpress_is_reproduced() {
     let folder = tempfile::tempdir().unwrap();
     let output = reproduce(folder.path(), &["byteexpress", "--payloads", "100", "--out", "out"]);
-    let table = text(&output.stdout);
+    let table = unwrapped(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{table}\n{}", text(&output.stderr));
     assert!(
-        table.contains("17 reproduced, 4 reported; apart from these 3 need csd, which is not there yet"),
+        table.contains(
+            "14 reproduced, 4 reported, 3 in direction only; apart from these 3 need csd, which is not there yet"
+        ),
         "{table}"
     );
     let kept = std::fs::read(folder.path().join("out/reproduce.json")).unwrap();
@@ -131,9 +139,15 @@ fn byteexpress_is_reproduced() {
     assert!(failed.is_none(), "{failed:#?}");
     let report = folder.path().join("out/report.html");
     let html = std::fs::read_to_string(&report).unwrap();
+    assert!(html.len() <= 1_500_000, "{} bytes", html.len());
     for part in [
         "Fig. 5: bytes and latency over payload sizes",
-        "Fig. 6: a drive of keys and values",
+        "Fig. 1(a): values of MixGraph",
+        "Fig. 6: a key-value drive",
+        "inline 72 % below piggyback at 128 B",
+        "<span class=\"tone fair\">direction only",
+        "finer-grained transfer units",
+        "shortened",
         "page granularity",
         "set-up of the DMA",
         "15,096 / 17,168",
@@ -154,6 +168,39 @@ fn byteexpress_is_reproduced() {
             std::fs::write(Path::new(&pictures).join(file), shown.picture()).unwrap();
         }
         assert!(shown.complaints.is_empty(), "{width} px:\n{}", shown.complaints.join("\n"));
+    }
+}
+
+// A claim with a configuration of its own shows whatever its author wanted. Every point of every recipe is its board but for the
+// method and for departures, and each of these states which words of the paper demand it.
+#[test]
+fn every_claim_starts_from_its_boards_one_configuration() {
+    for paper in PAPERS {
+        for recipe in paper.recipes.iter().copied().flatten() {
+            for spec in (recipe.points)() {
+                let whose = format!("{} {}: {}", paper.name, recipe.id, spec.name());
+                for departure in spec.departures() {
+                    let Reason::Paper { place, words } = departure.reason() else {
+                        panic!("{whose}: a claim departs for a reason of ours: {}", departure.sentence())
+                    };
+                    assert!(!place.is_empty() && words.split(' ').count() >= 3, "{whose}: {words:?}");
+                }
+                let departs = |key: &str| spec.departures().iter().find(|one| one.setting().0 == key);
+                let is_on = |board: &byteway_lab::reproduce::Board| {
+                    let base = if spec.is_kv() { board.kv() } else { board.sink() };
+                    let extra = spec.keys().all(|(key, value)| {
+                        let is_base = base.keys().any(|own| own == (key, value));
+                        let departs = departs(key).is_some_and(|one| one.setting().1 == value);
+                        is_base || departs || key.starts_with("transfer.")
+                    });
+                    let missing = base.keys().find(|(key, _)| !spec.keys().any(|(own, _)| own == *key));
+                    extra && missing.is_none()
+                };
+                assert!(BOARDS.into_iter().any(is_on), "{whose}: {:?}", spec.keys().collect::<Vec<_>>());
+                let scenario = spec.scenario(200).unwrap_or_else(|error| panic!("{whose}: {error}"));
+                assert_eq!(scenario.host.profile.completion, Completion::Interrupt, "{whose}");
+            }
+        }
     }
 }
 
@@ -188,7 +235,8 @@ fn what_regressed_ends_with_1() {
         assert_eq!(verdicts, ["reproduced", "direction-only", "needs-csd"]);
         assert_eq!(json["claims"][1]["regressed"], recorded == "reproduced");
         assert_eq!(json["counts"]["needs_csd"], 1);
-        assert_eq!(json["agreement"]["payloads"], serde_json::json!([50, 5000]));
+        assert_eq!(json["agreements"][0]["payloads"], serde_json::json!([50, 5000]));
+        assert_eq!(json["agreements"][0]["agrees"], true);
     }
 }
 
@@ -247,9 +295,9 @@ fn papers_and_claims_are_listed() {
 fn bandslim_is_reproduced() {
     let folder = tempfile::tempdir().unwrap();
     let output = reproduce(folder.path(), &["bandslim", "--payloads", "4000", "--out", "out"]);
-    let table = text(&output.stdout);
+    let table = unwrapped(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{table}\n{}", text(&output.stderr));
-    assert!(table.contains("22 reproduced, 4 reported, 1 not reproduced"), "{table}");
+    assert!(table.contains("20 reproduced, 4 reported, 3 not reproduced"), "{table}");
     let kept = std::fs::read(folder.path().join("out/reproduce.json")).unwrap();
     let json: Value = serde_json::from_slice(&kept).unwrap();
     let failed = json["points"].as_array().unwrap().iter().find(|point| point["status"] != "done");
@@ -260,11 +308,25 @@ fn bandslim_is_reproduced() {
         claims.iter().find(|claim| claim["id"] == id).unwrap()["verdict"].clone()
     };
     assert_eq!((verdict("BS06"), verdict("BS26")), ("not-reproduced".into(), "reproduced".into()));
+    // The paper's threshold of 64 B, exclusive, does not give what it says of W(M).
+    assert_eq!((verdict("BS17"), verdict("BS18")), ("not-reproduced".into(), "not-reproduced".into()));
+    assert!(table.contains("Does not hold: Adaptive-P has the most on W(M)."), "{table}");
+    assert!(table.contains("on cosmos-plus-gen5x8"), "{table}");
+    // Four thousand PUTs never flush the index.
+    assert!(table.contains("the index never reached flash"), "{table}");
     let report = folder.path().join("out/report.html");
     let html = std::fs::read_to_string(&report).unwrap();
-    for part in
-        ["Fig. 5(c) to 5(e): workloads on Gen5", "Packing: pages of flash", "Adaptive-C", "Calibrated"]
-    {
+    assert!(html.len() <= 1_500_000, "{} bytes", html.len());
+    for part in [
+        "Fig. 2(a): bytes of a million values",
+        "Fig. 5(c): bytes of a million values",
+        "Fig. 5(d), 5(e): workloads on Gen5",
+        "paper: about 4 GB",
+        "<span class=\"tone bad\">not reproduced",
+        "Packing: pages of flash",
+        "Adaptive-C",
+        "Calibrated",
+    ] {
         assert!(html.contains(part), "{part:?} is missing");
     }
     let Some(mut browser) = Browser::start() else { return };

@@ -93,7 +93,7 @@ fn run_on(text: &str, ios_max: u32, room: usize) -> (Summary, Vec<u8>, std::io::
     let (mut progress, interrupt) = (Progress::hidden(), Interrupt::default());
     let session = Session { progress: &mut progress, interrupt: &interrupt };
     let records = Records { timeline: Some(timeline.clone()), ..Records::default() };
-    let results = run_recorded(&scenario(text), session, records).expect("it runs");
+    let (results, _) = run_recorded(&scenario(text), session, records).expect("it runs");
     assert!(results.summary.errors.is_empty(), "{:?}", results.summary.errors);
     let bytes = disk.bytes.take();
     (results.summary, bytes, timeline.outcome())
@@ -373,7 +373,12 @@ fn writes_with_collection_agree_with_the_summary() {
         let slices: Vec<_> = shown.slices("flash: dies").filter(of).collect();
         // What is under way at the end is shown, and not yet counted: one operation a die.
         assert!((done..=done + 4).contains(&(slices.len() as u64)), "{name}: {} of {done}", slices.len());
-        assert!(slices.iter().all(|slice| slice.ios.is_empty() == (client == "collector")), "{name}");
+        // What was in the buffer at first is of no I/O: 64 units, of which a program has one at least.
+        let of_none = slices.iter().filter(|slice| slice.ios.is_empty()).count();
+        match client {
+            "collector" => assert_eq!(of_none, slices.len(), "{name}"),
+            _ => assert!(of_none <= 64 && of_none < slices.len(), "{name}: {of_none} of {}", slices.len()),
+        }
     }
 }
 

@@ -2,8 +2,9 @@
 
 mod common;
 
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::workload::Beyond;
@@ -138,4 +139,97 @@ fn a_trace_larger_than_the_drive_is_laid_as_the_scenario_says() {
         assert!(error.to_string().contains(words), "{lines}: {error}");
     }
     assert_eq!(Beyond::default(), Beyond::Error);
+}
+
+/// Runs the program with `input` in a pipe to it, which cannot be rewound.
+fn piped(folder: &Path, arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(folder)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    let mut stdin = child.stdin.take().expect("it is a pipe");
+    // From a thread of its own: the program writes before it has read all. It may have seen enough before the end.
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().expect("it ends")
+    })
+}
+
+// A pipe gives its bytes once; every command that takes a trace takes one from there, plain and packed.
+#[test]
+fn the_standard_input_is_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String =
+        (0..20_000u64).map(|at| format!("{} 0 {} 8 {}\n", at * 1000, at * 8 % 4096, at % 2)).collect();
+    std::fs::write(folder.path().join("t.trace"), &lines).unwrap();
+    let scenario = "[drive]\nprofile = 'mqsim-mlc'\ncapacity = '1 GiB'\n[[job]]\nnumjobs = 2\ncount = 500\n[job.trace]\n\
+                    beyond = 'compact'\nfile = ";
+    std::fs::write(folder.path().join("pipe.toml"), format!("name = 't'\n{scenario}'-'\n")).unwrap();
+    std::fs::write(folder.path().join("file.toml"), format!("name = 't'\n{scenario}'t.trace'\n")).unwrap();
+    let run = |file: &str, input: &[u8]| {
+        let output = piped(folder.path(), &["run", file, "--quiet", "--format", "json"], input);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let from_file = run("file.toml", b"");
+    for packed in ["t.trace", "t.gz", "t.xz", "t.zst"] {
+        if packed != "t.trace" {
+            assert!(byteway(folder.path(), &["t.trace", packed, "--to", "mqsim"]).status.success());
+        }
+        let bytes = std::fs::read(folder.path().join(packed)).unwrap();
+        let output = piped(folder.path(), &["trace", "convert", "-", "-", "--to", "mqsim"], &bytes);
+        assert_eq!(text(&output.stdout), lines, "{packed}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("stdin taken as MQSim"));
+        let output = piped(folder.path(), &["trace", "inspect", "-"], &bytes);
+        assert!(text(&output.stdout).starts_with("stdin: "), "{packed}: {}", text(&output.stderr));
+        assert_eq!(run("pipe.toml", &bytes).replace("stdin taken", "t.trace taken"), from_file, "{packed}");
+    }
+    let output = piped(folder.path(), &["trace", "convert", "-", "-", "--to", "mqsim"], b"not a trace\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("stdin:1:1"), "{}", text(&output.stderr));
+}
+
+// Whatever is written in columns is a trace, on the command line and in a scenario.
+#[test]
+fn columns_are_named_by_the_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.csv");
+    std::fs::write(&path, "when;what;where;much\n10;write;4096;4096\n12.5;read;0;8192\n").unwrap();
+    let names = "time_us,op,offset,bytes";
+    let output = byteway(folder.path(), &["mine.csv", "-", "--columns", names, "--to", "msr"]);
+    assert_eq!(
+        text(&output.stdout),
+        "0,host,0,Write,4096,4096,0\n25,host,0,Read,0,8192,0\n",
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(text(&output.stderr).contains("mine.csv taken as columns time_us,op,offset,bytes"));
+    let load = |lines: &str| {
+        let text = format!(
+            "[drive]\nprofile = 'mqsim-mlc'\n[[job]]\n[job.trace]\nfile = '{}'\n{lines}",
+            path.display()
+        );
+        Scenario::from_text("t.toml", Path::new(""), &text, &Options::default())
+    };
+    assert_eq!(load(&format!("columns = '{names}'\n")).unwrap().command_count(), Some(2));
+    let closed = load("columns = '-,op,offset,bytes'\nmode = 'closed'\n").unwrap();
+    assert!(closed.notes().iter().any(|note| note.contains("no column is a time")), "{:?}", closed.notes());
+    for (lines, what) in [
+        ("columns = '-,op,offset,bytes'\n", "open replay needs the times"),
+        ("columns = 'time,op,offset,bytes'\n", "time_us"),
+        ("columns = 'time_us,op,offset,bytes'\nunit = 'bytes'\n", "say their units"),
+        ("columns = 'time_us,op,offset,bytes'\nformat = 'msr'\n", "contradicts the format msr"),
+        ("unit = 'blocks'\n", "`bytes`, `sectors`"),
+    ] {
+        let error = load(lines).err().unwrap_or_else(|| panic!("{lines} was taken")).to_string();
+        assert!(error.contains(what), "{lines}: {error}");
+    }
+    std::fs::write(&path, "0 0 0 4096 1\n1 0 8192 4096 1\n").unwrap();
+    assert!(load("beyond = 'wrap'\n").unwrap().notes().iter().any(|note| note.contains("--unit bytes")));
+    let asked = load("unit = 'bytes'\n").unwrap();
+    assert!(!asked.notes().iter().any(|note| note.contains("warning")), "{:?}", asked.notes());
 }

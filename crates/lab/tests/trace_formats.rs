@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use byteway_lab::error::InputError;
 use byteway_lab::trace::archive::Packing;
-use byteway_lab::trace::{Action, Format, ReadOptions, Reader, Record, Writer};
+use byteway_lab::trace::{Action, Format, ReadOptions, Reader, Record, Unit, Writer};
 use byteway_lab::workload::Kind;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
@@ -56,7 +56,9 @@ fn keeps(format: Format) -> (u64, u64, u64, bool, bool, bool) {
         Format::Blkparse => (1_000, 512, 512, true, true, true),
         Format::Iolog2 | Format::Iolog3 => (US, 1, 1, true, true, true),
         Format::OracleGeneral => (1_000_000 * US, 4096, 1, false, false, false),
-        Format::Vscsi1 | Format::Vscsi2 => (US, 512, 1, false, true, false),
+        Format::Vscsi1 | Format::Vscsi2 | Format::CloudPhysics => (US, 512, 1, false, true, false),
+        Format::Spc => (1_000, 512, 1, true, true, false),
+        Format::Columns => (1_000, 1, 1, true, true, true),
         Format::Auto => unreachable!("a trace has a format"),
     }
 }
@@ -286,10 +288,11 @@ fn the_polarity_can_be_turned_where_it_is_a_number() {
     std::fs::write(&path, "419,W,8192,512,7\n").unwrap();
     let error = read(&path, &ReadOptions { reads_are: Some(0), ..ReadOptions::default() }).unwrap_err();
     assert!(error.what.contains("alibaba") && error.cure.contains("--reads-are"), "{error}");
-    let error = read(&path, &ReadOptions { action: Action::C, ..ReadOptions::default() }).unwrap_err();
+    let error = read(&path, &ReadOptions { action: Some(Action::C), ..ReadOptions::default() }).unwrap_err();
     assert!(error.cure.contains("--action"), "{error}");
     std::fs::write(&path, "8,0 3 1 0.0 697 Q W 8 + 8 [x]\n8,0 3 2 0.5 697 C W 8 + 8 [0]\n").unwrap();
-    let reader = Reader::open(&path, &ReadOptions { action: Action::C, ..ReadOptions::default() }).unwrap();
+    let reader =
+        Reader::open(&path, &ReadOptions { action: Some(Action::C), ..ReadOptions::default() }).unwrap();
     assert!(reader.options().assumption().contains("action C"));
 }
 
@@ -321,4 +324,202 @@ fn what_is_cut_short_is_an_error() {
     assert!(error.to_string().contains("record 10") && error.what.contains("within a record"), "{error}");
     let (_, rest) = read(&path, &ReadOptions { skip_bad_lines: true, ..ReadOptions::default() }).unwrap();
     assert_eq!(rest.len(), 9);
+}
+
+/// A trace of each format as its own writer has it, and one whose columns the user names.
+fn one_of_each() -> Vec<(ReadOptions, Vec<u8>)> {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let path = folder.path().join("t");
+    let record = |index: u64| Record {
+        time_ps: index * 3_000_000,
+        device: 0,
+        offset_bytes: index * 7 * 4096,
+        bytes: 4096 * (1 + index % 3),
+        kind: if index.is_multiple_of(3) { Kind::Write } else { Kind::Read },
+    };
+    let records: Vec<Record> = (1..20).map(record).collect();
+    let mut all: Vec<_> = Format::ALL
+        .into_iter()
+        .map(|format| {
+            write(&path, format, true, &records).expect("it is lossy");
+            (ReadOptions::of(format), std::fs::read(&path).expect("it was written"))
+        })
+        .collect();
+    let named = ReadOptions {
+        columns: Some("time_us,op,lba,blocks,-".parse().expect("the names are known")),
+        ..Default::default()
+    };
+    let lines =
+        records.iter().map(|record| format!("{},r,{},8,x\n", record.time_ps, record.offset_bytes / 512));
+    all.push((named, lines.collect::<String>().into_bytes()));
+    all
+}
+
+// Files break off, are damaged or are something else; each format meets each of that, and a new one is met by itself.
+#[test]
+fn every_format_survives_every_kind_of_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    for (options, whole) in one_of_each() {
+        let mut damaged: Vec<(String, Vec<u8>)> = Vec::new();
+        for end in (0..whole.len()).step_by(13) {
+            damaged.push((format!("cut at {end}"), whole[..end].to_vec()));
+        }
+        for at in (0..whole.len()).step_by(23) {
+            for byte in [0, b'\n', b'9', b',', 0xff] {
+                let mut bytes = whole.clone();
+                bytes[at] = byte;
+                damaged.push((format!("byte {byte} at {at}"), bytes));
+            }
+        }
+        if let Ok(text) = std::str::from_utf8(&whole) {
+            let last = text.trim_end().lines().last().unwrap();
+            let is_digit = |c: char| c.is_ascii_digit();
+            for (at, number) in last.split(|c| !is_digit(c)).filter(|part| !part.is_empty()).enumerate() {
+                for huge in
+                    ["9223372036854775807", "18446744073709551615", "99999999999999999999999", "-1", "1e400"]
+                {
+                    let line = last.replacen(number, huge, 1);
+                    damaged.push((format!("{huge} as number {at}"), format!("{text}{line}\n").into_bytes()));
+                }
+            }
+            damaged.push((
+                "a long line".to_owned(),
+                format!("{text}{}\n{last}\n", last.repeat(500)).into_bytes(),
+            ));
+        }
+        damaged.push(("NULs".to_owned(), [&whole[..], &[0; 70_000]].concat()));
+        damaged.push((
+            "garbage".to_owned(),
+            (0..70_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect(),
+        ));
+        for (name, bytes) in damaged {
+            std::fs::write(&path, &bytes).unwrap();
+            for skip_bad_lines in [false, true] {
+                let options = ReadOptions { skip_bad_lines, ..options.clone() };
+                match read(&path, &options) {
+                    Ok((_, records)) => {
+                        assert!(records.len() <= bytes.len(), "{options:?}, {name}");
+                        for record in &records {
+                            assert!(record.bytes > 0 && record.offset_bytes + record.bytes <= 1 << 63);
+                        }
+                    }
+                    Err(error) => assert!(
+                        !error.cure.is_empty() && error.to_string().len() < 2500,
+                        "{options:?}, {name}: {error}"
+                    ),
+                }
+            }
+        }
+    }
+}
+
+// A stream has no end that could be looked up beforehand: whatever comes through it, memory must not grow with it.
+#[test]
+fn no_stream_fills_the_memory() {
+    const LIMIT_KIB: u64 = 56 << 10;
+    const STREAM_BYTES: u64 = 72 << 20;
+    let program = env!("CARGO_BIN_EXE_byteway");
+    for (options, _) in one_of_each() {
+        let how = match &options.columns {
+            Some(columns) => format!("--columns {columns}"),
+            None => format!("--from {}", options.format.name()),
+        };
+        let script = format!(
+            "ulimit -v {LIMIT_KIB}; head -c {STREAM_BYTES} /dev/zero | '{program}' trace inspect --quiet --skip-bad-lines {how} -"
+        );
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        let ended = matches!(output.status.code(), Some(0 | 2));
+        assert!(ended && !message.contains("memory") && !message.contains("panicked"), "{how}: {message}");
+    }
+}
+
+// A trace in bytes that is read in sectors lies 512 times too high, and is 512 times too large.
+#[test]
+fn bytes_in_a_format_of_sectors_are_doubted_and_can_be_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    let records: Vec<Record> = (0..8)
+        .map(|index| Record {
+            time_ps: 0,
+            device: 0,
+            offset_bytes: index * 4096,
+            bytes: 4096,
+            kind: Kind::Read,
+        })
+        .collect();
+    let in_sectors = |format: &Format| {
+        let (_, offset, size, ..) = keeps(*format);
+        (offset, size) == (512, 512)
+    };
+    let formats: Vec<Format> = Format::ALL.into_iter().filter(in_sectors).collect();
+    assert!(formats.len() >= 5, "{formats:?}");
+    for format in formats {
+        let in_bytes: Vec<Record> = records
+            .iter()
+            .map(|record| Record {
+                offset_bytes: record.offset_bytes * 512,
+                bytes: record.bytes * 512,
+                ..*record
+            })
+            .collect();
+        write(&path, format, false, &in_bytes).unwrap();
+        let doubts = |unit: Option<Unit>| {
+            let mut reader = Reader::open(&path, &ReadOptions { unit, ..ReadOptions::of(format) }).unwrap();
+            let mut found = Vec::new();
+            while let Some(record) = reader.next_record().unwrap() {
+                found.push(record);
+            }
+            (found, reader.tally().doubts(reader.options()), reader.options().assumption())
+        };
+        let (found, said, _) = doubts(None);
+        assert_eq!(found, in_bytes, "{format:?}");
+        assert!(said.len() == 1 && said[0].contains("--unit bytes"), "{format:?}: {said:?}");
+        let (found, said, assumption) = doubts(Some(Unit::Bytes));
+        assert_eq!((found, said), (records.clone(), Vec::new()), "{format:?}");
+        assert!(assumption.contains("as asked for: offsets and sizes in bytes"), "{assumption}");
+        assert_eq!(doubts(Some(Unit::Sectors)).1, Vec::<String>::new(), "{format:?}");
+        // One record that cannot be in bytes settles it.
+        let odd = Record { offset_bytes: 512, bytes: 512, time_ps: 0, device: 0, kind: Kind::Read };
+        write(&path, format, false, &[&in_bytes[..], &[odd]].concat()).unwrap();
+        assert_eq!(doubts(None).1, Vec::<String>::new(), "{format:?}");
+    }
+    std::fs::write(&path, "1,h,0,R,8,16\n").unwrap();
+    let msr =
+        read(&path, &ReadOptions { unit: Some(Unit::Sectors), ..ReadOptions::of(Format::Msr) }).unwrap().1;
+    assert_eq!((msr[0].offset_bytes, msr[0].bytes), (4096, 8192));
+    std::fs::write(&path, "0,8,512,R,0.5\n").unwrap();
+    let error = read(&path, &ReadOptions { unit: Some(Unit::Bytes), ..ReadOptions::default() }).unwrap_err();
+    assert!(error.what.contains("spc") && error.cure.contains("--columns"), "{error}");
+}
+
+// blktrace can be told to record only one step of each I/O; read by another step such a file would be empty.
+#[test]
+fn a_blkparse_text_is_read_by_the_events_that_it_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t");
+    let line = |action: &str, second: u32| format!("8,0 3 1 {second}.0 697 {action} W 8 + 8 [x]\n");
+    for (actions, taken, said) in [
+        (&["Q", "D", "C"][..], "Q", None),
+        (&["G", "D", "C"], "D", Some("no I/O is queued (Q) at the beginning")),
+        (&["P", "C"], "C", Some("no I/O is queued (Q) or issued (D)")),
+    ] {
+        let text: String =
+            (0..50).flat_map(|at| actions.iter().map(move |action| line(action, at))).collect();
+        std::fs::write(&path, text).unwrap();
+        let mut reader = Reader::open(&path, &ReadOptions::default()).unwrap();
+        let mut records = 0;
+        while reader.next_record().unwrap().is_some() {
+            records += 1;
+        }
+        assert_eq!(records, 50, "{actions:?}");
+        assert!(reader.options().assumption().contains(&format!("action {taken}")));
+        let doubts = reader.tally().doubts(reader.options());
+        assert_eq!(doubts.len(), usize::from(said.is_some()), "{doubts:?}");
+        assert!(said.is_none_or(|said| doubts[0].contains(said)), "{doubts:?}");
+        // Who names an action gets it, or nothing.
+        let named = ReadOptions { action: Some(Action::Q), ..ReadOptions::default() };
+        assert_eq!(read(&path, &named).unwrap().1.len(), if taken == "Q" { 50 } else { 0 });
+    }
 }

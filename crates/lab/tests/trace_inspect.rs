@@ -66,7 +66,7 @@ fn real_traces_are_described() {
     for (sampled, exact) in points(wsrch_found).iter().zip(points(exact)) {
         assert!((sampled.miss_ratio - exact.miss_ratio).abs() < 0.02, "{sampled:?} {exact:?}");
     }
-    let one = &found(&["--device", "4", "--unit", "16k", tpcc])[0];
+    let one = &found(&["--device", "4", "--footprint-unit", "16k", tpcc])[0];
     let row = tpcc_found.devices.iter().find(|row| row.device == 4).unwrap();
     assert_eq!((one.records, one.bytes, one.footprint.unit_bytes), (row.records, row.bytes, 16_384));
 }
@@ -81,14 +81,18 @@ fn wrong_input_is_refused_with_place_and_cure() {
     };
     let good = write("good.trace", "1 0 8 8 1\n2 0 8 8 0\n");
     let broken = write("broken.trace", "1 0 8 8 1\n2 0 eight 8 0\n");
-    let cases: [(&[&str], &[&str]); 8] = [
+    let cases: [(&[&str], &[&str]); 12] = [
         (&[&good, "absent.trace"], &["absent.trace", "cannot read", "cure: "]),
         (&[&broken], &["broken.trace:2:1", "`eight`", "--skip-bad-lines"]),
-        (&[&good, "--unit", "0 B"], &["--unit 0 B", "512 B to 1 GiB", "cure: "]),
-        (&[&good, "--unit", "4 kb"], &["unknown unit `kb`", "4 kB"]),
+        (&[&good, "--footprint-unit", "0 B"], &["--footprint-unit 0 B", "512 B to 1 GiB", "cure: "]),
+        (&[&good, "--footprint-unit", "4 kb"], &["unknown unit `kb`", "4 kB"]),
         (&[&good, "--samples", "63"], &["--samples 63", "64 to 16777216", "cure: "]),
         (&[&good, "--from", "mqsin"], &["mqsin", "mqsim", "msr"]),
         (&[&good, "--device", "-1"], &["-1"]),
+        (&[&good, "--unit", "16k"], &["--unit", "bytes, sectors"]),
+        (&[&good, "--columns", "time,op,lba,bytes"], &["--columns", "time_us"]),
+        (&[&good, "--columns", "lba,bytes", "--from", "mqsim"], &["contradicts", "mqsim"]),
+        (&["-", "-"], &["more than once"]),
         (&[], &["FILE"]),
     ];
     for (arguments, words) in cases {

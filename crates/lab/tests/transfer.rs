@@ -71,7 +71,7 @@ fn every_method_goes_its_own_way() {
 fn sixty_four_bytes_cost_what_the_board_takes() {
     let job = "rw = 'randwrite'\nbs = '64 B'\ncount = 100";
     for (method, us, wire_bytes) in
-        [("prp", 5.08, 4812), ("sgl", 3.99, 312), ("piggyback", 8.235, 408), ("inline", 3.09, 312)]
+        [("prp", 5.08, 4840), ("sgl", 3.99, 340), ("piggyback", 8.235, 464), ("inline", 3.09, 340)]
     {
         let found = sink(method, job, "");
         assert!((mean_us(&found) - us).abs() < 0.006, "{method}: {}", mean_us(&found));
@@ -94,9 +94,9 @@ fn what_cannot_fit_falls_back_and_is_counted() {
     assert_eq!((ways(&found), transfer(&found).fallbacks), (vec![("prp", 50)], 50));
 }
 
-// The threshold is the last payload that goes fine-grained.
+// The threshold is the first payload that goes by PRP.
 #[test]
-fn adaptive_changes_over_behind_its_threshold() {
+fn adaptive_changes_over_at_its_threshold() {
     for (bytes, way) in [(256, "inline"), (257, "prp")] {
         let found = sink("adaptive", &format!("rw = 'randwrite'\nbs = '{bytes} B'\ncount = 20"), "");
         assert_eq!((ways(&found), transfer(&found).fallbacks), (vec![(way, 20)], 0));
@@ -142,10 +142,10 @@ fn thresholds_of_the_profiles_are_what_is_measured() {
         let found = measure(&scenario, &Interrupt::default()).unwrap();
         let stored = scenario.drive.profile.transfer.threshold;
         let methods = 5 + usize::from(scenario.drive.profile.cxl.is_some());
-        assert_eq!(found.len(), methods, "{profile}");
-        for threshold in &found {
+        assert_eq!((found.found.len(), found.missing.len()), (methods, 0), "{profile}");
+        for threshold in &found.found {
             let wanted = threshold.fine.threshold(&stored).map(|bytes| bytes.0 as u32);
-            assert_eq!(threshold.bytes.or(Some(0)), wanted, "{profile}: {threshold:?}");
+            assert_eq!(Some(threshold.bytes), wanted, "{profile}: {threshold:?}");
         }
         assert!(to_toml(&scenario, &found).contains("[transfer.threshold]\ninline = \""));
     }
@@ -156,12 +156,13 @@ fn compare(varies: [&str; 2]) -> Comparison {
         scenario: small_payloads(),
         varies: varies.map(str::to_owned).to_vec(),
         baseline: Some("method=prp".to_owned()),
+        metric: None,
         options: Options { sets: vec!["job.0.count=20".to_owned()], ..Options::default() },
     };
     let plan = Plan::load(&request).expect("the comparison can be planned");
     let (interrupt, bar) = (Interrupt::default(), ProgressBar::hidden());
     let manner = Manner { threads: 2, store: None, fresh: false, interrupt: &interrupt, bar: &bar };
-    let (outcomes, _) = run_all(&plan, &manner).expect("it runs");
+    let outcomes = run_all(&plan, &manner).expect("it runs").outcomes;
     Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt))
 }
 
@@ -194,7 +195,7 @@ fn a_comparison_says_up_to_which_size_a_method_pays() {
         matches!(&finding.fact, Fact::Reach { method, latency, .. } if method == "sgl" && *latency == Reach::UpTo(4095))
     });
     assert!(sgl, "{texts:#?}");
-    assert!(comparison.to_table().contains("completions polled"));
+    assert!(comparison.to_table().contains("completions by interrupt"));
 }
 
 // A sentence that claims more than was compared is worse than none: blocks that were only written prove nothing, and
@@ -229,7 +230,7 @@ fn payload_that_shares_a_packet_is_counted() {
     assert!(burst.to_tables().contains("inline chunk"), "{}", burst.to_tables());
     let results = run("[drive]\nprofile = 'cosmos-plus'\npersonality = 'sink'\n[host]\nprofile = 'cosmos'\n\
          [transfer]\nresult = 'inline'\n[[job]]\nrw = 'randread'\nbs = '256 B'\ncount = 50\n");
-    assert_eq!((of("data", &results), bytes(&results)), (19 * 16, 64 + 16 + 19 * 16 + 8));
+    assert_eq!((of("data", &results), bytes(&results)), (19 * 16, 64 + 16 + 19 * 16 + 8 + 4));
 }
 
 // The drive's buffer for stores is shared by all that may be outstanding: taken in pages, it would do for a few of them.

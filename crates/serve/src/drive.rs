@@ -171,7 +171,10 @@ pub enum ServeError {
         source: io::Error,
     },
     /// A defect.
-    #[error("drive {name} stands still; this is a defect of Byteway")]
+    #[error(
+        "drive {name} stands still while its host waits, and has ended; what was flushed is safe where it is kept in \
+         files. This is a defect of Byteway: please report it with this message"
+    )]
     Stalled {
         /// Its name.
         name: String,
@@ -278,6 +281,8 @@ pub fn serve(
     function.set_rest(rest);
     let server = Server::bind(socket).map_err(|source| ServeError::Bind { name: name.clone(), source })?;
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
+    let debtor = drive.controller.clone();
+    clock.set_duty(move || debtor.owes() && !debtor.ftl().flash().awaits_files());
     let (served, ending, controller) = (function.clone(), clock.clone(), drive.controller.clone());
     let main = async move {
         let flash = controller.ftl().flash();
@@ -290,9 +295,11 @@ pub fn serve(
         let _ = ended.map_err(Failure::Serving)?;
         Ok(clients)
     };
-    let ended = executor
-        .run_real(timing, inbox.as_ref(), main)
-        .map_err(|source| ServeError::Stalled { name: name.clone(), source })?;
+    let ended = executor.run_real(timing, inbox.as_ref(), main).map_err(|source| {
+        // At once: other drives of this process may take their time to end.
+        tracing::error!("drive {name} stands still, and is not served any more: {source}");
+        ServeError::Stalled { name: name.clone(), source }
+    })?;
     let failed = |failure: Failure| {
         let (name, path) = (name.clone(), data.clone().unwrap_or_default());
         match failure {

@@ -140,7 +140,7 @@ impl Function {
             }
         };
         let front = Front::new(host, controller, page, dstrd);
-        host.clock().spawn("front", front.clone().run());
+        host.clock().spawn_watcher("front", front.clone().run());
         let interrupts = Rc::new(Interrupts::new(vectors));
         let messages = interrupts.clone();
         host.on_interrupt(Rc::new(move |vector| messages.trigger(vector.into())));

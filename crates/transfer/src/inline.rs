@@ -1,4 +1,4 @@
-//! `inline`: payload in the entries behind its command (ByteExpress 3.2).
+//! `inline`: payload in the entries behind its command (ByteExpress 3.3).
 //!
 //! An entry announces its train in one of two ways: by an SGL descriptor of sub-type offset, which is what NVMe over
 //! Fabrics calls in-capsule data; or by its length in CDW3, behind what the data pointer describes. The latter is the

@@ -22,7 +22,7 @@ pub enum Method {
     InlineReassembly,
     /// By stores to a buffer of the device.
     Mmio,
-    /// Fine-grained up to a threshold, by data pointer above it.
+    /// Fine-grained below a threshold, by data pointer from it on.
     Adaptive,
     /// Whole pages by PRP, and what is beyond them inline behind the same command.
     Hybrid,
@@ -89,11 +89,13 @@ pub enum Ordering {
 pub struct Rules {
     /// The method.
     pub method: Method,
-    /// What takes payloads that the method cannot carry, and, under [`Method::Adaptive`], those above the threshold.
+    /// What takes payloads that the method cannot carry, and, under [`Method::Adaptive`], those that are not below the
+    /// threshold.
     pub fallback: PointerKind,
-    /// Under [`Method::Adaptive`]: how payloads up to the threshold go.
+    /// Under [`Method::Adaptive`]: how payloads below the threshold go.
     pub fine: Method,
-    /// Under [`Method::Adaptive`]: the longest payload, bytes, that goes that way: alpha x tau.
+    /// Under [`Method::Adaptive`]: payloads shorter than this, bytes, go that way: alpha x tau (BandSlim, Adaptive Value
+    /// Transfer Method).
     pub threshold_bytes: u32,
     /// Under [`Method::Sgl`]: shorter payloads go by PRP, as a driver may have it.
     pub sgl_bytes_min: u32,
@@ -204,7 +206,7 @@ const PAGE: u32 = 4096;
 /// waits for room, one that never can takes the fallback.
 pub fn choose(rules: &Rules, limits: &Limits, bytes: u32) -> Choice {
     let method = match rules.method {
-        Method::Adaptive if bytes <= rules.threshold_bytes => rules.fine,
+        Method::Adaptive if bytes < rules.threshold_bytes => rules.fine,
         Method::Adaptive => return Choice { way: Way::Pointer(rules.fallback), is_fallback: false },
         method => method,
     };
@@ -324,20 +326,20 @@ mod tests {
         let cxl = Limits { enabled: Methods::new().with_cxl_mem(true), ..ALL };
         assert_eq!(choose(&rules, &cxl, 35), way(Way::CxlMem));
         let fine = Rules { fine: Method::PiggybackCxl, threshold_bytes: 64, ..Rules::only(Method::Adaptive) };
-        assert_eq!(choose(&fine, &ALL, 64), way(Way::CxlMem));
-        assert_eq!(choose(&fine, &ALL, 65), PRP);
+        assert_eq!(choose(&fine, &ALL, 63), way(Way::CxlMem));
+        assert_eq!(choose(&fine, &ALL, 64), PRP);
         let rules = Rules::only(Method::CxlCommit);
         assert_eq!(choose(&rules, &ALL, 1), way(Way::CxlCommit));
         assert_eq!(choose(&rules, &ALL, 8193), FALLBACK);
         assert_eq!(choose(&rules, &cxl, 1), FALLBACK, "there is no ring");
     }
 
-    // Both thresholds are inclusive where the text says so; a byte off is another method.
+    // BandSlim's equation: fine-grained if the size is below the threshold, by PRP from it on. A byte off is another method.
     #[test]
     fn thresholds_are_to_the_byte() {
         let rules = Rules { threshold_bytes: 128, ..Rules::only(Method::Adaptive) };
-        assert_eq!(choose(&rules, &ALL, 128), way(Way::Inline { paper: false }));
-        assert_eq!(choose(&rules, &ALL, 129), PRP);
+        assert_eq!(choose(&rules, &ALL, 127), way(Way::Inline { paper: false }));
+        assert_eq!(choose(&rules, &ALL, 128), PRP);
         let rules = Rules { sgl_bytes_min: 32768, ..Rules::only(Method::Sgl) };
         assert_eq!(choose(&rules, &ALL, 32767), PRP);
         assert_eq!(choose(&rules, &ALL, 32768), way(Way::Pointer(PointerKind::Sgl)));

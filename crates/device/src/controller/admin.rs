@@ -6,7 +6,7 @@ use crate::controller::log_page::get_log_page;
 use crate::controller::queue::{CompletionQueue, Fate};
 use crate::controller::setting::{get_features, set_features};
 use crate::controller::{
-    ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, Reply, identify, management, self_test,
+    ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, Reply, identify, keep_alive, management, self_test,
 };
 use byteway_clock::Stage;
 use byteway_link::{Fault, Purpose};
@@ -42,6 +42,10 @@ pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result
         AdminOpcode::SANITIZE => management::sanitize(context).await,
         AdminOpcode::DEVICE_SELF_TEST => self_test::command(context).map(|()| 0),
         AdminOpcode::ABORT => abort(context).await,
+        AdminOpcode::KEEP_ALIVE => {
+            keep_alive::restart(context.core);
+            Ok(0)
+        }
         AdminOpcode::DOORBELL_BUFFER_CONFIG if context.core.config.controller.shadow_doorbells => {
             context.core.configure_shadow(&DoorbellBufferConfig::parse(context.sqe))?;
             Ok(0)
@@ -152,6 +156,7 @@ async fn delete_submission_queue(context: &Context<'_>) -> Result<u32, Status> {
     queue.fate.set(Fate::Deleting);
     core.arbiter.remove(qid);
     core.delete_train(&queue);
+    core.delete_halves(qid);
     core.delete_partials(qid);
     queue.drain().await;
     context.check()?; // a reset: the queue is gone already
@@ -189,14 +194,16 @@ async fn abort(context: &Context<'_>) -> Result<u32, Status> {
         core.answer_events();
         return Ok(0);
     }
-    if core.abort_train(command.sqid, command.cid) || core.abort_waiting(command.sqid, command.cid) {
+    if core.abort_train(command.sqid, command.cid)
+        || core.abort_waiting(command.sqid, command.cid)
+        || core.abort_half(command.sqid, command.cid)
+    {
         return Ok(0);
     }
-    let Some(slot) = core.slots.iter().find(|slot| slot.runs(command.sqid, command.cid)) else {
-        return Ok(Abort::NOT_ABORTED);
-    };
+    let running = core.slots.iter().find_map(|slot| Some((slot, slot.runs(command.sqid, command.cid)?)));
+    let Some((slot, member)) = running else { return Ok(Abort::NOT_ABORTED) };
     core.aborts.set(core.aborts.get() + 1);
-    let aborted = slot.abort().await;
+    let aborted = slot.abort(member).await;
     core.aborts.set(core.aborts.get() - 1);
     context.check()?;
     Ok(if aborted { 0 } else { Abort::NOT_ABORTED })

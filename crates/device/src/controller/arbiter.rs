@@ -74,10 +74,11 @@ impl Ring {
     }
 }
 
-/// Entries of `queue` that could be fetched now. Those that a train still lacks need no room for completions.
+/// Entries of `queue` that could be fetched now: each needs a place for its completion, and so does a command that has lent
+/// its own. Those that a train still lacks need none.
 fn ready(queue: &SubmissionQueue) -> u32 {
     match queue.missing.get() {
-        0 => queue.fetchable().min(queue.completion_queue.free()),
+        0 => queue.fetchable().min(queue.completion_queue.free().saturating_sub(queue.lent.get())),
         _ => queue.fetchable(),
     }
 }

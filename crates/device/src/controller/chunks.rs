@@ -98,12 +98,13 @@ impl Core {
         }
         let Waiting { sqe, permit, span } = waiting;
         self.port.spans().charge(span, self.clock.now(), Stage::Fetch);
-        self.start(slot, Command { sqe, permit, span, payload: Payload::Chunked(InlineSlots { bytes }) });
+        let payload = Payload::Chunked(InlineSlots { bytes });
+        self.start(slot, Command { sqe, permit, span, payload, second: None });
     }
 
     /// A command that is to fail goes to its slot all the same: it takes its time there.
     fn start_refused(&self, slot: u32, waiting: Waiting, status: Status) {
         let Waiting { sqe, permit, span } = waiting;
-        self.start(slot, Command { sqe, permit, span, payload: Payload::Refused(status) });
+        self.start(slot, Command { sqe, permit, span, payload: Payload::Refused(status), second: None });
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::config::DriveConfig;
 use crate::controller::arbiter::Weights;
-use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, VolatileWriteCache, fid};
+use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, HostBehavior, VolatileWriteCache, fid};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,10 @@ pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
     match feature {
         fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),
         fid::COMMAND_SET_PROFILE => config.kv.is_some(),
-        fid::TIMESTAMP | fid::NAMESPACE_WRITE_PROTECTION => true,
+        fid::TIMESTAMP
+        | fid::KEEP_ALIVE_TIMER
+        | fid::HOST_BEHAVIOR_SUPPORT
+        | fid::NAMESPACE_WRITE_PROTECTION => true,
         fid::LBA_RANGE_TYPE => false,
         _ => matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION),
     }
@@ -55,6 +58,11 @@ pub struct Features {
     pub error_recovery: Cell<u32>,
     /// Write atomicity.
     pub write_atomicity: Cell<u32>,
+    /// Keep Alive Timeout in milliseconds, 0: the timer is off.
+    pub keep_alive_ms: Cell<u32>,
+    /// What the host can deal with. Nothing that the controller does depends on it: it names no retry delay, has no
+    /// telemetry, two LBA formats, no dispersed namespaces and no optional format of Copy descriptors.
+    pub host_behavior: Cell<HostBehavior>,
     /// Saved values, by feature and which of its values.
     saved: RefCell<BTreeMap<(u8, u8), u32>>,
     arbitration_burst: u32,
@@ -72,6 +80,8 @@ impl Features {
             under_temperature: Cell::default(),
             error_recovery: Cell::default(),
             write_atomicity: Cell::default(),
+            keep_alive_ms: Cell::default(),
+            host_behavior: Cell::default(),
             saved: RefCell::default(),
             arbitration_burst,
         };
@@ -139,6 +149,8 @@ impl Features {
         self.under_temperature.set(0);
         self.error_recovery.set(0);
         self.write_atomicity.set(0);
+        self.keep_alive_ms.set(0);
+        self.host_behavior.set(HostBehavior::default());
     }
 
     /// What the arbiter goes by.

@@ -5,6 +5,7 @@
 //! from it, and the rest is read on, if the doorbell has exposed that; else the train waits ([`train`](super::train)).
 
 use crate::controller::Core;
+use crate::controller::fused::Pairing;
 use crate::controller::log::add;
 use crate::controller::queue::{Fate, Fetching, Permit, SubmissionQueue};
 use crate::controller::slot::{Command, Payload};
@@ -118,6 +119,9 @@ fn take_batch(core: &Core, queue: Rc<SubmissionQueue>, count: u32, places: &mut 
         queue.fetching.set(Fetching::Held);
     }
     let first = queue.head();
+    if queue.lent.get() > 0 {
+        core.halves.take_back(&queue);
+    }
     for _ in 0..count {
         let slot = core.take_slot(queue.id == 0).expect("the arbiter was told how many slots are free");
         let (entry, permit) = queue.take();
@@ -164,12 +168,16 @@ async fn fetch(core: &Rc<Core>, batch: &mut Batch, bytes: &mut Bytes) {
         take_in_order(core, batch, bytes).await;
         return release(&batch.queue);
     }
-    for (place, entry) in batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)) {
+    let mut pairing = Pairing::new(core, queue, batch.first);
+    for ((place, entry), index) in batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)).zip(0..) {
         spans.charge(place.span, core.clock.now(), Stage::Fetch);
         match is_lost {
             true => place.give_back(core),
-            false => start(core, entry_of(entry), place),
+            false => pairing.command(index, entry_of(entry), place),
         }
+    }
+    if !is_lost {
+        pairing.end(count as u32);
     }
     if is_in_order {
         release(queue);
@@ -188,9 +196,9 @@ fn entry_of(bytes: &[u8]) -> Sqe {
 }
 
 /// A command without payload in the queue goes to its slot.
-fn start(core: &Core, sqe: Sqe, place: Place) {
+pub fn start(core: &Core, sqe: Sqe, place: Place) {
     let Place { permit, slot, span } = place;
-    core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer });
+    core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second: None });
 }
 
 /// Hands out the entries of a batch, among which there may be payload.
@@ -198,17 +206,22 @@ async fn take_in_order(core: &Rc<Core>, batch: &mut Batch, bytes: &mut Bytes) {
     let Batch { queue, first, places, methods, .. } = batch;
     let count = places.len() as u32;
     let now = core.clock.now();
-    let mut entries = places.drain(..).zip(bytes.chunks_exact(Sqe::SIZE));
+    let mut entries = places.drain(..).zip(bytes.chunks_exact(Sqe::SIZE)).zip(0..);
     let mut carried = 0;
     let mut rest = None;
-    while let Some((place, entry)) = entries.next() {
+    let mut pairing = Pairing::new(core, queue, *first);
+    while let Some(((place, entry), index)) = entries.next() {
         core.port.spans().charge(place.span, now, Stage::Fetch);
         let sqe = entry_of(entry);
-        match framing(core, &sqe, *methods) {
-            Framing::Command if methods.reassembly() && Chunk::named_by(&sqe).is_some() => {
-                core.take_chunked(sqe, place);
-            }
-            Framing::Command => start(core, sqe, place),
+        let framing = framing(core, &sqe, *methods);
+        let is_chunked = methods.reassembly() && Chunk::named_by(&sqe).is_some();
+        if framing == Framing::Command && !is_chunked {
+            pairing.command(index, sqe, place);
+            continue;
+        }
+        pairing.part(index);
+        match framing {
+            Framing::Command => core.take_chunked(sqe, place),
             Framing::Chunk => {
                 carried += 1;
                 core.take_chunk(&sqe, place);
@@ -216,7 +229,7 @@ async fn take_in_order(core: &Rc<Core>, batch: &mut Batch, bytes: &mut Bytes) {
             Framing::Train(slots) if core.takes_train(queue, slots) => {
                 let Place { permit, slot, span } = place;
                 let count = slots.count();
-                let behind = entries.by_ref().take(count as usize);
+                let behind = entries.by_ref().map(|(entry, _)| entry).take(count as usize);
                 let found = load(core, slot, behind);
                 carried += found;
                 let train = Train { sqe, permit, span, slots };
@@ -230,12 +243,13 @@ async fn take_in_order(core: &Rc<Core>, batch: &mut Batch, bytes: &mut Bytes) {
                 core.break_queue(queue);
                 let Place { permit, slot, span } = place;
                 let payload = Payload::Refused(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
-                core.start(slot, Command { sqe, permit, span, payload });
-                entries.by_ref().for_each(|(place, _)| place.give_back(core));
+                core.start(slot, Command { sqe, permit, span, payload, second: None });
+                entries.by_ref().for_each(|((place, _), _)| place.give_back(core));
             }
         }
     }
     drop(entries);
+    pairing.end(count);
     if carried > 0 {
         add(&core.counters.carried_entries, u64::from(carried));
         book_payload(core, queue.address(*first), carried, count);
@@ -283,7 +297,7 @@ fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (Place, &'a [u
 fn depart(core: &Core, train: Train, slot: u32) {
     let Train { sqe, permit, span, slots } = train;
     core.slots[slot as usize].carried.borrow_mut().truncate(slots.bytes as usize);
-    core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots) });
+    core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots), second: None });
 }
 
 /// Reads the entries that a train lacks, which the doorbell has exposed, and lets it depart.

@@ -4,13 +4,13 @@ use crate::config::{DriveConfig, NamespaceKind};
 use crate::controller::feature::Features;
 use crate::controller::io::{DEALLOCATE_BLOCKS_MAX, DEALLOCATE_RANGE_BLOCKS_MAX};
 use crate::controller::log::ERROR_ENTRIES;
-use crate::controller::namespace::{Limits, Namespace};
-use crate::controller::{ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, self_test};
+use crate::controller::namespace::{DriveIdentity, Limits, Namespace};
+use crate::controller::{ABORTS_MAX, Context, Core, EVENT_REQUESTS_MAX, fused, keep_alive, self_test};
 use byteway_wire::IntoBytes;
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::identify::{
-    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, ctratt, lpa, nwpc, oacs, oaes,
-    oncs, sanicap, sgls, vwc,
+    IdentifyControllerNvm, IdentifyNamespaceNvm, PowerState, ascii_field, csi, ctratt, fuses, lpa, nwpc,
+    oacs, oaes, oncs, sanicap, sgls, vwc,
 };
 use byteway_wire::nvme::inventory::GranularityDescriptor;
 use byteway_wire::nvme::kv::identify::{CommandSetCombinations, IdentifyControllerKv};
@@ -87,9 +87,14 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
         Cns::COMMAND_SET_ALLOCATED_NAMESPACES if is_kv => list_of(false, NamespaceKind::KeyValue)?,
         Cns::NAMESPACE_DESCRIPTORS => {
             let namespace = inventory.active(nsid)?;
-            let eui64 = namespace.eui64(serial_hash(&core.config.serial));
+            let drive = DriveIdentity::new(&core.config.serial);
             let csi = if namespace.is_kv() { csi::KEY_VALUE } else { csi::NVM };
-            let descriptors = [NamespaceDescriptor::Eui64(eui64), NamespaceDescriptor::Csi(csi)];
+            let descriptors = [
+                NamespaceDescriptor::Eui64(namespace.eui64(drive)),
+                NamespaceDescriptor::Nguid(namespace.nguid(drive)),
+                NamespaceDescriptor::Uuid(namespace.uuid(drive)),
+                NamespaceDescriptor::Csi(csi),
+            ];
             NamespaceDescriptor::list(&descriptors).to_vec()
         }
         Cns::COMMAND_SET_NAMESPACE if is_nvm => of_blocks(active()?)?,
@@ -139,7 +144,7 @@ impl Core {
     /// What a namespace's identification needs to know.
     fn limits(&self, namespace: &Namespace) -> Limits {
         Limits {
-            serial_hash: serial_hash(&self.config.serial),
+            drive: DriveIdentity::new(&self.config.serial),
             transfer_bytes_max: self.config.controller.transfer_bytes_max,
             units: self.inventory.capacity.borrow().units_of(namespace.nsid),
         }
@@ -158,7 +163,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         mdts: (config.controller.transfer_bytes_max / 4096).ilog2() as u8,
         cntlid: CONTROLLER_ID,
         oaes: oaes::NAMESPACE_ATTRIBUTE,
-        ctratt: ctratt::NAMESPACE_GRANULARITY,
+        ctratt: ctratt::TRAFFIC_BASED_KEEP_ALIVE | ctratt::NAMESPACE_GRANULARITY,
         ver: context.core.registers.vs.into_bits(),
         cntrltype: 1,
         oacs: oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT | oacs::SELF_TEST,
@@ -170,6 +175,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         elpe: (ERROR_ENTRIES - 1) as u8,
         wctemp: Features::OVER_TEMPERATURE,
         cctemp: 353,
+        kas: keep_alive::GRANULARITY,
         sqes: 0x66,
         cqes: 0x44,
         // One test at a time in the subsystem.
@@ -187,6 +193,8 @@ fn controller(context: &Context<'_>) -> IdentifyController {
             | oncs::VERIFY
             | oncs::COPY
             | oncs::COPY_ATOMIC,
+        fuses: fuses::COMPARE_AND_WRITE,
+        acwu: (fused::blocks_max(context.core) - 1) as u16,
         // The other states ask for a Replay Protected Memory Block that controls them.
         nwpc: nwpc::WRITE_PROTECT,
         cdfs: 1, // descriptor format 0h
@@ -238,10 +246,3 @@ fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
 /// The PCI vendor. There is no free one: Red Hat's for virtual devices has a range of devices that is open to experiments
 /// without registration (1af4:10f0 to 10ff), which will do as long as Byteway has none of its own.
 pub const VENDOR_ID: u16 = 0x1af4;
-
-/// FNV-1a of the serial number: what identifiers of the drive's namespaces are made from.
-fn serial_hash(serial: &str) -> u64 {
-    serial
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-}

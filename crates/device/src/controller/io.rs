@@ -12,7 +12,7 @@ use byteway_transfer::collector::Supported;
 use byteway_transfer::{Collector, Extent, inline};
 use byteway_transfer::{cxl_mem, mmio};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES, marred_parts};
-use byteway_wire::nvme::command::PSDT_PRP;
+use byteway_wire::nvme::command::{FUSE_NONE, PSDT_PRP};
 use byteway_wire::nvme::kv::Retrieve;
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::vendor::Chunk;
@@ -89,15 +89,14 @@ pub enum Landing {
 
 /// Executes an I/O command.
 pub async fn execute(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
-    if context.sqe.fuse() != 0 {
-        return Err(Status::INVALID_FIELD.with_dnr());
-    }
     match context.payload {
         // What came behind a command that takes no data is forgotten.
         Payload::Train(_) if Direction::of(context.sqe.opcode()) != Direction::HostToController => {
             return Err(Status::SGL_TYPE_INVALID.with_dnr());
         }
         Payload::Refused(status) => return Err(status),
+        // A half of a fused operation never gets here, unless its payload comes by the queue; 11b is reserved.
+        _ if context.sqe.fuse() != FUSE_NONE => return Err(Status::INVALID_FIELD.with_dnr()),
         Payload::Train(_) | Payload::Chunked(_) | Payload::Pointer => {}
     }
     if context.core.inventory.is_kv(context.sqe.nsid) {
@@ -140,7 +139,11 @@ async fn vendor(context: &Context<'_>, workspace: &mut Workspace) -> Result<Repl
 
 impl Context<'_> {
     /// Where the blocks of a transfer lie, if it is a transfer that the drive takes.
-    fn transfer(&self, rw: &ReadWrite, workspace: &mut Workspace) -> Result<(Rc<Namespace>, Span), Status> {
+    pub(super) fn transfer(
+        &self,
+        rw: &ReadWrite,
+        workspace: &mut Workspace,
+    ) -> Result<(Rc<Namespace>, Span), Status> {
         workspace.failed_lba = rw.slba;
         let namespace = self.core.namespace(self.sqe.nsid)?;
         let span = namespace.span(rw.slba, u64::from(rw.blocks()))?;
@@ -371,6 +374,16 @@ pub(super) async fn fetch_units(
         status_of(error, Status::UNRECOVERED_READ_ERROR)
     })?;
     context.check()?;
+    check_readable(context, workspace, namespace, span)
+}
+
+/// Whether all of `span` can be read, whose units have been.
+pub(super) fn check_readable(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    span: Span,
+) -> Result<(), Status> {
     if workspace.contents.iter().any(|content| content.marred() != 0) {
         return check_marred(context, workspace, namespace, span);
     }
@@ -632,26 +645,36 @@ async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<
 }
 
 async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
-    let core = context.core;
     let rw = ReadWrite::parse(context.sqe);
     let (namespace, span) = context.transfer(&rw, workspace)?;
     context.bring(workspace, span.bytes, Landing::Bytes).await?;
     context.commit(rw.fua).await?;
     fetch_units(context, workspace, &namespace, span).await?;
-    let mut at = span.offset as usize;
-    let mut rest = &workspace.bytes[..];
-    while !rest.is_empty() {
-        let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
-        let (part, later) = rest.split_at(rest.len().min(UNIT_BYTES - offset));
-        let held = &mut workspace.unit[..part.len()];
-        workspace.contents[unit].write_part(offset, held);
-        if held != part {
+    let expected = std::mem::take(&mut workspace.bytes);
+    let compared = check_equal(context, workspace, span, &expected);
+    workspace.bytes = expected;
+    compared
+}
+
+/// Whether the units of `span`, which have been read, hold `expected` in it: the end of a Compare.
+pub(super) fn check_equal(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    span: Span,
+    expected: &[u8],
+) -> Result<(), Status> {
+    for (index, content) in (0..).zip(&workspace.contents) {
+        let (offset, bytes) = span.part(index);
+        let at = (index as usize * UNIT_BYTES + offset) - span.offset as usize;
+        let held = &mut workspace.unit[..bytes];
+        content.write_part(offset, held);
+        if *held != expected[at..at + bytes] {
             return Err(Status::COMPARE_FAILURE);
         }
-        (at, rest) = (at + part.len(), later);
     }
-    add(&core.counters.reads, 1);
-    add(&core.counters.read_bytes, span.bytes);
+    let counters = &context.core.counters;
+    add(&counters.reads, 1);
+    add(&counters.read_bytes, span.bytes);
     Ok(())
 }
 

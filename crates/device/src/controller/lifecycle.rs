@@ -9,7 +9,10 @@ use byteway_wire::nvme::feature::{InterruptCoalescing, fid};
 use byteway_wire::nvme::register::{Cc, Csts};
 use byteway_wire::nvme::{Doorbell, QueuePriority};
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 /// Resets of the function, by count.
 pub struct FunctionResets {
@@ -55,29 +58,70 @@ async fn settle(core: &Core) {
     }
 }
 
-/// Follows CC: whatever the host asks for while a change is under way is looked at when that is done.
+/// A change that the host has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    PutBack,
+    Disable,
+    Enable,
+    ShutDown,
+}
+
+/// Follows CC: what the host asks for while a change is in progress is looked at when that is done, unless that is a
+/// shutdown, which ends then.
 pub async fn run(core: Rc<Core>) {
     loop {
         core.lifecycle.notified().await;
-        loop {
-            let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
-            let running = csts.rdy() || csts.cfs();
-            if core.function_resets.under_way() {
-                put_back(&core, running).await;
-                continue;
+        while let Some(step) = next_step(&core) {
+            let running = is_running(&core);
+            core.registers.disabled.set(false);
+            core.is_changing.set(true);
+            match step {
+                Step::PutBack => put_back(&core, running).await,
+                Step::Disable => disable(&core).await,
+                Step::Enable => enable(&core).await,
+                Step::ShutDown => unless_preempted(&core, shut_down(&core)).await,
             }
-            let disabled = core.registers.disabled.take() || !cc.en();
-            if disabled && running {
-                disable(&core).await;
-            } else if cc.en() && !running {
-                enable(&core).await;
-            } else if cc.shn() != Cc::SHN_NONE && csts.shst() == Csts::SHST_NORMAL {
-                shut_down(&core).await;
-            } else {
-                break;
-            }
+            core.is_changing.set(false);
         }
     }
+}
+
+fn is_running(core: &Core) -> bool {
+    let csts = core.registers.csts.get();
+    csts.rdy() || csts.cfs()
+}
+
+/// What there is to do next. Resets come first.
+fn next_step(core: &Core) -> Option<Step> {
+    let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
+    let running = is_running(core);
+    if core.function_resets.under_way() {
+        return Some(Step::PutBack);
+    }
+    match (core.registers.disabled.get() || !cc.en(), running) {
+        (true, true) => Some(Step::Disable),
+        _ if cc.en() && !running => Some(Step::Enable),
+        _ if cc.shn() != Cc::SHN_NONE && csts.shst() == Csts::SHST_NORMAL => Some(Step::ShutDown),
+        _ => None,
+    }
+}
+
+/// Does `shutdown`, but no longer than until a reset or an enabling comes: a Controller Level Reset aborts a shutdown that
+/// is in progress (NVMe Base 2.1, 3.6.1 and 3.7.2), and a host whose shutdown doesn't end in time has no other way out.
+/// CSTS.SHST is put back by what comes next. What the firmware has begun to write it completes by itself.
+async fn unless_preempted(core: &Core, shutdown: impl Future<Output = ()>) {
+    let mut shutdown = pin!(shutdown);
+    let mut preempted = pin!(async {
+        while next_step(core).is_none() {
+            core.lifecycle.notified().await;
+        }
+    });
+    poll_fn(|context| match shutdown.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => preempted.as_mut().poll(context),
+    })
+    .await;
 }
 
 async fn enable(core: &Rc<Core>) {
@@ -160,6 +204,7 @@ async fn disable(core: &Rc<Core>) {
         queue.fate.set(Fate::Reset);
     }
     core.trains.clear();
+    core.halves.clear();
     core.partials.clear(core.config.controller.io_queues_max);
     core.commits.switch_off();
     core.iterators.clear();

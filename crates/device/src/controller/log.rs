@@ -3,9 +3,10 @@
 use crate::config::DriveConfig;
 use crate::controller::feature;
 use crate::controller::persist::Totals;
-use byteway_clock::Delay;
+use byteway_clock::{Delay, Pace, Timing};
 use byteway_firmware::Health;
 use byteway_wire::nvme::log::scope;
+use byteway_wire::nvme::vendor::pace::PaceLog;
 use byteway_wire::nvme::{
     AdminOpcode, CommandsSupportedLog, ErrorLogEntry, FeaturesSupportedLog, KvOpcode, NvmOpcode, SmartLog,
     Sqe, Status, SupportedLogPages, VendorOpcode, lid,
@@ -143,7 +144,7 @@ const MINUTE_MS: u64 = 60_000;
 pub const TEMPERATURE: u16 = 313;
 
 /// Which log pages there are.
-pub fn supported_log_pages(config: &DriveConfig) -> SupportedLogPages {
+pub fn supported_log_pages(config: &DriveConfig, timing: Option<Timing>) -> SupportedLogPages {
     let mut page = SupportedLogPages::default();
     for lid in [
         lid::SUPPORTED_LOG_PAGES,
@@ -162,7 +163,28 @@ pub fn supported_log_pages(config: &DriveConfig) -> SupportedLogPages {
     if config.transfer.memory.is_some() {
         page.lids[usize::from(lid::DEVICE_MEMORY)] = SupportedLogPages::LSUPP;
     }
+    if timing.is_some() {
+        page.lids[usize::from(lid::PACE)] = SupportedLogPages::LSUPP;
+    }
     page
+}
+
+/// How a drive that is served in real time keeps to its model.
+pub fn pace(timing: Timing, pace: Pace) -> PaceLog {
+    let ns = |delay: Delay| delay.0 / 1_000;
+    match timing {
+        Timing::None => PaceLog::default(),
+        Timing::Model => PaceLog {
+            modelled: 1,
+            late_from_ns: ns(Pace::LATE) as u32,
+            waits: pace.waits,
+            late: pace.late,
+            lateness_ns: ns(pace.lateness),
+            worst_ns: ns(pace.worst),
+            slipped_ns: ns(pace.slipped),
+            ..PaceLog::default()
+        },
+    }
 }
 
 /// The same under the Key Value command set.
@@ -211,6 +233,7 @@ pub fn commands_supported(config: &DriveConfig) -> CommandsSupportedLog {
         AdminOpcode::SET_FEATURES,
         AdminOpcode::GET_FEATURES,
         AdminOpcode::ASYNC_EVENT_REQUEST,
+        AdminOpcode::KEEP_ALIVE,
     ] {
         page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
     }

@@ -3,7 +3,7 @@
 use crate::controller::admin::send;
 use crate::controller::io::Workspace;
 use crate::controller::log::{
-    commands_supported, features_supported, kv_commands_supported, smart, supported_log_pages,
+    commands_supported, features_supported, kv_commands_supported, pace, smart, supported_log_pages,
 };
 use crate::controller::{Context, Core};
 use byteway_wire::IntoBytes;
@@ -42,7 +42,9 @@ pub async fn get_log_page(context: &Context<'_>, workspace: &mut Workspace) -> R
 /// A log page as it is now, if there is such a one.
 fn page(core: &Core, lid: u8, csi: u8) -> Option<Vec<u8>> {
     Some(match lid {
-        lid::SUPPORTED_LOG_PAGES => supported_log_pages(&core.config).as_bytes().to_vec(),
+        lid::SUPPORTED_LOG_PAGES => {
+            supported_log_pages(&core.config, core.clock.timing()).as_bytes().to_vec()
+        }
         lid::ERROR_INFORMATION => core.errors.page(),
         lid::SMART => {
             let (warning, used) = (core.critical_warning(), core.percentage_used());
@@ -63,6 +65,7 @@ fn page(core: &Core, lid: u8, csi: u8) -> Option<Vec<u8>> {
         // None: there is no management endpoint.
         lid::NVME_MI_COMMANDS_SUPPORTED => NvmeMiCommandsSupportedLog::default().as_bytes().to_vec(),
         lid::SANITIZE_STATUS => core.sanitize.log(core.ftl.counters().user_units_written).as_bytes().to_vec(),
+        lid::PACE => pace(core.clock.timing()?, core.clock.pace()).as_bytes().to_vec(),
         lid::DEVICE_MEMORY if core.config.transfer.memory.is_some() => core.memory_log().as_bytes().to_vec(),
         _ => return None,
     })

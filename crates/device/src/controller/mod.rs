@@ -9,6 +9,7 @@
 //! | [`slot`] | where commands are executed |
 //! | [`admin`], [`identify`], [`setting`], [`log_page`], [`management`] | the admin commands |
 //! | [`io`], [`copy`], [`integrity`] | the NVM command set |
+//! | [`fused`] | the two commands of a fused operation: how they find each other, and Compare and Write |
 //! | [`kv`], [`iterator`] | the Key Value command set |
 //! | [`train`] | payload in the entries behind its command |
 //! | [`chunks`], [`streams`], [`partial`] | payload that comes in parts: in chunks, in the fields of commands |
@@ -18,7 +19,7 @@
 //! | [`sink`] | the payload sink |
 //! | [`namespace`], [`inventory`], [`capacity`] | namespaces, and who has which part of the drive |
 //! | [`operation`], [`sanitize`], [`self_test`] | what goes on behind commands |
-//! | [`feature`], [`timestamp`], [`log`], [`health`], [`event`], [`interrupt`] | what they act on |
+//! | [`feature`], [`timestamp`], [`keep_alive`], [`log`], [`health`], [`event`], [`interrupt`] | what they act on |
 //! | [`persist`], [`restore`] | what outlives the power |
 //! | [`shadow`] | doorbells in host memory |
 //! | [`lifecycle`] | enable, disable, shutdown, reset of the function |
@@ -34,6 +35,7 @@ pub mod device_memory;
 pub mod event;
 pub mod feature;
 pub mod fetch;
+pub mod fused;
 pub mod health;
 pub mod identify;
 pub mod integrity;
@@ -41,6 +43,7 @@ pub mod interrupt;
 pub mod inventory;
 pub mod io;
 pub mod iterator;
+pub mod keep_alive;
 pub mod kv;
 pub mod lifecycle;
 pub mod log;
@@ -79,13 +82,15 @@ use byteway_wire::nvme::{AsyncEvent, Doorbell, QueuePriority, SglRules, Status};
 use commit::Commits;
 use event::{Answer, DoorbellError, Events};
 use feature::Features;
+use fused::Halves;
 use interrupt::Interrupts;
 use inventory::Inventory;
 use iterator::Iterators;
+use keep_alive::KeepAliveTimer;
 use log::{Counters, ErrorLog, add};
 use namespace::Namespace;
 use operation::Operations;
-use partial::Partials;
+use partial::{Partials, Waiting};
 use queue::{CompletionQueue, Fate, Permit, SubmissionQueue};
 use registers::{Effect, Registers};
 use restore::Persistence;
@@ -93,7 +98,7 @@ use sanitize::Sanitizer;
 use self_test::SelfTest;
 use shadow::Shadow;
 use sink::Sink;
-use slot::{Command, Payload, Slot};
+use slot::{Command, Member, Payload, Slot};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use timestamp::Clockwork;
@@ -150,6 +155,7 @@ pub struct Core {
     sanitize: Sanitizer,
     self_test: SelfTest,
     timestamp: Clockwork,
+    keep_alive: KeepAliveTimer,
     persistence: Persistence,
     placement: Placement,
     ftl: Ftl,
@@ -163,12 +169,15 @@ pub struct Core {
     sink: Sink,
     iterators: Iterators,
     trains: Trains,
+    halves: Halves,
     partials: Partials,
     buffer: RefCell<BarBuffer>,
     bar_offset: u64,
     memory: device_memory::DeviceMemory,
     commits: Commits,
     function_resets: lifecycle::FunctionResets,
+    /// A reset, an enabling or a shutdown is in progress.
+    is_changing: Cell<bool>,
 }
 
 /// An NVMe controller. Cheap to clone.
@@ -216,6 +225,7 @@ impl Controller {
             sanitize: Sanitizer::new(&clock),
             self_test: SelfTest::new(&clock),
             timestamp: Clockwork::default(),
+            keep_alive: KeepAliveTimer::default(),
             persistence: Persistence::new(&clock),
             placement,
             ftl,
@@ -227,12 +237,14 @@ impl Controller {
             sink: Sink::new(config.transfer.sink_bytes),
             iterators: Iterators::new(&clock, config.kv.as_ref()),
             trains: Trains::default(),
+            halves: Halves::default(),
             partials: Partials::new(&clock, &config),
             buffer: RefCell::new(BarBuffer::new(config.transfer.bar_bytes)),
             bar_offset: config.bar_offset(),
             memory: device_memory::DeviceMemory::new(config.transfer.memory.as_ref()),
             commits: Commits::new(&clock, config.transfer.memory.as_ref()),
             function_resets: lifecycle::FunctionResets::new(&clock),
+            is_changing: Cell::default(),
             port: port.clone(),
             clock: clock.clone(),
             config,
@@ -334,6 +346,13 @@ impl Controller {
     /// Where its firmware runs.
     pub fn placement(&self) -> &Placement {
         &self.0.placement
+    }
+
+    /// Whether a host waits for what needs nothing more from it: a reset, an enabling or a shutdown, or what a command has
+    /// asked of the firmware. If nothing moves then, nothing ever will.
+    pub fn owes(&self) -> bool {
+        let core = &self.0;
+        core.is_changing.get() || core.function_resets.under_way() || core.ftl.is_attending()
     }
 
     /// Whether every slot, permit and fetch is free: nothing leaked.
@@ -643,7 +662,13 @@ impl Core {
         let sgl = core.config.controller.sgl.then(SglRules::default);
         let mut workspace = io::Workspace::new(Supported { sgl });
         loop {
-            let Command { sqe, permit, span, payload } = slot.next().await;
+            let Command { sqe, permit, span, payload, second } = slot.next().await;
+            if let Some(second) = second {
+                fused::run(&core, &slot, &mut workspace, Waiting { sqe, permit, span }, *second).await;
+                core.free_slot(index);
+                core.end();
+                continue;
+            }
             let queue = permit.queue().clone();
             core.clock.works_for([span]);
             let context = Context {
@@ -654,6 +679,7 @@ impl Core {
                 sqe: &sqe,
                 span,
                 payload,
+                member: Member::First,
             };
             (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
             let parse = core.placement.chain(Work::Fetch, Work::Parse).await;
@@ -665,7 +691,7 @@ impl Core {
                 Payload::Chunked(slots) => context.take_in(Chunk::count(slots.bytes)).await,
                 Payload::Pointer | Payload::Refused(_) => {}
             }
-            let outcome = match slot.check(&queue) {
+            let outcome = match context.check() {
                 Err(status) => Err(status),
                 Ok(()) if queue.id == 0 => admin::execute(&context, &mut workspace).await,
                 Ok(()) => io::execute(&context, &mut workspace).await,
@@ -679,7 +705,7 @@ impl Core {
                 }
                 Ok(Reply::Parked) => {
                     core.park(permit, sqe.cid());
-                    slot.clear(Status::SUCCESS);
+                    slot.clear(Status::SUCCESS, Status::SUCCESS);
                     core.free_slot(index);
                     core.end();
                     continue;
@@ -703,7 +729,7 @@ impl Core {
                     None => core.post(permit, sqe.cid(), status, dwords, span),
                 }
             }
-            slot.clear(status);
+            slot.clear(status, Status::SUCCESS);
             core.free_slot(index);
             core.end();
         }
@@ -782,12 +808,13 @@ pub struct Context<'a> {
     sqe: &'a byteway_wire::nvme::Sqe,
     span: SpanId,
     payload: Payload,
+    member: Member,
 }
 
 impl Context<'_> {
     /// Whether to go on; asked after each wait.
     fn check(&self) -> Result<(), Status> {
-        self.slot.check(self.queue)
+        self.slot.check(self.queue, self.member)
     }
 
     /// Takes in the payload of `entries` that came by the queue: they are looked at one by one, and stored in DRAM.

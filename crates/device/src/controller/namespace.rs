@@ -117,11 +117,34 @@ impl Span {
     }
 }
 
+/// The prime of FNV-1a with 128 bits.
+const FNV_PRIME: u128 = 1 << 88 | 0x13b;
+
+/// Hashes of a drive's serial number, from which the identifiers of its namespaces are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveIdentity {
+    short: u64,
+    long: u128,
+}
+
+impl DriveIdentity {
+    /// Of the drive with this serial number: FNV-1a with 64 and with 128 bits.
+    pub fn new(serial: &str) -> Self {
+        let short = serial
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let long = serial.bytes().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
+            (hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME)
+        });
+        DriveIdentity { short, long }
+    }
+}
+
 /// What a namespace's identification needs to know beside the namespace.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// A hash of the drive's serial number.
-    pub serial_hash: u64,
+    /// What tells the drive from all others.
+    pub drive: DriveIdentity,
     /// Bytes of one transfer, at most.
     pub transfer_bytes_max: u32,
     /// Units that the namespace takes on the drive.
@@ -281,7 +304,8 @@ impl Namespace {
             id.npdg = per_unit - 1;
             id.npda = per_unit - 1;
         }
-        id.eui64 = self.eui64(limits.serial_hash);
+        id.nguid = self.nguid(limits.drive);
+        id.eui64 = self.eui64(limits.drive);
         id
     }
 
@@ -298,7 +322,8 @@ impl Namespace {
             },
             fpi: IdentifyNamespace::FPI_SUPPORTED | self.formatting.get().unwrap_or(0),
             nsattr: self.attributes(),
-            eui64: self.eui64(limits.serial_hash),
+            nguid: self.nguid(limits.drive),
+            eui64: self.eui64(limits.drive),
             ..Default::default()
         };
         id.kvf[0] = KvFormat { kml: KEY_BYTES_MAX as u16, vml: value_bytes_max, ..Default::default() };
@@ -329,10 +354,35 @@ impl Namespace {
     }
 
     /// Its EUI-64: locally administered, from the drive's serial number and what tells it from all others.
-    pub fn eui64(&self, serial_hash: u64) -> [u8; 8] {
-        let mut eui = (serial_hash ^ self.uid.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();
+    pub fn eui64(&self, drive: DriveIdentity) -> [u8; 8] {
+        let mut eui = (drive.short ^ self.uid.wrapping_mul(0x9e37_79b9_7f4a_7c15)).to_be_bytes();
         eui[0] = eui[0] & 0xfc | 0x02;
         eui
+    }
+
+    /// Its NGUID: the EUI-64, extended by 8 bytes from the same sources.
+    pub fn nguid(&self, drive: DriveIdentity) -> [u8; 16] {
+        let extension = (self.unique(drive) >> 64) as u64;
+        let mut nguid = [0; 16];
+        nguid[..8].copy_from_slice(&extension.to_be_bytes());
+        nguid[8..].copy_from_slice(&self.eui64(drive));
+        nguid
+    }
+
+    /// Its UUID, from the same sources: version 8, whose bits are the maker's (RFC 9562, 5.8).
+    pub fn uuid(&self, drive: DriveIdentity) -> [u8; 16] {
+        let mut uuid = self.unique(drive).to_be_bytes();
+        uuid[6] = uuid[6] & 0x0f | 0x80;
+        uuid[8] = uuid[8] & 0x3f | 0x80;
+        uuid
+    }
+
+    /// A number that no other namespace of any drive is likely to have: FNV-1a, carried on over the namespace's own.
+    fn unique(&self, drive: DriveIdentity) -> u128 {
+        self.uid
+            .to_be_bytes()
+            .into_iter()
+            .fold(drive.long, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME))
     }
 }
 
@@ -365,6 +415,22 @@ mod tests {
         assert_eq!(both[0].span(7, 10).unwrap().units, 3);
         assert_eq!(both[0].span(7, 10).unwrap().whole_units(), Some((1, 1)));
         assert_eq!(both[0].span(1, 6).unwrap().whole_units(), None);
+    }
+
+    // A host that finds a name twice takes two namespaces for two paths to one.
+    #[test]
+    fn names_are_of_one_namespace_of_one_drive() {
+        let hash = DriveIdentity::new("a").long;
+        assert_eq!(hash, 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964, "FNV-1a with 128 bits");
+        let mut names = std::collections::BTreeSet::new();
+        for drive in ["S1", "S2"].map(DriveIdentity::new) {
+            for uid in [1, 2, 3, 257] {
+                let namespace = Namespace::new(1, uid, Format::blocks(BlockSize::B512), 8, Vec::new());
+                assert!(names.insert(namespace.eui64(drive).to_vec()));
+                assert!(names.insert(namespace.nguid(drive).to_vec()));
+                assert!(names.insert(namespace.uuid(drive).to_vec()));
+            }
+        }
     }
 
     // A part that is a block too long writes what was not to be written.

@@ -16,7 +16,8 @@ use byteway_wire::nvme::{Sqe, Status};
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
-/// A command that waits for the chunks of its payload. It has no command slot meanwhile.
+/// A command that waits for the chunks of its payload, or for the other command of its fused operation. It has no command
+/// slot meanwhile.
 pub struct Waiting {
     /// The command.
     pub sqe: Sqe,

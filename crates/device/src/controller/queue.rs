@@ -150,7 +150,9 @@ pub struct SubmissionQueue {
     pub missing: Cell<u32>,
     /// Entries that were taken for trains beyond the queue's turn of arbitration.
     pub owed: Cell<u32>,
-    /// The first entries of the reads that are under way, in the order in which they were taken.
+    /// Places in the completion queue that commands have lent, and need back when the next entries are taken.
+    pub lent: Cell<u32>,
+    /// The first entries of the reads that are in flight, in the order in which they were taken.
     reads: RefCell<Vec<u32>>,
     outstanding: Cell<u32>,
     drained: Notify,
@@ -181,6 +183,7 @@ impl SubmissionQueue {
             fetching: Cell::new(Fetching::Free),
             missing: Cell::default(),
             owed: Cell::default(),
+            lent: Cell::default(),
             reads: RefCell::default(),
             outstanding: Cell::default(),
             drained: Notify::new(clock),
@@ -239,7 +242,7 @@ impl SubmissionQueue {
         self.consume(1);
         self.completion_queue.reserve();
         self.outstanding.set(self.outstanding.get() + 1);
-        (slot, Permit { queue: Some(self.clone()), behind: Cell::default() })
+        (slot, Permit { queue: Some(self.clone()), behind: Cell::default(), is_lent: Cell::default() })
     }
 
     /// The entry at the head.
@@ -250,13 +253,23 @@ impl SubmissionQueue {
     /// The next `count` entries, which were submitted, are done with.
     pub fn consume(&self, count: u32) {
         debug_assert!(count <= self.waiting(), "the doorbell has exposed them");
-        let next = self.head.get() + count;
-        self.head.set(if next >= self.entries { next - self.entries } else { next });
+        self.head.set(self.after(self.head.get(), count));
+    }
+
+    /// The slot `count` entries behind `slot`, at most as many as the ring has.
+    pub fn after(&self, slot: u32, count: u32) -> u32 {
+        let next = slot + count;
+        if next >= self.entries { next - self.entries } else { next }
     }
 
     /// The entries from `first` to before the head are being read.
     pub fn begin_read(&self, first: u32) {
         self.reads.borrow_mut().push(first);
+    }
+
+    /// Whether a read that begins with entry `first` is in flight.
+    pub fn is_reading_from(&self, first: u32) -> bool {
+        self.reads.borrow().contains(&first)
     }
 
     /// They have been.
@@ -308,6 +321,8 @@ pub struct Permit {
     queue: Option<Rc<SubmissionQueue>>,
     /// Places behind the completion that are reserved for its result.
     behind: Cell<u32>,
+    /// Its place is not reserved at the moment.
+    is_lent: Cell<bool>,
 }
 
 /// Places of a completion queue that follow one another.
@@ -387,6 +402,31 @@ impl Permit {
         queue.reserved.set(queue.reserved.get() - self.behind.take());
     }
 
+    /// Gives the place back while the command waits for the entry behind it, which needs one, too: of two queues that
+    /// complete to the same, each could otherwise hold what the other waits for. The arbiter offers the queue's next
+    /// entries only when there is a place for this command besides.
+    pub fn lend(&self) {
+        let queue = self.queue();
+        if !self.is_lent.replace(true) {
+            queue.completion_queue.unreserve();
+            queue.lent.set(queue.lent.get() + 1);
+        }
+    }
+
+    /// Takes a place again if it was lent; the completion queue has one.
+    pub fn take_back(&self) {
+        let queue = self.queue();
+        if self.is_lent.replace(false) {
+            queue.lent.set(queue.lent.get() - 1);
+            queue.completion_queue.reserve();
+        }
+    }
+
+    /// Whether the command can complete now: it has its place, or there is one.
+    pub fn has_place(&self) -> bool {
+        !self.is_lent.get() || self.queue().completion_queue.free() > 0
+    }
+
     /// Gives the place back for a command that may stay outstanding for ever (Asynchronous Event Request).
     pub fn park(mut self) -> Rc<SubmissionQueue> {
         let queue = self.queue.take().expect("a permit is used once");
@@ -399,7 +439,7 @@ impl Permit {
     pub fn unpark(queue: Rc<SubmissionQueue>) -> Permit {
         queue.completion_queue.reserve();
         queue.outstanding.set(queue.outstanding.get() + 1);
-        Permit { queue: Some(queue), behind: Cell::default() }
+        Permit { queue: Some(queue), behind: Cell::default(), is_lent: Cell::default() }
     }
 }
 
@@ -407,7 +447,10 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
             self.unreserve_behind(&queue.completion_queue);
-            queue.completion_queue.unreserve();
+            match self.is_lent.get() {
+                true => queue.lent.set(queue.lent.get() - 1),
+                false => queue.completion_queue.unreserve(),
+            }
             queue.ended();
         }
     }

@@ -71,7 +71,7 @@ pub async fn run(core: Rc<Core>) {
     core.persistence.restored.notify_all();
     loop {
         core.persistence.unsaved.notified().await;
-        core.clock.sleep(TOTALS_WAIT).await;
+        core.clock.timer(TOTALS_WAIT).await; // real also where modelled waits take no time
         core.store().await;
     }
 }

@@ -6,10 +6,10 @@ use crate::controller::io::{Landing, Workspace};
 use crate::controller::log::TEMPERATURE;
 use crate::controller::operation::{Operation, perform};
 use crate::controller::queue::SubmissionQueue;
-use crate::controller::{Context, Core};
+use crate::controller::{Context, Core, keep_alive};
 use byteway_wire::nvme::feature::{
-    Arbitration, AsyncEventConfig, InterruptCoalescing, InterruptVectorConfiguration, NumberOfQueues,
-    TemperatureThreshold, Timestamp, VolatileWriteCache, WriteProtection, fid,
+    Arbitration, AsyncEventConfig, HostBehavior, InterruptCoalescing, InterruptVectorConfiguration,
+    NumberOfQueues, TemperatureThreshold, Timestamp, VolatileWriteCache, WriteProtection, fid,
 };
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{GetFeatures, NSID_ALL, Select, SetFeatures, Status};
@@ -39,6 +39,12 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             core.store().await;
             return Ok(0);
         }
+        fid::HOST_BEHAVIOR_SUPPORT => {
+            context.bring(workspace, HostBehavior::BYTES as u64, Landing::Bytes).await?;
+            let bytes = workspace.bytes[..].try_into().map_err(|_| Status::INTERNAL_ERROR)?;
+            core.features.host_behavior.set(possible(HostBehavior::from_bytes(bytes))?);
+            return Ok(0);
+        }
         fid::NAMESPACE_WRITE_PROTECTION => {
             let state = WriteProtection::from_bits(command.cdw11)
                 .filter(|state| matches!(state, WriteProtection::None | WriteProtection::Protected))
@@ -57,6 +63,14 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
         core.store().await;
     }
     Ok(dw0)
+}
+
+/// Host behavior that the drive can go along with. A host says what it can deal with, so it may say more than the drive
+/// makes use of; formats of Copy descriptors it enables, and there is none to be enabled (CDFS).
+fn possible(behavior: HostBehavior) -> Result<HostBehavior, Status> {
+    let HostBehavior { acre, etdas, lbafee, hdisns, cdfe } = behavior;
+    let is_possible = [acre, etdas, lbafee, hdisns].iter().all(|field| *field <= 1) && cdfe == 0;
+    is_possible.then_some(behavior).ok_or(Status::INVALID_FIELD.with_dnr())
 }
 
 /// Which of a feature's values has been set, and to what, as it is saved.
@@ -131,6 +145,7 @@ fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status
         }
         fid::WRITE_ATOMICITY => features.write_atomicity.set(value & 1),
         fid::ASYNC_EVENT_CONFIGURATION => features.async_events.set(AsyncEventConfig::from_bits(value)),
+        fid::KEEP_ALIVE_TIMER => keep_alive::set(core, value)?,
         // There is one combination of command sets.
         fid::COMMAND_SET_PROFILE if value & 0x1FF != 0 => {
             return Err(Status::COMMAND_SET_COMBINATION_REJECTED.with_dnr());
@@ -162,7 +177,7 @@ fn queues_dword((sqs, cqs): (u16, u16)) -> u32 {
     NumberOfQueues::new().with_nsq_z(sqs - 1).with_ncq_z(cqs - 1).into_bits()
 }
 
-/// Get Features. Gives dword 0 of the completion; a timestamp is data.
+/// Get Features. Gives dword 0 of the completion; a timestamp and host behavior are data.
 pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let core = context.core;
     let command = GetFeatures::parse(context.sqe);
@@ -182,6 +197,13 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
                 _ => Timestamp::default(),
             };
             send(context, workspace, timestamp.to_bytes().to_vec()).await
+        }
+        fid::HOST_BEHAVIOR_SUPPORT => {
+            let behavior = match command.sel {
+                Select::CURRENT => core.features.host_behavior.get(),
+                _ => HostBehavior::default(),
+            };
+            send(context, workspace, behavior.to_bytes().to_vec()).await
         }
         fid::NAMESPACE_WRITE_PROTECTION => {
             let protection = core.inventory.active(context.sqe.nsid)?.protection.get();
@@ -233,6 +255,7 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
         }
         fid::WRITE_ATOMICITY => pick(features.write_atomicity.get(), 0),
         fid::ASYNC_EVENT_CONFIGURATION => pick(features.async_events.get().into_bits(), 0),
+        fid::KEEP_ALIVE_TIMER => pick(features.keep_alive_ms.get(), 0),
         fid::COMMAND_SET_PROFILE => 0,
         fid::PAYLOAD_METHODS => pick(io_queue(core, command.cdw11)?.methods.get().into_bits(), 0),
         _ => return Err(Status::INVALID_FIELD.with_dnr()),

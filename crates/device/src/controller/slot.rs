@@ -1,5 +1,6 @@
 //! Command slots: tasks made once, each executing one command after another.
 
+use crate::controller::partial::Waiting;
 use crate::controller::queue::{Fate, Permit, SubmissionQueue};
 use byteway_clock::{Clock, Notify, SpanId, TaskId};
 use byteway_wire::nvme::vendor::InlineSlots;
@@ -19,6 +20,25 @@ pub struct Command {
     pub span: SpanId,
     /// Where its payload is.
     pub payload: Payload,
+    /// The other command, if this is the first of a fused operation.
+    pub second: Option<Box<Waiting>>,
+}
+
+/// Which of the commands in a slot: a fused operation has two, all others only the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// The first, or the only one.
+    First,
+    /// The second of a fused operation.
+    Second,
+}
+
+/// The commands in a slot.
+#[derive(Clone, Copy)]
+struct Running {
+    sqid: u16,
+    first: u16,
+    second: Option<u16>,
 }
 
 /// Where a command's payload is, when the command is executed.
@@ -41,15 +61,15 @@ pub struct Slot {
     inbox: RefCell<Option<Command>>,
     /// Payload that came by the queue, filled before the command is handed over. Reused from command to command.
     pub carried: RefCell<Vec<u8>>,
-    /// The queue and identifier of the command that runs here.
-    running: Cell<Option<(u16, u16)>>,
+    running: Cell<Option<Running>>,
     /// Whether that command can be aborted.
     abortable: Cell<bool>,
-    aborted: Cell<bool>,
-    /// Counts the commands that ran here.
+    /// Whether an Abort has asked for the first, and for the second.
+    aborted: [Cell<bool>; 2],
+    /// Counts the commands that ran here, fused ones as one.
     turn: Cell<u64>,
-    /// The last of them that ended because it was aborted.
-    turn_aborted: Cell<Option<u64>>,
+    /// How the commands of the last turn ended.
+    ended_with: Cell<[Status; 2]>,
     ended: Notify,
 }
 
@@ -63,9 +83,9 @@ impl Slot {
             carried: RefCell::default(),
             running: Cell::default(),
             abortable: Cell::default(),
-            aborted: Cell::default(),
+            aborted: Default::default(),
             turn: Cell::default(),
-            turn_aborted: Cell::default(),
+            ended_with: Cell::default(),
             ended: Notify::new(clock),
         })
     }
@@ -73,11 +93,12 @@ impl Slot {
     /// Hands the slot a command.
     pub fn dispatch(&self, command: Command) {
         let qid = command.permit.queue().id;
-        self.running.set(Some((qid, command.sqe.cid())));
+        let second = command.second.as_ref().map(|second| second.sqe.cid());
+        self.running.set(Some(Running { sqid: qid, first: command.sqe.cid(), second }));
         // Two that abort each other would wait for each other; and a queue that is half deleted can't be kept.
         let opcode = AdminOpcode(command.sqe.opcode());
         self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
-        self.aborted.set(false);
+        self.aborted.iter().for_each(|aborted| aborted.set(false));
         self.inbox.replace(Some(command));
         if let Some(task) = self.waiting.take() {
             self.clock.wake(task);
@@ -96,38 +117,44 @@ impl Slot {
         .await
     }
 
-    /// The command has ended, with `status`.
-    pub fn clear(&self, status: Status) {
+    /// The command has ended, with `status`; of a fused operation, both have.
+    pub fn clear(&self, first: Status, second: Status) {
         self.running.set(None);
-        if status == Status::ABORT_REQUESTED {
-            self.turn_aborted.set(Some(self.turn.get()));
-        }
+        self.ended_with.set([first, second]);
         self.turn.set(self.turn.get() + 1);
         self.ended.notify_all();
     }
 
-    /// Whether command `cid` of queue `sqid` runs here.
-    pub fn runs(&self, sqid: u16, cid: u16) -> bool {
-        self.running.get() == Some((sqid, cid))
+    /// Which command of this slot is `cid` of queue `sqid`, if one is.
+    pub fn runs(&self, sqid: u16, cid: u16) -> Option<Member> {
+        let running = self.running.get().filter(|running| running.sqid == sqid)?;
+        match running {
+            Running { first, .. } if first == cid => Some(Member::First),
+            Running { second: Some(second), .. } if second == cid => Some(Member::Second),
+            _ => None,
+        }
     }
 
-    /// Asks the command to end, which looks after each wait, and waits until it has. Whether it was aborted.
-    pub async fn abort(&self) -> bool {
-        if !self.abortable.get() {
+    /// Asks the command to end, which looks after each wait, and waits until it has. Whether this has aborted it: not if an
+    /// earlier Abort has asked for the same, which is the one that says so.
+    pub async fn abort(&self, member: Member) -> bool {
+        if !self.abortable.get() || self.aborted[member as usize].replace(true) {
             return false;
         }
-        self.aborted.set(true);
         let turn = self.turn.get();
-        while self.turn.get() == turn {
+        let mut status = None;
+        while status.is_none() {
             self.ended.notified().await;
+            // Read at the first notification: the slot's next command may end before its second.
+            status = (self.turn.get() != turn).then(|| self.ended_with.get()[member as usize]);
         }
-        self.turn_aborted.get() == Some(turn)
+        status == Some(Status::ABORT_REQUESTED)
     }
 
-    /// Whether the command that runs here, from `queue`, is to go on.
-    pub fn check(&self, queue: &SubmissionQueue) -> Result<(), Status> {
+    /// Whether a command that runs here, from `queue`, is to go on.
+    pub fn check(&self, queue: &SubmissionQueue, member: Member) -> Result<(), Status> {
         match queue.fate.get() {
-            Fate::Live if self.aborted.get() => Err(Status::ABORT_REQUESTED),
+            Fate::Live if self.aborted[member as usize].get() => Err(Status::ABORT_REQUESTED),
             Fate::Live => Ok(()),
             Fate::Deleting | Fate::Reset => Err(Status::ABORTED_SQ_DELETED),
         }

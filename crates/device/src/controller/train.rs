@@ -1,4 +1,4 @@
-//! Payload in the entries behind its command, in order (ByteExpress 3.2): a train is the command and those entries.
+//! Payload in the entries behind its command, in order (ByteExpress 3.3): a train is the command and those entries.
 //!
 //! What a train is says its command's entry alone ([`Framing`](byteway_wire::nvme::vendor::Framing)), so the entries of
 //! such a queue are taken in order, by one fetch task at a time, and never is payload taken for a command:

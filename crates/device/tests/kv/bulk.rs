@@ -10,7 +10,7 @@ use super::pairs::{KV, VALUE_BYTES_MAX, bench};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_host::{BulkLimits, IoError, KvBulk, LossWindow, Method, StoreIf};
-use byteway_wire::nvme::command::FUSE_FIRST;
+use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::vendor::kv::{StoreMany, push};
 use byteway_wire::nvme::{Sqe, Status};
 use std::cell::RefCell;
@@ -64,8 +64,8 @@ fn what_is_not_so_many_pairs_stores_nothing() {
             let sqe = StoreMany { pairs: 3, bytes }.sqe(0, KV).with_prp(host.pages(1), 0);
             refused("more than a transfer", sqe, Status::INVALID_FIELD).await;
         }
-        let fused = many(&host, 3, &good).with_fuse(FUSE_FIRST);
-        refused("fused", fused, Status::INVALID_FIELD).await;
+        let reserved = FUSE_FIRST | FUSE_SECOND;
+        refused("fused", many(&host, 3, &good).with_fuse(reserved), Status::INVALID_FIELD).await;
         let mut blocks = many(&host, 3, &good);
         blocks.nsid = 1;
         refused("blocks", blocks, Status::INVALID_OPCODE).await;

@@ -41,7 +41,8 @@ pub(super) async fn run(inner: Rc<Inner>) {
             if idleness.under_way.get() > 0 {
                 idleness.stirred.notified().await;
             } else if inner.clock.now() < idleness.last.get() + background.idle {
-                inner.clock.sleep_until(idleness.last.get() + background.idle).await;
+                let end = idleness.last.get() + background.idle;
+                inner.clock.timer(end.since(inner.clock.now())).await;
             } else {
                 break;
             }
@@ -57,11 +58,15 @@ pub(super) async fn run(inner: Rc<Inner>) {
 }
 
 /// Something that the host has asked for, until it is dropped.
-pub(super) struct Attending<'a>(Option<&'a Inner>);
+pub(super) struct Attending<'a>(&'a Inner);
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
-        let Some(inner) = self.0 else { return };
+        let inner = self.0;
+        inner.attended.set(inner.attended.get() - 1);
+        if inner.config.upkeep.background.is_none() {
+            return;
+        }
         let idleness = &inner.idleness;
         idleness.last.set(inner.clock.now());
         idleness.under_way.set(idleness.under_way.get() - 1);
@@ -75,17 +80,20 @@ impl Inner {
     /// Something has come from the host.
     #[inline]
     pub(super) fn attend(&self) -> Attending<'_> {
-        Attending(self.config.upkeep.background.is_some().then(|| self.stir()))
+        self.attended.set(self.attended.get() + 1);
+        if self.config.upkeep.background.is_some() {
+            self.stir();
+        }
+        Attending(self)
     }
 
-    fn stir(&self) -> &Self {
+    fn stir(&self) {
         let idleness = &self.idleness;
         idleness.under_way.set(idleness.under_way.get() + 1);
         if !idleness.is_watched.replace(true) {
             self.state.borrow_mut().is_idle = false;
             idleness.stirred.notify_one();
         }
-        self
     }
 
     /// The same of something that is to be written.

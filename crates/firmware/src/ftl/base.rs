@@ -5,19 +5,12 @@
 //!
 //! - *Empty*: nowhere.
 //! - *Filled*: written once in order. Consecutive stripes go to consecutive dies, channels first.
-//! - *Steady*: as uniform random overwrites under greedy collection leave it. A superblock of b units loses them one
-//!   by one, the slower the fewer are left, until it is the emptiest and is collected. So in the steady state the
-//!   number v of valid units in a closed superblock is spread with density 1/v from the victim's (1 - x) b up to b: at
-//!   the share a of its life it is b exp(-(1 + OP) a x), where 1 - x = exp(-(1 + OP) x), and write amplification is
-//!   1/x. That gives each superblock a count; within it, which positions are valid is a keyed permutation (position p
-//!   is, if its image is below v); and which unit lies there is a permutation of its rank among all that are valid.
-//!   The way back searches the rank in the running sum of the counts, from an index that leads there in a step or two.
+//! - *Steady*: as uniform random overwrites under greedy collection leave it, in the midst of it; see `ftl/steady.rs`.
 
 use super::config::{Base, FtlConfig, Region};
 use super::space::{Space, UnitKind};
-use byteway_clock::permutation::Permutation;
-use byteway_clock::random::Rng;
-use byteway_flash::{BaseContent, BlockId, Geometry, Ppa};
+use super::steady::{Steady, reclaimed_share};
+use byteway_flash::{BaseContent, BlockId, Geometry, Mode, Ppa};
 use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
 
@@ -155,12 +148,30 @@ impl BaseState {
             Layout::Steady(steady) => steady.stripes(block.0),
         }
     }
+
+    /// Whether a superblock holds one bit a cell.
+    pub fn is_one_bit(&self, block: BlockId) -> bool {
+        matches!(&self.layout, Layout::Steady(steady) if steady.is_one_bit(block.0))
+    }
+
+    /// Units programmed for each that the host writes, as the steady state has it; 1 in other states.
+    pub(super) fn write_amplification(&self) -> f64 {
+        if let Layout::Steady(steady) = &self.layout { steady.write_amplification() } else { 1.0 }
+    }
+
+    /// Whether a superblock that is open is the collector's; otherwise it is the host's.
+    pub fn is_collectors(&self, block: BlockId) -> bool {
+        matches!(&self.layout, Layout::Steady(steady) if steady.is_collectors(block.0))
+    }
 }
 
 /// The base state as the array sees it.
 pub(super) struct Written(pub(super) Rc<BaseState>);
 
 impl BaseContent for Written {
+    fn mode(&self, block: BlockId) -> Mode {
+        if self.0.is_one_bit(block) { Mode::OneBit } else { Mode::Full }
+    }
     fn stripes(&self, block: BlockId) -> u32 {
         self.0.stripes(block)
     }
@@ -178,220 +189,14 @@ pub fn greedy_write_amplification(op: f64) -> f64 {
     1.0 / reclaimed_share(op)
 }
 
-/// x: the share of a victim that collecting it gains.
-fn reclaimed_share(op: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    for _ in 0..60 {
-        let middle = 0.5 * (low + high);
-        if 1.0 - middle > libm::exp(-(1.0 + op) * middle) { low = middle } else { high = middle }
-    }
-    low
-}
-
-struct Steady {
-    blocks_per_die: u32,
-    stripe_units: u32,
-    block_units: u32,
-    pages: u32,
-    /// Of each superblock, how many valid units lie in those before it; and the sum.
-    before: Vec<u32>,
-    /// Of each multiple of 2^`shift` ranks, the superblock in which it lies.
-    index: Vec<u32>,
-    shift: u32,
-    units: Permutation,
-    positions: Vec<Permutation>,
-    key: u64,
-    /// Superblocks of a die that are closed: its first ones, the oldest first. Then the host's open one, then the
-    /// collector's.
-    closed: u32,
-    /// Of each die, how many stripes of its open superblocks are programmed.
-    open_stripes: Vec<[u32; 2]>,
-}
-
-/// How many permutations of positions the superblocks share; each turns them by an amount of its own.
-const POSITIONS: u64 = 16;
-
-impl Steady {
-    /// Of so many units.
-    fn new(geometry: &Geometry, config: &FtlConfig, held: u64) -> Self {
-        let rng = Rng::new(config.seed);
-        let mut phases = rng.stream("steady-phases");
-        let mut keys = rng.stream("steady-places");
-        let dies = geometry.dies();
-        let (block_units, stripe_units) = (geometry.units_per_block(), geometry.units_per_stripe());
-        // As many are free as a host that writes all the time leaves to the collector.
-        let empty = config.gc_reserve_blocks + config.upkeep.set_aside();
-        let closed = geometry.blocks.saturating_sub(empty + 2);
-        let mut before = Vec::with_capacity(geometry.total_blocks() as usize + 1);
-        let mut open_stripes = Vec::with_capacity(dies as usize);
-        let mut sum = 0u64;
-        for die in 0..dies {
-            let mut user = held / u64::from(dies);
-            user += u64::from(u64::from(die) < held % u64::from(dies));
-            // The dies are not in step: each is somewhere between two victims, and within its open superblocks.
-            let open = [(); 2].map(|()| phases.below(u64::from(geometry.pages)) as u32);
-            let open = open.map(|stripes| stripes.min((user / 2 / u64::from(stripe_units)) as u32));
-            let phase = phases.unit();
-            let in_open = u64::from((open[0] + open[1]) * stripe_units);
-            let counts = valid_counts(user, in_open, closed, block_units, phase);
-            let free_ones = std::iter::repeat_n(0, (geometry.blocks - closed - 2) as usize);
-            for count in counts.into_iter().chain(open.map(|stripes| stripes * stripe_units)).chain(free_ones)
-            {
-                before.push(sum as u32);
-                sum += u64::from(count);
-            }
-            open_stripes.push(open);
-        }
-        before.push(sum as u32);
-        debug_assert_eq!(sum, held, "the constructed state holds every unit once");
-        let mean = (sum / u64::from(geometry.total_blocks())).max(1);
-        let shift = mean.ilog2();
-        let mut index = Vec::with_capacity((sum >> shift) as usize + 1);
-        let mut block = 0;
-        for rank in (0..sum).step_by(1 << shift) {
-            while u64::from(before[block as usize + 1]) <= rank {
-                block += 1;
-            }
-            index.push(block);
-        }
-        Steady {
-            blocks_per_die: geometry.blocks,
-            stripe_units,
-            block_units,
-            pages: geometry.pages,
-            before,
-            index,
-            shift,
-            units: Permutation::new(keys.next_u64(), held.max(1)).expect("units fit in 32 bits"),
-            positions: (0..POSITIONS)
-                .map(|_| {
-                    Permutation::new(keys.next_u64(), u64::from(block_units)).expect("so do those of a block")
-                })
-                .collect(),
-            key: keys.next_u64(),
-            closed,
-            open_stripes,
-        }
-    }
-
-    fn stripes(&self, block: u32) -> u32 {
-        let of_die = block % self.blocks_per_die;
-        match of_die.checked_sub(self.closed) {
-            None => self.pages,
-            Some(open) if open < 2 => {
-                self.open_stripes[(block / self.blocks_per_die) as usize][open as usize]
-            }
-            Some(_) => 0,
-        }
-    }
-
-    fn valid(&self, block: u32) -> u32 {
-        self.before[block as usize + 1] - self.before[block as usize]
-    }
-
-    fn find(&self, lpa: u32) -> Ppa {
-        let rank = self.units.inverse(u64::from(lpa)) as u32;
-        let mut block = self.index[(rank >> self.shift) as usize];
-        while self.before[block as usize + 1] <= rank {
-            block += 1;
-        }
-        let image = rank - self.before[block as usize];
-        let position = if self.is_full(block) {
-            image
-        } else {
-            let (turn, of) = self.turn(block);
-            back(
-                of.inverse(u64::from(back(image, turn.1, self.block_units))) as u32,
-                turn.0,
-                self.block_units,
-            )
-        };
-        Ppa(block * self.block_units + position)
-    }
-
-    fn lpa(&self, ppa: Ppa) -> Option<u32> {
-        let (block, position) = (ppa.0 / self.block_units, ppa.0 % self.block_units);
-        let image = if self.is_full(block) {
-            position
-        } else {
-            let (turn, of) = self.turn(block);
-            on(of.forward(u64::from(on(position, turn.0, self.block_units))) as u32, turn.1, self.block_units)
-        };
-        let rank = u64::from(self.before[block as usize]) + u64::from(image);
-        (image < self.valid(block)).then(|| self.units.forward(rank) as u32)
-    }
-
-    /// Whether every unit that is programmed is valid: then they lie in order.
-    fn is_full(&self, block: u32) -> bool {
-        self.valid(block) == self.stripes(block) * self.stripe_units
-    }
-
-    /// A superblock's permutation of positions: a shared one, between two turns.
-    fn turn(&self, block: u32) -> ((u32, u32), &Permutation) {
-        let mut word = (u64::from(block) ^ self.key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        word = (word ^ (word >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word ^= word >> 32;
-        let scaled = |bits: u64| ((bits * u64::from(self.block_units)) >> 30) as u32;
-        let turn = (scaled(word & 0x3fff_ffff), scaled((word >> 30) & 0x3fff_ffff));
-        (turn, &self.positions[(word >> 60) as usize])
-    }
-}
-
-fn on(position: u32, by: u32, n: u32) -> u32 {
-    let sum = u64::from(position) + u64::from(by);
-    (if sum >= u64::from(n) { sum - u64::from(n) } else { sum }) as u32
-}
-
-fn back(position: u32, by: u32, n: u32) -> u32 {
-    if position >= by { position - by } else { position + (n - by) }
-}
-
-/// How many units are valid in each closed superblock of a die, the oldest first, so that together with those in its
-/// open ones they are `user`.
-fn valid_counts(user: u64, in_open: u64, closed: u32, block_units: u32, phase: f64) -> Vec<u32> {
-    let wanted = user - in_open;
-    let pool = u64::from(closed) * u64::from(block_units) + in_open;
-    debug_assert!(pool >= user, "a die's share fits into its closed superblocks");
-    let op = (pool as f64 / user.max(1) as f64 - 1.0).max(0.0);
-    let decay = (1.0 + op) * reclaimed_share(op);
-    let share = |age: f64| libm::exp(-decay * age);
-    let mut counts: Vec<u32> = (0..closed)
-        .map(|i| 1.0 - (f64::from(i) + phase) / f64::from(closed))
-        .map(|age| ((share(age) * f64::from(block_units) + 0.5) as u32).min(block_units))
-        .collect();
-    // Rounding, the phase, and the little that open superblocks differ from closed ones: spread evenly.
-    let mut sum: u64 = counts.iter().map(|count| u64::from(*count)).sum();
-    while sum != wanted {
-        let missing = wanted.abs_diff(sum);
-        let stride = (u64::from(closed) / missing).max(1) as usize;
-        let before = sum;
-        for count in counts.iter_mut().step_by(stride) {
-            if sum < wanted && *count < block_units {
-                *count += 1;
-                sum += 1;
-            } else if sum > wanted && *count > 0 {
-                *count -= 1;
-                sum -= 1;
-            }
-        }
-        if sum == before {
-            // Those in step are all full, or all empty: anyone will do.
-            let up = sum < wanted;
-            match counts.iter_mut().find(|count| if up { **count < block_units } else { **count > 0 }) {
-                Some(count) if up => (*count, sum) = (*count + 1, sum + 1),
-                Some(count) => (*count, sum) = (*count - 1, sum - 1),
-                None => break,
-            }
-        }
-    }
-    counts
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::config::Upkeep;
+    use super::super::steady::Rhythm;
     use super::*;
+    use byteway_clock::random::Rng;
     use byteway_wire::content::BlockSize;
-    use proptest::prelude::{ProptestConfig, proptest};
+    use proptest::prelude::{ProptestConfig, prop_assert, proptest};
 
     fn state(
         geometry: Geometry,
@@ -405,6 +210,26 @@ mod tests {
             Region { first_unit: user_units / 2, tag: 2, block: BlockSize::B512 },
         ];
         let config = FtlConfig { user_units, base, seed, regions, map_cache_pages, ..Default::default() };
+        BaseState::new(geometry, &config)
+    }
+
+    /// With superblocks set aside: spare ones, and those of a cache.
+    fn with_upkeep(
+        geometry: Geometry,
+        user_units: u64,
+        wordline: u32,
+        upkeep: Upkeep,
+        reserve: u32,
+    ) -> BaseState {
+        let config = FtlConfig {
+            user_units,
+            base: Base::Steady,
+            gc_reserve_blocks: reserve,
+            gc_start_free_blocks: reserve,
+            rhythm: Rhythm { wordline, ..Rhythm::default() },
+            upkeep,
+            ..Default::default()
+        };
         BaseState::new(geometry, &config)
     }
 
@@ -461,6 +286,59 @@ mod tests {
                 check_all(&state(geometry, base, user_units, map_cache_pages, seed));
             }
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Data in a spare superblock takes the place of a bad one; a superblock that ends within a wordline is closed.
+        #[test]
+        fn what_is_set_aside_stays_so(
+            channels in 1u32..9, blocks in 5u32..40, lines in 1u32..9, wordline in 1u32..4, fill in 0.0f64..=1.0,
+            slc_blocks in 0u32..4, spare_blocks in 0u32..3, reserve in 1u32..4,
+        ) {
+            let upkeep = Upkeep { slc_blocks, spare_blocks, ..Upkeep::default() };
+            let all = blocks + reserve + upkeep.set_aside();
+            let geometry = Geometry { channels, ways: 1, planes: 1, blocks: all, pages: lines * wordline, page_bytes: 16384 };
+            let wordline_units = wordline * geometry.units_per_stripe();
+            let of_die = (blocks - 2) * (geometry.units_per_block() - wordline_units + 1);
+            let user_units = ((f64::from(of_die * channels) * fill) as u64).max(1);
+            let state = with_upkeep(geometry, user_units, wordline, upkeep, reserve);
+            check_all(&state);
+            for die in 0..geometry.dies() {
+                let stripes = |block| state.stripes(geometry.block(die, block));
+                let free = (0..all - slc_blocks).filter(|block| stripes(*block) == 0).count() as u32;
+                prop_assert!(free > spare_blocks, "{free} free superblocks on die {die}");
+                prop_assert!((0..all - slc_blocks).all(|block| stripes(block).is_multiple_of(wordline)));
+                prop_assert!((all - slc_blocks..all).all(|block| stripes(block) <= lines), "a third of the stripes");
+            }
+        }
+    }
+
+    // Dies in step would all collect at once, and then all take what the host writes.
+    #[test]
+    fn dies_are_spread_over_their_cycle() {
+        let geometry =
+            Geometry { channels: 8, ways: 4, planes: 1, blocks: 64, pages: 256, page_bytes: 16384 };
+        let user_units = FtlConfig::user_units_at(&geometry, 1, 0.07);
+        let state = state(geometry, Base::Steady, user_units, None, 5);
+        let open = |die: u32| (0..64).filter(|block| !is_whole(&state, geometry.block(die, *block))).count();
+        let is_host = |die: u32| {
+            let of_die = (0..64).map(|block| geometry.block(die, block));
+            of_die.filter(|block| !is_whole(&state, *block)).any(|block| !state.is_collectors(block))
+        };
+        assert!((0..32).all(|die| open(die) <= 2));
+        // By programs alone, that is 1 of 7.8.
+        let filling = (0..32).filter(|die| is_host(*die)).count();
+        assert!((3..=6).contains(&filling), "{filling} of 32 dies fill a superblock of the host's");
+        let emptiest =
+            |die: u32| (0..50).map(|block| state.valid(geometry.block(die, block))).min().unwrap_or(0);
+        let begun = (0..32).filter(|die| emptiest(*die) < 800).count();
+        assert!((16..32).contains(&begun), "{begun} of 32 victims are collected in part");
+    }
+
+    fn is_whole(state: &BaseState, block: BlockId) -> bool {
+        [0, state.geometry.pages].contains(&state.stripes(block))
     }
 
     // At full size the sums come near to 2^32: an overflow would show only there.

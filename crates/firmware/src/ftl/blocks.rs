@@ -40,6 +40,9 @@ impl Stream {
 /// Set in a count while its superblock is not closed. Such counts are greater than those of all that can be victims.
 const NOT_CLOSED: u32 = 1 << 31;
 
+/// The streams that go on with superblocks that are found open, in the order in which they get them.
+const OPENED_FIRST: [Stream; 2] = [Stream::Host, Stream::Collector];
+
 #[derive(Clone, Copy)]
 struct Open {
     block: u32,
@@ -220,10 +223,12 @@ impl Blocks {
         for block in all() {
             let stripes = base.stripes(block);
             blocks.base_stripes[block.0 as usize] = stripes;
-            if stripes == geometry.pages || !stripes.is_multiple_of(wordline) {
+            let streams: &[Stream] =
+                if base.is_collectors(block) { &[Stream::Collector] } else { &OPENED_FIRST };
+            if stripes == blocks.pages(block) || !stripes.is_multiple_of(wordline) {
                 blocks.close(block);
             } else {
-                blocks.place(block, stripes, true);
+                blocks.place(block, stripes, true, streams);
             }
         }
         blocks
@@ -256,7 +261,7 @@ impl Blocks {
                 if found.is_base {
                     blocks.base_stripes[block.0 as usize] = base.stripes(block);
                 }
-                if !blocks.place(block, found.programmed, has_free && found.can_go_on) {
+                if !blocks.place(block, found.programmed, has_free && found.can_go_on, &OPENED_FIRST) {
                     closed.push((found.last, block));
                 }
             }
@@ -269,8 +274,8 @@ impl Blocks {
     }
 
     /// A superblock of which so many stripes are programmed is free, or a stream goes on with it, if it can; false if
-    /// neither.
-    fn place(&mut self, block: BlockId, programmed: u32, can_go_on: bool) -> bool {
+    /// neither. One of the cache is the cache's; another one goes to the first of `streams` that has none.
+    fn place(&mut self, block: BlockId, programmed: u32, can_go_on: bool, streams: &[Stream]) -> bool {
         let (is_bad, is_cache) = (self.is_bad(block), self.is_cache(block));
         let stripes_left = self.pages(block).saturating_sub(programmed);
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
@@ -284,8 +289,7 @@ impl Blocks {
             }
             return true;
         }
-        let mut streams =
-            if is_cache { [Stream::Cache].iter() } else { [Stream::Host, Stream::Collector].iter() };
+        let mut streams = if is_cache { [Stream::Cache].iter() } else { streams.iter() };
         let stream = streams.find(|stream| of_die.open[**stream as usize].is_none());
         let Some(stream) = stream.filter(|_| can_go_on && !is_bad && stripes_left > 0) else { return false };
         *count |= NOT_CLOSED;

@@ -8,6 +8,7 @@
 //! Collectors keep stripes unfinished for as long as they have nothing to move. They are named one by one, so that the
 //! first stripe does not wait for them.
 
+use super::config::Canary;
 use super::map::{Entry, Place};
 use super::root::{PageRun, Root};
 use super::{Inner, MediaError, State};
@@ -20,9 +21,13 @@ pub(super) struct Checkpoints {
     pub(super) generation: u64,
     /// Units that had been programmed when the last one began.
     units_then: u64,
-    /// How many were asked for, and how many of those were written.
+    /// How many were asked for, and how many of those have ended.
     asked: u64,
     done: u64,
+    /// The next one that begins is a shutdown's.
+    is_shutdown: bool,
+    /// Why the last one of a shutdown was not written.
+    failed: Option<MediaError>,
     /// The last root is of a shutdown, and nothing has come since.
     is_clean: bool,
     /// Translation pages that had changed left DRAM without being written: a root would say that they are.
@@ -45,13 +50,22 @@ pub(super) async fn run(inner: Rc<Inner>) {
     loop {
         inner.checkpoint.notified().await;
         loop {
-            let Checkpoints { asked, done, .. } = inner.state.borrow().checkpoints;
-            if asked == done {
-                break;
+            let (turn, is_shutdown) = {
+                let checkpoints = &mut inner.state.borrow_mut().checkpoints;
+                if checkpoints.asked == checkpoints.done {
+                    break;
+                }
+                (checkpoints.asked, std::mem::take(&mut checkpoints.is_shutdown))
+            };
+            if is_shutdown && inner.config.canary == Some(Canary::StallShutdown) {
+                std::future::pending::<()>().await;
             }
-            // Without room there is none.
-            let _ = inner.write_checkpoint(false).await;
-            inner.state.borrow_mut().checkpoints.done = asked;
+            let written = inner.write_checkpoint(is_shutdown).await;
+            let checkpoints = &mut inner.state.borrow_mut().checkpoints;
+            checkpoints.done = turn;
+            if is_shutdown {
+                checkpoints.failed = written.err(); // without free space there is none
+            }
             inner.settled.notify_all();
         }
     }
@@ -109,23 +123,32 @@ impl Inner {
         }
     }
 
-    /// Writes everything to flash, and a checkpoint, unless there is nothing new.
+    /// Writes everything to flash, and a checkpoint, unless there is nothing new. The checkpoint is the task's to write, so
+    /// it is completed, not torn, if the caller drops this because a reset has come.
     ///
     /// # Errors
-    /// At the end of life, if flash has no room: then there is no checkpoint.
+    /// At the end of life, if flash has no free space: then there is no checkpoint.
     pub(super) async fn shut_down(&self) -> Result<(), MediaError> {
-        loop {
-            let Checkpoints { asked, done, .. } = self.state.borrow().checkpoints;
-            if asked == done {
-                break;
-            }
+        // One that has begun may not hold what was settled since.
+        while self.is_checkpoint_pending() {
             self.settled.notified().await;
         }
-        self.state.borrow_mut().checkpoints.asked += 1; // nobody else begins one meanwhile
-        let written = self.write_checkpoint(true).await;
-        self.state.borrow_mut().checkpoints.done += 1;
-        self.settled.notify_all();
-        written
+        let turn = {
+            let checkpoints = &mut self.state.borrow_mut().checkpoints;
+            checkpoints.asked += 1;
+            checkpoints.is_shutdown = true;
+            checkpoints.asked
+        };
+        self.checkpoint.notify_one();
+        while self.state.borrow().checkpoints.done < turn {
+            self.settled.notified().await;
+        }
+        self.state.borrow().checkpoints.failed.map_or(Ok(()), Err)
+    }
+
+    fn is_checkpoint_pending(&self) -> bool {
+        let Checkpoints { asked, done, .. } = self.state.borrow().checkpoints;
+        asked != done
     }
 
     /// Writes a checkpoint: all that is settled when it begins is in it, and a little more is settled first, so that

@@ -43,7 +43,7 @@ use std::rc::Rc;
 
 /// Units that a round reads, about: enough that rounds cost little, and few enough that the cores are not taken for
 /// long at a time.
-const ROUND_UNITS: u32 = 64;
+pub(super) const ROUND_UNITS: u32 = 64;
 
 /// A unit that is being moved.
 #[derive(Clone, Copy)]

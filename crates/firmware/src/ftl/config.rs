@@ -1,6 +1,7 @@
 //! The parameters of a translation layer, and what can be wrong with them.
 
 use super::space::UNITS_PER_MAP_PAGE;
+use super::steady::Rhythm;
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_flash::{BlockId, FlashError, Geometry, GeometryError};
@@ -26,7 +27,8 @@ pub enum Base {
     Empty,
     /// Every unit, written once in order.
     Filled,
-    /// Every unit, as uniform random overwrites under greedy collection leave them in the long run.
+    /// Every unit, as uniform random overwrites of single units, as fast as the drive takes them, leave them in the long
+    /// run under greedy collection: see [`Rhythm`].
     Steady,
 }
 
@@ -123,6 +125,8 @@ pub struct FtlConfig {
     pub upkeep: Upkeep,
     /// Chooses the placement of [`Base::Steady`].
     pub seed: u64,
+    /// How long dies work on a superblock, for [`Base::Steady`].
+    pub rhythm: Rhythm,
     /// What it holds at first.
     pub base: Base,
     /// Whose patterns those are, by rising first unit. What lies before the first region holds zeroes.
@@ -134,7 +138,7 @@ pub struct FtlConfig {
     pub canary: Option<Canary>,
 }
 
-/// A recovery that is broken on purpose: whoever looks for faults must find it.
+/// What is broken on purpose: a test that looks for faults must find it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Canary {
@@ -148,6 +152,11 @@ pub enum Canary {
     ForgetDump,
     /// A superblock is erased although a deallocation of its units is not in the journal.
     EraseEarly,
+    /// A wordline that is whole takes held stripes of earlier ones of its superblock along, whose fellows then wait for them
+    /// indefinitely. It shows only where the ends of programs are learned out of order: without modelled time.
+    TakeAlong,
+    /// The checkpoint of a shutdown is never written, and no shutdown ends.
+    StallShutdown,
 }
 
 impl FtlConfig {
@@ -203,6 +212,7 @@ impl Default for FtlConfig {
             checkpoint_units: 0,
             upkeep: Upkeep::default(),
             seed: 0,
+            rhythm: Rhythm::default(),
             base: Base::Empty,
             regions: Vec::new(),
             keep: Keep::Stamps,

@@ -4,7 +4,7 @@
 use super::base::{BaseState, Written};
 use super::config::{Base, FtlConfig, FtlError};
 use super::{Ftl, validate};
-use super::{Region, Upkeep};
+use super::{Region, Rhythm, Upkeep};
 use crate::placement::Placement;
 use crate::site::Site;
 use crate::work::Cycles;
@@ -24,7 +24,8 @@ const MAP_CACHED: &str = "map_cached";
 const NAMESPACES: &str = "namespaces";
 const SEED: &str = "seed";
 const RESERVE: &str = "gc_reserve_blocks";
-const SET_ASIDE: &str = "blocks_set_aside";
+const SPARE: &str = "spare_blocks";
+const RHYTHM: &str = "steady_rhythm";
 
 /// Why there is no medium.
 #[derive(Debug, thiserror::Error)]
@@ -121,9 +122,11 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     if config.base == Base::Steady {
         traits.push((SEED, config.seed.to_string()));
         traits.push((RESERVE, config.gc_reserve_blocks.to_string()));
-        if config.upkeep.set_aside() > 0 {
-            traits.push((SET_ASIDE, config.upkeep.set_aside().to_string()));
+        if config.upkeep.spare_blocks > 0 {
+            traits.push((SPARE, config.upkeep.spare_blocks.to_string()));
         }
+        let Rhythm { wordline, program, read, erase } = config.rhythm;
+        traits.push((RHYTHM, format!("{wordline}:{}:{}:{}", program.ps(), read.ps(), erase.ps())));
     }
     let traits = traits.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Format { geometry, traits }
@@ -154,9 +157,10 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
         config.seed = number(SEED, text(SEED)?)?;
         config.gc_reserve_blocks = number(RESERVE, text(RESERVE)?)?;
         config.gc_start_free_blocks = config.gc_start_free_blocks.max(config.gc_reserve_blocks);
-        if let Ok(set_aside) = text(SET_ASIDE) {
-            config.upkeep.spare_blocks = number::<u32>(SET_ASIDE, set_aside)?.saturating_sub(slc_blocks);
+        if let Ok(spare) = text(SPARE) {
+            config.upkeep.spare_blocks = number(SPARE, spare)?;
         }
+        config.rhythm = rhythm_of(text(RHYTHM)?).ok_or(MediumError::Untold(RHYTHM))?;
     }
     let slc = SlcTiming { read: Delay::ZERO, program: Delay::ZERO, erase: Delay::ZERO };
     let timing = Timing {
@@ -166,6 +170,14 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
         ..Timing::default()
     };
     Ok((timing, config))
+}
+
+fn rhythm_of(text: &str) -> Option<Rhythm> {
+    let (wordline, times) = text.split_once(':')?;
+    let mut times = times.split(':').map(|time| time.parse().ok().map(Delay::from_ps));
+    let (program, read, erase) = (times.next()??, times.next()??, times.next()??);
+    let wordline = wordline.parse().ok().filter(|wordline| *wordline > 0)?;
+    times.next().is_none().then_some(Rhythm { wordline, program, read, erase })
 }
 
 fn region_of(text: &str) -> Option<Region> {
@@ -186,6 +198,25 @@ mod tests {
 
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 16, pages: 6, page_bytes: 8192 };
+
+    // The steady state follows from the rhythm: taken for another one, every unit would be looked for elsewhere.
+    #[test]
+    fn the_files_say_how_the_steady_state_was_made() {
+        let us = Delay::from_us;
+        let rhythm = Rhythm { wordline: 2, program: us(7), read: us(5), erase: us(3) };
+        let config = FtlConfig { user_units: 40, base: Base::Steady, rhythm, ..FtlConfig::default() };
+        let timing = Timing { read: vec![us(1); 2], ..Timing::default() };
+        let (_, told) = told_by(&format(GEOMETRY, &timing, &config)).unwrap();
+        assert_eq!((told.base, told.rhythm, told.seed), (Base::Steady, rhythm, config.seed));
+        let files = Arc::new(SimulatedFiles::new());
+        let open = |config: &FtlConfig| {
+            Ftl::open_medium(GEOMETRY, &timing, config, files.clone(), Tuning::default()).map(drop)
+        };
+        open(&config).unwrap();
+        let other = FtlConfig { rhythm: Rhythm { program: us(8), ..rhythm }, ..config };
+        let error = open(&other).unwrap_err().to_string();
+        assert!(error.contains("steady_rhythm"), "{error}");
+    }
 
     // A cache that comes or goes with another start finds superblocks of the other kind of cells: their programs fail, and the
     // drive loses them one by one.

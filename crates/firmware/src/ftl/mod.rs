@@ -18,6 +18,7 @@ mod checkpoint;
 mod collect;
 pub mod config;
 mod duplicates;
+mod exchange;
 mod frames;
 pub mod health;
 mod journal;
@@ -32,6 +33,7 @@ mod refresh;
 mod retire;
 mod root;
 pub mod space;
+mod steady;
 mod upkeep;
 mod wordline;
 mod write;
@@ -41,10 +43,12 @@ pub use base::greedy_write_amplification;
 pub use config::{
     Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Upkeep, Victim, WearConfig,
 };
+pub use exchange::Exchange;
 pub use health::Health;
 pub use medium::MediumError;
 pub use space::Space;
 use space::UNITS_PER_MAP_PAGE;
+pub use steady::Rhythm;
 
 use crate::placement::Placement;
 use crate::work::Work;
@@ -247,10 +251,14 @@ struct Inner {
     /// Slots have become free: programmed, or dropped while they waited.
     settled: Notify,
     idleness: Idleness,
+    /// Reads, writes, flushes and the like that have begun and not ended.
+    attended: Cell<u32>,
     /// There may be a page of the journal to be written.
     journal: Notify,
     /// A checkpoint is wanted.
     checkpoint: Notify,
+    /// It was made in the steady state, and nothing has been written to it yet.
+    is_untouched: Cell<bool>,
     /// What the medium holds is known.
     is_ready: Cell<bool>,
     readied: Notify,
@@ -361,6 +369,11 @@ impl Ftl {
                 "a cache of one bit a cell (slc_blocks) needs the times of one (flash.slc)",
             ));
         }
+        // A cache that the base state has filled has as many stripes as the cells say.
+        let has_cache = config.base == Base::Steady && config.upkeep.slc_blocks > 0;
+        if has_cache && config.rhythm.wordline != flash.timing.stripes_per_wordline() {
+            return Err(FtlError::Upkeep("the rhythm's wordline is not that of the flash"));
+        }
         let space = Space::new(config.user_units);
         let base = Rc::new(BaseState::new(geometry, &config));
         let is_new = medium.is_new();
@@ -401,7 +414,7 @@ impl Ftl {
             next_die: 0,
             ready: DieSet::new(dies),
             under_way: vec![0; dies as usize],
-            wordlines: Wordlines::new(&geometry, wordline, slots),
+            wordlines: Wordlines::new(&geometry, wordline, slots, config.canary == Some(Canary::TakeAlong)),
             moving: vec![Vec::new(); dies as usize],
             journal: Journal::new(space.journal_pages),
             checkpoints: Checkpoints::default(),
@@ -415,6 +428,7 @@ impl Ftl {
             ios: Vec::new(),
         };
         let cached = config.map_cache_pages;
+        let is_steady = config.base == Base::Steady;
         let inner = Rc::new(Inner {
             clock: clock.clone(),
             placement,
@@ -429,8 +443,10 @@ impl Ftl {
             cache: cached.map(|pages| Cache::new(clock, pages, geometry.units_per_stripe())),
             settled: Notify::new(clock),
             idleness: Idleness::new(clock),
+            attended: Cell::new(0),
             journal: Notify::new(clock),
             checkpoint: Notify::new(clock),
+            is_untouched: Cell::new(is_new && is_steady),
             is_ready: Cell::new(is_new),
             readied: Notify::new(clock),
             saved: RefCell::new(saved),
@@ -502,7 +518,7 @@ impl Ftl {
             out.push(content);
             return Ok(());
         }
-        self.read_units(span, spans, first, count, out).await
+        self.read_units(span, spans, first, count, false, out).await
     }
 
     /// Reads a unit whose translation is paid for.
@@ -527,12 +543,14 @@ impl Ftl {
         }
     }
 
+    /// Reads units whose translation is paid for; with `has_pages` the pages of the map have been looked up, too.
     async fn read_units(
         &self,
         span: SpanId,
         spans: &Spans,
         first: u32,
         count: u32,
+        has_pages: bool,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
         let inner = &*self.0;
@@ -547,7 +565,7 @@ impl Ftl {
         while next < end {
             // What is looked up is read at once, not after a wait for another translation page.
             let mut stop = end;
-            if inner.cache.is_some() {
+            if inner.cache.is_some() && !has_pages {
                 let page = Pages::of(next);
                 stop = end.min((page + 1).saturating_mul(UNITS_PER_MAP_PAGE as u32));
                 self.page(span, spans, page, Access::Read).await;
@@ -648,6 +666,11 @@ impl Ftl {
         self.0.slots
     }
 
+    /// Whether anything that was asked of it has not ended. Nothing of that waits for the host.
+    pub fn is_attending(&self) -> bool {
+        self.0.attended.get() > 0
+    }
+
     /// Units that are locked by [`Ftl::modify`].
     pub fn units_locked(&self) -> usize {
         self.0.locks.len()
@@ -666,13 +689,15 @@ impl Ftl {
         }
     }
 
-    /// Everything is written to flash, with a checkpoint, so that the power can go and come back at once.
+    /// Everything is written to flash, with a checkpoint, so that the power can go and come back at once. If this is
+    /// dropped, what it has begun is completed all the same, and another shutdown waits for that first.
     ///
     /// # Errors
     /// At the end of life, if flash has no room for what is buffered or for the map: then there is no checkpoint, and
     /// recovery goes on from the last one.
     pub async fn shutdown(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
         self.ready().await;
+        let _attending = self.0.attend();
         let written = self.0.shut_down().await;
         spans.charge(span, self.0.clock.now(), Stage::Flash);
         written

@@ -8,6 +8,7 @@
 
 use super::write::DieSet;
 use byteway_flash::{BlockId, Geometry};
+use std::ops::Range;
 
 /// A stripe that is programmed, and waits for its wordline.
 pub(super) struct Held {
@@ -40,11 +41,13 @@ pub(super) struct Wordlines {
     closed: Vec<Vec<(BlockId, u32)>>,
     /// Memory of held stripes' slots.
     spare: Vec<Vec<u32>>,
+    /// Broken on purpose: see [`Canary::TakeAlong`](super::Canary::TakeAlong).
+    takes_along: bool,
 }
 
 impl Wordlines {
     /// Of so many stripes each, for a buffer of so many slots.
-    pub(super) fn new(geometry: &Geometry, stripes: u32, slots: u32) -> Self {
+    pub(super) fn new(geometry: &Geometry, stripes: u32, slots: u32, takes_along: bool) -> Self {
         let dies = geometry.dies();
         let units = geometry.units_per_stripe();
         Wordlines {
@@ -59,6 +62,7 @@ impl Wordlines {
             last: vec![(BlockId(0), 0); dies as usize],
             closed: (0..dies).map(|_| Vec::new()).collect(),
             spare: Vec::new(),
+            takes_along,
         }
     }
 
@@ -92,9 +96,9 @@ impl Wordlines {
         }
     }
 
-    /// The superblock that a die has been filling is closed as it is. Gives it if its wordline is safe already: no
-    /// program of it is under way.
-    pub(super) fn close(&mut self, die: u32) -> Option<BlockId> {
+    /// The superblock that a die has been filling is closed as it is. Returns it, with the stripes of its last wordline, if
+    /// they are safe already: no program of that wordline is in flight.
+    pub(super) fn close(&mut self, die: u32) -> Option<(BlockId, Range<u32>)> {
         let index = die as usize;
         if self.stripes == 1 || !self.begun.contains(die) {
             return None;
@@ -103,13 +107,16 @@ impl Wordlines {
         self.count -= 1;
         let (block, stripe) = self.last[index];
         self.closed[index].push((block, stripe));
-        self.end_of_safe(die, block, stripe).map(|_| block)
+        self.safe_wordline(die, block, stripe).map(|stripes| (block, stripes))
     }
 
-    /// If all of a stripe's wordline is programmed and held, everything of its superblock before the stripe that is given
-    /// is safe. Whoever waits for a program may hear of it after one that ended later, so the last stripe alone says
-    /// nothing.
-    pub(super) fn end_of_safe(&self, die: u32, block: BlockId, stripe: u32) -> Option<u32> {
+    /// The stripes of a stripe's wordline, if all that it will ever have are programmed and held: they are safe.
+    ///
+    /// Only this wordline's. Flash programs the stripes of a superblock in order, but the tasks that wait for the programs
+    /// may run in any: with `timing = "none"` a later wordline can be whole here before this end of an earlier one is known.
+    /// Had the later one taken a part of the earlier one along, the rest of that would wait for its fellows indefinitely, and
+    /// with it every Flush, every shutdown and the collection of the superblock.
+    pub(super) fn safe_wordline(&self, die: u32, block: BlockId, stripe: u32) -> Option<Range<u32>> {
         let first = stripe / self.stripes * self.stripes;
         let mut end = (first + self.stripes).min(self.pages);
         let closed = self.closed[die as usize].iter().find(|(closed, _)| *closed == block);
@@ -118,7 +125,8 @@ impl Wordlines {
         }
         let held = self.held[die as usize].iter();
         let count = held.filter(|held| held.block == block && (first..end).contains(&held.stripe)).count();
-        (count == (end - first) as usize).then_some(end)
+        let taken = if self.takes_along { 0..end } else { first..end };
+        (count == (end - first) as usize).then_some(taken)
     }
 
     /// Of the dies that are ready, the one that takes the next stripe, looking from `from` on. `full`: a stripe's worth
@@ -176,13 +184,13 @@ impl Wordlines {
         }
     }
 
-    /// The stripes of a superblock of a die, before stripe `end`, that have waited. To be given back empty.
-    pub(super) fn take_held(&mut self, die: u32, block: BlockId, end: u32) -> Vec<Held> {
+    /// Takes those of a superblock's `stripes` that are held. To be given back empty.
+    pub(super) fn take_held(&mut self, die: u32, block: BlockId, stripes: Range<u32>) -> Vec<Held> {
         let mut taken = std::mem::take(&mut self.taken);
         let held = &mut self.held[die as usize];
-        taken.extend(held.extract_if(.., |held| held.block == block && held.stripe < end));
+        taken.extend(held.extract_if(.., |held| held.block == block && stripes.contains(&held.stripe)));
         taken.sort_unstable_by_key(|held| held.stripe);
-        self.closed[die as usize].retain(|(closed, last)| *closed != block || *last >= end);
+        self.closed[die as usize].retain(|(closed, last)| *closed != block || !stripes.contains(last));
         taken
     }
 
@@ -209,21 +217,20 @@ mod tests {
     // its first, which was then held for ever, and a flush with it.
     #[test]
     fn a_wordline_is_safe_when_all_of_it_is_known_to_be_programmed() {
-        let mut lines = Wordlines::new(&GEOMETRY, 3, 64);
+        let mut lines = Wordlines::new(&GEOMETRY, 3, 64, false);
         let block = BlockId(2);
         let hold = |lines: &mut Wordlines, stripe| {
             lines.hold(0, Held { block, stripe, number: 1, slots: Vec::new() });
-            lines.end_of_safe(0, block, stripe)
+            lines.safe_wordline(0, block, stripe)
         };
         (0..4).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
-        assert_eq!([2, 0, 3, 1].map(|stripe| hold(&mut lines, stripe)), [None, None, None, Some(3)]);
-        let held = lines.take_held(0, block, 3);
+        assert_eq!([2, 0, 3, 1].map(|stripe| hold(&mut lines, stripe)), [None, None, None, Some(0..3)]);
+        let held = lines.take_held(0, block, 0..3);
         assert_eq!(held.iter().map(|held| held.stripe).collect::<Vec<_>>(), [0, 1, 2]);
         lines.give_back(held);
         // The superblock is closed behind stripe 3, which is programmed.
-        assert_eq!(lines.close(0), Some(block));
-        assert_eq!(lines.end_of_safe(0, block, 3), Some(4));
-        let held = lines.take_held(0, block, 4);
+        assert_eq!(lines.close(0), Some((block, 3..4)));
+        let held = lines.take_held(0, block, 3..4);
         lines.give_back(held);
         // It was closed while a program was under way, and the die has begun with another one since.
         let other = BlockId(3);
@@ -232,10 +239,40 @@ mod tests {
         assert_eq!(lines.close(0), None);
         lines.give(0, BlockId(4), 0, Some(1));
         lines.hold(0, Held { block: other, stripe: 1, number: 1, slots: Vec::new() });
-        assert_eq!(lines.end_of_safe(0, other, 1), Some(2));
-        lines.take_held(0, other, 2);
+        assert_eq!(lines.safe_wordline(0, other, 1), Some(0..2));
+        lines.take_held(0, other, 0..2);
         // The last wordline is short.
         (6..8).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
-        assert_eq!([7, 6].map(|stripe| hold(&mut lines, stripe)), [None, Some(8)]);
+        assert_eq!([7, 6].map(|stripe| hold(&mut lines, stripe)), [None, Some(6..8)]);
+    }
+
+    // Where programs take no time the end of a wordline may be known before that of the one before it, which was then held
+    // in part for ever: no flush and no shutdown ended any more.
+    #[test]
+    fn a_wordline_that_is_whole_first_takes_nothing_of_the_one_before() {
+        let mut lines = Wordlines::new(&GEOMETRY, 2, 64, false);
+        let block = BlockId(2);
+        (0..4).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
+        let mut settled = Vec::new();
+        for stripe in [0, 2, 3, 1] {
+            lines.hold(0, Held { block, stripe, number: 1, slots: Vec::new() });
+            if let Some(stripes) = lines.safe_wordline(0, block, stripe) {
+                let held = lines.take_held(0, block, stripes);
+                settled.push(held.iter().map(|held| held.stripe).collect::<Vec<_>>());
+                lines.give_back(held);
+            }
+        }
+        assert_eq!(settled, [[2, 3], [0, 1]]);
+        assert_eq!(lines.lowest(), None, "nothing is held any more");
+        // The same where the later wordline is closed as it is.
+        (4..7).for_each(|stripe| lines.give(0, block, stripe, Some(1)));
+        for stripe in [4, 6] {
+            lines.hold(0, Held { block, stripe, number: 1, slots: Vec::new() });
+        }
+        assert_eq!(lines.close(0), Some((block, 6..7)));
+        let held = lines.take_held(0, block, 6..7);
+        lines.give_back(held);
+        lines.hold(0, Held { block, stripe: 5, number: 1, slots: Vec::new() });
+        assert_eq!(lines.safe_wordline(0, block, 5), Some(4..6));
     }
 }

@@ -15,6 +15,7 @@ use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
 use byteway_flash::{BlockId, Flash, Geometry, Priority, Spare, Ticket};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// How many programs of the host's a die has under way at most: one at work, and the next one ready behind it.
@@ -113,9 +114,13 @@ pub(super) async fn run(inner: Rc<Inner>, index: usize) {
         writer.start.notified().await;
         let outcome = writer.ticket.wait().await;
         writer.ticket.clear();
-        match outcome.failed {
-            true => inner.send_back(index as u32),
-            false => inner.finish(index as u32),
+        if outcome.failed {
+            inner.state.borrow_mut().counters.program_failures += 1;
+            inner.send_back(index as u32);
+        } else if inner.is_spoilt(index) {
+            inner.send_back(index as u32);
+        } else {
+            inner.finish(index as u32);
         }
         inner.dispatch();
         inner.look_for_an_end();
@@ -145,6 +150,9 @@ impl Ftl {
         let mut next = self.check(first, count)?;
         self.ready().await;
         let _attending = inner.attend_writing()?;
+        if inner.is_untouched.take() {
+            inner.go_on_overwriting();
+        }
         self.admit(span, spans, count).await;
         let mut contents = contents.drain(..);
         let mut left = count as u32;
@@ -199,6 +207,9 @@ impl Ftl {
         let lpa = self.check(unit, 1)?;
         self.ready().await;
         let _attending = inner.attend_writing()?;
+        if inner.is_untouched.take() {
+            inner.go_on_overwriting();
+        }
         self.admit(span, spans, 1).await;
         if inner.cache.is_some() {
             self.pages(span, spans, lpa, 1, &mut None).await;
@@ -279,7 +290,7 @@ impl Ftl {
     }
 
     /// Does the work of buffering `count` units, and moves them into the buffer's DRAM.
-    async fn admit(&self, span: SpanId, spans: &Spans, count: u64) {
+    pub(super) async fn admit(&self, span: SpanId, spans: &Spans, count: u64) {
         let inner = &*self.0;
         let service = inner.reserve_buffering(count);
         inner.clock.sleep_until(service.end).await;
@@ -295,7 +306,7 @@ impl Ftl {
     }
 
     /// If it must be durable: waits until all that is buffered now is programmed.
-    async fn settle(&self, span: SpanId, spans: &Spans, durable: bool) -> Result<(), MediaError> {
+    pub(super) async fn settle(&self, span: SpanId, spans: &Spans, durable: bool) -> Result<(), MediaError> {
         let inner = &*self.0;
         if !durable || inner.config.plp {
             return Ok(());
@@ -382,7 +393,7 @@ impl Inner {
     }
 
     /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
-    fn take(&self, first: u32, contents: impl Iterator<Item = Content>) -> u32 {
+    pub(super) fn take(&self, first: u32, contents: impl Iterator<Item = Content>) -> u32 {
         let mut state = self.state.borrow_mut();
         let (mut count, mut taken) = (0, 0);
         let io = self.clock.io().unwrap_or(NOBODY);
@@ -475,7 +486,7 @@ impl Inner {
         let is_bad = state.blocks.is_bad(block);
         if state.wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
             if is_bad {
-                (count, host_units) = self.settle_held(state, die, block, u32::MAX);
+                (count, host_units) = self.settle_held(state, die, block, 0..u32::MAX);
             }
             count += slots.len();
             host_units += self.settle_stripe(state, block, stripe, &mut slots);
@@ -483,8 +494,8 @@ impl Inner {
             let memory = state.wordlines.slots();
             let slots = std::mem::replace(&mut slots, memory);
             state.wordlines.hold(die, Held { block, stripe, number, slots });
-            if let Some(end) = state.wordlines.end_of_safe(die, block, stripe) {
-                (count, host_units) = self.settle_held(state, die, block, end);
+            if let Some(stripes) = state.wordlines.safe_wordline(die, block, stripe) {
+                (count, host_units) = self.settle_held(state, die, block, stripes);
             }
         }
         state.under_way[die as usize] -= 1;
@@ -506,13 +517,13 @@ impl Inner {
         }
     }
 
-    /// The stripes of a superblock of a die, before stripe `end`, that waited for their wordline are safe. Gives how many
-    /// slots that frees, and how many units of the host's there are in them.
-    fn settle_held(&self, state: &mut State, die: u32, block: BlockId, end: u32) -> (usize, u64) {
+    /// Those of a superblock's `stripes` that waited for their wordline are safe. Returns how many slots that frees, and
+    /// how many units of the host's there are in them.
+    fn settle_held(&self, state: &mut State, die: u32, block: BlockId, stripes: Range<u32>) -> (usize, u64) {
         if state.wordlines.stripes() == 1 {
             return (0, 0);
         }
-        let mut held = state.wordlines.take_held(die, block, end);
+        let mut held = state.wordlines.take_held(die, block, stripes);
         let (mut count, mut host_units) = (0, 0);
         for Held { block, stripe, slots, .. } in &mut held {
             count += slots.len();
@@ -529,9 +540,9 @@ impl Inner {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             if state.blocks.opened(die, Stream::Host).is_none()
-                && let Some(block) = state.wordlines.close(die)
+                && let Some((block, stripes)) = state.wordlines.close(die)
             {
-                freed += self.settle_held(state, die, block, u32::MAX).0;
+                freed += self.settle_held(state, die, block, stripes).0;
             }
         }
         self.dropped(freed as u32);
@@ -576,6 +587,14 @@ impl Inner {
         host_units
     }
 
+    /// Whether a job's program, which went well, was spoilt by a later one of its wordline that failed. Without modelled time
+    /// that failure may be learned first.
+    fn is_spoilt(&self, index: usize) -> bool {
+        let state = self.state.borrow();
+        let Job { block, stripe, number, .. } = &state.jobs[index];
+        state.blocks.is_bad(*block) && self.flash.stripe_number(*block, *stripe) != *number
+    }
+
     /// A job's program has failed: what it held waits again, and so does what was programmed in its wordline before.
     #[cold]
     fn send_back(&self, index: u32) {
@@ -583,7 +602,6 @@ impl Inner {
         let state = &mut *guard;
         let job = &mut state.jobs[index as usize];
         let number = job.number.take().expect("a job that ends has begun");
-        state.counters.program_failures += 1;
         let block = job.block;
         for slot in job.slots.drain(..) {
             state.buffer.send_back(slot, number);
@@ -595,7 +613,7 @@ impl Inner {
             state.wordlines.abandon(die);
         }
         self.fail(state, block);
-        let mut held = state.wordlines.take_held(die, block, u32::MAX);
+        let mut held = state.wordlines.take_held(die, block, 0..u32::MAX);
         for Held { number, slots, .. } in &mut held {
             slots.drain(..).for_each(|slot| state.buffer.send_back(slot, *number));
             self.close(state, block);

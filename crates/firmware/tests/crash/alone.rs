@@ -6,7 +6,7 @@ use crate::fixture::{
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Background, Base, Ftl, FtlConfig, Refresh, Upkeep, WearConfig};
+use byteway_firmware::{Background, Base, Ftl, FtlConfig, Refresh, Rhythm, Upkeep, WearConfig};
 use byteway_flash::{FaultPlan, Geometry, Medium};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -77,6 +77,7 @@ fn upkeep_cases() -> Vec<Case> {
         let wordline = if index == 4 { 3 } else { 1 };
         let config = FtlConfig {
             user_units: if wordline == 3 { 110 } else { 150 },
+            rhythm: Rhythm { wordline: wordline as u32, ..Rhythm::default() },
             write_buffer_units: 24,
             base,
             plp: index == 5,

@@ -4,7 +4,9 @@ use crate::fixture::{Case, histories, regions, share};
 use crate::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
-use byteway_firmware::{Background, Base, Ftl, FtlConfig, FtlError, Refresh, Upkeep, Victim, WearConfig};
+use byteway_firmware::{
+    Background, Base, Ftl, FtlConfig, FtlError, Refresh, Rhythm, Upkeep, Victim, WearConfig,
+};
 use byteway_flash::{FaultPlan, Geometry};
 
 fn one_of<T: Copy>(stream: &mut Stream, values: &[T]) -> T {
@@ -62,6 +64,7 @@ fn drawn(seed: u64) -> Option<Case> {
         checkpoint_units: one_of(stream, &[0, 16, 64, 200]),
         upkeep,
         seed,
+        rhythm: Rhythm { wordline: wordline as u32, ..Rhythm::default() },
         base: one_of(stream, &[Base::Empty, Base::Filled, Base::Steady]),
         regions: regions(),
         ..Default::default()

@@ -37,6 +37,11 @@ pub trait BaseContent {
         let _ = block;
         u32::MAX
     }
+    /// How many bits the cells of a superblock held.
+    fn mode(&self, block: BlockId) -> Mode {
+        let _ = block;
+        Mode::Full
+    }
     /// What a unit held.
     fn content(&self, ppa: Ppa) -> Content;
     /// Which logical unit it was programmed for, if any.
@@ -147,7 +152,7 @@ impl Store {
                 reads: 0,
                 programmed_at_ns: 0,
                 work: Work::None,
-                mode: Mode::Full,
+                mode: base.mode(BlockId(id)),
                 is_bad: false,
             })
             .collect();
@@ -165,17 +170,21 @@ impl Store {
         let geometry = format.geometry;
         let stripes = |block| base.stripes(block).min(geometry.pages);
         let found = file::open(files, format, tuning, stripes)?;
-        let block = |found: &file::FoundBlock| Block {
+        let is_one_bit = |id, found: &file::FoundBlock| {
+            let is_base = found.generation == 0 && found.programmed > 0;
+            found.is_one_bit || is_base && base.mode(BlockId(id)) == Mode::OneBit
+        };
+        let block = |(id, found): (u32, &file::FoundBlock)| Block {
             live: if found.generation == 0 { BASE } else { found.generation },
             programmed: found.programmed,
             erases: found.erases,
             reads: found.reads,
             programmed_at_ns: found.programmed_at_ns,
-            mode: if found.is_one_bit { Mode::OneBit } else { Mode::Full },
+            mode: if is_one_bit(id, found) { Mode::OneBit } else { Mode::Full },
             is_bad: found.is_bad,
             work: if found.is_erasing { Work::Erase } else { Work::None },
         };
-        let blocks = found.blocks.iter().map(block).collect();
+        let blocks = (0..).zip(&found.blocks).map(block).collect();
         let contents = Contents::Files(Box::new(found.contents));
         let store =
             Store { geometry, base, blocks, contents, torn: found.torn, wordline: 1, worn: Box::default() };
@@ -537,6 +546,13 @@ impl Store {
         let job = files.want_sync();
         self.go_on();
         job
+    }
+
+    /// Everything that waits for files is told what has been done to them.
+    pub(crate) fn tell(&mut self) {
+        if let Contents::Files(files) = &mut self.contents {
+            files.tell();
+        }
     }
 
     pub(crate) fn is_synced(&self, job: u64) -> bool {

@@ -1,6 +1,7 @@
 //! The array against tables written by hand, and against a model.
 
 mod cache_read;
+mod channel_order;
 mod errors;
 mod faults;
 mod fixture;

@@ -3,7 +3,8 @@
 use crate::fixture::{Base, Dice, GEOMETRY, at, batch, run, run_with, stamp, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{
-    Blank, BlockId, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket, Timing,
+    Blank, BlockId, ChannelOrder, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket,
+    Timing,
 };
 use byteway_wire::content::Content;
 use std::collections::BTreeMap;
@@ -220,7 +221,8 @@ fn a_model_agrees_under_random_operations() {
     let suspend = Some(Suspend { latency: us(5), resume: us(7), most: 3 });
     for seed in 1..=40u64 {
         let suspend = suspend.filter(|_| seed % 2 == 1);
-        let timing = Timing { suspend, cache_read: seed % 4 < 2, ..timing() };
+        let channel_order = [ChannelOrder::CommandsFirst, ChannelOrder::DataOutFirst][seed as usize / 4 % 2];
+        let timing = Timing { suspend, cache_read: seed % 4 < 2, channel_order, ..timing() };
         run_with(GEOMETRY, timing, async move |flash, clock| {
             let mut dice = Dice(seed * 0x9e37_79b9);
             let geometry = *flash.geometry();

@@ -93,6 +93,18 @@ impl Survivors {
         }
     }
 
+    /// It has ended, and has had no effect.
+    pub(super) fn undo(&mut self, lba: u64, value: Value, begin: u64) {
+        let Some(history) = self.blocks.get_mut(&lba) else { return };
+        let own = |record: &Record| record.value == value && record.begin == begin && record.end == NEVER;
+        if let Some(index) = history.iter().position(own) {
+            history.remove(index);
+        }
+        if prune(history) {
+            self.forget(lba);
+        }
+    }
+
     /// Everything that was acknowledged before the moment `begin` is durable.
     pub(super) fn flushed(&mut self, begin: u64) {
         for (lba, history) in &mut self.blocks {

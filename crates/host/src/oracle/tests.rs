@@ -392,3 +392,30 @@ fn what_was_touched_meanwhile_is_known() {
     assert_eq!((oracle.first_touched(later, 0, 9), oracle.first_touched(later, 9, 1)), (None, Some(9)));
     oracle.end_read(later);
 }
+
+// A Compare and Write whose Compare has failed has written nothing: its value must not pass, not even after a cut, and the
+// block must be as certain as before.
+#[test]
+fn a_write_that_was_undone_is_as_if_it_had_never_begun() {
+    for (is_contested, protected) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut oracle = oracle().with_power_cuts(protected);
+        let old = write(&mut oracle, 5);
+        let flush = oracle.begin_flush();
+        oracle.end_flush(flush, Outcome::Done);
+        assert_eq!(oracle.volatile_blocks(), 0);
+        let (undone, stamp) = oracle.begin_write(5, 1);
+        let other = is_contested.then(|| oracle.begin_write(5, 1));
+        oracle.end_write(undone, Outcome::Undone);
+        let mut held = old;
+        if let Some((other, stamp)) = other {
+            oracle.end_write(other, Outcome::Durable);
+            held = stamp.version;
+        }
+        assert_eq!((oracle.contested_blocks(), oracle.volatile_blocks()), (0, 0));
+        read(&mut oracle, 5, &bytes_of(5, stamp.version)).unwrap_err();
+        read(&mut oracle, 5, &bytes_of(5, held)).unwrap();
+        oracle.cut_power();
+        read(&mut oracle, 5, &bytes_of(5, stamp.version)).unwrap_err();
+        read(&mut oracle, 5, &bytes_of(5, held)).unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{OutputFormat, show, size};
+use super::{OutputFormat, Tables, show, size};
 use crate::bench::{Assume, Bench, Transfer};
 use crate::interrupt::Interrupt;
 use crate::output::Output;
@@ -103,7 +103,7 @@ pub(super) struct Arguments {
     /// How payloads cross.
     #[arg(long, value_enum, default_value_t = TransferMethod::Prp)]
     method: TransferMethod,
-    /// With --method adaptive: the longest payload that crosses inline.
+    /// With --method adaptive: payloads shorter than this cross inline.
     #[arg(long, value_parser = size, required_if_eq("method", "adaptive"))]
     threshold: Option<Bytes>,
     /// How results of a sink's reads come back.
@@ -124,6 +124,8 @@ pub(super) struct Arguments {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
     /// No progress bar.
     #[arg(long)]
     quiet: bool,
@@ -153,8 +155,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ramp_time: arguments.ramp_time,
         io_size: arguments.io_size,
         namespace: arguments.namespace,
-        offset: arguments.offset,
-        size: arguments.size,
+        offset: arguments.offset.into(),
+        size: arguments.size.map(Into::into),
         count: arguments.count,
         runtime,
         ..JobSection::default()
@@ -175,8 +177,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         quiet: arguments.quiet,
     };
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
+    output.as_ref().map(Output::clear).transpose()?;
     let results = bench.run(&Interrupt::on_signal())?;
-    show(&results, None, output, arguments.format)
+    show(&results, None, output, Vec::new(), arguments.format, arguments.tables)
 }
 
 /// A benchmark that is not told how long it is to last.

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{EXIT_INTERRUPTED, print};
-use crate::compare::{Comparison, Manner, Plan, Request, Store, probe, run_all};
+use super::{EXIT_INTERRUPTED, Tables, print};
+use crate::compare::{Comparison, Manner, Metric, Plan, Ran, Request, Store, probe, run_all};
+use crate::error::suggest;
 use crate::interrupt::Interrupt;
 use crate::progress;
 use crate::scenario::Options;
@@ -51,9 +52,16 @@ pub(super) struct Arguments {
     /// Replace or add a key of the scenario in every point; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What ${NAME} in a fio job file stands for; may be repeated.
+    #[arg(long = "define", value_name = "NAME=VALUE")]
+    defines: Vec<String>,
     /// What points are compared with, instead of the first.
     #[arg(long, value_name = "KEY=VALUE,...")]
     baseline: Option<String>,
+    /// The figure that is compared first, in the report and in the table, by its name in compare.json, such as p99_ns; left
+    /// out, throughput, or mean latency where transfer methods are compared.
+    #[arg(long, value_name = "FIGURE", value_parser = metric)]
+    metric: Option<Metric>,
     /// Write the results to this folder, which is made if need be, and go on from what is there.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -66,6 +74,8 @@ pub(super) struct Arguments {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
+    #[command(flatten)]
+    tables: Tables,
     /// Skip the lines of a trace that are no records, and count them.
     #[arg(long)]
     skip_bad_lines: bool,
@@ -84,14 +94,22 @@ enum Format {
     Csv,
 }
 
+/// A figure by its key.
+fn metric(text: &str) -> Result<Metric, String> {
+    let keys = Metric::ALL.map(Metric::key);
+    Metric::named(text).ok_or_else(|| format!("there is no such figure; {}", suggest(text, &keys)))
+}
+
 /// Runs every combination.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let request = Request {
         scenario: arguments.scenario.clone(),
         varies: arguments.varies.clone(),
         baseline: arguments.baseline.clone(),
+        metric: arguments.metric,
         options: Options {
             sets: arguments.sets.clone(),
+            defines: arguments.defines.clone(),
             skip_bad_lines: arguments.skip_bad_lines,
             ..Options::default()
         },
@@ -109,21 +127,25 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Manner { threads, store: store.as_ref(), fresh: arguments.fresh, interrupt: &interrupt, bar: &bar };
     let ran = run_all(&plan, &manner);
     bar.finish_and_clear();
-    let (outcomes, resumed) = ran?;
-    let comparison = Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
-    if let Some(store) = &store {
-        store.write_all(&comparison)?;
+    let Ran { outcomes, resumed, mut kept } = ran?;
+    let mut comparison = Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
+    comparison.interrupted = interrupt.is_raised();
+    // Without all of its points the folder is not a whole comparison's.
+    if let (Some(store), Ok(())) = (&store, &kept) {
+        kept = store.write_all(&comparison);
     }
     // On the error stream: the results are the same whether they were there or not.
     if resumed > 0 {
         let _ =
             writeln!(std::io::stderr(), "{resumed} of {count} points were there already; --fresh runs all");
     }
-    print(&match arguments.format {
-        Format::Table => comparison.to_table(),
+    let printed = print(match arguments.format {
+        Format::Table => arguments.tables.wrapped(&comparison.printed(arguments.tables.width())),
         Format::Json => comparison.to_json(),
         Format::Csv => comparison.to_csv(),
     });
+    kept?;
+    printed?;
     Ok(match () {
         () if comparison.is_partial() => ExitCode::from(EXIT_INTERRUPTED),
         () if comparison.failed() > 0 => ExitCode::FAILURE,

@@ -1,21 +1,23 @@
 //! `byteway fio`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::print;
-use crate::scenario::{Options, Scenario, fio};
+use crate::scenario::fio::{self, JobFile};
+use crate::scenario::{Options, Scenario};
 use crate::source::read_small_file;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   byteway run job.fio                             run it as it is, on a samsung-970-pro
-  byteway run job.fio --set drive.profile=mqsim-mlc
+  byteway run job.fio --set drive.profile=mqsim-mlc --define BS=16k
   byteway fio job.fio > job.toml                  the same as a scenario, to go on from there
 
-Taken are rw, bs, bsrange, bssplit, rwmixread, rwmixwrite, iodepth, numjobs, random_distribution, norandommap, offset,
-offset_increment, size, io_size, number_ios, runtime, time_based, ramp_time, startdelay, stonewall, rate, rate_iops,
-thinktime, thinktime_blocks, verify and randseed. Keys that only concern fio's own host side are left out and listed; a key
+Taken are rw, bs, bsrange, bssplit, blockalign, rwmixread, rwmixwrite, iodepth, numjobs, random_distribution,
+norandommap, offset, offset_increment, size, filesize, fill_device, io_size, loops, number_ios, runtime, time_based,
+ramp_time, startdelay, stonewall, wait_for, rate, rate_iops, rate_process and io_submit_mode (an open loop), thinktime,
+thinktime_blocks, verify, randseed, include FILE, and ${NAME} with --define NAME=VALUE (the environment is not read). Keys that only concern fio's own host side are left out and listed; a key
 that would change the load and is not modelled is an error.";
 
 #[derive(clap::Args)]
@@ -25,23 +27,27 @@ pub(super) struct Arguments {
     /// The drive: a built-in profile, or the path of one.
     #[arg(long, value_name = "NAME", default_value = fio::PROFILE)]
     profile: String,
+    /// What ${NAME} in the job file stands for; may be repeated.
+    #[arg(long = "define", value_name = "NAME=VALUE")]
+    defines: Vec<String>,
 }
 
 /// Prints the scenario.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let text = read_small_file(&arguments.job, "fio job file")?;
     let name = arguments.job.display().to_string();
-    let made = fio::translate(&name, &text, &arguments.profile)?;
+    let folder = arguments.job.parent().unwrap_or(Path::new(""));
+    let file = JobFile { name: &name, folder, text: &text, defines: &arguments.defines };
+    let made = fio::translate(&file, &arguments.profile)?;
     // What cannot run is said here already, where the job file says it.
     let profile = format!("drive.profile={}", arguments.profile);
-    let options = Options { sets: vec![profile], ..Options::default() };
-    let folder = arguments.job.parent().unwrap_or(std::path::Path::new(""));
+    let options = Options { sets: vec![profile], defines: arguments.defines.clone(), ..Options::default() };
     Scenario::from_text("job.fio", folder, &text, &options).map_err(|mut error| {
         if let Some(place) = error.place.as_mut().filter(|place| place.source == "job.fio") {
             place.source = name;
         }
         error
     })?;
-    print(&made.text);
+    print(&made.text)?;
     Ok(ExitCode::SUCCESS)
 }

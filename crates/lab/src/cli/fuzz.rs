@@ -1,6 +1,6 @@
 //! `byteway fuzz`.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -28,7 +28,9 @@ recovers, resets, aborts), each verified to the byte by an oracle that knows wha
   byteway fuzz --runs 1000                      so many runs: the same ones on every machine
   byteway fuzz --seed 7 --first 123 --runs 1    run 123 of seed 7 alone
   byteway fuzz --plan failure.toml              a plan as a failure printed it
-  byteway fuzz --every-poll                     the power cut at every poll of a workload of 2000 operations
+  byteway fuzz --every-poll                     the power cut at every poll of a workload of 2000 operations,
+                                                scattered over them; after five minutes it says how many it was
+  byteway fuzz --every-poll --for 3h            ... which is enough for all of them
 
 A run that fails is made smaller; its plan is printed, and can be run again with --plan.
 
@@ -39,9 +41,10 @@ pub(super) struct Arguments {
     /// The seed of all runs.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// For so long, by the clock on the wall; it decides only how many runs there are.
-    #[arg(long = "for", value_name = "TIME", default_value = "60 s")]
-    time: Picos,
+    /// For so long, in wall-clock time; it decides only how many runs there are. Left out, 60 s, or 5 min with
+    /// --every-poll.
+    #[arg(long = "for", value_name = "TIME")]
+    time: Option<Picos>,
     /// So many runs, however long they take.
     #[arg(long, value_name = "N", conflicts_with = "time")]
     runs: Option<u64>,
@@ -58,7 +61,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = SHRINK_RUNS_MAX)]
     shrink_runs: u64,
     /// Cut the power at every poll of one workload, instead of random runs.
-    #[arg(long, conflicts_with_all = ["time", "runs", "first"])]
+    #[arg(long, conflicts_with_all = ["runs", "first"])]
     every_poll: bool,
     /// Only at every so many polls.
     #[arg(long, value_name = "N", default_value_t = 1, requires = "every_poll", value_parser = clap::value_parser!(u64).range(1..))]
@@ -103,6 +106,7 @@ struct Report {
     map_misses: u64,
     ends_of_life: u64,
     runs_in_files: u64,
+    runs_untimed: u64,
     namespaces_created: u64,
     namespaces_deleted: u64,
     formats: u64,
@@ -117,6 +121,11 @@ struct Report {
     pairs_replayed: u64,
     superblocks_collected: u64,
     polls: u64,
+    /// With --every-poll: power cuts that were to be tried, and those that were.
+    cuts_wanted: Option<u64>,
+    cuts_tried: Option<u64>,
+    /// It was interrupted.
+    partial: bool,
     failure: Option<ReportedFailure>,
 }
 
@@ -140,26 +149,23 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let (tally, failure, seed) = match &arguments.plan {
+    let mut report = match &arguments.plan {
         Some(file) => {
-            let (plan, tally, failure) = run_plan(arguments, file)?;
-            (tally, failure, plan.seed)
+            let (plan, tally, failure) = run_plan(arguments, file, &interrupt)?;
+            Report::new(plan.seed, &tally, failure)
         }
-        None if arguments.every_poll => {
-            let (tally, failure) = cut_everywhere(arguments, threads)?;
-            (tally, failure, arguments.seed)
-        }
+        None if arguments.every_poll => cut_everywhere(arguments, threads, &interrupt)?,
         None => {
             let (tally, failure) = fly(arguments, threads, &interrupt)?;
-            (tally, failure, arguments.seed)
+            Report::new(arguments.seed, &tally, failure)
         }
     };
-    let failed = failure.is_some();
-    let report = Report::new(seed, &tally, failure);
-    print(&match arguments.format {
+    report.partial = interrupt.is_raised();
+    let failed = report.failure.is_some();
+    print(match arguments.format {
         OutputFormat::Table => report.to_text(),
         OutputFormat::Json => format!("{}\n", serde_json::to_string_pretty(&report)?),
-    });
+    })?;
     Ok(match () {
         () if failed => ExitCode::FAILURE,
         () if interrupt.is_raised() => ExitCode::from(EXIT_INTERRUPTED),
@@ -167,7 +173,11 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn run_plan(arguments: &Arguments, file: &PathBuf) -> anyhow::Result<(Plan, Tally, Option<ReportedFailure>)> {
+fn run_plan(
+    arguments: &Arguments,
+    file: &PathBuf,
+    interrupt: &Interrupt,
+) -> anyhow::Result<(Plan, Tally, Option<ReportedFailure>)> {
     let cure = "a plan is what `byteway fuzz` prints when a run fails";
     let wrong = |what: String| anyhow!(InputError::new(format!("{}: {what}", file.display()), cure));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?;
@@ -175,20 +185,32 @@ fn run_plan(arguments: &Arguments, file: &PathBuf) -> anyhow::Result<(Plan, Tall
     let ended = run_caught(&plan);
     let failure = ended.failure.map(|failure| {
         let runs_max = if arguments.shrink { arguments.shrink_runs } else { 0 };
-        let shrunken = shrink(&plan, &failure, runs_max, |plan| run_caught(plan).failure);
+        let again = |plan: &Plan| if interrupt.is_raised() { None } else { run_caught(plan).failure };
+        let shrunken = shrink(&plan, &failure, runs_max, again);
         ReportedFailure::new(None, &failure, &shrunken.plan, &shrunken.failure, shrunken.runs)
     });
     Ok((plan, ended.tally, failure))
 }
 
-fn cut_everywhere(arguments: &Arguments, threads: usize) -> anyhow::Result<(Tally, Option<ReportedFailure>)> {
-    let bar = bar(arguments.quiet, Some(100), "{bar:40} {percent:>3} % of the polls, {eta} left")?;
+/// How long it goes on if the user doesn't say: random runs, and cuts at every poll.
+const RANDOM_SECONDS: f64 = 60.0;
+const EVERY_POLL_SECONDS: f64 = 300.0;
+
+fn cut_everywhere(arguments: &Arguments, threads: usize, interrupt: &Interrupt) -> anyhow::Result<Report> {
+    let limit = arguments.seconds(EVERY_POLL_SECONDS);
+    let shown = Shown::new(arguments.quiet, 100)?;
     let every = Every { seed: arguments.seed, ops: arguments.ops, step: arguments.step, threads };
-    let cuts = every.cut(|at, polls| bar.set_position(at * 100 / polls.max(1)));
-    bar.finish_and_clear();
+    let cuts = every.cut(|done, wanted| {
+        shown.show(done * 100 / wanted.max(1), || {
+            format!("{} of {} power cuts", HumanCount(done), HumanCount(wanted))
+        });
+        interrupt.is_raised() || shown.seconds() >= limit
+    });
+    shown.finish();
     let failure =
         cuts.failure.map(|(plan, failure)| ReportedFailure::new(None, &failure, &plan, &failure, 0));
-    Ok((cuts.tally, failure))
+    let report = Report::new(arguments.seed, &cuts.tally, failure);
+    Ok(Report { cuts_wanted: Some(cuts.wanted), cuts_tried: Some(cuts.done), ..report })
 }
 
 fn fly(
@@ -196,15 +218,8 @@ fn fly(
     threads: usize,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Tally, Option<ReportedFailure>)> {
-    let bar = match arguments.runs {
-        Some(runs) => bar(arguments.quiet, Some(runs), "{bar:40} {percent:>3} %  {msg}, {eta} left")?,
-        None => {
-            let seconds = Some(arguments.time.0 / 1_000_000_000_000);
-            bar(arguments.quiet, seconds, "{bar:40} {percent:>3} %  {msg}, {eta} left")?
-        }
-    };
-    let limit = arguments.time.0 as f64 / 1e12;
-    let shown = Mutex::new(());
+    let limit = arguments.seconds(RANDOM_SECONDS);
+    let shown = Shown::new(arguments.quiet, arguments.runs.unwrap_or(limit as u64))?;
     let swarm = Swarm {
         seed: arguments.seed,
         first: arguments.first,
@@ -212,21 +227,16 @@ fn fly(
         threads,
         shrink_runs_max: arguments.shrink_runs,
     };
-    let found = swarm.fly(
-        |_| (),
-        |tally| {
-            let elapsed = bar.elapsed().as_secs_f64();
-            if tally.runs.is_multiple_of(16)
-                && let Ok(_turn) = shown.try_lock()
-            {
-                let cuts = HumanCount(tally.cuts);
-                bar.set_message(format!("{} runs, {cuts} power cuts", HumanCount(tally.runs)));
-                bar.set_position(if arguments.runs.is_some() { tally.runs } else { elapsed as u64 });
-            }
-            interrupt.is_raised() || arguments.runs.is_none() && elapsed >= limit
-        },
-    );
-    bar.finish_and_clear();
+    let is_over = |tally: &Tally| {
+        let elapsed = shown.seconds();
+        let position = if arguments.runs.is_some() { tally.runs } else { elapsed as u64 };
+        shown.show(position, || {
+            format!("{} runs, {} power cuts", HumanCount(tally.runs), HumanCount(tally.cuts))
+        });
+        interrupt.is_raised() || arguments.runs.is_none() && elapsed >= limit
+    };
+    let found = swarm.fly_until(|_| (), is_over, || interrupt.is_raised());
+    shown.finish();
     let failure = found.finding.map(|finding| {
         let shrunken = &finding.shrunken;
         ReportedFailure::new(
@@ -240,13 +250,62 @@ fn fly(
     Ok((found.tally, failure))
 }
 
-fn bar(quiet: bool, length: Option<u64>, template: &str) -> anyhow::Result<ProgressBar> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return Ok(ProgressBar::hidden());
+impl Arguments {
+    fn seconds(&self, default: f64) -> f64 {
+        self.time.map_or(default, |time| time.0 as f64 / 1e12)
     }
-    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(10));
-    bar.set_style(ProgressStyle::with_template(template).context("the progress bar")?);
-    Ok(bar)
+}
+
+/// How far it is: a bar on a terminal, else a line now and then.
+struct Shown {
+    bar: ProgressBar,
+    /// Seconds at which the next line is due; none: there are no lines.
+    line_due: Option<Mutex<f64>>,
+}
+
+/// Where there is no terminal, the first line and how often there is another.
+const FIRST_LINE_SECONDS: f64 = 2.0;
+const LINE_SECONDS: f64 = 10.0;
+
+impl Shown {
+    fn new(quiet: bool, length: u64) -> anyhow::Result<Shown> {
+        if quiet || !std::io::stderr().is_terminal() {
+            let line_due = (!quiet).then(|| Mutex::new(FIRST_LINE_SECONDS));
+            return Ok(Shown { bar: ProgressBar::hidden(), line_due });
+        }
+        let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr_with_hz(10));
+        let template = "{bar:40} {percent:>3} %  {msg}, {eta} left";
+        bar.set_style(ProgressStyle::with_template(template).context("the progress bar")?);
+        Ok(Shown { bar, line_due: None })
+    }
+
+    fn seconds(&self) -> f64 {
+        self.bar.elapsed().as_secs_f64()
+    }
+
+    /// `text` is asked for only when it is shown.
+    fn show(&self, position: u64, text: impl FnOnce() -> String) {
+        match &self.line_due {
+            // Another thread is writing a line.
+            Some(due) => {
+                let Ok(mut due) = due.try_lock() else { return };
+                let seconds = self.seconds();
+                if seconds >= *due {
+                    *due = seconds + LINE_SECONDS;
+                    let _ = writeln!(std::io::stderr(), "{seconds:.0} s: {}", text());
+                }
+            }
+            None if !self.bar.is_hidden() => {
+                self.bar.set_message(text());
+                self.bar.set_position(position);
+            }
+            None => {}
+        }
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
 }
 
 /// Which build this is: the commit if it was built with one, and what it was built from in any case.
@@ -299,6 +358,7 @@ impl Report {
             map_misses: tally.map_misses,
             ends_of_life: tally.ends_of_life,
             runs_in_files: tally.in_files,
+            runs_untimed: tally.untimed,
             namespaces_created: tally.namespaces_created,
             namespaces_deleted: tally.namespaces_deleted,
             formats: tally.formats,
@@ -313,6 +373,9 @@ impl Report {
             pairs_replayed: tally.pairs_replayed,
             superblocks_collected: tally.blocks_collected,
             polls: tally.polls,
+            cuts_wanted: None,
+            cuts_tried: None,
+            partial: false,
             failure,
         }
     }
@@ -325,7 +388,7 @@ impl Report {
              {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
              {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
-             {} runs in files; {} blocks verified;\n\
+             {} runs in files, {} without modelled time; {} blocks verified;\n\
              {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
             HumanCount(self.runs),
             self.seed,
@@ -353,6 +416,7 @@ impl Report {
             HumanCount(self.superblocks_folded),
             HumanCount(self.map_misses),
             HumanCount(self.runs_in_files),
+            HumanCount(self.runs_untimed),
             HumanCount(self.blocks_verified),
             HumanCount(self.runs_with_pairs),
             HumanCount(self.pairs_stored),
@@ -362,7 +426,18 @@ impl Report {
             HumanCount(self.pairs_collections),
             HumanCount(self.pairs_replayed),
         );
+        if let (Some(wanted), Some(tried)) = (self.cuts_wanted, self.cuts_tried) {
+            let share = 100.0 * tried as f64 / wanted.max(1) as f64;
+            let (tried, wanted) = (HumanCount(tried), HumanCount(wanted));
+            text.push_str(&format!(
+                "the power was cut at {tried} of {wanted} polls ({share:.1} %), scattered over all of them\n"
+            ));
+        }
+        if self.partial {
+            text.push_str("PARTIAL: it was interrupted\n");
+        }
         match &self.failure {
+            None if self.partial => text.push_str("nothing was found so far\n"),
             None => text.push_str("nothing was found\n"),
             Some(failure) => {
                 if let Some(run) = failure.run {

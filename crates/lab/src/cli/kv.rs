@@ -9,7 +9,7 @@ use byteway_host::StoreIf;
 use byteway_wire::nvme::kv::Key;
 use clap::Subcommand;
 
-use super::{OutputFormat, print, show, size};
+use super::{OutputFormat, Tables, print, show, size};
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::kv::{Preset, ValueSizes};
@@ -211,6 +211,8 @@ struct Bench {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
     /// No progress bar.
     #[arg(long)]
     quiet: bool,
@@ -268,12 +270,11 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(match drive.ask(request)? {
         Answer::Done => ExitCode::SUCCESS,
         Answer::Value(value) => {
-            let mut out = std::io::stdout();
-            let _ = out.write_all(&value).and_then(|()| out.flush());
+            print(value)?;
             ExitCode::SUCCESS
         }
         Answer::Keys(keys) => {
-            print(&keys.into_iter().map(|key| shown(key) + "\n").collect::<String>());
+            print(keys.into_iter().map(|key| shown(key) + "\n").collect::<String>())?;
             ExitCode::SUCCESS
         }
         Answer::Missing => {
@@ -324,14 +325,19 @@ impl Bench {
         }
         let options = Options { sets, ..Options::default() };
         if self.scenario {
-            print(&text);
+            print(&text)?;
             return Ok(ExitCode::SUCCESS);
         }
         let scenario = Scenario::from_text("bench", Path::new("."), &text, &options)?;
         let output = self.out.as_deref().map(Output::check).transpose()?;
-        let interrupt = Interrupt::on_signal();
         let real = &self.real;
         let place = place(real.vfio_user.as_deref(), real.drive.as_deref(), real.data.as_deref());
+        if place.is_none() && (real.namespace.is_some() || real.erase || real.no_verify) {
+            let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
+            return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
+        }
+        output.as_ref().map(Output::clear).transpose()?;
+        let interrupt = Interrupt::on_signal();
         if let Some(place) = place {
             let bench = PairsBench {
                 place,
@@ -343,7 +349,7 @@ impl Bench {
                 quiet: self.quiet,
             };
             let results = bench.run(&interrupt)?;
-            return show(&results, None, output, self.format);
+            return show(&results, None, output, Vec::new(), self.format, self.tables);
         }
         if real.namespace.is_some() || real.erase || real.no_verify {
             let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
@@ -354,7 +360,7 @@ impl Bench {
         progress.finish();
         let results = found?;
         let page = output.is_some().then(|| run_report(&scenario, &results));
-        show(&results, page.as_ref(), output, self.format)
+        show(&results, page.as_ref(), output, Vec::new(), self.format, self.tables)
     }
 
     /// The scenario that the flags come to.

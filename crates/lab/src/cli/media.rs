@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::{OutputFormat, print};
+use super::{OutputFormat, Tables, print};
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
 use crate::media::{Info, Verdict};
 
 pub(super) const EXAMPLES: &str = "\
@@ -43,26 +44,32 @@ struct Looked {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
 }
 
 /// Does what is asked of the directory.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::Info(Looked { directory, format }) => {
+        Action::Info(Looked { directory, format, tables }) => {
             let info = Info::of(directory)?;
-            print(&match format {
-                OutputFormat::Table => info.to_text(),
+            print(match format {
+                OutputFormat::Table => tables.wrapped(&info.to_text()),
                 OutputFormat::Json => info.to_json(),
-            });
+            })?;
             Ok(ExitCode::SUCCESS)
         }
-        Action::Check { looked: Looked { directory, format }, quiet } => {
-            let verdict = Verdict::of(directory, *quiet)?;
-            print(&match format {
-                OutputFormat::Table => verdict.to_text(),
+        Action::Check { looked: Looked { directory, format, tables }, quiet } => {
+            let verdict = Verdict::of(directory, *quiet, &Interrupt::on_signal())?;
+            print(match format {
+                OutputFormat::Table => tables.wrapped(&verdict.to_text()),
                 OutputFormat::Json => verdict.to_json(),
-            });
-            Ok(if verdict.is_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            })?;
+            Ok(match verdict.is_good() {
+                Some(true) => ExitCode::SUCCESS,
+                Some(false) => ExitCode::FAILURE,
+                None => ExitCode::from(EXIT_INTERRUPTED),
+            })
         }
     }
 }

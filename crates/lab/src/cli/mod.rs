@@ -17,16 +17,17 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::error::InputError;
-use crate::interrupt::EXIT_INTERRUPTED;
-use crate::output::Output;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupted, take_signals};
+use crate::output::{Output, StdoutError, Unfinished, print};
 use crate::profile::profile_schema;
 use crate::report::Page;
 use crate::results::Results;
 use crate::scenario::{device_schema, host_schema, scenario_schema};
 use crate::summary::Summary;
+use crate::text_table::{Width, wrapped};
 use crate::units::{Bytes, UnitError};
 
 /// An NVMe solid-state drive in software.
@@ -55,7 +56,8 @@ Examples:
   byteway fuzz --for 10min                              random drives, workloads, power cuts and faults
   byteway schema > scenario.schema.json                 for an editor that completes and checks
 
-Exit codes: 0 done; 1 failed, or data did not verify; 2 wrong input, nothing written; 130 interrupted, result marked.";
+Exit codes: 0 done; 1 failed, or data did not verify, or results could not be written; 2 wrong input,
+nothing written; 130 interrupted (Ctrl-C, SIGTERM), result marked; 141 the reader closed the pipe.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -129,6 +131,25 @@ enum OutputFormat {
     Json,
 }
 
+/// How tables are printed.
+#[derive(Clone, Copy, clap::Args)]
+struct Tables {
+    /// Print all columns, instead of those that fit into 80, and sentences in one line each.
+    #[arg(long)]
+    wide: bool,
+}
+
+impl Tables {
+    fn width(self) -> Width {
+        if self.wide { Width::Wide } else { Width::Narrow }
+    }
+
+    /// A printed text with its sentences in lines.
+    fn wrapped(self, text: &str) -> String {
+        wrapped(text, self.width())
+    }
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum SchemaOf {
     /// The scenario file.
@@ -144,15 +165,25 @@ enum SchemaOf {
 /// Wrong input.
 const EXIT_INPUT: u8 = 2;
 
+/// The command line as a tree of commands with their arguments.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
 /// The whole program: parses `arguments` (the first is the program's name), does what they say, returns the exit
 /// code.
 pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+    take_signals();
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Prints help and version to the output stream, everything else to the error stream.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_INPUT));
+            // Help and version go to the output stream, everything else to the error stream.
+            let is_wrong = error.use_stderr();
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            return match printed {
+                Err(error) if !is_wrong => report(&StdoutError::from(error).into()),
+                _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_INPUT)),
+            };
         }
     };
     let done = match arguments.command {
@@ -175,32 +206,38 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
                 SchemaOf::Profile => profile_schema(),
                 SchemaOf::Host => host_schema(),
             };
-            print(&format!("{schema:#}\n"));
-            Ok(ExitCode::SUCCESS)
+            print(format!("{schema:#}\n")).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
     };
     done.unwrap_or_else(|error| report(&error))
 }
 
-/// Writes and prints what was found; `page` is what report.html shows of it.
+/// Writes and prints what was found; `page` is what report.html shows of it, `records` what was written during the run.
+/// What cannot be written is printed all the same.
 fn show(
     results: &Results,
     page: Option<&Page>,
     output: Option<Output>,
+    records: Vec<anyhow::Result<Unfinished>>,
     format: OutputFormat,
+    tables: Tables,
 ) -> anyhow::Result<ExitCode> {
     let summary = &results.summary;
-    if let Some(output) = output {
-        output.write("summary.json", summary.to_json().as_bytes())?;
-        output.write("results.parquet", &results.to_parquet()?)?;
-        if let Some(page) = page {
-            output.write("report.html", page.render().as_bytes())?;
-        }
-    }
-    print(&match format {
-        OutputFormat::Table => summary.to_tables(),
+    let written = output.map_or(Ok(()), |output| {
+        let mut files = vec![
+            output.made("summary.json", summary.to_json().as_bytes()),
+            results.to_parquet().and_then(|bytes| output.made("results.parquet", &bytes)),
+        ];
+        files.extend(page.map(|page| output.made("report.html", page.render().as_bytes())));
+        files.extend(records);
+        output.publish(files)
+    });
+    let printed = print(match format {
+        OutputFormat::Table => tables.wrapped(&summary.tables(tables.width())),
         OutputFormat::Json => summary.to_json(),
     });
+    written?;
+    printed?;
     Ok(exit_code(summary))
 }
 
@@ -213,15 +250,15 @@ fn exit_code(summary: &Summary) -> ExitCode {
 
 /// Says what went wrong, and turns it into an exit code.
 fn report(error: &anyhow::Error) -> ExitCode {
-    let wrong_input = error.downcast_ref::<InputError>().is_some();
+    if let Some(quiet) = error.downcast_ref::<StdoutError>().and_then(StdoutError::quiet_exit) {
+        return quiet;
+    }
+    if error.is::<Interrupted>() {
+        let _ = writeln!(std::io::stderr(), "{error:#}");
+        return ExitCode::from(EXIT_INTERRUPTED);
+    }
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
-    ExitCode::from(if wrong_input { EXIT_INPUT } else { 1 })
-}
-
-/// A reader that has seen enough and closed the pipe is no error.
-fn print(text: &str) {
-    let mut out = std::io::stdout();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    ExitCode::from(if error.is::<InputError>() { EXIT_INPUT } else { 1 })
 }
 
 #[cfg(test)]
@@ -231,8 +268,7 @@ mod tests {
     // Clap checks an argument definition only when it is used; a contradiction in it would panic at the user's.
     #[test]
     fn the_arguments_are_consistent() {
-        use clap::CommandFactory;
-        Arguments::command().debug_assert();
+        command().debug_assert();
     }
 
     // Whoever comes from fio writes 4k; taken for 4000 bytes it would be another benchmark.

@@ -1,16 +1,16 @@
 //! `byteway profile`.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use clap::Subcommand;
-use comfy_table::Table;
 use serde_json::json;
 
-use super::{OutputFormat, print};
+use super::{OutputFormat, Tables, print};
 use crate::error::{InputError, suggest};
 use crate::profile::{Completion, DRIVES, HOSTS, HostProfile, Profile};
 use crate::profile::{drive_entries, host_entries, text_of};
-use crate::summary::new_table;
+use crate::text_table::{Column, Printout, TextTable, Width, wrapped};
 use crate::units::{Picos, excerpt};
 
 pub(super) const EXAMPLES: &str = "\
@@ -36,6 +36,8 @@ enum Action {
         /// What is printed.
         #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
         format: OutputFormat,
+        #[command(flatten)]
+        tables: Tables,
     },
     /// Show a profile: a TOML file, each constant followed by its source.
     Show {
@@ -50,13 +52,13 @@ enum Action {
 /// Lists or shows profiles.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
-        Action::List { format: OutputFormat::Table } => {
-            print(&format!("Drives\n{}\n\nHosts\n{}\n", drive_table(), host_table()));
+        Action::List { format: OutputFormat::Table, tables } => {
+            print(listed(tables.width()))?;
         }
-        Action::List { format: OutputFormat::Json } => {
-            print(&format!("{:#}\n", json!({ "drives": drive_entries(), "hosts": host_entries() })));
+        Action::List { format: OutputFormat::Json, .. } => {
+            print(format!("{:#}\n", json!({ "drives": drive_entries(), "hosts": host_entries() })))?;
         }
-        Action::Show { name, format } => print(&shown(name, *format)?),
+        Action::Show { name, format } => print(shown(name, *format)?)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -76,10 +78,27 @@ fn shown(name: &str, format: OutputFormat) -> Result<String, InputError> {
     })
 }
 
-fn drive_table() -> Table {
-    let mut table = new_table(&["name", "what", "link", "capacity", "dies", "page", "read", "program"], 0);
+fn listed(width: Width) -> String {
+    let mut out = Printout::new(width);
+    let _ = writeln!(out, "Drives");
+    out.table(&drive_table());
+    out.section("Hosts", &host_table());
+    wrapped(&out.finish(), width)
+}
+
+fn drive_table() -> TextTable {
+    let mut table = TextTable::new([
+        Column::text("name"),
+        Column::text("what").rank(4),
+        Column::text("link"),
+        Column::count("capacity"),
+        Column::text("dies").rank(1),
+        Column::count("page").rank(3),
+        Column::text("read"),
+        Column::text("program").rank(2),
+    ]);
     for entry in drive_entries() {
-        table.add_row([
+        let cells = [
             entry.name.to_owned(),
             entry.about.to_owned(),
             format!("Gen{} x{}", entry.generation, entry.lanes),
@@ -88,26 +107,37 @@ fn drive_table() -> Table {
             entry.page.to_string(),
             times(&entry.read),
             times(&entry.program),
-        ]);
+        ];
+        table.row(cells.map(Into::into));
     }
     table
 }
 
-fn host_table() -> Table {
-    let mut table = new_table(&["name", "what", "completion", "submit", "complete", "interrupt", "cores"], 0);
+fn host_table() -> TextTable {
+    let mut table = TextTable::new([
+        Column::text("name"),
+        Column::text("what").rank(1),
+        Column::text("completion"),
+        Column::count("submit"),
+        Column::count("complete"),
+        Column::count("interrupt"),
+        Column::count("cores"),
+    ]);
     for entry in host_entries() {
-        table.add_row([
+        let completion = match entry.completion {
+            Completion::Polled => "polled",
+            Completion::Interrupt => "interrupt",
+        };
+        let cells = [
             entry.name.to_owned(),
             entry.about.to_owned(),
-            match entry.completion {
-                Completion::Polled => "polled".to_owned(),
-                Completion::Interrupt => "interrupt".to_owned(),
-            },
+            completion.to_owned(),
             entry.submit.to_string(),
             entry.complete.to_string(),
             entry.interrupt.to_string(),
             entry.cores.to_string(),
-        ]);
+        ];
+        table.row(cells.map(Into::into));
     }
     table
 }
@@ -137,8 +167,8 @@ mod tests {
         assert_eq!(host["submit"], "60 ns");
         let error = shown("p450", OutputFormat::Table).unwrap_err();
         assert!(error.what.contains("`p450`") && error.cure.contains("did you mean `p4500`"), "{error}");
-        assert!(drive_table().to_string().contains("wd-zn540"));
-        assert!(host_table().to_string().contains("linux-interrupt"));
+        let list = listed(Width::Narrow);
+        assert!(list.contains("wd-zn540") && list.contains("linux-interrupt"), "{list}");
     }
 
     // Three equal times in a column say no more than one, and make the table too wide.

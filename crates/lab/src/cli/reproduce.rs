@@ -1,22 +1,24 @@
 //! `byteway reproduce`.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{EXIT_INTERRUPTED, OutputFormat, print};
+use super::{EXIT_INTERRUPTED, OutputFormat, Tables, print};
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::output::Output;
 use crate::progress;
-use crate::reproduce::{Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, work};
+use crate::reproduce::{
+    Lengths, Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, twice, work,
+};
 
 pub(super) const EXAMPLES: &str = "\
 What a paper says, measured again: claim, paper, measured, difference, tolerance, basis, verdict.
   byteway reproduce --list                          the papers
   byteway reproduce byteexpress --list              its claims, without running anything
-  byteway reproduce byteexpress                     10,000 payloads a point
-  byteway reproduce byteexpress --full              a million
-  byteway reproduce bandslim                        20,000 PUTs a point
+  byteway reproduce byteexpress                     10,000 payloads, or 200,000 PUTs, a point
+  byteway reproduce bandslim --full                 10,000 payloads, or a million PUTs, as the paper has
   byteway reproduce byteexpress --out results       ... and results/reproduce.json, report.html: its figures anew
 
 A claim is reproduced, of the right direction only, not reproduced, or only reported; what came out
@@ -31,10 +33,11 @@ pub(super) struct Arguments {
     /// The paper.
     #[arg(required_unless_present = "list")]
     paper: Option<String>,
-    /// A million payloads a point, instead of ten or twenty thousand.
+    /// A million PUTs a point of a key-value drive, as the papers have, instead of 200,000. Payload sinks, which nothing
+    /// changes from one payload to the next, keep their 10,000.
     #[arg(long)]
     full: bool,
-    /// So many payloads a point.
+    /// So many payloads or PUTs a point.
     #[arg(long, value_name = "N", conflicts_with = "full", value_parser = clap::value_parser!(u64).range(1..=PAYLOADS_FULL))]
     payloads: Option<u64>,
     /// List its claims, or the papers, and run nothing.
@@ -52,6 +55,8 @@ pub(super) struct Arguments {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
     /// No progress bar.
     #[arg(long)]
     quiet: bool,
@@ -60,43 +65,65 @@ pub(super) struct Arguments {
 /// Measures a paper's claims.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let Some(name) = &arguments.paper else {
-        PAPERS.iter().for_each(|paper| print(&format!("{}: {}\n", paper.name, paper.about)));
+        let tables = arguments.tables;
+        let about = PAPERS.iter().map(|paper| format!("{}: {}\n", paper.name, paper.about));
+        print(about.map(|line| tables.wrapped(&line)).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     };
     let paper = paper(name)?;
     let file = paper.read_claims(arguments.claims.as_deref())?;
     if arguments.list {
-        print(&Reproduction::list(&file.paper, &file.claims));
+        let list = Reproduction::list(&file.paper, &file.claims, arguments.tables.width());
+        print(arguments.tables.wrapped(&list))?;
         return Ok(ExitCode::SUCCESS);
     }
     if file.claims.is_empty() {
         return Err(InputError::new("there are no claims", "add `[[claim]]` to the claims file").into());
     }
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
+    output.as_ref().map(Output::clear).transpose()?;
     let interrupt = Interrupt::on_signal();
     let specs = specs(paper, &file.claims, output.is_some());
-    let bar = progress::points(specs.len() + 1, arguments.quiet)?;
-    let payloads = if arguments.full { PAYLOADS_FULL } else { arguments.payloads.unwrap_or(paper.payloads) };
-    // One point with many more payloads, or fewer: it is to be seen that their number changes nothing.
-    let other = if payloads == PAYLOADS_FULL { paper.payloads } else { (payloads * 100).min(PAYLOADS_FULL) };
+    let pairs = twice(paper, &specs).len();
+    let bar = progress::points(specs.len() + pairs, arguments.quiet)?;
+    let lengths = match arguments.payloads {
+        _ if arguments.full => Lengths { puts: PAYLOADS_FULL, ..paper.lengths },
+        Some(payloads) => Lengths::all(payloads),
+        None => paper.lengths,
+    };
+    // Some points run with many more payloads, or fewer: whether their number changes anything is judged.
+    let more = |payloads: u64| (payloads * 100).min(PAYLOADS_FULL);
+    let others = match arguments.full {
+        true => Lengths { payloads: PAYLOADS_FULL, puts: paper.lengths.puts },
+        false => Lengths { payloads: more(lengths.payloads), puts: more(lengths.puts) },
+    };
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let manner = Manner { payloads, payloads_other: Some(other), threads, interrupt: &interrupt, bar: &bar };
-    let (points, agreement) = work(paper, &specs, &manner);
+    let manner = Manner { lengths, others, threads, interrupt: &interrupt, bar: &bar };
+    let (points, agreements) = work(paper, &specs, &manner);
     bar.finish_and_clear();
-    let reproduction = Reproduction::new(paper, file, payloads, points, agreement);
-    if let Some(output) = output {
-        output.write("reproduce.json", reproduction.to_json().as_bytes())?;
-        output.write("report.html", report(paper, &reproduction).render().as_bytes())?;
-    }
-    print(&match arguments.format {
-        OutputFormat::Table => reproduction.to_table(),
+    let reproduction = Reproduction::new(paper, file, lengths, points, agreements);
+    let written = output.map_or(Ok(()), |output| {
+        output.publish([
+            output.made("reproduce.json", reproduction.to_json().as_bytes()),
+            output.made("report.html", report(paper, &reproduction).render().as_bytes()),
+        ])
+    });
+    let printed = print(match arguments.format {
+        OutputFormat::Table => arguments.tables.wrapped(&reproduction.printed(arguments.tables.width())),
         OutputFormat::Json => reproduction.to_json(),
     });
+    written?;
+    printed?;
+    // The points that are run twice are no claim's, and may be all that is missing.
+    let unpaired = reproduction.agreements.len() < pairs && interrupt.is_raised();
+    if unpaired {
+        let _ = writeln!(std::io::stderr(), "interrupted: short and long runs were not compared");
+    }
     Ok(match () {
-        () if reproduction.is_partial() => ExitCode::from(EXIT_INTERRUPTED),
+        () if reproduction.is_partial() || unpaired => ExitCode::from(EXIT_INTERRUPTED),
         () if !reproduction.holds() => ExitCode::FAILURE,
         () => ExitCode::SUCCESS,
     })

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use anyhow::Context;
 
-use super::{OutputFormat, show};
+use super::{OutputFormat, Tables, show};
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
 use crate::measure::IoRecorder;
@@ -43,6 +43,9 @@ pub(super) struct Arguments {
     /// Replace or add a key of the scenario; may be repeated, the last one counts.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
+    /// What ${NAME} in a fio job file stands for; may be repeated.
+    #[arg(long = "define", value_name = "NAME=VALUE")]
+    defines: Vec<String>,
     /// Write summary.json, results.parquet (figures over time) and report.html to this folder, which is made if need be.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -59,6 +62,8 @@ pub(super) struct Arguments {
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
     /// Skip the lines of a trace that are no records, and count them.
     #[arg(long)]
     skip_bad_lines: bool,
@@ -71,12 +76,14 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options {
         sets: arguments.sets.clone(),
+        defines: arguments.defines.clone(),
         skip_bad_lines: arguments.skip_bad_lines,
         ..Options::default()
     };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let spans_ios = spans_ios(arguments)?;
+    output.as_ref().map(Output::clear).transpose()?;
     let interrupt = Interrupt::on_signal();
     let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), arguments.quiet);
     let ios = output.as_ref().filter(|_| arguments.ios).map(|output| IoRecorder::new(output, &scenario));
@@ -88,11 +95,10 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let session = Session { progress: &mut progress, interrupt: &interrupt };
     let found = run_recorded(&scenario, session, records);
     progress.finish();
-    let results = found?;
+    let (results, ios) = found?;
     let page = output.is_some().then(|| run_report(&scenario, &results));
-    let shown = show(&results, page.as_ref(), output, arguments.format)?;
-    spans.map(Spans::finish).transpose()?;
-    Ok(shown)
+    let records = ios.into_iter().chain(spans.map(Spans::finish)).collect();
+    show(&results, page.as_ref(), output, records, arguments.format, arguments.tables)
 }
 
 /// How many I/Os spans.json is to cover, if there is to be one.
@@ -125,11 +131,8 @@ impl Spans {
         Ok(Spans { file, timeline })
     }
 
-    fn finish(self) -> anyhow::Result<()> {
-        let Spans { file, timeline } = self;
-        timeline
-            .outcome()
-            .with_context(|| format!("cannot write {SPANS}; the other results are complete"))?;
-        file.finish()
+    fn finish(self) -> anyhow::Result<Unfinished> {
+        self.timeline.outcome().with_context(|| format!("cannot write {SPANS}"))?;
+        Ok(self.file)
     }
 }

@@ -1,14 +1,16 @@
 //! `byteway serve`.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use byteway_serve::drive::Stop;
+use byteway_serve::drive::{ServeError, Stop};
 use tracing_subscriber::EnvFilter;
 
-use super::{OutputFormat, print};
+use super::{OutputFormat, Tables, print};
 use crate::error::InputError;
-use crate::interrupt::on_signal;
+use crate::interrupt::{end_within, on_signal};
 use crate::scenario::Options;
 use crate::serve::{Service, served_json, served_tables};
 
@@ -42,7 +44,27 @@ To a Linux guest it is an NVMe drive. QEMU 10.1 or newer, with memory that it sh
 Without a guest:
   byteway bench --vfio-user /tmp/drive
 
-What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.";
+What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
+
+Ctrl-C and SIGTERM detach the client, flush and shut the drives down; a second one ends the program
+at once. It ends within 2 s in any case. Exit status:
+  0  in order: everything that was written is in the data directory, if there is one
+  1  a drive could not be served, or its data directory failed
+  2  wrong input
+  3  a drive stood still while its host waited: a defect of Byteway
+  4  the orderly end took longer than 1.5 s and was cut off, as by kill -9: what was flushed is safe,
+     what was written since the last Flush may be lost
+  130  a second signal; the same holds";
+
+/// A drive stood still.
+const EXIT_STALLED: u8 = 3;
+/// The orderly end took too long.
+const EXIT_CUT_OFF: u8 = 4;
+/// How long detaching, flushing and shutting down may take after a signal. With what a loaded machine may add it ends within
+/// 2 s.
+const END_LIMIT: Duration = Duration::from_millis(1500);
+const CUT_OFF: &str = "the orderly end has taken longer than 1.5 s, so the server ends at once, as by kill -9: what was \
+     flushed is safe where a drive is kept in files (--data), what was written since the last Flush may be lost";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -62,6 +84,8 @@ pub(super) struct Arguments {
     /// What is printed: when the drives are ready, and at the end what was served.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
 }
 
 /// Serves until it is told to stop.
@@ -72,18 +96,40 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Service::load(&arguments.devices, &arguments.vfio_user, arguments.data.as_deref(), &options)?;
     let stop = Stop::new()?;
     let said = stop.clone();
-    on_signal(move || said.stop());
-    let reports = service.run(&stop, |starts| {
+    on_signal(move || {
+        end_within(END_LIMIT, EXIT_CUT_OFF, CUT_OFF);
+        said.stop();
+    });
+    let mut announced = Ok(());
+    let served = service.run(&stop, |starts| {
+        // Commands to copy begin with spaces, and stay in one line.
         let lines = service.drives().iter().map(|drive| match arguments.format {
-            OutputFormat::Table => drive.ready_text(starts),
+            OutputFormat::Table => arguments.tables.wrapped(&drive.ready_text(starts)),
             OutputFormat::Json => drive.ready_json(starts),
         });
-        print(&lines.collect::<String>());
-    })?;
-    print(&match arguments.format {
-        OutputFormat::Table => served_tables(&reports),
+        announced = print(lines.collect::<String>());
+        // The process that started it waits for that line.
+        if announced.is_err() {
+            stop.stop();
+        }
+    });
+    let reports = match served {
+        Ok(reports) => reports,
+        Err(error) => match error.downcast_ref::<ServeError>() {
+            Some(ServeError::Stalled { .. }) => {
+                let _ = writeln!(std::io::stderr(), "error: {error:#}");
+                return Ok(ExitCode::from(EXIT_STALLED));
+            }
+            _ => return Err(error),
+        },
+    };
+    announced?;
+    let reported = print(match arguments.format {
+        OutputFormat::Table => arguments.tables.wrapped(&served_tables(&reports, arguments.tables.width())),
         OutputFormat::Json => served_json(&reports),
     });
+    // A program that has read that the drives are ready, and closed the pipe, has what it wanted: they were served.
+    reported.or_else(|error| error.quiet_exit().map(drop).ok_or(error))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::print;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
 use crate::scenario::{Options, Scenario};
 use crate::threshold::{measure, to_toml};
 
@@ -13,9 +13,10 @@ Examples:
   byteway threshold scenarios/small-payloads.toml
   byteway threshold scenarios/small-payloads.toml --set drive.profile=modern-gen5
 
-The longest payload that each fine-grained method of the drive carries faster than PRPs, to the byte: tau
-of `transfer.method = \"adaptive\"`. What is printed belongs into the drive's profile. It holds for the
-scenario's drive, link, host and depth; other payload sizes than the scenario's are tried.";
+The payload size from which on each fine-grained method of the drive is no longer faster than PRPs, to the
+byte: tau of `transfer.method = \"adaptive\"`, below which payloads go by the method. What is printed belongs
+into the drive's profile. It holds for the scenario's drive, link, host and depth; other payload sizes than
+the scenario's are tried.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -31,6 +32,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     let thresholds = measure(&scenario, &Interrupt::on_signal())?;
-    print(&to_toml(&scenario, &thresholds));
-    Ok(ExitCode::SUCCESS)
+    print(to_toml(&scenario, &thresholds))?;
+    Ok(match thresholds.missing.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_INTERRUPTED),
+    })
 }

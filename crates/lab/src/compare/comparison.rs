@@ -4,6 +4,7 @@
 //! byteway, scenario    version, and name of the scenario
 //! partial              it was interrupted: some points were not run
 //! baseline             what points are compared with, in words
+//! metric               the figure that is shown first, by its key in `figures`
 //! keys[]               key, paths (keys of the scenario), unit (null: names), values[], numbers[] (null: names)
 //! points[]             in order, the first key slowest:
 //!   index, values      value by key
@@ -17,7 +18,7 @@
 //!   busiest            resource, mean (share of the time)
 //!   against, ratios    the point that it is compared with, and each figure as a multiple of that point's
 //!   summary            what summary.json of the run holds
-//! findings[]           kind, its details, and text: a sentence
+//! findings[]           kind, its details, and text: a sentence; the most telling ones first
 //! ```
 //!
 //! What does not exist is null.
@@ -25,7 +26,7 @@
 use serde::ser::{Serialize, Serializer};
 
 use super::figures::{Figures, Metric, busiest};
-use super::finding::{Fact, Finding, Seen, findings};
+use super::finding::{Fact, Finding, Seen, findings, most_telling_first, throughput_of};
 use super::outcome::{Found, Outcome};
 use super::plan::{Plan, describe};
 use super::sizes;
@@ -46,10 +47,15 @@ pub struct Comparison {
     pub axes: Vec<Axis>,
     /// What the points are compared with.
     pub baseline: String,
+    /// The figure that is shown first: what was asked for, or else mean latency where methods of transfer are compared, and
+    /// throughput otherwise.
+    pub metric: Metric,
     /// All points.
     pub points: Vec<Point>,
     /// What they show.
     pub findings: Vec<Finding>,
+    /// It was interrupted: points, or runs between them that findings rest on, are missing.
+    pub interrupted: bool,
 }
 
 /// A point of a comparison.
@@ -119,20 +125,27 @@ impl Comparison {
         findings.retain(|finding| !sizes.iter().any(|better| better.replaces(finding)));
         findings.splice(0..0, sizes);
         findings.extend(fallbacks(&plan.axes, &points));
+        most_telling_first(&mut findings);
+        let metric = plan.metric.unwrap_or_else(|| match plan.axes.iter().any(sizes::is_method) {
+            true => Metric::MeanNs,
+            false => throughput_of(points.iter().filter_map(|point| point.figures.as_ref())),
+        });
         Comparison {
             scenario,
             text,
             command: plan.command,
             axes: plan.axes,
             baseline: plan.baseline,
+            metric,
             points,
             findings,
+            interrupted: false,
         }
     }
 
-    /// Whether some points were not run.
+    /// Whether some points, or some of what findings rest on, were not run.
     pub fn is_partial(&self) -> bool {
-        self.points.iter().any(|point| point.outcome == Outcome::NotRun)
+        self.interrupted || self.points.iter().any(|point| point.outcome == Outcome::NotRun)
     }
 
     /// Points that failed.
@@ -161,6 +174,7 @@ impl Comparison {
             scenario: &self.scenario,
             partial: self.is_partial(),
             baseline: &self.baseline,
+            metric: self.metric,
             keys: self.axes.iter().map(key).collect(),
             points: (0..self.points.len()).map(|index| self.point(index)).collect(),
             findings: &self.findings,
@@ -215,6 +229,7 @@ struct Json<'a> {
     scenario: &'a str,
     partial: bool,
     baseline: &'a str,
+    metric: Metric,
     keys: Vec<KeyJson<'a>>,
     points: Vec<PointJson<'a>>,
     findings: &'a [Finding],

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::outcome::Found;
-use crate::summary::{KindSummary, Latency, Summary, grouped, percent, ratio, time};
+use crate::summary::{KindSummary, Latency, Summary, ratio};
+use crate::text_table::{Quantity, bytes, grouped, number, percent, rate, time};
 use crate::workload::Kind;
 
 /// A figure of a point.
@@ -139,28 +140,88 @@ impl Metric {
         }
     }
 
-    /// Whether more of it is better.
-    pub fn more_is_better(self) -> bool {
-        matches!(self, Metric::Iops | Metric::BytesPerSecond)
+    /// The figure of this key.
+    pub fn named(key: &str) -> Option<Metric> {
+        Metric::ALL.into_iter().find(|metric| metric.key() == key)
     }
 
-    /// With its unit, for people.
-    pub fn show(self, value: f64) -> String {
+    /// What it measures; `None` of counts.
+    pub(super) fn quantity(self) -> Option<Quantity> {
         match self {
-            Metric::Iops | Metric::LogPages | Metric::IndexPages => grouped(value as u64),
-            Metric::BytesPerSecond if value < 1e6 => format!("{:.1} kB/s", value / 1e3),
-            Metric::BytesPerSecond if value < 1e9 => format!("{:.1} MB/s", value / 1e6),
-            Metric::BytesPerSecond => format!("{:.2} GB/s", value / 1e9),
+            Metric::Iops | Metric::LogPages | Metric::IndexPages => None,
+            Metric::BytesPerSecond => Some(Quantity::Rate),
             Metric::MeanNs
             | Metric::P50Ns
             | Metric::P99Ns
             | Metric::P999Ns
             | Metric::ReadP999Ns
             | Metric::HostNsPerIo
-            | Metric::DeviceNsPerIo => time(value),
-            Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => format!("{value:.1} B"),
-            Metric::WriteAmplification | Metric::RetriesPerRead => format!("{value:.3}"),
-            Metric::MapMissRatio | Metric::WearSpread => percent(value),
+            | Metric::DeviceNsPerIo => Some(Quantity::Time),
+            Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Some(Quantity::Bytes),
+            Metric::WriteAmplification | Metric::RetriesPerRead => Some(Quantity::Number),
+            Metric::MapMissRatio | Metric::WearSpread => Some(Quantity::Share),
+        }
+    }
+
+    /// Where not all figures have a place in a table, those with the highest number are left out first.
+    pub(super) fn rank(self) -> usize {
+        match self {
+            Metric::MeanNs => 1,
+            Metric::P99Ns => 2,
+            Metric::Iops => 3,
+            Metric::ReadP999Ns => 4,
+            Metric::WriteAmplification
+            | Metric::MapMissRatio
+            | Metric::WearSpread
+            | Metric::RetriesPerRead
+            | Metric::LogPages
+            | Metric::IndexPages => 5,
+            Metric::WireBytesPerIo => 6,
+            Metric::HostNsPerIo | Metric::DeviceNsPerIo => 8,
+            Metric::P999Ns => 9,
+            Metric::BytesPerSecond => 10,
+            Metric::P50Ns => 11,
+            Metric::PayloadBytesPerIo => 12,
+        }
+    }
+
+    /// What it counts, for the words below a chart.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Metric::Iops | Metric::BytesPerSecond => "All jobs together",
+            Metric::MeanNs => "Mean of all I/Os of all jobs, from submission to completion",
+            Metric::P50Ns => "Half of all I/Os took no longer",
+            Metric::P99Ns => "One I/O in a hundred took longer",
+            Metric::P999Ns => "One I/O in a thousand took longer",
+            Metric::ReadP999Ns => "One read in a thousand took longer",
+            Metric::WireBytesPerIo => "Both directions of the link, with headers, CRC and framing",
+            Metric::PayloadBytesPerIo => "Both directions of the link, as a performance counter sees it",
+            Metric::WriteAmplification => "Bytes programmed into flash for each byte that the host wrote",
+            Metric::MapMissRatio => "Lookups of a page of the map that was not in DRAM, among all",
+            Metric::WearSpread => "Erases from the least to the most worn block, over the mean",
+            Metric::RetriesPerRead => "How often a read of flash was tried again, in the mean",
+            Metric::LogPages => "Pages of flash programmed for the value log and its records",
+            Metric::IndexPages => "Pages of flash programmed for the index and its manifest",
+            Metric::HostNsPerIo | Metric::DeviceNsPerIo => {
+                "Work for each I/O, without watching for completions"
+            }
+        }
+    }
+
+    /// Whether more of it is better.
+    pub fn more_is_better(self) -> bool {
+        matches!(self, Metric::Iops | Metric::BytesPerSecond)
+    }
+
+    /// With its unit, in a sentence.
+    pub fn show(self, value: f64) -> String {
+        match self.quantity() {
+            None => grouped(libm::round(value) as u64),
+            Some(Quantity::Rate) => rate(value),
+            Some(Quantity::Time) => time(value),
+            Some(Quantity::Bytes | Quantity::BinaryBytes) => bytes(value),
+            Some(Quantity::Share) => percent(value),
+            Some(Quantity::Number) => number(value),
         }
     }
 }
@@ -281,14 +342,20 @@ pub fn equal(a: f64, b: f64) -> bool {
     (a - b).abs() < EQUAL * a.abs().max(b.abs()) || a == b
 }
 
-/// A difference for people: `=` below 1 %, per cent up to a factor of 2, a factor beyond.
+/// A difference for people: `=` below 1 %, per cent up to a factor of 2, a factor beyond, and below a tenth a fraction: how
+/// many times less it is.
 pub fn difference(ratio: f64) -> String {
+    let factor = |factor: f64| match factor {
+        factor if factor >= 99.95 => grouped(libm::round(factor) as u64),
+        factor if factor >= 9.995 => format!("{factor:.1}"),
+        factor => format!("{factor:.2}"),
+    };
     match ratio {
         ratio if equal(ratio, 1.0) => "=".to_owned(),
         ratio if ratio > 0.5 && ratio < 2.0 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
-        ratio if ratio >= 99.95 => format!("x{ratio:.0}"),
-        ratio if ratio >= 0.1 => format!("x{ratio:.2}"),
-        ratio => format!("x{ratio:.4}"),
+        ratio if ratio >= 0.1 => format!("x{}", factor(ratio)),
+        ratio if ratio > 0.0 => format!("1/{}", factor(1.0 / ratio)),
+        _ => "none".to_owned(),
     }
 }
 
@@ -313,9 +380,13 @@ mod tests {
             (1.999, "+99.9 %"),
             (2.0, "x2.00"),
             (9.5, "x9.50"),
+            (21.56, "x21.6"),
             (250.4, "x250"),
+            (31_234.0, "x31,234"),
             (0.25, "x0.25"),
-            (0.0123, "x0.0123"),
+            (0.0648, "1/15.4"),
+            (0.00001, "1/100,000"),
+            (0.0, "none"),
         ] {
             assert_eq!(difference(ratio), text);
         }

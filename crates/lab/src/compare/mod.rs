@@ -34,10 +34,10 @@ mod vary;
 pub use comparison::{Comparison, Point};
 pub(crate) use figures::equal;
 pub use figures::{Figures, Metric};
-pub use finding::{Corner, Fact, Finding, Seen};
+pub use finding::{Corner, Fact, Finding, SHOWN_MAX, Seen};
 pub use fingerprint::Fingerprint;
 pub(crate) use outcome::run_one;
-pub use outcome::{Found, Manner, Outcome, probe, run_all};
+pub use outcome::{Found, Manner, Outcome, Ran, probe, run_all};
 pub use plan::{Plan, Planned, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};
@@ -47,8 +47,10 @@ pub use vary::{Axis, Jobs, POINTS_MAX, Scale, Value};
 impl Store {
     /// Writes everything that shows the comparison as a whole.
     pub fn write_all(&self, comparison: &Comparison) -> anyhow::Result<()> {
-        self.write("compare.json", comparison.to_json().as_bytes())?;
-        self.write("compare.csv", comparison.to_csv().as_bytes())?;
-        self.write("report.html", report(comparison).render().as_bytes())
+        self.publish(&[
+            ("compare.json", comparison.to_json()),
+            ("compare.csv", comparison.to_csv()),
+            ("report.html", report(comparison).render()),
+        ])
     }
 }

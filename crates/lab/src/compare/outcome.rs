@@ -69,15 +69,32 @@ pub struct Manner<'a> {
     pub bar: &'a ProgressBar,
 }
 
-/// Every point's outcome, in order, and how many of them had been kept.
-pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<(Vec<Outcome>, usize)> {
+/// What became of the points.
+pub struct Ran {
+    /// Every point's outcome, in order.
+    pub outcomes: Vec<Outcome>,
+    /// How many of them had been kept.
+    pub resumed: usize,
+    /// Whether all that were done could be kept now.
+    pub kept: anyhow::Result<()>,
+}
+
+/// Runs all points. What cannot be written costs no figures.
+///
+/// # Errors
+/// The store holds something that can't be removed; nothing was run.
+pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<Ran> {
     let mut outcomes: Vec<Outcome> = plan.points.iter().map(|_| Outcome::NotRun).collect();
     let mut resumed = 0;
+    // The first point that could not be written.
+    let trouble = Mutex::new(None);
     if let (Some(store), false) = (manner.store, manner.fresh) {
         let kept = store.kept();
         for (index, point) in plan.points.iter().enumerate() {
             if let Some(found) = kept.get(&point.fingerprint) {
-                store.keep(index, &point.fingerprint, found)?;
+                if let Err(error) = store.keep(index, &point.fingerprint, found) {
+                    locked(&trouble).get_or_insert(error);
+                }
                 outcomes[index] = Outcome::Done(Box::new(found.clone()));
                 resumed += 1;
             }
@@ -88,14 +105,13 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<(Vec<Outcome>
     // What another comparison left in a point's folder must not pass for this one's, should the point fail.
     if let Some(store) = manner.store {
         todo.iter().try_for_each(|index| store.forget(*index))?;
+        store.clear(plan.points.len())?;
     }
     let next = AtomicUsize::new(0);
-    // What ended the whole: results that can't be written.
-    let trouble = Mutex::new(None);
     let done = Mutex::new(Vec::new());
     let work = || {
         while let Some(&index) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if manner.interrupt.is_raised() || locked(&trouble).is_some() {
+            if manner.interrupt.is_raised() {
                 break;
             }
             let point = &plan.points[index];
@@ -116,13 +132,12 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<(Vec<Outcome>
         }
         work();
     });
-    if let Some(error) = locked(&trouble).take() {
-        return Err(error.context("a point's results cannot be written"));
-    }
     for (index, outcome) in locked(&done).drain(..) {
         outcomes[index] = outcome;
     }
-    Ok((outcomes, resumed))
+    let trouble = locked(&trouble).take();
+    let kept = trouble.map_or(Ok(()), |error| Err(error.context("a point's results cannot be written")));
+    Ok(Ran { outcomes, resumed, kept })
 }
 
 /// A lock that a panicking thread left behind holds what it held: runs panic outside.
@@ -147,6 +162,8 @@ pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
     }));
     let results = match ran {
         Ok(Ok(results)) => results,
+        // What fails while it is being stopped shows again when it is run again.
+        Ok(Err(_)) if interrupt.is_raised() => return Outcome::NotRun,
         Ok(Err(error)) => return Outcome::Failed(format!("{error:#}"), None),
         Err(_) => return Outcome::Failed("the run panicked; this is a defect of Byteway".to_owned(), None),
     };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
+use super::figures::Metric;
 use super::fingerprint::{self, Fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
 use crate::error::{InputError, Place, suggest};
@@ -24,6 +25,8 @@ pub struct Request {
     pub varies: Vec<String>,
     /// `--baseline`.
     pub baseline: Option<String>,
+    /// `--metric`.
+    pub metric: Option<Metric>,
     /// What holds for every point.
     pub options: Options,
 }
@@ -37,6 +40,8 @@ pub struct Plan {
     pub points: Vec<Planned>,
     /// What the points are compared with, in words.
     pub baseline: String,
+    /// The figure that is shown first, if the user has chosen one.
+    pub metric: Option<Metric>,
     /// How to run it again, from the folder of the scenario.
     pub command: String,
 }
@@ -133,7 +138,7 @@ impl Plan {
                 format!("{}{own}", parts.collect::<Vec<_>>().join(", "))
             }
         };
-        Ok(Plan { axes, points, baseline, command: command(request) })
+        Ok(Plan { axes, points, baseline, metric: request.metric, command: command(request) })
     }
 }
 
@@ -151,6 +156,9 @@ fn command(request: &Request) -> String {
     for (flag, value) in flags.chain(request.baseline.iter().map(|baseline| ("--baseline", baseline))) {
         parts.push(flag.to_owned());
         parts.push(quoted(value));
+    }
+    if let Some(metric) = request.metric {
+        parts.push(format!("--metric {}", metric.key()));
     }
     if request.options.skip_bad_lines {
         parts.push("--skip-bad-lines".to_owned());

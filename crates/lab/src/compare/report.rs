@@ -1,15 +1,17 @@
-//! `report.html` of a comparison: the findings, charts along each key, the distributions, and all points as a table.
+//! `report.html` of a comparison: the answer first, which is the compared figure against the key and what follows from it;
+//! then charts along each key, the distributions, and all points as a table.
 
 use super::comparison::{Comparison, Point};
 use super::figures::Metric;
-use super::finding::{Corner, Fact, Seen, Series, series, throughput_of};
+use super::finding::{Corner, Fact, SHOWN_MAX, Seen, Series, series, throughput_of, without};
 use super::outcome::Outcome;
 use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
 use crate::profile::Completion;
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
-use crate::summary::{Summary, grouped, time};
+use crate::summary::Summary;
+use crate::text_table::{grouped, time};
 use crate::workload::Kind;
 
 /// Lines that can be told apart in one chart.
@@ -26,7 +28,7 @@ fn roomy(chart: Chart, entries: usize) -> Chart {
 /// What `report.html` shows.
 pub fn report(comparison: &Comparison) -> Page {
     let keys: Vec<&str> = comparison.axes.iter().map(|axis| axis.key.as_str()).collect();
-    let mut sections = vec![findings(comparison)];
+    let mut sections = Vec::new();
     for (axis, key) in comparison.axes.iter().enumerate().filter(|(_, key)| key.values.len() > 1) {
         sections.push(along(comparison, axis, key));
     }
@@ -55,6 +57,7 @@ pub fn report(comparison: &Comparison) -> Page {
         ),
         facts: facts(comparison),
         warnings,
+        answer: Some(answer(comparison)),
         sections,
         ..Page::default()
     }
@@ -84,21 +87,94 @@ fn facts(comparison: &Comparison) -> Vec<(String, String)> {
     common.collect()
 }
 
-fn findings(comparison: &Comparison) -> Section {
-    let mut section = Section::new("What was found");
+/// The compared figure against the key that says most, and what was found.
+fn answer(comparison: &Comparison) -> Section {
+    let metric = comparison.metric;
+    let mut section = Section::new("The answer");
+    if let Some((axis, key)) = main_key(comparison) {
+        let direction = if metric.more_is_better() { "Higher" } else { "Lower" };
+        let title = format!("{} by {}", capitalized(metric.noun()), key.key);
+        let panels = panels(comparison, axis, key);
+        // Pictures side by side are compared: they have one scale.
+        let all = || comparison.points.iter().filter_map(|point| point.seen.figures?.get(metric));
+        let several = panels.len() > 1;
+        for (name, lines) in panels.iter().take(PANELS_MAX) {
+            let mut chart = match several {
+                true => lines.chart(metric, false, all()),
+                false => lines.chart(metric, false, []),
+            };
+            let mut caption = format!("{}. {direction} is better.", metric.meaning());
+            if let Some((corner, true)) = corner(comparison, lines).filter(|_| metric == Metric::Iops) {
+                chart = bounds(chart, lines, &corner);
+                caption += &format!(
+                    " The gray line is the bound that Little's law sets: in flight / {} until it meets the most there was, \
+                     at {:.0} in flight.",
+                    time(corner.latency_ns),
+                    corner.outstanding
+                );
+            }
+            if lines.left_out > 0 {
+                caption += &format!(" {} more combinations are in the table.", lines.left_out);
+            }
+            let title = if several { format!("{title}, {name}") } else { title.clone() };
+            let figure = Figure::new(title, caption, chart);
+            section = section.figure(if several { figure } else { figure.wide() });
+        }
+        if panels.len() > PANELS_MAX {
+            let left = panels.len() - PANELS_MAX;
+            section = section.text(format!("{left} more combinations of the other keys are in the table."));
+        }
+    }
     if comparison.findings.is_empty() {
-        section = section.text("There are too few points for findings.");
+        return section.text("There are too few points for findings.");
     }
-    for finding in &comparison.findings {
-        section = section.text(format!("{}.", finding.text));
+    let said = |text: &String| format!("{text}.");
+    let texts = comparison.findings.iter().map(|finding| &finding.text);
+    section = section.list(texts.clone().take(SHOWN_MAX).map(said));
+    let more = comparison.findings.len().saturating_sub(SHOWN_MAX);
+    let words = match more {
+        0 => "How to read them".to_owned(),
+        more => format!("{more} more, and how to read them"),
+    };
+    section.folded(words, texts.skip(SHOWN_MAX).map(said).chain([TERMS.to_owned()]))
+}
+
+/// What the findings mean by their terms.
+const TERMS: &str = "Differences below 1 % are called equal. The knee is the point with the most throughput for its latency. \
+                     Little's law, in flight = throughput x latency, bounds throughput by in flight / latency of the idle \
+                     drive, and the resources by the most there was; the bounds meet where that law is said to put the \
+                     knee. Beyond it more in flight costs more latency than it brings throughput. Because requests fall \
+                     on dies by chance, throughput comes within 5 % of its best only well after the knee.";
+
+fn capitalized(noun: &str) -> String {
+    let mut letters = noun.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Small pictures of the answer.
+const PANELS_MAX: usize = 6;
+
+/// The key of the horizontal axis: of numbers if there is one, and with the most values.
+fn main_key(comparison: &Comparison) -> Option<(usize, &Key)> {
+    let varied = comparison.axes.iter().enumerate().filter(|(_, key)| key.values.len() > 1);
+    // Of equals the first.
+    varied.rev().max_by_key(|(_, key)| (key.is_numeric(), key.values.len()))
+}
+
+/// The pictures of the answer, each with its name: one, or one for each value of another key if all the combinations would
+/// be too many lines.
+fn panels<'a>(comparison: &'a Comparison, axis: usize, key: &'a Key) -> Vec<(String, Lines<'a>)> {
+    let one = lines(comparison, axis, key, None);
+    if one.left_out == 0 {
+        return vec![(String::new(), one)];
     }
-    section.text(
-        "Differences below 1 % are called equal. The knee is the point with the most throughput for its latency. Little's \
-         law, in flight = throughput x latency, bounds throughput by in flight / latency of the idle drive, and the \
-         resources by the most there was; the bounds meet where that law is said to put the knee. Beyond it more in \
-         flight costs more latency than it brings throughput. Because requests fall on dies by chance, throughput comes \
-         within 5 % of its best only well after the knee.",
-    )
+    let others =
+        comparison.axes.iter().enumerate().filter(|(at, other)| *at != axis && other.values.len() > 1);
+    let Some((panel, other)) = others.rev().max_by_key(|(_, other)| other.values.len()) else {
+        return vec![(String::new(), one)];
+    };
+    let name = |at: usize| format!("{}={}", other.key, other.values[at].label);
+    (0..other.values.len()).map(|at| (name(at), lines(comparison, axis, key, Some((panel, at))))).collect()
 }
 
 /// The lines of a chart along a key: the combinations of the others, each with its points that were done.
@@ -109,18 +185,33 @@ struct Lines<'a> {
     left_out: usize,
 }
 
-fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
+/// All combinations of the other keys, or only those with one value of another key.
+fn lines<'a>(
+    comparison: &'a Comparison,
+    axis: usize,
+    key: &'a Key,
+    panel: Option<(usize, usize)>,
+) -> Lines<'a> {
     let seen: Vec<Seen> = comparison.points.iter().map(|point| point.seen.clone()).collect();
     let mut all: Vec<(String, Vec<&Point>)> = series(&comparison.axes, &seen, axis)
         .iter()
+        .filter(|series| panel.is_none_or(|(other, value)| series.others[other] == value))
         .map(|series: &Series| {
             let points = series.points.iter().map(|at| &comparison.points[*at]);
-            (series.others(&comparison.axes), points.filter(|point| point.seen.figures.is_some()).collect())
+            let left_out: Vec<usize> = [axis].into_iter().chain(panel.map(|(other, _)| other)).collect();
+            let name = without(&comparison.axes, &series.others, &left_out);
+            (name, points.filter(|point| point.seen.figures.is_some()).collect())
         })
         .collect();
     let left_out = all.len().saturating_sub(COMBINATIONS_MAX);
     all.truncate(COMBINATIONS_MAX);
-    let lines = Lines { key, axis, all, left_out };
+    Lines { key, axis, all, left_out }
+}
+
+fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
+    let lines = lines(comparison, axis, key, None);
+    // What the answer shows is not shown twice.
+    let answered = main_key(comparison).filter(|(main, _)| *main == axis).map(|_| comparison.metric);
     let mut section = Section::new(format!("Along {}", key.key));
     if lines.left_out > 0 {
         section = section.text(format!(
@@ -130,20 +221,11 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     }
     let figures = comparison.points.iter().filter_map(|point| point.seen.figures.as_ref());
     let metric = throughput_of(figures);
-    let mut throughput = lines.chart(metric, false);
-    let mut caption = "All jobs together. Higher is better.".to_owned();
-    if let Some((corner, outstanding_is_x)) = corner(comparison, &lines)
-        && outstanding_is_x
-    {
-        throughput = bounds(throughput, &lines, &corner);
-        caption += &format!(
-            " The gray line is the bound that Little's law sets: in flight / {} until it meets the most there was, at \
-             {:.0} in flight.",
-            time(corner.latency_ns),
-            corner.outstanding
-        );
+    if answered != Some(metric) {
+        let caption = "All jobs together. Higher is better.";
+        let title = format!("Throughput by {}", key.key);
+        section = section.figure(Figure::new(title, caption, lines.chart(metric, false, [])));
     }
-    section = section.figure(Figure::new(format!("Throughput by {}", key.key), caption, throughput));
     section = section.figure(Figure::new(
         format!("Latency by {}", key.key),
         "Of all I/Os of all jobs, from submission to completion. The p99 is what one in a hundred exceeds. The axis is \
@@ -156,26 +238,29 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
          carries with headers, CRC and framing.",
         lines.link(),
     ));
-    if lines.all.iter().any(|(_, points)| has(points, Metric::WriteAmplification)) {
+    let is_new =
+        |metric: Metric| answered != Some(metric) && lines.all.iter().any(|(_, points)| has(points, metric));
+    if is_new(Metric::WriteAmplification) {
         section = section.figure(Figure::new(
             format!("Write amplification by {}", key.key),
             "Bytes programmed into flash for each byte that the host wrote. Below 1, what was written last was still in the \
              drive's buffer, or replaced there.",
-            lines.chart(Metric::WriteAmplification, true),
+            lines.chart(Metric::WriteAmplification, true, []),
         ));
     }
     for (metric, title, caption) in OF_THE_DRIVE {
-        if lines.all.iter().any(|(_, points)| has(points, metric)) {
-            let figure = Figure::new(format!("{title} by {}", key.key), caption, lines.chart(metric, false));
+        if is_new(metric) {
+            let figure =
+                Figure::new(format!("{title} by {}", key.key), caption, lines.chart(metric, false, []));
             section = section.figure(figure);
         }
     }
     for (metric, whose) in [(Metric::HostNsPerIo, "Host"), (Metric::DeviceNsPerIo, "Drive")] {
-        if lines.all.iter().any(|(_, points)| has(points, metric)) {
+        if is_new(metric) {
             section = section.figure(Figure::new(
                 format!("{whose} processor time by {}", key.key),
                 "For each I/O: work, without watching for completions.",
-                lines.chart(metric, false),
+                lines.chart(metric, false, []),
             ));
         }
     }
@@ -278,8 +363,8 @@ impl Lines<'_> {
         }
     }
 
-    /// One metric, one line or set of bars for each combination.
-    fn chart(&self, metric: Metric, from_data: bool) -> Chart {
+    /// One metric, one line or set of bars for each combination; with a place for `values` too.
+    fn chart(&self, metric: Metric, from_data: bool, values: impl IntoIterator<Item = f64>) -> Chart {
         let unit = match metric {
             Metric::Iops => Unit::Iops,
             Metric::BytesPerSecond => Unit::BytesPerSecond,
@@ -296,7 +381,7 @@ impl Lines<'_> {
             | Metric::HostNsPerIo
             | Metric::DeviceNsPerIo => Unit::Nanoseconds,
         };
-        let y = Axis::linear(metric.noun(), unit);
+        let y = Axis::linear(metric.noun(), unit).spanning(values);
         let mut chart = Chart::new(self.x(), if from_data { y.from_data() } else { y });
         for (index, (name, points)) in self.all.iter().enumerate() {
             let name = if name.is_empty() { metric.noun() } else { name };
@@ -323,13 +408,13 @@ impl Lines<'_> {
         let mut chart = Chart::new(self.x(), y);
         if let [(_, points)] = &self.all[..] {
             let all = [
-                (Metric::MeanNs, "mean"),
-                (Metric::P50Ns, "p50"),
-                (Metric::P99Ns, "p99"),
-                (Metric::P999Ns, "p99.9"),
+                (Metric::MeanNs, "mean", Ink::MEAN),
+                (Metric::P50Ns, "p50", Ink::MEDIAN),
+                (Metric::P99Ns, "p99", Ink::P99),
+                (Metric::P999Ns, "p99.9", Ink::P999),
             ];
-            for (index, (metric, name)) in all.iter().enumerate() {
-                chart = self.add(chart, name, Ink::nth(index), points, *metric);
+            for (metric, name, ink) in all {
+                chart = self.add(chart, name, ink, points, metric);
             }
             return chart;
         }
@@ -362,7 +447,14 @@ impl Lines<'_> {
         let labels: Vec<&str> =
             points.iter().map(|point| self.key.values[point.seen.choice[self.axis]].label.as_str()).collect();
         let x = Axis::names(self.key.key.clone(), labels);
-        let mut chart = Chart::new(x, Axis::linear("mean latency", Unit::Nanoseconds)).stacked();
+        // The pictures of all combinations have one scale.
+        let whole = |point: &&Point| {
+            let found = point.outcome.found()?;
+            Some(found.summary.spans.iter().map(|row| row.mean_ns).sum::<f64>())
+        };
+        let highest = self.all.iter().flat_map(|(_, points)| points.iter().filter_map(whole));
+        let y = Axis::linear("mean latency", Unit::Nanoseconds).spanning(highest);
+        let mut chart = Chart::new(x, y).stacked();
         let rows = |point: &Point| {
             point.outcome.found().map(|found| found.summary.spans.clone()).unwrap_or_default()
         };
@@ -412,15 +504,8 @@ fn distributions(comparison: &Comparison) -> Option<Section> {
 }
 
 fn table(comparison: &Comparison) -> Section {
-    let mut rows = comparison.rows().into_iter();
-    let mut table = Table::new(rows.next().unwrap_or_default(), comparison.axes.len())
-        .caption("In parentheses: the difference; = is less than 1 %.");
-    for row in rows {
-        table.row(row.into_iter().map(|cell| match cell.split_once('\n') {
-            Some((figure, difference)) => format!("{figure} ({difference})"),
-            None => cell,
-        }));
-    }
+    let table =
+        Table::from(comparison.table()).caption("In parentheses: the difference; = is less than 1 %.");
     Section::new("All points")
         .text(format!(
             "Against {}. Latencies are of all I/Os of all jobs; bytes per I/O are both directions of the link; busiest is \

@@ -1,7 +1,7 @@
 //! Points that were run before: `points/NNN/point.json` holds all that the comparison needs of a point, with its
 //! fingerprint. A file that cannot be read in full counts as absent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::outcome::Found;
 use crate::error::InputError;
-use crate::output::Output;
+use crate::output::{Output, POINT_RESULTS, POINTS, RESULTS, folders};
 
 /// The folder of a comparison.
 #[derive(Clone, Debug)]
@@ -40,45 +40,52 @@ impl Store {
 
     /// Everything that was kept, whatever its number was then.
     pub(super) fn kept(&self) -> BTreeMap<Fingerprint, Found> {
-        let Ok(entries) = std::fs::read_dir(self.folder.join("points")) else { return BTreeMap::new() };
-        let mut folders: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        folders.sort();
+        let folders = folders(&self.folder.join(POINTS));
         let kept = folders.iter().filter_map(|folder| read(&folder.join("point.json")));
         kept.map(|kept| (kept.fingerprint, kept.found)).collect()
     }
 
     /// Keeps a point. What it is resumed from is written last: a point without it is run again.
     pub(super) fn keep(&self, index: usize, fingerprint: &Fingerprint, found: &Found) -> anyhow::Result<()> {
-        let folder = self.point(index);
-        let output = Output::check(&folder)?;
+        let output = Output::check(&self.point(index))?;
         let kept = Kept { fingerprint: fingerprint.clone(), found: found.clone() };
         let mut json = serde_json::to_string(&kept)?;
         json.push('\n');
-        // Before the first of the two changes, what is there must no longer pass for a whole point.
-        self.forget(index)?;
-        output.write("summary.json", found.summary.to_json().as_bytes())?;
-        output.write("point.json", json.as_bytes())?;
-        Ok(())
+        let [point, summary] = POINT_RESULTS;
+        let files =
+            [output.made(summary, found.summary.to_json().as_bytes()), output.made(point, json.as_bytes())];
+        // Between the two changes, what is there must not pass for a whole point. On a full disk nothing has changed yet.
+        if files.iter().all(Result::is_ok) {
+            output.remove(&[point])?;
+        }
+        output.publish(files)
     }
 
     /// Removes what is kept of a point.
     pub(super) fn forget(&self, index: usize) -> anyhow::Result<()> {
-        for name in ["point.json", "summary.json"] {
-            match std::fs::remove_file(self.point(index).join(name)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-                _ => {}
-            }
+        Output::check(&self.point(index))?.remove(&POINT_RESULTS)
+    }
+
+    /// Removes what an earlier run left: results of any command, and points beyond the first `count`. The first ones may
+    /// be resumed from.
+    pub(super) fn clear(&self, count: usize) -> anyhow::Result<()> {
+        self.output.remove(&RESULTS)?;
+        let own: BTreeSet<PathBuf> = (0..count).map(|index| self.point(index)).collect();
+        for folder in folders(&self.folder.join(POINTS)).into_iter().filter(|folder| !own.contains(folder)) {
+            Output::check(&folder)?.remove(&POINT_RESULTS)?;
+            // It stays if the user keeps something else in it.
+            let _ = std::fs::remove_dir(folder);
         }
         Ok(())
     }
 
     fn point(&self, index: usize) -> PathBuf {
-        self.folder.join("points").join(format!("{index:0width$}", width = self.digits))
+        self.folder.join(POINTS).join(format!("{index:0width$}", width = self.digits))
     }
 
-    /// Writes a file beside the points.
-    pub(super) fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
-        self.output.write(name, content)
+    /// Writes files next to the points: all of them, or none.
+    pub(super) fn publish(&self, files: &[(&str, String)]) -> anyhow::Result<()> {
+        self.output.publish(files.iter().map(|(name, text)| self.output.made(name, text.as_bytes())))
     }
 }
 

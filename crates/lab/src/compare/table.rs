@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use super::comparison::Comparison;
-use super::figures::{Metric, busiest, difference};
+use super::figures::{Metric, busiest, difference, equal};
+use super::finding::SHOWN_MAX;
 use super::outcome::Outcome;
 use crate::profile::Completion;
-use crate::summary::{grouped, new_table};
+use crate::text_table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
 
 /// What a cell holds that has nothing to say.
 const NOTHING: &str = "-";
@@ -22,39 +23,71 @@ impl Comparison {
         Metric::ALL.into_iter().filter(some).collect()
     }
 
-    /// The table for the eye, row by row; in a cell the difference stands below the figure. The first row is the header.
-    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+    /// All points; in a cell the difference stands below the figure. The values of the keys that are varied are never left
+    /// out, and neither is the figure that is compared.
+    pub(super) fn table(&self) -> TextTable {
         let metrics = self.metrics();
-        let header = self.axes.iter().map(|axis| axis.key.clone());
-        let header = header.chain(metrics.iter().map(|metric| metric.header().to_owned()));
-        let mut rows: Vec<Vec<String>> = vec![header.chain(["busiest".to_owned()]).collect()];
+        let keys = self.axes.iter().map(|axis| Column::text(axis.key.clone()));
+        let figures = metrics.iter().map(|metric| self.column(*metric));
+        let mut table = TextTable::new(keys.chain(figures).chain([Column::count("busiest").rank(7)]));
         for (index, point) in self.points.iter().enumerate() {
-            let mut row: Vec<String> =
-                (0..self.axes.len()).map(|axis| self.label(point, axis).to_owned()).collect();
+            let mut row: Vec<Cell> =
+                (0..self.axes.len()).map(|axis| self.label(point, axis).into()).collect();
             for metric in &metrics {
                 let figure = point.figures.and_then(|figures| figures.get(*metric));
-                let mut cell = figure.map_or(NOTHING.to_owned(), |figure| metric.show(figure));
-                if let Some(ratio) = self.ratio(index, *metric) {
-                    let _ = write!(cell, "\n{}", difference(ratio));
-                }
-                row.push(cell);
+                let cell = match (figure, metric.quantity()) {
+                    (None, _) => match &point.outcome {
+                        Outcome::Failed(..) if *metric == self.metric => "FAILED".into(),
+                        Outcome::NotRun if *metric == self.metric => "not run".into(),
+                        _ => NOTHING.into(),
+                    },
+                    (Some(figure), Some(_)) => Cell::from(figure),
+                    (Some(figure), None) => Cell::from(metric.show(figure)),
+                };
+                row.push(match self.ratio(index, *metric) {
+                    Some(ratio) => cell.below(difference(ratio)),
+                    None => cell,
+                });
             }
             let busiest = point.outcome.found().and_then(|found| busiest(&found.summary));
             row.push(match &point.outcome {
-                Outcome::Failed(..) => "FAILED".to_owned(),
-                Outcome::NotRun => "not run".to_owned(),
-                Outcome::Done(_) => busiest.map_or(NOTHING.to_owned(), |(resource, mean)| {
-                    format!("{resource}\n{:.1} %", mean * 100.0)
-                }),
+                Outcome::Failed(..) => "FAILED".into(),
+                Outcome::NotRun => "not run".into(),
+                Outcome::Done(_) => busiest
+                    .map_or(NOTHING.into(), |(resource, mean)| Cell::from(resource).below(percent(mean))),
             });
-            rows.push(row);
+            table.row(row);
         }
-        rows
+        table
+    }
+
+    /// A figure that is the same for all points tells least, and is left out first.
+    fn column(&self, metric: Metric) -> Column {
+        let column = match metric.quantity() {
+            Some(quantity) => Column::of(metric.header(), quantity),
+            None => Column::count(metric.header()),
+        };
+        let column = match metric {
+            Metric::P50Ns | Metric::P99Ns | Metric::P999Ns => column.same_unit(),
+            _ => column,
+        };
+        let mut values = self.points.iter().filter_map(|point| point.figures?.get(metric));
+        let first = values.next();
+        let same = first.is_none_or(|first| values.all(|value| equal(first, value)));
+        match metric == self.metric {
+            true => column,
+            false => column.rank(metric.rank() + if same { 20 } else { 0 }),
+        }
+    }
+
+    /// What is printed, 80 columns wide.
+    pub fn to_table(&self) -> String {
+        self.printed(Width::Narrow)
     }
 
     /// What is printed.
-    pub fn to_table(&self) -> String {
-        let mut out = String::new();
+    pub fn printed(&self, width: Width) -> String {
+        let mut out = Printout::new(width);
         let found = self.points.iter().filter_map(|point| point.outcome.found());
         let mut completions: Vec<&str> = Vec::new();
         for found in found.filter(|found| found.summary.transfer.is_some()) {
@@ -75,13 +108,8 @@ impl Comparison {
             let run = self.points.iter().filter(|point| point.outcome != Outcome::NotRun).count();
             let _ = writeln!(out, "PARTIAL: the comparison was interrupted after {run} of them");
         }
-        let rows = self.rows();
-        let header: Vec<&str> = rows[0].iter().map(String::as_str).collect();
-        let mut table = new_table(&header, self.axes.len());
-        for row in &rows[1..] {
-            table.add_row(row.clone());
-        }
-        let _ = writeln!(out, "\n{}", table.trim_fmt());
+        let _ = writeln!(out);
+        out.table(&self.table());
         let _ = writeln!(
             out,
             "Below each figure: against {} (`=`: less than 1 %). Latencies are of all I/Os; WA is write amplification.",
@@ -94,12 +122,16 @@ impl Comparison {
             }
         }
         if !self.findings.is_empty() {
-            out.push_str("\nFindings\n");
+            let _ = writeln!(out, "\nFindings");
         }
-        for finding in &self.findings {
+        let shown = if width == Width::Wide { self.findings.len() } else { SHOWN_MAX };
+        for finding in self.findings.iter().take(shown) {
             let _ = writeln!(out, "- {}", finding.text);
         }
-        out
+        if self.findings.len() > shown {
+            let _ = writeln!(out, "- {} more with --wide, or with --out", self.findings.len() - shown);
+        }
+        out.finish()
     }
 
     /// `compare.csv` (RFC 4180): a line a point; figures in the units that their names say, ratios against the baseline.

@@ -188,7 +188,7 @@ impl Life {
                 }
                 of => return Ok(of == SanitizeStatusLog::SUCCEEDED),
             }
-            self.clock.sleep(Delay::from_us(100)).await;
+            self.clock.timer(Delay::from_us(100)).await;
         }
         Err(Failure::new(Kind::Hang, "a sanitize operation does not end"))
     }

@@ -24,6 +24,7 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     upkeep(&mut rng.stream(&format!("run-{index}/upkeep")), &mut plan.drive);
     let mut with_pairs = rng.stream(&format!("run-{index}/pairs"));
     pairs(&mut with_pairs, &mut plan.drive);
+    plan.drive.untimed = one_in(&mut rng.stream(&format!("run-{index}/timing")), 4);
     // A drive whose flash may fail needs more room than another.
     plan.faults = failures;
     shrink_to_fit(&mut plan);
@@ -31,6 +32,7 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     if plan.drive.has_pairs() {
         plan.ops = among_pairs(&mut with_pairs, &plan);
     }
+    exchanges(&mut rng.stream(&format!("run-{index}/exchanges")), &mut plan.ops);
     let failures = std::mem::take(&mut plan.faults);
     plan.faults = faults(&mut random, &plan);
     plan.faults.extend(failures);
@@ -70,6 +72,22 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
     if one_in(random, 5) {
         drive.files = true;
         drive.protected = false; // nothing protects a process
+    }
+}
+
+/// Compare and Write in place of some writes and comparisons, in some runs.
+fn exchanges(random: &mut Stream, ops: &mut [Op]) {
+    if !one_in(random, 3) {
+        return;
+    }
+    let share = pick(random, &[1, 3, 10]);
+    for op in ops {
+        let (namespace, extent) = match op {
+            Op::Write { namespace, extent, .. } if one_in(random, share) => (*namespace, *extent),
+            Op::Compare { namespace, extent } => (*namespace, *extent),
+            _ => continue,
+        };
+        *op = Op::Exchange { namespace, extent, wrong: one_in(random, 4) };
     }
 }
 
@@ -231,6 +249,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         checkpoint_units: pick(random, &[0, 16, 64, 200]),
         canary: None,
         files: false,
+        untimed: false,
         upkeep: UpkeepSpec::default(),
         kv: KvSpec::default(),
         namespaces: Vec::new(),
@@ -415,7 +434,8 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 14] = [
+        let features: [(&str, Has<'_>); 16] = [
+            ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
             ("failing erases", &|plan| fails(plan, FlashVerb::Erase)),
@@ -430,6 +450,7 @@ mod tests {
             ("idle collection", &|plan| plan.drive.upkeep.idle.is_some()),
             ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
             ("a medium in files", &|plan| plan.drive.files),
+            ("waits that take no time", &|plan| plan.drive.untimed),
             ("pairs", &|plan| plan.drive.has_pairs()),
             ("pairs beside blocks", &|plan| {
                 plan.drive.has_pairs() && plan.drive.namespaces.iter().any(|namespace| !namespace.pairs)

@@ -111,6 +111,8 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 CanarySpec::TrustTorn => Canary::TrustTorn,
                 CanarySpec::ForgetDump => Canary::ForgetDump,
                 CanarySpec::EraseEarly => Canary::EraseEarly,
+                CanarySpec::TakeAlong => Canary::TakeAlong,
+                CanarySpec::StallShutdown => Canary::StallShutdown,
             }),
         },
         namespaces: spec
@@ -238,6 +240,7 @@ fn timing(spec: &DriveSpec) -> Timing {
             program: Delay::from_us(23),
             erase: Delay::from_us(210),
         }),
+        ..Timing::default()
     }
 }
 

@@ -6,6 +6,7 @@ use super::failure::Failure;
 use super::plan::{Anchor, BaseSpec, DriveSpec, Fault, HostSpec, KvSpec, NamespaceSpec, Plan, UpkeepSpec};
 use super::rig::Tally;
 use super::swarm::run_caught;
+use byteway_clock::permutation::Permutation;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,10 @@ pub struct Every {
 pub struct Cuts {
     /// Polls of the workload.
     pub polls: u64,
+    /// Of them, those that were to be cut at: every one, or every so many.
+    pub wanted: u64,
+    /// Of those, those that were cut at.
+    pub done: u64,
     /// Of all runs.
     pub tally: Tally,
     /// The first failure, with the plan that has it.
@@ -56,6 +61,7 @@ impl Every {
             checkpoint_units: 100,
             canary: None,
             files: false,
+            untimed: false,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![
@@ -70,18 +76,26 @@ impl Every {
         plan
     }
 
-    /// Runs the workload once whole, and then once for each cut. `progress` hears how many polls are done of how many.
-    pub fn cut(&self, progress: impl Fn(u64, u64) + Sync) -> Cuts {
+    /// Runs the workload once whole, and then once for each cut, until `is_over` says so, which is asked before each run
+    /// with how many cuts are done of how many. The polls are taken in an order that the seed scatters, so that those
+    /// that were done stand for all.
+    pub fn cut(&self, is_over: impl Fn(u64, u64) -> bool + Sync) -> Cuts {
         let plan = self.plan();
         let whole = run_caught(&plan);
         // The last life only looks whether all is there.
         let polls = whole.lives.first().copied().unwrap_or(0);
         if let Some(failure) = whole.failure {
-            return Cuts { polls, tally: whole.tally, failure: Some((plan, failure)) };
+            return Cuts { polls, wanted: 0, done: 0, tally: whole.tally, failure: Some((plan, failure)) };
         }
-        let offset = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % self.step.max(1);
-        let next = AtomicU64::new(offset);
+        let step = self.step.max(1);
+        let offset = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % step;
+        let wanted = polls.saturating_sub(offset).div_ceil(step);
+        let order = Permutation::new(self.seed, wanted.max(1)).expect("a run has fewer than 2^40 polls");
+        let next = AtomicU64::new(0);
+        let done = AtomicU64::new(0);
+        // A failure is kept with its place in the order: the first does not depend on the number of threads.
         let state = Mutex::new((whole.tally, None::<(u64, Failure)>));
+        let at = |place| offset + order.forward(place) * step;
         let with_cut = |at| {
             let at = Anchor { op: None, later: at };
             let cut = Fault::Cut { at, again: Vec::new(), blind: false, ends: true };
@@ -89,21 +103,23 @@ impl Every {
         };
         let work = || {
             loop {
-                let at = next.fetch_add(self.step.max(1), Ordering::Relaxed);
                 let has_failed = state.lock().expect("nobody panics with it").1.is_some();
-                if at >= polls || has_failed {
+                if has_failed || is_over(done.load(Ordering::Relaxed), wanted) {
                     return;
                 }
-                let ended = run_caught(&with_cut(at));
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                if place >= wanted {
+                    return;
+                }
+                let ended = run_caught(&with_cut(at(place)));
+                done.fetch_add(1, Ordering::Relaxed);
                 let mut state = state.lock().expect("nobody panics with it");
                 state.0.add(&ended.tally);
                 if let Some(failure) = ended.failure
-                    && state.1.as_ref().is_none_or(|(other, _)| at < *other)
+                    && state.1.as_ref().is_none_or(|(other, _)| place < *other)
                 {
-                    state.1 = Some((at, failure));
+                    state.1 = Some((place, failure));
                 }
-                drop(state);
-                progress(at, polls);
             }
         };
         std::thread::scope(|scope| {
@@ -113,6 +129,7 @@ impl Every {
             work();
         });
         let (tally, failure) = state.into_inner().expect("nobody panics with it");
-        Cuts { polls, tally, failure: failure.map(|(at, failure)| (with_cut(at), failure)) }
+        let failure = failure.map(|(place, failure)| (with_cut(at(place)), failure));
+        Cuts { polls, wanted, done: done.into_inner(), tally, failure }
     }
 }

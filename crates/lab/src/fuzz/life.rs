@@ -22,6 +22,9 @@ use std::rc::Rc;
 /// The longest payload of an operation: two pages of a large flash page, and more.
 pub(super) const OP_BYTES_MAX: u32 = 64 << 10;
 
+/// Turns that a pause without modelled time takes at most.
+const TURNS_MAX: u64 = 1000;
+
 /// What the rig waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Moment {
@@ -59,6 +62,8 @@ pub(super) struct Way {
     pub(super) nsid: u32,
     side: Side,
     pub(super) buffer: IoBuffer,
+    /// For the Write of a Compare and Write.
+    written: IoBuffer,
 }
 
 /// What is there.
@@ -247,8 +252,9 @@ impl Life {
                         ..KvConfig::new(Rules::only(Method::Prp), OP_BYTES_MAX)
                     };
                     let client = KvClient::new(queue.clone(), space.nsid, config);
-                    let buffer = client.buffer().map_err(wrong)?;
-                    ways.push(Way { nsid: space.nsid, side: Side::Pairs(client), buffer });
+                    let [buffer, written] =
+                        [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
+                    ways.push(Way { nsid: space.nsid, side: Side::Pairs(client), buffer, written });
                     continue;
                 }
             };
@@ -273,8 +279,8 @@ impl Life {
             let config =
                 ClientConfig { rules: Rules::only(Method::Prp), bytes_max, oracle: Some(oracle.clone()) };
             let client = Client::new(queue.clone(), *namespace, config).map_err(wrong)?;
-            let buffer = client.buffer().map_err(wrong)?;
-            ways.push(Way { nsid: space.nsid, side: Side::Blocks(client), buffer });
+            let [buffer, written] = [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
+            ways.push(Way { nsid: space.nsid, side: Side::Blocks(client), buffer, written });
         }
         Ok(ways)
     }
@@ -326,7 +332,7 @@ impl Life {
 
     /// What must hold when everything has ended.
     async fn check(&self, driver: &Driver) -> Result<(), Failure> {
-        self.clock.sleep(Delay::from_ms(20)).await;
+        self.clock.timer(Delay::from_ms(20)).await;
         if driver.protocol_errors() > 0 {
             let text = format!("{} completions contradict what was submitted", driver.protocol_errors());
             return Err(Failure::new(Kind::Error, text));
@@ -411,10 +417,10 @@ impl Life {
 
     async fn perform(&self, op: &Op, ways: &mut [Way]) -> Result<(), IoError> {
         if let Op::Pause(micros) = op {
-            self.clock.sleep(Delay::from_us(*micros)).await;
+            self.later(*micros).await;
             return Ok(());
         }
-        let Some(Way { side, buffer, .. }) = way_of(op, ways) else { return Ok(()) };
+        let Some(Way { side, buffer, written, .. }) = way_of(op, ways) else { return Ok(()) };
         let client = match side {
             Side::Blocks(client) => &*client,
             Side::Pairs(client) => return pairs::perform(client, buffer, op).await,
@@ -435,6 +441,14 @@ impl Life {
             Op::Compare { extent, .. } => {
                 let Extent { lba, blocks } = fit(extent);
                 client.compare(buffer, lba, blocks).await
+            }
+            Op::Exchange { extent, wrong, .. } => {
+                let Extent { lba, blocks } = fit(extent);
+                let blocks = blocks.min(self.run.plan.drive.stripe_units());
+                if *wrong {
+                    return client.compare_and_write_wrong(buffer, written, lba, blocks).await;
+                }
+                client.compare_and_write(buffer, written, lba, blocks).await
             }
             Op::Zeroes { extent, deallocate, .. } => {
                 let Extent { lba, blocks } = fit(extent);
@@ -556,11 +570,22 @@ impl Life {
             }
             let (life, fault) = (self.clone(), fault.clone());
             self.clock.spawn("fault", async move {
-                life.clock.sleep(Delay::from_us(at.later)).await;
+                life.later(at.later).await;
                 if let Err(failure) = life.disturb(fault).await {
                     life.fail(failure);
                 }
             });
+        }
+    }
+
+    /// Waits for so long. Where modelled waits take no time, everything that is ready would be over before time passes, so
+    /// there each microsecond is a turn of all tasks.
+    async fn later(&self, micros: u64) {
+        if !self.clock.is_immediate() {
+            return self.clock.sleep(Delay::from_us(micros)).await;
+        }
+        for _ in 0..micros.min(TURNS_MAX) {
+            self.clock.yield_now().await;
         }
     }
 

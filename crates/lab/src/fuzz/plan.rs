@@ -9,6 +9,7 @@
 //! faults = ["cut 3+250 then 40 7", "flash program die 0 nth 12 life 0"]
 //! ```
 //!
+//! `exchange 1 0+4` is a Compare and Write of what must be there, `exchange 1 0+4 wrong` one of something else.
 //! `write 1 120+8` writes 8 blocks from 120 on of the first namespace; addresses and lengths are cut to the namespace.
 //! `store 2 17 400` stores a value of 400 bytes under key 17 in the second of the namespaces that hold pairs; addresses of
 //! namespaces go round.
@@ -177,6 +178,7 @@ mod tests {
             checkpoint_units: 0,
             canary: None,
             files: false,
+            untimed: false,
             upkeep: UpkeepSpec::default(),
             kv: KvSpec::default(),
             namespaces: vec![NamespaceSpec { units: 32, block: 4096, pairs: false }],

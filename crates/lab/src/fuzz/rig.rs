@@ -13,7 +13,7 @@ use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
 use super::space::{Holds, Space};
 use byteway_clock::random::Rng;
-use byteway_clock::{Executor, Ran};
+use byteway_clock::{Executor, Ran, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::Medium;
 use byteway_flash::file::{SimulatedFiles, Tuning};
@@ -67,6 +67,8 @@ pub struct Tally {
     pub ends_of_life: u64,
     /// Runs whose medium was in files.
     pub in_files: u64,
+    /// Runs in which modelled waits took no time.
+    pub untimed: u64,
     /// Namespaces that were created.
     pub namespaces_created: u64,
     /// Namespaces that were deleted.
@@ -121,6 +123,7 @@ impl Tally {
             map_misses,
             ends_of_life,
             in_files,
+            untimed,
             namespaces_created,
             namespaces_deleted,
             formats,
@@ -156,6 +159,7 @@ impl Tally {
         self.map_misses += map_misses;
         self.ends_of_life += ends_of_life;
         self.in_files += in_files;
+        self.untimed += untimed;
         self.namespaces_created += namespaces_created;
         self.namespaces_deleted += namespaces_deleted;
         self.formats += formats;
@@ -302,6 +306,7 @@ pub fn run(plan: &Plan) -> Ended {
         tally: Cell::new(Tally {
             runs: 1,
             in_files: u64::from(plan.drive.files),
+            untimed: u64::from(plan.drive.untimed),
             with_pairs: u64::from(plan.drive.has_pairs()),
             ..Tally::default()
         }),
@@ -422,6 +427,7 @@ fn live(
     lives: &mut Vec<u64>,
 ) -> Result<(End, Kept), Failure> {
     let executor = Executor::new();
+    executor.set_timing(if run.plan.drive.untimed { Timing::None } else { Timing::Model });
     let clock = executor.clock().clone();
     let (host, device) = Link::connect(&clock, drive::link(), Memory::simulated());
     let mut config = config.clone();

@@ -133,6 +133,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.cost_benefit = false);
         self.try_change(|plan| plan.drive.map_cache_pages = None);
         self.try_change(|plan| plan.drive.files = false);
+        self.try_change(|plan| plan.drive.untimed = false);
         self.try_change(|plan| plan.drive.upkeep = Default::default());
         self.try_change(|plan| plan.drive.upkeep.factory_bad_blocks = 0);
         self.try_change(|plan| plan.drive.upkeep.spare_blocks = 0);

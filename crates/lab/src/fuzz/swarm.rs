@@ -56,6 +56,16 @@ impl Swarm {
     /// Runs until all runs are done, one has failed, or `is_over` says so, which is asked before each run with how many
     /// there were. `change` has each plan before it is run.
     pub fn fly(&self, change: impl Fn(&mut Plan) + Sync, is_over: impl Fn(&Tally) -> bool + Sync) -> Found {
+        self.fly_until(change, is_over, || false)
+    }
+
+    /// [`fly`](Self::fly), and when `is_stopped`, a failure is not made smaller any more.
+    pub fn fly_until(
+        &self,
+        change: impl Fn(&mut Plan) + Sync,
+        is_over: impl Fn(&Tally) -> bool + Sync,
+        is_stopped: impl Fn() -> bool,
+    ) -> Found {
         let next = AtomicU64::new(self.first);
         let stop = AtomicBool::new(false);
         let tally = Mutex::new(Tally::default());
@@ -95,7 +105,8 @@ impl Swarm {
         });
         let failed = first_failed.into_inner().expect("nobody panics with it");
         let finding = failed.map(|(index, failure)| {
-            let again = |plan: &Plan| run_caught(plan).failure;
+            // A plan that is not run does not fail: what was found so far remains.
+            let again = |plan: &Plan| if is_stopped() { None } else { run_caught(plan).failure };
             let shrunken = shrink(&drawn(index), &failure, self.shrink_runs_max, again);
             Finding { index, failure, shrunken }
         });

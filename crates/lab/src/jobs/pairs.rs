@@ -325,7 +325,7 @@ impl Play {
                 at: None,
             };
             let shown = performed.as_ref().map(|done| &done.record);
-            self.show(worker, io, due, shown.map_err(|error| error as &dyn fmt::Display));
+            self.show(worker, io, due, shown.map_err(|error| error as &dyn fmt::Display), None);
             match performed {
                 Ok(Done { operated, record, .. }) => {
                     let (job, worker, operated) = (worker.job, worker.of_job, Some(operated));

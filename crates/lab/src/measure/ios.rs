@@ -75,9 +75,12 @@ impl IoRecorder {
         }
     }
 
-    /// An I/O has completed; the run began at `start`. False if it cannot be written down: [`finish`](Self::finish) says
-    /// why.
-    pub(super) fn record(&mut self, start: Time, completed: &Completed) -> bool {
+    /// An I/O has completed; the run began at `start`. If it cannot be written down, the run goes on without, and
+    /// [`finish`](Self::finish) says why.
+    pub(super) fn record(&mut self, start: Time, completed: &Completed) {
+        if self.failure.is_some() {
+            return;
+        }
         let Completed { number, job, worker, io, operated: _, bytes, due, record } = completed;
         self.rows.push(Row {
             number: *number,
@@ -92,13 +95,13 @@ impl IoRecorder {
             end: record.last.since(start),
             stages: completed.stages(),
         });
-        if self.rows.len() >= ROWS && self.failure.is_none() {
+        if self.rows.len() >= ROWS {
             self.failure = self.write().err();
         }
         if self.failure.is_some() {
-            self.rows.clear();
+            // What there is of the file is of no use, and on a full disk others need its place.
+            (self.rows, self.writer) = (Vec::new(), None);
         }
-        self.failure.is_none()
     }
 
     /// Writes what is in memory as a row group.
@@ -149,11 +152,11 @@ impl IoRecorder {
         Ok(columns)
     }
 
-    /// Writes the rest; the file gets its name.
+    /// Writes the rest. The file is whole then, and lacks its name.
     ///
     /// # Errors
     /// It cannot be written, now or before.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> anyhow::Result<Unfinished> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -161,8 +164,8 @@ impl IoRecorder {
         if !self.rows.is_empty() || self.writer.is_none() {
             self.write()?;
         }
-        let Some(writer) = self.writer else { return Ok(()) };
-        writer.into_inner().with_context(|| self.output.refusal(NAME))?.finish()
+        let writer = self.writer.expect("rows were written");
+        writer.into_inner().with_context(|| self.output.refusal(NAME))
     }
 }
 

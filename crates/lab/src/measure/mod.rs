@@ -39,7 +39,9 @@ use crate::profile::Completion;
 use crate::progress::Progress;
 use crate::results::{Curve, Series};
 use crate::scenario::Warmup;
-use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, ns, ratio, span_rows};
+use crate::summary::{
+    ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, grouped, ns, ratio, span_rows,
+};
 use crate::workload::{Io, JobPlan, Source};
 use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use std::cell::{Cell, RefCell};
@@ -205,10 +207,8 @@ impl Meter {
         self.last.set(now);
         self.last_of_job.borrow_mut()[*job] = now;
         self.jobs.borrow_mut()[*job].record(kind, *bytes, latency.0);
-        if let Some(ios) = &mut *self.ios.borrow_mut()
-            && !ios.record(self.start, completed)
-        {
-            self.stop();
+        if let Some(ios) = &mut *self.ios.borrow_mut() {
+            ios.record(self.start, completed);
         }
         if let Some(operated) = completed.operated {
             self.verbs.borrow_mut()[*job].record(operated, *bytes, latency.0);
@@ -220,6 +220,13 @@ impl Meter {
         let mut stages = self.stages.borrow_mut();
         for (sum, stage) in stages.iter_mut().zip(&completed.stages()) {
             *sum += u128::from(stage.0);
+        }
+    }
+
+    /// An I/O of a job became several commands.
+    pub fn split(&self, job: usize, at: Time, commands: u32) {
+        if self.counts(job, at) {
+            self.jobs.borrow_mut()[job].split(commands);
         }
     }
 
@@ -318,6 +325,16 @@ impl Meter {
         let jobs = recorders.iter().zip(elapsed).zip(plans);
         let jobs: Vec<_> =
             jobs.map(|((recorder, elapsed_ps), plan)| recorder.finish(&plan.name, elapsed_ps)).collect();
+        notes.extend(jobs.iter().filter_map(|job| {
+            let split = job.split?;
+            Some(format!(
+                "job {}: {} I/Os were longer than one command may be (controller.mdts) and were split, as Linux does, into {} \
+                 commands; each counts as one I/O",
+                job.name,
+                grouped(split.ios),
+                grouped(split.commands)
+            ))
+        }));
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
         let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());

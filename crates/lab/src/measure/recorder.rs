@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 
 use crate::results::Curve;
-use crate::summary::{JobSummary, KindSummary, Latency, ns, per_second, ratio};
+use crate::summary::{JobSummary, KindSummary, Latency, SplitSummary, ns, per_second, ratio};
 use crate::workload::Kind;
 
 /// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
@@ -96,6 +96,7 @@ pub struct JobRecorder {
     read: Recorder,
     write: Recorder,
     trim: Recorder,
+    split: Option<SplitSummary>,
 }
 
 impl JobRecorder {
@@ -106,6 +107,13 @@ impl JobRecorder {
             Kind::Write => self.write.record(bytes, latency_ps),
             Kind::Trim => self.trim.record(bytes, latency_ps),
         }
+    }
+
+    /// An I/O became so many commands.
+    pub fn split(&mut self, commands: u32) {
+        let split = self.split.get_or_insert_default();
+        split.ios += 1;
+        split.commands += u64::from(commands);
     }
 
     /// Reads recorded.
@@ -140,6 +148,7 @@ impl JobRecorder {
             read: self.read.finish(elapsed_ps),
             write: self.write.finish(elapsed_ps),
             trim: self.trim.finish(elapsed_ps),
+            split: self.split,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Jobs on a drive with pairs whose data is in a directory, or that another process serves. Workers, verification and result are
 //! those of a run in simulation; what only the drive's process knows is not in the result.
 
-use super::{Place, in_directory, namespace};
-use crate::bench::{MEMORY_BYTES_MAX, TIMEOUT, attached};
+use super::{Access, Place, in_directory, namespace};
+use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, attached, kept_pace};
 use crate::build;
 use crate::error::InputError;
 use crate::interrupt::Interrupt;
@@ -47,10 +47,12 @@ impl PairsBench {
     pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
         let (bench, interrupt) = (self.clone(), interrupt.clone());
         match &self.place {
-            Place::Served(folder) => attached(folder, self.memory_bytes()?, |clock, port| {
-                bench.play(clock.clone(), port, ClockKind::Wall, interrupt)
-            }),
-            Place::Directory { device, data } => in_directory(device, data, |clock, port| {
+            Place::Served(folder) => {
+                attached(folder, self.memory_bytes()?, Some(&interrupt), |clock, port| {
+                    bench.play(clock.clone(), port, ClockKind::Wall, interrupt.clone())
+                })
+            }
+            Place::Directory { device, data } => in_directory(device, data, Access::Change, |clock, port| {
                 bench.play(clock.clone(), port, ClockKind::Virtual, interrupt)
             }),
         }
@@ -117,6 +119,8 @@ impl PairsBench {
         let count =
             plans.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?));
         let progress = Progress::new("", count, None, self.quiet);
+        let is_served = kind == ClockKind::Wall;
+        let pace = if is_served { crate::bench::pace(&driver).await } else { None };
         let start = clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, None, progress, interrupt);
@@ -130,6 +134,10 @@ impl PairsBench {
         let measured = play.meter.summary(&plans, plans.iter().any(|plan| plan.verify), end);
         let mut notes = measured.notes.clone();
         notes.extend(play.unchecked_note());
+        if is_served {
+            notes.push(RESOLUTION.to_owned());
+            notes.push(kept_pace(pace, crate::bench::pace(&driver).await));
+        }
         let protocol_errors = driver.protocol_errors();
         if protocol_errors > 0 {
             notes.push(format!("{protocol_errors} completions contradicted what was submitted"));

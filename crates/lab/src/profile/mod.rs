@@ -30,10 +30,11 @@ pub use transfer::{Extension, Thresholds, Transfer};
 pub use upkeep::{Background, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
-pub const DRIVES: [(&str, &str); 14] = [
+pub const DRIVES: [(&str, &str); 15] = [
     ("samsung-970-pro", include_str!("../../../../profiles/samsung-970-pro.toml")),
     ("mqsim-mlc", include_str!("../../../../profiles/mqsim-mlc.toml")),
     ("mqsim-mlc-cached", include_str!("../../../../profiles/mqsim-mlc-cached.toml")),
+    ("mqsim-mlc-as-run", include_str!("../../../../profiles/mqsim-mlc-as-run.toml")),
     ("wd-zn540", include_str!("../../../../profiles/wd-zn540.toml")),
     ("p4500", include_str!("../../../../profiles/p4500.toml")),
     ("tlc-generic", include_str!("../../../../profiles/tlc-generic.toml")),
@@ -336,6 +337,9 @@ pub struct Flash {
     /// Whether a die senses the next page while the one before still moves out. Left out, false.
     #[serde(default)]
     pub cache_read: bool,
+    /// Which of the dies that wait for a channel it serves first. Left out, commands.
+    #[serde(default)]
+    pub channel_order: ChannelOrder,
     /// What goes wrong in the cells, and how reads are tried again; left out, or false, nothing does.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Reliability>")]
@@ -344,6 +348,17 @@ pub struct Flash {
 
 fn one() -> u32 {
     1
+}
+
+/// Which of the dies that wait for a channel it serves first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChannelOrder {
+    /// Commands of reads and erases, then the data of reads, then programs.
+    #[default]
+    CommandsFirst,
+    /// The data of reads, then whatever begins an operation, in the order in which it came.
+    DataOutFirst,
 }
 
 /// A host: what its software costs.
@@ -828,7 +843,10 @@ mod tests {
         let host = HostProfile::built_in("cosmos").unwrap();
         let cycles = &profile.firmware.cycles;
         let command = cycles_ps(&profile, cycles.fetch + cycles.parse + cycles.complete);
-        near(host.submit.0 + command_ps(&profile) + command, 2460);
+        // The interrupt follows its completion on the wire.
+        assert_eq!(host.completion, Completion::Interrupt);
+        let interrupt = wire_ps(&profile, 28);
+        near(host.submit.0 + command_ps(&profile) + interrupt + command, 2460);
         let round_trip = 2 * profile.link.propagation.0 + profile.link.memory_latency.0;
         let fetch = wire_ps(&profile, 24 + 84) + round_trip;
         near(fetch + cycles_ps(&profile, cycles.fetch), 400);

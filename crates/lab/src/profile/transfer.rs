@@ -40,8 +40,8 @@ pub struct Transfer {
     /// Moving the payload of one queue entry into DRAM, while its command waits.
     #[serde(default)]
     pub chunk_store: Picos,
-    /// The longest payload that each fine-grained method carries faster than PRPs: tau of adaptive transfer, as
-    /// `byteway threshold` measures it.
+    /// The payload size from which on each fine-grained method is no longer faster than PRPs: tau of adaptive transfer, below
+    /// which payloads go by the method, as `byteway threshold` measures it. 0 B: none is faster.
     #[serde(default)]
     pub threshold: Thresholds,
 }

@@ -87,13 +87,14 @@ pub struct Axis {
     unit: Unit,
     scale: Scale,
     range: Option<(f64, f64)>,
+    span: Option<(f64, f64)>,
     from_zero: bool,
 }
 
 impl Axis {
     /// A linear axis; begins at 0 unless it is given a range or the data are below.
     pub fn linear(title: impl Into<String>, unit: Unit) -> Axis {
-        Axis { title: title.into(), unit, scale: Scale::Linear, range: None, from_zero: true }
+        Axis { title: title.into(), unit, scale: Scale::Linear, range: None, span: None, from_zero: true }
     }
 
     /// A logarithmic axis. Values that are not above 0 are left out.
@@ -124,6 +125,17 @@ impl Axis {
         self
     }
 
+    /// Has a place for these values too, whatever the data are: charts of equal scale that are to be compared.
+    pub fn spanning(mut self, values: impl IntoIterator<Item = f64>) -> Axis {
+        for value in values {
+            if self.holds(value) {
+                let (low, high) = self.span.unwrap_or((value, value));
+                self.span = Some((low.min(value), high.max(value)));
+            }
+        }
+        self
+    }
+
     /// A linear axis then begins near the least value instead of at 0.
     pub fn from_data(mut self) -> Axis {
         self.from_zero = false;
@@ -137,6 +149,10 @@ impl Axis {
         }
     }
 
+    pub(super) fn is_log(&self) -> bool {
+        matches!(self.scale, Scale::Log { .. })
+    }
+
     pub(super) fn is_linear(&self) -> bool {
         self.scale == Scale::Linear
     }
@@ -146,7 +162,8 @@ impl Axis {
         let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut points = Vec::new();
         let keep = self.scale == Scale::Log { ticks_at_points: true };
-        for value in values.chain(self.range.into_iter().flat_map(|(low, high)| [low, high])) {
+        let ends = self.range.into_iter().chain(self.span).flat_map(|(low, high)| [low, high]);
+        for value in values.chain(ends) {
             if self.holds(value) {
                 min = min.min(value);
                 max = max.max(value);
@@ -265,6 +282,10 @@ impl FittedAxis<'_> {
                 let axis = axis.type_(AxisType::Linear);
                 match self.axis.range {
                     Some((low, high)) => axis.range(AxisRange::new(self.place(low), self.place(high))),
+                    None if self.axis.span.is_some() => {
+                        let (low, high) = spanned(self.min, self.max, self.axis.from_zero);
+                        axis.range(AxisRange::new(self.place(low), self.place(high)))
+                    }
                     None if self.axis.from_zero => axis.range_mode(RangeMode::ToZero),
                     None => axis,
                 }
@@ -297,6 +318,13 @@ impl FittedAxis<'_> {
             }
         }
     }
+}
+
+/// The ends of a linear axis for these values, with a margin.
+fn spanned(min: f64, max: f64, from_zero: bool) -> (f64, f64) {
+    let low = if from_zero { min.min(0.0) } else { min };
+    let margin = (max - low) * 0.05;
+    (if low == 0.0 { 0.0 } else { low - margin }, max + margin)
 }
 
 /// The numbers 1, 2 and 5 times a power of ten from just below `min` to just above `max`, both above 0.

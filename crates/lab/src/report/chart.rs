@@ -48,6 +48,16 @@ pub struct Ink {
 impl Ink {
     /// For what is neither this nor that: totals, spreads.
     pub const GRAY: Ink = Ink { hue: 6, stroke: 0 };
+    /// Median latency, in all charts. These five look different to everyone, also printed without colour.
+    pub const MEDIAN: Ink = Ink::of(0, 0);
+    /// The 99th percentile.
+    pub const P99: Ink = Ink::of(1, 1);
+    /// The longest.
+    pub const LONGEST: Ink = Ink::of(6, 2);
+    /// The 99.9th percentile.
+    pub const P999: Ink = Ink::of(3, 3);
+    /// The mean.
+    pub const MEAN: Ink = Ink::of(2, 4);
 
     /// The look of the series `index` of a chart, from 0.
     pub const fn nth(index: usize) -> Ink {
@@ -78,12 +88,23 @@ impl Ink {
     }
 }
 
+/// Of points that someone else states: larger than those of a series, and open.
+fn stated(ink: Ink) -> Marker {
+    Marker::new()
+        .color(ink.color())
+        .size(14)
+        .symbol(MarkerSymbol::StarDiamondOpen)
+        .line(Line::new().width(2.0))
+}
+
 /// How the points of a line are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
     Straight,
     Marked,
     Steps,
+    /// Points alone.
+    Not,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +113,7 @@ enum Mark {
     Band { name: String, ink: Ink, points: Vec<(f64, f64, f64)> },
     Bars { name: String, ink: Ink, values: Vec<f64>, labels: Vec<String> },
     Gap { values: Vec<f64> },
+    Dots { name: String, ink: Ink, values: Vec<f64> },
     Heat { x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, label: String },
 }
 
@@ -124,6 +146,16 @@ impl Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Marked, points })
     }
 
+    /// Points that no line joins: what someone else states about the series of the same ink.
+    pub fn stated(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
+        self.mark(Mark::Line { name: name.into(), ink, join: Join::Not, points })
+    }
+
+    /// The same over an axis of names: a value for each, NaN for none.
+    pub fn stated_bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
+        self.mark(Mark::Dots { name: name.into(), ink, values })
+    }
+
     /// A line of steps: each y holds from its x to the next.
     pub fn steps(self, name: impl Into<String>, ink: Ink, points: Vec<(f64, f64)>) -> Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Steps, points })
@@ -135,7 +167,8 @@ impl Chart {
     }
 
     /// A bar for each name of the axis that has names, side by side with those of other calls. Bars stand on an x axis
-    /// of names and lie on a y axis of names.
+    /// of names and lie on a y axis of names. Along a logarithmic axis they are points instead: the length of a bar there
+    /// would depend on where the axis begins.
     pub fn bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
         self.labelled_bars(name, ink, values, Vec::new())
     }
@@ -201,6 +234,7 @@ impl Chart {
             Mark::Line { points, .. } => points.is_empty(),
             Mark::Band { points, .. } => points.is_empty(),
             Mark::Bars { values, .. } => values.is_empty(),
+            Mark::Dots { values, .. } => values.is_empty(),
             Mark::Gap { .. } => true,
             Mark::Heat { rows, .. } => rows.is_empty(),
         })
@@ -209,7 +243,7 @@ impl Chart {
     fn fit(&self) -> (FittedAxis<'_>, FittedAxis<'_>) {
         let lies = self.y.names_of().is_some();
         let bars = self.marks.iter().flat_map(|mark| match mark {
-            Mark::Bars { values, .. } => values.as_slice(),
+            Mark::Bars { values, .. } | Mark::Dots { values, .. } => values.as_slice(),
             _ => &[],
         });
         // Of stacked bars what counts is the height of the stack.
@@ -238,7 +272,7 @@ impl Chart {
                     xs.extend(x);
                     ys.extend(y);
                 }
-                Mark::Bars { .. } | Mark::Gap { .. } => {}
+                Mark::Bars { .. } | Mark::Dots { .. } | Mark::Gap { .. } => {}
             }
         }
         (self.x.fit(xs.into_iter()), self.y.fit(ys.into_iter()))
@@ -248,6 +282,7 @@ impl Chart {
     pub fn describe(&self) -> String {
         let (x, y) = self.fit();
         let kind = match self.marks.first() {
+            Some(Mark::Bars { .. }) if self.measures_in_log() => "Chart of points",
             Some(Mark::Bars { .. } | Mark::Gap { .. }) => "Bar chart",
             Some(Mark::Heat { .. }) => "Heat map",
             _ => "Line chart",
@@ -256,9 +291,10 @@ impl Chart {
             .marks
             .iter()
             .filter_map(|mark| match mark {
-                Mark::Line { name, .. } | Mark::Band { name, .. } | Mark::Bars { name, .. } => {
-                    Some(name.as_str())
-                }
+                Mark::Line { name, .. }
+                | Mark::Band { name, .. }
+                | Mark::Bars { name, .. }
+                | Mark::Dots { name, .. } => Some(name.as_str()),
                 Mark::Heat { label, .. } => Some(label.as_str()),
                 Mark::Gap { .. } => None,
             })
@@ -293,7 +329,11 @@ impl Chart {
                     let (xs, ys) = points.iter().map(|&(a, b)| (x.place(a), y.place(b))).unzip();
                     let line = Line::new().color(ink.color()).width(2.0).dash(DASHES[ink.stroke].clone());
                     let line = if *join == Join::Steps { line.shape(LineShape::Hv) } else { line };
-                    let mode = if *join == Join::Marked { Mode::LinesMarkers } else { Mode::Lines };
+                    let mode = match join {
+                        Join::Marked => Mode::LinesMarkers,
+                        Join::Not => Mode::Markers,
+                        Join::Straight | Join::Steps => Mode::Lines,
+                    };
                     let mut trace = Scatter::new(xs, ys)
                         .name(escaped(name))
                         .mode(mode)
@@ -304,7 +344,17 @@ impl Chart {
                         let symbol = SYMBOLS[ink.stroke].clone();
                         trace = trace.marker(Marker::new().color(ink.color()).size(8).symbol(symbol));
                     }
+                    if *join == Join::Not {
+                        trace = trace.marker(stated(*ink));
+                    }
                     traces.push(trace);
+                }
+                Mark::Dots { name, ink, values } => {
+                    let names = self.x.names_of().unwrap_or_default();
+                    let names = names.iter().map(|name| Value::from(escaped(name))).collect();
+                    let values = values.iter().map(|value| Value::from(y.place(*value))).collect();
+                    let trace = Scatter::new(names, values).mode(Mode::Markers).marker(stated(*ink));
+                    traces.push(trace.name(escaped(name)).hover_template(&hover));
                 }
                 Mark::Band { name, ink, points } => {
                     let xs: Vec<f64> = points.iter().map(|point| x.place(point.0)).collect();
@@ -315,6 +365,9 @@ impl Chart {
                     traces.push(base.show_legend(false).hover_info(HoverInfo::Skip));
                     let top = Scatter::new(xs, upper).mode(Mode::Lines).line(edge()).name(escaped(name));
                     traces.push(top.fill(Fill::ToNextY).fill_color(ink.wash()).hover_info(HoverInfo::Skip));
+                }
+                Mark::Bars { name, ink, values, .. } if self.measures_in_log() => {
+                    traces.push(self.dots(name, *ink, values, x, y));
                 }
                 Mark::Bars { name, ink, values, labels } => {
                     let pattern = Pattern::new()
@@ -371,6 +424,31 @@ impl Chart {
         traces
     }
 
+    /// Whether bars would stand on a logarithmic axis.
+    fn measures_in_log(&self) -> bool {
+        if self.y.names_of().is_some() { self.x.is_log() } else { self.y.is_log() }
+    }
+
+    /// A point at each name.
+    fn dots(
+        &self,
+        name: &str,
+        ink: Ink,
+        values: &[f64],
+        x: &FittedAxis<'_>,
+        y: &FittedAxis<'_>,
+    ) -> Box<dyn Trace> {
+        let lies = self.y.names_of().is_some();
+        let names = self.x.names_of().or(self.y.names_of()).unwrap_or_default();
+        let names = names.iter().map(|name| Value::from(escaped(name))).collect();
+        let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
+        let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
+        let (xs, ys) = if lies { (values, names) } else { (names, values) };
+        let marker = Marker::new().color(ink.color()).size(11).symbol(SYMBOLS[ink.stroke].clone());
+        let hover = format!("{}<extra>%{{fullData.name}}</extra>", measure.hover(letter));
+        Scatter::new(xs, ys).mode(Mode::Markers).marker(marker).name(escaped(name)).hover_template(&hover)
+    }
+
     /// Bars along the axis that measures: lying if the vertical one has names.
     fn bar(&self, values: &[f64], x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Box<Bar<Value, Value>> {
         let lies = self.y.names_of().is_some();
@@ -406,7 +484,10 @@ impl Chart {
             annotations.push(note(label, at).x_anchor(Anchor::Left).x_shift(4.0));
         }
         let named = |mark: &&Mark| match mark {
-            Mark::Line { name, .. } | Mark::Band { name, .. } | Mark::Bars { name, .. } => !name.is_empty(),
+            Mark::Line { name, .. }
+            | Mark::Band { name, .. }
+            | Mark::Bars { name, .. }
+            | Mark::Dots { name, .. } => !name.is_empty(),
             Mark::Gap { .. } | Mark::Heat { .. } => false,
         };
         let lines = self.marks.iter().all(|mark| matches!(mark, Mark::Line { .. } | Mark::Band { .. }));
@@ -476,6 +557,107 @@ mod tests {
         }
         for (a, b) in (0..7).flat_map(|a| (0..a).map(move |b| (a, b))) {
             assert_ne!(Ink::nth(a).color(), Ink::nth(b).color());
+        }
+    }
+
+    /// Distance in CIELAB of two colours as someone sees them to whom the matrix (Machado, Oliveira and Fernandes 2009,
+    /// severity 1) is done, on linear RGB.
+    fn distance(a: &str, b: &str, eye: [[f64; 3]; 3]) -> f64 {
+        let lab = |hex: &str| -> [f64; 3] {
+            let linear: Vec<f64> = [1, 3, 5]
+                .iter()
+                .map(|at| f64::from(u8::from_str_radix(&hex[*at..at + 2], 16).unwrap()) / 255.0)
+                .map(|c| if c <= 0.04045 { c / 12.92 } else { libm::pow((c + 0.055) / 1.055, 2.4) })
+                .collect();
+            let seen =
+                eye.map(|row| row.iter().zip(&linear).map(|(a, b)| a * b).sum::<f64>().clamp(0.0, 1.0));
+            let [red, green, blue] = seen;
+            let xyz = [
+                (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505,
+                0.2126 * red + 0.7152 * green + 0.0722 * blue,
+                (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089,
+            ];
+            let [x, y, z] = xyz.map(|c| if c > 0.008856 { libm::cbrt(c) } else { 7.787 * c + 16.0 / 116.0 });
+            [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+        };
+        let (a, b) = (lab(a), lab(b));
+        libm::sqrt((0..3).map(|at| (a[at] - b[at]) * (a[at] - b[at])).sum())
+    }
+
+    // The p99 and the longest, which lie next to each other, were two kinds of orange: one colour to one man in twelve. A
+    // difference of 25 is that of two hues; theirs was below 20.
+    #[test]
+    fn p99_and_the_longest_look_different_to_everyone_and_in_print() {
+        let eyes = [
+            ("all cones", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+            (
+                "no red",
+                [
+                    [0.152286, 1.052583, -0.204868],
+                    [0.114503, 0.786281, 0.099216],
+                    [-0.003882, -0.048116, 1.051998],
+                ],
+            ),
+            (
+                "no green",
+                [
+                    [0.367322, 0.860646, -0.227968],
+                    [0.280085, 0.672501, 0.047413],
+                    [-0.011820, 0.042940, 0.968881],
+                ],
+            ),
+            (
+                "no blue",
+                [
+                    [1.255528, -0.076749, -0.178779],
+                    [-0.078411, 0.930809, 0.147602],
+                    [0.004733, 0.691367, 0.303900],
+                ],
+            ),
+        ];
+        let look = [Ink::MEDIAN, Ink::P99, Ink::LONGEST];
+        for (eye, matrix) in eyes {
+            for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+                let found = distance(look[a].color(), look[b].color(), matrix);
+                assert!(found >= 25.0, "{:?} and {:?} to {eye}: {found:.0}", look[a], look[b]);
+            }
+            if eye == "no green" {
+                assert!(distance("#D55E00", "#E69F00", matrix) < 20.0, "what they were");
+            }
+        }
+        let all = [Ink::MEDIAN, Ink::P99, Ink::LONGEST, Ink::P999, Ink::MEAN];
+        for (a, b) in (0..5).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            assert_ne!(all[a].stroke, all[b].stroke, "on paper the strokes are all there is");
+        }
+    }
+
+    // The length of a bar on a logarithmic axis says nothing: it follows from where the axis happens to begin.
+    #[test]
+    fn there_are_no_bars_on_a_logarithmic_axis() {
+        let names = || Axis::names("", ["a", "b"]);
+        let log = || Axis::log("latency", Unit::Nanoseconds);
+        for chart in [Chart::new(names(), log()), Chart::new(log(), names())] {
+            let json = json(&chart.bars("p50", Ink::MEDIAN, vec![10.0, 1000.0]));
+            assert_eq!(
+                (&json["data"][0]["type"], &json["data"][0]["mode"]),
+                (&"scatter".into(), &"markers".into())
+            );
+        }
+        let linear = Chart::new(names(), Axis::linear("", Unit::Count)).bars("", Ink::GRAY, vec![1.0, 2.0]);
+        assert_eq!(json(&linear)["data"][0]["type"], "bar");
+    }
+
+    // Two small pictures with scales of their own make the flat one look as steep as the other.
+    #[test]
+    fn charts_that_span_the_same_values_have_the_same_scale() {
+        let of = |axis: Axis, top: f64| {
+            let chart = Chart::new(Axis::linear("x", Unit::Count), axis.spanning([2.0, 5_000.0, f64::NAN]));
+            json(&chart.line("a", Ink::nth(0), vec![(0.0, 5.0), (1.0, top)]))["layout"]["yaxis"].clone()
+        };
+        for axis in [Axis::linear("y", Unit::Nanoseconds), Axis::log("y", Unit::Nanoseconds)] {
+            let (flat, steep) = (of(axis.clone(), 8.0), of(axis, 4_000.0));
+            assert_eq!((&flat["range"], &flat["title"]), (&steep["range"], &steep["title"]));
+            assert!(flat["range"].is_array(), "{flat}");
         }
     }
 

@@ -3,7 +3,8 @@
 //! | file | what |
 //! |---|---|
 //! | `page.rs` | a page: sections of text, tables and figures, as one self-contained file |
-//! | `style.css`, `page.js` | how it looks, on a screen and printed; what draws its charts |
+//! | `style.css`, `page.js` | how it looks, on a screen and printed; where its charts are drawn |
+//! | `script.rs` | Plotly, which draws them |
 //! | `chart.rs` | charts: lines, bands, bars and heat maps |
 //! | `axis.rs` | their axes: units and ticks |
 //! | `run/` | the report of a run |
@@ -12,8 +13,9 @@ mod axis;
 mod chart;
 mod page;
 mod run;
+mod script;
 
 pub use axis::{Axis, Unit};
 pub use chart::{Chart, Ink};
-pub use page::{Block, Figure, Page, Section, Table, Tile};
+pub use page::{Block, Figure, List, Page, Section, Table, Tile, Tone};
 pub use run::run_report;

@@ -60,7 +60,7 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
   };
 
-  const drawn = charts.map((chart, index) => {
+  const draw = (chart, index) => {
     const element = elements[index];
     for (const axis of ["xaxis", "yaxis"]) {
       Object.assign(chart.layout[axis], { showline: axis === "xaxis", ticks: "outside", ticklen: 4 });
@@ -70,16 +70,33 @@
     if (touch.matches) chart.layout.dragmode = false; // a finger that scrolls is not to zoom
     lay(chart.layout, dress(theme(), size_for(element)));
     return Plotly.newPlot(element, chart.data, chart.layout, config);
-  });
-  Promise.all(drawn).then(() => document.documentElement.setAttribute("data-drawn", charts.length));
+  };
+
+  // Plotly is compressed and in base 64. It is inflated and run at once: what loads later would be missing where a page
+  // is printed as soon as it has loaded.
+  const load = (id) => {
+    const packed = atob(document.getElementById(id).textContent);
+    const bytes = fflate.gunzipSync(Uint8Array.from(packed, (letter) => letter.charCodeAt(0)));
+    const script = document.createElement("script");
+    script.textContent = new TextDecoder().decode(bytes);
+    document.head.append(script);
+  };
+  const done = () => document.documentElement.setAttribute("data-drawn", charts.length);
+  if (charts.length > 0) load("plotly");
+  Promise.all(charts.map(draw)).then(done);
 
   dark.addEventListener("change", () => {
     elements.forEach((element) => Plotly.relayout(element, dress(theme(), size_for(element))));
   });
   let printing = false;
+  // Paper cannot be unfolded.
+  const folds = [...document.querySelectorAll("details")];
+  let folded = [];
   const print = (begins) => {
     if (begins === printing) return;
     printing = begins;
+    if (begins) folded = folds.filter((fold) => !fold.open);
+    for (const fold of folded) fold.open = begins;
     for (const element of elements) {
       const changes = begins
         ? { ...dress(themes.light, 11), autosize: false, width: printed_px, height: element.clientHeight }

@@ -4,9 +4,9 @@
 
 use std::fmt::Write as _;
 
-use plotly::Plot;
-
 use super::chart::Chart;
+use super::script;
+use crate::text_table::TextTable;
 
 /// A report.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,8 @@ pub struct Page {
     pub warnings: Vec<String>,
     /// The figures that matter most.
     pub tiles: Vec<Tile>,
+    /// What is to be seen before anything else: the picture that answers the question, and what follows from it.
+    pub answer: Option<Section>,
     /// Its sections, in order.
     pub sections: Vec<Section>,
 }
@@ -56,6 +58,17 @@ pub enum Block {
     Table(Table),
     /// Text in a fixed-width face, such as a scenario.
     Listing(String),
+    /// Points of a list, with a line above them that unfolds it if it is folded.
+    List(List),
+}
+
+/// A list of sentences.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// Its sentences.
+    pub items: Vec<String>,
+    /// What is read in its place while it is folded; empty: it never is.
+    pub folded: String,
 }
 
 /// A chart with its words.
@@ -82,6 +95,32 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// The columns from this one on hold numbers and are aligned at the right.
     pub numbers_from: usize,
+    /// A column whose cells have a colour that says how good they are, and that of each row; the words say it too.
+    pub toned: Option<(usize, Vec<Tone>)>,
+}
+
+/// How good something is, as a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is to be.
+    Good,
+    /// Not quite.
+    Fair,
+    /// Not at all.
+    Bad,
+    /// Neither.
+    Plain,
+}
+
+impl Tone {
+    const fn class(self) -> &'static str {
+        match self {
+            Tone::Good => "good",
+            Tone::Fair => "fair",
+            Tone::Bad => "bad",
+            Tone::Plain => "plain",
+        }
+    }
 }
 
 impl Section {
@@ -110,6 +149,24 @@ impl Section {
             self.blocks.push(Block::Table(table));
         }
         self
+    }
+
+    /// Adds a list, unless it is empty.
+    pub fn list(mut self, items: impl IntoIterator<Item = String>) -> Section {
+        self.push_list(List { items: items.into_iter().collect(), folded: String::new() });
+        self
+    }
+
+    /// Adds a list that is folded, with what is read in its place, unless it is empty. Printed, it is unfolded.
+    pub fn folded(mut self, words: impl Into<String>, items: impl IntoIterator<Item = String>) -> Section {
+        self.push_list(List { items: items.into_iter().collect(), folded: words.into() });
+        self
+    }
+
+    fn push_list(&mut self, list: List) {
+        if !list.items.is_empty() {
+            self.blocks.push(Block::List(list));
+        }
     }
 
     /// Adds text in a fixed-width face.
@@ -160,7 +217,7 @@ const POLICY: &str =
 impl Page {
     /// The page as HTML. The same page gives the same bytes.
     pub fn render(&self) -> String {
-        let mut html = String::with_capacity(5 << 20);
+        let mut html = String::with_capacity(1 << 20);
         let title = text(&self.title);
         let _ = write!(
             html,
@@ -176,14 +233,16 @@ impl Page {
         for warning in &self.warnings {
             let _ = writeln!(html, "<p class=\"warning\" role=\"alert\">{}</p>", text(warning));
         }
-        if !self.facts.is_empty() {
-            html.push_str("<dl class=\"facts\">\n");
-            for (name, value) in &self.facts {
-                let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", text(name), text(value));
-            }
-            html.push_str("</dl>\n");
-        }
         html.push_str("</header>\n");
+        html.push_str(
+            "<noscript><p class=\"warning\">The charts need JavaScript, which is switched off here. Nothing is fetched: \
+             all of it is in this file. The tables below hold the main figures.</p></noscript>\n",
+        );
+        let mut charts = Vec::new();
+        if let Some(answer) = &self.answer {
+            answer.render(&mut html, "answer", &mut charts);
+        }
+        // The answer first: the main figures, and only then under which conditions they hold.
         if !self.tiles.is_empty() {
             html.push_str("<ul class=\"tiles\">\n");
             for tile in &self.tiles {
@@ -196,11 +255,13 @@ impl Page {
             }
             html.push_str("</ul>\n");
         }
-        html.push_str(
-            "<noscript><p class=\"warning\">The charts need JavaScript, which is switched off here. Nothing is fetched: \
-             all of it is in this file. The tables below hold the main figures.</p></noscript>\n",
-        );
-        let mut charts = Vec::new();
+        if !self.facts.is_empty() {
+            html.push_str("<dl class=\"facts\">\n");
+            for (name, value) in &self.facts {
+                let _ = writeln!(html, "<div><dt>{}</dt><dd>{}</dd></div>", text(name), text(value));
+            }
+            html.push_str("</dl>\n");
+        }
         if self.sections.len() > 1 {
             html.push_str("<nav aria-label=\"Contents\"><ol>\n");
             for (number, section) in self.sections.iter().enumerate() {
@@ -209,7 +270,7 @@ impl Page {
             html.push_str("</ol></nav>\n");
         }
         for (number, section) in self.sections.iter().enumerate() {
-            section.render(&mut html, number + 1, &mut charts);
+            section.render(&mut html, &format!("s{}", number + 1), &mut charts);
         }
         html.push_str("</main>\n<script type=\"application/json\" id=\"charts\">[\n");
         for (index, chart) in charts.iter().enumerate() {
@@ -217,22 +278,20 @@ impl Page {
             let _ = write!(html, "{comma}{}", chart.to_json().replace('<', "\\u003c"));
         }
         html.push_str("\n]</script>\n");
-        let sources = Plot::offline_js_sources();
-        html.push_str(plotly_only(&sources));
-        let _ = write!(html, "\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n");
+        if !charts.is_empty() {
+            let _ = writeln!(html, "<!-- {} -->", script::NOTICE);
+            html.push_str("<script type=\"application/gzip;base64\" id=\"plotly\">");
+            script::write(&mut html);
+            html.push_str("</script>\n");
+        }
+        let _ = write!(html, "<script>\n{}{SCRIPT}</script>\n</body>\n</html>\n", script::INFLATE);
         html
     }
 }
 
-/// The first script of `sources`: Plotly. The second is MathJax, which no report needs.
-fn plotly_only(sources: &str) -> &str {
-    const END: &str = "</script>";
-    sources.find(END).map_or(sources, |end| sources[..end + END.len()].trim_start())
-}
-
 impl Section {
-    fn render<'a>(&'a self, html: &mut String, number: usize, charts: &mut Vec<&'a Chart>) {
-        let _ = writeln!(html, "<section id=\"s{number}\">\n<h2>{}</h2>", text(&self.title));
+    fn render<'a>(&'a self, html: &mut String, id: &str, charts: &mut Vec<&'a Chart>) {
+        let _ = writeln!(html, "<section id=\"{id}\">\n<h2>{}</h2>", text(&self.title));
         let mut in_figures = false;
         // Figures stand in pairs; one without a partner gets the whole width.
         let mut alone = true;
@@ -257,6 +316,7 @@ impl Section {
                     alone = wide || !alone;
                 }
                 Block::Table(table) => table.render(html),
+                Block::List(list) => list.render(html),
                 Block::Listing(listing) => {
                     let _ = writeln!(html, "<pre tabindex=\"0\">{}</pre>", text(listing));
                 }
@@ -289,6 +349,40 @@ impl Figure {
     }
 }
 
+impl List {
+    fn render(&self, html: &mut String) {
+        if !self.folded.is_empty() {
+            let _ = writeln!(html, "<details><summary>{}</summary>", text(&self.folded));
+        }
+        html.push_str("<ul>\n");
+        for item in &self.items {
+            let _ = writeln!(html, "<li>{}</li>", text(item));
+        }
+        html.push_str("</ul>\n");
+        if !self.folded.is_empty() {
+            html.push_str("</details>\n");
+        }
+    }
+}
+
+/// All columns of the terminal's table, in the same units.
+impl From<TextTable> for Table {
+    fn from(table: TextTable) -> Table {
+        let numbers_from = table.numbers_from();
+        let texts = table.all_texts();
+        let both = |above: String, below: &str| match below {
+            "" => above,
+            below => format!("{above} ({below})"),
+        };
+        let header = texts.header.into_iter().map(|(heading, unit)| both(heading, unit));
+        let mut own = Table::new(header, numbers_from);
+        for row in texts.rows {
+            own.row(row.into_iter().map(|(value, below)| both(value, &below)));
+        }
+        own
+    }
+}
+
 impl Table {
     fn render(&self, html: &mut String) {
         html.push_str("<div class=\"table\" tabindex=\"0\"><table>\n");
@@ -301,10 +395,23 @@ impl Table {
             let _ = write!(html, "<th scope=\"col\"{}>{}</th>", class(column), text(heading));
         }
         html.push_str("</tr></thead>\n<tbody>\n");
-        for row in &self.rows {
+        for (index, row) in self.rows.iter().enumerate() {
             html.push_str("<tr>");
+            let tone = |column: usize| {
+                let (toned, tones) = self.toned.as_ref()?;
+                (*toned == column).then(|| tones.get(index).copied()).flatten()
+            };
             for (column, cell) in row.iter().enumerate() {
-                let _ = write!(html, "<td{}>{}</td>", class(column), text(cell));
+                let _ = match tone(column) {
+                    Some(tone) => write!(
+                        html,
+                        "<td{}><span class=\"tone {}\">{}</span></td>",
+                        class(column),
+                        tone.class(),
+                        text(cell)
+                    ),
+                    None => write!(html, "<td{}>{}</td>", class(column), text(cell)),
+                };
             }
             html.push_str("</tr>\n");
         }

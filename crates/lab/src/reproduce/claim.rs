@@ -18,6 +18,9 @@ use crate::units::excerpt;
 pub struct ClaimsFile {
     /// What the paper is called.
     pub paper: String,
+    /// The day of the full run that [`Claim::full`] is of.
+    #[serde(default)]
+    pub full_run: Option<String>,
     /// What it says.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
@@ -51,9 +54,23 @@ pub struct Claim {
     /// The verdict so far; `None` for what cannot be measured yet.
     #[serde(default)]
     pub recorded: Option<Verdict>,
+    /// What came out of a full run, against which shorter ones are judged.
+    #[serde(default)]
+    pub full: Option<Full>,
     /// Why figures differ, or what to know about them.
     #[serde(default)]
     pub reason: Option<String>,
+}
+
+/// What came out of a full run: as many PUTs as the paper has.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Full {
+    /// How well the claim came out.
+    pub verdict: Verdict,
+    /// The figures, as the claim's value counts them; of an order none.
+    #[serde(default)]
+    pub measured: Option<Value>,
 }
 
 /// A paper's figure: "-96.3 %", "> 130 x", "60 / 100 / 130 / 180 ns".
@@ -78,6 +95,8 @@ pub enum Unit {
     Nanoseconds,
     /// Bytes.
     Bytes,
+    /// Operations a second.
+    PerSecond,
 }
 
 /// How far off may be called reproduced.
@@ -99,11 +118,11 @@ pub enum Tolerance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Constants of the profile were fitted to it.
+    /// Constants of the profile were fitted to it, or to a claim that it stands and falls with.
     Calibrated,
     /// Nothing was.
     Predicted,
-    /// Arithmetic; nothing is simulated.
+    /// Arithmetic on stated constants gives it, which the run confirms.
     Analytic,
 }
 
@@ -150,7 +169,7 @@ impl Needs {
 }
 
 impl Unit {
-    const ALL: [Unit; 4] = [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Bytes];
+    const ALL: [Unit; 5] = [Unit::Percent, Unit::Times, Unit::Nanoseconds, Unit::Bytes, Unit::PerSecond];
 
     /// As it stands behind a number.
     pub const fn name(self) -> &'static str {
@@ -159,6 +178,7 @@ impl Unit {
             Unit::Times => "x",
             Unit::Nanoseconds => "ns",
             Unit::Bytes => "B",
+            Unit::PerSecond => "op/s",
         }
     }
 
@@ -167,7 +187,7 @@ impl Unit {
         let number = |number: &f64| match self {
             Unit::Percent => format!("{number:.1}"),
             Unit::Times => format!("{number:.2}"),
-            Unit::Nanoseconds | Unit::Bytes => format!("{number:.0}"),
+            Unit::Nanoseconds | Unit::Bytes | Unit::PerSecond => format!("{number:.0}"),
         };
         format!("{} {}", numbers.iter().map(number).collect::<Vec<_>>().join(" / "), self.name())
     }
@@ -204,7 +224,7 @@ impl FromStr for Value {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Value, String> {
-        let cure = "write a figure with its unit (%, x, ns or B), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
+        let cure = "write a figure with its unit (%, x, ns, B or op/s), such as \"-96.3 %\", \"> 130 x\" or \"60 / 100 ns\"";
         let refuse = || format!("`{}` is not a figure\n{cure}", excerpt(text));
         let rest = text.trim();
         let (is_lower_bound, rest) = match rest.strip_prefix('>') {
@@ -294,7 +314,7 @@ fn checked(
         }
         let there = claim.needs.is_there();
         if there && !recipes.contains(&claim.id.as_str()) {
-            let what = format!("nobody knows how to measure `{id}`");
+            let what = format!("there is no recipe for `{id}`");
             return refuse("id", what, "claims with a recipe are listed by byteway reproduce PAPER --list");
         }
         let number_wanted =
@@ -323,6 +343,12 @@ fn checked(
         if claim.required && !there {
             let what = format!("`{id}` is required and cannot be measured yet");
             return refuse("required", what, "leave it out");
+        }
+        if let Some(Full { measured: Some(measured), .. }) = &claim.full
+            && claim.value.as_ref().is_none_or(|value| value.unit != measured.unit)
+        {
+            let what = format!("`{id}` has a full run's figure in another unit than its value");
+            return refuse("full", what, "write it in the unit of `value`, or leave `measured` out");
         }
         let short = matches!(claim.recorded, Some(Verdict::DirectionOnly | Verdict::NotReproduced));
         if short && claim.reason.is_none() {
@@ -386,7 +412,7 @@ recorded = "reproduced"
             ("tolerance", "tolerence", 9, "unknown key `tolerence`"),
             ("\"predicted\"", "\"guessed\"", 10, "`guessed` is not one of the choices"),
             ("\"predicted\"", "3", 10, "only a text fits here"),
-            ("\"A1\"", "\"A2\"", 4, "nobody knows how to measure `A2`"),
+            ("\"A1\"", "\"A2\"", 4, "there is no recipe for `A2`"),
             ("\"0.3 pt\"", "\"0.3\"", 9, "is not a tolerance"),
             ("value = \"-96.3 %\"", "", 9, "no value"),
             ("-96.3 %", "96.3 x", 9, "no per cent"),

@@ -5,7 +5,9 @@
 //! |---|---|
 //! | `claim.rs` | a claim, and the file of claims |
 //! | `verdict.rs` | from what was measured to a verdict |
+//! | `board.rs` | the boards, one configuration each, and departures from it |
 //! | `point.rs` | points, and what they found |
+//! | `power.rs` | a power cut while values are put |
 //! | `paper.rs` | a paper: claims, recipes, figures |
 //! | `work.rs` | running all points of a paper, several at once |
 //! | `reproduction.rs` | all of it together, and `reproduce.json` |
@@ -21,10 +23,12 @@
 //! down: a claims file has only what it was before, against which a worse one is a regression.
 
 mod bandslim;
+mod board;
 pub mod byteexpress;
 mod claim;
 mod paper;
 mod point;
+mod power;
 mod report;
 mod reproduction;
 mod sketch;
@@ -32,10 +36,11 @@ mod table;
 mod verdict;
 mod work;
 
-pub use claim::{Basis, Claim, ClaimsFile, Needs, Tolerance, Unit, Value};
+pub use board::{BOARDS, Board, Departure, Reason};
+pub use claim::{Basis, Claim, ClaimsFile, Full, Needs, Tolerance, Unit, Value};
 pub use paper::{PAPERS, Paper, Recipe, paper};
-pub use point::{Job, Ledger, Pairs, Points, Seen, Spec};
+pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, Points, Seen, Spec};
 pub use report::report;
 pub use reproduction::{Agreement, Reproduction};
 pub use verdict::{Check, Judged, Measurement, Outcome, Verdict, judge};
-pub use work::{Manner, PAYLOADS_FULL, specs, work};
+pub use work::{Manner, specs, twice, work};

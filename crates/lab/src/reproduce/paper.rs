@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::claim::ClaimsFile;
-use super::point::{Points, Spec};
+use super::point::{Lengths, Points, Spec};
 use super::verdict::Measurement;
 use super::{bandslim, byteexpress};
 use crate::error::{InputError, suggest};
@@ -20,14 +20,14 @@ pub struct Paper {
     pub claims: &'static str,
     /// How its claims are measured: parts, each of which is a file.
     pub recipes: &'static [&'static [Recipe]],
-    /// Payloads of a point, if nobody says how many.
-    pub payloads: u64,
+    /// How long points are unless the user says otherwise.
+    pub lengths: Lengths,
     /// What its figures show beside what recipes need.
     pub drawn: fn() -> Vec<Spec>,
     /// Its figures, drawn anew. Of points that failed nothing is drawn.
     pub figures: fn(&Points) -> Vec<Section>,
-    /// A point that is run with more payloads, or fewer, to show that their number changes nothing.
-    pub agreement: fn() -> Spec,
+    /// Points that are run with as many payloads as the paper has, too: whether a shorter run stands for them is judged.
+    pub agreement: fn() -> Vec<Spec>,
 }
 
 /// How a claim is measured.

@@ -6,18 +6,49 @@ use std::path::Path;
 
 use anyhow::anyhow;
 
+use super::board::{Board, Departure};
 use crate::compare::{Figures, Found, Metric, Outcome};
 use crate::error::InputError;
 use crate::scenario::{Options, Scenario};
 use crate::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow, ratio};
 use crate::workload::Kind;
 
-/// A scenario: the drive, the host, keys beside them, and jobs. Equal specs are one point.
+/// How long points are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lengths {
+    /// Payloads of a point of a payload sink, which finds nothing changed by those before.
+    pub payloads: u64,
+    /// PUTs of a point of a key-value drive, whose index and log grow with them.
+    pub puts: u64,
+}
+
+impl Lengths {
+    /// The same number for all.
+    pub const fn all(payloads: u64) -> Lengths {
+        Lengths { payloads, puts: payloads }
+    }
+
+    /// Payloads of a point.
+    pub fn of(&self, spec: &Spec) -> u64 {
+        if spec.is_kv() { self.puts } else { self.payloads }
+    }
+
+    /// Whether key-value points are as long as the papers'.
+    pub const fn is_full(&self) -> bool {
+        self.puts >= PAYLOADS_FULL
+    }
+}
+
+/// PUTs of a key-value point of a full run, and payloads of the points by which shorter runs are judged: as many as the papers
+/// have.
+pub const PAYLOADS_FULL: u64 = 1_000_000;
+
+/// A scenario: a board, how payloads cross, departures from the board, and jobs. Equal specs are one point.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spec {
-    drive: String,
-    host: String,
+    /// Keys and their values in TOML; without a departure the board's and those of `transfer`.
     keys: BTreeMap<String, String>,
+    departures: Vec<Departure>,
     jobs: Vec<Job>,
     pairs: Vec<Pairs>,
 }
@@ -40,6 +71,8 @@ pub struct Pairs {
     keys: Vec<(String, String)>,
     /// One operation for so many payloads of a point.
     divisor: u64,
+    /// In runs that are not full, one pair for so many payloads.
+    spared: u64,
     /// At least so many pairs, whatever a point has payloads.
     least: u64,
     is_later: bool,
@@ -55,27 +88,61 @@ enum Length {
 }
 
 impl Spec {
-    /// A drive and a host, by their profiles.
-    pub fn new(drive: &str, host: &str) -> Spec {
-        Spec {
-            drive: drive.to_owned(),
-            host: host.to_owned(),
-            keys: BTreeMap::new(),
-            jobs: Vec::new(),
-            pairs: Vec::new(),
-        }
+    /// A board as a drive of this personality.
+    pub(super) fn on(board: &Board, personality: &str, keys: &[(&str, &str)]) -> Spec {
+        let mut spec =
+            Spec { keys: BTreeMap::new(), departures: Vec::new(), jobs: Vec::new(), pairs: Vec::new() };
+        spec.set("drive.profile", format!("{:?}", board.drive));
+        spec.set("host.profile", format!("{:?}", board.host));
+        spec.set("drive.personality", format!("{personality:?}"));
+        keys.iter().for_each(|(key, value)| spec.set(key, (*value).to_owned()));
+        spec
     }
 
-    /// Sets a key of the scenario to a text.
-    pub fn key(self, key: &str, text: impl Into<String>) -> Spec {
-        let quoted = format!("{:?}", text.into());
-        self.raw(key, quoted)
+    fn set(&mut self, key: &str, value: String) {
+        self.keys.insert(key.to_owned(), value);
     }
 
-    /// Sets a key of the scenario to a number or a truth value.
-    pub fn raw(mut self, key: &str, value: impl ToString) -> Spec {
-        self.keys.insert(key.to_owned(), value.to_string());
+    /// Payloads cross by this method.
+    pub fn by(mut self, method: &str) -> Spec {
+        self.set("transfer.method", format!("{method:?}"));
         self
+    }
+
+    /// Payloads below a threshold cross by `fine`, the others by PRP; without a threshold that of the drive's profile.
+    pub fn adaptive(self, fine: &str, threshold_bytes: Option<u64>) -> Spec {
+        let mut spec = self.by("adaptive");
+        spec.set("transfer.fine", format!("{fine:?}"));
+        if let Some(bytes) = threshold_bytes {
+            spec.set("transfer.threshold", format!("\"{bytes} B\""));
+        }
+        spec
+    }
+
+    /// Departs from the board's configuration. What sets a key to what it is anyway is no departure.
+    pub fn departs(mut self, departure: Departure) -> Spec {
+        let (key, value) = departure.setting();
+        if self.keys.get(key).is_none_or(|own| own != value) {
+            self.set(key, value.to_owned());
+            self.departures.push(departure);
+            self.departures.sort();
+        }
+        self
+    }
+
+    /// Its departures.
+    pub fn departures(&self) -> &[Departure] {
+        &self.departures
+    }
+
+    /// Its keys and their values in TOML.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Whether it is a key-value drive, of which what it does may depend on how long it runs.
+    pub fn is_kv(&self) -> bool {
+        !self.pairs.is_empty()
     }
 
     /// Adds a job.
@@ -92,7 +159,7 @@ impl Spec {
 
     /// The scenario, with so many payloads.
     pub fn text(&self, payloads: u64) -> String {
-        let mut text = format!("drive.profile = {:?}\nhost.profile = {:?}\n", self.drive, self.host);
+        let mut text = String::new();
         for (key, value) in &self.keys {
             let _ = writeln!(text, "{key} = {value}");
         }
@@ -111,8 +178,9 @@ impl Spec {
             );
         }
         for job in &self.pairs {
-            let Pairs { name, workload, keys, divisor, least, is_later } = job;
-            let payloads = payloads.max(*least);
+            let Pairs { name, workload, keys, divisor, spared, least, is_later } = job;
+            let spared = if payloads < PAYLOADS_FULL { *spared } else { 1 };
+            let payloads = (payloads / spared).max(*least);
             let count = (payloads / divisor).max(1);
             // As many pairs as there are payloads: a job that reads chooses among those that were stored.
             let _ = write!(
@@ -131,8 +199,10 @@ impl Spec {
 
     /// What it is called where something is said about it.
     pub fn name(&self) -> String {
-        let profiles = [format!("{} with {}", self.drive, self.host)];
-        let keys = self.keys.iter().map(|(key, value)| format!("{key} = {}", value.trim_matches('"')));
+        let of = |key: &str| self.keys.get(key).map_or("", |value| value.trim_matches('"'));
+        let profiles = [format!("{} with {}", of("drive.profile"), of("host.profile"))];
+        let others = self.keys.iter().filter(|(key, _)| !key.ends_with(".profile"));
+        let keys = others.map(|(key, value)| format!("{key} = {}", value.trim_matches('"')));
         let jobs = self.jobs.iter().map(|job| match job.workers {
             1 => format!("{} B", job.bytes),
             workers => format!("{} B from each of {workers}", job.bytes),
@@ -183,6 +253,7 @@ impl Pairs {
             workload: workload.to_owned(),
             keys: Vec::new(),
             divisor: 1,
+            spared: 1,
             least: 1,
             is_later: false,
         }
@@ -203,6 +274,11 @@ impl Pairs {
     /// One operation for so many payloads, at least 1.
     pub fn one_for(self, divisor: u64) -> Pairs {
         Pairs { divisor: divisor.max(1), ..self }
+    }
+
+    /// In runs that are not full, one pair for so many payloads: where neither bytes nor the transfer's time depend on them.
+    pub fn spared(self, spared: u64) -> Pairs {
+        Pairs { spared: spared.max(1), ..self }
     }
 
     /// With at least so many pairs.

@@ -2,10 +2,9 @@
 
 use super::paper::Paper;
 use super::reproduction::Reproduction;
-use super::table::{HEADER, cells, words};
-use super::verdict::Outcome;
-use crate::report::{Page, Section, Table, Tile};
-use crate::summary::grouped;
+use super::table::HEADER;
+use super::verdict::{Outcome, Verdict};
+use crate::report::{Page, Section, Table, Tile, Tone};
 
 /// What `report.html` shows.
 pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
@@ -33,10 +32,10 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
     Page {
         title: format!("{}, reproduced", reproduction.title),
         subtitle: format!(
-            "{} claims from {} points of {} payloads each; in virtual time",
+            "{} claims from {} points of {}; in virtual time",
             reproduction.rows.len(),
             reproduction.points.iter().count(),
-            grouped(reproduction.payloads)
+            reproduction.lengths_in_words()
         ),
         facts: vec![
             ("About".to_owned(), paper.about.to_owned()),
@@ -46,11 +45,12 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
         tiles: vec![
             tile("Reproduced", counts.reproduced, "within their tolerance"),
             tile("Reported", counts.reported, "shown, not judged"),
-            tile("Direction only", counts.direction_only, "the right way, outside the tolerance"),
+            tile("Direction only", counts.direction_only, "the right way, far from the paper's figure"),
             tile("Not reproduced", counts.not_reproduced + counts.failed, "neither, or a point failed"),
             tile("Wait", counts.needs_csd, "for what is not there yet"),
         ],
         sections,
+        ..Page::default()
     }
 }
 
@@ -59,8 +59,9 @@ fn claims(reproduction: &Reproduction) -> Section {
     let [id, metric, rest @ .., verdict] = HEADER;
     let header = [id, verdict].into_iter().chain(rest).chain(["where", metric]);
     let mut table = Table::new(header, HEADER.len() + 1);
+    table.toned = Some((1, reproduction.rows.iter().map(|(_, outcome)| tone(outcome)).collect()));
     for (claim, outcome) in &reproduction.rows {
-        let [id, metric, rest @ .., verdict] = cells(claim, outcome);
+        let [id, metric, rest @ .., verdict] = reproduction.cells(claim, outcome);
         let row = [id, verdict.replace('\n', " ")].into_iter().chain(rest);
         table.row(row.chain([claim.place.clone(), metric]));
     }
@@ -69,15 +70,29 @@ fn claims(reproduction: &Reproduction) -> Section {
         .text(
             "Calibrated: constants of the profile were fitted to this claim, or to one that stands and falls with it; that it \
              comes out shows that the model is consistent, not that it is right. Predicted: nothing was fitted to it. Analytic: \
-             arithmetic, nothing is simulated.",
+             arithmetic on stated constants gives it, which the run confirms.",
         )
         .table(table)
+}
+
+/// A verdict's colour.
+fn tone(outcome: &Outcome) -> Tone {
+    match outcome {
+        Outcome::Measured(judged) => match judged.verdict {
+            Verdict::Reproduced => Tone::Good,
+            Verdict::Reported => Tone::Plain,
+            Verdict::DirectionOnly => Tone::Fair,
+            Verdict::NotReproduced => Tone::Bad,
+        },
+        Outcome::Failed(_) => Tone::Bad,
+        Outcome::Needs(_) | Outcome::NotRun => Tone::Plain,
+    }
 }
 
 fn beside(reproduction: &Reproduction) -> Section {
     let mut section = Section::new("What the claims say, and what came out");
     for (claim, outcome) in &reproduction.rows {
-        let mut words = words(claim, outcome);
+        let mut words = reproduction.words(claim, outcome);
         if let Outcome::Measured(judged) = outcome {
             let held = judged.measurement.checks.iter().filter(|check| check.holds);
             let held: Vec<&str> = held.map(|check| check.what.as_str()).collect();
@@ -97,13 +112,13 @@ fn effort(reproduction: &Reproduction) -> Section {
     let mut section = Section::new("What was run")
         .text("The same command gives the same figures, to the byte, on any machine and however many points run at once.")
         .listing(format!("byteway reproduce {}", reproduction.name));
-    if let Some(agreement) = &reproduction.agreement {
+    for agreement in &reproduction.agreements {
         section = section.text(format!("{}.", agreement.sentence()));
     }
     if let Some((spec, _)) = reproduction.points.iter().next() {
         section = section
             .text("Each point is an ordinary scenario, such as this one; reproduce.json has all of them.")
-            .listing(spec.text(reproduction.payloads));
+            .listing(spec.text(reproduction.lengths.of(spec)));
     }
     section
 }

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! byteway, paper       version, and the paper's name
-//! payloads             of each point
+//! payloads, puts       of each point of a payload sink, of a key-value drive
 //! partial              it was interrupted: some points were not run
-//! holds                nothing regressed, and every required claim holds
-//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd: claims
-//! agreement            the point that was run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each (null: none)
+//! holds                nothing regressed, and every required claim holds (null: interrupted before all were judged)
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd: claims; shortened: those
+//!                      of them whose run is too short to stand for one as long as the paper's
+//! agreements[]         points that were run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each; agrees
 //! claims[]             in the order of the claims file:
 //!   id, where, says, metric, paper (null: an order), tolerance, basis, needs, required
 //!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
@@ -14,6 +15,9 @@
 //!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd";
 //!                      "not-run"
 //!   why                of one that failed
+//!   departures[]       key, value, sentence: what differs from the configuration of its board, and why
+//!   shortened          why the run is too short to stand for one as long as the paper's (null: it isn't)
+//!   full               verdict and measured of the last full run, its date (null: none)
 //!   recorded           the verdict so far (null: none); regressed: the new one is worse
 //!   reason             from the claims file
 //! points[]             name; scenario; status, why; payloads, payload_bytes, wire_bytes (for each payload), mean_ns,
@@ -21,12 +25,13 @@
 //! ```
 
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::board::Departure;
 use super::claim::{Basis, Claim, ClaimsFile, Needs};
-use super::paper::Paper;
-use super::point::{Ledger, Points, Seen, Spec};
-use super::verdict::{Check, Outcome, Verdict, judge};
+use super::paper::{PAPERS, Paper};
+use super::point::{Ledger, Lengths, Points, Seen, Spec};
+use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge};
 use crate::compare::{self, Metric};
 
 /// What came out for a paper.
@@ -36,14 +41,16 @@ pub struct Reproduction {
     pub title: String,
     /// What the user calls it.
     pub name: &'static str,
-    /// Payloads of a point.
-    pub payloads: u64,
+    /// How long points are.
+    pub lengths: Lengths,
+    /// The day of the last full run.
+    pub full_run: Option<String>,
     /// Its claims, and what came out for each.
     pub rows: Vec<(Claim, Outcome)>,
     /// What was run.
     pub points: Points,
-    /// The point that was run twice.
-    pub agreement: Option<Agreement>,
+    /// The points that were run twice.
+    pub agreements: Vec<Agreement>,
 }
 
 /// One point with two numbers of payloads.
@@ -51,6 +58,8 @@ pub struct Reproduction {
 pub struct Agreement {
     /// The point.
     pub name: String,
+    /// Of a key-value drive.
+    pub is_kv: bool,
     /// The fewer and the more.
     pub payloads: [u64; 2],
     /// Mean latency of each.
@@ -78,28 +87,46 @@ pub struct Counts {
     pub not_run: usize,
     /// Wait for a drive that takes queries.
     pub needs_csd: usize,
+    /// Of those that were measured: too short a run.
+    pub shortened: usize,
+}
+
+/// How far a shorter run may be from a longer one for which it stands, per cent.
+const AGREEMENT_PERCENT: f64 = 1.0;
+
+fn change([few, many]: [f64; 2]) -> f64 {
+    (few / many - 1.0) * 100.0
 }
 
 impl Agreement {
-    pub(super) fn between(spec: &Spec, one: Seen<'_>, other: Seen<'_>) -> Option<Agreement> {
+    pub(super) fn between(spec: &Spec, one: Seen<'_>, other: Seen<'_>) -> Agreement {
         let mut both = [one, other];
         both.sort_by_key(Seen::payloads);
         let of = |figure: &dyn Fn(&Seen<'_>) -> f64| both.each_ref().map(figure);
-        Some(Agreement {
+        Agreement {
             name: spec.name(),
+            is_kv: spec.is_kv(),
             payloads: both.each_ref().map(Seen::payloads),
             mean_ns: of(&|seen| seen.latency()),
             payload_bytes: of(&|seen| seen.bytes(Ledger::Payload)),
             wire_bytes: of(&|seen| seen.bytes(Ledger::Wire)),
-        })
+        }
+    }
+
+    /// Whether the shorter run stands for the longer one.
+    pub fn agrees(&self) -> bool {
+        [self.mean_ns, self.payload_bytes, self.wire_bytes]
+            .into_iter()
+            .all(|both| change(both).abs() <= AGREEMENT_PERCENT)
     }
 
     /// In a sentence.
     pub fn sentence(&self) -> String {
         let [few, many] = self.payloads.map(crate::summary::grouped);
-        let change = |[few, many]: [f64; 2]| (few / many - 1.0) * 100.0;
+        let verdict = if self.agrees() { "agrees" } else { "DOES NOT AGREE" };
         format!(
-            "{few} payloads against {many} at {}: mean latency {:+.3} %, payload bytes {:+.4} %, wire bytes {:+.4} %",
+            "{few} payloads against {many} {verdict} within {AGREEMENT_PERCENT} % at {}: mean latency {:+.3} %, payload bytes \
+             {:+.4} %, wire bytes {:+.4} %",
             self.name,
             change(self.mean_ns),
             change(self.payload_bytes),
@@ -113,9 +140,9 @@ impl Reproduction {
     pub fn new(
         paper: &'static Paper,
         file: ClaimsFile,
-        payloads: u64,
+        lengths: Lengths,
         points: Points,
-        agreement: Option<Agreement>,
+        agreements: Vec<Agreement>,
     ) -> Self {
         let partial = is_partial(&points);
         let outcome = |claim: &Claim| {
@@ -138,11 +165,51 @@ impl Reproduction {
         Reproduction {
             title: file.paper,
             name: paper.name,
-            payloads,
+            lengths,
+            full_run: file.full_run,
             rows: rows.collect(),
             points,
-            agreement,
+            agreements,
         }
+    }
+
+    /// What differs for a claim from the configuration of its board.
+    pub fn departures(&self, claim: &Claim) -> Vec<Departure> {
+        let specs = self.specs(claim).into_iter();
+        let all: BTreeSet<Departure> = specs.flat_map(|spec| spec.departures().to_vec()).collect();
+        all.into_iter().collect()
+    }
+
+    fn specs(&self, claim: &Claim) -> Vec<Spec> {
+        let paper = PAPERS.into_iter().find(|paper| paper.name == self.name);
+        let recipe = paper.and_then(|paper| paper.recipe(&claim.id));
+        recipe.map(|recipe| (recipe.points)()).unwrap_or_default()
+    }
+
+    /// Why a claim's run is too short to stand for one as long as the paper's; `None` if it isn't.
+    pub fn shortened(&self, claim: &Claim, outcome: &Outcome) -> Option<String> {
+        let Outcome::Measured(judged) = outcome else { return None };
+        let specs = self.specs(claim);
+        let stored: Vec<&Spec> = specs.iter().filter(|spec| spec.is_kv()).collect();
+        if self.lengths.is_full() || stored.is_empty() {
+            return None;
+        }
+        let is_flushed = |spec: &&Spec| {
+            let store = self.points.at(spec).ok().and_then(|seen| seen.store());
+            store.is_some_and(|store| store.index_units_flushed > 0)
+        };
+        if !stored.iter().all(is_flushed) {
+            return Some("the index never reached flash".to_owned());
+        }
+        let Some(full) = &claim.full else { return Some("no full run is recorded".to_owned()) };
+        if !agrees_with_full(claim, judged) {
+            let was = full.measured.as_ref().map_or(full.verdict.name().to_owned(), ToString::to_string);
+            return Some(format!("a full run gives {was}"));
+        }
+        // What is only reported has no tolerance of its own.
+        let reported = judged.verdict == Verdict::Reported;
+        let disagrees = self.agreements.iter().any(|agreement| agreement.is_kv && !agreement.agrees());
+        (reported && disagrees).then(|| "mean latencies do not agree with a full run's".to_owned())
     }
 
     /// Whether some points were not run.
@@ -150,7 +217,7 @@ impl Reproduction {
         is_partial(&self.points)
     }
 
-    /// Whether nothing regressed and every required claim holds.
+    /// Whether nothing regressed and every required claim holds, of those that were judged.
     pub fn holds(&self) -> bool {
         self.rows.iter().all(|(claim, outcome)| !regressed(claim, outcome) && !falls_short(claim, outcome))
     }
@@ -172,6 +239,8 @@ impl Reproduction {
             };
             *count += 1;
         }
+        let is_shortened = |(claim, outcome): &&(Claim, Outcome)| self.shortened(claim, outcome).is_some();
+        counts.shortened = self.rows.iter().filter(is_shortened).count();
         counts
     }
 
@@ -180,17 +249,69 @@ impl Reproduction {
         let json = Json {
             byteway: env!("CARGO_PKG_VERSION"),
             paper: self.name,
-            payloads: self.payloads,
+            payloads: self.lengths.payloads,
+            puts: self.lengths.puts,
             partial: self.is_partial(),
-            holds: self.holds(),
+            holds: (!self.is_partial() || !self.holds()).then(|| self.holds()),
             counts: self.counts(),
-            agreement: self.agreement.as_ref(),
-            claims: self.rows.iter().map(|(claim, outcome)| claim_json(claim, outcome)).collect(),
+            agreements: self
+                .agreements
+                .iter()
+                .map(|agreement| AgreementJson { agreement, agrees: agreement.agrees() })
+                .collect(),
+            claims: self.rows.iter().map(|(claim, outcome)| self.claim_json(claim, outcome)).collect(),
             points: self.points.iter().map(|(spec, outcome)| self.point_json(spec, outcome)).collect(),
         };
         let mut json = serde_json::to_string_pretty(&json).expect("a reproduction has only string keys");
         json.push('\n');
         json
+    }
+
+    fn claim_json<'a>(&'a self, claim: &'a Claim, outcome: &'a Outcome) -> ClaimJson<'a> {
+        let judged = match outcome {
+            Outcome::Measured(judged) => Some(judged),
+            _ => None,
+        };
+        let (verdict, why) = match outcome {
+            Outcome::Measured(judged) => match judged.verdict {
+                Verdict::Reproduced => ("reproduced", None),
+                Verdict::Reported => ("reported", None),
+                Verdict::DirectionOnly => ("direction-only", None),
+                Verdict::NotReproduced => ("not-reproduced", None),
+            },
+            Outcome::Needs(_) => ("needs-csd", None),
+            Outcome::Failed(why) => ("failed", Some(why.as_str())),
+            Outcome::NotRun => ("not-run", None),
+        };
+        ClaimJson {
+            id: &claim.id,
+            r#where: &claim.place,
+            says: &claim.says,
+            metric: &claim.metric,
+            paper: claim.value.as_ref().map(ToString::to_string),
+            tolerance: claim.tolerance.to_string(),
+            basis: claim.basis,
+            needs: claim.needs,
+            required: claim.required,
+            measured: judged.map(|judged| MeasuredJson {
+                values: &judged.measurement.values,
+                checks: &judged.measurement.checks,
+                detail: &judged.measurement.detail,
+            }),
+            difference: judged.and_then(|judged| judged.difference.as_deref()),
+            verdict,
+            why,
+            departures: self.departures(claim).iter().map(departure_json).collect(),
+            shortened: self.shortened(claim, outcome),
+            full: claim.full.as_ref().map(|full| FullJson {
+                verdict: full.verdict,
+                measured: full.measured.as_ref().map(ToString::to_string),
+                date: self.full_run.as_deref(),
+            }),
+            recorded: claim.recorded,
+            regressed: regressed(claim, outcome),
+            reason: claim.reason.as_deref(),
+        }
     }
 
     fn point_json(&self, spec: &Spec, outcome: &compare::Outcome) -> PointJson<'_> {
@@ -203,7 +324,7 @@ impl Reproduction {
         let processors = seen.and_then(|seen| seen.processors());
         PointJson {
             name: spec.name(),
-            scenario: spec.text(self.payloads),
+            scenario: spec.text(self.lengths.of(spec)),
             status,
             why,
             payloads: seen.map(|seen| seen.payloads()),
@@ -226,15 +347,16 @@ fn is_partial(points: &Points) -> bool {
 pub(super) fn regressed(claim: &Claim, outcome: &Outcome) -> bool {
     match (claim.recorded, outcome) {
         (Some(recorded), Outcome::Measured(judged)) => judged.verdict.is_worse_than(recorded),
-        (Some(_), Outcome::Failed(_) | Outcome::NotRun | Outcome::Needs(_)) => true,
-        (None, _) => false,
+        (Some(_), Outcome::Failed(_) | Outcome::Needs(_)) => true,
+        // Nothing is known of it.
+        (Some(_), Outcome::NotRun) | (None, _) => false,
     }
 }
 
 /// Whether a claim that has to hold doesn't.
 pub(super) fn falls_short(claim: &Claim, outcome: &Outcome) -> bool {
     let holds = matches!(outcome, Outcome::Measured(judged) if judged.verdict.holds());
-    claim.required && !holds
+    claim.required && !holds && *outcome != Outcome::NotRun
 }
 
 #[derive(Serialize)]
@@ -242,12 +364,34 @@ struct Json<'a> {
     byteway: &'static str,
     paper: &'static str,
     payloads: u64,
+    puts: u64,
     partial: bool,
-    holds: bool,
+    holds: Option<bool>,
     counts: Counts,
-    agreement: Option<&'a Agreement>,
+    agreements: Vec<AgreementJson<'a>>,
     claims: Vec<ClaimJson<'a>>,
     points: Vec<PointJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct AgreementJson<'a> {
+    #[serde(flatten)]
+    agreement: &'a Agreement,
+    agrees: bool,
+}
+
+#[derive(Serialize)]
+struct DepartureJson {
+    key: &'static str,
+    value: &'static str,
+    sentence: String,
+}
+
+#[derive(Serialize)]
+struct FullJson<'a> {
+    verdict: Verdict,
+    measured: Option<String>,
+    date: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -265,6 +409,9 @@ struct ClaimJson<'a> {
     difference: Option<&'a str>,
     verdict: &'static str,
     why: Option<&'a str>,
+    departures: Vec<DepartureJson>,
+    shortened: Option<String>,
+    full: Option<FullJson<'a>>,
     recorded: Option<Verdict>,
     regressed: bool,
     reason: Option<&'a str>,
@@ -293,42 +440,7 @@ struct PointJson<'a> {
     stages: Option<BTreeMap<&'a str, f64>>,
 }
 
-fn claim_json<'a>(claim: &'a Claim, outcome: &'a Outcome) -> ClaimJson<'a> {
-    let judged = match outcome {
-        Outcome::Measured(judged) => Some(judged),
-        _ => None,
-    };
-    let (verdict, why) = match outcome {
-        Outcome::Measured(judged) => match judged.verdict {
-            Verdict::Reproduced => ("reproduced", None),
-            Verdict::Reported => ("reported", None),
-            Verdict::DirectionOnly => ("direction-only", None),
-            Verdict::NotReproduced => ("not-reproduced", None),
-        },
-        Outcome::Needs(_) => ("needs-csd", None),
-        Outcome::Failed(why) => ("failed", Some(why.as_str())),
-        Outcome::NotRun => ("not-run", None),
-    };
-    ClaimJson {
-        id: &claim.id,
-        r#where: &claim.place,
-        says: &claim.says,
-        metric: &claim.metric,
-        paper: claim.value.as_ref().map(ToString::to_string),
-        tolerance: claim.tolerance.to_string(),
-        basis: claim.basis,
-        needs: claim.needs,
-        required: claim.required,
-        measured: judged.map(|judged| MeasuredJson {
-            values: &judged.measurement.values,
-            checks: &judged.measurement.checks,
-            detail: &judged.measurement.detail,
-        }),
-        difference: judged.and_then(|judged| judged.difference.as_deref()),
-        verdict,
-        why,
-        recorded: claim.recorded,
-        regressed: regressed(claim, outcome),
-        reason: claim.reason.as_deref(),
-    }
+fn departure_json(departure: &Departure) -> DepartureJson {
+    let (key, value) = departure.setting();
+    DepartureJson { key, value, sentence: departure.sentence() }
 }

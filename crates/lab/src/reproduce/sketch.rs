@@ -23,6 +23,16 @@ pub(super) fn over_sizes() -> Axis {
     Axis::log("payload", Unit::BinaryBytes)
 }
 
+/// A point that the paper states, unless what it is stated against failed.
+pub(super) fn stated(
+    points: &Points,
+    bytes: u64,
+    against: &Spec,
+    value: impl Fn(Seen<'_>) -> f64,
+) -> Vec<(f64, f64)> {
+    points.at(against).map(|seen| (bytes as f64, value(seen))).into_iter().collect()
+}
+
 /// The stages of each point, stacked; of points that failed nothing.
 pub(super) fn stages(points: &Points, specs: impl IntoIterator<Item = (&'static str, Spec)>) -> Chart {
     let all: Vec<(&str, Seen<'_>)> =

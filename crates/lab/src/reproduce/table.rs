@@ -2,23 +2,27 @@
 
 use std::fmt::Write as _;
 
+use super::board::Departure;
 use super::claim::Claim;
+use super::point::Lengths;
 use super::reproduction::{Reproduction, falls_short, regressed};
 use super::verdict::{Judged, Outcome};
-use crate::summary::{grouped, new_table};
+use crate::text_table::{Cell, Column, Printout, TextTable, Width, grouped};
 
 /// What a cell holds that has nothing to say.
 const NOTHING: &str = "-";
 
-/// Characters of a line of a claim's metric: the table then fits where a wide terminal has room.
-const METRIC_CHARS: usize = 34;
+/// Characters of a line of a claim's metric and figures: of 80, claim and verdict take the rest. And of what a claim says.
+const CELL_CHARS: usize = 16;
+const METRIC_CHARS_WIDE: usize = 34;
+const SAYS_CHARS: usize = 40;
 
 /// The headings of a table of claims.
 pub(super) const HEADER: [&str; 8] =
     ["claim", "what is measured", "paper", "measured", "difference", "tolerance", "basis", "verdict"];
 
-/// A claim's cells below these headings.
-pub(super) fn cells(claim: &Claim, outcome: &Outcome) -> [String; 8] {
+/// A claim's cells below these headings, but for the verdict's details.
+fn plain_cells(claim: &Claim, outcome: &Outcome) -> [String; 8] {
     let judged = match outcome {
         Outcome::Measured(judged) => Some(judged),
         _ => None,
@@ -62,8 +66,8 @@ fn verdict(claim: &Claim, outcome: &Outcome) -> String {
     }
 }
 
-/// What is to be said of a claim beside its cells: what came out in words, what doesn't hold, and why.
-pub(super) fn words(claim: &Claim, outcome: &Outcome) -> Vec<String> {
+/// What is to be said of a claim in addition to its cells: what came out in words, what doesn't hold, and why.
+fn plain_words(claim: &Claim, outcome: &Outcome) -> Vec<String> {
     let mut words = Vec::new();
     match outcome {
         Outcome::Measured(Judged { measurement, .. }) => {
@@ -81,41 +85,89 @@ pub(super) fn words(claim: &Claim, outcome: &Outcome) -> Vec<String> {
 }
 
 impl Reproduction {
-    /// What is printed.
+    /// A claim's cells below the headings.
+    pub(super) fn cells(&self, claim: &Claim, outcome: &Outcome) -> [String; 8] {
+        let mut cells = plain_cells(claim, outcome);
+        if self.shortened(claim, outcome).is_some() {
+            cells[7].push_str("\nshortened");
+        }
+        cells
+    }
+
+    /// What is to be said of a claim in addition: what came out, what doesn't hold, why, what differs from its board's
+    /// configuration, and whether the run is too short.
+    pub(super) fn words(&self, claim: &Claim, outcome: &Outcome) -> Vec<String> {
+        let mut words = plain_words(claim, outcome);
+        let departures: Vec<String> = self.departures(claim).iter().map(Departure::sentence).collect();
+        if !departures.is_empty() {
+            words.push(format!("Differs from the board's configuration: {}.", departures.join("; ")));
+        }
+        if let Some(why) = self.shortened(claim, outcome) {
+            words.push(format!("Shortened: {why}."));
+        }
+        words
+    }
+
+    /// How long points are.
+    pub(super) fn lengths_in_words(&self) -> String {
+        let Lengths { payloads, puts } = self.lengths;
+        match payloads == puts {
+            true => format!("{} payloads each", grouped(payloads)),
+            false => format!("{} payloads, or {} PUTs, each", grouped(payloads), grouped(puts)),
+        }
+    }
+
+    /// What is printed, 80 columns wide.
     pub fn to_table(&self) -> String {
-        let mut out = String::new();
+        self.printed(Width::Narrow)
+    }
+
+    /// What is printed.
+    pub fn printed(&self, width: Width) -> String {
+        let mut out = Printout::new(width);
         let count = self.points.iter().count();
         let _ = writeln!(
             out,
-            "{}: {} claims, from {} points of {} payloads each",
+            "{}: {} claims, from {count} points of {}",
             self.title,
             self.rows.len(),
-            count,
-            grouped(self.payloads)
+            self.lengths_in_words()
         );
         if self.is_partial() {
-            out.push_str("PARTIAL: it was interrupted, and some points were not run\n");
+            let _ = writeln!(out, "PARTIAL: it was interrupted, and some points were not run");
         }
-        let mut table = new_table(&HEADER, HEADER.len());
+        // What is measured, the paper's figure and ours, and the verdict always have a place.
+        const RANKS: [usize; 8] = [0, 0, 0, 0, 1, 3, 2, 0];
+        let columns = HEADER.iter().zip(RANKS).map(|(heading, rank)| Column::text(*heading).rank(rank));
+        let mut table = TextTable::new(columns);
         for (claim, outcome) in &self.rows {
-            let mut cells = cells(claim, outcome);
-            cells[1] = wrapped(&cells[1], METRIC_CHARS);
-            table.add_row(cells);
+            let mut cells = self.cells(claim, outcome);
+            match width {
+                Width::Narrow => {
+                    cells[1..4].iter_mut().for_each(|cell| *cell = wrapped(cell, CELL_CHARS));
+                }
+                Width::Wide => cells[1] = wrapped(&cells[1], METRIC_CHARS_WIDE),
+            }
+            table.row(cells.map(Cell::from));
         }
-        let _ = writeln!(out, "\n{}", table.trim_fmt());
-        let said: Vec<(&str, Vec<String>)> =
-            self.rows.iter().map(|(claim, outcome)| (claim.id.as_str(), words(claim, outcome))).collect();
+        let _ = writeln!(out);
+        out.table(&table);
+        let said: Vec<(&str, Vec<String>)> = self
+            .rows
+            .iter()
+            .map(|(claim, outcome)| (claim.id.as_str(), self.words(claim, outcome)))
+            .collect();
         if said.iter().any(|(_, words)| !words.is_empty()) {
-            out.push_str("\nBeside the figures\n");
+            let _ = writeln!(out, "\nIn addition to the figures");
         }
         for (id, words) in said.iter().filter(|(_, words)| !words.is_empty()) {
             let _ = writeln!(out, "- {id}: {}", words.join(" "));
         }
-        if let Some(agreement) = &self.agreement {
+        for agreement in &self.agreements {
             let _ = writeln!(out, "\n{}.", agreement.sentence());
         }
         let _ = writeln!(out, "\n{}", self.verdict());
-        out
+        out.finish()
     }
 
     /// The whole in a sentence or two.
@@ -137,29 +189,48 @@ impl Reproduction {
             0 => String::new(),
             count => format!("; apart from these {count} need csd, which is not there yet"),
         };
-        let end = match self.holds() {
-            true => "Nothing regressed, and every required claim holds.",
-            false => "Something regressed, or a required claim does not hold.",
+        let shortened = match counts.shortened {
+            0 => String::new(),
+            count => format!(
+                " {count} of them shortened: their runs do not stand for ones as long as the paper's."
+            ),
         };
-        format!("{}{apart}. {end}", parts.join(", "))
+        let end = match (self.holds(), self.is_partial()) {
+            (true, false) => "Nothing regressed, and every required claim holds.",
+            (true, true) => "It was interrupted: of what was judged nothing regressed.",
+            (false, _) => "Something regressed, or a required claim does not hold.",
+        };
+        format!("{}{apart}.{shortened} {end}", parts.join(", "))
     }
 
     /// The claims without running anything.
-    pub fn list(title: &str, claims: &[Claim]) -> String {
-        let mut table =
-            new_table(&["claim", "where", "basis", "needs", "required", "paper", "what it says"], 7);
+    pub fn list(title: &str, claims: &[Claim], width: Width) -> String {
+        let ranked = |heading: &str, rank: usize| Column::text(heading).rank(rank);
+        let mut table = TextTable::new([
+            Column::text("claim"),
+            Column::text("where"),
+            ranked("basis", 2),
+            ranked("needs", 4),
+            ranked("required", 3),
+            ranked("paper", 1),
+            Column::text("what it says"),
+        ]);
         for claim in claims {
-            table.add_row([
+            let cells = [
                 claim.id.clone(),
                 claim.place.clone(),
                 claim.basis.name().to_owned(),
                 claim.needs.name().to_owned(),
                 if claim.required { "yes" } else { "" }.to_owned(),
                 claim.value.as_ref().map_or(claim.tolerance.to_string(), ToString::to_string),
-                wrapped(&claim.says, 48),
-            ]);
+                wrapped(&claim.says, SAYS_CHARS),
+            ];
+            table.row(cells.map(Cell::from));
         }
-        format!("{title}: {} claims\n\n{}\n", claims.len(), table.trim_fmt())
+        let mut out = Printout::new(width);
+        let _ = writeln!(out, "{title}: {} claims\n", claims.len());
+        out.table(&table);
+        out.finish()
     }
 }
 

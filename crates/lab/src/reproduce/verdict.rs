@@ -12,7 +12,8 @@ pub enum Verdict {
     Reproduced,
     /// Shown, and not to be judged.
     Reported,
-    /// The right way, but not within the tolerance.
+    /// The order holds, or the change goes the right way, but the paper's figure is not reached: it is outside the tolerance,
+    /// or, where only an order is asked, off by more than a factor of 1.5.
     DirectionOnly,
     /// Neither.
     NotReproduced,
@@ -119,6 +120,11 @@ pub fn judge(claim: &Claim, measurement: Measurement) -> Judged {
     let verdict = match (claim.tolerance, comparable) {
         (Tolerance::Report, _) => Verdict::Reported,
         (Tolerance::Order, _) if measurement.checks.is_empty() => Verdict::NotReproduced,
+        // A stated figure against which nothing was measured.
+        (Tolerance::Order, None) if claim.value.is_some() => Verdict::NotReproduced,
+        (Tolerance::Order, Some(value)) if ordered && is_far(value, &measurement.values) => {
+            Verdict::DirectionOnly
+        }
         (Tolerance::Order, _) if ordered => Verdict::Reproduced,
         (Tolerance::Order, _) => Verdict::NotReproduced,
         (tolerance, Some(value)) if ordered && within(value, tolerance, &measurement.values) => {
@@ -128,6 +134,33 @@ pub fn judge(claim: &Claim, measurement: Measurement) -> Judged {
         _ => Verdict::NotReproduced,
     };
     Judged { difference, verdict, measurement }
+}
+
+/// Where only an order is asked, a stated figure may be off by this factor.
+const FACTOR: f64 = 1.5;
+
+/// Whether a change is another than the paper's by more than the factor: a multiple of 1.3 is a change by 0.3.
+fn is_far(value: &Value, measured: &[f64]) -> bool {
+    let change = |number: f64| if value.unit == Unit::Times { number - 1.0 } else { number };
+    value.numbers.iter().zip(measured).any(|(paper, measured)| {
+        let ratio = change(*measured) / change(*paper);
+        let is_short = ratio.is_nan() || ratio < 1.0 / FACTOR;
+        is_short || (ratio > FACTOR && !value.is_lower_bound)
+    })
+}
+
+/// Whether a shorter run gives what the full one gave: the same verdict, and figures within the claim's own tolerance where it
+/// has one.
+pub fn agrees_with_full(claim: &Claim, judged: &Judged) -> bool {
+    let Some(full) = &claim.full else { return false };
+    match (claim.tolerance, &full.measured) {
+        _ if full.verdict != judged.verdict => false,
+        (Tolerance::Order | Tolerance::Report, _) | (_, None) => true,
+        (tolerance, Some(measured)) => {
+            let values = &judged.measurement.values;
+            measured.numbers.len() == values.len() && within(measured, tolerance, values)
+        }
+    }
 }
 
 /// How far one number is from the paper's, in the tolerance's measure.
@@ -159,6 +192,7 @@ fn same_direction(value: &Value, measured: &[f64]) -> bool {
     let way = |number: f64| match value.unit {
         Unit::Percent => Some(number > 0.0),
         Unit::Times => Some(number > 1.0),
+        Unit::PerSecond => Some(number > 0.0),
         Unit::Nanoseconds | Unit::Bytes => None,
     };
     let (paper, measured) = (&value.numbers, measured);
@@ -202,6 +236,7 @@ mod tests {
             needs: Needs::Sink,
             required: false,
             recorded: None,
+            full: None,
             reason: None,
         }
     }
@@ -246,9 +281,48 @@ mod tests {
             (reported.verdict, reported.difference.as_deref()),
             (Verdict::Reported, Some("+44.00 pt"))
         );
-        // A figure within its tolerance does not help where a condition beside it fails.
+        // A stated figure that is far off is no reproduction, though the order holds: 1.75 x is 2.5 times the change of 1.3 x.
+        for (value, measured, expected) in [
+            ("1.75 x", 1.30, Verdict::DirectionOnly),
+            ("1.75 x", 1.55, Verdict::Reproduced),
+            ("1.75 x", 2.2, Verdict::DirectionOnly),
+            ("8 %", 40.0, Verdict::DirectionOnly),
+            ("8 %", -8.0, Verdict::DirectionOnly),
+            ("8 %", 11.0, Verdict::Reproduced),
+            ("1000 op/s", 120_000.0, Verdict::DirectionOnly),
+            ("> 60 %", 99.0, Verdict::Reproduced),
+            ("> 60 %", 30.0, Verdict::DirectionOnly),
+        ] {
+            let measured = Measurement::of([measured]).check("a < b", true);
+            assert_eq!(judge(&claim(Some(value), "order"), measured).verdict, expected, "{value}");
+        }
+        let unmeasured = Measurement::default().check("a < b", true);
+        assert_eq!(judge(&claim(Some("8 %"), "order"), unmeasured).verdict, Verdict::NotReproduced);
+        // A figure within its tolerance does not help where a condition next to it fails.
         let measured = Measurement::of([-96.3]).check("none fell back", false);
         assert_eq!(judge(&claim(Some("-96.3 %"), "1 pt"), measured).verdict, Verdict::DirectionOnly);
+    }
+
+    // A shortened run whose figure is not that of the full one must say so; one whose figure is needs not.
+    #[test]
+    fn shorter_runs_are_judged_by_the_claims_own_tolerance() {
+        let with = |value: Option<&str>, tolerance: &str, measured: Option<&str>| Claim {
+            full: Some(crate::reproduce::claim::Full {
+                verdict: Verdict::Reproduced,
+                measured: measured.map(|measured| measured.parse().unwrap()),
+            }),
+            ..claim(value, tolerance)
+        };
+        let agrees = |claim: &Claim, measured: Measurement| agrees_with_full(claim, &judge(claim, measured));
+        let ratio = with(Some("13 x"), "5 %", Some("12.3 x"));
+        assert!(agrees(&ratio, Measurement::of([12.7])) && !agrees(&ratio, Measurement::of([13.0])));
+        // As near to the full run's figure, but a verdict less good than it.
+        assert!(!agrees(&ratio, Measurement::of([12.2])));
+        let order = with(None, "order", None);
+        assert!(agrees(&order, Measurement::default().check("a < b", true)));
+        assert!(!agrees(&order, Measurement::default().check("a < b", false)));
+        let never_run = claim(Some("13 x"), "5 %");
+        assert!(!agrees(&never_run, Measurement::of([13.0])));
     }
 
     // The guard against regressions: what was reproduced once must not become less unseen.

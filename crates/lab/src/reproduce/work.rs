@@ -9,20 +9,17 @@ use indicatif::ProgressBar;
 
 use super::claim::Claim;
 use super::paper::Paper;
-use super::point::{Points, Spec};
+use super::point::{Lengths, Points, Spec};
 use super::reproduction::Agreement;
 use crate::compare::{Found, Outcome, run_one};
 use crate::interrupt::Interrupt;
 
-/// Payloads of a point if nothing is to be saved.
-pub const PAYLOADS_FULL: u64 = 1_000_000;
-
 /// How to run.
 pub struct Manner<'a> {
-    /// Payloads of a point, at least 1.
-    pub payloads: u64,
-    /// Payloads of the point that is run twice; none: no point is.
-    pub payloads_other: Option<u64>,
+    /// How long points are, at least 1.
+    pub lengths: Lengths,
+    /// How long the points are by which that is judged.
+    pub others: Lengths,
     /// Runs at once, at least 1.
     pub threads: usize,
     /// Says when to stop.
@@ -40,12 +37,17 @@ pub fn specs(paper: &Paper, claims: &[Claim], figures: bool) -> Vec<Spec> {
     all.collect::<BTreeSet<Spec>>().into_iter().collect()
 }
 
+/// Of the points those that are run once more, with another number of payloads.
+pub fn twice(paper: &Paper, specs: &[Spec]) -> Vec<Spec> {
+    (paper.agreement)().into_iter().filter(|spec| specs.contains(spec)).collect()
+}
+
 /// Runs the points.
-pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Option<Agreement>) {
-    let twice = manner.payloads_other.map(|payloads| ((paper.agreement)(), payloads));
+pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Vec<Agreement>) {
+    let twice = twice(paper, specs);
     // The longest first: the others then fill the time beside it.
-    let mut tasks: Vec<(&Spec, u64)> = twice.iter().map(|(spec, payloads)| (spec, *payloads)).collect();
-    tasks.extend(specs.iter().map(|spec| (spec, manner.payloads)));
+    let mut tasks: Vec<(&Spec, u64)> = twice.iter().map(|spec| (spec, manner.others.of(spec))).collect();
+    tasks.extend(specs.iter().map(|spec| (spec, manner.lengths.of(spec))));
     let next = AtomicUsize::new(0);
     let done = Mutex::new(BTreeMap::new());
     let work = || {
@@ -70,17 +72,18 @@ pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Opti
         work();
     });
     let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let first = usize::from(twice.is_some());
+    let first = twice.len();
     let points = specs
         .iter()
         .enumerate()
         .map(|(at, spec)| (spec.clone(), done.remove(&(first + at)).unwrap_or(Outcome::NotRun)));
     let points = Points::new(points.collect::<Vec<_>>());
-    let agreement = twice.and_then(|(spec, _)| {
-        let other = Points::new([(spec.clone(), done.remove(&0).unwrap_or(Outcome::NotRun))]);
-        Agreement::between(&spec, points.at(&spec).ok()?, other.at(&spec).ok()?)
+    let agreements = twice.iter().enumerate().filter_map(|(at, spec)| {
+        let other = Points::new([(spec.clone(), done.remove(&at).unwrap_or(Outcome::NotRun))]);
+        Some(Agreement::between(spec, points.at(spec).ok()?, other.at(spec).ok()?))
     });
-    (points, agreement)
+    let agreements = agreements.collect();
+    (points, agreements)
 }
 
 /// A point of which payloads went another way than was asked for shows another method.

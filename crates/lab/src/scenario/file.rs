@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use super::kv::KvSection;
 use super::transfer::TransferSection;
 use crate::trace::format::device_pair;
-use crate::trace::{Action, Format};
-use crate::units::{Age, Bytes, Percent, Picos, Rate, UnitError};
+use crate::trace::{Action, Columns, Format, Unit};
+use crate::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use crate::workload::{
     Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit,
 };
@@ -124,7 +124,10 @@ pub enum Precondition {
     /// Everything was written once, in order.
     #[default]
     Filled,
-    /// Random overwrites have gone on until write amplification no longer changed.
+    /// In the midst of being overwritten: random writes of 4 KiB, as fast as the drive takes them, have gone on until
+    /// throughput and write amplification no longer changed. Free blocks are few, the write buffer is full and collection
+    /// is at work from the first write on. Another workload, such as one of larger blocks, a skewed or a lighter one, has
+    /// another steady state: the summary says when throughput still changes, and `ramp_time` leaves that out.
     Steady,
 }
 
@@ -227,6 +230,9 @@ pub struct JobSection {
     /// Workers, each with a queue pair of its own.
     #[serde(default = "one_u32")]
     pub numjobs: u32,
+    /// What random addresses are multiples of; left out, the shortest I/O of their kind.
+    #[serde(default)]
+    pub blockalign: Option<Bytes>,
     /// How random addresses are spread; left out, uniformly.
     #[serde(default)]
     pub random_distribution: Option<Distribution>,
@@ -237,17 +243,18 @@ pub struct JobSection {
     /// Namespace, from 1.
     #[serde(default = "one_u32")]
     pub namespace: u32,
-    /// Where the job's range begins, within the namespace.
+    /// Where the job's range begins, within the namespace: a size, or a part of the namespace, such as "30 %".
     #[serde(default)]
-    pub offset: Bytes,
+    pub offset: Portion,
     /// Gives each worker a range of its own, which begins so much after that of the worker before ("0 B": the same). Left
     /// out, all workers share one range, and sequential ones divide it among themselves.
     #[serde(default)]
     pub offset_increment: Option<Bytes>,
-    /// Length of the range (with `offset_increment`, of each worker); left out, to the end of the namespace. If none of
+    /// Length of the range (with `offset_increment`, of each worker): a size, or a part of the namespace, such as "30 %", as
+    /// far as there is so much behind `offset`; left out, to the end of the namespace. If none of
     /// `io_size`, `count` and `runtime` is given, the job ends when it has transferred as much.
     #[serde(default)]
-    pub size: Option<Bytes>,
+    pub size: Option<Portion>,
     /// Bytes that the job transfers, over all workers: less than its range or more. What is trimmed and then written
     /// counts once.
     #[serde(default)]
@@ -309,10 +316,11 @@ impl Default for JobSection {
             bssplit: None,
             iodepth: None,
             numjobs: 1,
+            blockalign: None,
             random_distribution: None,
             norandommap: None,
             namespace: 1,
-            offset: Bytes(0),
+            offset: Portion::default(),
             offset_increment: None,
             size: None,
             io_size: None,
@@ -366,7 +374,7 @@ pub enum IssueMode {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TraceSection {
-    /// The file, from the folder of the scenario.
+    /// The file, from the folder of the scenario; "-" is the standard input.
     pub file: String,
     /// How it is written.
     #[serde(default)]
@@ -379,8 +387,15 @@ pub struct TraceSection {
     #[serde(default)]
     pub reads_are: Option<u8>,
     /// Of blkparse's text, the step of an I/O that counts: Q queued, D issued to the driver, C completed.
+    /// Left out, the first of these that the beginning of the file has.
     #[serde(default)]
-    pub action: Action,
+    pub action: Option<Action>,
+    /// What offsets and lengths are counted in, "bytes" or "sectors" (512 B), if not in what the format says.
+    #[serde(default)]
+    pub unit: Option<Unit>,
+    /// The columns of the file, such as "time_us,op,offset,bytes", instead of a format.
+    #[serde(default)]
+    pub columns: Option<Columns>,
     /// Only this device's records; "all" lays every device over the same range, "spread" gives each an equal slice.
     #[serde(default)]
     pub device: DeviceChoice,

@@ -5,13 +5,16 @@
 
 mod keys;
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::error::{InputError, Place, suggest};
-use crate::source::{Origin, Translation};
-use crate::units::{Bytes, Picos, Rate, excerpt};
-use keys::{IGNORED, REFUSED, SYNCHRONOUS, TAKEN};
+use crate::source::{Origin, Translation, read_small_file};
+use crate::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
+pub(crate) use keys::FOREIGN_ENGINES;
+use keys::{IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};
 
 /// The drive of a job file, which says nothing of one.
 pub const PROFILE: &str = "samsung-970-pro";
@@ -28,34 +31,90 @@ struct Entry {
 
 type Keys = BTreeMap<&'static str, Entry>;
 
+/// A line that sets a key, not looked at yet.
+#[derive(Clone)]
+struct Setting {
+    key: String,
+    value: Option<String>,
+    /// The whole of it, and its value.
+    origin: Origin,
+    at: Origin,
+}
+
 struct Section {
     name: String,
     origin: Origin,
+    settings: Vec<Setting>,
     keys: Keys,
+}
+
+/// What the lines so far have come to.
+#[derive(Default)]
+struct Parsed {
+    /// What jobs that follow begin with.
+    global: Vec<Setting>,
+    sections: Vec<Section>,
+    /// Whether the section is a global one; `None` before the first.
+    in_global: Option<bool>,
 }
 
 /// A job file on its way to a scenario.
 struct Reader<'a> {
-    name: &'a str,
-    lines: Vec<&'a str>,
+    /// The job file, and the files that it includes: names and texts.
+    files: Vec<(String, String)>,
+    folder: &'a Path,
+    defines: BTreeMap<String, String>,
+    /// Those of the defines that a value refers to.
+    used: BTreeSet<String>,
     /// Of the keys that were left out: in the order of their names.
     ignored: BTreeSet<String>,
     notes: Vec<String>,
+    /// Whether a size is a multiple of 512 B only.
+    in_sectors: bool,
+}
+
+/// A job file may include files that include files, to this depth.
+const INCLUDES_DEEP: usize = 8;
+/// More files than this are a mistake, or a bomb.
+const INCLUDES_MAX: usize = 64;
+
+/// A job file, and what it is translated for.
+pub(crate) struct JobFile<'a> {
+    /// What messages call it.
+    pub name: &'a str,
+    /// Where the names of included files start from.
+    pub folder: &'a Path,
+    /// What it says.
+    pub text: &'a str,
+    /// `NAME=VALUE`: what `${NAME}` stands for.
+    pub defines: &'a [String],
 }
 
 /// The scenario that a job file comes to, on the drive `profile`.
 ///
 /// # Errors
 /// What is no job file, or asks for what is not modelled, with its place.
-pub(crate) fn translate(name: &str, text: &str, profile: &str) -> Result<Translation, InputError> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let lines = text.lines().collect();
-    let mut reader = Reader { name, lines, ignored: BTreeSet::new(), notes: Vec::new() };
-    let sections = reader.sections()?;
+pub(crate) fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, InputError> {
+    let text = file.text.strip_prefix('\u{feff}').unwrap_or(file.text);
+    let mut reader = Reader {
+        files: vec![(file.name.to_owned(), text.to_owned())],
+        folder: file.folder,
+        defines: defines(file.defines)?,
+        used: BTreeSet::new(),
+        ignored: BTreeSet::new(),
+        notes: Vec::new(),
+        in_sectors: false,
+    };
+    let mut sections = reader.sections()?;
+    for section in &mut sections {
+        reader.engine(section)?;
+        section.keys = reader.keys(&section.settings)?;
+    }
     let mut jobs = Lines::default();
     let mut seed = None;
     let mut names = BTreeSet::new();
-    for (number, section) in sections.iter().enumerate() {
+    let mut phases: Vec<(&str, u32)> = Vec::new();
+    for section in &sections {
         let mut unique = section.name.clone();
         let mut copy = 2;
         while !names.insert(unique.clone()) {
@@ -68,14 +127,15 @@ pub(crate) fn translate(name: &str, text: &str, profile: &str) -> Result<Transla
         jobs.push(String::new(), section.origin);
         jobs.push("[[job]]".to_owned(), section.origin);
         jobs.push(format!("name = {}", quoted(&unique)), section.origin);
-        reader.job(section, number, &mut jobs)?;
+        reader.job(section, &mut phases, &mut jobs)?;
     }
     reader.one_drive(&sections)?;
     reader.say(&sections);
-    let start = Origin { line: 1, column: 1, width: 1 };
+    let start = Origin { file: 0, line: 1, column: 1, width: 1 };
     let mut scenario = Lines::default();
     let mut head = |text: String| scenario.push(text, start);
-    head(format!("# What the fio job file {} comes to.", quoted(name.rsplit('/').next().unwrap_or(name))));
+    let short = file.name.rsplit('/').next().unwrap_or(file.name);
+    head(format!("# What the fio job file {} comes to.", quoted(short)));
     for note in &reader.notes {
         head(format!("# {note}."));
     }
@@ -86,13 +146,33 @@ pub(crate) fn translate(name: &str, text: &str, profile: &str) -> Result<Transla
     }
     scenario.push("[drive]".to_owned(), start);
     scenario.push(format!("profile = {}", quoted(profile)), start);
+    if reader.in_sectors {
+        scenario.push("lba_size = \"512 B\"".to_owned(), start);
+    }
     scenario.append(jobs);
     Ok(Translation {
         text: scenario.text,
-        original: text.to_owned(),
+        originals: reader.files,
         origins: scenario.origins,
         notes: reader.notes,
     })
+}
+
+/// What was defined by `--define NAME=VALUE`.
+fn defines(given: &[String]) -> Result<BTreeMap<String, String>, InputError> {
+    let mut defines = BTreeMap::new();
+    for text in given {
+        match text.split_once('=') {
+            Some((name, value)) if !name.is_empty() && !name.contains(['$', '{', '}']) => {
+                defines.insert(name.to_owned(), value.to_owned());
+            }
+            _ => {
+                let what = format!("`--define {}` is not NAME=VALUE", excerpt(text));
+                return Err(InputError::new(what, "write, for example, --define BS=4k for ${BS}"));
+            }
+        }
+    }
+    Ok(defines)
 }
 
 /// Lines with where they come from.
@@ -131,23 +211,32 @@ fn quoted(text: &str) -> String {
 
 impl Reader<'_> {
     fn error(&self, origin: Origin, what: impl Into<String>, cure: impl Into<String>) -> InputError {
-        InputError::new(what, cure)
-            .at(origin.place(self.name, self.lines.get(origin.line - 1).unwrap_or(&"")))
+        let (name, text) = &self.files[origin.file];
+        let line = text.lines().nth(origin.line - 1).unwrap_or_default();
+        InputError::new(what, cure).at(origin.place(name, line))
     }
 
     /// The sections of jobs, each with what the global ones before it say.
     fn sections(&mut self) -> Result<Vec<Section>, InputError> {
-        let mut global = Keys::new();
-        let mut sections: Vec<Section> = Vec::new();
-        let mut in_global = None;
-        for (number, line) in self.lines.clone().into_iter().enumerate() {
-            let bare = without_comment(line);
-            let text = bare.trim();
+        let mut parsed = Parsed::default();
+        self.parse(0, 0, &mut parsed)?;
+        if parsed.sections.is_empty() {
+            let origin = Origin { file: 0, line: 1, column: 1, width: 1 };
+            return Err(self.error(origin, "the job file has no job", "add a section such as `[job]`"));
+        }
+        Ok(parsed.sections)
+    }
+
+    /// Reads the lines of a file, and of those that it includes, where it does.
+    fn parse(&mut self, file: usize, depth: usize, parsed: &mut Parsed) -> Result<(), InputError> {
+        let lines = self.files[file].1.clone();
+        for (number, line) in lines.lines().enumerate() {
+            let text = without_comment(line).trim();
             if text.is_empty() {
                 continue;
             }
             let column = line.chars().take_while(|c| c.is_whitespace()).count() + 1;
-            let origin = Origin { line: number + 1, column, width: text.chars().count() };
+            let origin = Origin { file, line: number + 1, column, width: text.chars().count() };
             if text.chars().any(|c| c.is_control() && c != '\t') {
                 let cure = "name a fio job file, or a scenario in TOML";
                 return Err(self.error(origin, "the line has control characters", cure));
@@ -157,48 +246,124 @@ impl Reader<'_> {
                     let cure = "write `[name]`, or `[global]`";
                     return Err(self.error(origin, format!("`{}` is not a section", excerpt(text)), cure));
                 };
-                in_global = Some(name == "global");
+                parsed.in_global = Some(name == "global");
                 if name != "global" {
-                    if sections.len() == JOBS_MAX {
+                    if parsed.sections.len() == JOBS_MAX {
                         let what = format!("more than {JOBS_MAX} jobs");
                         return Err(self.error(origin, what, "use `numjobs`, or fewer sections"));
                     }
-                    sections.push(Section { name: name.to_owned(), origin, keys: global.clone() });
+                    parsed.sections.push(Section {
+                        name: name.to_owned(),
+                        origin,
+                        settings: parsed.global.clone(),
+                        keys: Keys::new(),
+                    });
                 }
+                continue;
+            }
+            if let Some(name) = text.strip_prefix("include").filter(|rest| rest.starts_with([' ', '\t'])) {
+                let included = self.include(name.trim(), origin, depth)?;
+                self.parse(included, depth + 1, parsed)?;
                 continue;
             }
             let (key, value) = text
                 .split_once('=')
                 .map_or((text, None), |(key, value)| (key.trim_end(), Some(value.trim())));
-            if key == "include" || key.starts_with("include ") || key.starts_with("include\t") {
-                let cure = "put what that file says here";
-                return Err(self.error(origin, "`include` of other files is not supported", cure));
-            }
-            if value.is_some_and(|value| value.contains("${")) {
-                let cure = "write the value itself";
-                return Err(self.error(origin, "environment variables are not looked up", cure));
-            }
-            let Some(in_global) = in_global else {
+            let Some(in_global) = parsed.in_global else {
                 let cure = "write `[name]` or `[global]` before it";
                 return Err(self.error(origin, format!("`{}` stands in no section", excerpt(key)), cure));
             };
-            let Some(known) = self.known(key, value, origin)? else { continue };
             let at = value.map_or(origin, |value| {
                 let before = line.len() - line.trim_start().len() + text.len() - value.len();
                 let column = line[..before.min(line.len())].chars().count() + 1;
                 Origin { column, width: value.chars().count(), ..origin }
             });
-            let entry = Entry { value: value.unwrap_or("1").to_owned(), origin: at };
-            match sections.last_mut() {
-                Some(section) if !in_global => section.keys.insert(known, entry),
-                _ => global.insert(known, entry),
+            let setting = Setting { key: key.to_owned(), value: value.map(str::to_owned), origin, at };
+            match parsed.sections.last_mut() {
+                Some(section) if !in_global => section.settings.push(setting),
+                _ => parsed.global.push(setting),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads an included file; its number.
+    fn include(&mut self, name: &str, origin: Origin, depth: usize) -> Result<usize, InputError> {
+        if depth == INCLUDES_DEEP || self.files.len() > INCLUDES_MAX {
+            let what = format!(
+                "more than {INCLUDES_MAX} files are included, or files in files more than {INCLUDES_DEEP} deep"
+            );
+            return Err(self.error(origin, what, "check that no file includes itself"));
+        }
+        let path = self.folder.join(name);
+        let text = read_small_file(&path, "fio job file")
+            .map_err(|error| self.error(origin, error.what, error.cure))?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned();
+        self.files.push((path.display().to_string(), text));
+        Ok(self.files.len() - 1)
+    }
+
+    /// A value with what its `${NAME}` stand for.
+    fn expand(&mut self, setting: &Setting) -> Result<Option<String>, InputError> {
+        let Some(value) = &setting.value else { return Ok(None) };
+        let mut expanded = String::new();
+        let mut rest = value.as_str();
+        while let Some((before, after)) = rest.split_once("${") {
+            expanded.push_str(before);
+            let Some((name, after)) = after.split_once('}') else {
+                return Err(self.error(setting.at, "`${` without its `}`", "write `${NAME}`"));
             };
+            let Some(defined) = self.defines.get(name) else {
+                let name = excerpt(name);
+                let cure = format!(
+                    "add --define {name}=VALUE; the environment, where fio looks, is not read, so that the same command \
+                     means the same everywhere"
+                );
+                return Err(self.error(setting.at, format!("`${{{name}}}` is not defined"), cure));
+            };
+            expanded.push_str(defined);
+            self.used.insert(name.to_owned());
+            rest = after;
         }
-        if sections.is_empty() {
-            let origin = Origin { line: 1, column: 1, width: 1 };
-            return Err(self.error(origin, "the job file has no job", "add a section such as `[job]`"));
+        expanded.push_str(rest);
+        Ok(Some(expanded))
+    }
+
+    /// Refuses engines whose I/O is something else than reads, writes and trims of a drive. First of all: the keys of such
+    /// a job mean nothing here.
+    fn engine(&mut self, section: &Section) -> Result<(), InputError> {
+        let Some(setting) = section.settings.iter().rfind(|setting| setting.key == "ioengine") else {
+            return Ok(());
+        };
+        let engine = self.expand(setting)?.unwrap_or_default();
+        if let Some((_, what)) = FOREIGN_ENGINES.iter().find(|(names, _)| names.contains(&engine.as_str())) {
+            let what = format!("`ioengine={engine}` {what}");
+            let cure = "leave the job out: here jobs read, write and trim one NVMe drive";
+            return Err(self.error(setting.at, what, cure));
         }
-        Ok(sections)
+        if NULL_ENGINES.contains(&engine.as_str()) {
+            self.notes
+                .push(format!("fio: `ioengine={engine}` does no I/O; here the job's I/Os reach the drive"));
+        }
+        Ok(())
+    }
+
+    /// The keys of a section that have a meaning here, the last of each.
+    fn keys(&mut self, settings: &[Setting]) -> Result<Keys, InputError> {
+        let mut keys = Keys::new();
+        for setting in settings {
+            // A path may refer to what matters only to fio's host side.
+            if IGNORED.contains(&setting.key.as_str()) {
+                self.ignored.insert(setting.key.clone());
+                continue;
+            }
+            let value = self.expand(setting)?;
+            if let Some(known) = self.known(&setting.key, value.as_deref(), setting.origin)? {
+                let value = value.unwrap_or_else(|| "1".to_owned());
+                keys.insert(known, Entry { value, origin: setting.at });
+            }
+        }
+        Ok(keys)
     }
 
     /// The key's first name if it has a meaning here; `None` if it has none and needs none.
@@ -211,26 +376,30 @@ impl Reader<'_> {
         if let Some((first, _)) = TAKEN.iter().find(|(first, other)| *first == key || other.contains(&key)) {
             return Ok(Some(first));
         }
-        if IGNORED.contains(&key) {
-            self.ignored.insert(key.to_owned());
+        if let Some((_, note)) = NOTED.iter().find(|(names, _)| names.contains(&key)) {
+            self.notes.push(format!("fio: `{key}` {note}"));
             return Ok(None);
         }
-        if let Some((_, what, cure)) = REFUSED.iter().find(|(name, ..)| *name == key) {
+        if let Some((_, what, cure)) = REFUSED.iter().find(|(names, ..)| names.contains(&key)) {
             // Some say no more than what holds anyway.
             let harmless = match key {
-                "loops" | "iodepth_batch" | "iodepth_batch_submit" => value == Some("1"),
+                "iodepth_batch" | "iodepth_batch_submit" => value == Some("1"),
+                "iodepth_batch_complete" | "iodepth_batch_complete_min" => matches!(value, Some("0" | "1")),
                 "kb_base" => value == Some("1024"),
-                "rate_process" => value == Some("linear"),
-                "io_submit_mode" => value == Some("inline"),
                 "thinktime_blocks_type" => value == Some("issue"),
                 "zonemode" => value == Some("none"),
+                "write_mode" => value == Some("write"),
                 "sync" => matches!(value, Some("0" | "none")),
                 "percentage_random" => value == Some("100"),
-                "ba" | "blockalign" | "latency_target" | "wait_for" | "read_iolog" => false,
+                "latency_target" | "read_iolog" => false,
                 _ => value == Some("0"),
             };
             if harmless {
                 return Ok(None);
+            }
+            if key == "zonemode" && value == Some("strided") {
+                let what = "`zonemode=strided` skips a part of the range after each zone";
+                return Err(self.error(origin, what, "leave it out, or use `random_distribution=zoned:...`"));
             }
             return Err(self.error(origin, format!("`{key}` {what}"), *cure));
         }
@@ -239,7 +408,12 @@ impl Reader<'_> {
         Err(self.error(origin, what, format!("leave it out if you can; {}", suggest(key, &names))))
     }
 
-    fn job(&mut self, section: &Section, number: usize, out: &mut Lines) -> Result<(), InputError> {
+    fn job<'s>(
+        &mut self,
+        section: &'s Section,
+        phases: &mut Vec<(&'s str, u32)>,
+        out: &mut Lines,
+    ) -> Result<(), InputError> {
         let keys = &section.keys;
         let numjobs = match keys.get("numjobs") {
             Some(entry) => self.whole("numjobs", entry)?.max(1),
@@ -269,11 +443,47 @@ impl Reader<'_> {
             );
         }
         self.rates(keys, numjobs, out)?;
-        if let Some(entry) = keys.get("stonewall").filter(|entry| entry.value != "0" && number > 0) {
+        self.phase(section, phases, out)?;
+        self.verify(keys, out);
+        self.host_side(keys)
+    }
+
+    /// When the job begins: with the one before it, or after all before it. `phases` are those of the jobs before.
+    fn phase<'s>(
+        &mut self,
+        section: &'s Section,
+        phases: &mut Vec<(&'s str, u32)>,
+        out: &mut Lines,
+    ) -> Result<(), InputError> {
+        let current = phases.last().map_or(0, |(_, phase)| *phase);
+        let mut wall = section.keys.get("stonewall").filter(|entry| entry.value != "0" && !phases.is_empty());
+        if let Some(entry) = section.keys.get("wait_for") {
+            let awaited = phases.iter().find(|(name, _)| *name == entry.value);
+            let Some((_, awaited)) = awaited else {
+                let what = format!("`{}` is not a job before this one", excerpt(&entry.value));
+                return Err(self.error(entry.origin, what, "name a section that stands before it"));
+            };
+            // Phases end as a whole; to wait for one job is the same only where it is alone in its phase.
+            let alone = phases.iter().filter(|(_, phase)| phase == awaited).count() == 1;
+            match current - awaited {
+                0 if alone => wall = wall.or(Some(entry)),
+                1 if alone => {}
+                _ => {
+                    let what =
+                        "the job would wait for one of several jobs that run together, which is not modelled";
+                    return Err(self.error(
+                        entry.origin,
+                        what,
+                        "use `stonewall`, which waits for all before",
+                    ));
+                }
+            }
+        }
+        if let Some(entry) = wall {
             out.push("stonewall = true".to_owned(), entry.origin);
         }
-        self.verify(keys, &rw, out)?;
-        self.host_side(keys)
+        phases.push((&section.name, current + u32::from(wall.is_some())));
+        Ok(())
     }
 
     fn rw(&self, section: &Section, out: &mut Lines) -> Result<String, InputError> {
@@ -296,10 +506,14 @@ impl Reader<'_> {
         Ok(rw.to_owned())
     }
 
-    fn sizes(&self, keys: &Keys, out: &mut Lines) -> Result<(), InputError> {
+    fn sizes(&mut self, keys: &Keys, out: &mut Lines) -> Result<(), InputError> {
+        let in_sectors = Cell::new(self.in_sectors);
         let size = |entry: &Entry, text: &str| match text.trim() {
             "" => Ok(String::new()),
-            text => self.bytes(entry, text).map(|bytes| bytes.to_string()),
+            text => self.bytes(entry, text).map(|bytes| {
+                in_sectors.set(in_sectors.get() || is_in_sectors(bytes));
+                bytes.to_string()
+            }),
         };
         // fio lets the more particular one win.
         let key = ["bssplit", "bsrange", "bs"].into_iter().find(|key| keys.contains_key(key));
@@ -320,6 +534,7 @@ impl Reader<'_> {
         });
         let value = directions.collect::<Result<Vec<_>, InputError>>()?.join(",");
         out.push(format!("{key} = {}", quoted(&value)), entry.origin);
+        self.in_sectors = in_sectors.get();
         Ok(())
     }
 
@@ -330,6 +545,11 @@ impl Reader<'_> {
         if let Some(entry) = keys.get("random_distribution").filter(|_| is_random) {
             out.push(format!("random_distribution = {}", quoted(&entry.value)), entry.origin);
         }
+        if let Some(entry) = keys.get("blockalign").filter(|_| is_random) {
+            let bytes = self.bytes(entry, &entry.value)?;
+            self.in_sectors |= is_in_sectors(bytes);
+            out.push(format!("blockalign = \"{bytes}\""), entry.origin);
+        }
         let uniform = keys.get("random_distribution").is_none_or(|entry| entry.value == "random");
         let no_map = keys.get("norandommap").is_some_and(|entry| entry.value != "0");
         if !is_random || !uniform || no_map {
@@ -337,13 +557,14 @@ impl Reader<'_> {
         }
         let one_size = !keys.contains_key("bssplit")
             && !keys.contains_key("bsrange")
+            && !keys.contains_key("blockalign")
             && keys.get("bs").is_none_or(|entry| !entry.value.contains(','));
         if one_size {
             // What fio does if it isn't told otherwise: it keeps a map of what it has touched.
             out.push("norandommap = false".to_owned(), section.origin);
         } else {
             self.notes.push(format!(
-                "fio: job `{}` would touch each block once; here, with several block sizes, addresses are drawn anew each time",
+                "fio: job `{}` would touch each block once; here, with several block sizes or `blockalign`, addresses are drawn anew each time",
                 section.name
             ));
         }
@@ -351,44 +572,99 @@ impl Reader<'_> {
     }
 
     /// Where, and how much.
-    fn range(&self, section: &Section, numjobs: u64, out: &mut Lines) -> Result<(), InputError> {
+    fn range(&mut self, section: &Section, numjobs: u64, out: &mut Lines) -> Result<(), InputError> {
         let keys = &section.keys;
-        for key in ["offset", "offset_increment", "size"] {
-            match keys.get(key) {
-                Some(entry) => {
-                    out.push(format!("{key} = \"{}\"", self.bytes(entry, &entry.value)?), entry.origin);
-                }
-                // Each of fio's workers goes over the whole range.
-                None if key == "offset_increment" && numjobs > 1 => {
-                    out.push("offset_increment = \"0 B\"".to_owned(), section.origin);
-                }
-                None => {}
-            }
+        if let Some(entry) = keys.get("offset") {
+            out.push(format!("offset = \"{}\"", self.portion(entry)?), entry.origin);
         }
-        let time_based = keys.get("time_based").is_some_and(|entry| entry.value != "0");
+        match keys.get("offset_increment") {
+            Some(entry) => {
+                let bytes = self.bytes(entry, &entry.value)?;
+                out.push(format!("offset_increment = \"{bytes}\""), entry.origin);
+            }
+            // Each of fio's workers goes over the whole range.
+            None if numjobs > 1 => out.push("offset_increment = \"0 B\"".to_owned(), section.origin),
+            None => {}
+        }
+        let (size, filesize) = (keys.get("size"), keys.get("filesize"));
+        if let Some(entry) = filesize.filter(|entry| entry.value.contains(['-', ':', ','])) {
+            let what = "files of random sizes are not modelled";
+            return Err(self.error(entry.origin, what, "give one size, such as filesize=1g"));
+        }
+        let whole = keys.get("fill_device").filter(|entry| entry.value != "0");
+        // `filesize` is where the job goes, and `size` how much it does there.
+        let range = filesize.or(size);
+        if let Some(entry) = range {
+            out.push(format!("size = \"{}\"", self.portion(entry)?), entry.origin);
+        }
+        let mut time_based = keys.get("time_based").is_some_and(|entry| entry.value != "0");
         if let Some(entry) = keys.get("runtime") {
             out.push(format!("runtime = \"{}\"", self.time("runtime", entry, SECOND)?), entry.origin);
-        } else if let (true, Some(entry)) = (time_based, keys.get("time_based")) {
-            return Err(self.error(entry.origin, "`time_based` without a `runtime`", "add `runtime=10`"));
+        } else if time_based {
+            self.notes.push("fio: `time_based` without a `runtime` has no effect".to_owned());
+            time_based = false;
         }
+        let bounded = ["runtime", "number_ios", "io_size"].iter().any(|key| keys.contains_key(*key));
+        if range.is_none() && !bounded {
+            // As fio does on a device.
+            out.push("size = \"100 %\"".to_owned(), whole.map_or(section.origin, |entry| entry.origin));
+            if whole.is_none() {
+                self.notes.push(format!(
+                    "fio: job `{}` has no `size` and goes over the whole drive once",
+                    section.name
+                ));
+            }
+        }
+        let loops =
+            keys.get("loops").map(|entry| self.whole("loops", entry)).transpose()?.unwrap_or(1).max(1);
         if time_based {
             return Ok(());
         }
-        let several = |count: u64| count.saturating_mul(numjobs).min(i64::MAX as u64);
+        let several = |count: u64| count.saturating_mul(numjobs).saturating_mul(loops).min(i64::MAX as u64);
         if let Some(entry) = keys.get("number_ios") {
             let count = several(self.whole("number_ios", entry)?);
             out.push(format!("count = {count}"), entry.origin);
         }
-        let bounded = keys.contains_key("runtime") || keys.contains_key("number_ios");
-        let io_size = keys.get("io_size").or_else(|| keys.get("size").filter(|_| bounded));
+        let ends = keys.contains_key("runtime") || keys.contains_key("number_ios");
+        let apart = size.is_some() && filesize.is_some();
+        let io_size = keys.get("io_size").or_else(|| size.or(range).filter(|_| ends || apart || loops > 1));
         if let Some(entry) = io_size {
             let bytes = Bytes(several(self.bytes(entry, &entry.value)?.0));
             out.push(format!("io_size = \"{bytes}\""), entry.origin);
+        } else if let Some(entry) = keys.get("loops").filter(|_| loops > 1 && !ends) {
+            let what = "`loops` needs to know how much is done once";
+            return Err(self.error(entry.origin, what, "give a `size` in bytes"));
         }
         Ok(())
     }
 
-    fn rates(&self, keys: &Keys, numjobs: u64, out: &mut Lines) -> Result<(), InputError> {
+    /// A size, or a part of the drive.
+    fn portion(&mut self, entry: &Entry) -> Result<Portion, InputError> {
+        if let Ok(percent) = entry.value.parse::<Percent>() {
+            return Ok(Portion::Part(percent));
+        }
+        let bytes = self.bytes(entry, &entry.value)?;
+        self.in_sectors |= is_in_sectors(bytes);
+        Ok(Portion::Bytes(bytes))
+    }
+
+    fn rates(&mut self, keys: &Keys, numjobs: u64, out: &mut Lines) -> Result<(), InputError> {
+        let given = |key: &str, value: &str| keys.get(key).filter(|entry| entry.value == value);
+        let poisson = given("rate_process", "poisson");
+        if let Some(entry) = given("io_submit_mode", "offload") {
+            // A thread of its own submits at the given rate, whatever has completed: an open loop.
+            if keys.contains_key("rate_iops") {
+                out.push("issue = \"open\"".to_owned(), entry.origin);
+                let (arrival, at) = poisson.map_or(("fixed", entry), |entry| ("poisson", entry));
+                out.push(format!("arrival = \"{arrival}\""), at.origin);
+            } else {
+                self.notes
+                    .push("fio: `io_submit_mode=offload` without `rate_iops` has no effect here".to_owned());
+            }
+        } else if let Some(entry) = poisson {
+            let what = "`rate_process=poisson` without `io_submit_mode=offload` is not modelled";
+            return Err(self.error(entry.origin, what, "add `io_submit_mode=offload`: an open loop"));
+        }
         for key in ["rate", "rate_iops"] {
             let Some(entry) = keys.get(key) else { continue };
             let rates = entry.value.split(',').map(|text| match text.trim() {
@@ -404,27 +680,28 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn verify(&self, keys: &Keys, rw: &str, out: &mut Lines) -> Result<(), InputError> {
-        let Some(entry) = keys.get("verify").filter(|entry| entry.value != "0") else { return Ok(()) };
-        let reads_back = keys.get("do_verify").is_none_or(|entry| entry.value != "0");
-        if reads_back && !matches!(rw, "read" | "randread") {
-            let what = "`verify` reads back what was written, after the job";
-            let cure = "leave it out, or add `do_verify=0`: every block that a job reads is checked anyway; for the reads, \
-                        add a job with `stonewall` and `rw=read`";
-            return Err(self.error(entry.origin, what, cure));
-        }
+    /// Every read is checked here, whatever fio would do to the data for it; reads for the check's sake are not added.
+    fn verify(&mut self, keys: &Keys, out: &mut Lines) {
+        let Some(entry) = keys.get("verify").filter(|entry| entry.value != "0") else { return };
         out.push("verify = true".to_owned(), entry.origin);
-        Ok(())
+        self.notes.push(format!(
+            "fio: `verify={}`: contents are always verified, every block that is read; fio's reading back of what was \
+             written is not added (a job with `stonewall` and `rw=read` does it)",
+            excerpt(&entry.value)
+        ));
     }
 
     /// What says how fio reaches the drive.
     fn host_side(&mut self, keys: &Keys) -> Result<(), InputError> {
-        let cached = [("direct", "0"), ("buffered", "1")];
-        for (key, value) in cached {
-            if let Some(entry) = keys.get(key).filter(|entry| entry.value == value) {
-                let what = format!("`{key}={value}` goes through the page cache, which is not modelled");
-                return Err(self.error(entry.origin, what, "write `direct=1`"));
-            }
+        let is = |key: &str, value: &str| keys.get(key).is_some_and(|entry| entry.value == value);
+        if let Some(entry) = keys.get("cmd_type").filter(|entry| entry.value != "nvme") {
+            let what = format!("`cmd_type={}` sends commands that are not NVMe's", excerpt(&entry.value));
+            return Err(self.error(entry.origin, what, "leave the job out, or write `cmd_type=nvme`"));
+        }
+        if is("direct", "0") || is("buffered", "1") {
+            let key = if is("direct", "0") { "direct=0" } else { "buffered=1" };
+            self.notes
+                .push(format!("fio: `{key}`: there is no page cache here, and every I/O reaches the drive"));
         }
         if let Some(entry) = keys.get("nrfiles").filter(|entry| entry.value != "1") {
             let cure = "leave it out: a job drives one range of a drive";
@@ -449,15 +726,21 @@ impl Reader<'_> {
 
     /// All jobs drive the one drive that there is.
     fn one_drive(&mut self, sections: &[Section]) -> Result<(), InputError> {
-        let mut first: Option<&str> = None;
+        let mut names: BTreeSet<&str> = BTreeSet::new();
         for entry in sections.iter().filter_map(|section| section.keys.get("filename")) {
             self.ignored.insert("filename".to_owned());
             let name = entry.value.as_str();
-            if name.contains(':') || first.is_some_and(|first| first != name) {
-                let cure = "name one for all jobs, or leave it out: a scenario has one drive; `offset` and `size` part it";
-                return Err(self.error(entry.origin, "several files or drives", cure));
+            if name.replace("\\:", "").contains(':') {
+                let cure = "name one, or leave it out: a scenario has one drive; `offset` and `size` part it";
+                return Err(self.error(entry.origin, "a job over several files or drives", cure));
             }
-            first = Some(name);
+            names.insert(name);
+        }
+        if names.len() > 1 {
+            self.notes.push(format!(
+                "fio: the jobs name {} files or drives; here all share one drive, from its beginning: `offset` parts it",
+                names.len()
+            ));
         }
         Ok(())
     }
@@ -470,6 +753,14 @@ impl Reader<'_> {
                     self.ignored.insert(key.to_owned());
                 }
             }
+        }
+        for name in self.defines.keys().filter(|name| !self.used.contains(*name)) {
+            self.notes.push(format!("--define {name}: the job file has no `${{{name}}}`"));
+        }
+        if self.in_sectors {
+            self.notes.push(
+                "fio: sizes that are multiples of 512 B only need the drive formatted so: drive.lba_size = \"512 B\"".to_owned(),
+            );
         }
         let undecided =
             |section: &Section| !["direct", "buffered"].iter().any(|key| section.keys.contains_key(key));
@@ -511,7 +802,8 @@ impl Reader<'_> {
         };
         let text = text.trim();
         if text.ends_with('%') {
-            return Err(wrong(format!("`{}`: parts of a device are not supported", excerpt(text))));
+            let what = format!("`{}`: only `size` and `offset` can be parts of the drive", excerpt(text));
+            return Err(wrong(what));
         }
         let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
         let (radix_digits, radix) = match unit.strip_prefix(['x', 'X']) {
@@ -565,6 +857,11 @@ impl Reader<'_> {
 
 const SECOND: u64 = 1_000_000_000_000;
 const MICROSECOND: u64 = 1_000_000;
+
+/// Whether a size fits blocks of 512 B, and not of 4 KiB.
+fn is_in_sectors(bytes: Bytes) -> bool {
+    bytes.0.is_multiple_of(512) && !bytes.0.is_multiple_of(4096)
+}
 
 /// A line without the comment that it is, or that follows what it says.
 fn without_comment(line: &str) -> &str {

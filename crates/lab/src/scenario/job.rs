@@ -10,7 +10,7 @@ use crate::error::InputError;
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
 use crate::trace::{self, ReadOptions};
-use crate::units::{Bytes, Picos};
+use crate::units::{Bytes, Picos, Portion};
 use crate::workload::{
     Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
     Synthetic, Think, TracePlan, scan,
@@ -19,6 +19,12 @@ use byteway_clock::random::Rng;
 
 /// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
 const OPEN_DEPTH: u32 = 128;
+
+/// The longest I/O to blocks: each that is outstanding has memory of its own.
+const IO_BYTES_MAX: Bytes = Bytes(64 << 20);
+
+/// Memory for all I/Os that a job of split ones may have outstanding: it is taken before the first is issued.
+const SPLIT_BYTES_MAX: Bytes = Bytes(4 << 30);
 
 /// What of drive and host bounds a job.
 #[derive(Clone, Copy, Debug)]
@@ -195,6 +201,7 @@ impl Draft<'_> {
             source,
         };
         if let (Source::Synthetic(synthetic), None) = (&plan.source, &section.trace) {
+            self.fits_memory(&plan, synthetic)?;
             self.ends(&plan)?;
             if plan.count.is_none() && plan.runtime.is_none() && plan.io_bytes.is_none() {
                 plan.io_bytes = Some(one_pass(&plan, synthetic));
@@ -223,6 +230,22 @@ impl Draft<'_> {
         }
     }
 
+    /// Whether there is memory for I/Os that are longer than a command.
+    fn fits_memory(&self, plan: &JobPlan, synthetic: &Synthetic) -> Result<(), Fault> {
+        let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
+        let longest = kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(0);
+        let outstanding = u64::from(plan.workers) * u64::from(plan.iodepth);
+        let bytes = Bytes((outstanding * u64::from(longest)).saturating_mul(u64::from(plan.lba_bytes)));
+        if longest <= plan.transfer_blocks_max || bytes.0 <= SPLIT_BYTES_MAX.0 {
+            return Ok(());
+        }
+        let what = format!(
+            "{outstanding} outstanding I/Os of up to {} take {bytes} of memory, more than {SPLIT_BYTES_MAX}",
+            Bytes(u64::from(longest) * u64::from(plan.lba_bytes))
+        );
+        Err(self.fault("iodepth", what, "choose a lower `iodepth` or `numjobs`, or a smaller `bs`"))
+    }
+
     fn ends(&self, plan: &JobPlan) -> Result<(), Fault> {
         let bounded = plan.count.is_some() || plan.runtime.is_some() || plan.io_bytes.is_some();
         if bounded || self.section.size.is_some() {
@@ -237,7 +260,17 @@ impl Draft<'_> {
     fn range(&self) -> Result<(u64, u64), Fault> {
         let lba = u64::from(self.limits.lba_bytes);
         let whole = Bytes(self.limits.namespace_blocks * lba);
-        let offset = self.section.offset;
+        for (key, portion) in [("offset", Some(self.section.offset)), ("size", self.section.size)] {
+            if let Some(Portion::Part(percent)) = portion
+                && !(0.0..=100.0).contains(&percent.0)
+            {
+                let what = format!("{percent} is not a part of the namespace");
+                return Err(self.fault(key, what, "choose 0 % to 100 %, or a size"));
+            }
+        }
+        // Whole blocks, and whole pages of most drives.
+        let unit = lba.max(4096);
+        let offset = self.section.offset.of(whole, unit);
         let multiple = |key: &str, bytes: Bytes| {
             if bytes.0.is_multiple_of(lba) {
                 return Ok(());
@@ -259,7 +292,11 @@ impl Draft<'_> {
             let cure = "choose a smaller increment or `numjobs`, or a larger drive";
             return Err(self.fault("offset_increment", what, cure));
         }
-        let size = self.section.size.unwrap_or(rest);
+        let size = match self.section.size {
+            None => rest,
+            Some(portion @ Portion::Part(_)) => portion.of(whole, unit).min(Bytes(rest.0 - beyond)),
+            Some(Portion::Bytes(size)) => size,
+        };
         multiple("size", size)?;
         let room = match self.section.size {
             Some(_) => Bytes(rest.0 - beyond),
@@ -288,6 +325,7 @@ impl Draft<'_> {
         let lengths = self.lengths(rw, range_blocks, transfer_blocks_max)?;
         let random_only = [
             ("random_distribution", section.random_distribution.is_some()),
+            ("blockalign", section.blockalign.is_some()),
             ("norandommap", section.norandommap.is_some()),
         ];
         if let Some((key, _)) = random_only.iter().find(|(_, given)| *given && rw.is_sequential()) {
@@ -301,6 +339,11 @@ impl Draft<'_> {
             let what = "each block once can be had only with `random_distribution = \"random\"` and one `bs`";
             return Err(self.fault("norandommap", what, "leave it out"));
         }
+        let align_blocks = self.align_blocks(&lengths, rw, range_blocks)?;
+        if once && align_blocks.is_some() {
+            let what = "each block once can be had only without `blockalign`";
+            return Err(self.fault("norandommap", what, "leave it out"));
+        }
         if let Distribution::ZonedAbs(zones) = &distribution {
             let range = Bytes(range_blocks * u64::from(self.limits.lba_bytes));
             let sum = zones.iter().fold(0u64, |sum, zone| sum.saturating_add(zone.size.0));
@@ -311,7 +354,33 @@ impl Draft<'_> {
                 return Err(self.fault("random_distribution", what, cure));
             }
         }
-        Ok(Synthetic { rw, read_percent: self.read_percent(rw)?, lengths, distribution, once })
+        Ok(Synthetic { rw, read_percent: self.read_percent(rw)?, lengths, align_blocks, distribution, once })
+    }
+
+    /// What random addresses are multiples of, if the job says so: at most what leaves a place for the longest I/O.
+    fn align_blocks(
+        &self,
+        lengths: &ByKind<Lengths>,
+        rw: Rw,
+        range_blocks: u64,
+    ) -> Result<Option<u32>, Fault> {
+        let Some(bytes) = self.section.blockalign else { return Ok(None) };
+        let lba = u64::from(self.limits.lba_bytes);
+        if bytes.0 == 0 || !bytes.0.is_multiple_of(lba) {
+            let what = format!("{bytes} is not a multiple of {} = {}", self.keys.lba_size(), Bytes(lba));
+            return Err(self.fault("blockalign", what, format!("choose a multiple of {}", Bytes(lba))));
+        }
+        let longest = u64::from(lengths.max_of(rw));
+        match u32::try_from(bytes.0 / lba)
+            .ok()
+            .filter(|blocks| u64::from(*blocks).max(longest) <= range_blocks)
+        {
+            Some(blocks) => Ok(Some(blocks)),
+            None => {
+                let what = format!("{bytes} is more than the job's range");
+                Err(self.fault("blockalign", what, "choose less, or a larger `size`"))
+            }
+        }
     }
 
     fn read_percent(&self, rw: Rw) -> Result<u8, Fault> {
@@ -397,7 +466,11 @@ impl Draft<'_> {
         // A trim moves no data, so the drive's transfer limit does not bind it; one range has 32 bits.
         let (limit, why) = match kind {
             Kind::Trim => (u64::from(u32::MAX), "a trim's range"),
-            _ => (u64::from(transfer_blocks_max), "one command transfers (controller.mdts)"),
+            // A payload is one command; an I/O to blocks may be split, but not into any number of commands.
+            _ if self.limits.is_sink => {
+                (u64::from(transfer_blocks_max), "one command transfers (controller.mdts)")
+            }
+            _ => (IO_BYTES_MAX.0 / lba.0, "an I/O may have"),
         };
         if blocks > limit {
             let most = Bytes(limit * lba.0);
@@ -487,6 +560,7 @@ impl Draft<'_> {
             "bs",
             "bsrange",
             "bssplit",
+            "blockalign",
             "random_distribution",
             "norandommap",
             "issue",
@@ -517,6 +591,11 @@ impl Draft<'_> {
         if let Some(number) = trace.reads_are {
             within(&self.key("trace.reads_are"), number, 0, 1)?;
         }
+        if trace.mode == IssueMode::Open && trace.columns.as_ref().is_some_and(|columns| !columns.has_time())
+        {
+            let cure = "name a column time_s, time_ms, time_us or time_ns, or set `mode = \"closed\"`";
+            return Err(self.fault("trace.columns", "an open replay needs the times of the records", cure));
+        }
         Ok(match trace.mode {
             IssueMode::Open => Issue::Trace,
             IssueMode::Closed => Issue::Closed,
@@ -542,6 +621,8 @@ impl Draft<'_> {
                 skip_bad_lines,
                 reads_are: trace.reads_are,
                 action: trace.action,
+                unit: trace.unit,
+                columns: trace.columns.clone(),
             },
             spread: trace.device == DeviceChoice::Spread,
             beyond: match trace.wrap {

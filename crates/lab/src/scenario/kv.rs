@@ -444,10 +444,10 @@ impl KvDraft<'_> {
         );
         let key_bytes = section.key_bytes.unwrap_or(if is_papers { 4 } else { 8 });
         within(&self.key("key_bytes"), key_bytes, 1, KEY_BYTES_MAX as u32)?;
-        let order = match section.order {
-            Some(Order::Scattered) => KeyOrder::Scattered,
-            _ => KeyOrder::Rising,
-        };
+        let order = section.order.map(|order| match order {
+            Order::Scattered => KeyOrder::Scattered,
+            Order::Rising => KeyOrder::Rising,
+        });
         let scan = section.scan_length.unwrap_or(100);
         let draws = |draws: KvDraws| KvSource::Draws(draws);
         let engine = self.engine()?;
@@ -501,7 +501,7 @@ impl KvDraft<'_> {
                 let value = section.value.clone().unwrap_or(ValueSizes::Fixed(0));
                 let spread = section.random_distribution.clone().unwrap_or_default();
                 let mut source = preset.draws(value, spread, scan);
-                source.order = order;
+                source.order = order.unwrap_or(source.order);
                 if let Some(shares) = &section.shares {
                     source.mix = shares.0.clone();
                 }

@@ -23,7 +23,7 @@ mod tests;
 mod transfer;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
@@ -93,6 +93,8 @@ pub struct HostPlan {
 pub struct Options {
     /// `key=value` overrides, in their order.
     pub sets: Vec<String>,
+    /// Of a fio job file, `NAME=VALUE`: what `${NAME}` stands for.
+    pub defines: Vec<String>,
     /// Skip and count the lines of a trace that are no records.
     pub skip_bad_lines: bool,
     /// Of a device file: its drive is kept in files, if it doesn't say otherwise.
@@ -180,7 +182,8 @@ impl Scenario {
         stem: &str,
         options: &Options,
     ) -> Result<Scenario, InputError> {
-        let made = fio::translate(name, text, fio::PROFILE)?;
+        let file = fio::JobFile { name, folder, text, defines: &options.defines };
+        let made = fio::translate(&file, fio::PROFILE)?;
         let notes = made.notes.clone();
         let texts = Texts::default();
         let mut sources = Sources::new(&texts);
@@ -242,7 +245,11 @@ impl Scenario {
             plan.phase = jobs.last().map_or(0, |before| before.phase + u32::from(section.stonewall));
             if let Some(trace) = &section.trace {
                 let span = index.span(&format!("{path}.trace.file"));
-                let source = sources.folder(span.start).join(&trace.file);
+                let file = PathBuf::from(&trace.file);
+                let source = match trace::is_stdin(&file) {
+                    true => file,
+                    false => sources.folder(span.start).join(file),
+                };
                 plan.source = draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(
                     |error| match error.place {
                         None => error.at(sources.place(&span)),
@@ -391,6 +398,7 @@ impl Scenario {
             let mut note = |text: String| notes.push(format!("job {}: {text}", job.name));
             let file = trace::file_name(&replay.path);
             note(format!("{file} taken as {}; {} records", replay.read.assumption(), tally.records));
+            tally.doubts(&replay.read).into_iter().for_each(&mut note);
             if tally.bad_lines > 0 {
                 let first = tally.first_bad.as_deref().unwrap_or_default();
                 note(format!(

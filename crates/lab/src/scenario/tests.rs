@@ -84,7 +84,8 @@ fn every_error_names_place_and_cure() {
         "not a multiple of drive.lba_size",
         "multiple of 4 KiB",
     );
-    assert_error(with("bs = \"512 KiB\"\n"), "s.toml:6:6", "controller.mdts", "at most 256 KiB");
+    assert_error(with("bs = \"65 MiB\"\n"), "s.toml:6:6", "an I/O may have", "at most 64 MiB");
+    assert!(with("bs = \"512 KiB\"\n").is_ok(), "longer than a command: it is split");
     assert_error(with("rw = \"read\"\n"), "s.toml:6:1", "duplicate key", "");
     assert_error(with("size = \"1 TiB\"\n"), "s.toml:6:8", "not within the namespace", "at most 512 GiB");
     assert_error(with("offset = \"1 TiB\"\n"), "s.toml:6:10", "beyond the namespace", "below 512 GiB");

@@ -16,17 +16,17 @@ pub struct TransferSection {
     /// How payloads cross.
     #[serde(default)]
     pub method: TransferMethod,
-    /// With `method = "adaptive"`: how payloads up to the threshold cross; left out, inline.
+    /// With `method = "adaptive"`: how payloads below the threshold cross; left out, inline.
     #[serde(default)]
     pub fine: Option<FineMethod>,
-    /// With `method = "adaptive"`: the longest payload that crosses by the fine-grained method, before `alpha`; left out,
-    /// the profile's (`transfer.threshold`).
+    /// With `method = "adaptive"`: payloads shorter than this cross by the fine-grained method, before `alpha`; left out, the
+    /// profile's (`transfer.threshold`).
     #[serde(default)]
     pub threshold: Option<Bytes>,
     /// With `method = "adaptive"`: what the threshold is multiplied with, 0.0 to 1000.0; left out, 1.0.
     #[serde(default)]
     pub alpha: Option<f64>,
-    /// How payloads cross that the method cannot carry, and with `method = "adaptive"` those above the threshold.
+    /// How payloads cross that the method cannot carry, and with `method = "adaptive"` those from the threshold on.
     #[serde(default)]
     pub fallback: Pointer,
     /// How an inline payload is announced.
@@ -59,7 +59,7 @@ pub enum TransferMethod {
     InlineReassembly,
     /// By stores to a buffer of the drive.
     Mmio,
-    /// By a fine-grained method up to a threshold, by data pointer above it.
+    /// By a fine-grained method below a threshold, by data pointer from it on.
     Adaptive,
     /// Whole pages by PRP, and what is beyond them inline.
     Hybrid,
@@ -148,9 +148,9 @@ pub enum ResultWay {
 pub struct TransferPlan {
     /// The method.
     pub method: TransferMethod,
-    /// How payloads up to the threshold cross, under [`TransferMethod::Adaptive`].
+    /// How payloads below the threshold cross, under [`TransferMethod::Adaptive`].
     pub fine: FineMethod,
-    /// The longest of them, bytes: alpha x tau.
+    /// The threshold, bytes: alpha x tau, rounded up, so that a whole number of bytes is below it if it is below the product.
     pub threshold_bytes: u32,
     /// What takes those that the method cannot carry.
     pub fallback: Pointer,
@@ -328,7 +328,7 @@ impl TransferSection {
         needs(drive, key, name, extension)
     }
 
-    /// Alpha x tau, rounded down.
+    /// Alpha x tau, rounded up.
     fn threshold_bytes(&self, drive: &DrivePlan, fine: FineMethod) -> Result<u32, Fault> {
         const MOST: Bytes = Bytes(1 << 24);
         let alpha = self.alpha.unwrap_or(1.0);
@@ -341,8 +341,9 @@ impl TransferSection {
             return Err(fault("transfer.threshold", what, cure));
         };
         within("transfer.threshold", tau, Bytes(0), MOST)?;
-        // At most 2^24 x 1000: exact in a float but for the product's own rounding.
-        Ok(libm::floor(tau.0 as f64 * alpha) as u32)
+        // At most 2^24 x 1000: exact in a float but for the product's own rounding, which must not add a byte (100 B x 1.1).
+        let product = tau.0 as f64 * alpha;
+        Ok(libm::ceil(product - product * 1e-12) as u32)
     }
 }
 

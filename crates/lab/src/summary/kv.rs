@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use byteway_host::LossFigures;
-use comfy_table::Table;
 use serde::{Deserialize, Serialize};
 
-use super::tables::rate;
-use super::{KindSummary, filled, grouped, new_table, ns, ratio, section, time};
+use super::tables::per_second;
+use super::{KindSummary, grouped, latency_cells, latency_table, ns, ratio};
+use crate::text_table::{Cell, Column, Printout, Quantity, TextTable, bytes, number};
 
 /// A key-value drive, in the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -65,34 +65,35 @@ impl BulkRow {
         }
     }
 
-    /// What [`BulkRow::cells`] are.
-    pub(crate) const HEADER: [&'static str; 10] = [
-        "job",
-        "commands",
-        "pairs of one",
-        "pairs, mean",
-        "most",
-        "bytes, mean",
-        "most",
-        "a pair's time, mean",
-        "most",
-        "lost",
-    ];
-
-    /// For tables.
-    pub(crate) fn cells(&self) -> [String; 10] {
-        [
-            self.job.clone(),
-            grouped(self.batches),
-            format!("{:.1}", self.pairs_per_batch),
-            format!("{:.1}", self.loss_pairs_mean),
-            grouped(self.loss_pairs_max),
-            format!("{:.1}", self.loss_bytes_mean),
-            grouped(self.loss_bytes_max),
-            time(self.loss_time_mean_ns),
-            time(self.loss_time_max_ns),
-            grouped(self.lost),
-        ]
+    /// Bulk PUT by job.
+    pub(crate) fn table(rows: &[BulkRow]) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text("job"),
+            Column::count("commands"),
+            Column::of("pairs of one", Quantity::Number).rank(3),
+            Column::of("pairs, mean", Quantity::Number),
+            Column::count("most pairs").rank(4),
+            Column::of("bytes, mean", Quantity::Bytes),
+            Column::of("most bytes", Quantity::Bytes).same_unit().rank(1),
+            Column::of("time, mean", Quantity::Time),
+            Column::of("longest", Quantity::Time).same_unit().rank(2),
+            Column::count("lost"),
+        ]);
+        for row in rows {
+            table.row([
+                row.job.as_str().into(),
+                row.batches.into(),
+                row.pairs_per_batch.into(),
+                row.loss_pairs_mean.into(),
+                row.loss_pairs_max.into(),
+                row.loss_bytes_mean.into(),
+                (row.loss_bytes_max as f64).into(),
+                row.loss_time_mean_ns.into(),
+                row.loss_time_max_ns.into(),
+                row.lost.into(),
+            ]);
+        }
+        table
     }
 }
 
@@ -215,8 +216,8 @@ impl KvStoreSummary {
 
     /// Names and values, for tables.
     pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
-        let bytes = |bytes: u64| format!("{} B", grouped(bytes));
-        let amplification = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), |of| format!("{of:.3}"));
+        let bytes = |count: u64| bytes(count as f64);
+        let amplification = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), number);
         let commits = self.commits.map(|commits| {
             let counts = format!("{}, {}", grouped(commits.records), grouped(commits.looks));
             ("commit records, the drive's looks for them", counts)
@@ -251,22 +252,14 @@ impl KvStoreSummary {
 }
 
 impl KvSummary {
-    pub(super) fn write_tables(&self, out: &mut String) {
-        section(out, "Operations", self.operations());
-        section(out, "Latency of operations", self.latency());
-        if !self.bulk.is_empty() {
-            let mut table = new_table(&BulkRow::HEADER, 1);
-            for row in &self.bulk {
-                table.add_row(row.cells());
-            }
-            section(out, BULK_TITLE, filled(table));
-        }
+    pub(super) fn write_tables(&self, out: &mut Printout) {
+        out.section("Operations", &self.operations());
+        out.section("Latency of operations", &self.latency());
+        out.section(BULK_TITLE, &BulkRow::table(&self.bulk));
         if let Some(store) = &self.store {
-            let mut table = new_table(&["the store", ""], 1);
-            store.rows().into_iter().for_each(|(name, value)| {
-                table.add_row([name.to_owned(), value]);
-            });
-            section(out, "Pairs in flash (pages of flash, units of 4 KiB)", filled(table));
+            let mut table = TextTable::new([Column::text("the store"), Column::count("")]);
+            store.rows().into_iter().for_each(|(name, value)| table.row([name.into(), value.into()]));
+            out.section("Pairs in flash (pages of flash, units of 4 KiB)", &table);
         }
         let missing: u64 = self.operations.iter().map(|row| row.missing).sum();
         if missing > 0 {
@@ -274,38 +267,39 @@ impl KvSummary {
         }
     }
 
-    pub(crate) fn operations(&self) -> Option<Table> {
-        let mut table =
-            new_table(&["job", "", "operations", "a second", "values", "no such key", "pairs"], 2);
+    pub(crate) fn operations(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text("job"),
+            Column::text(""),
+            Column::count("operations"),
+            Column::count("a second"),
+            Column::of("values", Quantity::Rate),
+            Column::count("no such key").rank(1),
+            Column::count("pairs").rank(2),
+        ]);
         for row in &self.operations {
             let figures = &row.figures;
-            let count = |count: u64| if count == 0 { String::new() } else { grouped(count) };
-            table.add_row([
-                row.job.clone(),
-                row.operation.clone(),
-                grouped(figures.ios),
-                grouped(figures.iops as u64),
-                rate(figures.bytes_per_second),
+            let count = |count: u64| Cell::from((count > 0).then_some(count));
+            table.row([
+                row.job.as_str().into(),
+                row.operation.as_str().into(),
+                figures.ios.into(),
+                per_second(figures.iops).into(),
+                figures.bytes_per_second.into(),
                 count(row.missing),
                 count(row.pairs),
             ]);
         }
-        filled(table)
+        table
     }
 
-    fn latency(&self) -> Option<Table> {
-        let header = ["job", "", "mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"];
-        let mut table = new_table(&header, 2);
+    pub(crate) fn latency(&self) -> TextTable {
+        let mut table = latency_table(["job", ""]);
         for row in &self.operations {
-            let latency = &row.figures.latency;
-            let mut cells = vec![row.job.clone(), row.operation.clone(), time(latency.mean_ns)];
-            let percentiles =
-                [latency.p50_ns, latency.p90_ns, latency.p99_ns, latency.p99_9_ns, latency.p99_99_ns];
-            cells.extend(percentiles.iter().map(|ns| time(*ns as f64)));
-            cells.push(time(latency.max_ns));
-            table.add_row(cells);
+            let words = [row.job.as_str().into(), row.operation.as_str().into()];
+            table.row(words.into_iter().chain(latency_cells(&row.figures.latency)));
         }
-        filled(table)
+        table
     }
 }
 

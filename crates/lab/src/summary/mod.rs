@@ -22,7 +22,9 @@ pub use upkeep::{
     WearSummary,
 };
 
-pub(crate) use tables::{LINK_TITLE, filled, grouped, link_table, new_table, percent, section, time};
+pub(crate) use tables::{LINK_TITLE, latency_cells, latency_table, link_table};
+
+pub(crate) use crate::text_table::{grouped, percent, time};
 
 /// The result of a run. The order of the fields is that of `summary.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -114,6 +116,18 @@ pub struct JobSummary {
     pub write: Option<KindSummary>,
     /// Its trims, if any.
     pub trim: Option<KindSummary>,
+    /// Its I/Os that were longer than a command may be; `None`, and left out, if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SplitSummary>,
+}
+
+/// I/Os that the host split, as Linux' block layer does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitSummary {
+    /// I/Os that became several commands.
+    pub ios: u64,
+    /// The commands that they became.
+    pub commands: u64,
 }
 
 /// The reads, writes or trims of a job.
@@ -355,6 +369,7 @@ impl Summary {
 mod tests {
     use super::*;
     use crate::measure::JobRecorder;
+    use crate::text_table::Width;
     use crate::workload::Kind;
 
     fn example() -> Summary {
@@ -428,19 +443,19 @@ mod tests {
     // The tables are all that most users ever see: what they need must be in them, and readable.
     #[test]
     fn the_tables_show_every_part() {
-        let tables = example().to_tables();
+        let tables = example().tables(Width::Wide);
         for part in [
             "completions polled (linux-polled)",
             "2,000 I/Os in 2.00 ms of virtual time: 1,000,000 IOPS, 4.10 GB/s",
             "PARTIAL",
             "p99.99",
-            "50.05 us",
-            "35.00 us",
-            "100.0 %",
-            "4,864,000",
-            "56.0 B",
+            "50.05",
+            "35,000",
+            "100.0",
+            "4,864",
+            "   56",
             "all",
-            "37.5 %",
+            "37.5",
             "write amplification",
             "LBA Out of Range",
             "1,000 reads verified",
@@ -449,8 +464,12 @@ mod tests {
             assert!(tables.contains(part), "{part:?} is missing in\n{tables}");
         }
         assert!(!tables.contains("sgl-segment") && !tables.contains("fabric"));
-        assert!(tables.lines().all(|line| line.chars().count() <= 130), "{tables}");
         assert!(!tables.contains('\u{1b}'));
+        let narrow = example().to_tables();
+        // Sentences are wrapped where they are printed.
+        let mut rows = narrow.lines().filter(|line| line.starts_with([' ', '─']));
+        assert!(rows.all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(narrow.contains("--wide shows also: crossings"), "{narrow}");
     }
 
     // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.

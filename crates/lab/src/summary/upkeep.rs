@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::Table;
 use serde::{Deserialize, Serialize};
 
-use super::{filled, grouped, new_table, percent, ratio, section, time};
+use super::{grouped, percent, ratio, time};
+use crate::text_table::{Column, Printout, Quantity, TextTable, number};
 
 /// What a drive did beside the host's I/O.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -176,11 +176,11 @@ impl WearSummary {
     /// A sentence for the terminal and the report.
     pub fn sentence(&self) -> String {
         format!(
-            "each of {} superblocks was erased {} to {} times, {:.1} in the mean: a spread of {} of the mean",
+            "each of {} superblocks was erased {} to {} times, {} in the mean: a spread of {} of the mean",
             grouped(self.blocks),
             grouped(self.min),
             grouped(self.max),
-            self.mean,
+            number(self.mean),
             percent(self.spread)
         )
     }
@@ -193,10 +193,10 @@ impl UpkeepSummary {
     }
 
     /// Writes the tables of the terminal.
-    pub(super) fn write_tables(&self, out: &mut String) {
-        section(out, "Programmed, by why (units of 4 KiB; the parts of write amplification)", self.causes());
-        section(out, "Map cache", self.map_lookups());
-        section(out, "Upkeep of the flash", self.cells_and_wear());
+    pub(super) fn write_tables(&self, out: &mut Printout) {
+        out.section("Programmed, by why (units of 4 KiB; the parts of write amplification)", &self.causes());
+        out.section("Map cache", &self.map_lookups());
+        out.section("Upkeep of the flash", &self.cells_and_wear());
         if let Some(recovery) = &self.recovery {
             let _ = writeln!(
                 out,
@@ -207,33 +207,36 @@ impl UpkeepSummary {
         }
     }
 
-    fn causes(&self) -> Option<Table> {
-        let mut table = new_table(&["why", "units", "per unit written"], 1);
+    fn causes(&self) -> TextTable {
+        let per_unit = Column::of("per unit written", Quantity::Number);
+        let mut table = TextTable::new([Column::text("why"), Column::count("units"), per_unit]);
         for row in &self.programmed {
-            table.add_row([row.cause.clone(), grouped(row.units), format!("{:.3}", row.per_unit_written)]);
+            table.row([row.cause.as_str().into(), row.units.into(), row.per_unit_written.into()]);
         }
-        filled(table)
+        table
     }
 
-    fn map_lookups(&self) -> Option<Table> {
-        let cache = self.map_cache?;
-        let mut table = new_table(&["pages", "hits", "misses", "miss ratio", "dirty evictions"], 0);
-        table.add_row([
-            grouped(cache.pages),
-            grouped(cache.hits),
-            grouped(cache.misses),
-            percent(cache.miss_ratio),
-            grouped(cache.dirty_evictions),
+    fn map_lookups(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::count("pages"),
+            Column::count("hits"),
+            Column::count("misses"),
+            Column::of("miss ratio", Quantity::Share),
+            Column::count("dirty evictions"),
         ]);
-        filled(table)
+        if let Some(cache) = self.map_cache {
+            let counts = [cache.pages.into(), cache.hits.into(), cache.misses.into()];
+            table.row(counts.into_iter().chain([cache.miss_ratio.into(), cache.dirty_evictions.into()]));
+        }
+        table
     }
 
-    fn cells_and_wear(&self) -> Option<Table> {
-        let mut table = new_table(&["", "count"], 1);
+    fn cells_and_wear(&self) -> TextTable {
+        let mut table = TextTable::new([Column::text(""), Column::count("count")]);
         for (what, count) in self.figures() {
-            table.add_row([what, count]);
+            table.row([what.into(), count.into()]);
         }
-        filled(table)
+        table
     }
 
     /// Its single figures with what they are, for tables.
@@ -261,7 +264,7 @@ impl UpkeepSummary {
         }
         if let Some(wear) = &self.wear {
             count("erases of the least worn block", wear.min);
-            rows.push(("erases of a block in the mean".to_owned(), format!("{:.1}", wear.mean)));
+            rows.push(("erases of a block in the mean".to_owned(), number(wear.mean)));
             rows.push(("erases of the most worn block".to_owned(), grouped(wear.max)));
             rows.push(("spread of erases over the mean".to_owned(), percent(wear.spread)));
         }
@@ -272,6 +275,7 @@ impl UpkeepSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text_table::Width;
 
     // What a reader compares two drives by: a ratio of the wrong two counts looks as plausible as the right one.
     #[test]
@@ -293,9 +297,12 @@ mod tests {
     #[test]
     fn only_what_there_is_is_shown() {
         assert_eq!(UpkeepSummary::default().filled(), None);
-        let mut out = String::new();
-        UpkeepSummary::default().write_tables(&mut out);
-        assert_eq!(out, "");
+        let tables = |upkeep: &UpkeepSummary| {
+            let mut out = Printout::new(Width::Narrow);
+            upkeep.write_tables(&mut out);
+            out.finish()
+        };
+        assert_eq!(tables(&UpkeepSummary::default()), "");
         assert_eq!(serde_json::to_string(&UpkeepSummary::default()).unwrap(), "{}");
         let all = UpkeepSummary {
             programmed: ProgramRow::all(&[("host", 1000), ("levelling", 50)], 1000),
@@ -307,8 +314,8 @@ mod tests {
             wear: Some(WearSummary::new(64, 190, 200.0, 210)),
             recovery: Some(RecoverySummary { time_ns: 2.5e6, units: 12 }),
         };
-        all.write_tables(&mut out);
-        for part in ["0.050", "75.0 %", "folded", "1,234", "10.0 %", "Recovered in 2.50 ms: 12 units"] {
+        let out = tables(&all);
+        for part in ["0.050", "75.0", "folded", "1,234", "10.0 %", "Recovered in 2.50 ms: 12 units"] {
             assert!(out.contains(part), "{part:?} is missing in\n{out}");
         }
         let json = serde_json::to_string(&all).unwrap();

@@ -35,7 +35,13 @@ pub fn convert<W: Write>(
 ) -> anyhow::Result<bool> {
     let head = conversion.head.unwrap_or(u64::MAX);
     while reader.tally().records < head {
-        let Some(mut record) = reader.next_record()? else { break };
+        let mut record = match reader.next_record() {
+            // What waits for the standard input ends with an error then.
+            Err(_) if interrupt.is_raised() => return Ok(false),
+            Ok(None) => break,
+            Ok(Some(record)) => record,
+            Err(error) => return Err(error.into()),
+        };
         record.time_ps = scaled(record.time_ps, conversion.time_scale_q32).ok_or_else(|| {
             let what = "its time, scaled, is beyond the 213 days that a trace may last here";
             InputError::new(what, "choose a smaller --time-scale").at(reader.place())

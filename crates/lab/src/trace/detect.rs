@@ -23,8 +23,8 @@ fn candidates(head: &[u8]) -> Vec<Format> {
             *count += usize::from(format.votes(line));
         }
     }
-    // The first line of a fio log settles it, and is seen once.
-    if let Some(log) = [Format::Iolog2, Format::Iolog3]
+    // The first line of a fio log or of named columns settles it, and is seen once.
+    if let Some(log) = [Format::Iolog2, Format::Iolog3, Format::Columns]
         .into_iter()
         .find(|format| lines(head).next().is_some_and(|(_, line)| format.votes(line)))
     {
@@ -59,7 +59,7 @@ fn plausible(format: Format, head: &[u8]) -> bool {
 }
 
 /// The lines that are neither empty nor comments, with their numbers from 1.
-fn lines(head: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(super) fn lines(head: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + Clone {
     let all = head.split(|byte| *byte == b'\n').enumerate();
     all.filter_map(|(index, line)| {
         let line = without_mark(&line[..line.len().min(LINE_BYTES_MAX)]).trim_ascii();
@@ -111,6 +111,8 @@ pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
         Format::Msr.spec().shape,
         names(&Format::ALL)
     );
+    let cure =
+        format!("{cure}; or name the columns, as in `columns = \"time_us,op,offset,bytes\"` or --columns");
     Err(InputError::new(what, cure).at(place(line)))
 }
 
@@ -137,6 +139,11 @@ mod tests {
             ),
             ("89968195792462 20782 gzip 283193184 8 R 6 0 56f11b711d91a065a2b6458eca924523\n", Format::Fiu),
             ("  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]\n", Format::Blkparse),
+            ("0,21741712,24576,R,0.000774\n", Format::Spc),
+            ("128166372003061629,hm,1,R,383496192,32768,413\n", Format::Msr),
+            ("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n", Format::CloudPhysics),
+            ("1,5633898,28,512,42932745\n", Format::CloudPhysics),
+            ("time_us,op,offset,bytes\n1,R,0,512\n", Format::Columns),
             ("fio version 2 iolog\n/dev/sda add\n", Format::Iolog2),
             ("fio version 3 iolog\n0 /dev/sda add\n", Format::Iolog3),
         ];

@@ -6,6 +6,7 @@
 //! | [`archive`] | gzip, xz and zstd, in and out |
 //! | `buffer` | lines and records out of a stream |
 //! | [`detect`] | the format, by the first lines |
+//! | `input` | files, and the standard input, which is read once or kept |
 //! | [`reader`] | from file to records: [`Reader`] |
 //! | [`writer`] | from records to a file, and what it could not hold: [`Writer`] |
 //! | [`mod@convert`] | the one poured into the other |
@@ -23,6 +24,7 @@ pub(crate) mod buffer;
 pub mod convert;
 pub mod detect;
 pub mod format;
+mod input;
 pub mod inspect;
 pub mod reader;
 pub mod reuse;
@@ -35,7 +37,8 @@ use std::path::{Path, PathBuf};
 
 use crate::workload::Kind;
 
-pub use format::{Action, Format};
+pub use format::{Action, Columns, Format, Unit};
+pub use input::is_stdin;
 pub use reader::{ReadOptions, Reader};
 pub use writer::Writer;
 
@@ -67,9 +70,51 @@ pub struct Tally {
     pub first_bad: Option<String>,
     /// Records whose time was earlier than that of a record before.
     pub times_raised: u64,
+    /// In a format of sectors whose unit nobody named: records whose offset and length are multiples of 512 sectors.
+    pub multiples_of_512: u64,
+    /// The action that was taken because the beginning of the file has none of those that are preferred to it.
+    pub fallback: Option<Action>,
+}
+
+impl Tally {
+    /// What makes it doubtful that the trace was read as it was meant.
+    pub fn doubts(&self, options: &ReadOptions) -> Vec<String> {
+        let mut doubts = Vec::new();
+        if self.records > 0 && self.multiples_of_512 == self.records {
+            doubts.push(
+                "warning: all offsets and lengths are multiples of 512, so they may be bytes, not sectors: `unit = \"bytes\"` \
+                 (--unit bytes) reads them so, `unit = \"sectors\"` says that they are sectors"
+                    .to_owned(),
+            );
+        }
+        if let Some(action) = self.fallback {
+            let without = if action == Action::D {
+                "no I/O is queued (Q)"
+            } else {
+                "no I/O is queued (Q) or issued (D)"
+            };
+            doubts.push(format!(
+                "{without} at the beginning of the trace; those that are {} ({}) were taken",
+                action.noun(),
+                action.letter()
+            ));
+        }
+        if let Some(columns) = &options.columns {
+            if !columns.has_op() {
+                doubts.push("no column is the op: all records were taken as reads".to_owned());
+            }
+            if !columns.has_time() {
+                doubts.push("no column is a time: all records come at once".to_owned());
+            }
+        }
+        doubts
+    }
 }
 
 /// What a trace file is called in results, which hold no paths.
 pub fn file_name(path: &Path) -> String {
+    if input::is_stdin(path) {
+        return "stdin".to_owned();
+    }
     path.file_name().map_or_else(|| PathBuf::from(path), PathBuf::from).display().to_string()
 }

@@ -5,16 +5,18 @@ use std::io::Read;
 use std::path::Path;
 use std::rc::Rc;
 
-use super::archive::{Packing, open_regular, unpack};
+use super::archive::{Packing, unpack};
 use super::buffer::{Buffer, LINE_BYTES_MAX};
-use super::detect::{DETECT_BYTES, detect, without_mark};
+use super::detect::{DETECT_BYTES, detect, lines, without_mark};
 use super::format::field::{Trouble, shown};
-use super::format::{Line, Parser};
-use super::{Action, Format, Record, Tally};
+use super::format::{Line, Parser, SECTOR_BYTES, action_of};
+use super::input::{Input, is_stdin, open, open_once};
+use super::{Action, Columns, Format, Record, Tally, Unit};
 use crate::error::{InputError, Place};
+use crate::interrupt::Interrupt;
 
 /// How a trace is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     /// How it is written.
     pub format: Format,
@@ -24,8 +26,13 @@ pub struct ReadOptions {
     pub skip_bad_lines: bool,
     /// In a format whose operation is a number: the one that means read, if it is not the format's own.
     pub reads_are: Option<u8>,
-    /// In a format that records several steps of an I/O, the one that counts.
-    pub action: Action,
+    /// In a format that records several steps of an I/O, the one that counts; left out, the first of Q, D and C that the
+    /// beginning of the file has.
+    pub action: Option<Action>,
+    /// What offsets and lengths are counted in, if not in what the format says.
+    pub unit: Option<Unit>,
+    /// The columns of the file, instead of a format.
+    pub columns: Option<Columns>,
 }
 
 impl ReadOptions {
@@ -36,12 +43,21 @@ impl ReadOptions {
 
     /// What is taken for granted when a trace of the options' format is read so, for the notes of a result.
     pub fn assumption(&self) -> String {
-        let mut text = self.format.assumption().to_owned();
+        let mut text = match &self.columns {
+            Some(columns) => format!("columns {columns}"),
+            None if self.format == Format::Columns => "columns named by its first line".to_owned(),
+            None => self.format.assumption().to_owned(),
+        };
+        if let Some(unit) = self.unit.filter(|unit| self.format.spec().unit() != Some(*unit)) {
+            let noun = if unit == Unit::Bytes { "bytes" } else { "sectors of 512 B" };
+            text.push_str(&format!(", but as asked for: offsets and sizes in {noun}"));
+        }
         if let Some(read) = self.reads_are.filter(|_| self.reads_are != self.format.spec().reads_are) {
             text.push_str(&format!(", but as asked for: {read} = read and {} = write", 1 - read.min(1)));
         }
-        if self.action != Action::default() && self.format == Format::Blkparse {
-            text = text.replace("action Q (queued)", &format!("action {}", self.action.letter()));
+        if self.format == Format::Blkparse {
+            let action = self.action.unwrap_or_default();
+            text.push_str(&format!(", action {} ({})", action.letter(), action.noun()));
         }
         text
     }
@@ -50,7 +66,7 @@ impl ReadOptions {
     fn check(&self) -> Result<(), InputError> {
         let name = self.format.name();
         if let Some(number) = self.reads_are {
-            if self.format.spec().reads_are.is_none() {
+            if self.format.spec().reads_are.is_none() && self.format != Format::Columns {
                 let what =
                     format!("the format {name} says in words what reads are, and `reads_are` has no effect");
                 return Err(InputError::new(what, "leave `reads_are` (--reads-are) out"));
@@ -60,7 +76,21 @@ impl ReadOptions {
                 return Err(InputError::new(what, "write 0 or 1"));
             }
         }
-        if self.action != Action::default() && self.format != Format::Blkparse {
+        if self.unit.is_some() && self.format == Format::Columns {
+            let what = "the names of columns say their units, and `unit` has no effect";
+            return Err(InputError::new(
+                what,
+                "leave `unit` (--unit) out, and name lba and sectors, or offset and bytes",
+            ));
+        }
+        if self.unit.is_some() && self.format.spec().unit().is_none() {
+            let what =
+                format!("the format {name} counts offsets and sizes differently, and `unit` has no effect");
+            let cure =
+                "leave `unit` (--unit) out; in a text format, `columns` (--columns) says each by itself";
+            return Err(InputError::new(what, cure));
+        }
+        if self.action.is_some() && self.format != Format::Blkparse {
             let what = format!("the format {name} has one line for an I/O, and `action` has no effect");
             return Err(InputError::new(what, "leave `action` (--action) out"));
         }
@@ -79,6 +109,8 @@ pub struct Reader {
     options: ReadOptions,
     record_bytes: Option<usize>,
     parser: Parser,
+    /// Whether the format counts in sectors, and nobody said so of this file.
+    in_sectors: bool,
     sieve: Sieve,
     tally: Tally,
     ended: bool,
@@ -86,22 +118,21 @@ pub struct Reader {
 
 impl Reader {
     /// Opens a trace file, plain or packed. With [`Format::Auto`] the first lines decide. Only records of one device are
-    /// given out, if one is named. The file must be a regular one, for it is read more than once.
+    /// given out, if one is named. The file must be a regular one, for it is read more than once; of the standard input
+    /// (`-`) all is kept.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, InputError> {
-        let shown = path.display().to_string();
-        let opened = open_regular(path).map_err(|error| {
-            let what = format!("cannot read the trace `{shown}`: {error}");
-            InputError::new(what, "check the path (relative to the scenario file) and its permissions")
-        })?;
-        let Some((file, file_bytes)) = opened else {
-            let what = format!("the trace `{shown}` is not a regular file");
-            return Err(InputError::new(
-                what,
-                "name a file; it is read twice, so that a broken line shows at once",
-            ));
-        };
-        let mut reader = Reader::new(file, shown, options)?;
-        reader.file_bytes = file_bytes;
+        Reader::of(open(path)?, path, options)
+    }
+
+    /// The same for one pass: the standard input (`-`) is read as it comes, and ends with an error at an interrupt.
+    pub fn open_once(path: &Path, options: &ReadOptions, interrupt: &Interrupt) -> Result<Self, InputError> {
+        Reader::of(open_once(path, interrupt)?, path, options)
+    }
+
+    fn of(input: Input, path: &Path, options: &ReadOptions) -> Result<Self, InputError> {
+        let shown = if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() };
+        let mut reader = Reader::new(input.bytes, shown, options)?;
+        reader.file_bytes = input.length;
         Ok(reader)
     }
 
@@ -116,12 +147,25 @@ impl Reader {
         let unpacked = unpack(input).map_err(|error| broken(Packing::Plain, error))?;
         let packing = unpacked.packing;
         let mut buffer = Buffer::new(unpacked.input);
-        let mut options = *options;
+        let mut options = options.clone();
+        let mut tally = Tally::default();
         let head = buffer.peek(DETECT_BYTES).map_err(|error| broken(packing, error))?;
-        if options.format == Format::Auto {
-            options.format = detect(&head[..head.len().min(DETECT_BYTES)], &shown)?;
+        let head = &head[..head.len().min(DETECT_BYTES)];
+        match (&options.columns, options.format) {
+            (Some(_), Format::Auto | Format::Columns) => options.format = Format::Columns,
+            (Some(_), other) => {
+                let what = format!("`columns` contradicts the format {}", other.name());
+                return Err(InputError::new(what, "leave one of the two out"));
+            }
+            (None, Format::Auto) => options.format = detect(head, &shown)?,
+            (None, _) => {}
         }
         options.check()?;
+        if options.format == Format::Blkparse && options.action.is_none() {
+            let action = action_of(lines(head).map(|(_, line)| line));
+            options.action = Some(action);
+            tally.fallback = (action != Action::default()).then_some(action);
+        }
         let spec = options.format.spec();
         Ok(Reader {
             shown,
@@ -131,10 +175,11 @@ impl Reader {
             read_bytes: unpacked.count,
             line_number: 0,
             record_bytes: spec.record_bytes,
-            parser: Parser::new(options.format, options.action, options.reads_are),
+            parser: Parser::new(&options),
+            in_sectors: options.unit.is_none() && spec.unit() == Some(Unit::Sectors),
             sieve: Sieve { device: options.device, tick_ps: spec.tick_ps, ..Sieve::default() },
             options,
-            tally: Tally::default(),
+            tally,
             ended: false,
         })
     }
@@ -186,6 +231,11 @@ impl Reader {
             match self.step() {
                 Ok(Step::Record(record)) => {
                     self.tally.records += 1;
+                    let unit = SECTOR_BYTES * SECTOR_BYTES;
+                    let is_multiple = |bytes: u64| bytes.is_multiple_of(unit);
+                    if self.in_sectors && is_multiple(record.offset_bytes) && is_multiple(record.bytes) {
+                        self.tally.multiples_of_512 += 1;
+                    }
                     return Ok(Some(record));
                 }
                 Ok(Step::Nothing) => {}
@@ -254,9 +304,12 @@ impl Reader {
             None => format!("not a record: {trouble}: `{text}`"),
             Some(_) => format!("not a record: {trouble}"),
         };
+        let shape = match &self.options.columns {
+            Some(columns) => columns.to_string(),
+            None => self.options.format.spec().shape.to_owned(),
+        };
         let cure = format!(
-            "a {noun} should read `{}`; mend it, or run with --skip-bad-lines to skip and count such {noun}s",
-            self.options.format.spec().shape
+            "a {noun} should read `{shape}`; correct it, or run with --skip-bad-lines to skip and count such {noun}s"
         );
         Err(InputError::new(what, cure).at(self.place()))
     }

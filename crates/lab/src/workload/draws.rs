@@ -33,7 +33,7 @@ enum Addresses {
     /// covers the slice once, whatever lengths are mixed.
     Sequential { first: u64, end: u64, next: u64 },
     /// A unit of the shortest length.
-    Random { spread: Spread, unit_blocks: u64 },
+    Random { spread: Spread, unit_blocks: u64, align_blocks: Option<u64> },
 }
 
 /// The slice of the worker's range that it goes through if it is sequential, in blocks from the beginning of the range.
@@ -76,7 +76,8 @@ impl Draws {
             InputError::new(format!("job `{name}`: {error}"), "change the range or the distribution")
         };
         let (range_lba, range_blocks) = plan.range_of(worker);
-        let unit_blocks = u64::from(synthetic.lengths.min_of(synthetic.rw));
+        let align_blocks = synthetic.align_blocks.map(u64::from);
+        let unit_blocks = align_blocks.unwrap_or(u64::from(synthetic.lengths.min_of(synthetic.rw)));
         let units = range_blocks / unit_blocks;
         let (first, end) = slice(plan, synthetic, worker);
         if units == 0 || (synthetic.rw.is_sequential() && first == end) {
@@ -101,7 +102,7 @@ impl Draws {
             if spread.has_empty_zone() {
                 return Err(refused(&"a zone of its `random_distribution` has no room for an I/O"));
             }
-            Addresses::Random { spread, unit_blocks }
+            Addresses::Random { spread, unit_blocks, align_blocks }
         };
         let (number, workers) = (u64::from(worker), u64::from(plan.workers.max(1)));
         let share = |count: u64| count / workers + u64::from(number < count % workers);
@@ -162,8 +163,8 @@ impl Draws {
                 *next = if lba + blocks == *end { *first } else { lba + blocks };
                 (lba, blocks as u32)
             }
-            Addresses::Random { spread, unit_blocks } => {
-                let align = self.ruler.align(kind);
+            Addresses::Random { spread, unit_blocks, align_blocks } => {
+                let align = align_blocks.unwrap_or_else(|| self.ruler.align(kind));
                 let drawn = spread.draw(&mut self.address_stream) * *unit_blocks;
                 // What would run over the end of the range is moved down to it.
                 let last = self.range_blocks - u64::from(blocks);

@@ -242,6 +242,8 @@ pub struct Synthetic {
     pub read_percent: u8,
     /// How long I/Os are.
     pub lengths: ByKind<Lengths>,
+    /// What random addresses are multiples of, in blocks; `None`: the shortest length of their kind.
+    pub align_blocks: Option<u32>,
     /// How random addresses are spread.
     pub distribution: Distribution,
     /// Whether random I/Os touch each block once before any twice.
@@ -259,6 +261,7 @@ impl Synthetic {
                 write: Lengths::Fixed(io_blocks),
                 trim: Lengths::Fixed(io_blocks),
             },
+            align_blocks: None,
             distribution: Distribution::Uniform,
             once: false,
         }

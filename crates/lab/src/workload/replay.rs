@@ -265,7 +265,7 @@ pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<TracePlan, Input
         }
         commands += 1;
     }
-    found.read = *replay.reader.options();
+    found.read = replay.reader.options().clone();
     found.scan = Scan { tally: replay.reader.tally().clone(), commands, ..replay.scan };
     Ok(found)
 }

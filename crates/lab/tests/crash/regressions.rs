@@ -89,6 +89,9 @@ plans! {
     /// A root said of a translation page that all its units are nowhere, while a collector moved what the base state has of that
     /// page; after a restart the copy was taken for newer, and what two formats had deallocated was there again.
     a_page_that_was_marked = "a-page-that-was-marked";
+    /// Without modelled time the failure of a wordline's second program was learned before the end of its first, which it had
+    /// spoilt, and which counted as safe all the same.
+    a_failure_that_was_learned_first = "a-failure-that-was-learned-first";
     /// An iterator whose next command waited too long for room in the queue was gone, as it may be, which was taken for a failure.
     a_scan_that_came_late = "a-scan-that-came-late";
 }

@@ -45,6 +45,7 @@ fn random_runs_find_nothing() {
         tally.blocks_retired,
         tally.ends_of_life,
         tally.in_files,
+        tally.untimed,
         tally.with_pairs,
         tally.pairs_stored,
         tally.pairs_refused,

@@ -53,7 +53,7 @@ fn every_rule() -> Vec<Rules> {
 /// Whether a queue of `entries` can never take a payload by its method.
 fn never_fits(rules: &Rules, entries: u32, bytes: u32) -> bool {
     let method = match rules.method {
-        Method::Adaptive if bytes <= rules.threshold_bytes => rules.fine,
+        Method::Adaptive if bytes < rules.threshold_bytes => rules.fine,
         method => method,
     };
     match method {

@@ -82,6 +82,7 @@ fn job(name: &str, read: Option<KindSummary>, write: Option<KindSummary>) -> Job
         read: read.clone(),
         write: write.clone(),
         trim: None,
+        split: None,
     }
 }
 

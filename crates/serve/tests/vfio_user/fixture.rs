@@ -3,7 +3,7 @@
 use crate::small;
 use byteway_clock::Timing;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
-use byteway_firmware::Cycles;
+use byteway_firmware::{Canary, Cycles};
 use byteway_flash::Geometry;
 use byteway_serve::drive::{Report, ServeError, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
@@ -81,7 +81,18 @@ impl Served {
         Self::of(Doorbells::Mapped, BUFFER_BYTES)
     }
 
+    /// A drive of which no shutdown ends.
+    pub fn broken(doorbells: Doorbells) -> Self {
+        let mut config = drive(0);
+        config.ftl.canary = Some(Canary::StallShutdown);
+        Self::serving(doorbells, config)
+    }
+
     fn of(doorbells: Doorbells, buffer_bytes: u32) -> Self {
+        Self::serving(doorbells, drive(buffer_bytes))
+    }
+
+    fn serving(doorbells: Doorbells, drive: DriveConfig) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let stop = Stop::new().unwrap();
         let (said, ready) = std::sync::mpsc::channel();
@@ -89,7 +100,7 @@ impl Served {
         let thread = std::thread::spawn(move || {
             let setup = Setup {
                 name: "test".into(),
-                drive: drive(buffer_bytes),
+                drive,
                 link: small::link_config(),
                 timing: Timing::None,
                 doorbells,
@@ -129,6 +140,16 @@ impl Served {
         let file = memfd(PAGE);
         client.dma_map(0x1000, PAGE, Some((&file, 0)), true).unwrap();
         client.dma_unmap(0x1000, PAGE).unwrap();
+    }
+
+    /// Asks the service to end.
+    pub fn stop(&self) {
+        self.stop.stop();
+    }
+
+    /// Waits until the service has ended by itself.
+    pub fn ended(mut self) -> Result<Report, ServeError> {
+        self.thread.take().unwrap().join().unwrap()
     }
 
     /// Ends the service; gives its report.

@@ -2,11 +2,14 @@
 //! its address; and a second host destroys what the first does.
 
 use crate::fixture::*;
+use byteway_serve::drive::ServeError;
+use byteway_serve::function::Doorbells;
 use byteway_serve::vfio_user::channel::ANSWER_LIMIT;
 use byteway_serve::vfio_user::client::ClientError;
 use byteway_serve::vfio_user::message::Command;
 use byteway_serve::vfio_user::server::BindError;
 use byteway_serve::vfio_user::{Client, Server};
+use byteway_wire::nvme::register::{ACQ, AQA, ASQ, CC, CSTS, Cc, Csts};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
@@ -169,4 +172,46 @@ fn a_client_waits_for_no_server_longer_than_its_limit() {
     let began = Instant::now();
     assert!(matches!(Client::connect(&path), Err(ClientError::Lost(_))));
     assert!(began.elapsed() < Duration::from_secs(7));
+}
+
+// A drive that nothing moves any more while a host waits for it would be waited for indefinitely, by every later host too:
+// it must say so, although its socket, and the doorbells that it looks at again and again, could always bring something.
+#[test]
+fn a_drive_that_stands_still_while_a_host_waits_ends() {
+    for doorbells in [Doorbells::Mapped, Doorbells::Trapped] {
+        let served = Served::broken(doorbells);
+        let client = served.client();
+        let memory = memfd(4 * PAGE);
+        client.dma_map(0x10000, 4 * PAGE, Some((&memory, 0)), true).unwrap();
+        let write = |register, value: u64, bytes: usize| {
+            client.region_write(BAR0, register, &value.to_le_bytes()[..bytes]).unwrap();
+        };
+        write(AQA, 0x001f_001f, 4);
+        write(ASQ, 0x10000, 8);
+        write(ACQ, 0x11000, 8);
+        let cc = Cc::new().with_en(true).with_iosqes(6).with_iocqes(4);
+        write(CC, cc.into_bits().into(), 4);
+        let csts = || {
+            let mut bytes = [0; 4];
+            client.region_read(BAR0, CSTS, &mut bytes).unwrap();
+            Csts::from_bits(u32::from_le_bytes(bytes))
+        };
+        eventually(|| csts().rdy().then_some(()));
+        // An idle drive may wait as long as it likes.
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(csts().rdy());
+        let cc = cc.with_shn(Cc::SHN_NORMAL);
+        client.region_post(BAR0, CC, &cc.into_bits().to_le_bytes()).unwrap();
+        let error = served.ended().err().unwrap();
+        assert!(matches!(error, ServeError::Stalled { .. }), "{doorbells:?}: {error}");
+    }
+}
+
+// The same at the server's own end.
+#[test]
+fn a_drive_that_can_not_be_shut_down_at_the_end_says_so() {
+    let served = Served::broken(Doorbells::Trapped);
+    served.stop();
+    let error = served.ended().err().unwrap();
+    assert!(matches!(error, ServeError::Stalled { .. }), "{error}");
 }

@@ -273,6 +273,42 @@ impl Timestamp {
     }
 }
 
+/// Host Behavior Support, feature 16h: 512 bytes of data (NVMe Base 2.1, 5.1.25.1.14). What the host can deal with.
+///
+/// A field of one byte is 0 or 1; other values are reserved, and stay as they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostBehavior {
+    /// Advanced Command Retry Enable: completions may name a Command Retry Delay.
+    pub acre: u8,
+    /// Extended Telemetry Data Area 4 Supported.
+    pub etdas: u8,
+    /// LBA Format Extension Enable: more than 16 LBA formats.
+    pub lbafee: u8,
+    /// Host Dispersed Namespace Support.
+    pub hdisns: u8,
+    /// Copy Descriptor Formats Enable: bit n for format n, of the formats from 2h on.
+    pub cdfe: u16,
+}
+
+impl HostBehavior {
+    /// Bytes of the structure.
+    pub const BYTES: usize = 512;
+
+    /// As it lies in memory.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&[self.acre, self.etdas, self.lbafee, self.hdisns]);
+        bytes[4..6].copy_from_slice(&self.cdfe.to_le_bytes());
+        bytes
+    }
+
+    /// What lies in memory as `bytes`; reserved bytes are dropped.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> HostBehavior {
+        let [acre, etdas, lbafee, hdisns, low, high, ..] = *bytes;
+        HostBehavior { acre, etdas, lbafee, hdisns, cdfe: u16::from_le_bytes([low, high]) }
+    }
+}
+
 /// Namespace Write Protection Config, feature 84h: bits 2:0 of dword 11 and of the result (NVMe Base 2.1, 5.1.25.1.32).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteProtection {
@@ -414,6 +450,9 @@ mod tests {
             Timestamp { milliseconds: 0x0102_0304_0506, origin: Timestamp::SET, may_have_stopped: true };
         assert_eq!(timestamp.to_bytes(), [6, 5, 4, 3, 2, 1, 3, 0]);
         assert_eq!(Timestamp::from_bytes(&timestamp.to_bytes()), timestamp);
+        let behavior = HostBehavior { acre: 1, etdas: 2, lbafee: 3, hdisns: 4, cdfe: 0x0605 };
+        assert_eq!(behavior.to_bytes()[..8], [1, 2, 3, 4, 5, 6, 0, 0]);
+        assert_eq!(HostBehavior::from_bytes(&behavior.to_bytes()), behavior);
         assert_eq!(AsyncEventConfig::new().with_subsystem_shutdown(true).into_bits(), 1 << 15);
         assert_eq!(PowerManagement::new().with_wh(1).into_bits(), 1 << 5);
     }

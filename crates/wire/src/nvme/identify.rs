@@ -114,6 +114,12 @@ pub mod oncs {
     pub const COPY_ATOMIC: u16 = 1 << 9;
 }
 
+/// Bits of [`IdentifyController::fuses`].
+pub mod fuses {
+    /// Compare and Write.
+    pub const COMPARE_AND_WRITE: u16 = 1 << 0;
+}
+
 /// Bits of [`IdentifyController::lpa`].
 pub mod lpa {
     /// SMART log for each namespace.
@@ -137,6 +143,8 @@ pub mod oaes {
 
 /// Bits of [`IdentifyController::ctratt`].
 pub mod ctratt {
+    /// Traffic Based Keep Alive: every command restarts the Keep Alive Timer.
+    pub const TRAFFIC_BASED_KEEP_ALIVE: u32 = 1 << 6;
     /// Namespace granularity is reported (CNS 16h).
     pub const NAMESPACE_GRANULARITY: u32 = 1 << 7;
 }
@@ -414,7 +422,7 @@ pub struct IdentifyController {
     pub nn: u32,
     /// Optional NVM Command Support, see [`oncs`].
     pub oncs: u16,
-    /// Fused Operation Support: bit 0 Compare and Write.
+    /// Fused Operation Support, see [`fuses`].
     pub fuses: u16,
     /// Format NVM Attributes.
     pub fna: u8,

@@ -73,6 +73,8 @@ pub mod lid {
     pub const VENDOR: u8 = 0xC0;
     /// Byteway's own: what the device's memory is used for ([`DeviceMemoryLog`](crate::nvme::vendor::cxl::DeviceMemoryLog)).
     pub const DEVICE_MEMORY: u8 = 0xC0;
+    /// Byteway's own: whether a served drive keeps to its model ([`PaceLog`](crate::nvme::vendor::pace::PaceLog)).
+    pub const PACE: u8 = 0xC1;
 }
 
 /// An entry of the Error Information log, 64 bytes (NVMe Base 2.1, 5.1.12.1.2). The newest comes first.

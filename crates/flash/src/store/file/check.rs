@@ -22,6 +22,8 @@ pub struct Check {
     pub format: Format,
     /// How it would be found.
     pub opened: Opened,
+    /// Superblocks that were looked at: all of them, unless it was stopped.
+    pub blocks: u32,
     /// Units that were looked at.
     pub units: u64,
     /// Of these, how many have their bytes in the file: all were read.
@@ -94,14 +96,14 @@ pub enum Finding {
 }
 
 /// Checks a directory, of a drive with so many logical units. `progress` is told how many superblocks of how many are
-/// done.
+/// done, and says whether to go on.
 ///
 /// # Errors
 /// It isn't a drive's, or so damaged that it can't be opened.
 pub fn check(
     files: &dyn Files,
     logical_units: impl FnOnce(&Format) -> u64,
-    mut progress: impl FnMut(u64, u64),
+    mut progress: impl FnMut(u64, u64) -> bool,
 ) -> Result<Check, OpenError> {
     let format = read_format(files)?.ok_or(OpenError::Missing)?.format;
     let geometry = format.geometry;
@@ -109,8 +111,15 @@ pub fn check(
     let mut loaded = Loaded::of(files, geometry)?;
     loaded.find()?;
     let opened = Opened { starts: loaded.image.epoch, ..loaded.opened };
-    let mut check =
-        Check { format, opened, units: 0, units_with_bytes: 0, findings: Vec::new(), findings_total: 0 };
+    let mut check = Check {
+        format,
+        opened,
+        blocks: 0,
+        units: 0,
+        units_with_bytes: 0,
+        findings: Vec::new(),
+        findings_total: 0,
+    };
     let torn: BTreeSet<(u32, u32)> = loaded.image.torn.iter().copied().collect();
     let mut numbers = Vec::new();
     for (block, entry) in (0..).zip(&loaded.image.blocks) {
@@ -118,7 +127,10 @@ pub fn check(
         for stripe in stripes.filter(|stripe| !torn.contains(&(block, *stripe))) {
             numbers.extend(check_stripe(&loaded, block, stripe, logical, &mut check)?);
         }
-        progress(u64::from(block) + 1, u64::from(geometry.total_blocks()));
+        check.blocks += 1;
+        if !progress(u64::from(block) + 1, u64::from(geometry.total_blocks())) {
+            break;
+        }
     }
     numbers.sort_unstable();
     for pair in numbers.windows(2).filter(|pair| pair[0] == pair[1]) {

@@ -90,6 +90,8 @@ pub(crate) struct FileContents {
     given: u64,
     done: u64,
     wanted: u64,
+    /// Jobs of a thread whose end everything that waits for it has been told.
+    told: u64,
     /// Superblocks whose erase must not end before this job is done.
     erasing: BTreeMap<u32, u64>,
     runner: Runner,
@@ -349,6 +351,16 @@ impl FileContents {
     pub(super) fn begin_thread(&mut self, inbox: &Inbox) -> io::Result<()> {
         self.before_thread = self.given;
         self.runner.begin_thread(inbox)
+    }
+
+    /// Everything that waits for a job is told now that those up to now are done.
+    pub(crate) fn tell(&mut self) {
+        self.told = self.done;
+    }
+
+    /// Whether a thread works on a job, or the end of one has not been told.
+    pub(crate) fn awaits_thread(&self) -> bool {
+        matches!(self.runner, Runner::Thread(_)) && self.told < self.given && self.error.borrow().is_none()
     }
 
     /// Has the thread wake this task.

@@ -173,6 +173,7 @@ pub(in crate::store) fn open(
         given: 0,
         done: 0,
         wanted: 0,
+        told: 0,
         erasing: BTreeMap::new(),
         runner: Runner::Here(disk),
         before_thread: 0,

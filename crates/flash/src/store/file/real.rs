@@ -1,5 +1,6 @@
 //! Files of the system.
 
+use super::disk::FORMAT;
 use super::files::{File, Files};
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, openat, seek};
 use rustix::io::Errno;
@@ -44,7 +45,8 @@ pub enum DirectoryError {
 pub struct Directory {
     path: PathBuf,
     fd: OwnedFd,
-    _lock: OwnedFd,
+    /// None: it is only looked at, and has no lock file.
+    _lock: Option<OwnedFd>,
     /// How its files are opened.
     access: OFlags,
 }
@@ -60,15 +62,22 @@ impl Directory {
         Self::lock(path, OFlags::RDWR | OFlags::CREATE, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Takes the directory at `path`, to look at it together with others who do.
+    /// Takes the directory at `path`, to look at it together with others who do. It is not written to. A copy may lack
+    /// the lock file: no process that writes does, so there is none.
     ///
     /// # Errors
     /// A process writes to it, nothing is there, or the system says no.
     pub fn look(path: &Path) -> Result<Directory, DirectoryError> {
-        if !path.join(LOCK).exists() {
+        if path.join(LOCK).exists() {
+            return Self::lock(path, OFlags::RDONLY, FlockOperation::NonBlockingLockShared);
+        }
+        if !path.join(FORMAT).exists() {
             return Err(DirectoryError::Missing { path: path.to_path_buf() });
         }
-        Self::lock(path, OFlags::RDONLY, FlockOperation::NonBlockingLockShared)
+        let fd = rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let fd =
+            fd.map_err(|errno| DirectoryError::System { path: path.to_path_buf(), source: errno.into() })?;
+        Ok(Directory { path: path.to_path_buf(), fd, _lock: None, access: OFlags::RDONLY })
     }
 
     fn lock(path: &Path, flags: OFlags, operation: FlockOperation) -> Result<Directory, DirectoryError> {
@@ -79,7 +88,7 @@ impl Directory {
         match flock(&lock, operation) {
             Ok(()) => {
                 let access = flags & OFlags::ACCMODE;
-                Ok(Directory { path: path.to_path_buf(), fd, _lock: lock, access })
+                Ok(Directory { path: path.to_path_buf(), fd, _lock: Some(lock), access })
             }
             Err(Errno::WOULDBLOCK) => Err(DirectoryError::InUse { path: path.to_path_buf() }),
             Err(errno) => Err(system(errno)),
@@ -89,6 +98,15 @@ impl Directory {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Bytes that the file system has left for files in it.
+    ///
+    /// # Errors
+    /// The system does not say.
+    pub fn bytes_free(&self) -> io::Result<u64> {
+        let system = rustix::fs::fstatvfs(&self.fd)?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
     }
 
     fn named(&self, name: &str, flags: OFlags) -> Result<RealFile, Errno> {

@@ -4,14 +4,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::device;
+use anyhow::anyhow;
+
+use super::ReadFlags;
 use crate::error::InputError;
 use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
-use crate::output::new_file;
+use crate::output::{StdoutError, Unfinished};
 use crate::progress::Progress;
 use crate::trace::archive::Packing;
 use crate::trace::convert::{Conversion, convert};
-use crate::trace::{Action, Format, ReadOptions, Reader, Writer, file_name};
+use crate::trace::{Format, Reader, Writer, file_name};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -24,28 +26,15 @@ are rounded down to the format's resolution. What was assumed, given up and roun
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Arguments {
-    /// The trace: plain, or packed by gzip, xz or zstd.
+    /// The trace: plain, or packed by gzip, xz or zstd; - for the standard input.
     input: PathBuf,
     /// Where to: a file, of which .gz, .xz or .zst says how it is packed, or - for the output.
     output: PathBuf,
-    /// How the trace is written.
-    #[arg(long, value_enum, default_value_t = Format::Auto)]
-    from: Format,
+    #[command(flatten)]
+    read: ReadFlags,
     /// How to write it; left out, as a part of the output's name says, such as web.msr.csv.
     #[arg(long, value_enum, default_value_t = Format::Auto)]
     to: Format,
-    /// Only this device's records; of blkparse and FIU also as 8,0.
-    #[arg(long, value_name = "N", value_parser = device)]
-    device: Option<u32>,
-    /// Skip the lines that are no records, and count them.
-    #[arg(long)]
-    skip_bad_lines: bool,
-    /// In mqsim, disksim and tencent: the number that means read, if not the format's own.
-    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
-    reads_are: Option<u8>,
-    /// Of blkparse's text: which step of an I/O counts. Q queued, D issued, C completed.
-    #[arg(long, value_enum, default_value_t = Action::Q)]
-    action: Action,
     /// Only so many records.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     head: Option<u64>,
@@ -71,39 +60,43 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Format::Auto => format_named(&arguments.output)?,
         chosen => chosen,
     };
-    let read = ReadOptions {
-        format: arguments.from,
-        device: arguments.device,
-        skip_bad_lines: arguments.skip_bad_lines,
-        reads_are: arguments.reads_are,
-        action: arguments.action,
+    let interrupt = Interrupt::on_signal();
+    let opened = Reader::open_once(&arguments.input, &arguments.read.options(), &interrupt);
+    let mut reader = match opened {
+        Err(_) if interrupt.is_raised() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        opened => opened?,
     };
-    let mut reader = Reader::open(&arguments.input, &read)?;
     let conversion = Conversion {
         head: arguments.head,
         time_scale_q32: libm::round(arguments.time_scale * 4_294_967_296.0) as u64,
     };
+    // Before signals are listened to: a FIFO is opened when its reader comes.
+    let file = if to_stdout { None } else { Some(Unfinished::at(&arguments.output)?) };
     let interrupt = Interrupt::on_signal();
-    let mut progress = Progress::bytes("", reader.progress_bytes().1, arguments.quiet);
-    // The file appears under its name only when all of it is on the disk.
-    let mut file = None;
-    let out: Box<dyn Write> = if to_stdout {
-        Box::new(std::io::stdout())
-    } else {
-        let new = beside(&arguments.output)?;
-        let out = new.as_file().try_clone()?;
-        file = Some(new);
-        Box::new(out)
+    let mut progress = match reader.progress_bytes().1 {
+        0 => Progress::new("", None, None, arguments.quiet),
+        bytes => Progress::bytes("", bytes, arguments.quiet),
     };
-    let mut writer = Writer::new(out, to, Packing::named(&arguments.output), arguments.lossy)?;
+    let out: Box<dyn Write> = match &file {
+        Some(file) => Box::new(file.writer()?),
+        None => Box::new(std::io::stdout()),
+    };
+    let failed = |error: anyhow::Error| match error.downcast::<std::io::Error>() {
+        Ok(error) if to_stdout => StdoutError::from(error).into(),
+        Ok(error) => anyhow!("cannot write to `{}`: {error}", arguments.output.display()),
+        Err(other) => other,
+    };
+    let packing = Packing::named(&arguments.output);
+    let mut writer = Writer::new(out, to, packing, arguments.lossy).map_err(|error| failed(error.into()))?;
     let whole = convert(&mut reader, &mut writer, &conversion, &mut progress, &interrupt);
     progress.finish();
-    let whole = match whole {
-        Err(error) if to_stdout && is_closed_pipe(&error) => return Ok(ExitCode::SUCCESS),
-        other => other?,
-    };
-    if !whole {
-        anyhow::ensure!(!to_stdout, "interrupted; what was written is not whole");
+    if !whole.map_err(failed)? {
+        let end = match file.is_none_or(|file| file.is_through()) {
+            true => "what was written is not whole",
+            false => "no file was written",
+        };
+        let records = writer.records();
+        let _ = writeln!(std::io::stderr(), "interrupted after {records} records: {end}");
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     }
     if reader.tally().records == 0 {
@@ -117,17 +110,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Err(InputError::new(what, "choose another --device, --from or file").into());
     }
     let records = writer.records();
-    let losses = match writer.finish() {
-        Ok((_, losses)) => losses,
-        Err(error) if to_stdout && error.kind() == std::io::ErrorKind::BrokenPipe => {
-            return Ok(ExitCode::SUCCESS);
-        }
-        Err(error) => return Err(error.into()),
-    };
-    if let Some(file) = file {
-        file.as_file().sync_all()?;
-        file.persist(&arguments.output).map_err(|error| error.error)?;
-    }
+    let finished = writer.finish().and_then(|(mut out, losses)| out.flush().map(|()| losses));
+    let losses = finished.map_err(|error| failed(error.into()))?;
+    file.map(Unfinished::finish).transpose()?;
     if !arguments.quiet {
         let mut notes = notes(&reader, &arguments.input);
         notes.push(format!("{records} records written as {}", to.assumption()));
@@ -149,6 +134,7 @@ fn notes(reader: &Reader, path: &Path) -> Vec<String> {
         reader.options().assumption(),
         tally.records
     )];
+    notes.extend(tally.doubts(reader.options()));
     if tally.bad_lines > 0 {
         let first = tally.first_bad.as_deref().unwrap_or_default();
         notes.push(format!("{} lines are no records and were skipped; first {first}", tally.bad_lines));
@@ -176,24 +162,4 @@ fn format_named(path: &Path) -> Result<Format, InputError> {
             format!("say it with --to, or in the name, as in web.msr.csv: {}", names.join(", ")),
         )
     })
-}
-
-/// A file that will stand under this name.
-fn beside(path: &Path) -> Result<tempfile::NamedTempFile, InputError> {
-    let shown = path.display();
-    let cure = "choose another file, or change the permissions of its folder";
-    if path.is_dir() {
-        return Err(InputError::new(format!("cannot write to `{shown}`: it is a folder"), cure));
-    }
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    new_file(folder).map_err(|error| InputError::new(format!("cannot write to `{shown}`: {error}"), cure))
-}
-
-/// A reader that has seen enough and closed the pipe is no error.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-    kind == Some(std::io::ErrorKind::BrokenPipe)
 }

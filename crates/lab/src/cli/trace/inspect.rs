@@ -1,21 +1,21 @@
 //! `byteway trace inspect`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::device;
-use crate::cli::{OutputFormat, print, size};
+use super::ReadFlags;
+use crate::cli::{OutputFormat, Tables, print, size};
 use crate::error::InputError;
 use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
 use crate::progress::Progress;
 use crate::trace::inspect::{Options, SAMPLES, inspect};
-use crate::trace::{Action, Format, ReadOptions, Reader, file_name};
+use crate::trace::{Reader, file_name, is_stdin};
 use crate::units::Bytes;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   byteway trace inspect web.trace
-  byteway trace inspect --device 3 --unit 16k vm.csv            one device, in units of 16 KiB
+  byteway trace inspect --device 3 --footprint-unit 16k vm.csv  one device, in units of 16 KiB
   byteway trace inspect --from mqsim --skip-bad-lines odd.txt   format forced, broken lines counted
   byteway trace inspect --format json *.trace | jq '[.trace, .footprint.units]'
 
@@ -27,24 +27,14 @@ With --format json each trace is one JSON object.";
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
-    /// The traces, each in turn.
+    /// The traces, each in turn; - for the standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The format of the traces; left out, as their first lines look.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Auto)]
-    from: Format,
-    /// Look at one device only; of blkparse and FIU also as 8,0.
-    #[arg(long, value_name = "N", value_parser = device)]
-    device: Option<u32>,
-    /// In mqsim, disksim and tencent: the number that means read, if not the format's own.
-    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
-    reads_are: Option<u8>,
-    /// Of blkparse's text: which step of an I/O counts. Q queued, D issued, C completed.
-    #[arg(long, value_enum, default_value_t = Action::Q)]
-    action: Action,
+    #[command(flatten)]
+    read: ReadFlags,
     /// What the footprint and the miss-ratio curve count in.
-    #[arg(long, value_parser = size, default_value = "4 KiB")]
-    unit: Bytes,
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4 KiB")]
+    footprint_unit: Bytes,
     /// Units in the sample of the miss-ratio curve.
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     samples: usize,
@@ -54,12 +44,11 @@ pub(super) struct Arguments {
     /// Look at all units for the miss-ratio curve.
     #[arg(long)]
     exact: bool,
-    /// Skip the lines that are no records, and count them.
-    #[arg(long)]
-    skip_bad_lines: bool,
     /// What is printed.
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
     /// No progress bar.
     #[arg(long)]
     quiet: bool,
@@ -68,43 +57,43 @@ pub(super) struct Arguments {
 /// Inspects the traces.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options {
-        unit_bytes: arguments.unit.0,
+        unit_bytes: arguments.footprint_unit.0,
         samples: arguments.samples,
         seed: arguments.seed,
         exact: arguments.exact,
-        device: arguments.device,
+        device: arguments.read.device,
         ..Options::default()
     };
     options.check()?;
-    // A name that is wrong shows at once, not after the traces before it.
-    arguments.files.iter().try_for_each(|file| arguments.open(file).map(drop))?;
+    // A name that is wrong shows at once, not after the traces before it; the standard input can be looked at only once.
+    let read = arguments.read.options();
+    let (piped, named): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        arguments.files.iter().partition(|file| is_stdin(file));
+    if piped.len() > 1 {
+        let what = "the standard input (-) is named more than once";
+        return Err(InputError::new(what, "name it once: a pipe gives its bytes only once").into());
+    }
+    named.into_iter().try_for_each(|file| Reader::open(file, &read).map(drop))?;
     let interrupt = Interrupt::on_signal();
     for (index, file) in arguments.files.iter().enumerate() {
         let mut progress = Progress::new("", None, None, arguments.quiet);
-        let found = inspect(arguments.open(file)?, &file_name(file), &options, &mut progress, &interrupt);
+        let reader = match Reader::open_once(file, &read, &interrupt) {
+            Err(_) if interrupt.is_raised() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+            opened => opened?,
+        };
+        let found = inspect(reader, &file_name(file), &options, &mut progress, &interrupt);
         progress.finish();
         let found = found?;
         match arguments.format {
-            OutputFormat::Table if index > 0 => print(&format!("\n\n{}", found.to_tables())),
-            OutputFormat::Table => print(&found.to_tables()),
-            OutputFormat::Json => print(&found.to_json()),
+            OutputFormat::Table => {
+                let tables = arguments.tables.wrapped(&found.tables(arguments.tables.width()));
+                print(format!("{}{tables}", if index > 0 { "\n\n" } else { "" }))?;
+            }
+            OutputFormat::Json => print(found.to_json())?,
         }
         if found.partial {
             return Ok(ExitCode::from(EXIT_INTERRUPTED));
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-impl Arguments {
-    fn open(&self, file: &Path) -> Result<Reader, InputError> {
-        let options = ReadOptions {
-            format: self.from,
-            device: self.device,
-            skip_bad_lines: self.skip_bad_lines,
-            reads_are: self.reads_are,
-            action: self.action,
-        };
-        Reader::open(file, &options)
-    }
 }

@@ -7,14 +7,66 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use crate::trace::{self, Columns, Format, ReadOptions, Unit};
+
 pub(super) const EXAMPLES: &str = "\
 Examples:
   byteway trace inspect web.trace                       what it holds: sizes, arrivals, reuse, miss ratios
   byteway trace convert web.trace web.msr.csv.zst       to MSR Cambridge's format, packed by zstd
   byteway trace convert q.txt.gz - --to iolog3          to fio's log, on the output
+  blkparse -i sda | byteway trace inspect -             from the standard input
 
 Formats, told by the content or named with --from: mqsim disksim msr alibaba tencent systor fiu blkparse
-iolog2 iolog3 oraclegeneral vscsi1 vscsi2; plain, or packed by gzip, xz or zstd.";
+iolog2 iolog3 oraclegeneral vscsi1 vscsi2 spc cloudphysics; plain, or packed by gzip, xz or zstd. Of any other text
+the columns can be named: --columns time_us,op,offset,bytes. The names and their units:
+  time_s time_ms time_us time_100ns time_ns       decimals are kept to the nanosecond
+  op                                              read, write, trim or their first letters; 0 and 1 with --reads-are
+  offset offset_kib lba (= lba512, sector) lba4k  first byte, KiB, block of 512 B, block of 4 KiB
+  bytes (= size) kib sectors (= blocks) blocks4k  length in the same units
+  device                                          its number
+  -                                               a column to be ignored; those after the last named one are, too
+Commas, semicolons, tabs, bars or white space separate; a first line of names is passed over.";
+
+/// How a trace is to be read.
+#[derive(clap::Args)]
+struct ReadFlags {
+    /// How the trace is written; left out, as its first lines look.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Auto)]
+    from: Format,
+    /// The columns of the trace, such as time_us,op,offset,bytes, instead of a format; `byteway trace --help` lists them.
+    #[arg(long, value_name = "NAMES")]
+    columns: Option<Columns>,
+    /// What offsets and sizes are counted in, if not in what the format says.
+    #[arg(long, value_enum)]
+    unit: Option<Unit>,
+    /// Only this device's records; of blkparse and FIU also as 8,0.
+    #[arg(long, value_name = "N", value_parser = device)]
+    device: Option<u32>,
+    /// In mqsim, disksim, tencent and columns: the number that means read, if not the format's own.
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    reads_are: Option<u8>,
+    /// Of blkparse's text: which step of an I/O counts, Q queued, D issued, C completed; left out, the first of these that
+    /// the beginning of the trace has.
+    #[arg(long, value_enum)]
+    action: Option<trace::Action>,
+    /// Skip the lines that are no records, and count them.
+    #[arg(long)]
+    skip_bad_lines: bool,
+}
+
+impl ReadFlags {
+    fn options(&self) -> ReadOptions {
+        ReadOptions {
+            format: self.from,
+            device: self.device,
+            skip_bad_lines: self.skip_bad_lines,
+            reads_are: self.reads_are,
+            action: self.action,
+            unit: self.unit,
+            columns: self.columns.clone(),
+        }
+    }
+}
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {

@@ -211,6 +211,48 @@ const RIVALS_MAX: usize = 6;
 /// Findings of one kind.
 const FINDINGS_MAX: usize = 60;
 
+/// Findings that are shown at once; the rest is folded.
+pub const SHOWN_MAX: usize = 5;
+
+/// Findings of one kind among those, as long as there are others.
+const SHOWN_OF_KIND_MAX: usize = 2;
+
+impl Fact {
+    /// How much it tells, the least number most: what questions the figures, what answers the question, what sums up, and
+    /// last what didn't happen.
+    fn weight(&self) -> usize {
+        match self {
+            Fact::Fallback { .. } => 0,
+            Fact::Gain { .. } => 1,
+            Fact::Reach { .. } => 2,
+            Fact::Knee { knee: Some(_), .. } => 3,
+            Fact::Best { .. } => 4,
+            Fact::Effect { changes, .. } if !changes.is_empty() => 5,
+            Fact::Crossover { .. } => 6,
+            Fact::Knee { .. } => 7,
+            Fact::Effect { .. } | Fact::NoCrossover { .. } => 8,
+            Fact::Omitted { .. } => 9,
+        }
+    }
+}
+
+/// Puts the findings that tell most first: a few of each kind, then all others by kind.
+pub fn most_telling_first(findings: &mut Vec<Finding>) {
+    findings.sort_by_key(|finding| finding.fact.weight());
+    let mut rest = Vec::new();
+    let mut first = Vec::new();
+    let mut of_kind = [0; 10];
+    for finding in findings.drain(..) {
+        let count = &mut of_kind[finding.fact.weight()];
+        *count += 1;
+        match *count <= SHOWN_OF_KIND_MAX && first.len() < SHOWN_MAX {
+            true => first.push(finding),
+            false => rest.push(finding),
+        }
+    }
+    findings.extend(first.into_iter().chain(rest));
+}
+
 /// Everything that the points show.
 pub fn findings(axes: &[Axis], points: &[Seen]) -> Vec<Finding> {
     let mut all = best(axes, points);

@@ -127,3 +127,27 @@ fn a_crossover_is_placed_and_its_absence_is_said() {
     assert!(!found.iter().any(|finding| matches!(finding.fact, Fact::Crossover { .. })), "{found:?}");
     assert!(found[0].text.contains("all 6 points are equal in IOPS"), "{}", found[0].text);
 }
+
+// Sixty sentences of one kind first, and nobody comes to the one that matters.
+#[test]
+fn five_findings_of_several_kinds_come_first() {
+    let finding = |fact: Fact, text: &str| Finding { fact, text: text.to_owned() };
+    let knee = |knee: Option<&str>| Fact::Knee {
+        key: "iodepth".to_owned(),
+        others: String::new(),
+        plateau: None,
+        knee: knee.map(str::to_owned),
+        little: None,
+    };
+    let best = |metric: Metric| Fact::Best { metric, point: 0, equal: Vec::new() };
+    let mut all: Vec<Finding> = (0..60).map(|at| finding(knee(Some("8")), &format!("knee {at}"))).collect();
+    all.push(finding(knee(None), "still rises"));
+    all.push(finding(best(Metric::Iops), "best"));
+    all.push(finding(best(Metric::P99Ns), "least"));
+    all.push(finding(Fact::Fallback { points: Vec::new() }, "fallback"));
+    let count = all.len();
+    most_telling_first(&mut all);
+    let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
+    assert_eq!(texts[..SHOWN_MAX], ["fallback", "knee 0", "knee 1", "best", "least"]);
+    assert_eq!((texts.len(), texts[5]), (count, "knee 2"), "none is lost");
+}

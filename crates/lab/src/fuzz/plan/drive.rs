@@ -48,12 +48,15 @@ pub struct DriveSpec {
     /// Units programmed between two checkpoints; 0: as few checkpoints as can be.
     #[serde(default)]
     pub checkpoint_units: u64,
-    /// In which way its recovery is broken on purpose: what a swarm must find.
+    /// In which way it is broken on purpose: what a swarm must find.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<CanarySpec>,
     /// Its medium is in files, of which a cut drops, tears and reorders what was not synced.
     #[serde(default, skip_serializing_if = "is_default")]
     pub files: bool,
+    /// Modelled waits take no time, as in a drive that is served with `timing = "none"`: tasks meet in other orders.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub untimed: bool,
     /// What it does for its flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub upkeep: UpkeepSpec,
@@ -192,6 +195,10 @@ pub enum CanarySpec {
     ForgetDump,
     /// Superblocks are erased before what makes them stale is durable.
     EraseEarly,
+    /// A wordline takes along what an earlier one holds.
+    TakeAlong,
+    /// No shutdown ends.
+    StallShutdown,
 }
 
 /// A namespace.
@@ -221,6 +228,11 @@ pub enum BaseSpec {
 }
 
 impl DriveSpec {
+    /// Units of a stripe, which a Compare and Write may have as blocks.
+    pub fn stripe_units(&self) -> u32 {
+        self.planes * (self.page_bytes / 4096)
+    }
+
     /// Whether there is a namespace of pairs at first.
     pub fn has_pairs(&self) -> bool {
         self.namespaces.iter().any(|namespace| namespace.pairs)

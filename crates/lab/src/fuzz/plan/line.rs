@@ -128,6 +128,7 @@ impl FromStr for Op {
             "write" => Op::Write { namespace, extent: line.next(EXTENT)?, fua: line.takes("fua") },
             "read" => Op::Read { namespace, extent: line.next(EXTENT)? },
             "compare" => Op::Compare { namespace, extent: line.next(EXTENT)? },
+            "exchange" => Op::Exchange { namespace, extent: line.next(EXTENT)?, wrong: line.takes("wrong") },
             "zeroes" => {
                 let extent = line.next(EXTENT)?;
                 Op::Zeroes { namespace, extent, deallocate: line.takes("deallocate") }
@@ -182,6 +183,9 @@ impl fmt::Display for Op {
             }
             Op::Read { namespace, extent } => write!(f, "read {namespace} {extent}"),
             Op::Compare { namespace, extent } => write!(f, "compare {namespace} {extent}"),
+            Op::Exchange { namespace, extent, wrong } => {
+                write!(f, "exchange {namespace} {extent}{}", flag(*wrong, " wrong"))
+            }
             Op::Zeroes { namespace, extent, deallocate } => {
                 write!(f, "zeroes {namespace} {extent}{}", flag(*deallocate, " deallocate"))
             }

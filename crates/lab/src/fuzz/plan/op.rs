@@ -50,6 +50,15 @@ pub enum Op {
         /// What.
         extent: Extent,
     },
+    /// Compare and Write, fused.
+    Exchange {
+        /// Where.
+        namespace: u32,
+        /// What.
+        extent: Extent,
+        /// What is compared differs, so that nothing may be written.
+        wrong: bool,
+    },
     /// Write Zeroes.
     Zeroes {
         /// Where.
@@ -274,6 +283,7 @@ impl Op {
             Op::Write { namespace, .. }
             | Op::Read { namespace, .. }
             | Op::Compare { namespace, .. }
+            | Op::Exchange { namespace, .. }
             | Op::Zeroes { namespace, .. }
             | Op::Trim { namespace, .. }
             | Op::Verify { namespace, .. }
@@ -315,6 +325,7 @@ impl Op {
             Op::Write { .. }
             | Op::Read { .. }
             | Op::Compare { .. }
+            | Op::Exchange { .. }
             | Op::Zeroes { .. }
             | Op::Trim { .. }
             | Op::Verify { .. }

@@ -20,16 +20,7 @@ pub(super) fn usage(steps: &Steps, summary: &Summary) -> Option<Section> {
          for it, and more of them in flight make each slower but not all of them faster. A wide band says that the load \
          is not spread evenly.",
     );
-    let mut table = Table::new(["resource", "count", "mean", "least", "most"], 1);
-    for row in &summary.utilisation {
-        table.row([
-            row.resource.clone(),
-            grouped(row.count),
-            percent(row.mean),
-            percent(row.min),
-            percent(row.max),
-        ]);
-    }
+    let table = Table::from(summary.in_use());
     section = section.table(table.caption("Share of the measured time in use"));
     if !steps.has_drive() {
         return Some(section);

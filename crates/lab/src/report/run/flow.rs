@@ -115,24 +115,7 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
         "From when the host submits an I/O to when it knows that it is done; of an I/O that was due at a certain time, \
          from that time on. A percentile says how many took no longer: of a hundred I/Os one is slower than the 99th.",
     );
-    let header = ["job", "", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "max"];
-    let mut table = Table::new(header, 2);
-    for (job, kind, found) in kinds(&results.summary) {
-        let latency = &found.latency;
-        let percentiles = [
-            latency.p50_ns,
-            latency.p90_ns,
-            latency.p95_ns,
-            latency.p99_ns,
-            latency.p99_9_ns,
-            latency.p99_99_ns,
-        ];
-        let mut row = vec![job.name.clone(), plural(kind).to_owned(), time(latency.mean_ns)];
-        row.extend(percentiles.iter().map(|ns| time(*ns as f64)));
-        row.push(time(latency.max_ns));
-        table.row(row);
-    }
-    section = section.table(table);
+    section = section.table(results.summary.latency().into());
 
     let shown: Vec<&Curve> = results.curves.iter().take(LINES_MAX).collect();
     let mut whole = Chart::new(
@@ -170,6 +153,12 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
     let any =
         |job: &usize| steps.points.iter().any(|point| point.jobs.get(*job).is_some_and(|job| ios(job) > 0));
     let jobs: Vec<usize> = (0..steps.jobs.len()).filter(any).collect();
+    // One scale for all jobs: charts side by side are compared.
+    let ends = jobs.iter().take(JOBS_MAX).flat_map(|&job| {
+        let points = steps.points.iter().filter_map(move |point| point.jobs.get(job));
+        points.filter(|job| ios(job) > 0).flat_map(|job| [job.p50_ns, job.max_ns])
+    });
+    let scale = Axis::log("latency", Unit::Nanoseconds).spanning(ends);
     for &job in jobs.iter().take(JOBS_MAX) {
         let of = |value: fn(&JobPoint) -> f64| {
             steps.line(|point| match point.jobs.get(job) {
@@ -177,10 +166,10 @@ pub(super) fn latency(steps: &Steps, results: &Results) -> Section {
                 _ => f64::NAN,
             })
         };
-        let chart = Chart::new(elapsed(), Axis::log("latency", Unit::Nanoseconds))
-            .steps("longest", Ink::of(1, 2), of(|job| job.max_ns))
-            .steps("p99", Ink::of(4, 1), of(|job| job.p99_ns))
-            .steps("p50", Ink::of(0, 0), of(|job| job.p50_ns));
+        let chart = Chart::new(elapsed(), scale.clone())
+            .steps("longest", Ink::LONGEST, of(|job| job.max_ns))
+            .steps("p99", Ink::P99, of(|job| job.p99_ns))
+            .steps("p50", Ink::MEDIAN, of(|job| job.p50_ns));
         let title = match steps.jobs.len() {
             1 => "Latency over time".to_owned(),
             _ => format!("Latency over time: {}", steps.jobs[job]),

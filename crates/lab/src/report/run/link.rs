@@ -1,11 +1,12 @@
 //! What crossed the link.
 
 use super::flow::{elapsed, with_warmup};
+use super::per_io;
 use super::steps::Steps;
-use super::{bytes_per_io, per_io};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::results::{Crossing, Point};
-use crate::summary::{LinkRow, Summary, grouped};
+use crate::summary::{LinkRow, Summary, link_table};
+use crate::text_table::bytes;
 use byteway_link::Direction;
 
 pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
@@ -22,10 +23,9 @@ pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
         let rows: Vec<&LinkRow> =
             summary.link.iter().filter(|row| row.direction == direction.name()).collect();
         let names = rows.iter().map(|row| row.purpose.clone());
-        let of = |bytes: fn(&LinkRow) -> u64| -> (Vec<f64>, Vec<String>) {
-            let of =
-                |row: &&LinkRow| (per_io(bytes(row), summary.ios), bytes_per_io(bytes(row), summary.ios));
-            rows.iter().map(of).unzip()
+        let of = |count: fn(&LinkRow) -> u64| -> (Vec<f64>, Vec<String>) {
+            let mean = |row: &&LinkRow| per_io(count(row), summary.ios);
+            rows.iter().map(|row| (mean(row), bytes(mean(row)))).unzip()
         };
         let (payload, payload_labels) = of(|row| row.payload_bytes);
         let (wire, wire_labels) = of(|row| row.wire_bytes);
@@ -40,24 +40,7 @@ pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
         section = section.figure(Figure::new(title, caption, chart));
     }
 
-    let header = ["purpose", "direction", "crossings", "payload", "wire", "payload / I/O", "wire / I/O"];
-    let mut table = Table::new(header, 2);
-    let mut add = |purpose: &str, direction: &str, crossings: u64, payload: u64, wire: u64| {
-        table.row([
-            purpose.to_owned(),
-            direction.to_owned(),
-            grouped(crossings),
-            grouped(payload),
-            grouped(wire),
-            format!("{} B", bytes_per_io(payload, summary.ios)),
-            format!("{} B", bytes_per_io(wire, summary.ios)),
-        ]);
-    };
-    for row in &summary.link {
-        add(&row.purpose, &row.direction, row.crossings, row.payload_bytes, row.wire_bytes);
-    }
-    let sum = |of: fn(&LinkRow) -> u64| summary.link.iter().map(of).fold(0, u64::saturating_add);
-    add("all", "", sum(|row| row.crossings), sum(|row| row.payload_bytes), sum(|row| row.wire_bytes));
+    let table = Table::from(link_table(&summary.link, summary.ios));
     section = section.table(table.caption("Bytes of the measured part; crossings are packets"));
 
     if steps.has_drive() {

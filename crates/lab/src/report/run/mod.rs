@@ -22,9 +22,11 @@ mod upkeep;
 use super::{Page, Section, Table, Tile};
 use crate::profile::Completion;
 use crate::results::Results;
+use crate::results::steadiness::NOT_STEADY;
 use crate::scenario::{Scenario, Warmup};
 use crate::shell::quoted;
-use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, time};
+use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, percent, time};
+use crate::text_table::{bytes, rate};
 use crate::units::Bytes;
 use crate::workload::Kind;
 use crate::workload::{JobPlan, Source};
@@ -53,6 +55,7 @@ pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
         warnings: warnings(summary),
         tiles: tiles(summary),
         sections: sections.into_iter().flatten().collect(),
+        ..Page::default()
     }
 }
 
@@ -111,7 +114,16 @@ fn warnings(summary: &Summary) -> Vec<String> {
         let what = "Partial: the run was interrupted. The figures cover what had completed.";
         warnings.push(what.to_owned());
     }
+    // Every figure above is a mean over a change.
+    warnings.extend(
+        summary.notes.iter().filter(|note| note.starts_with(NOT_STEADY)).map(|note| capitalized(note)),
+    );
     warnings
+}
+
+fn capitalized(note: &str) -> String {
+    let mut rest = note.chars();
+    rest.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), rest.as_str()))
 }
 
 /// Each job's reads, writes and trims, of those that it had any.
@@ -129,18 +141,6 @@ fn plural(kind: Kind) -> &'static str {
         Kind::Write => "writes",
         Kind::Trim => "trims",
     }
-}
-
-fn rate(bytes_per_second: f64) -> String {
-    match bytes_per_second {
-        rate if rate < 1e6 => format!("{:.1} kB/s", rate / 1e3),
-        rate if rate < 1e9 => format!("{:.1} MB/s", rate / 1e6),
-        rate => format!("{:.2} GB/s", rate / 1e9),
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
 }
 
 /// Bytes of one of `ios` I/Os, in the mean.
@@ -168,12 +168,6 @@ fn spread(values: impl Iterator<Item = u64>) -> String {
     if low == high { low } else { format!("{low} - {high}") }
 }
 
-/// Bytes of an I/O in the mean, as a table says them.
-fn bytes_per_io(bytes: u64, ios: u64) -> String {
-    let mean = per_io(bytes, ios);
-    if mean < 1000.0 { format!("{mean:.1}") } else { grouped(libm::round(mean) as u64) }
-}
-
 fn tiles(summary: &Summary) -> Vec<Tile> {
     let tile = |label: &str, value: String, note: String| Tile { label: label.to_owned(), value, note };
     let several = kinds(summary).count() > 1;
@@ -191,8 +185,8 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
     if !summary.link.is_empty() {
         let wire: u64 = summary.link.iter().map(|row| row.wire_bytes).sum();
         let payload: u64 = summary.link.iter().map(|row| row.payload_bytes).sum();
-        let note = format!("{} B of it payload", bytes_per_io(payload, summary.ios));
-        let value = format!("{} B", bytes_per_io(wire, summary.ios));
+        let note = format!("{} of it payload", bytes(per_io(payload, summary.ios)));
+        let value = bytes(per_io(wire, summary.ios));
         tiles.push(tile("On the link, per I/O", value, note));
     }
     if let Some(busiest) = summary.utilisation.iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) {
@@ -219,28 +213,7 @@ fn tiles(summary: &Summary) -> Vec<Tile> {
 }
 
 fn jobs(summary: &Summary) -> Section {
-    let mut table = Table::new(["job", "", "I/Os", "bytes", "IOPS", "throughput"], 2);
-    for (job, kind, found) in kinds(summary) {
-        table.row([
-            job.name.clone(),
-            plural(kind).to_owned(),
-            grouped(found.ios),
-            grouped(found.bytes),
-            grouped(libm::round(found.iops) as u64),
-            rate(found.bytes_per_second),
-        ]);
-    }
-    if summary.jobs.len() > 1 {
-        let bytes: u64 = summary.jobs.iter().map(|job| job.bytes).fold(0, u64::saturating_add);
-        table.row([
-            "all".to_owned(),
-            String::new(),
-            grouped(summary.ios),
-            grouped(bytes),
-            grouped(libm::round(summary.iops) as u64),
-            rate(summary.bytes_per_second),
-        ]);
-    }
+    let table = Table::from(summary.throughput());
     let mut errors = Table::new(["status", "commands"], 1).caption("Commands that failed");
     for row in &summary.errors {
         errors.row([row.status.clone(), grouped(row.count)]);

@@ -1,36 +1,17 @@
 //! A key-value drive: operations by kind, and what its store did with flash.
 
-use super::{grouped, rate, time};
+use super::grouped;
 use crate::report::{Section, Table};
 use crate::summary::{BULK_TITLE, BulkRow, Summary};
 
 pub(super) fn pairs(summary: &Summary) -> Option<Section> {
     let kv = summary.kv.as_ref()?;
-    let header =
-        ["job", "", "operations", "a second", "values", "mean", "p50", "p99", "p99.9", "no such key"];
-    let mut table = Table::new(header, 2)
+    let table = Table::from(kv.operations())
         .caption("Operations by kind, what a scan takes from its first command to its last completion");
-    for row in &kv.operations {
-        let (figures, latency) = (&row.figures, &row.figures.latency);
-        table.row([
-            row.job.clone(),
-            row.operation.clone(),
-            grouped(figures.ios),
-            grouped(libm::round(figures.iops) as u64),
-            rate(figures.bytes_per_second),
-            time(latency.mean_ns),
-            time(latency.p50_ns as f64),
-            time(latency.p99_ns as f64),
-            time(latency.p99_9_ns as f64),
-            grouped(row.missing),
-        ]);
-    }
-    let mut section = Section::new("Pairs").table(table);
+    let latency = Table::from(kv.latency()).caption("Latency of operations");
+    let mut section = Section::new("Key-value pairs").table(table).table(latency);
     if !kv.bulk.is_empty() {
-        let mut table = Table::new(BulkRow::HEADER, 1).caption(BULK_TITLE);
-        for row in &kv.bulk {
-            table.row(row.cells());
-        }
+        let table = Table::from(BulkRow::table(&kv.bulk)).caption(BULK_TITLE);
         section = section
             .text(
                 "Stores were gathered in host memory, and many sent by one command. That saves commands and bytes; what was \

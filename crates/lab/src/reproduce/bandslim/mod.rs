@@ -15,6 +15,7 @@ mod points;
 mod transfer;
 
 use super::paper::Paper;
+use super::point::Lengths;
 
 /// The paper.
 pub const PAPER: Paper = Paper {
@@ -22,8 +23,11 @@ pub const PAPER: Paper = Paper {
     about: "values in the fields of commands and packed pages, on the Cosmos+ board; CXL.mem as an outlook",
     claims: include_str!("../../../../../claims/bandslim.toml"),
     recipes: &[&transfer::RECIPES, &outlook::RECIPES, &pages::RECIPES],
-    payloads: 20_000,
+    lengths: Lengths { payloads: 10_000, puts: 200_000 },
     drawn: figures::drawn,
     figures: figures::figures,
-    agreement: || points::mixed(points::BOARD, points::Way::Papers, "w-m"),
+    agreement: || {
+        let (board, w_m) = (&super::board::COSMOS, "w-m");
+        vec![points::board(points::Way::Piggyback, 64), points::mixed(board, points::Way::Papers, w_m)]
+    },
 };

@@ -1,10 +1,9 @@
 //! Recipes: what packing saves of flash, and what it does to reads; what a host that gathers pairs saves, and risks.
 
-use super::points::{
-    BOARD, MIXES, POLICIES, PUTS, READS, SCAN, Way, fixed_as, gathered, mixed_as, read_back,
-};
+use super::points::{MIXES, POLICIES, READS, SCAN, Way, fixed_as, gathered, mixed_as, read_back, volatile};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Spec};
+use crate::reproduce::power;
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use crate::summary::{KvStoreSummary, grouped, time};
@@ -28,7 +27,7 @@ const UNAFFECTED: f64 = 5.0;
 pub(super) fn workload(name: &str, packing: &str) -> Spec {
     match name {
         "w-a" => fixed_as(Way::Papers, FIXED, packing),
-        _ => mixed_as(BOARD, Way::Papers, name, packing),
+        _ => mixed_as(Way::Papers, name, packing),
     }
 }
 
@@ -105,26 +104,50 @@ fn reads(points: &Points) -> anyhow::Result<Measurement> {
     Ok(measurement.detail(format!("{}; scans go over {SCAN} pairs.", words.join("; "))))
 }
 
+/// Cuts of the power, each later than the one before by a number of steps that is no multiple of a PUT's, behind those that
+/// attaching takes.
+fn cuts() -> impl Iterator<Item = u64> {
+    (0..12).map(|index| 20_000 + 1_009 * index)
+}
+
+/// Over all cuts: values told as put, the most that one cut takes of them, and how many it takes in the mean.
+fn lost(spec: &Spec, pairs: u64) -> anyhow::Result<(u64, u64, f64)> {
+    let (mut told, mut most, mut sum, mut count) = (0, 0, 0, 0);
+    for polls in cuts() {
+        let left = power::cut(spec, pairs as u32, FIXED as u32, polls)?;
+        anyhow::ensure!(left.told > 0, "the power was cut before the first value was put");
+        told += left.told;
+        most = most.max(left.lost);
+        sum += left.lost;
+        count += 1;
+    }
+    Ok((told, most, sum as f64 / f64::from(count)))
+}
+
 fn windows(points: &Points) -> anyhow::Result<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     let mut before: Option<(u64, f64, f64)> = None;
     for pairs in GATHERED {
         let spec = gathered(FIXED, pairs);
-        let seen = points.at(&spec)?;
-        let (bytes, row) = (seen.bytes(Ledger::Payload), seen.bulk(PUTS));
-        // Who sends each pair tells of it when the drive has it.
-        let (mean, most) = row.map_or((0.0, 0), |row| (row.loss_pairs_mean, row.loss_pairs_max));
-        if let Some((fewer, more_bytes, less)) = before {
-            measurement = measurement
+        let bytes = points.at(&spec)?.bytes(Ledger::Payload);
+        let (told, most, mean) = lost(&spec, pairs)?;
+        measurement = match before {
+            None => measurement.check("no power cut takes a value that was put for itself", most == 0),
+            Some((fewer, more_bytes, less)) => measurement
                 .check(format!("{pairs} at once move fewer bytes a PUT than {fewer}"), bytes < more_bytes)
-                .check(format!("with {pairs} at once more is lost than with {fewer}"), mean > less);
-        }
+                .check(format!("a power cut takes more with {pairs} at once than with {fewer}"), mean > less)
+                .check(format!("with {pairs} at once it takes at most {}", pairs - 1), most < pairs),
+        };
         before = Some((pairs, bytes, mean));
-        words.push(format!("{pairs} at once {bytes:.0} B, {mean:.1} pairs (at most {most})"));
+        words.push(format!("{pairs} at once {bytes:.0} B, {mean:.1} lost (at most {most}) of {told} told"));
     }
+    let (told, most, _) = lost(&volatile(), 1)?;
     let detail = format!(
-        "Values of {FIXED} B by PRP: bytes of a PUT, and pairs that were told as put and are lost if the host stops at any moment: {}.",
+        "Values of {FIXED} B by PRP: bytes of a PUT, and of the values that were told as put those that are gone after a cut of \
+         the power, over {} cuts: {}. The board itself has no power-loss protection: a cut takes up to {most} values of its \
+         buffer, too ({told} told).",
+        cuts().count(),
         words.join("; ")
     );
     Ok(measurement.detail(detail))

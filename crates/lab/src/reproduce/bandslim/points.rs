@@ -1,18 +1,8 @@
 //! The points of BandSlim: the Cosmos+ board and what it would be on PCIe Gen5 with memory over CXL.mem, as payload sinks for
-//! latencies by size (as for ByteExpress, whose constants are the same), and as drives of keys and values for everything else.
-//!
-//! The transfer of whole workloads is measured with packing `all`: the time of a PUT beside its transfer, to which the
-//! profile's constants were fitted, grows with every byte of every value. That is a copy of each value to the write pointer,
-//! by whatever way it came. The paper's other policies spare copies; they are measured where it compares them.
+//! bytes and latencies by size (as for ByteExpress, whose board is the same), and as key-value drives for everything else.
 
-use crate::reproduce::byteexpress;
+use crate::reproduce::board::{Board, COSMOS, Departure, GEN5};
 use crate::reproduce::point::{Job, Pairs, Spec};
-
-/// The board.
-pub(super) const BOARD: &str = "cosmos-plus";
-
-/// What it would be on PCIe Gen5 x8, with CXL.mem.
-pub(super) const GEN5: &str = "bandslim-gen5x8";
 
 /// Name of the job that stores.
 pub(super) const PUTS: &str = "puts";
@@ -39,13 +29,13 @@ pub(super) enum Way {
     Piggyback,
     /// By stores over CXL.mem.
     Cxl,
-    /// Piggybacked up to the paper's threshold for the board, 128 B.
+    /// Piggybacked below the paper's threshold for the board, 128 B.
     Papers,
-    /// Piggybacked as far as it is faster: to the threshold that was measured. On Gen5 the paper's Adaptive-P.
+    /// Piggybacked as far as it is faster: below the threshold that was measured.
     AdaptiveP,
-    /// Piggybacked up to the paper's threshold for Gen5, 64 B.
+    /// Piggybacked below the paper's threshold for Gen5, 64 B: its Adaptive-P.
     AdaptiveP64,
-    /// By CXL.mem up to the paper's threshold for Gen5, 64 B: its Adaptive-C.
+    /// By CXL.mem below the paper's threshold for Gen5, 64 B: its Adaptive-C.
     AdaptiveC,
 }
 
@@ -57,73 +47,114 @@ impl Way {
             Way::Piggyback => "piggyback",
             Way::Cxl => "cxl-mem",
             Way::Papers => "adaptive, 128 B",
-            Way::AdaptiveP => "adaptive-p",
-            Way::AdaptiveP64 => "adaptive-p, 64 B",
+            Way::AdaptiveP => "adaptive, exact",
+            Way::AdaptiveP64 => "adaptive-p",
             Way::AdaptiveC => "adaptive-c",
         }
     }
 
     fn of(self, spec: Spec) -> Spec {
-        let adaptive =
-            |fine: &str| spec.clone().key("transfer.method", "adaptive").key("transfer.fine", fine);
         match self {
-            Way::Prp | Way::Piggyback | Way::Cxl => spec.key("transfer.method", self.name()),
-            Way::Papers => adaptive("piggyback").key("transfer.threshold", "128 B"),
-            Way::AdaptiveP => adaptive("piggyback"),
-            Way::AdaptiveP64 => adaptive("piggyback").key("transfer.threshold", "64 B"),
-            Way::AdaptiveC => adaptive("cxl-mem").key("transfer.threshold", "64 B"),
+            Way::Prp | Way::Piggyback | Way::Cxl => spec.by(self.name()),
+            Way::Papers => spec.adaptive("piggyback", Some(THRESHOLD)),
+            Way::AdaptiveP => spec.adaptive("piggyback", None),
+            Way::AdaptiveP64 => spec.adaptive("piggyback", Some(THRESHOLD_GEN5)),
+            Way::AdaptiveC => spec.adaptive("cxl-mem", Some(THRESHOLD_GEN5)),
         }
     }
 }
 
+/// The paper's threshold on the board: shorter values are piggybacked.
+pub(super) const THRESHOLD: u64 = 128;
+
+/// The paper's threshold on Gen5, for both adaptive ways: shorter values go fine-grained.
+pub(super) const THRESHOLD_GEN5: u64 = 64;
+
+/// Payloads of one size to a board's sink.
+pub(super) fn sink(board: &Board, way: Way, bytes: u64) -> Spec {
+    way.of(board.sink()).job(Job::new("payloads", bytes))
+}
+
 /// Payloads of one size to the board's sink.
 pub(super) fn board(way: Way, bytes: u64) -> Spec {
-    byteexpress::board(way.name(), bytes)
+    sink(&COSMOS, way, bytes)
 }
 
 /// The same on Gen5.
 pub(super) fn outlook(way: Way, bytes: u64) -> Spec {
-    let sink = Spec::new(GEN5, "cosmos").key("drive.personality", "sink");
-    way.of(sink).job(Job::new("payloads", bytes))
+    sink(&GEN5, way, bytes)
 }
 
-/// A drive of keys and values.
-fn drive(profile: &str, way: Way) -> Spec {
-    let drive = Spec::new(profile, "cosmos").key("drive.personality", "kv").key("drive.capacity", "16 GiB");
-    way.of(drive)
-}
-
-fn packed(spec: Spec, packing: &str) -> Spec {
-    spec.key("drive.override.kv.packing", packing)
+/// On a drive like that of Gen5, of which only the wire is faster than the board's: the paper divides the whole time of a
+/// page by the ratio of transfer rates, and says itself that this may be too much.
+pub(super) fn wire_alone(way: Way, bytes: u64) -> Spec {
+    outlook(way, bytes).departs(Departure::of_paper(
+        "drive.profile",
+        "\"cosmos-plus-gen5x8\"",
+        "CXL.mem-Based Value Transfer",
+        "actual performance gains may be smaller due to system overheads",
+    ))
 }
 
 /// W(A): values of one size, stored in the order of their keys.
-pub(super) fn fixed(profile: &str, way: Way, bytes: u64) -> Spec {
-    let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B"));
-    packed(drive(profile, way), "all").pairs(puts)
+pub(super) fn fixed(board: &Board, way: Way, bytes: u64) -> Spec {
+    // What crosses the link of a PUT doesn't change with the number of PUTs before it.
+    let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B")).spared(10);
+    way.of(board.kv()).pairs(puts)
+}
+
+/// The board has no capacitors: a value that it has acknowledged may be in its buffer only. What a host that gathers loses in
+/// addition shows on a drive that loses none itself.
+const DURABLE: Departure = Departure::of_paper(
+    "drive.override.firmware.plp",
+    "true",
+    "Introduction",
+    "data persistence is critical and I/O transactions occur at the key-value pair level",
+);
+
+/// The board as it is, with values stored one by one.
+pub(super) fn volatile() -> Spec {
+    let puts = Pairs::new(PUTS, "w-a").key("value", "32 B");
+    Way::Prp.of(COSMOS.kv()).pairs(puts)
 }
 
 /// W(A) by PRP, with so many pairs gathered by the host into one command; 1: each for itself.
 pub(super) fn gathered(bytes: u64, pairs: u64) -> Spec {
-    let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B"));
+    let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B")).spared(10);
     let puts = if pairs > 1 { puts.raw("bulk_pairs", pairs) } else { puts };
-    packed(drive(BOARD, Way::Prp), "all").pairs(puts)
+    Way::Prp.of(COSMOS.kv()).departs(DURABLE).pairs(puts)
 }
 
-/// A workload of mixed sizes, each value copied to the write pointer.
-pub(super) fn mixed(profile: &str, way: Way, workload: &str) -> Spec {
-    mixed_as(profile, way, workload, "all")
+/// A workload of mixed sizes.
+pub(super) fn mixed(board: &Board, way: Way, workload: &str) -> Spec {
+    way.of(board.kv()).pairs(Pairs::new(PUTS, workload))
 }
 
 /// A workload of mixed sizes with a packing policy.
-pub(super) fn mixed_as(profile: &str, way: Way, workload: &str, packing: &str) -> Spec {
-    packed(drive(profile, way), packing).pairs(Pairs::new(PUTS, workload))
+pub(super) fn mixed_as(way: Way, workload: &str, packing: &str) -> Spec {
+    packed(mixed(&COSMOS, way, workload), packing)
 }
 
 /// W(A) with a packing policy.
 pub(super) fn fixed_as(way: Way, bytes: u64, packing: &str) -> Spec {
     let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B"));
-    packed(drive(BOARD, way), packing).pairs(puts)
+    packed(way.of(COSMOS.kv()).pairs(puts), packing)
+}
+
+/// With another packing policy than the board's, which the paper compares.
+fn packed(spec: Spec, packing: &str) -> Spec {
+    const PLACE: &str = "In-Device Value Packing Mechanism";
+    const KEY: &str = "drive.override.kv.packing";
+    spec.departs(match packing {
+        "none" => Departure::of_paper(KEY, "\"none\"", PLACE, "NAND page write amplification problem"),
+        "all" => {
+            Departure::of_paper(KEY, "\"all\"", PLACE, "copying large values during the packing process")
+        }
+        "selective" => {
+            Departure::of_paper(KEY, "\"selective\"", PLACE, "selectively packing only small values")
+        }
+        _ => Departure::of_paper(KEY, "\"backfill\"", PLACE, "selective packing with backfilling policy"),
+    })
 }
 
 /// Names of the jobs that read back.
@@ -139,8 +170,8 @@ const PAIRS_READ: u64 = 20_000;
 pub(super) fn read_back(packing: &str) -> Spec {
     let job =
         |name: &str, workload: &str| Pairs::new(name, workload).raw("key_bytes", 4).at_least(PAIRS_READ);
-    let fill = job(PUTS, "filluniquerandom").key("value", "mixgraph");
-    let reads = job(READS[0], "readrandom").one_for(4).later();
-    let scans = job(READS[1], "scanrandom").raw("scan_length", SCAN).one_for(4 * SCAN).later();
-    packed(drive(BOARD, Way::Papers), packing).pairs(fill).pairs(reads).pairs(scans)
+    let fill = job(PUTS, "filluniquerandom").key("value", "mixgraph").spared(10);
+    let reads = job(READS[0], "readrandom").spared(10).one_for(4).later();
+    let scans = job(READS[1], "scanrandom").spared(10).raw("scan_length", SCAN).one_for(4 * SCAN).later();
+    packed(Way::Papers.of(COSMOS.kv()), packing).pairs(fill).pairs(reads).pairs(scans)
 }

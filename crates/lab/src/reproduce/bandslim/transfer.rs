@@ -1,20 +1,16 @@
 //! Recipes: what crosses the link on the board, how long it takes, and what it comes to.
 
-use super::points::{BOARD, MIXES, SHORT, SWEEP, Way, board, fixed, mixed, mixed_as};
-use crate::reproduce::byteexpress::interrupt;
+use super::points::{MIXES, SHORT, SWEEP, THRESHOLD, Way, board, fixed, mixed};
+use crate::reproduce::board::{Board, COSMOS};
 use crate::reproduce::paper::Recipe;
-use crate::reproduce::point::{Ledger, Points, Spec};
+use crate::reproduce::point::{Job, Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use crate::summary::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 13] = [
-    Recipe {
-        id: "BS01",
-        points: || PAGES.map(|bytes| fixed(BOARD, Way::Prp, bytes)).to_vec(),
-        measure: pages,
-    },
-    Recipe { id: "BS02", points: || vec![fixed(BOARD, Way::Prp, 32)], measure: amplification },
+    Recipe { id: "BS01", points: || PAGES.map(|bytes| board(Way::Prp, bytes)).to_vec(), measure: pages },
+    Recipe { id: "BS02", points: || vec![board(Way::Prp, 32)], measure: amplification },
     Recipe { id: "BS03", points: short, measure: fewer_bytes },
     Recipe { id: "BS04", points: crossing, measure: break_even },
     Recipe { id: "BS05", points: latencies, measure: halved },
@@ -23,7 +19,7 @@ pub(super) const RECIPES: [Recipe; 13] = [
     Recipe { id: "BS08", points: || of_papers("w-m"), measure: throughput_of_mixgraph },
     Recipe { id: "BS09", points: || of_papers("w-c"), measure: throughput_of_long_values },
     Recipe { id: "BS10", points: || of_papers("w-c"), measure: bytes_of_long_values },
-    Recipe { id: "BS20", points: || vec![fixed(BOARD, Way::Prp, 32)], measure: parameters },
+    Recipe { id: "BS20", points: || vec![fixed(&COSMOS, Way::Prp, 32)], measure: parameters },
     Recipe { id: "BS21", points: all_mixes, measure: workloads },
     Recipe { id: "BS23", points: all_mixes, measure: best },
 ];
@@ -32,13 +28,10 @@ pub(super) const RECIPES: [Recipe; 13] = [
 const PAGES: [u64; 2] = [1 << 10, 4 << 10];
 
 /// About where commands together have as many bytes as a page: one command more or less.
-const CROSSING: [u64; 7] = [1024, 2048, 2555, 2611, 2667, 2723, 4096];
+const CROSSING: [u64; 7] = [1024, 2048, 2443, 2499, 2500, 2556, 4096];
 
 /// Where the paper has its threshold, and about where it is here.
-const THRESHOLDS: [u64; 5] = [32, 35, 36, 64, PAPERS];
-
-/// The paper's threshold.
-const PAPERS: u64 = 128;
+const THRESHOLDS: [u64; 5] = [32, 35, 36, 64, THRESHOLD];
 
 fn payload(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
     Ok(points.at(spec)?.bytes(Ledger::Payload))
@@ -49,26 +42,26 @@ fn latency(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
 }
 
 fn pages(points: &Points) -> anyhow::Result<Measurement> {
-    let each = PAGES.map(|bytes| payload(points, &fixed(BOARD, Way::Prp, bytes)));
+    let each = PAGES.map(|bytes| payload(points, &board(Way::Prp, bytes)));
     let each = each.into_iter().collect::<anyhow::Result<Vec<f64>>>()?;
     let detail = "A command, its completion, two doorbells and a page of 4 KiB each time.";
     Ok(Measurement::of(each).detail(detail))
 }
 
 fn amplification(points: &Points) -> anyhow::Result<Measurement> {
-    let bytes = payload(points, &fixed(BOARD, Way::Prp, 32))?;
+    let bytes = payload(points, &board(Way::Prp, 32))?;
     Ok(Measurement::of([bytes / 32.0]).detail(format!("{bytes:.0} B for 32 B.")))
 }
 
 fn short() -> Vec<Spec> {
-    [Way::Prp, Way::Piggyback].iter().flat_map(|way| SHORT.map(|bytes| fixed(BOARD, *way, bytes))).collect()
+    [Way::Prp, Way::Piggyback].iter().flat_map(|way| SHORT.map(|bytes| fixed(&COSMOS, *way, bytes))).collect()
 }
 
 fn fewer_bytes(points: &Points) -> anyhow::Result<Measurement> {
     let mut worst = f64::NEG_INFINITY;
     let mut words = Vec::new();
     for bytes in SHORT {
-        let (own, prp) = (fixed(BOARD, Way::Piggyback, bytes), fixed(BOARD, Way::Prp, bytes));
+        let (own, prp) = (fixed(&COSMOS, Way::Piggyback, bytes), fixed(&COSMOS, Way::Prp, bytes));
         let change = change(payload(points, &own)?, payload(points, &prp)?);
         worst = worst.max(change);
         words.push(format!("{change:.1} % at {bytes} B"));
@@ -77,31 +70,31 @@ fn fewer_bytes(points: &Points) -> anyhow::Result<Measurement> {
 }
 
 fn crossing() -> Vec<Spec> {
-    let prp = [fixed(BOARD, Way::Prp, 1024)];
-    prp.into_iter().chain(CROSSING.map(|bytes| fixed(BOARD, Way::Piggyback, bytes))).collect()
+    let prp = [board(Way::Prp, 1024)];
+    prp.into_iter().chain(CROSSING.map(|bytes| board(Way::Piggyback, bytes))).collect()
 }
 
 fn break_even(points: &Points) -> anyhow::Result<Measurement> {
-    let prp = payload(points, &fixed(BOARD, Way::Prp, 1024))?;
-    let mut longest = 0;
+    let prp = payload(points, &board(Way::Prp, 1024))?;
+    let mut shortest = None;
     let mut words = Vec::new();
     for bytes in CROSSING {
-        let own = payload(points, &fixed(BOARD, Way::Piggyback, bytes))?;
-        if own < prp {
-            longest = bytes;
+        let own = payload(points, &board(Way::Piggyback, bytes))?;
+        if own >= prp {
+            shortest.get_or_insert(bytes);
         }
         words.push(format!("{own:.0} B at {bytes} B"));
     }
     let detail = format!(
-        "The longest value, of those measured, that moves fewer bytes piggybacked: {}; by PRP {prp:.0} B.",
+        "The shortest value, of those measured, that moves no fewer bytes piggybacked: {}; by PRP {prp:.0} B.",
         words.join(", ")
     );
-    Ok(Measurement::of([longest as f64]).detail(detail))
+    Ok(Measurement::of(shortest.map(|bytes| bytes as f64)).detail(detail))
 }
 
 fn latencies() -> Vec<Spec> {
     let each = [Way::Prp, Way::Piggyback].into_iter();
-    each.flat_map(|way| SHORT.map(|bytes| [board(way, bytes), fixed(BOARD, way, bytes)]).concat()).collect()
+    each.flat_map(|way| SHORT.map(|bytes| [board(way, bytes), fixed(&COSMOS, way, bytes)]).concat()).collect()
 }
 
 fn halved(points: &Points) -> anyhow::Result<Measurement> {
@@ -113,7 +106,7 @@ fn halved(points: &Points) -> anyhow::Result<Measurement> {
     let mut whole = f64::NEG_INFINITY;
     for bytes in SHORT {
         least = least.max(of(board, bytes)?);
-        whole = whole.max(of(|way, bytes| fixed(BOARD, way, bytes), bytes)?);
+        whole = whole.max(of(|way, bytes| fixed(&COSMOS, way, bytes), bytes)?);
     }
     let detail = format!(
         "The transfer alone, into the drive's DRAM: {} against {} at 32 B. Of a whole PUT, with index and copy, {whole:.1} %.",
@@ -125,80 +118,71 @@ fn halved(points: &Points) -> anyhow::Result<Measurement> {
 
 fn thresholds() -> Vec<Spec> {
     let each = [Way::Prp, Way::Piggyback].into_iter();
-    let inline = crate::reproduce::byteexpress::board("inline", PAPERS);
+    // 127 B need as many commands as 128.
+    let inline = crate::reproduce::byteexpress::board("inline", THRESHOLD);
     each.flat_map(|way| THRESHOLDS.map(|bytes| board(way, bytes))).chain([inline]).collect()
 }
 
 fn threshold(points: &Points) -> anyhow::Result<Measurement> {
-    let mut longest = 0;
+    let mut shortest = None;
     for bytes in THRESHOLDS {
-        if latency(points, &board(Way::Piggyback, bytes))? < latency(points, &board(Way::Prp, bytes))? {
-            longest = bytes;
+        if latency(points, &board(Way::Piggyback, bytes))? >= latency(points, &board(Way::Prp, bytes))? {
+            shortest.get_or_insert(bytes);
         }
     }
     let (own, prp) =
-        (latency(points, &board(Way::Piggyback, PAPERS))?, latency(points, &board(Way::Prp, PAPERS))?);
-    let inline = latency(points, &crate::reproduce::byteexpress::board("inline", PAPERS))?;
+        (latency(points, &board(Way::Piggyback, THRESHOLD))?, latency(points, &board(Way::Prp, THRESHOLD))?);
+    let inline = latency(points, &crate::reproduce::byteexpress::board("inline", THRESHOLD))?;
     let detail = format!(
-        "Piggyback is faster than PRP up to {longest} B. At {PAPERS} B it takes {} against {} by PRP, and inline takes {:.1} % \
+        "The shortest value that PRP carries at least as fast. At {THRESHOLD} B it takes {} against {} by PRP, and inline takes {:.1} % \
          less than it (BX06: 72 % less).",
         time(own),
         time(prp),
         -change(inline, own)
     );
-    Ok(Measurement::of([longest as f64])
-        .check(format!("at {PAPERS} B piggyback takes no longer than PRP"), own <= prp)
+    Ok(Measurement::of(shortest.map(|bytes| bytes as f64))
+        .check(format!("piggyback is faster than PRP just below {THRESHOLD} B"), own < prp)
         .detail(detail))
 }
 
-/// PRP, piggyback, and adaptive with the paper's threshold, with an interrupt for each completion; the last with backfilling,
-/// too.
+/// PRP, piggyback, and adaptive with the paper's threshold.
 fn of_papers(workload: &str) -> Vec<Spec> {
-    let ways = [Way::Prp, Way::Piggyback, Way::Papers];
-    let backfilled = ways.map(|way| interrupt(mixed_as(BOARD, way, workload, "backfill")));
-    ways.into_iter().map(|way| of_paper(way, workload)).chain(backfilled).collect()
-}
-
-fn of_paper(way: Way, workload: &str) -> Spec {
-    interrupt(mixed(BOARD, way, workload))
+    [Way::Prp, Way::Piggyback, Way::Papers].map(|way| mixed(&COSMOS, way, workload)).to_vec()
 }
 
 fn bytes_of_mixgraph(points: &Points) -> anyhow::Result<Measurement> {
-    let (own, prp) = (of_paper(Way::Papers, "w-m"), of_paper(Way::Prp, "w-m"));
+    let (own, prp) = (mixed(&COSMOS, Way::Papers, "w-m"), mixed(&COSMOS, Way::Prp, "w-m"));
     let (own, prp) = (payload(points, &own)?, payload(points, &prp)?);
     Ok(Measurement::of([change(own, prp)]).detail(format!("{own:.0} B against {prp:.0} B a PUT.")))
 }
 
-/// Throughput of the paper's adaptive over that of piggyback: with every value copied, and with backfilling.
-fn gains(points: &Points, workload: &str) -> anyhow::Result<(f64, f64)> {
-    let of = |spec: Spec| anyhow::Ok(points.at(&spec)?.throughput());
-    let filled = |way| of(interrupt(mixed_as(BOARD, way, workload, "backfill")));
-    let copied = of(of_paper(Way::Papers, workload))? / of(of_paper(Way::Piggyback, workload))?;
-    Ok((copied, filled(Way::Papers)? / filled(Way::Piggyback)?))
+/// Throughput of the paper's adaptive over that of piggyback, and both in words.
+fn gain(points: &Points, workload: &str) -> anyhow::Result<(f64, String)> {
+    let of = |way| anyhow::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
+    let (own, piggyback) = (of(Way::Papers)?, of(Way::Piggyback)?);
+    let words = format!("{} against {} PUTs a second.", grouped(own as u64), grouped(piggyback as u64));
+    Ok((own / piggyback, words))
 }
 
 fn throughput_of_mixgraph(points: &Points) -> anyhow::Result<Measurement> {
-    let (copied, filled) = gains(points, "w-m")?;
-    let detail =
-        format!("With backfilling, which copies no value that came by DMA, {:+.1} %.", change(filled, 1.0));
-    Ok(Measurement::of([change(copied, 1.0)]).detail(detail))
+    let (gain, words) = gain(points, "w-m")?;
+    Ok(Measurement::of([change(gain, 1.0)]).detail(words))
 }
 
 fn throughput_of_long_values(points: &Points) -> anyhow::Result<Measurement> {
-    let (copied, filled) = gains(points, "w-c")?;
-    let detail = format!("With backfilling, which copies no value that came by DMA, {filled:.1} x.");
-    Ok(Measurement::of([copied]).detail(detail))
+    let (gain, words) = gain(points, "w-c")?;
+    Ok(Measurement::of([gain]).detail(words))
 }
 
 fn bytes_of_long_values(points: &Points) -> anyhow::Result<Measurement> {
-    let (own, piggyback) = (of_paper(Way::Papers, "w-c"), of_paper(Way::Piggyback, "w-c"));
+    let (own, piggyback) = (mixed(&COSMOS, Way::Papers, "w-c"), mixed(&COSMOS, Way::Piggyback, "w-c"));
     let (own, piggyback) = (payload(points, &own)?, payload(points, &piggyback)?);
     let detail = format!("{own:.0} B against {piggyback:.0} B a PUT.");
     Ok(Measurement::of([change(own, piggyback)]).detail(detail))
 }
 
 fn parameters(points: &Points) -> anyhow::Result<Measurement> {
-    let spec = fixed(BOARD, Way::Prp, 32);
+    let spec = fixed(&COSMOS, Way::Prp, 32);
     points.at(&spec)?;
     let profile = spec.scenario(1)?.drive.profile;
     let (flash, link) = (&profile.flash, &profile.link);
@@ -212,18 +196,18 @@ fn parameters(points: &Points) -> anyhow::Result<Measurement> {
 
 fn all_mixes() -> Vec<Spec> {
     let ways = [Way::Prp, Way::Piggyback, Way::Papers, Way::AdaptiveP];
-    MIXES.iter().flat_map(|(workload, _)| ways.map(|way| mixed(BOARD, way, workload))).collect()
+    MIXES.iter().flat_map(|(workload, _)| ways.map(|way| mixed(&COSMOS, way, workload))).collect()
 }
 
 fn workloads(points: &Points) -> anyhow::Result<Measurement> {
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let seen = points.at(&mixed(BOARD, Way::Prp, workload))?;
+        let seen = points.at(&mixed(&COSMOS, Way::Prp, workload))?;
         let Some(store) = seen.store() else { anyhow::bail!("{name} has no figures of its store") };
         let mean = store.value_bytes_stored as f64 / store.values_stored.max(1) as f64;
         words.push(format!("{name} {mean:.1} B"));
     }
-    let puts = points.at(&mixed(BOARD, Way::Prp, MIXES[0].0))?.payloads();
+    let puts = points.at(&mixed(&COSMOS, Way::Prp, MIXES[0].0))?.payloads();
     Ok(Measurement::default().detail(format!(
         "Mean values of {} PUTs each: {}; the shares give 212 B for W(B), 1844 B for W(C) and 454.2 B for W(D).",
         grouped(puts),
@@ -235,27 +219,45 @@ fn best(points: &Points) -> anyhow::Result<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let of = |way| anyhow::Ok(points.at(&mixed(BOARD, way, workload))?.throughput());
-        let (prp, piggyback, own, papers) =
-            (of(Way::Prp)?, of(Way::Piggyback)?, of(Way::AdaptiveP)?, of(Way::Papers)?);
+        let of = |way| anyhow::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
+        let (prp, piggyback, own, exact) =
+            (of(Way::Prp)?, of(Way::Piggyback)?, of(Way::Papers)?, of(Way::AdaptiveP)?);
         measurement = measurement
             .check(format!("adaptive has more throughput than PRP on {name}"), own > prp)
             .check(format!("adaptive has more throughput than piggyback on {name}"), own > piggyback);
         words.push(format!(
-            "{name} {} a second, PRP {}, piggyback {}, adaptive with 128 B {}",
+            "{name} {} a second, PRP {}, piggyback {}, adaptive with the exact threshold {}",
             grouped(own as u64),
             grouped(prp as u64),
             grouped(piggyback as u64),
-            grouped(papers as u64)
+            grouped(exact as u64)
         ));
     }
-    Ok(measurement.detail(format!("With the threshold that was measured, 35 B: {}.", words.join("; "))))
+    let exact = exact_threshold(&COSMOS)?;
+    Ok(measurement.detail(format!(
+        "Below the paper's threshold, {THRESHOLD} B; the exact one is {exact}: {}.",
+        words.join("; ")
+    )))
+}
+
+/// Tau of piggybacking as the board's profile has it.
+pub(super) fn exact_threshold(board: &Board) -> anyhow::Result<String> {
+    let profile = board.sink().by("prp").job(Job::new("payloads", 64)).scenario(1)?.drive.profile;
+    let tau = profile.transfer.threshold.piggyback.unwrap_or_default();
+    Ok(tau.to_string())
 }
 
 /// What the figures show beside it.
 pub(super) fn drawn() -> Vec<Spec> {
     let ways = [Way::Prp, Way::Piggyback];
-    let sizes =
-        ways.iter().flat_map(|way| SWEEP.map(|bytes| [board(*way, bytes), fixed(BOARD, *way, bytes)]));
-    sizes.flatten().collect()
+    ways.iter().flat_map(|way| SWEEP.map(|bytes| board(*way, bytes))).chain(pages_and_more()).collect()
+}
+
+/// Fig. 2(a): 1 to 16 KiB by PRP.
+pub(super) fn kibibytes() -> impl Iterator<Item = u64> {
+    (1..=16).map(|kib| kib * 1024)
+}
+
+fn pages_and_more() -> impl Iterator<Item = Spec> {
+    kibibytes().map(|bytes| board(Way::Prp, bytes))
 }

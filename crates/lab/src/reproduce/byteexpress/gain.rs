@@ -1,7 +1,7 @@
 //! Where inline's gain over PRP comes from: page granularity, which a DMA of exactly the bytes would save too, or the
 //! set-up of a DMA, which only payload that is already there saves.
 
-use super::points::{board, by_sgl, unit};
+use super::points::{EXACT, board, by_sgl, unit};
 use crate::compare::equal;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
@@ -16,8 +16,8 @@ type Way = (&'static str, fn(u64) -> Spec);
 /// Ways of moving a payload by DMA, and inline.
 pub(super) const WAYS: [Way; 5] = [
     ("prp, whole pages", |bytes| board("prp", bytes)),
-    ("prp, 512 B", |bytes| unit(board("prp", bytes), "512 B")),
-    ("prp, exact", |bytes| unit(board("prp", bytes), "1 B")),
+    ("prp, 512 B", |bytes| unit(board("prp", bytes), "\"512 B\"")),
+    ("prp, exact", |bytes| unit(board("prp", bytes), EXACT)),
     ("sgl, exact", by_sgl),
     ("inline", |bytes| board("inline", bytes)),
 ];
@@ -38,7 +38,7 @@ impl Gain {
     fn of(points: &Points, bytes: u64, figure: impl Fn(Seen<'_>) -> f64) -> anyhow::Result<Gain> {
         Ok(Gain {
             pages: figure(points.at(&board("prp", bytes))?),
-            exact: figure(points.at(&unit(board("prp", bytes), "1 B"))?),
+            exact: figure(points.at(&unit(board("prp", bytes), EXACT))?),
             inline: figure(points.at(&board("inline", bytes))?),
         })
     }
@@ -93,7 +93,7 @@ pub(super) fn sentences(points: &Points) -> anyhow::Result<Vec<String>> {
     }
     let sgl = |figure: &dyn Fn(Seen<'_>) -> f64| anyhow::Ok(figure(points.at(&by_sgl(64))?));
     let exact =
-        |figure: &dyn Fn(Seen<'_>) -> f64| anyhow::Ok(figure(points.at(&unit(board("prp", 64), "1 B"))?));
+        |figure: &dyn Fn(Seen<'_>) -> f64| anyhow::Ok(figure(points.at(&unit(board("prp", 64), EXACT))?));
     let (sgl_ns, exact_ns) = (sgl(&|seen| seen.latency())?, exact(&|seen| seen.latency())?);
     let inline_ns = points.at(&board("inline", 64))?.latency();
     sentences.push(format!(

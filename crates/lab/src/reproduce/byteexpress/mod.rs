@@ -14,9 +14,10 @@ mod pairs;
 mod points;
 mod recipes;
 
-pub use points::{TABLE, board, interrupt};
+pub use points::{TABLE, board, polled};
 
 use super::paper::Paper;
+use super::point::Lengths;
 
 /// The paper.
 pub const PAPER: Paper = Paper {
@@ -24,8 +25,8 @@ pub const PAPER: Paper = Paper {
     about: "small payloads in the submission queue, on the Cosmos+ board",
     claims: include_str!("../../../../../claims/byteexpress.toml"),
     recipes: &[&recipes::RECIPES, &pairs::RECIPES],
-    payloads: 10_000,
+    lengths: Lengths { payloads: 10_000, puts: 200_000 },
     drawn: figures::drawn,
     figures: figures::figures,
-    agreement: || board("inline", 64),
+    agreement: || vec![board("inline", 64), pairs::mixgraph("inline")],
 };

@@ -1,5 +1,6 @@
 //! The points of ByteExpress: the Cosmos+ board with its payload sink (the paper's "NAND off"), one payload at a time.
 
+use crate::reproduce::board::{COSMOS, Departure};
 use crate::reproduce::point::{Job, Spec};
 
 /// The sizes of the paper's table of bytes.
@@ -22,49 +23,78 @@ pub(super) const LARGE: [u64; 6] = [64, 256, 1024, 2048, 4096, 8192];
 /// The methods that the paper compares.
 pub(super) const METHODS: [&str; 3] = ["prp", "piggyback", "inline"];
 
-/// The board, its links replaced: the profile, and what it is called.
+/// The board, its links replaced: the profile in TOML, and what it is called.
 pub(super) const LINKS: [(&str, &str); 5] = [
-    ("cosmos-plus", "Gen2 x8"),
-    ("cosmos-plus-gen3x4", "Gen3 x4"),
-    ("cosmos-plus-gen4x4", "Gen4 x4"),
-    ("cosmos-plus-gen5x8", "Gen5 x8"),
-    ("cosmos-plus-gen6x8", "Gen6 x8"),
+    ("\"cosmos-plus\"", "Gen2 x8"),
+    ("\"cosmos-plus-gen3x4\"", "Gen3 x4"),
+    ("\"cosmos-plus-gen4x4\"", "Gen4 x4"),
+    ("\"cosmos-plus-gen5x8\"", "Gen5 x8"),
+    ("\"cosmos-plus-gen6x8\"", "Gen6 x8"),
 ];
 
-/// DMA granularities.
+/// DMA of whole pages, as the board has it, in TOML.
+pub(super) const WHOLE_PAGES: &str = "\"4 KiB\"";
+
+/// DMA of exactly the bytes, in TOML.
+pub(super) const EXACT: &str = "\"1 B\"";
+
+/// DMA granularities in TOML, and what they are called.
 pub(super) const UNITS: [(&str, &str); 3] =
-    [("4 KiB", "whole pages"), ("512 B", "units of 512 B"), ("1 B", "exactly the bytes")];
+    [(WHOLE_PAGES, "whole pages"), ("\"512 B\"", "units of 512 B"), (EXACT, "exactly the bytes")];
 
 /// Payloads of one size by a method on the board.
 pub fn board(method: &str, bytes: u64) -> Spec {
-    sink("cosmos-plus", "cosmos", method).job(Job::new("payloads", bytes))
+    COSMOS.sink().by(method).job(Job::new("payloads", bytes))
 }
 
-/// The same on another link.
-pub(super) fn on_link(profile: &str, method: &str, bytes: u64) -> Spec {
-    sink(profile, "cosmos", method).job(Job::new("payloads", bytes))
+/// The section in which the paper looks beyond its board.
+const DISCUSSION: &str = "5";
+
+/// The same on another link, of which the TOML text is the drive's profile.
+pub(super) fn on_link(profile: &'static str, method: &str, bytes: u64) -> Spec {
+    board(method, bytes).departs(Departure::of_paper(
+        "drive.profile",
+        profile,
+        DISCUSSION,
+        "higher-bandwidth PCIe generations",
+    ))
 }
 
-/// With an interrupt for each completion.
-pub fn interrupt(spec: Spec) -> Spec {
-    spec.key("host.override.completion", "interrupt")
+/// With completions polled for: for a table of ours, no claim.
+pub fn polled(spec: Spec) -> Spec {
+    let why = "bytes of a host that polls, beside those of one that is interrupted";
+    spec.departs(Departure::ours("host.override.completion", "\"polled\"", why))
 }
 
-/// With another DMA granularity; the board's own is left as it is, so that it stays the same point.
-pub(super) fn unit(spec: Spec, unit: &str) -> Spec {
-    if unit == "4 KiB" { spec } else { spec.key("drive.override.controller.dma_unit", unit) }
+/// With another DMA granularity, in TOML; the board's own is left as it is, so that it stays the same point.
+pub(super) fn unit(spec: Spec, unit: &'static str) -> Spec {
+    let key = "drive.override.controller.dma_unit";
+    match unit {
+        WHOLE_PAGES => spec,
+        _ => spec.departs(Departure::of_paper(key, unit, DISCUSSION, "finer-grained transfer units")),
+    }
 }
+
+/// A controller with SGLs, which the board does not have.
+const SGL: Departure =
+    Departure::of_paper("drive.override.controller.sgl", "true", DISCUSSION, "SGL enables fine-grained DMA");
+
+/// The Linux driver's default.
+const SGL_MIN: Departure = Departure::of_paper(
+    "host.override.sgl_min",
+    "\"32 KiB\"",
+    DISCUSSION,
+    "a default threshold of 32 KB for enabling SGL",
+);
 
 /// By SGL, which the board does not have: with a controller that has it and fetches exactly what it describes.
 pub(super) fn by_sgl(bytes: u64) -> Spec {
-    unit(board("sgl", bytes), "1 B").raw("drive.override.controller.sgl", true)
+    unit(board("sgl", bytes), EXACT).departs(SGL)
 }
 
 /// As the Linux driver would have it on such a controller.
 pub(super) fn by_linux(bytes: u64) -> Spec {
-    sink("cosmos-plus", "linux-polled", "sgl")
-        .raw("drive.override.controller.sgl", true)
-        .job(Job::new("payloads", bytes))
+    board("sgl", bytes).departs(SGL).departs(SGL_MIN)
 }
 
 /// Name of the jobs that are looked at beside trains.
@@ -76,13 +106,9 @@ pub(super) const TRAINS: &str = "trains";
 /// Four queues with payloads of 64 B by a method; with `trains`, beside a fifth with payloads of 4 KiB by the same.
 pub(super) fn beside(method: &str, trains: bool) -> Spec {
     const EACH_NS: u64 = 5_000;
-    let spec = sink("cosmos-plus", "cosmos", method).job(Job::new(OTHERS, 64).workers(4).timed(EACH_NS));
+    let spec = COSMOS.sink().by(method).job(Job::new(OTHERS, 64).workers(4).timed(EACH_NS));
     match trains {
         true => spec.job(Job::new(TRAINS, 4096).depth(2).timed(EACH_NS)),
         false => spec,
     }
-}
-
-fn sink(drive: &str, host: &str, method: &str) -> Spec {
-    Spec::new(drive, host).key("drive.personality", "sink").key("transfer.method", method)
 }

@@ -1,8 +1,8 @@
 //! fio job files: what they come to, and what is said about those that can't be taken.
 
 use super::*;
-use crate::scenario::fio::{PROFILE, translate};
-use crate::workload::{Cap, Lengths};
+use crate::scenario::fio::{JobFile, PROFILE, translate};
+use crate::workload::{Arrival, Cap, Issue, Lengths};
 
 fn load(text: &str) -> Result<Scenario, InputError> {
     Scenario::from_text("j.fio", Path::new(""), text, &Options::default())
@@ -98,7 +98,8 @@ verify=crc32c
 fn the_printed_scenario_gives_the_same_plan() {
     for text in [READERS_AND_WRITERS, MANY_KEYS] {
         let from_fio = load(text).unwrap_or_else(|error| panic!("{error}"));
-        let made = translate("j.fio", text, PROFILE).unwrap();
+        let file = JobFile { name: "j.fio", folder: Path::new(""), text, defines: &[] };
+        let made = translate(&file, PROFILE).unwrap();
         let again = parse(&made.text, &[]).unwrap_or_else(|error| panic!("{error}\n{}", made.text));
         assert_eq!(from_fio.jobs, again.jobs);
         assert_eq!((from_fio.seed, from_fio.text.as_str()), (again.seed, made.text.as_str()));
@@ -119,30 +120,36 @@ fn errors_stand_where_the_job_file_has_them() {
         assert_error(load(&format!("[a]\n{lines}\n")), place, what, cure);
     };
     no("rw=read\nsize=9t", "j.fio:3:6", "not within the namespace", "larger drive");
-    no("rw=read\n  bs = 6k\nsize=1g", "j.fio:3:8", "not a multiple", "multiple of 4 KiB");
+    no("rw=read\n  bs = 6000\nsize=1g", "j.fio:3:8", "not a multiple", "multiple of 4 KiB");
     no("rw=read\nsize=1x", "j.fio:3:6", "unknown unit `x`", "4k (4096)");
-    no("rw=read\nsize=10%", "j.fio:3:6", "parts of a device", "4k");
+    no("rw=read\nbs=10%", "j.fio:3:4", "only `size` and `offset`", "4k");
+    no("rw=read\nsize=110%", "j.fio:3:6", "not a part of the namespace", "100 %");
+    no("zonemode=strided\nzonesize=4m", "j.fio:2:1", "skips", "zoned:");
     no("rw=read\nsize=99999999999t", "j.fio:3:6", "too large", "4k");
     no("rw=read:8\nsize=1g", "j.fio:2:4", "steps between addresses", "colon");
     no("rw=reed\nsize=1g", "j.fio:2:4", "`reed`", "`read`?");
-    no("rw=read", "j.fio:1:1", "never ends", "size");
     no("rw=read\niodept=4", "j.fio:3:1", "`iodept` is not supported", "`iodepth`?");
     no("iodepth=x", "j.fio:2:9", "not a whole number", "iodepth=8");
     no("fsync=1", "j.fio:2:1", "`fsync` flushes", "leave it out");
     no("iodepth_batch=8", "j.fio:2:1", "in batches", "leave it out");
-    no("rw=write\nsize=1g\nverify=crc32c", "j.fio:4:8", "reads back", "do_verify=0");
-    no("size=${SIZE}", "j.fio:2:1", "environment variables", "itself");
-    no("include other.fio", "j.fio:2:1", "`include`", "here");
-    no("direct=0", "j.fio:2:8", "page cache", "direct=1");
-    no("filename=/dev/nvme0n1:/dev/nvme1n1", "j.fio:2:10", "several files or drives", "one for all jobs");
+    no("size=${SIZE}", "j.fio:2:6", "`${SIZE}` is not defined", "--define SIZE=VALUE");
+    no("size=${SIZE", "j.fio:2:6", "without its `}`", "${NAME}");
+    no("include absent.fio", "j.fio:2:1", "cannot read the fio job file", "check the path");
+    no("cmd_type=bsg", "j.fio:2:10", "not NVMe's", "leave the job out");
+    no("rw=read\nioengine=net\nport=8888", "j.fio:3:10", "over a socket", "leave the job out");
+    no("filesize=1g-2g", "j.fio:2:10", "random sizes", "filesize=1g");
+    no("wait_for=b", "j.fio:2:10", "not a job before", "stands before");
+    no("rw=randread\nsize=1g\nrate_process=poisson", "j.fio:4:14", "not modelled", "offload");
+    no("rw=randread\nsize=1g\nblockalign=6000", "j.fio:4:12", "not a multiple", "multiple of 4 KiB");
+    no("filename=/dev/nvme0n1:/dev/nvme1n1", "j.fio:2:10", "several files or drives", "name one");
     no("nrfiles=4", "j.fio:2:9", "no files", "leave it out");
     no("runtime=5x", "j.fio:2:9", "unknown unit `x`", "runtime=10s");
     no("runtime=99999999999999d", "j.fio:2:9", "too long", "10s");
-    no("time_based", "j.fio:2:1", "without a `runtime`", "runtime=10");
     no("[b", "j.fio:2:1", "not a section", "[name]");
     no("a\u{0}b", "j.fio:2:1", "control characters", "TOML");
     no("rw=randread\nsize=1g\nrandom_distribution=zipf:0.9:0.5", "j.fio:4:21", "not a number", "zipf");
-    no("loops=2", "j.fio:2:1", "repeats", "io_size");
+    no("rw=randread\nbs=64m\nsize=1g\niodepth=1000", "j.fio:5:9", "64000 MiB of memory", "lower `iodepth`");
+    no("loops=2", "j.fio:2:7", "how much is done once", "`size` in bytes");
     assert_error(load("rw=read\n"), "j.fio:1:1", "stands in no section", "[global]");
     assert_error(load("[global]\nrw=read\n"), "j.fio:1:1", "no job", "[job]");
     assert_error(load(""), "j.fio:1:1", "no job", "[job]");
@@ -150,4 +157,146 @@ fn errors_stand_where_the_job_file_has_them() {
     assert!(load("[a]\nfsync=0\nloops=1\nrw=read\nsize=1g\n").is_ok(), "what is no change is none");
     let twice = load("[a]\nrw=read\nsize=1g\n[a]\nrw=read\nsize=1g\nrw=write\n").unwrap();
     assert_eq!(twice.jobs.iter().map(|job| job.name.as_str()).collect::<Vec<_>>(), ["a", "a-2"]);
+}
+
+/// Keys that fio's examples have, each with an effect to look for.
+const COMMON_KEYS: &str = "\
+[global]
+direct=0
+norandommap=1
+new_group
+[small]
+rw=randrw
+filesize=64m
+loops=3
+bssplit=512/10:4k/90
+blockalign=4k
+verify=crc32c
+verify_backlog=16
+[poisson]
+wait_for=small
+rw=randread
+bs=${BS}
+filesize=64m
+size=8m
+loops=3
+io_submit_mode=offload
+rate_iops=1000
+rate_process=poisson
+rate_min=10
+[rest]
+stonewall
+rw=write
+bs=64k
+offset=25%
+size=25%
+[last]
+rw=read
+";
+
+// People's files have these keys; a translation that drops one of them measures another load.
+#[test]
+fn the_keys_of_common_job_files_are_taken() {
+    let options = Options { defines: vec!["BS=8k".to_owned(), "OTHER=1".to_owned()], ..Options::default() };
+    let load = |text: &str| Scenario::from_text("j.fio", Path::new(""), text, &options);
+    let scenario = load(COMMON_KEYS).unwrap_or_else(|error| panic!("{error}"));
+    let [small, poisson, rest, last] = &scenario.jobs[..] else { panic!("{:?}", scenario.jobs) };
+    assert_eq!(scenario.drive.lba_bytes, 512);
+    assert_eq!((small.range_blocks, small.io_bytes), (128 << 10, Some(192 << 20)));
+    let Source::Synthetic(drawn) = &small.source else { unreachable!() };
+    assert_eq!(drawn.align_blocks, Some(8));
+    assert_eq!((poisson.range_blocks, poisson.io_bytes), (128 << 10, Some(24 << 20)));
+    assert_eq!(poisson.issue, Issue::Open { rate_iops: 1000, arrival: Arrival::Poisson });
+    let Source::Synthetic(drawn) = &poisson.source else { unreachable!() };
+    assert_eq!(drawn.lengths.read, Lengths::Fixed(16));
+    let (_, whole) = scenario.drive.address_space();
+    assert!(whole / 4 - rest.range_lba < 16 && whole / 4 - rest.range_blocks < 16, "{rest:?}");
+    assert_eq!((last.range_blocks, last.io_bytes), (whole, Some(whole * 512)));
+    assert_eq!([small, poisson, rest, last].map(|job| job.phase), [0, 1, 2, 2]);
+    let notes = scenario.notes().join("\n");
+    for note in [
+        "`direct=0`: there is no page cache",
+        "`verify=crc32c`: contents are always verified",
+        "`rate_min` ends a job that falls behind",
+        "job `last` has no `size` and goes over the whole drive once",
+        "drive.lba_size = \"512 B\"",
+        "--define OTHER: the job file has no `${OTHER}`",
+        "`verify_backlog` reads back",
+    ] {
+        assert!(notes.contains(note), "{note} in {notes}");
+    }
+    let error = Scenario::from_text(
+        "j.fio",
+        Path::new(""),
+        "[a]\n",
+        &Options { defines: vec!["x".to_owned()], ..Options::default() },
+    );
+    assert!(error.unwrap_err().to_string().contains("NAME=VALUE"));
+}
+
+// Who keeps what jobs have in common in a file of its own must be told of errors there by its name and line.
+#[test]
+fn files_are_included_where_they_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("common.fio", "bs=16k\ninclude deeper.fio\n");
+    write("deeper.fio", "size=1g\n");
+    write("loop.fio", "include loop.fio\n");
+    let load = |text: &str| Scenario::from_text("j.fio", folder.path(), text, &Options::default());
+    let text = "[global]\ninclude common.fio\n[a]\nrw=read\n";
+    let scenario = load(text).unwrap_or_else(|error| panic!("{error}"));
+    let Source::Synthetic(drawn) = &scenario.jobs[0].source else { unreachable!() };
+    assert_eq!((drawn.lengths.read.clone(), scenario.jobs[0].io_bytes), (Lengths::Fixed(4), Some(1 << 30)));
+    write("deeper.fio", "\nsize=9t\n");
+    let error = load(text).unwrap_err();
+    let place = error.place.as_ref().unwrap();
+    assert!(place.source.ends_with("deeper.fio") && place.position == Some((2, 6)), "{error}");
+    let error = load("[a]\ninclude loop.fio\n").unwrap_err();
+    assert!(error.cure.contains("includes itself"), "{error}");
+}
+
+// What fio does by an engine of its own isn't I/O of a drive, whatever the other keys of such a job say.
+#[test]
+fn engines_with_other_work_are_refused_for_that() {
+    for (names, what) in crate::scenario::fio::FOREIGN_ENGINES {
+        for name in names {
+            let error = load(&format!("[a]\nno_such_key=1\nioengine={name}\n")).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("j.fio:3:10"), "{error}");
+        }
+    }
+}
+
+/// What fio's own examples come to: `BYTEWAY_FIO_EXAMPLES` names the folder that has them.
+#[test]
+fn the_examples_of_fio_are_taken_or_refused_for_what_they_do() {
+    let Some(folder) = std::env::var_os("BYTEWAY_FIO_EXAMPLES").map(std::path::PathBuf::from) else {
+        println!("SKIPPED: set BYTEWAY_FIO_EXAMPLES to the folder `examples` of fio's sources");
+        return;
+    };
+    let defines = ["FIO_RW=randread", "FIO_IODEPTH=8", "FIO_BS=4k"].map(str::to_owned).to_vec();
+    let options = Options { defines, ..Options::default() };
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "fio"));
+    files.sort();
+    let (mut taken, mut refused) = (0, std::collections::BTreeMap::<String, usize>::new());
+    for path in &files {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        match Scenario::load(path, &options) {
+            Ok(_) => {
+                println!("taken    {name}");
+                taken += 1;
+            }
+            Err(error) => {
+                println!("refused  {name}: {}", error.what);
+                // Not for lack of a key: what is refused is known, and said.
+                assert!(!error.what.contains("is not supported"), "{name}: {error}");
+                *refused.entry(error.what).or_default() += 1;
+            }
+        }
+    }
+    let mut refused: Vec<_> = refused.into_iter().collect();
+    refused.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    println!("{taken} of {} taken; refused:", files.len());
+    refused.iter().for_each(|(what, count)| println!("{count:4}  {what}"));
+    assert!(taken >= 33, "{taken} of {} taken", files.len());
 }

@@ -25,7 +25,7 @@ fn every_key_of_a_job_has_its_error() {
     no("bs = \",\"", "6:6", "empty", "\"4 KiB\"");
     no("bsrange = \"64k-4k\"", "6:11", "does not rise", "\"4k-64k\"");
     no("bsrange = \"4k\"", "6:11", "not a range", "\"4k-64k\"");
-    no("bsrange = \"4k-1m\"", "6:11", "controller.mdts", "at most 256 KiB");
+    no("bsrange = \"4k-1g\"", "6:11", "an I/O may have", "at most 64 MiB");
     no("bssplit = \"4k/60:64k/50\"", "6:11", "sum to 110", "\"4k/60:64k/40\"");
     no("bssplit = \"4k/60:64k/30\"", "6:11", "sum to 90", "percentages");
     no("bssplit = \"4k/x\"", "6:11", "`x` is not a percentage", "percentages");

@@ -28,9 +28,11 @@ fn the_threshold_is_the_scenarios_or_the_profiles_times_alpha() {
     let threshold =
         |lines: &str| with(&format!("method = \"adaptive\"\n{lines}")).unwrap().host.transfer.threshold_bytes;
     assert_eq!(threshold("threshold = \"128 B\"\n"), 128);
-    assert_eq!(threshold("threshold = \"129 B\"\nalpha = 0.5\n"), 64);
-    assert_eq!(threshold("fine = \"piggyback\"\n"), 35);
-    assert_eq!(threshold(""), 256);
+    // 64 B are below 64.5 B.
+    assert_eq!(threshold("threshold = \"129 B\"\nalpha = 0.5\n"), 65);
+    assert_eq!(threshold("threshold = \"100 B\"\nalpha = 1.1\n"), 110);
+    assert_eq!(threshold("fine = \"piggyback\"\n"), 36);
+    assert_eq!(threshold(""), 257);
     assert_eq!(with("method = \"inline\"\n").unwrap().host.transfer.threshold_bytes, 0);
 }
 

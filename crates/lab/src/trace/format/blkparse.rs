@@ -23,7 +23,7 @@ const PLACES: u32 = 9;
 pub(super) const SPEC: Spec = Spec {
     name: "blkparse",
     shape: "major,minor cpu sequence time_s pid action rwbs sector + sectors [process]",
-    assumption: "blkparse's default text, times in s, sectors of 512 B, device = major << 20 | minor, action Q (queued)",
+    assumption: "blkparse's default text, times in s, sectors of 512 B, device = major << 20 | minor",
     tick_ps: 1_000,
     offset_unit: 512,
     size_unit: 512,
@@ -54,15 +54,7 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble
         return Ok(None);
     }
     let rwbs = present(fields.next(), "RWBS")?;
-    // Zones are opened, closed and reset (Z and R, O, C, F), and zeroes are written (W and Z), without data; only an append
-    // (Z and A) carries some.
-    let zeroes_or_zone = rwbs.contains(&b'Z') && !rwbs.contains(&b'A');
-    let Some(kind) = rwbs.iter().filter(|_| !zeroes_or_zone).find_map(|byte| match byte {
-        b'R' => Some(Kind::Read),
-        b'W' | b'Z' => Some(Kind::Write),
-        b'D' => Some(Kind::Trim),
-        _ => None,
-    }) else {
+    let Some(kind) = kind_of_rwbs(rwbs) else {
         return if rwbs.iter().all(u8::is_ascii_uppercase) {
             Ok(None)
         } else {
@@ -82,6 +74,26 @@ pub(super) fn parse(line: &[u8], wanted: Action) -> Result<Option<Line>, Trouble
         return Ok(None);
     }
     Ok(Some(Line { ticks, device, offset_bytes: scaled(sector, 512)?, bytes: scaled(sectors, 512)?, kind }))
+}
+
+/// What the flags of an event say that it does; `None` if it moves no data.
+pub(super) fn kind_of_rwbs(rwbs: &[u8]) -> Option<Kind> {
+    // Zones are opened, closed and reset (Z and R, O, C, F), and zeroes are written (W and Z), without data; only an append
+    // (Z and A) carries some.
+    let zeroes_or_zone = rwbs.contains(&b'Z') && !rwbs.contains(&b'A');
+    rwbs.iter().filter(|_| !zeroes_or_zone).find_map(|byte| match byte {
+        b'R' => Some(Kind::Read),
+        b'W' | b'Z' => Some(Kind::Write),
+        b'D' => Some(Kind::Trim),
+        _ => None,
+    })
+}
+
+/// The action to take of a text that begins with these lines, if the user names none: the first of Q, D and C that has a
+/// record there. A trace taken with a filter (`blktrace -a`) has only some of them.
+pub(super) fn action_of<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Action {
+    let has = |action: &Action| lines.clone().any(|line| matches!(parse(line, *action), Ok(Some(_))));
+    [Action::Q, Action::D, Action::C].into_iter().find(has).unwrap_or_default()
 }
 
 /// Whether a line is an event of blkparse's, of whatever action.

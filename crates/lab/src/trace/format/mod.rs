@@ -13,12 +13,17 @@
 //! | `iolog` | fio iolog, versions 2 and 3 |
 //! | `oracle_general` | oracleGeneral (binary) |
 //! | `vscsi` | vscsi, versions 1 and 2 (binary) |
+//! | `spc` | SPC-1, UMass |
+//! | `cloud_physics` | CloudPhysics' CSV |
+//! | `columns` | columns named by the user or by the file's first line |
 //! | `field` | numbers and words of a line |
 //!
 //! A format knows one line; files, archives, order and detection are its neighbours' business.
 
 mod alibaba;
 mod blkparse;
+mod cloud_physics;
+mod columns;
 mod disksim;
 pub(super) mod field;
 mod fiu;
@@ -26,6 +31,7 @@ mod iolog;
 mod mqsim;
 mod msr;
 mod oracle_general;
+mod spc;
 mod systor;
 mod tencent;
 mod vscsi;
@@ -34,9 +40,11 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::{ReadOptions, Record};
 use crate::workload::Kind;
-use field::{Trouble, number, present, put};
+use field::{Trouble, number, present, put, scaled};
+
+pub use columns::Columns;
 
 /// How a trace is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
@@ -74,7 +82,27 @@ pub enum Format {
     Vscsi1,
     /// vscsi version 2, binary.
     Vscsi2,
+    /// SPC-1, UMass: `asu,lba512,bytes,R|W,time_s`.
+    #[serde(alias = "umass")]
+    #[value(alias = "umass")]
+    Spc,
+    /// CloudPhysics CSV: `version,time_s,scsi_opcode,bytes,lbn512`.
+    CloudPhysics,
+    /// Columns as `columns` names them, or the first line of the file.
+    Columns,
 }
+
+/// What the offsets and lengths of a trace are counted in, where a file differs from its format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Sectors of 512 B.
+    Sectors,
+}
+
+pub(super) const SECTOR_BYTES: u64 = 512;
 
 /// Which step of an I/O counts in a format that records several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
@@ -97,6 +125,14 @@ impl Action {
             Action::Q => "Q",
             Action::D => "D",
             Action::C => "C",
+        }
+    }
+
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Action::Q => "queued",
+            Action::D => "issued to the driver",
+            Action::C => "completed",
         }
     }
 }
@@ -165,6 +201,15 @@ impl Spec {
         header: b"",
         record_bytes: None,
     };
+
+    /// What both offsets and lengths are counted in, if it is the same.
+    pub(super) fn unit(&self) -> Option<Unit> {
+        match (self.offset_unit, self.size_unit) {
+            (1, 1) => Some(Unit::Bytes),
+            (SECTOR_BYTES, SECTOR_BYTES) => Some(Unit::Sectors),
+            _ => None,
+        }
+    }
 }
 
 /// Offsets and ends lie below it: 2^63.
@@ -172,7 +217,7 @@ const OFFSET_END: u64 = 1 << 63;
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 13] = [
+    pub const ALL: [Format; 16] = [
         Format::Mqsim,
         Format::Disksim,
         Format::Msr,
@@ -186,6 +231,9 @@ impl Format {
         Format::OracleGeneral,
         Format::Vscsi1,
         Format::Vscsi2,
+        Format::Spc,
+        Format::CloudPhysics,
+        Format::Columns,
     ];
 
     pub(super) fn spec(self) -> &'static Spec {
@@ -203,6 +251,9 @@ impl Format {
             Format::OracleGeneral => &oracle_general::SPEC,
             Format::Vscsi1 => &vscsi::SPEC_1,
             Format::Vscsi2 => &vscsi::SPEC_2,
+            Format::Spc => &spc::SPEC,
+            Format::CloudPhysics => &cloud_physics::SPEC,
+            Format::Columns => &columns::SPEC,
         }
     }
 
@@ -227,6 +278,9 @@ impl Format {
         if name.eq_ignore_ascii_case("ssdsim") {
             return Some(Format::Mqsim);
         }
+        if name.eq_ignore_ascii_case("umass") {
+            return Some(Format::Spc);
+        }
         Format::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
     }
 
@@ -237,8 +291,9 @@ impl Format {
             Format::Blkparse => blkparse::votes(line),
             Format::Iolog2 => iolog::version(line) == Some(2),
             Format::Iolog3 => iolog::version(line) == Some(3),
+            Format::Columns => Columns::of_header(line).is_some(),
             _ if self.spec().record_bytes.is_some() => false,
-            _ => matches!(Parser::new(self, Action::default(), None).parse(line), Ok(Some(_))),
+            _ => matches!(Parser::new(&ReadOptions::of(self)).parse(line), Ok(Some(_))),
         }
     }
 
@@ -253,19 +308,33 @@ impl Format {
     }
 }
 
+/// The action that a blkparse text which begins with these lines is read by, if the user names none.
+pub(super) fn action_of<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Action {
+    blkparse::action_of(lines)
+}
+
 /// Reads the lines of one format, one after the other.
 pub(super) struct Parser {
     format: Format,
     action: Action,
     turned: bool,
+    /// What offsets and lengths are counted in, if not in the format's own unit.
+    unit: Option<Unit>,
     log: iolog::Log,
+    table: columns::Table,
 }
 
 impl Parser {
-    /// `reads_are` overrides the number that means read.
-    pub fn new(format: Format, action: Action, reads_are: Option<u8>) -> Self {
-        let turned = reads_are.is_some() && reads_are != format.spec().reads_are;
-        Parser { format, action, turned, log: iolog::Log::default() }
+    pub fn new(options: &ReadOptions) -> Self {
+        let (format, reads_are) = (options.format, options.reads_are);
+        Parser {
+            format,
+            action: options.action.unwrap_or_default(),
+            turned: format != Format::Columns && reads_are.is_some() && reads_are != format.spec().reads_are,
+            unit: options.unit.filter(|unit| format.spec().unit() != Some(*unit)),
+            log: iolog::Log::default(),
+            table: columns::Table::new(options.columns.clone(), reads_are),
+        }
     }
 
     /// Reads a line, or a binary record of the format's length; `None` if it is well but no record.
@@ -285,8 +354,22 @@ impl Parser {
             Format::OracleGeneral => oracle_general::parse(line)?,
             Format::Vscsi1 => vscsi::parse(line, 1)?,
             Format::Vscsi2 => vscsi::parse(line, 2)?,
+            Format::Spc => spc::parse(line)?,
+            Format::CloudPhysics => cloud_physics::parse(line)?,
+            Format::Columns => self.table.parse(line)?,
         };
         let Some(mut line) = parsed else { return Ok(None) };
+        match self.unit {
+            None => {}
+            Some(Unit::Bytes) => {
+                line.offset_bytes /= SECTOR_BYTES;
+                line.bytes /= SECTOR_BYTES;
+            }
+            Some(Unit::Sectors) => {
+                line.offset_bytes = scaled(line.offset_bytes, SECTOR_BYTES)?;
+                line.bytes = scaled(line.bytes, SECTOR_BYTES)?;
+            }
+        }
         if line.bytes == 0 {
             return Err(Trouble::new("its length is zero"));
         }
@@ -333,6 +416,9 @@ impl Pen {
             Format::OracleGeneral => oracle_general::write(out, record, ticks),
             Format::Vscsi1 => vscsi::write(out, record, ticks, self.sequence, 1),
             Format::Vscsi2 => vscsi::write(out, record, ticks, self.sequence, 2),
+            Format::Spc => spc::write(out, record, ticks),
+            Format::CloudPhysics => cloud_physics::write(out, record, ticks),
+            Format::Columns => columns::write(out, record, ticks),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! | 1 | time in Windows' ticks of 100 ns |
 //! | 2 | host |
 //! | 3 | disk, which is the device here |
-//! | 4 | `Read` or `Write` |
+//! | 4 | `Read` or `Write`; some copies have `R` or `W` |
 //! | 5, 6 | offset and size in bytes |
 //! | 7 | response time, of no use here; some copies leave it out |
 //!
@@ -35,12 +35,10 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<Line>, Trouble> {
     present(fields.next(), "host")?;
     let device = number32(fields.next(), "disk")?;
     let word = present(fields.next(), "operation")?;
-    let kind = if word.eq_ignore_ascii_case(b"read") {
-        Kind::Read
-    } else if word.eq_ignore_ascii_case(b"write") {
-        Kind::Write
-    } else {
-        return Err(Trouble::field("operation", word, "is neither Read nor Write"));
+    let kind = match word {
+        word if word.eq_ignore_ascii_case(b"read") || word.eq_ignore_ascii_case(b"r") => Kind::Read,
+        word if word.eq_ignore_ascii_case(b"write") || word.eq_ignore_ascii_case(b"w") => Kind::Write,
+        other => return Err(Trouble::field("operation", other, "is neither Read nor Write")),
     };
     let offset_bytes = number(fields.next(), "offset")?;
     let bytes = number(fields.next(), "size")?;
@@ -67,7 +65,14 @@ mod tests {
         let line = parse(b"128166372003061629,hm,1,Read,383496192,32768,413").unwrap().unwrap();
         assert_eq!((line.ticks, line.device, line.kind), (128_166_372_003_061_629, 1, Kind::Read));
         assert_eq!((line.offset_bytes, line.bytes), (383_496_192, 32_768));
-        assert_eq!(parse(b"1,h,0,write,0,512").unwrap().unwrap().kind, Kind::Write);
+        for (word, kind) in [("write", Kind::Write), ("W", Kind::Write), ("R", Kind::Read), ("r", Kind::Read)]
+        {
+            assert_eq!(
+                parse(format!("1,h,0,{word},0,512").as_bytes()).unwrap().unwrap().kind,
+                kind,
+                "{word}"
+            );
+        }
         assert_eq!(parse(b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime"), Ok(None));
         assert!(parse(b"1,h,0,Trim,0,512,1").is_err());
         assert!(parse(b"1,h,0,Read,0,512,1,9").is_err());

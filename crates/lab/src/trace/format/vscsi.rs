@@ -44,6 +44,15 @@ pub(super) const SPEC_2: Spec = Spec {
 const READS: [u8; 4] = [0x08, 0x28, 0xa8, 0x88];
 const WRITES: [u8; 4] = [0x0a, 0x2a, 0xaa, 0x8a];
 
+/// What a SCSI operation code does; `None` if it neither reads nor writes.
+pub(super) fn kind_of(code: u8) -> Option<Kind> {
+    match code {
+        code if READS.contains(&code) => Some(Kind::Read),
+        code if WRITES.contains(&code) => Some(Kind::Write),
+        _ => None,
+    }
+}
+
 /// Places of operation code, version and length.
 fn places(version: u8) -> (usize, usize, usize) {
     if version == 1 { (12, 14, 4) } else { (0, 2, 8) }
@@ -55,11 +64,7 @@ pub(super) fn parse(record: &[u8], version: u8) -> Result<Option<Line>, Trouble>
     if record[at + 1] != version {
         return Err(Trouble::new(format!("its version is {}, not {version}", record[at + 1])));
     }
-    let kind = match record[command] {
-        code if READS.contains(&code) => Kind::Read,
-        code if WRITES.contains(&code) => Kind::Write,
-        _ => return Ok(None),
-    };
+    let Some(kind) = kind_of(record[command]) else { return Ok(None) };
     let bytes = u64::from(u32::from_le_bytes(le(record, length)));
     if bytes == 0 {
         // A READ or WRITE of no blocks is legal, and moves nothing.

@@ -91,7 +91,8 @@ impl Options {
     /// Checks the options against their bounds.
     pub fn check(&self) -> Result<(), InputError> {
         if !(UNIT_BYTES_MIN..=UNIT_BYTES_MAX).contains(&self.unit_bytes) {
-            let what = format!("--unit {}: a unit cannot be as long as that", Bytes(self.unit_bytes));
+            let what =
+                format!("--footprint-unit {}: a unit cannot be as long as that", Bytes(self.unit_bytes));
             return Err(InputError::new(what, "choose 512 B to 1 GiB; the usual one is 4 KiB"));
         }
         if !(SAMPLES_MIN..=SAMPLES_MAX).contains(&self.samples) {
@@ -120,11 +121,21 @@ pub fn inspect(
     options.check()?;
     let mut inspector = Inspector::new(options);
     let mut partial = false;
-    while let Some(record) = reader.next_record()? {
+    loop {
+        let record = match reader.next_record() {
+            // What waits for the standard input ends with an error then.
+            Err(_) if interrupt.is_raised() => {
+                partial = true;
+                break;
+            }
+            Ok(None) => break,
+            Ok(Some(record)) => record,
+            Err(error) => return Err(error),
+        };
         if !inspector.record(&record) {
             let limit = options.exact_units_max;
             let what = format!("--exact: more than {limit} units, which would take too much memory");
-            let cure = "leave out --exact for an estimate from a sample, or choose a longer --unit";
+            let cure = "leave out --exact for an estimate from a sample, or choose a longer --footprint-unit";
             return Err(InputError::new(what, cure).at(reader.place()));
         }
         progress.update(inspector.records, record.time_ps);
@@ -298,7 +309,7 @@ impl Inspector {
 
     fn notes(&self, reader: &Reader) -> Vec<String> {
         let tally = reader.tally();
-        let mut notes = Vec::new();
+        let mut notes = tally.doubts(reader.options());
         if tally.bad_lines > 0 {
             let first = tally.first_bad.as_deref().unwrap_or_default();
             notes.push(format!(

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::Table;
-
 use super::inspection::{Curve, Inspection, Peak};
-use crate::summary::{filled, grouped, new_table, percent, section, time};
+use crate::text_table::{
+    Cell, Column, Printout, Quantity, TextTable, Width, binary_bytes, grouped, number, percent, time,
+};
 use crate::units::Bytes;
 use crate::workload::Kind;
 
@@ -13,9 +13,14 @@ use crate::workload::Kind;
 const BAR: usize = 40;
 
 impl Inspection {
-    /// The tables of the terminal.
+    /// The tables of the terminal, 80 columns wide.
     pub fn to_tables(&self) -> String {
-        let mut out = String::new();
+        self.tables(Width::Narrow)
+    }
+
+    /// The tables of the terminal.
+    pub fn tables(&self, width: Width) -> String {
+        let mut out = Printout::new(width);
         let _ = writeln!(out, "{}: {}", self.trace, self.assumption);
         let devices = match (self.device, self.device_count) {
             (Some(device), _) => format!("device {device} only"),
@@ -26,93 +31,99 @@ impl Inspection {
             out,
             "{} I/Os of {} in {}, {devices}",
             grouped(self.records),
-            size(self.bytes),
+            binary_bytes(self.bytes),
             time(self.duration_ns)
         );
         if self.partial {
             let _ = writeln!(out, "PARTIAL: interrupted; the figures cover the beginning of the trace");
         }
-        section(&mut out, "What is done", self.shares());
-        section(&mut out, "Sizes", self.size_table());
-        section(&mut out, "Most frequent sizes", self.frequent());
-        section(&mut out, "Arrivals", self.arrival_table());
-        section(&mut out, "Addresses", self.address_table());
-        section(&mut out, &self.devices_title(), self.device_table());
-        section(&mut out, &self.footprint_title(), self.footprint_table());
-        section(&mut out, "How soon a unit comes again, in bytes between", self.distances());
+        out.section("What is done", &self.shares());
+        out.section("Sizes", &self.size_table());
+        out.section("Most frequent sizes", &self.frequent());
+        out.section("Arrivals", &self.arrival_table());
+        out.section("Addresses", &self.address_table());
+        out.section(&self.devices_title(), &self.device_table());
+        out.section(&self.footprint_title(), &self.footprint_table());
+        out.section("How soon a unit comes again, in bytes between", &self.distances());
         if let Some(curve) = &self.miss_ratio_curve {
             let title = format!(
                 "Miss ratio of a cache of {} units that replaces the least recently used",
                 Bytes(curve.unit_bytes)
             );
-            section(&mut out, &title, chart(curve));
+            out.section(&title, &chart(curve));
             let _ = writeln!(out, "{}", method(curve));
         }
         if !self.notes.is_empty() {
-            out.push('\n');
+            let _ = writeln!(out);
         }
         for note in &self.notes {
             let _ = writeln!(out, "note: {note}");
         }
-        out
+        out.finish()
     }
 
-    fn shares(&self) -> Option<Table> {
-        let mut table = new_table(&["", "I/Os", "share", "bytes", "share of bytes"], 1);
+    fn shares(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text(""),
+            Column::count("I/Os"),
+            Column::of("share", Quantity::Share),
+            size("bytes"),
+            Column::of("share of bytes", Quantity::Share),
+        ]);
         for row in self.kinds.iter().filter(|row| row.records > 0) {
-            table.add_row([
-                name(row.kind).to_owned(),
-                grouped(row.records),
-                percent(row.share),
-                size(row.bytes),
-                percent(row.bytes_share),
-            ]);
+            let counts = [name(row.kind).into(), row.records.into(), row.share.into()];
+            table.row(counts.into_iter().chain([bytes(row.bytes), row.bytes_share.into()]));
         }
-        filled(table)
+        table
     }
 
-    fn size_table(&self) -> Option<Table> {
-        let mut table = new_table(&["", "mean", "min", "p50", "p90", "p99", "max"], 1);
+    fn size_table(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text(""),
+            size("mean"),
+            size("min").same_unit(),
+            size("p50").same_unit(),
+            size("p90").same_unit(),
+            size("p99").same_unit(),
+            size("max").same_unit(),
+        ]);
         for sizes in &self.sizes {
-            let mut row = vec![sizes.kind.map_or("all", name).to_owned(), size(sizes.mean_bytes as u64)];
+            let kind = sizes.kind.map_or("all", name).into();
             let columns =
                 [sizes.min_bytes, sizes.p50_bytes, sizes.p90_bytes, sizes.p99_bytes, sizes.max_bytes];
-            row.extend(columns.map(size));
-            table.add_row(row);
+            table.row([kind, sizes.mean_bytes.into()].into_iter().chain(columns.map(bytes)));
         }
-        filled(table)
+        table
     }
 
-    fn frequent(&self) -> Option<Table> {
-        let mut table = new_table(&["", "size", "I/Os", "share"], 1);
+    fn frequent(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text(""),
+            size("size"),
+            Column::count("I/Os"),
+            Column::of("share", Quantity::Share),
+        ]);
         for sizes in self.sizes.iter().filter(|sizes| sizes.kind.is_some()) {
             for row in &sizes.frequent {
                 let kind = sizes.kind.map_or("", name);
-                table.add_row([
-                    kind.to_owned(),
-                    Bytes(row.bytes).to_string(),
-                    grouped(row.records),
-                    percent(row.share),
-                ]);
+                table.row([kind.into(), bytes(row.bytes), row.records.into(), row.share.into()]);
             }
         }
-        filled(table)
+        table
     }
 
-    fn arrival_table(&self) -> Option<Table> {
-        let arrivals = self.arrivals.as_ref()?;
-        let mut table = new_table(&["", "value"], 1);
-        let mut add = |what: &str, value: String| {
-            table.add_row([what.to_owned(), value]);
-        };
-        let mean = arrivals.mean_iops.map_or("all at once".to_owned(), |iops| format!("{iops:.1} IOPS"));
+    fn arrival_table(&self) -> TextTable {
+        let mut table = TextTable::new([Column::text(""), Column::count("value")]);
+        let Some(arrivals) = &self.arrivals else { return table };
+        let mut add = |what: &str, value: String| table.row([what.into(), value.into()]);
+        let mean =
+            arrivals.mean_iops.map_or("all at once".to_owned(), |iops| format!("{} IOPS", number(iops)));
         add("mean rate", mean);
         let peak = |peak: &Peak| format!("{} IOPS, from {}", grouped(peak.iops as u64), time(peak.at_ns));
         add("busiest second", peak(&arrivals.peak_second));
         add("busiest 100 ms", peak(&arrivals.peak_100ms));
-        let dispersion =
-            |value: Option<f64>| value.map_or("too short".to_owned(), |value| format!("{value:.2}"));
-        add("dispersion of seconds (1: independent, more: bursts)", dispersion(arrivals.dispersion_second));
+        let dispersion = |value: Option<f64>| value.map_or("too short".to_owned(), number);
+        add("dispersion of seconds (1: independent)", dispersion(arrivals.dispersion_second));
         add("dispersion of 100 ms", dispersion(arrivals.dispersion_100ms));
         if let Some(gaps) = &arrivals.gaps {
             add("gap, mean", time(gaps.mean_ns));
@@ -127,27 +138,26 @@ impl Inspection {
             add("gap, longest", time(gaps.max_ns));
             add("no gap", percent(gaps.zero_share));
             if let Some(variation) = gaps.variation {
-                add("gaps' variance over mean squared (1: independent)", format!("{variation:.2}"));
+                add("gaps' variance over mean squared (1: independent)", number(variation));
             }
         }
-        filled(table)
+        table
     }
 
-    fn address_table(&self) -> Option<Table> {
+    fn address_table(&self) -> TextTable {
         let addresses = &self.addresses;
-        let mut table = new_table(&["", "value"], 1);
-        if self.records > 0 {
-            table.add_row(["lowest".to_owned(), size(addresses.lowest_bytes)]);
-            table.add_row(["end".to_owned(), size(addresses.end_bytes)]);
-            table.add_row([
-                "sequential (begin where the device's last one ended)".to_owned(),
-                percent(addresses.sequential_share),
-            ]);
-            table
-                .add_row(["begin at a multiple of 4 KiB".to_owned(), percent(addresses.begin_aligned_share)]);
-            table.add_row(["begin and end at one".to_owned(), percent(addresses.aligned_share)]);
+        let mut table = TextTable::new([Column::text(""), Column::count("value")]);
+        let rows = [
+            ("lowest", binary_bytes(addresses.lowest_bytes)),
+            ("end", binary_bytes(addresses.end_bytes)),
+            ("sequential (begin where the device's last one ended)", percent(addresses.sequential_share)),
+            ("begin at a multiple of 4 KiB", percent(addresses.begin_aligned_share)),
+            ("begin and end at one", percent(addresses.aligned_share)),
+        ];
+        for (what, value) in rows.into_iter().filter(|_| self.records > 0) {
+            table.row([what.into(), value.into()]);
         }
-        filled(table)
+        table
     }
 
     fn devices_title(&self) -> String {
@@ -157,22 +167,30 @@ impl Inspection {
         }
     }
 
-    fn device_table(&self) -> Option<Table> {
-        let header = ["device", "I/Os", "share", "bytes", "reads", "sequential", "lowest", "end"];
-        let mut table = new_table(&header, 1);
+    fn device_table(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::count("device"),
+            Column::count("I/Os"),
+            Column::of("share", Quantity::Share),
+            size("bytes"),
+            Column::of("reads", Quantity::Share),
+            Column::of("sequential", Quantity::Share),
+            size("lowest").rank(2),
+            size("end").same_unit().rank(1),
+        ]);
         for row in self.devices.iter().filter(|_| self.device_count > 1) {
-            table.add_row([
-                row.device.to_string(),
-                grouped(row.records),
-                percent(row.share),
-                size(row.bytes),
-                percent(row.read_share),
-                percent(row.sequential_share),
-                size(row.lowest_bytes),
-                size(row.end_bytes),
+            table.row([
+                row.device.to_string().into(),
+                row.records.into(),
+                row.share.into(),
+                bytes(row.bytes),
+                row.read_share.into(),
+                row.sequential_share.into(),
+                bytes(row.lowest_bytes),
+                bytes(row.end_bytes),
             ]);
         }
-        filled(table)
+        table
     }
 
     fn footprint_title(&self) -> String {
@@ -184,9 +202,9 @@ impl Inspection {
         format!("Footprint: distinct units of {} ({how})", Bytes(footprint.unit_bytes))
     }
 
-    fn footprint_table(&self) -> Option<Table> {
+    fn footprint_table(&self) -> TextTable {
         let footprint = &self.footprint;
-        let mut table = new_table(&["", "units", "size"], 1);
+        let mut table = TextTable::new([Column::text(""), Column::count("units"), size("size")]);
         let rows = [
             ("read", footprint.read_units),
             ("written", footprint.written_units),
@@ -195,61 +213,54 @@ impl Inspection {
             ("accesses", footprint.accesses),
         ];
         for (what, units) in rows.into_iter().filter(|_| footprint.accesses > 0) {
-            table.add_row([
-                what.to_owned(),
-                grouped(units),
-                size(units.saturating_mul(footprint.unit_bytes)),
-            ]);
+            table.row([what.into(), units.into(), bytes(units.saturating_mul(footprint.unit_bytes))]);
         }
-        filled(table)
+        table
     }
 
-    fn distances(&self) -> Option<Table> {
-        let mut table = new_table(&["", "share of all", "p10", "p50", "p90", "p99"], 1);
+    fn distances(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text(""),
+            Column::of("share", Quantity::Share),
+            size("p10").rank(1),
+            size("p50").same_unit(),
+            size("p90").same_unit(),
+            size("p99").same_unit(),
+        ]);
+        let mut add = |what: &str, share: f64, distances: [u64; 4]| {
+            table.row([what.into(), share.into()].into_iter().chain(distances.map(bytes)));
+        };
         if let Some(reuse) = &self.reuse {
-            table.add_row([
-                "accessed again (distinct units between)".to_owned(),
-                percent(1.0 - reuse.first_touch_share),
-                size(reuse.p10_bytes),
-                size(reuse.p50_bytes),
-                size(reuse.p90_bytes),
-                size(reuse.p99_bytes),
-            ]);
+            let distances = [reuse.p10_bytes, reuse.p50_bytes, reuse.p90_bytes, reuse.p99_bytes];
+            add("accessed again (distinct units between)", 1.0 - reuse.first_touch_share, distances);
         }
         if let Some(updates) = &self.updates {
-            table.add_row([
-                "written again (all writes between)".to_owned(),
-                percent(updates.share),
-                size(updates.p10_bytes),
-                size(updates.p50_bytes),
-                size(updates.p90_bytes),
-                size(updates.p99_bytes),
-            ]);
+            let distances = [updates.p10_bytes, updates.p50_bytes, updates.p90_bytes, updates.p99_bytes];
+            add("written again (all writes between)", updates.share, distances);
         }
-        filled(table)
+        table
     }
 }
 
+/// A column of sizes.
+fn size(heading: &str) -> Column {
+    Column::of(heading, Quantity::BinaryBytes)
+}
+
+fn bytes(bytes: u64) -> Cell {
+    (bytes as f64).into()
+}
+
 /// The curve with a bar for each size.
-fn chart(curve: &Curve) -> Option<Table> {
-    let mut table = new_table(&["cache", "units", "misses", ""], 0);
+fn chart(curve: &Curve) -> TextTable {
+    let misses = Column::of("misses", Quantity::Share);
+    let mut table =
+        TextTable::new([Column::count("cache"), Column::count("units"), misses, Column::text("")]);
     for point in &curve.points {
-        table.add_row([
-            size(point.bytes),
-            grouped(point.units),
-            percent(point.miss_ratio),
-            bar(point.miss_ratio),
-        ]);
+        let size = binary_bytes(point.bytes).into();
+        table.row([size, point.units.into(), point.miss_ratio.into(), bar(point.miss_ratio).into()]);
     }
-    for index in 0..3 {
-        if let Some(column) = table.column_mut(index) {
-            column.set_cell_alignment(comfy_table::CellAlignment::Right);
-        }
-    }
-    if let Some(column) = table.column_mut(3) {
-        column.set_cell_alignment(comfy_table::CellAlignment::Left);
-    }
-    filled(table)
+    table
 }
 
 /// A bar in eighths of a character.
@@ -281,28 +292,12 @@ fn name(kind: Kind) -> &'static str {
     }
 }
 
-/// A size, to three digits or more.
-fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let index = (bytes.max(1).ilog2() / 10) as usize;
-    let scale = 1u64 << (10 * index);
-    match bytes.is_multiple_of(scale) {
-        true => format!("{} {}", bytes / scale, units[index]),
-        false => format!("{:.2} {}", bytes as f64 / scale as f64, units[index]),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // The figures that people quote; a unit off by 1024 is believed.
     #[test]
-    fn sizes_and_bars_are_to_scale() {
-        let shown = [0, 1, 1023, 1024, 1536, 1 << 20, (1 << 30) + (1 << 29), 1 << 63, u64::MAX].map(size);
-        let expected =
-            ["0 B", "1 B", "1023 B", "1 KiB", "1.50 KiB", "1 MiB", "1.50 GiB", "8 EiB", "16.00 EiB"];
-        assert_eq!(shown, expected);
+    fn bars_are_to_scale() {
         assert_eq!(bar(1.0).chars().count(), BAR);
         assert_eq!((bar(0.0).as_str(), bar(0.0125).as_str()), ("", "\u{258c}"));
         assert_eq!(bar(0.5), "\u{2588}".repeat(20));

@@ -135,8 +135,8 @@ fn hostile_traces_are_described_too() {
 #[test]
 fn options_out_of_bounds_are_refused_with_the_bounds() {
     for (options, words) in [
-        (Options { unit_bytes: 0, ..options() }, ["--unit 0 B", "512 B to 1 GiB"]),
-        (Options { unit_bytes: 2 << 30, ..options() }, ["--unit 2 GiB", "512 B to 1 GiB"]),
+        (Options { unit_bytes: 0, ..options() }, ["--footprint-unit 0 B", "512 B to 1 GiB"]),
+        (Options { unit_bytes: 2 << 30, ..options() }, ["--footprint-unit 2 GiB", "512 B to 1 GiB"]),
         (Options { samples: 0, ..options() }, ["--samples 0", "64 to 16777216"]),
         (Options { samples: usize::MAX, ..options() }, ["--samples 1844", "64 to 16777216"]),
     ] {
@@ -152,7 +152,7 @@ fn an_exact_curve_of_too_many_units_is_refused() {
     let text = "0 0 0 8 0\n1 0 8 8 0\n2 0 16 8 0\n3 0 0 24 1\n";
     assert_eq!(found(text, &few).unwrap().footprint.units, 3);
     let error = found(&format!("{text}4 0 24 8 1\n"), &few).unwrap_err().to_string();
-    for word in ["t.trace:5:1", "--exact: more than 3 units", "leave out --exact", "--unit"] {
+    for word in ["t.trace:5:1", "--exact: more than 3 units", "leave out --exact", "--footprint-unit"] {
         assert!(error.contains(word), "{error}");
     }
 }

@@ -11,7 +11,7 @@ use crate::nvme::assert_offsets;
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]
 pub struct Methods {
-    /// Payload in the entries behind its command, in order (ByteExpress 3.2).
+    /// Payload in the entries behind its command, in order (ByteExpress 3.3).
     pub inline: bool,
     /// CDW3 of commands with data to the controller is the length of an inline tail.
     pub inline_tail: bool,

@@ -12,6 +12,7 @@
 //! | [`mod@piggyback`] | payload in the fields of commands: [`piggyback::Head`], [`piggyback::Piece`] |
 //! | [`mod@kv`] | commands for key value namespaces: Store by piggyback, iterators |
 //! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer |
+//! | [`mod@pace`] | whether a drive that is served in real time keeps to its model |
 //! | [`mod@commit`] | pairs that are stored without a command: records in memory of the device |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
@@ -25,7 +26,7 @@
 //!
 //! With [`Methods::inline_tail`], the last CDW3 bytes of a command's payload lie behind the command in the same way,
 //! and the data pointer describes what is before them. If that is nothing, it is ByteExpress's own encoding
-//! (ByteExpress 3.2: the data pointer stays as it is, the length stands in a reserved field). A Store to a key value
+//! (ByteExpress 3.3.1: the data pointer stays as it is, the length stands in a reserved field). A Store to a key value
 //! namespace has its key in CDW3: there the length stands in CDW13 ([`Framing::of_store`]).
 
 pub mod capability;
@@ -33,6 +34,7 @@ pub mod commit;
 pub mod cxl;
 pub mod inline;
 pub mod kv;
+pub mod pace;
 pub mod piggyback;
 pub mod sink;
 

@@ -1,0 +1,176 @@
+//! What Linux' block layer does with an I/O that is longer than a command may be: it is split into commands of the
+//! longest length and one for the rest, which are submitted together; the I/O ends when the last of them has.
+//!
+//! Linux splits at `max_hw_sectors`, which its NVMe driver takes from MDTS (NVMe Base 2.1, 5.1.13.2.1), and earlier where
+//! `max_sectors_kb` is lower or memory is scattered over too many segments. Here only the former binds.
+
+use crate::io::{Client, IoBuffer, IoError};
+use byteway_clock::{Notify, SpanRecord, Trail};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Memory for one I/O at a time: a buffer for each of its commands.
+pub struct SplitBuffer(Vec<IoBuffer>);
+
+impl SplitBuffer {
+    /// The buffer of its first command, for those that are never split.
+    pub fn first(&mut self) -> &mut IoBuffer {
+        self.0.first_mut().expect("it is made with at least one, and an I/O gives all back")
+    }
+}
+
+/// An I/O that has ended, as one command or several.
+pub struct SplitDone {
+    /// What became of it: the record of the command that ended last, or the first error.
+    pub result: Result<SpanRecord, IoError>,
+    /// Commands that it became.
+    pub commands: u32,
+    /// The trail of the command that ended last, if there were several and it was recorded.
+    pub trail: Option<Trail>,
+}
+
+/// Which way the data goes.
+#[derive(Clone, Copy)]
+enum Direction {
+    Read,
+    Write,
+}
+
+/// One command of several.
+struct Part {
+    index: usize,
+    buffer: IoBuffer,
+    result: Result<SpanRecord, IoError>,
+    trail: Option<Trail>,
+}
+
+/// Where the commands of an I/O meet again.
+struct Gather {
+    /// In the order in which they ended.
+    ended: RefCell<Vec<Part>>,
+    left: Cell<usize>,
+    last: Notify,
+}
+
+impl Client {
+    /// A buffer for I/Os of up to `blocks` blocks, in commands of at most what the client transfers by one.
+    pub fn split_buffer(&self, blocks: u32) -> Result<SplitBuffer, IoError> {
+        let count = blocks.div_ceil(self.blocks_max()).max(1);
+        (0..count).map(|_| self.buffer()).collect::<Result<_, _>>().map(SplitBuffer)
+    }
+
+    /// Reads `blocks` blocks from `lba` on, and verifies them.
+    pub async fn read_split(&self, buffer: &mut SplitBuffer, lba: u64, blocks: u32) -> SplitDone {
+        self.split(Direction::Read, buffer, lba, blocks).await
+    }
+
+    /// Writes `blocks` blocks from `lba` on: a new version of each.
+    pub async fn write_split(&self, buffer: &mut SplitBuffer, lba: u64, blocks: u32) -> SplitDone {
+        self.split(Direction::Write, buffer, lba, blocks).await
+    }
+
+    async fn command(
+        &self,
+        direction: Direction,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, IoError> {
+        match direction {
+            Direction::Read => self.read(buffer, lba, blocks).await,
+            Direction::Write => self.write(buffer, lba, blocks).await,
+        }
+    }
+
+    async fn split(
+        &self,
+        direction: Direction,
+        buffer: &mut SplitBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> SplitDone {
+        let most = self.blocks_max();
+        let count = blocks.div_ceil(most) as usize;
+        if count <= 1 {
+            let Some(first) = buffer.0.first_mut() else {
+                return SplitDone::refused(lba, blocks);
+            };
+            let result = self.command(direction, first, lba, blocks).await;
+            return SplitDone { result, commands: 1, trail: None };
+        }
+        let end = lba.checked_add(u64::from(blocks));
+        if buffer.0.len() < count || end.is_none() {
+            return SplitDone::refused(lba, blocks);
+        }
+        let clock = self.queue().port().clock();
+        let gather = Rc::new(Gather {
+            ended: RefCell::new(Vec::with_capacity(count)),
+            left: Cell::new(count),
+            last: Notify::new(clock),
+        });
+        for (index, mut own) in buffer.0.drain(..count).enumerate() {
+            let (client, gather) = (self.clone(), gather.clone());
+            let first = index as u32 * most;
+            clock.spawn("split", async move {
+                let lba = lba + u64::from(first);
+                let result = client.command(direction, &mut own, lba, most.min(blocks - first)).await;
+                // In the same poll as the close of its span: the next I/O that ends takes its place.
+                let trail = client.queue().port().spans().and_then(|spans| spans.take_trail());
+                gather.ended.borrow_mut().push(Part { index, buffer: own, result, trail });
+                gather.left.set(gather.left.get() - 1);
+                if gather.left.get() == 0 {
+                    gather.last.notify_one();
+                }
+            });
+        }
+        while gather.left.get() > 0 {
+            gather.last.notified().await;
+        }
+        let mut ended = gather.ended.take();
+        let mut trail = None;
+        for part in &mut ended {
+            // Only the last one is shown.
+            if let Some(before) = trail.take()
+                && let Some(spans) = self.queue().port().spans()
+            {
+                spans.recycle(before);
+            }
+            trail = part.trail.take();
+        }
+        let last = ended.last().map(|part| part.index);
+        ended.sort_by_key(|part| part.index);
+        let mut record = None;
+        let mut wrong = None;
+        for part in ended {
+            // At their old places, before those that this I/O did not need.
+            buffer.0.insert(part.index, part.buffer);
+            match part.result {
+                Ok(found) if Some(part.index) == last => record = Some(found),
+                Ok(_) => {}
+                Err(error) => wrong = Some(worse(wrong, error)),
+            }
+        }
+        let result = match (wrong, record) {
+            (None, Some(record)) => Ok(record),
+            (Some(error), _) => Err(error),
+            (None, None) => Err(IoError::Extent { lba, count: u64::from(blocks) }),
+        };
+        SplitDone { result, commands: count as u32, trail }
+    }
+}
+
+impl SplitDone {
+    fn refused(lba: u64, blocks: u32) -> SplitDone {
+        let result = Err(IoError::Extent { lba, count: u64::from(blocks) });
+        SplitDone { result, commands: 0, trail: None }
+    }
+}
+
+/// Of two errors the one that says more: a status is the drive's answer, anything else ends the client's work.
+fn worse(first: Option<IoError>, second: IoError) -> IoError {
+    match first {
+        None => second,
+        Some(IoError::Status(_)) if !matches!(second, IoError::Status(_)) => second,
+        Some(first) => first,
+    }
+}

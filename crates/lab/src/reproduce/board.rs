@@ -1,0 +1,106 @@
+//! The boards of the papers, each with the one configuration from which all claims start, and departures from it.
+//!
+//! A [`Spec`] begins with a board. What crosses by which method is the claim's subject ([`Spec::by`]); any other key of the
+//! scenario is changed by a [`Departure`] only, which states who demands it. So no claim has a configuration of its own
+//! without a reason.
+
+use super::point::Spec;
+
+/// A board: its drive, its host, and what they are set to.
+#[derive(Debug)]
+pub struct Board {
+    /// The drive's profile.
+    pub drive: &'static str,
+    /// The host's profile. It waits for interrupts, as Linux's pass-through does.
+    pub host: &'static str,
+    /// Keys and values of a key-value drive, in TOML.
+    pub store: &'static [(&'static str, &'static str)],
+}
+
+/// Of a key-value drive. BandSlim's drive has 1 TB, of which a part holds all pairs. Every value is copied to the write
+/// pointer, by whatever method it came: the time of a PUT beside its transfer, to which the profile's constants were fitted,
+/// grows with every byte of every value.
+const STORE: &[(&str, &str)] = &[("drive.capacity", "\"16 GiB\""), ("drive.override.kv.packing", "\"all\"")];
+
+/// The board of ByteExpress and BandSlim.
+pub const COSMOS: Board = Board { drive: "cosmos-plus", host: "cosmos", store: STORE };
+
+/// What BandSlim makes of it on PCIe Gen5 x8, with CXL.mem.
+pub const GEN5: Board = Board { drive: "bandslim-gen5x8", host: "cosmos", store: STORE };
+
+/// All boards.
+pub const BOARDS: [&Board; 2] = [&COSMOS, &GEN5];
+
+impl Board {
+    /// With payloads that end in the drive's DRAM: the papers' "NAND off".
+    pub fn sink(&self) -> Spec {
+        Spec::on(self, "sink", &[])
+    }
+
+    /// As a key-value drive, with its flash.
+    pub fn kv(&self) -> Spec {
+        Spec::on(self, "kv", self.store)
+    }
+}
+
+/// A key of the scenario that differs from the board's configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Departure {
+    key: &'static str,
+    /// In TOML.
+    value: &'static str,
+    reason: Reason,
+}
+
+/// Why a point departs from its board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The paper does: where, and in which words.
+    Paper {
+        /// Its section.
+        place: &'static str,
+        /// What it says.
+        words: &'static str,
+    },
+    /// It is no claim's: a figure of ours shows it.
+    Ours(&'static str),
+}
+
+impl Departure {
+    /// A paper's. Panics (when compiled, as a constant) if no place or no words are stated.
+    pub const fn of_paper(
+        key: &'static str,
+        value: &'static str,
+        place: &'static str,
+        words: &'static str,
+    ) -> Departure {
+        assert!(!place.is_empty() && !words.is_empty(), "a departure states who demands it");
+        Departure { key, value, reason: Reason::Paper { place, words } }
+    }
+
+    /// One of a figure of ours.
+    pub const fn ours(key: &'static str, value: &'static str, why: &'static str) -> Departure {
+        assert!(!why.is_empty(), "a departure states why");
+        Departure { key, value, reason: Reason::Ours(why) }
+    }
+
+    /// The key, and its value in TOML.
+    pub const fn setting(&self) -> (&'static str, &'static str) {
+        (self.key, self.value)
+    }
+
+    /// Why.
+    pub const fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// In words: `kv.packing = none ("...", In-device packing)`.
+    pub fn sentence(&self) -> String {
+        let key = self.key.strip_prefix("drive.override.").unwrap_or(self.key);
+        let value = self.value.trim_matches('"');
+        match self.reason {
+            Reason::Paper { place, words } => format!("{key} = {value} (\"{words}\", {place})"),
+            Reason::Ours(why) => format!("{key} = {value} ({why})"),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether throughput stayed what it was: a note for a reader who takes a run's mean for a property of the drive.
+//!
+//! A drive that begins empty, filled, or as another workload left it changes while it is written to, and its figures are
+//! then as much of the length of the run as of the drive. So the first half of what was measured is compared with the
+//! second, job by job.
+//!
+//! Nothing is said of
+//! - jobs whose rate is not the drive's: open loops, traces at their times, limits of rate, pauses;
+//! - runs in phases, or of jobs that begin later or end earlier than others: they ask for a change;
+//! - what is too short to judge: fewer than [`IOS_LEAST`] I/Os in a half, or less than [`SPAN_LEAST_NS`] in all, of which
+//!   a few collections make up most.
+
+use super::Series;
+use crate::workload::{Issue, JobPlan};
+
+/// How each of these notes begins.
+pub(crate) const NOT_STEADY: &str = "not steady:";
+/// The share by which the halves may differ.
+const DIFFERENCE_MOST: f64 = 0.1;
+/// I/Os of a job in each half.
+const IOS_LEAST: u64 = 1000;
+/// What is measured, in nanoseconds: the dies of a drive erase and collect in turns of some tens of milliseconds.
+const SPAN_LEAST_NS: f64 = 200e6;
+/// Steps of the series: with fewer, the halves would be too unequal.
+const STEPS_LEAST: usize = 8;
+
+/// A note for each job whose throughput differs between the halves.
+pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
+    let Some(first) = jobs.first() else { return Vec::new() };
+    let is_one_phase = |job: &JobPlan| job.phase == first.phase && job.start_delay.0 == 0;
+    if !jobs.iter().all(is_one_phase) {
+        return Vec::new();
+    }
+    let ramp_ns = jobs.iter().map(|job| job.ramp.0 as f64 / 1000.0).fold(series.measured_from_ns, f64::max);
+    let measured: Vec<_> = series.points.iter().filter(|point| point.begin_ns >= ramp_ns).collect();
+    let is_at_work = |job: usize| {
+        measured.iter().rposition(|point| {
+            let of_job = &point.jobs[job];
+            of_job.read.ios + of_job.write.ios + of_job.trim.ios > 0
+        })
+    };
+    // Until the first of them ends.
+    let Some(end) = (0..jobs.len()).filter_map(is_at_work).min() else { return Vec::new() };
+    let steps = &measured[..=end];
+    let (Some(begin_ns), Some(end_ns)) =
+        (steps.first().map(|step| step.begin_ns), steps.last().map(|step| step.end_ns))
+    else {
+        return Vec::new();
+    };
+    if steps.len() < STEPS_LEAST || end_ns - begin_ns < SPAN_LEAST_NS {
+        return Vec::new();
+    }
+    let middle_ns = 0.5 * (begin_ns + end_ns);
+    let split = steps.partition_point(|step| 0.5 * (step.begin_ns + step.end_ns) < middle_ns);
+    let flow = |steps: &[&super::Point], job: usize| {
+        let ios = steps.iter().map(|step| &step.jobs[job]);
+        let ios: u64 = ios.map(|job| job.read.ios + job.write.ios + job.trim.ios).sum();
+        let ns: f64 = steps.iter().map(|step| step.end_ns - step.begin_ns).sum();
+        (ios, ios as f64 / ns * 1e9)
+    };
+    let of_job = |(number, job): (usize, &JobPlan)| {
+        let is_the_drives = job.issue == Issue::Closed && job.cap.is_none() && job.think.is_none();
+        let ((first_ios, first), (second_ios, second)) =
+            (flow(&steps[..split], number), flow(&steps[split..], number));
+        let is_long = first_ios.min(second_ios) >= IOS_LEAST;
+        let is_steady = (second / first - 1.0).abs() <= DIFFERENCE_MOST;
+        if !is_the_drives || !is_long || is_steady {
+            return None;
+        }
+        let name = if jobs.len() > 1 { format!("job {}: ", job.name) } else { String::new() };
+        Some(format!(
+            "{NOT_STEADY} {name}first half {}IOPS, second half {}IOPS ({:+.0} %); set `ramp_time` to leave out the beginning, \
+             and let the job run for longer",
+            scaled(first),
+            scaled(second),
+            (second / first - 1.0) * 100.0
+        ))
+    };
+    jobs.iter().enumerate().filter_map(of_job).collect()
+}
+
+/// Three digits, and the prefix of the unit that follows.
+fn scaled(iops: f64) -> String {
+    match iops {
+        ..1e3 => format!("{iops:.0} "),
+        ..1e4 => format!("{:.2} K ", iops / 1e3),
+        ..1e5 => format!("{:.1} K ", iops / 1e3),
+        ..1e6 => format!("{:.0} K ", iops / 1e3),
+        _ => format!("{:.2} M ", iops / 1e6),
+    }
+}

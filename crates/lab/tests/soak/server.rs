@@ -1,0 +1,142 @@
+//! The server's process.
+
+use byteway_lab::build;
+use byteway_lab::scenario::{Device, Options};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a server may take to begin.
+const START: Duration = Duration::from_secs(120);
+/// How long it may take to end. It takes 2 s at most, and a loaded machine what it takes.
+const END: Duration = Duration::from_secs(20);
+
+/// What is served, and how.
+#[derive(Debug)]
+pub struct Drive {
+    profile: &'static str,
+    timing: &'static str,
+    doorbells: &'static str,
+    gib: u64,
+    precondition: &'static str,
+    /// In a directory.
+    pub is_kept: bool,
+}
+
+impl Drive {
+    /// A profile, with the combination of this number of everything else.
+    pub fn of(profile: &'static str, number: u64) -> Drive {
+        let pick = |from: &[&'static str], by: u64| from[(number / by) as usize % from.len()];
+        let is_kept = number % 3 == 1;
+        Drive {
+            profile,
+            timing: pick(&["none", "model"], 1),
+            doorbells: pick(&["mapped", "trapped"], 2),
+            gib: [1, 2, 4][(number / 2 % 3) as usize],
+            // A directory begins empty.
+            precondition: if is_kept { "empty" } else { pick(&["steady", "filled", "steady", "empty"], 2) },
+            is_kept,
+        }
+    }
+
+    /// Bytes.
+    pub fn capacity(&self) -> u64 {
+        self.gib << 30
+    }
+
+    /// Whether a block that no client has written reads as zeroes.
+    pub fn is_empty(&self) -> bool {
+        self.precondition == "empty"
+    }
+
+    /// Bytes that its flash takes, beyond its capacity too: what a server in whose memory they are may hold.
+    pub fn flash_bytes(&self) -> u64 {
+        let device = Device::from_text("d.toml", Path::new("."), &self.text(), &Options::default()).unwrap();
+        let geometry = build::served(&device, "d").geometry;
+        u64::from(geometry.total_blocks()) * u64::from(geometry.units_per_block()) * 4096
+    }
+
+    fn text(&self) -> String {
+        let Drive { profile, timing, doorbells, gib, precondition, .. } = self;
+        format!(
+            "[drive]\nprofile = \"{profile}\"\ncapacity = \"{gib} GiB\"\nprecondition = \"{precondition}\"\n\
+             [serve]\ntiming = \"{timing}\"\ndoorbells = \"{doorbells}\"\n"
+        )
+    }
+}
+
+/// A server; killed when it is dropped.
+pub struct Server {
+    child: Child,
+    error: PathBuf,
+}
+
+impl Server {
+    /// Serves `drive` in a folder.
+    pub fn start(folder: &Path, drive: &Drive) -> Server {
+        std::fs::write(folder.join("drive.toml"), drive.text()).unwrap();
+        let (out, error) = (folder.join("out"), folder.join("error"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_byteway"));
+        command.current_dir(folder).env_remove("BYTEWAY_LOG").stdin(Stdio::null());
+        command.args(["serve", "drive.toml", "--vfio-user", ".", "--format", "json"]);
+        if drive.is_kept {
+            command.args(["--data", "data"]);
+        }
+        let child = command
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&error).unwrap())
+            .spawn()
+            .unwrap();
+        let mut server = Server { child, error };
+        let begun = Instant::now();
+        while !std::fs::read_to_string(&out).unwrap().contains('\n') {
+            let ended = server.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{drive:?} is not served: {ended:?}\n{}", server.said());
+            assert!(begun.elapsed() < START, "{drive:?} does not begin\n{}", server.said());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server
+    }
+
+    /// What it has said of errors, and a little more.
+    pub fn said(&self) -> String {
+        let said = std::fs::read_to_string(&self.error).unwrap();
+        let lines: Vec<&str> = said.lines().collect();
+        lines[lines.len().saturating_sub(20)..].join("\n")
+    }
+
+    /// Bytes that it holds in memory: VmRSS, without what it shares with clients.
+    pub fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
+        line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap() << 10
+    }
+
+    /// Ends it as a service manager does. Returns whether it ended in order: where others take the processors its own limit
+    /// may cut the end off, which it says by exit status 4.
+    #[must_use]
+    pub fn end(mut self) -> bool {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < END, "it does not end\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        assert!(matches!(status.code(), Some(0 | 4)), "{status}\n{}", self.said());
+        assert!(!std::fs::read_to_string(&self.error).unwrap().contains("ERROR"), "{}", self.said());
+        status.success()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.child.kill().is_ok() {
+            self.child.wait().unwrap();
+        }
+    }
+}
