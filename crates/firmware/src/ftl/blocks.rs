@@ -353,6 +353,11 @@ impl Blocks {
         block.0 % self.geometry.blocks >= self.geometry.blocks - self.cache
     }
 
+    /// Whether it is free for anybody once it is erased.
+    pub(super) fn gives_back(&self, block: BlockId) -> bool {
+        !self.is_cache(block) && !self.is_bad(block)
+    }
+
     /// Stripes of a superblock.
     pub(super) fn pages(&self, block: BlockId) -> u32 {
         if self.is_cache(block) { self.cache_pages } else { self.geometry.pages }

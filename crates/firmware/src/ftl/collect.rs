@@ -17,6 +17,8 @@
 //!   one. If it goes to another stream, what is carried for the first one is padded before, and may take one more. So in
 //!   the worst case two are taken, and the end frees one, or the victim before did: the one that the host leaves is
 //!   there again. Only the cache's superblocks give nothing back; what was in them was not in the others before.
+//!   They, and bad ones, are not erased before a superblock is free: the last one would hold what is nowhere else, and
+//!   after a power cut could not be left (`duplicates`).
 //! - It waits for that superblock, and the host is refused it meanwhile, only while there is something to empty; it
 //!   begins as soon as that is there, so neither waits for the other. After it the host's turn comes first.
 //! - It ends: a queue gets shorter, wear is levelled only when a worn superblock takes what is cold (`upkeep`), and the
@@ -198,7 +200,7 @@ impl Collector {
             self.program(is_switching);
             let reads_again = !self.again.is_empty();
             self.read_again();
-            let erases = self.erase_after.is_none() && self.victims.iter().any(Emptied::is_empty);
+            let erases = self.erase_after.is_none() && self.erases_any();
             let looks = self.next_stripe.is_some()
                 && !is_switching
                 && !self.is_paused()
@@ -239,14 +241,20 @@ impl Collector {
             && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
     }
 
+    /// Whether a victim of which nothing is left can be erased.
+    fn erases_any(&self) -> bool {
+        let state = self.inner.state.borrow();
+        self.victims.iter().any(|victim| victim.is_empty() && state.may_erase(victim.block, self.die))
+    }
+
     /// Erases victims of which nothing is left, when nothing older can come back for it. One that is bad as well, so
     /// that nothing is left in it; whether that succeeds does not matter.
     fn erase_emptied(&mut self) {
         self.carry_nameless();
-        let Self { inner, ticket, victims, erasing, erase_after, die, .. } = self;
-        if !victims.iter().any(Emptied::is_empty) {
+        if !self.erases_any() {
             return;
         }
+        let Self { inner, ticket, victims, erasing, erase_after, die, .. } = self;
         if !inner.config.plp && inner.config.canary != Some(Canary::EraseEarly) {
             let mut guard = inner.state.borrow_mut();
             let state = &mut *guard;
@@ -261,7 +269,8 @@ impl Collector {
         }
         *erase_after = None;
         let state = inner.state.borrow();
-        for victim in victims.extract_if(.., |victim| victim.is_empty()) {
+        let is_erased = |victim: &mut Emptied| victim.is_empty() && state.may_erase(victim.block, *die);
+        for victim in victims.extract_if(.., is_erased) {
             let priority = state.priority(*die, victim.cause);
             inner.flash.submit_erase(victim.block, priority, ticket);
             erasing.push(victim);
@@ -293,9 +302,7 @@ impl Collector {
         }
         let mut state = inner.state.borrow_mut();
         let had_room = state.blocks.has_room(die, Stream::Host);
-        let will_be_free =
-            |victim: &&Emptied| !state.blocks.is_cache(victim.block) && !state.blocks.is_bad(victim.block);
-        let freed = self.erasing.iter().filter(will_be_free).count();
+        let freed = self.erasing.iter().filter(|victim| state.blocks.gives_back(victim.block)).count();
         let standing = Standing { erasing: freed as u32, victims: self.victims.len() as u32 };
         if let Some((block, cause)) = state.next_victim(inner, die, &standing) {
             self.next_stripe = Some(0);
@@ -584,6 +591,12 @@ fn done(victims: &mut [Emptied], geometry: &Geometry, ppa: Ppa) {
 }
 
 impl super::State {
+    /// Whether a superblock of which nothing is left may be erased. One that then isn't free waits for one that is: in the
+    /// last one there is nothing but duplicates then.
+    fn may_erase(&self, block: BlockId, die: u32) -> bool {
+        self.blocks.gives_back(block) || self.blocks.free(die) > 0
+    }
+
     /// Whether flash has the latest programmed state of a unit at `from`: its map entry says so, or the slot that holds
     /// a newer one.
     #[inline]

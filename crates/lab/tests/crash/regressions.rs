@@ -92,6 +92,9 @@ plans! {
     /// Without modelled time the failure of a wordline's second program was learned before the end of its first, which it had
     /// spoilt, and which counted as safe all the same.
     a_failure_that_was_learned_first = "a-failure-that-was-learned-first";
+    /// The last unit of a folded superblock went into the last free one of its die, and the former was erased, which gave
+    /// none back. A cut of the power spoilt the latter, which could not be left any more: nothing was free, and nothing would be.
+    a_fold_into_the_last_superblock = "a-fold-into-the-last-superblock";
     /// An iterator whose next command waited too long for room in the queue was gone, as it may be, which was taken for a failure.
     a_scan_that_came_late = "a-scan-that-came-late";
 }
