@@ -301,10 +301,13 @@ impl FittedAxis<'_> {
                         self.points.clone()
                     }
                     false => {
-                        let ticks = log_ticks(self.min, self.max);
+                        let ticks = match self.axis.unit {
+                            Unit::BinaryBytes => binary_ticks(self.min, self.max),
+                            _ => log_ticks(self.min, self.max),
+                        };
                         low = ticks.first().copied().unwrap_or(low);
                         high = ticks.last().copied().unwrap_or(high);
-                        thinned(ticks)
+                        if self.axis.unit == Unit::BinaryBytes { ticks } else { thinned(ticks) }
                     }
                 };
                 let label = |value: f64| (rounded(value / self.size), self.axis.unit.label(value));
@@ -346,6 +349,14 @@ fn log_ticks(min: f64, max: f64) -> Vec<f64> {
     ticks
 }
 
+/// Powers of two, or of a power of two, from just below `min` to just above `max`, both above 0: nine at most.
+fn binary_ticks(min: f64, max: f64) -> Vec<f64> {
+    let first = libm::floor(libm::log2(min)) as i32;
+    let steps = libm::ceil(libm::log2(max)) as i32 - first;
+    let step = (steps.max(1) as u32).div_ceil(8) as i32;
+    (0..=(steps.max(1) + step - 1) / step).map(|tick| libm::ldexp(1.0, first + tick * step)).collect()
+}
+
 /// At most eight or so of them: the powers of ten if these are enough, each second of them if they are too many.
 fn thinned(ticks: Vec<f64>) -> Vec<f64> {
     if ticks.len() <= 8 {
@@ -373,6 +384,15 @@ mod tests {
         let (text, range) = labels(&Axis::log("", Unit::Nanoseconds), &[65_000.0, 1_100_000.0, 0.0]);
         assert_eq!(text, serde_json::json!(["50 us", "100 us", "200 us", "500 us", "1 ms", "2 ms"]));
         assert_eq!(range, serde_json::json!([1.699, 3.301]), "decades of the axis's unit");
+        let (text, range) = labels(&Axis::log("", Unit::BinaryBytes), &[8.0, 48.0, 2048.0]);
+        assert_eq!(
+            text,
+            serde_json::json!(["8 B", "16 B", "32 B", "64 B", "128 B", "256 B", "512 B", "1 KiB", "2 KiB"])
+        );
+        assert_eq!(range, serde_json::json!([0.90309, 3.3113]));
+        let (text, _) = labels(&Axis::log("", Unit::BinaryBytes), &[3.0, 4096.0]);
+        assert_eq!(text, serde_json::json!(["2 B", "8 B", "32 B", "128 B", "512 B", "2 KiB", "8 KiB"]));
+        assert_eq!(binary_ticks(32.0, 32.0), [32.0, 64.0]);
         let sizes = [512.0, 4096.0, 65_536.0, 1_048_576.0];
         let (text, _) = labels(&Axis::log_at_points("", Unit::BinaryBytes), &sizes);
         assert_eq!(text, serde_json::json!(["512 B", "4 KiB", "64 KiB", "1 MiB"]));

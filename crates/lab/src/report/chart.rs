@@ -5,16 +5,16 @@
 
 use plotly::common::{
     Anchor, ColorBar, ColorScale, ColorScalePalette, DashType, Fill, HoverInfo, Line, LineShape, Marker,
-    MarkerSymbol, Mode, Orientation, Pattern, PatternFillMode, PatternShape, TextPosition, Title,
+    MarkerSymbol, Mode, Orientation, Pattern, PatternFillMode, PatternShape, TextPosition, TickMode, Title,
 };
 use plotly::layout::{
-    Annotation, BarMode, HoverMode, Layout, Legend, Margin, Shape, ShapeLayer, ShapeLine, ShapeType,
-    TraceOrder,
+    Annotation, AxisType, BarMode, HoverMode, Layout, Legend, Margin, Shape, ShapeLayer, ShapeLine,
+    ShapeType, TraceOrder,
 };
 use plotly::{Bar, HeatMap, Scatter, Trace};
 use serde_json::Value;
 
-use super::axis::{Axis, FittedAxis};
+use super::axis::{Axis, FittedAxis, rounded};
 use crate::workload::Kind;
 
 /// The colours of Okabe and Ito that are dark enough for lines on white and light enough for lines on black.
@@ -88,14 +88,16 @@ impl Ink {
     }
 }
 
+/// Symbols of points that someone else states: the second is for another statement on the same series.
+const STATED: [MarkerSymbol; 2] = [MarkerSymbol::StarDiamondOpen, MarkerSymbol::SquareOpen];
+
 /// Of points that someone else states: larger than those of a series, and open.
-fn stated(ink: Ink) -> Marker {
-    Marker::new()
-        .color(ink.color())
-        .size(14)
-        .symbol(MarkerSymbol::StarDiamondOpen)
-        .line(Line::new().width(2.0))
+fn stated(ink: Ink, symbol: &MarkerSymbol) -> Marker {
+    Marker::new().color(ink.color()).size(14).symbol(symbol.clone()).line(Line::new().width(2.0))
 }
+
+/// The part of a name's place on its axis that no bar covers.
+const BAR_GAP: f64 = 0.25;
 
 /// How the points of a line are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +153,7 @@ impl Chart {
         self.mark(Mark::Line { name: name.into(), ink, join: Join::Not, points })
     }
 
-    /// The same over an axis of names: a value for each, NaN for none.
+    /// The same upon the standing bars of the same ink: a value for each name, NaN for none.
     pub fn stated_bars(self, name: impl Into<String>, ink: Ink, values: Vec<f64>) -> Chart {
         self.mark(Mark::Dots { name: name.into(), ink, values })
     }
@@ -323,7 +325,7 @@ impl Chart {
     fn traces(&self, x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Vec<Box<dyn Trace>> {
         let mut traces: Vec<Box<dyn Trace>> = Vec::new();
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", y.hover("y"));
-        for mark in &self.marks {
+        for (index, mark) in self.marks.iter().enumerate() {
             match mark {
                 Mark::Line { name, ink, join, points } => {
                     let (xs, ys) = points.iter().map(|&(a, b)| (x.place(a), y.place(b))).unzip();
@@ -345,15 +347,19 @@ impl Chart {
                         trace = trace.marker(Marker::new().color(ink.color()).size(8).symbol(symbol));
                     }
                     if *join == Join::Not {
-                        trace = trace.marker(stated(*ink));
+                        trace = trace.marker(stated(*ink, &STATED[0]));
                     }
                     traces.push(trace);
                 }
                 Mark::Dots { name, ink, values } => {
-                    let names = self.x.names_of().unwrap_or_default();
-                    let names = names.iter().map(|name| Value::from(escaped(name))).collect();
+                    let is_same =
+                        |mark: &&Mark| matches!(mark, Mark::Dots { ink: other, .. } if other == ink);
+                    let symbol = &STATED[self.marks[..index].iter().filter(is_same).count() % STATED.len()];
+                    let offset = self.offset_of_bars(*ink);
+                    let places = (0..values.len()).map(|place| Value::from(rounded(place as f64 + offset)));
                     let values = values.iter().map(|value| Value::from(y.place(*value))).collect();
-                    let trace = Scatter::new(names, values).mode(Mode::Markers).marker(stated(*ink));
+                    let trace = Scatter::new(places.collect(), values).mode(Mode::Markers);
+                    let trace = trace.marker(stated(*ink, symbol));
                     traces.push(trace.name(escaped(name)).hover_template(&hover));
                 }
                 Mark::Band { name, ink, points } => {
@@ -424,6 +430,43 @@ impl Chart {
         traces
     }
 
+    /// How far from its name's place a bar of this ink stands, of those side by side.
+    fn offset_of_bars(&self, ink: Ink) -> f64 {
+        let inks = self.marks.iter().filter_map(|mark| match mark {
+            Mark::Bars { ink, .. } => Some(*ink),
+            _ => None,
+        });
+        let inks: Vec<Ink> = inks.collect();
+        let count = inks.len() as f64;
+        let index = inks.iter().position(|other| *other == ink).map(|index| index as f64);
+        index.map_or(0.0, |index| (index - (count - 1.0) / 2.0) * (1.0 - BAR_GAP) / count)
+    }
+
+    /// The names' places on their axis: themselves or, where points lie upon bars that stand side by side, numbers from 0.
+    fn places_of_names(&self) -> Vec<Value> {
+        let names = self.x.names_of().or(self.y.names_of()).unwrap_or_default();
+        match self.has_dots() {
+            true => (0..names.len()).map(Value::from).collect(),
+            false => names.iter().map(|name| Value::from(escaped(name))).collect(),
+        }
+    }
+
+    fn has_dots(&self) -> bool {
+        self.marks.iter().any(|mark| matches!(mark, Mark::Dots { .. }))
+    }
+
+    /// The horizontal axis.
+    fn horizontal(&self, x: &FittedAxis<'_>) -> plotly::layout::Axis {
+        let names = self.x.names_of().unwrap_or_default();
+        if !self.has_dots() {
+            return x.layout();
+        }
+        let places = (0..names.len()).map(|place| place as f64).collect();
+        let ends = plotly::layout::AxisRange::new(-0.5, names.len() as f64 - 0.5);
+        let axis = x.layout().type_(AxisType::Linear).range(ends).tick_mode(TickMode::Array);
+        axis.tick_values(places).tick_text(names.iter().map(|name| escaped(name)).collect())
+    }
+
     /// Whether bars would stand on a logarithmic axis.
     fn measures_in_log(&self) -> bool {
         if self.y.names_of().is_some() { self.x.is_log() } else { self.y.is_log() }
@@ -439,8 +482,7 @@ impl Chart {
         y: &FittedAxis<'_>,
     ) -> Box<dyn Trace> {
         let lies = self.y.names_of().is_some();
-        let names = self.x.names_of().or(self.y.names_of()).unwrap_or_default();
-        let names = names.iter().map(|name| Value::from(escaped(name))).collect();
+        let names = self.places_of_names();
         let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
         let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
         let (xs, ys) = if lies { (values, names) } else { (names, values) };
@@ -452,8 +494,7 @@ impl Chart {
     /// Bars along the axis that measures: lying if the vertical one has names.
     fn bar(&self, values: &[f64], x: &FittedAxis<'_>, y: &FittedAxis<'_>) -> Box<Bar<Value, Value>> {
         let lies = self.y.names_of().is_some();
-        let names = self.x.names_of().or(self.y.names_of()).unwrap_or_default();
-        let names = names.iter().map(|name| Value::from(escaped(name))).collect();
+        let names = self.places_of_names();
         let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
         let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", measure.hover(letter));
@@ -505,14 +546,14 @@ impl Chart {
             .y_anchor(Anchor::Bottom)
             .trace_order(TraceOrder::Normal);
         Layout::new()
-            .x_axis(x.layout())
+            .x_axis(self.horizontal(x))
             .y_axis(vertical)
             .legend(legend)
             .show_legend(self.marks.iter().filter(named).count() + self.shades.len() > 1)
             .margin(Margin::new().left(56).right(16).top(24).bottom(48))
             .hover_mode(if lines && self.x.is_linear() { HoverMode::XUnified } else { HoverMode::Closest })
             .bar_mode(if self.stacked { BarMode::Stack } else { BarMode::Group })
-            .bar_gap(0.25)
+            .bar_gap(BAR_GAP)
             .shapes(shapes)
             .annotations(annotations)
     }
@@ -659,6 +700,29 @@ mod tests {
             assert_eq!((&flat["range"], &flat["title"]), (&steep["range"], &steep["title"]));
             assert!(flat["range"].is_array(), "{flat}");
         }
+    }
+
+    // In the middle of its name a stated point lies upon the bar of another series, or between two.
+    #[test]
+    fn stated_points_lie_upon_the_bars_of_their_series() {
+        let inks = [0, 1, 2, 3].map(Ink::nth);
+        let mut chart = Chart::new(Axis::names("", ["a", "b"]), Axis::linear("", Unit::Count));
+        for ink in inks {
+            chart = chart.bars("ours", ink, vec![1.0, 2.0]);
+        }
+        for ink in [inks[0], inks[2], inks[2]] {
+            chart = chart.stated_bars("paper", ink, vec![f64::NAN, 3.0]);
+        }
+        let json = json(&chart);
+        let [first, third, again] = [4, 5, 6].map(|index| &json["data"][index]);
+        // Each of four bars has a quarter of three quarters of the place.
+        assert_eq!(json["data"][0]["x"], serde_json::json!([0, 1]));
+        assert_eq!(first["x"], serde_json::json!([-0.28125, 0.71875]));
+        assert_eq!(third["x"], serde_json::json!([0.09375, 1.0938]));
+        assert_eq!(third["y"], serde_json::json!([null, 3.0]));
+        assert_ne!(third["marker"]["symbol"], again["marker"]["symbol"], "two statements look different");
+        let axis = &json["layout"]["xaxis"];
+        assert_eq!((&axis["type"], &axis["ticktext"]), (&"linear".into(), &serde_json::json!(["a", "b"])));
     }
 
     // Stacked bars whose axis fits only the longest part run out of the chart; names are text, not markup.

@@ -31,7 +31,7 @@ use super::board::Departure;
 use super::claim::{Basis, Claim, ClaimsFile, Needs};
 use super::paper::{PAPERS, Paper};
 use super::point::{Ledger, Lengths, Points, Seen, Spec};
-use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge};
+use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};
 
 /// What came out for a paper.
@@ -153,7 +153,10 @@ impl Reproduction {
                 return Outcome::Failed("there is no recipe for it".to_owned());
             };
             match (recipe.measure)(&points) {
-                Ok(measurement) => Outcome::Measured(judge(claim, measurement)),
+                Ok(measurement) => Outcome::Measured(match lengths.is_full() {
+                    true => judge(claim, measurement),
+                    false => no_better_than_full(claim, judge(claim, measurement)),
+                }),
                 Err(_) if partial => Outcome::NotRun,
                 Err(error) => Outcome::Failed(format!("{error:#}")),
             }
@@ -202,7 +205,7 @@ impl Reproduction {
             return Some("the index never reached flash".to_owned());
         }
         let Some(full) = &claim.full else { return Some("no full run is recorded".to_owned()) };
-        if !agrees_with_full(claim, judged) {
+        if !agrees_with_full(claim, &judge(claim, judged.measurement.clone())) {
             let was = full.measured.as_ref().map_or(full.verdict.name().to_owned(), ToString::to_string);
             return Some(format!("a full run gives {was}"));
         }

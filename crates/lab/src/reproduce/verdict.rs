@@ -149,6 +149,14 @@ fn is_far(value: &Value, measured: &[f64]) -> bool {
     })
 }
 
+/// What a shorter run says of a claim: nothing better than the full one that is recorded did.
+pub fn no_better_than_full(claim: &Claim, mut judged: Judged) -> Judged {
+    if let Some(full) = claim.full.as_ref().filter(|full| full.verdict.is_worse_than(judged.verdict)) {
+        judged.verdict = full.verdict;
+    }
+    judged
+}
+
 /// Whether a shorter run gives what the full one gave: the same verdict, and figures within the claim's own tolerance where it
 /// has one.
 pub fn agrees_with_full(claim: &Claim, judged: &Judged) -> bool {
@@ -323,6 +331,24 @@ mod tests {
         assert!(!agrees(&order, Measurement::default().check("a < b", false)));
         let never_run = claim(Some("13 x"), "5 %");
         assert!(!agrees(&never_run, Measurement::of([13.0])));
+    }
+
+    // The headline counts what the short run says: a claim that as many PUTs as the paper's do not bear out is not counted.
+    #[test]
+    fn a_shorter_run_says_nothing_better_than_the_full_one() {
+        use Verdict::{DirectionOnly, NotReproduced, Reproduced};
+        for (full, measured, expected) in [
+            (Some(DirectionOnly), 13.0, DirectionOnly),
+            (Some(NotReproduced), 13.0, NotReproduced),
+            (Some(Reproduced), 13.0, Reproduced),
+            (Some(Reproduced), 10.0, DirectionOnly),
+            (None, 13.0, Reproduced),
+        ] {
+            let full = full.map(|verdict| crate::reproduce::claim::Full { verdict, measured: None });
+            let claim = Claim { full, ..claim(Some("13 x"), "5 %") };
+            let judged = no_better_than_full(&claim, judge(&claim, Measurement::of([measured])));
+            assert_eq!(judged.verdict, expected, "{measured}");
+        }
     }
 
     // The guard against regressions: what was reproduced once must not become less unseen.

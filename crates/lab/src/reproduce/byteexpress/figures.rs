@@ -313,7 +313,7 @@ fn key_value(points: &Points) -> Section {
     );
     traffic = traffic
         .stated_bars("paper: 1.75 x piggyback", ink, vec![of(&mixgraph, bytes) * 1.75, f64::NAN])
-        .stated_bars("paper: 95 % below prp", Ink::nth(0), vec![of(&mixgraph_prp, bytes) * 0.05, f64::NAN]);
+        .stated_bars("paper: 95 % below prp", ink, vec![of(&mixgraph_prp, bytes) * 0.05, f64::NAN]);
     Section::new("Fig. 6: a key-value drive")
         .text("The board with its flash, as a store of pairs: keys of 4 B, one PUT at a time, an interrupt for each completion.")
         .figure(Figure::new(
