@@ -302,6 +302,58 @@ fn a_full_disk_costs_no_figures_and_leaves_no_mix() {
     }
 }
 
+/// A process that is killed in the end.
+struct Running(Child);
+
+impl Running {
+    /// Of the command, which is at work by now.
+    fn start(bench: &Bench, line: &str) -> Running {
+        let child = bench.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while !is_listening(&child) {
+            assert!(start.elapsed() < DEADLINE, "{line} does not begin");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Running(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// Half of the files of one run and half of another's look like a result.
+#[test]
+fn two_runs_never_share_a_folder() {
+    let bench = Bench::serving();
+    let is_locked = |name: &str| File::open(bench.path(name)).is_ok_and(|folder| folder.try_lock().is_err());
+    for holder in ["run endless.toml --out out", "compare endless.toml --vary iodepth=1,2 --out out"] {
+        bench.remove("out");
+        let running = Running::start(&bench, holder);
+        let start = Instant::now();
+        while !is_locked("out") {
+            assert!(start.elapsed() < DEADLINE, "{holder} locks nothing");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::fs::write(bench.path("out/results.parquet"), "the first one's").unwrap();
+        for sample in samples_with("out") {
+            let refused = bench.run(&format!("{} --out out", sample.short));
+            let text = said(&refused);
+            assert_eq!(refused.status.code(), Some(2), "{}: {text}", sample.short);
+            assert!(text.contains("another run writes to it") && text.contains("--out"), "{text}");
+        }
+        let kept = std::fs::read(bench.path("out/results.parquet")).unwrap();
+        assert_eq!(kept, b"the first one's");
+        // Killed, so that it has no say in it.
+        drop(running);
+        let after = bench.run("run s.toml --out out");
+        assert!(after.status.success(), "{}", said(&after));
+    }
+}
+
 /// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -336,6 +388,28 @@ fn results_of_an_earlier_run_do_not_stay() {
         let left: Vec<_> = left.iter().filter(|path| std::fs::read(path).unwrap() == b"stale").collect();
         assert_eq!(left, [&bench.path("out/notes.txt")], "{line}: only what the user keeps there");
         assert!(RESULTS.iter().any(|name| bench.path("out").join(name).exists()), "{line}");
+    }
+}
+
+// A drive that is not there, or busy, must not cost the results of the run before.
+#[test]
+fn a_run_without_results_leaves_those_that_are_there() {
+    let bench = Bench::new();
+    for name in ["summary.json", "report.html"] {
+        std::fs::create_dir_all(bench.path("out")).unwrap();
+        std::fs::write(bench.path("out").join(name), "earlier").unwrap();
+    }
+    let before = files(&bench.path("out"));
+    std::fs::write(bench.path("bad.trace"), "1000 0 8 8 1\n2000 0 64 8 0\nno record\n").unwrap();
+    let job = "[[job]]\n[job.trace]\nfile = 'bad.trace'\n";
+    std::fs::write(bench.path("bad.toml"), format!("{DRIVE}{job}")).unwrap();
+    let absent =
+        ["bench --vfio-user absent --count 1", "kv bench --workload w-m --vfio-user absent --count 1"];
+    for line in absent.into_iter().chain(["run bad.toml"]) {
+        let failed = bench.run(&format!("{line} --out out"));
+        assert!(matches!(failed.status.code(), Some(1 | 2)), "{line}: {}", said(&failed));
+        assert!(["absent", "no record"].iter().any(|word| said(&failed).contains(word)), "{}", said(&failed));
+        assert_eq!(files(&bench.path("out")), before, "{line}");
     }
 }
 
