@@ -21,13 +21,13 @@ pub struct Interrupt(Arc<AtomicBool>);
 /// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT. SIGTERM has the same exit code here.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
-/// It was interrupted before there was anything to show.
+/// It was interrupted before there was anything to show, or anything whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted: there is no result")
+        f.write_str("interrupted: there is no whole result")
     }
 }
 

@@ -4,15 +4,15 @@
 //! no reader meets half a result. What is no regular file (a device, a FIFO) is never replaced: as the one file that a
 //! command writes it is written through, in an output folder it is refused. A symbolic link is followed.
 //!
-//! An output folder holds the results of one run: [`Output::clear`] removes what an earlier one left, and
-//! [`Output::publish`] gives all files of a run their names, or none.
+//! An output folder holds the results of one run: [`Output::claim`] keeps other processes out while it goes on,
+//! [`Output::replace`] gives all its files their names and removes what an earlier one left, or does neither.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context;
 use tempfile::{NamedTempFile, TempPath};
@@ -41,6 +41,8 @@ pub const POINT_RESULTS: [&str; 2] = ["point.json", "summary.json"];
 #[derive(Clone, Debug)]
 pub struct Output {
     folder: PathBuf,
+    /// The folder, locked. The lock ends with the process, however that ends.
+    lock: Option<Arc<File>>,
 }
 
 impl Output {
@@ -69,19 +71,38 @@ impl Output {
             })?;
         }
         new_file(at).and_then(NamedTempFile::close).map_err(|error| refuse(error.to_string()))?;
-        Ok(Output { folder: folder.to_owned() })
+        Ok(Output { folder: folder.to_owned(), lock: None })
     }
 
-    /// Removes the results of an earlier run, so that whatever is there afterwards is of one run. To be called when
-    /// nothing can be refused any more.
+    /// Makes the folder, and locks it as long as this output or a clone of it lives: two runs would mix their files. Where
+    /// a file system knows no locks, or the folder can't be read, there is none.
     ///
     /// # Errors
-    /// Which file it is, and what is wrong.
-    pub fn clear(&self) -> anyhow::Result<()> {
+    /// Another process writes to it, or it can't be made.
+    pub fn claim(mut self) -> Result<Output, InputError> {
+        let shown = self.folder.display();
+        let refuse = |why: &str, cure| {
+            InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure)
+        };
+        let cure = "choose another folder with --out, or change its permissions";
+        std::fs::create_dir_all(&self.folder).map_err(|error| refuse(&error.to_string(), cure))?;
+        self.lock = match File::open(&self.folder).map(|folder| (folder.try_lock(), folder)) {
+            Ok((Ok(()), folder)) => Some(Arc::new(folder)),
+            Ok((Err(TryLockError::WouldBlock), _)) => {
+                let cure = "wait until that has ended, or choose another folder with --out";
+                return Err(refuse("another run writes to it", cure));
+            }
+            Ok((Err(TryLockError::Error(_)), _)) | Err(_) => None,
+        };
+        Ok(self)
+    }
+
+    /// Removes the results of an earlier run.
+    fn clear(&self) -> anyhow::Result<()> {
         self.remove(&RESULTS)?;
         let points = self.folder.join(POINTS);
         for folder in folders(&points) {
-            Output { folder: folder.clone() }.remove(&POINT_RESULTS)?;
+            Output { folder: folder.clone(), lock: None }.remove(&POINT_RESULTS)?;
             // It stays if the user keeps something else in it.
             let _ = std::fs::remove_dir(folder);
         }
@@ -145,8 +166,17 @@ impl Output {
     /// # Errors
     /// The first file that could not be written, and what is wrong.
     pub fn publish(&self, files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<()> {
-        let files: Vec<Unfinished> = files.into_iter().collect::<anyhow::Result<_>>()?;
-        let synced: Vec<Synced> = files.into_iter().map(Unfinished::sync).collect::<anyhow::Result<_>>()?;
+        synced(files)?.into_iter().try_for_each(Synced::rename)
+    }
+
+    /// The same, instead of the results of an earlier run: whatever is there afterwards is of one run. A run that gives
+    /// no results leaves those that are there.
+    ///
+    /// # Errors
+    /// The first file that could not be written or removed, and what is wrong.
+    pub fn replace(&self, files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<()> {
+        let synced = synced(files)?;
+        self.clear()?;
         synced.into_iter().try_for_each(Synced::rename)
     }
 
@@ -195,41 +225,41 @@ struct Aside(Option<TempPath>);
 static ASIDE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 impl Aside {
-    fn new(path: TempPath) -> Aside {
-        ASIDE.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_path_buf());
-        Aside(Some(path))
+    fn create(folder: &Path) -> io::Result<(File, Aside)> {
+        // Locked before it is there: it is never there unknown.
+        let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, path) = new_file(folder)?.into_parts();
+        all.push(path.to_path_buf());
+        Ok((file, Aside(Some(path))))
     }
 
     fn persist(mut self, to: &Path) -> io::Result<()> {
-        match self.0.take() {
-            Some(path) => {
-                let forgotten = path.to_path_buf();
-                let persisted = path.persist(to).map_err(|error| error.error);
-                forget(&forgotten);
-                persisted
-            }
-            None => Ok(()),
-        }
+        let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = self.0.take() else { return Ok(()) };
+        all.retain(|other| *other != *path);
+        path.persist(to).map_err(|error| error.error)
     }
 }
 
 impl Drop for Aside {
     fn drop(&mut self) {
         if let Some(path) = self.0.take() {
-            forget(&path);
+            let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+            all.retain(|other| *other != *path);
+            // Removed while it is locked.
+            drop(path);
         }
     }
 }
 
-fn forget(path: &Path) {
-    ASIDE.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != path);
-}
-
-/// Removes all temporary files: the process is about to end where it stands.
+/// Removes all temporary files: the process is about to end where it stands. No other is made, and none gets its name,
+/// from then on.
 pub(crate) fn remove_unfinished() {
-    for path in ASIDE.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+    let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    for path in all.drain(..) {
         let _ = std::fs::remove_file(path);
     }
+    std::mem::forget(all);
 }
 
 impl Unfinished {
@@ -273,13 +303,8 @@ impl Unfinished {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
             _ => Path::new("."),
         };
-        let (file, aside) = new_file(folder)?.into_parts();
-        Ok(Unfinished { file, path, aside: Some(Aside::new(aside)) })
-    }
-
-    /// Whether it is written through: what was written is there, whole or not.
-    pub fn is_through(&self) -> bool {
-        self.aside.is_none()
+        let (file, aside) = Aside::create(folder)?;
+        Ok(Unfinished { file, path, aside: Some(aside) })
     }
 
     /// All of it is there: it gets its name.
@@ -305,6 +330,12 @@ impl Unfinished {
     pub fn writer(&self) -> anyhow::Result<File> {
         self.file.try_clone().with_context(|| cannot_write(&self.path))
     }
+}
+
+/// All of these files, on the disk.
+fn synced(files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<Vec<Synced>> {
+    let files: Vec<Unfinished> = files.into_iter().collect::<anyhow::Result<_>>()?;
+    files.into_iter().map(Unfinished::sync).collect()
 }
 
 /// A file that is on the disk and lacks its name.

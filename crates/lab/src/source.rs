@@ -391,7 +391,7 @@ pub(crate) fn read_small_file(path: &Path, what: &str) -> Result<String, InputEr
     let too_large = || {
         InputError::new(
             format!("`{shown}` is too large to be a {what} (above {} MiB)", FILE_BYTES_MAX >> 20),
-            format!("name a {what} in TOML"),
+            format!("name a {what}"),
         )
     };
     let file = std::fs::File::open(path).map_err(failed)?;
@@ -408,7 +408,7 @@ pub(crate) fn read_small_file(path: &Path, what: &str) -> Result<String, InputEr
     String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = good.iter().filter(|b| **b == b'\n').count() + 1;
-        InputError::new("not UTF-8 text", format!("name a {what} in TOML, saved as UTF-8")).at(Place {
+        InputError::new("not UTF-8 text", format!("name a {what} saved as UTF-8")).at(Place {
             source: shown.to_string(),
             position: Some((line, 1)),
             excerpt: None,

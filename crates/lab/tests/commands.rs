@@ -34,7 +34,7 @@ const fn sample(path: &'static str, short: &'static str, long: &'static str, pri
     Sample { path, short, long, prints }
 }
 
-const SAMPLES: [Sample; 23] = [
+const SAMPLES: [Sample; 24] = [
     sample("run", "run s.toml", "run endless.toml", true),
     sample("compare", "compare s.toml --vary iodepth=1,2", "compare endless.toml --vary iodepth=1,2", true),
     sample("threshold", "threshold sink.toml", "threshold sink.toml", true),
@@ -45,6 +45,13 @@ const SAMPLES: [Sample; 23] = [
         true,
     ),
     sample("trace inspect", "trace inspect t.trace", "trace inspect long.trace", true),
+    // Nothing in a long file is a record that is asked for.
+    sample(
+        "trace inspect",
+        "trace inspect t.trace --device 0",
+        "trace inspect holes --from oraclegeneral --skip-bad-lines --device 9",
+        true,
+    ),
     sample("trace convert", "trace convert t.trace - --to msr", "trace convert long.trace o.msr.csv", true),
     sample("profile list", "profile list", "profile list", true),
     sample("profile show", "profile show p4500", "profile show p4500", true),
@@ -125,6 +132,7 @@ impl Bench {
         write("t.trace", "1000 0 8 8 1\n2000 0 64 8 0\n3000 0 8 16 1\n");
         let records = (0..400_000u64).map(|n| format!("{} 0 {} 8 {}\n", n * 1000, n * 8 % 100_000, n % 2));
         write("long.trace", &records.collect::<String>());
+        File::create(folder.path().join("holes")).and_then(|file| file.set_len(1 << 40)).unwrap();
         let bench = Bench { folder, served: None };
         for key in ["key", "new", "other"] {
             let put = bench.run(&format!("kv put {key} value --drive kv.toml --data pairs"));
@@ -302,6 +310,58 @@ fn a_full_disk_costs_no_figures_and_leaves_no_mix() {
     }
 }
 
+/// A process that is killed in the end.
+struct Running(Child);
+
+impl Running {
+    /// Of the command, which is at work by now.
+    fn start(bench: &Bench, line: &str) -> Running {
+        let child = bench.command(line).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let start = Instant::now();
+        while !is_listening(&child) {
+            assert!(start.elapsed() < DEADLINE, "{line} does not begin");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Running(child)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// Half of the files of one run and half of another's look like a result.
+#[test]
+fn two_runs_never_share_a_folder() {
+    let bench = Bench::serving();
+    let is_locked = |name: &str| File::open(bench.path(name)).is_ok_and(|folder| folder.try_lock().is_err());
+    for holder in ["run endless.toml --out out", "compare endless.toml --vary iodepth=1,2 --out out"] {
+        bench.remove("out");
+        let running = Running::start(&bench, holder);
+        let start = Instant::now();
+        while !is_locked("out") {
+            assert!(start.elapsed() < DEADLINE, "{holder} locks nothing");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::fs::write(bench.path("out/results.parquet"), "the first one's").unwrap();
+        for sample in samples_with("out") {
+            let refused = bench.run(&format!("{} --out out", sample.short));
+            let text = said(&refused);
+            assert_eq!(refused.status.code(), Some(2), "{}: {text}", sample.short);
+            assert!(text.contains("another run writes to it") && text.contains("--out"), "{text}");
+        }
+        let kept = std::fs::read(bench.path("out/results.parquet")).unwrap();
+        assert_eq!(kept, b"the first one's");
+        // Killed, so that it has no say in it.
+        drop(running);
+        let after = bench.run("run s.toml --out out");
+        assert!(after.status.success(), "{}", said(&after));
+    }
+}
+
 /// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -336,6 +396,28 @@ fn results_of_an_earlier_run_do_not_stay() {
         let left: Vec<_> = left.iter().filter(|path| std::fs::read(path).unwrap() == b"stale").collect();
         assert_eq!(left, [&bench.path("out/notes.txt")], "{line}: only what the user keeps there");
         assert!(RESULTS.iter().any(|name| bench.path("out").join(name).exists()), "{line}");
+    }
+}
+
+// A drive that is not there, or busy, must not cost the results of the run before.
+#[test]
+fn a_run_without_results_leaves_those_that_are_there() {
+    let bench = Bench::new();
+    for name in ["summary.json", "report.html"] {
+        std::fs::create_dir_all(bench.path("out")).unwrap();
+        std::fs::write(bench.path("out").join(name), "earlier").unwrap();
+    }
+    let before = files(&bench.path("out"));
+    std::fs::write(bench.path("bad.trace"), "1000 0 8 8 1\n2000 0 64 8 0\nno record\n").unwrap();
+    let job = "[[job]]\n[job.trace]\nfile = 'bad.trace'\n";
+    std::fs::write(bench.path("bad.toml"), format!("{DRIVE}{job}")).unwrap();
+    let absent =
+        ["bench --vfio-user absent --count 1", "kv bench --workload w-m --vfio-user absent --count 1"];
+    for line in absent.into_iter().chain(["run bad.toml"]) {
+        let failed = bench.run(&format!("{line} --out out"));
+        assert!(matches!(failed.status.code(), Some(1 | 2)), "{line}: {}", said(&failed));
+        assert!(["absent", "no record"].iter().any(|word| said(&failed).contains(word)), "{}", said(&failed));
+        assert_eq!(files(&bench.path("out")), before, "{line}");
     }
 }
 
@@ -641,6 +723,42 @@ fn every_command_ends_at_a_signal_and_says_that_it_did() {
         if sample.path == "trace convert" {
             assert_eq!(bench.path("o.msr.csv").exists(), code == 0, "{what}");
         }
+    }
+}
+
+// What waits for the other end of a pipe doesn't look at a flag.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_conversion_that_waits_ends_at_the_first_signal() {
+    let bench = Bench::new();
+    let fifo = bench.path("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let before = files(bench.folder.path());
+    let (stdin, _silent) = std::io::pipe().unwrap();
+    let (_full, stdout) = std::io::pipe().unwrap();
+    // Each waits for something else.
+    let opens = "trace convert t.trace fifo --to msr";
+    let writes = "trace convert long.trace - --to msr";
+    let reads = "trace convert - o.msr.csv --from disksim";
+    for (line, signal) in [(opens, Signal::INT), (writes, Signal::TERM), (reads, Signal::INT)] {
+        let mut command = bench.command(line);
+        command.stdin(stdin.try_clone().unwrap()).stdout(stdout.try_clone().unwrap());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        assert_eq!(child.try_wait().unwrap(), None, "{line} waits");
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let start = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if start.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+                panic!("{line} does not end at {signal:?}");
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(130), "{line}: {}", said(&ended));
+        assert!(said(&ended).contains("interrupted: there is no whole result"), "{line}: {}", said(&ended));
+        assert_eq!(files(bench.folder.path()), before, "{line}");
     }
 }
 

@@ -68,10 +68,6 @@ fn tolerance(window: &Window, superblock: u64) -> f64 {
     share + 100.0 * superblock as f64 / window.written as f64
 }
 
-/// Profiles that are known to miss the bar in their first window, and the per cent that they are off by at most. Dies of this one, with
-/// its small write buffer and stripes of one unit, begin with a third of a superblock too much to fill.
-const MISSES_AT_FIRST: [(&str, f64); 1] = [("mqsim-mlc-as-run", 10.0)];
-
 /// Drives whose flash and firmware are the same write the same: one of them stands for all.
 fn distinct() -> Vec<&'static str> {
     let mut seen: Vec<(String, &str)> = Vec::new();
@@ -108,8 +104,7 @@ fn check(name: &str) {
         let unit = (50.0 * long).round() / 50.0;
         let (from, to) = (from * unit, to * unit);
         let window = window(&constructed, from, to);
-        let missed = MISSES_AT_FIRST.iter().find(|(profile, _)| from == 0.0 && *profile == name);
-        let tolerance = missed.map_or(tolerance(&window, superblock), |(_, missed)| *missed);
+        let tolerance = tolerance(&window, superblock);
         println!(
             "  {from:.2} to {to:.2} s: {:.0} IOPS ({:+.1} %), {:.3} ({:+.1} %), {} erases, {} superblocks, within {tolerance:.1} %",
             window.iops,

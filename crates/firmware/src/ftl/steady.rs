@@ -179,7 +179,11 @@ impl Balance {
         let ps = |delay: Delay| delay.ps() as f64;
         let fill = ps(rhythm.program).max(1.0);
         let collect = (1.0 - gain) * (fill + ps(rhythm.read)) + ps(rhythm.erase);
-        let ahead = ROUND_UNITS + config.rhythm.wordline * geometry.units_per_stripe();
+        // A collector begins the next victim to fill a wordline; where a wordline is a single unit, there is none to fill.
+        let ahead = match config.rhythm.wordline * geometry.units_per_stripe() {
+            1 => 0,
+            wordline_units => ROUND_UNITS + wordline_units,
+        };
         let valid = (1.0 - gain) * f64::from(geometry.units_per_block());
         Balance {
             usable,

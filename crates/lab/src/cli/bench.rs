@@ -177,7 +177,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         quiet: arguments.quiet,
     };
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
-    output.as_ref().map(Output::clear).transpose()?;
+    let output = output.map(Output::claim).transpose()?;
     let results = bench.run(&Interrupt::on_signal())?;
     show(&results, None, output, Vec::new(), arguments.format, arguments.tables)
 }

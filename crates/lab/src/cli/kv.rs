@@ -336,7 +336,7 @@ impl Bench {
             let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
             return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
         }
-        output.as_ref().map(Output::clear).transpose()?;
+        let output = output.map(Output::claim).transpose()?;
         let interrupt = Interrupt::on_signal();
         if let Some(place) = place {
             let bench = PairsBench {

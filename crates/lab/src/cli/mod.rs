@@ -230,7 +230,7 @@ fn show(
         ];
         files.extend(page.map(|page| output.made("report.html", page.render().as_bytes())));
         files.extend(records);
-        output.publish(files)
+        output.replace(files)
     });
     let printed = print(match format {
         OutputFormat::Table => tables.wrapped(&summary.tables(tables.width())),

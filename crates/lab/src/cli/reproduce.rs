@@ -81,7 +81,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Err(InputError::new("there are no claims", "add `[[claim]]` to the claims file").into());
     }
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
-    output.as_ref().map(Output::clear).transpose()?;
+    let output = output.map(Output::claim).transpose()?;
     let interrupt = Interrupt::on_signal();
     let specs = specs(paper, &file.claims, output.is_some());
     let pairs = twice(paper, &specs).len();
@@ -106,7 +106,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     let reproduction = Reproduction::new(paper, file, lengths, points, agreements);
     let written = output.map_or(Ok(()), |output| {
-        output.publish([
+        output.replace([
             output.made("reproduce.json", reproduction.to_json().as_bytes()),
             output.made("report.html", report(paper, &reproduction).render().as_bytes()),
         ])

@@ -83,7 +83,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::load(&arguments.scenario, &options)?;
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let spans_ios = spans_ios(arguments)?;
-    output.as_ref().map(Output::clear).transpose()?;
+    let output = output.map(Output::claim).transpose()?;
     let interrupt = Interrupt::on_signal();
     let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), arguments.quiet);
     let ios = output.as_ref().filter(|_| arguments.ios).map(|output| IoRecorder::new(output, &scenario));

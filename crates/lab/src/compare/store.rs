@@ -32,10 +32,10 @@ struct Kept {
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 impl Store {
-    /// In `folder`, for so many points. Found writable, or refused.
+    /// In `folder`, for so many points. Found writable and no other run's, or refused.
     pub fn open(folder: &Path, points: usize) -> Result<Store, InputError> {
         let digits = points.saturating_sub(1).to_string().len().max(3);
-        Ok(Store { folder: folder.to_owned(), output: Output::check(folder)?, digits })
+        Ok(Store { folder: folder.to_owned(), output: Output::check(folder)?.claim()?, digits })
     }
 
     /// Everything that was kept, whatever its number was then.

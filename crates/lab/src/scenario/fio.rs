@@ -14,7 +14,7 @@ use crate::error::{InputError, Place, suggest};
 use crate::source::{Origin, Translation, read_small_file};
 use crate::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
 pub(crate) use keys::FOREIGN_ENGINES;
-use keys::{IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};
+use keys::{FLAGS, IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};
 
 /// The drive of a job file, which says nothing of one.
 pub const PROFILE: &str = "samsung-970-pro";
@@ -360,6 +360,10 @@ impl Reader<'_> {
             let value = self.expand(setting)?;
             if let Some(known) = self.known(&setting.key, value.as_deref(), setting.origin)? {
                 let value = value.unwrap_or_else(|| "1".to_owned());
+                if FLAGS.contains(&known) && !matches!(value.as_str(), "0" | "1") {
+                    let what = format!("`{}` is neither 0 nor 1", excerpt(&value));
+                    return Err(self.error(setting.at, what, "write 0 or 1, or the key alone for 1"));
+                }
                 keys.insert(known, Entry { value, origin: setting.at });
             }
         }

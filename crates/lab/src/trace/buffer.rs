@@ -3,6 +3,8 @@
 
 use std::io::{self, Read};
 
+use crate::interrupt::{Interrupt, Interrupted};
+
 /// Longer lines are cut off one byte beyond; a record of any format is a tenth of it.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
 
@@ -15,11 +17,25 @@ pub(crate) struct Buffer {
     start: usize,
     end: usize,
     ended: bool,
+    interrupt: Interrupt,
 }
 
 impl Buffer {
     pub fn new(input: Box<dyn Read>) -> Self {
-        Buffer { input, bytes: vec![0; BUFFER_BYTES].into_boxed_slice(), start: 0, end: 0, ended: false }
+        Buffer {
+            input,
+            bytes: vec![0; BUFFER_BYTES].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            ended: false,
+            interrupt: Interrupt::default(),
+        }
+    }
+
+    /// Reads end with an error once `interrupt` is raised, whatever is made of the bytes: gigabytes may hold no record
+    /// that is asked for.
+    pub fn end_at(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
     }
 
     /// What is there, at least `wanted` bytes unless the input has ended. `wanted` is at most the buffer's size.
@@ -76,6 +92,9 @@ impl Buffer {
             self.start = 0;
         }
         loop {
+            if self.interrupt.is_raised() {
+                return Err(io::Error::other(Interrupted));
+            }
             match self.input.read(&mut self.bytes[self.end..]) {
                 Ok(0) => self.ended = true,
                 Ok(bytes) => self.end += bytes,

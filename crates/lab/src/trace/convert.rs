@@ -4,7 +4,6 @@ use std::io::Write;
 
 use super::{Reader, Writer};
 use crate::error::InputError;
-use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 
 /// What is changed on the way.
@@ -22,26 +21,19 @@ impl Default for Conversion {
     }
 }
 
-/// Records between two looks at the clock and at Ctrl-C.
+/// Records between two looks at the clock.
 const RECORDS_PER_LOOK: u64 = 4096;
 
-/// Reads records and writes them, to the end or as many as are asked for. False if it was interrupted.
+/// Reads records and writes them, to the end or as many as are asked for.
 pub fn convert<W: Write>(
     reader: &mut Reader,
     writer: &mut Writer<W>,
     conversion: &Conversion,
     progress: &mut Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<()> {
     let head = conversion.head.unwrap_or(u64::MAX);
     while reader.tally().records < head {
-        let mut record = match reader.next_record() {
-            // What waits for the standard input ends with an error then.
-            Err(_) if interrupt.is_raised() => return Ok(false),
-            Ok(None) => break,
-            Ok(Some(record)) => record,
-            Err(error) => return Err(error.into()),
-        };
+        let Some(mut record) = reader.next_record()? else { break };
         record.time_ps = scaled(record.time_ps, conversion.time_scale_q32).ok_or_else(|| {
             let what = "its time, scaled, is beyond the 213 days that a trace may last here";
             InputError::new(what, "choose a smaller --time-scale").at(reader.place())
@@ -52,12 +44,9 @@ pub fn convert<W: Write>(
         })?;
         if reader.tally().records.is_multiple_of(RECORDS_PER_LOOK) {
             progress.position(reader.tally().records, reader.progress_bytes().0);
-            if interrupt.is_raised() {
-                return Ok(false);
-            }
         }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// A time by a factor in units of 2^-32, exactly rounded down.

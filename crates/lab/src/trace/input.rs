@@ -15,7 +15,7 @@ use rustix::time::Timespec;
 
 use super::archive::open_regular;
 use crate::error::InputError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, Interrupted};
 
 /// How often a reader that waits for the standard input looks whether it was interrupted.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -71,7 +71,7 @@ impl Read for Stdin {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(io::Error::other("interrupted"))
+        Err(io::Error::other(Interrupted))
     }
 }
 

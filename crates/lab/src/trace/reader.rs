@@ -124,9 +124,11 @@ impl Reader {
         Reader::of(open(path)?, path, options)
     }
 
-    /// The same for one pass: the standard input (`-`) is read as it comes, and ends with an error at an interrupt.
+    /// The same for one pass: the standard input (`-`) is read as it comes, and reading ends with an error at an interrupt.
     pub fn open_once(path: &Path, options: &ReadOptions, interrupt: &Interrupt) -> Result<Self, InputError> {
-        Reader::of(open_once(path, interrupt)?, path, options)
+        let mut reader = Reader::of(open_once(path, interrupt)?, path, options)?;
+        reader.buffer.end_at(interrupt);
+        Ok(reader)
     }
 
     fn of(input: Input, path: &Path, options: &ReadOptions) -> Result<Self, InputError> {

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 
 use super::ReadFlags;
 use crate::error::InputError;
-use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
+use crate::interrupt::Interrupt;
 use crate::output::{StdoutError, Unfinished};
 use crate::progress::Progress;
 use crate::trace::archive::Packing;
@@ -49,7 +49,8 @@ pub(in crate::cli) struct Arguments {
     quiet: bool,
 }
 
-/// Converts the trace.
+/// Converts the trace. Of a conversion that is interrupted nothing is kept, so it ends at the first signal wherever it
+/// stands, also while it waits for the other end of a pipe.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     if !(1e-6..=1e6).contains(&arguments.time_scale) {
         let what = format!("`--time-scale` = {} is out of range", arguments.time_scale);
@@ -60,19 +61,12 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Format::Auto => format_named(&arguments.output)?,
         chosen => chosen,
     };
-    let interrupt = Interrupt::on_signal();
-    let opened = Reader::open_once(&arguments.input, &arguments.read.options(), &interrupt);
-    let mut reader = match opened {
-        Err(_) if interrupt.is_raised() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        opened => opened?,
-    };
+    let mut reader = Reader::open_once(&arguments.input, &arguments.read.options(), &Interrupt::default())?;
     let conversion = Conversion {
         head: arguments.head,
         time_scale_q32: libm::round(arguments.time_scale * 4_294_967_296.0) as u64,
     };
-    // Before signals are listened to: a FIFO is opened when its reader comes.
     let file = if to_stdout { None } else { Some(Unfinished::at(&arguments.output)?) };
-    let interrupt = Interrupt::on_signal();
     let mut progress = match reader.progress_bytes().1 {
         0 => Progress::new("", None, None, arguments.quiet),
         bytes => Progress::bytes("", bytes, arguments.quiet),
@@ -88,17 +82,9 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let packing = Packing::named(&arguments.output);
     let mut writer = Writer::new(out, to, packing, arguments.lossy).map_err(|error| failed(error.into()))?;
-    let whole = convert(&mut reader, &mut writer, &conversion, &mut progress, &interrupt);
+    let converted = convert(&mut reader, &mut writer, &conversion, &mut progress);
     progress.finish();
-    if !whole.map_err(failed)? {
-        let end = match file.is_none_or(|file| file.is_through()) {
-            true => "what was written is not whole",
-            false => "no file was written",
-        };
-        let records = writer.records();
-        let _ = writeln!(std::io::stderr(), "interrupted after {records} records: {end}");
-        return Ok(ExitCode::from(EXIT_INTERRUPTED));
-    }
+    converted.map_err(failed)?;
     if reader.tally().records == 0 {
         let tally = reader.tally();
         let what = format!(

@@ -1,5 +1,9 @@
 //! The keys of fio job files: those that are taken, those that change nothing here, and those that are refused.
 
+/// Of those that are taken: on or off.
+pub(super) const FLAGS: [&str; 6] =
+    ["norandommap", "time_based", "stonewall", "fill_device", "direct", "buffered"];
+
 /// Keys with a meaning here, as they are called first and otherwise.
 pub(super) const TAKEN: [(&str, &[&str]); 40] = [
     ("filename", &[]),

@@ -129,6 +129,9 @@ fn errors_stand_where_the_job_file_has_them() {
     no("rw=read:8\nsize=1g", "j.fio:2:4", "steps between addresses", "colon");
     no("rw=reed\nsize=1g", "j.fio:2:4", "`reed`", "`read`?");
     no("rw=read\niodept=4", "j.fio:3:1", "`iodept` is not supported", "`iodepth`?");
+    // Taken for the other of the two, it would be another load.
+    no("time_based=no", "j.fio:2:12", "neither 0 nor 1", "write 0 or 1");
+    no("stonewall=false", "j.fio:2:11", "neither 0 nor 1", "write 0 or 1");
     no("iodepth=x", "j.fio:2:9", "not a whole number", "iodepth=8");
     no("fsync=1", "j.fio:2:1", "`fsync` flushes", "leave it out");
     no("iodepth_batch=8", "j.fio:2:1", "in batches", "leave it out");

@@ -123,7 +123,6 @@ pub fn inspect(
     let mut partial = false;
     loop {
         let record = match reader.next_record() {
-            // What waits for the standard input ends with an error then.
             Err(_) if interrupt.is_raised() => {
                 partial = true;
                 break;
