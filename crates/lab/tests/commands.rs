@@ -474,6 +474,14 @@ fn an_output_that_is_no_regular_file_is_never_replaced() {
     assert!(convert("fifo").status.success());
     assert_eq!(reader.join().unwrap(), whole);
     assert!(fifo.metadata().unwrap().file_type().is_fifo());
+    // A pipe by the name of its descriptor, as a shell's >(...) is.
+    let piped = bench.run("trace convert t.trace /dev/stdout --to msr --quiet");
+    assert_eq!(
+        (piped.status.code(), piped.stdout),
+        (Some(0), whole),
+        "{}",
+        String::from_utf8_lossy(&piped.stderr)
+    );
     assert_eq!(convert(".").status.code(), Some(2));
 }
 
