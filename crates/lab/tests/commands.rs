@@ -734,6 +734,26 @@ fn every_command_ends_at_a_signal_and_says_that_it_did() {
     }
 }
 
+// `timeout` sends its signal to the process and to its group: the second one must cost neither a result nor a drive's end
+// in order.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_comes_twice_is_one() {
+    let bench = Bench::new();
+    for (line, code) in [("run endless.toml", 130), ("serve d.toml --vfio-user other --data drives", 0)] {
+        let child = bench.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        // Two of a kind might be taken for one by the system.
+        for signal in [Signal::INT, Signal::TERM] {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+        let ended = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &said(&ended);
+        assert_eq!(ended.status.code(), Some(code), "{line}: {text}");
+        assert!(text.contains("PARTIAL") || text.contains("Served"), "{line}: {text}");
+    }
+}
+
 // What waits for the other end of a pipe doesn't look at a flag.
 #[test]
 #[cfg(target_os = "linux")]
