@@ -1,5 +1,6 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop and to keep what it has, the second ends the program at once.
-//! A command that does not listen, because it has nothing to keep, ends at the first.
+//! A command that does not listen, because it has nothing to keep, ends at the first. `timeout` sends its signal to the
+//! process and then to its group: what follows within [`ECHO`] is the same request.
 #![allow(
     clippy::disallowed_methods,
     reason = "what ends a process that doesn't end has a thread and a limit of its own"
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::output::remove_unfinished;
 
@@ -36,24 +37,30 @@ impl std::error::Error for Interrupted {}
 type Listener = Box<dyn Fn() + Send>;
 
 struct Signals {
-    /// One has come.
-    came: bool,
+    /// When the first one came.
+    came: Option<Instant>,
     listeners: Vec<Listener>,
 }
 
-static SIGNALS: Mutex<Signals> = Mutex::new(Signals { came: false, listeners: Vec::new() });
+static SIGNALS: Mutex<Signals> = Mutex::new(Signals { came: None, listeners: Vec::new() });
+
+/// No one presses Ctrl-C twice so fast.
+const ECHO: Duration = Duration::from_millis(150);
 
 /// Takes Ctrl-C and SIGTERM from now on. Without a listener ([`on_signal`]) the first ends the program.
 pub fn take_signals() {
     // Only a process that has a handler already can fail here, and that one stays.
     let _ = ctrlc::set_handler(|| {
         let mut signals = SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
-        if signals.came || signals.listeners.is_empty() {
+        if signals.came.is_some_and(|came| came.elapsed() < ECHO) {
+            return;
+        }
+        if signals.came.is_some() || signals.listeners.is_empty() {
             remove_unfinished();
             let _ = writeln!(std::io::stderr(), "{Interrupted}");
             std::process::exit(i32::from(EXIT_INTERRUPTED));
         }
-        signals.came = true;
+        signals.came = Some(Instant::now());
         signals.listeners.iter().for_each(|stop| stop());
     });
 }
@@ -62,7 +69,7 @@ pub fn take_signals() {
 pub fn on_signal(stop: impl Fn() + Send + 'static) {
     take_signals();
     let mut signals = SIGNALS.lock().unwrap_or_else(PoisonError::into_inner);
-    if signals.came {
+    if signals.came.is_some() {
         stop();
     }
     signals.listeners.push(Box::new(stop));

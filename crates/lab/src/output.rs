@@ -273,26 +273,20 @@ impl Unfinished {
         let refuse =
             |why: String, cure: &str| InputError::new(format!("cannot write to `{shown}`: {why}"), cure);
         let cure = "choose another file, or change the permissions of its folder";
-        let Ok(metadata) = std::fs::symlink_metadata(path) else {
-            return Self::aside(path.to_owned()).map_err(|error| refuse(error.to_string(), cure));
-        };
-        let real = match metadata.is_symlink() {
-            true => path.canonicalize().map_err(|error| {
-                refuse(
-                    format!("it is a symbolic link that leads nowhere: {error}"),
-                    "remove it, or choose another file",
-                )
-            })?,
-            false => path.to_owned(),
-        };
-        let opened = match std::fs::metadata(&real) {
+        let is_link = path.is_symlink();
+        let opened = match std::fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => return Err(refuse("it is a folder".to_owned(), cure)),
-            Ok(metadata) if metadata.is_file() => Self::aside(real),
-            _ => OpenOptions::new().write(true).open(&real).map(|file| Unfinished {
-                file,
-                path: real,
-                aside: None,
-            }),
+            Ok(metadata) if metadata.is_file() && is_link => path.canonicalize().and_then(Self::aside),
+            Err(error) if is_link => {
+                let why = format!("it is a symbolic link that leads nowhere: {error}");
+                return Err(refuse(why, "remove it, or choose another file"));
+            }
+            // By its own name: what /dev/stdout and /dev/fd lead to may be a pipe, which has no other.
+            Ok(metadata) if !metadata.is_file() => OpenOptions::new()
+                .write(true)
+                .open(path)
+                .map(|file| Unfinished { file, path: path.to_owned(), aside: None }),
+            _ => Self::aside(path.to_owned()),
         };
         opened.map_err(|error| refuse(error.to_string(), cure))
     }

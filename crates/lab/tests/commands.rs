@@ -474,6 +474,14 @@ fn an_output_that_is_no_regular_file_is_never_replaced() {
     assert!(convert("fifo").status.success());
     assert_eq!(reader.join().unwrap(), whole);
     assert!(fifo.metadata().unwrap().file_type().is_fifo());
+    // A pipe by the name of its descriptor, as a shell's >(...) is.
+    let piped = bench.run("trace convert t.trace /dev/stdout --to msr --quiet");
+    assert_eq!(
+        (piped.status.code(), piped.stdout),
+        (Some(0), whole),
+        "{}",
+        String::from_utf8_lossy(&piped.stderr)
+    );
     assert_eq!(convert(".").status.code(), Some(2));
 }
 
@@ -723,6 +731,26 @@ fn every_command_ends_at_a_signal_and_says_that_it_did() {
         if sample.path == "trace convert" {
             assert_eq!(bench.path("o.msr.csv").exists(), code == 0, "{what}");
         }
+    }
+}
+
+// `timeout` sends its signal to the process and to its group: the second one must cost neither a result nor a drive's end
+// in order.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_signal_that_comes_twice_is_one() {
+    let bench = Bench::new();
+    for (line, code) in [("run endless.toml", 130), ("serve d.toml --vfio-user other --data drives", 0)] {
+        let child = bench.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        // Two of a kind might be taken for one by the system.
+        for signal in [Signal::INT, Signal::TERM] {
+            kill_process(Pid::from_child(&child), signal).unwrap();
+        }
+        let ended = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&ended.stdout).into_owned() + &said(&ended);
+        assert_eq!(ended.status.code(), Some(code), "{line}: {text}");
+        assert!(text.contains("PARTIAL") || text.contains("Served"), "{line}: {text}");
     }
 }
 
