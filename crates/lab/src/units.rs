@@ -37,6 +37,8 @@ struct Quantity {
     units: &'static [(&'static str, u64)],
     /// Other spellings that are understood but not written.
     aliases: &'static [(&'static str, u64)],
+    /// Units of which not even one can be said in the smallest.
+    beyond: &'static [&'static str],
     /// Units in which a value is shown.
     shown: &'static [(&'static str, u64)],
     /// Decimals in which a value may be shown.
@@ -71,7 +73,10 @@ const BYTES: Quantity = Quantity {
         ("G", 1 << 30),
         ("t", 1 << 40),
         ("T", 1 << 40),
+        ("p", 1 << 50),
+        ("P", 1 << 50),
     ],
+    beyond: &["ZB", "ZiB", "YB", "YiB"],
     shown: &[
         ("B", 1),
         ("KiB", 1 << 10),
@@ -98,6 +103,7 @@ const PICOS: Quantity = Quantity {
     example: "3.2 us",
     units: TIME_UNITS,
     aliases: &[("\u{b5}s", 1_000_000), ("\u{3bc}s", 1_000_000)],
+    beyond: &[],
     shown: &[("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)],
     decimals: 3,
 };
@@ -108,6 +114,7 @@ const AGE: Quantity = Quantity {
     example: "90 d",
     units: AGE_UNITS,
     aliases: &[],
+    beyond: &[],
     shown: AGE_UNITS,
     decimals: 0,
 };
@@ -127,6 +134,7 @@ const RATE: Quantity = Quantity {
         ("GiB/s", 1 << 30),
     ],
     aliases: &[("KB/s", 1_000)],
+    beyond: &[],
     shown: &[("B/s", 1), ("kB/s", 1_000), ("MB/s", 1_000_000), ("GB/s", 1_000_000_000)],
     decimals: 3,
 };
@@ -136,6 +144,7 @@ const FREQUENCY: Quantity = Quantity {
     example: "1 GHz",
     units: &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)],
     aliases: &[],
+    beyond: &[],
     shown: &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)],
     decimals: 3,
 };
@@ -167,22 +176,31 @@ impl Quantity {
             return Err(self.error(format!("`{}` has no unit", excerpt(text))));
         }
         let known = self.units.iter().chain(self.aliases).find(|(name, _)| *name == unit);
-        let Some((_, scale)) = known else {
+        let Some((name, scale)) = known else {
+            if self.beyond.contains(&unit) {
+                return Err(self.too_large(text, self.units[self.units.len() - 1]));
+            }
             let mut error = self.error(format!("unknown unit `{}` in `{}`", excerpt(unit), excerpt(text)));
             if let Some(name) = nearest(unit, self.units.iter().map(|(name, _)| *name)) {
                 error.cure = format!("did you mean `{number} {name}`? {}", error.cure);
             }
             return Err(error);
         };
-        scale_decimal(number, *scale).map_err(|trouble| {
-            self.error(match trouble {
-                Trouble::Malformed => format!("`{}` is not a number", excerpt(number)),
-                Trouble::TooLarge => format!("`{}` is too large", excerpt(text)),
-                Trouble::Fraction => {
-                    format!("`{}` is not a whole number of {}", excerpt(text), self.units[0].0)
-                }
-            })
+        scale_decimal(number, *scale).map_err(|trouble| match trouble {
+            Trouble::Malformed => self.error(format!("`{}` is not a number", excerpt(number))),
+            Trouble::TooLarge => self.too_large(text, (name, *scale)),
+            Trouble::Fraction => {
+                self.error(format!("`{}` is not a whole number of {}", excerpt(text), self.units[0].0))
+            }
         })
+    }
+
+    /// More than can be counted in the smallest unit; the most is said in `unit`.
+    fn too_large(&self, text: &str, (unit, scale): (&str, u64)) -> UnitError {
+        UnitError {
+            what: format!("`{}` is too large", excerpt(text)),
+            cure: format!("the most is {} {unit}; {}", u64::MAX / scale, self.cure()),
+        }
     }
 
     fn show(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -520,6 +538,13 @@ mod tests {
         }
         let error = "4 kib".parse::<Bytes>().unwrap_err();
         assert!(error.cure.starts_with("did you mean `4 KiB`?"), "{error}");
+        for (text, most) in
+            [("1 ZiB", "15 EiB"), ("2 YB", "15 EiB"), ("16 EiB", "15 EiB"), ("999999999 TiB", "16777215 TiB")]
+        {
+            let error = text.parse::<Bytes>().unwrap_err();
+            assert!(error.what.ends_with("is too large"), "{error}");
+            assert!(error.cure.starts_with(&format!("the most is {most};")), "{error}");
+        }
         assert!("5 msec".parse::<Picos>().is_err());
         assert!("7".parse::<Percent>().is_err());
         assert!("7 pc".parse::<Percent>().is_err());

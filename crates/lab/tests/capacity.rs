@@ -2,8 +2,11 @@
 
 mod common;
 
+use byteway_lab::profile::{CAPACITY_BYTES, DRIVES};
+use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::Summary;
-use common::run;
+use byteway_lab::units::Bytes;
+use common::{finish, folder, run};
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];
 
@@ -32,6 +35,43 @@ fn every_capacity_profile_and_precondition_runs_and_verifies() {
                 mixed(profile, &format!("capacity = \"{capacity}\"\nprecondition = \"{precondition}\""), 200);
             }
         }
+    }
+}
+
+// A capacity that a profile cannot hold would overflow an address in the middle of a run, or be answered with a unit
+// that nobody meant.
+#[test]
+fn the_greatest_capacity_of_every_profile_is_made_and_more_is_refused_with_the_limit() {
+    let limit = *CAPACITY_BYTES.end();
+    let (most, more) = (Bytes(limit).to_string(), Bytes(limit + (1 << 20)).to_string());
+    for (profile, _) in DRIVES {
+        let read = |capacity: &str, jobs: &str| {
+            let text = format!("[drive]\nprofile = \"{profile}\"\ncapacity = \"{capacity}\"\n{jobs}");
+            Scenario::from_text("test.toml", &folder(), &text, &Options::default())
+                .map_err(|error| error.to_string())
+        };
+        let job = |name: &str, offset: u64| {
+            format!(
+                "[[job]]\nname = \"{name}\"\nrw = \"randrw\"\noffset = \"{}\"\nsize = \"1 MiB\"\ncount = 40\n",
+                Bytes(offset)
+            )
+        };
+        let ends = job("first", 0) + &job("last", limit - (1 << 20));
+        match read(&most, &ends) {
+            Ok(scenario) => assert_eq!(finish(&scenario).ios, 80, "{profile}"),
+            Err(error) => {
+                assert!(error.contains("are possible") && error.contains(&most), "{profile}: {error}")
+            }
+        }
+        for capacity in [more.as_str(), "16 TiB", "64 TiB", "65 TiB", "1 PiB", "1 p", "1 EiB"] {
+            let error = read(capacity, &job("first", 0)).err().expect("more than the limit");
+            assert!(
+                error.contains("out of range") && error.contains(&format!("to {most}")),
+                "{profile}: {error}"
+            );
+        }
+        let error = read("1 ZiB", &job("first", 0)).err().expect("more than a size can be");
+        assert!(error.contains("too large") && error.contains("the most is"), "{profile}: {error}");
     }
 }
 

@@ -115,6 +115,7 @@ fn size(text: &str) -> Result<Bytes, UnitError> {
         "m" => "MiB",
         "g" => "GiB",
         "t" => "TiB",
+        "p" => "PiB",
         _ => return text.parse(),
     };
     match digits.ends_with(|c: char| c.is_ascii_digit()) {
@@ -279,6 +280,7 @@ mod tests {
         }
         assert_eq!(size("1g").unwrap(), Bytes(1 << 30));
         assert_eq!(size("1.5m").unwrap(), Bytes(3 << 19));
+        assert_eq!(size("1P").unwrap(), Bytes(1 << 50));
         assert_eq!(size("4 kB").unwrap(), Bytes(4000));
         for text in ["", "k", "-4k", "4 x", "4kk", "4.k", "99999999999t"] {
             assert!(size(text).is_err(), "{text}");
