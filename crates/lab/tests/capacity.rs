@@ -64,13 +64,13 @@ fn the_greatest_capacity_of_every_profile_is_made_and_more_is_refused_with_the_l
             }
         }
         for capacity in [more.as_str(), "16 TiB", "64 TiB", "65 TiB", "1 PiB", "1 p", "1 EiB"] {
-            let error = read(capacity, &job("first", 0)).err().expect("more than the limit");
+            let Err(error) = read(capacity, &job("first", 0)) else { panic!("more than the limit") };
             assert!(
                 error.contains("out of range") && error.contains(&format!("to {most}")),
                 "{profile}: {error}"
             );
         }
-        let error = read("1 ZiB", &job("first", 0)).err().expect("more than a size can be");
+        let Err(error) = read("1 ZiB", &job("first", 0)) else { panic!("more than a size can be") };
         assert!(error.contains("too large") && error.contains("the most is"), "{profile}: {error}");
     }
 }

@@ -389,6 +389,22 @@ fn the_report_begins_with_the_answer() {
     );
 }
 
+// On a linear axis a method that takes a hundred times as long presses all others onto the bottom, where nobody can tell
+// them apart.
+#[test]
+fn lines_far_apart_have_a_logarithmic_axis() {
+    let folder = round(READS);
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/small-payloads.toml");
+    for (methods, is_log) in [("method=prp,piggyback", true), ("method=prp,sgl", false)] {
+        let vary = ["--vary", methods, "--vary", "bs=32 B,4 KiB", "--out", "o"];
+        let all: Vec<&str> = [scenario.to_str().unwrap()].into_iter().chain(vary).collect();
+        printed(&compare(folder.path(), &all));
+        let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+        let answer = &page[page.find("id=\"answer\"").unwrap()..page.find("<nav").unwrap()];
+        assert_eq!(answer.contains("The axis is logarithmic. Lower is better."), is_log, "{answer}");
+    }
+}
+
 // Of a mix, neither the reads' percentiles nor the writes' are those of all I/Os; whoever shows one of them misleads.
 #[test]
 fn latencies_of_a_mix_are_of_all_its_ios() {

@@ -98,12 +98,18 @@ fn answer(comparison: &Comparison) -> Section {
         // Pictures side by side are compared: they have one scale.
         let all = || comparison.points.iter().filter_map(|point| point.seen.figures?.get(metric));
         let several = panels.len() > 1;
+        let is_wide = key.is_numeric()
+            && (several || panels.iter().any(|(_, lines)| lines.all.len() > 1))
+            && is_wide(all());
+        let y = match is_wide {
+            true => Axis::log(metric.noun(), unit(metric)),
+            false => Axis::linear(metric.noun(), unit(metric)),
+        };
+        let y = if several { y.spanning(all()) } else { y };
         for (name, lines) in panels.iter().take(PANELS_MAX) {
-            let mut chart = match several {
-                true => lines.chart(metric, false, all()),
-                false => lines.chart(metric, false, []),
-            };
-            let mut caption = format!("{}. {direction} is better.", metric.meaning());
+            let mut chart = lines.over(metric, y.clone());
+            let scale = if is_wide { " The axis is logarithmic." } else { "" };
+            let mut caption = format!("{}.{scale} {direction} is better.", metric.meaning());
             if let Some((corner, true)) = corner(comparison, lines).filter(|_| metric == Metric::Iops) {
                 chart = bounds(chart, lines, &corner);
                 caption += &format!(
@@ -149,6 +155,35 @@ const TERMS: &str = "Differences below 1 % are called equal. The knee is the poi
 fn capitalized(noun: &str) -> String {
     let mut letters = noun.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn unit(metric: Metric) -> Unit {
+    match metric {
+        Metric::Iops => Unit::Iops,
+        Metric::BytesPerSecond => Unit::BytesPerSecond,
+        Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
+        Metric::WriteAmplification | Metric::RetriesPerRead | Metric::LogPages | Metric::IndexPages => {
+            Unit::Count
+        }
+        Metric::MapMissRatio | Metric::WearSpread => Unit::Share,
+        Metric::MeanNs
+        | Metric::P50Ns
+        | Metric::P99Ns
+        | Metric::P999Ns
+        | Metric::ReadP999Ns
+        | Metric::HostNsPerIo
+        | Metric::DeviceNsPerIo => Unit::Nanoseconds,
+    }
+}
+
+/// Lines whose figures differ by more than this factor are drawn over a logarithmic axis, on which none lies flat upon
+/// another.
+const WIDE: f64 = 30.0;
+
+fn is_wide(figures: impl Iterator<Item = f64>) -> bool {
+    let ends = (f64::INFINITY, 0.0f64);
+    let (least, most) = figures.fold(ends, |(least, most), figure| (least.min(figure), most.max(figure)));
+    least > 0.0 && most / least > WIDE
 }
 
 /// Small pictures of the answer.
@@ -224,7 +259,7 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     if answered != Some(metric) {
         let caption = "All jobs together. Higher is better.";
         let title = format!("Throughput by {}", key.key);
-        section = section.figure(Figure::new(title, caption, lines.chart(metric, false, [])));
+        section = section.figure(Figure::new(title, caption, lines.chart(metric, false)));
     }
     section = section.figure(Figure::new(
         format!("Latency by {}", key.key),
@@ -245,13 +280,12 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
             format!("Write amplification by {}", key.key),
             "Bytes programmed into flash for each byte that the host wrote. Below 1, what was written last was still in the \
              drive's buffer, or replaced there.",
-            lines.chart(Metric::WriteAmplification, true, []),
+            lines.chart(Metric::WriteAmplification, true),
         ));
     }
     for (metric, title, caption) in OF_THE_DRIVE {
         if is_new(metric) {
-            let figure =
-                Figure::new(format!("{title} by {}", key.key), caption, lines.chart(metric, false, []));
+            let figure = Figure::new(format!("{title} by {}", key.key), caption, lines.chart(metric, false));
             section = section.figure(figure);
         }
     }
@@ -260,7 +294,7 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
             section = section.figure(Figure::new(
                 format!("{whose} processor time by {}", key.key),
                 "For each I/O: work, without watching for completions.",
-                lines.chart(metric, false, []),
+                lines.chart(metric, false),
             ));
         }
     }
@@ -363,26 +397,15 @@ impl Lines<'_> {
         }
     }
 
-    /// One metric, one line or set of bars for each combination; with a place for `values` too.
-    fn chart(&self, metric: Metric, from_data: bool, values: impl IntoIterator<Item = f64>) -> Chart {
-        let unit = match metric {
-            Metric::Iops => Unit::Iops,
-            Metric::BytesPerSecond => Unit::BytesPerSecond,
-            Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Unit::Bytes,
-            Metric::WriteAmplification | Metric::RetriesPerRead | Metric::LogPages | Metric::IndexPages => {
-                Unit::Count
-            }
-            Metric::MapMissRatio | Metric::WearSpread => Unit::Share,
-            Metric::MeanNs
-            | Metric::P50Ns
-            | Metric::P99Ns
-            | Metric::P999Ns
-            | Metric::ReadP999Ns
-            | Metric::HostNsPerIo
-            | Metric::DeviceNsPerIo => Unit::Nanoseconds,
-        };
-        let y = Axis::linear(metric.noun(), unit).spanning(values);
-        let mut chart = Chart::new(self.x(), if from_data { y.from_data() } else { y });
+    /// One metric, one line or set of bars for each combination, over a linear axis.
+    fn chart(&self, metric: Metric, from_data: bool) -> Chart {
+        let y = Axis::linear(metric.noun(), unit(metric));
+        self.over(metric, if from_data { y.from_data() } else { y })
+    }
+
+    /// The same over this one.
+    fn over(&self, metric: Metric, y: Axis) -> Chart {
+        let mut chart = Chart::new(self.x(), y);
         for (index, (name, points)) in self.all.iter().enumerate() {
             let name = if name.is_empty() { metric.noun() } else { name };
             chart = self.add(chart, name, Ink::nth(index), points, metric);
