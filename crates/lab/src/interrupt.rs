@@ -1,6 +1,6 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop and to keep what it has, the second ends the program at once.
 //! A command that does not listen, because it has nothing to keep, ends at the first. `timeout` sends its signal to the
-//! process and then to its group: what follows within [`ECHO`] is the same request.
+//! process and then to its group: what follows within 150 ms is the same request.
 #![allow(
     clippy::disallowed_methods,
     reason = "what ends a process that doesn't end has a thread and a limit of its own"
