@@ -41,8 +41,23 @@ pub const POINT_RESULTS: [&str; 2] = ["point.json", "summary.json"];
 #[derive(Clone, Debug)]
 pub struct Output {
     folder: PathBuf,
+    claim: Option<Arc<Claim>>,
+}
+
+/// An output folder that is kept from others.
+#[derive(Debug)]
+struct Claim {
     /// The folder, locked. The lock ends with the process, however that ends.
-    lock: Option<Arc<File>>,
+    _lock: Option<File>,
+    /// The folders that were not there before, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Drop for Claim {
+    /// A run without results leaves no folder.
+    fn drop(&mut self) {
+        let _ = self.made.iter().try_for_each(std::fs::remove_dir);
+    }
 }
 
 impl Output {
@@ -71,11 +86,12 @@ impl Output {
             })?;
         }
         new_file(at).and_then(NamedTempFile::close).map_err(|error| refuse(error.to_string()))?;
-        Ok(Output { folder: folder.to_owned(), lock: None })
+        Ok(Output { folder: folder.to_owned(), claim: None })
     }
 
     /// Makes the folder, and locks it as long as this output or a clone of it lives: two runs would mix their files. Where
-    /// a file system knows no locks, or the folder can't be read, there is none.
+    /// a file system knows no locks, or the folder can't be read, there is none. A folder that was made for it and is
+    /// still empty goes with it.
     ///
     /// # Errors
     /// Another process writes to it, or it can't be made.
@@ -85,15 +101,18 @@ impl Output {
             InputError::new(format!("cannot write to the output folder `{shown}`: {why}"), cure)
         };
         let cure = "choose another folder with --out, or change its permissions";
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = self.folder.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         std::fs::create_dir_all(&self.folder).map_err(|error| refuse(&error.to_string(), cure))?;
-        self.lock = match File::open(&self.folder).map(|folder| (folder.try_lock(), folder)) {
-            Ok((Ok(()), folder)) => Some(Arc::new(folder)),
+        let lock = match File::open(&self.folder).map(|folder| (folder.try_lock(), folder)) {
+            Ok((Ok(()), folder)) => Some(folder),
             Ok((Err(TryLockError::WouldBlock), _)) => {
                 let cure = "wait until that has ended, or choose another folder with --out";
                 return Err(refuse("another run writes to it", cure));
             }
             Ok((Err(TryLockError::Error(_)), _)) | Err(_) => None,
         };
+        self.claim = Some(Arc::new(Claim { _lock: lock, made }));
         Ok(self)
     }
 
@@ -102,7 +121,7 @@ impl Output {
         self.remove(&RESULTS)?;
         let points = self.folder.join(POINTS);
         for folder in folders(&points) {
-            Output { folder: folder.clone(), lock: None }.remove(&POINT_RESULTS)?;
+            Output { folder: folder.clone(), claim: None }.remove(&POINT_RESULTS)?;
             // It stays if the user keeps something else in it.
             let _ = std::fs::remove_dir(folder);
         }
