@@ -173,6 +173,8 @@ pub struct FtlPolicy {
     pub power_loss_protection: bool,
     /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
     pub map_cache_pages: Option<u32>,
+    /// Entries of the map take 8 bytes even where 4 would do. Those of a drive that needs them do so anyway.
+    pub wide_map: bool,
     /// Units programmed between two checkpoints of the map; 0: there is one at shutdown, and when the journal is full.
     pub checkpoint_units: u64,
     /// What it does for its flash.

@@ -165,6 +165,7 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         gc_reserve_blocks: policy.collect_reserve_blocks,
         plp: policy.power_loss_protection,
         map_cache_pages: policy.map_cache_pages,
+        wide_map: policy.wide_map || config.geometry.is_wide(),
         checkpoint_units: policy.checkpoint_units,
         upkeep: policy.upkeep.clone(),
         seed: config.seed,

@@ -49,7 +49,7 @@ pub mod work;
 
 pub use ftl::{
     Audit, Background, Base, Canary, Disagreement, Exchange, Ftl, FtlConfig, FtlCounters, FtlError, Health,
-    Holds, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
+    Holds, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
 };
 pub use kv::{
     Cursor, Key, Kv, KvConfig, KvConfigError, KvCounters, KvError, KvUsage, Origin, Packing, StoreMode,

@@ -71,17 +71,17 @@ fn audit(files: &SimulatedFiles) -> Result<Audit, String> {
     executor.run(main).unwrap()
 }
 
-fn record(files: &SimulatedFiles, unit: u32) -> [u8; RECORD_BYTES as usize] {
+fn record(files: &SimulatedFiles, unit: u64) -> [u8; RECORD_BYTES as usize] {
     let mut record = [0; RECORD_BYTES as usize];
     let spare = files.open("spare").unwrap().unwrap();
-    spare.read_at(&mut record, u64::from(unit) * RECORD_BYTES).unwrap();
+    spare.read_at(&mut record, unit * RECORD_BYTES).unwrap();
     record
 }
 
 /// Where the latest state of a logical unit is.
-fn place(files: &SimulatedFiles, lpa: u64) -> u32 {
+fn place(files: &SimulatedFiles, lpa: u64) -> u64 {
     let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-    let states = (0..GEOMETRY.total_units() as u32).filter_map(|unit| {
+    let states = (0..GEOMETRY.total_units()).filter_map(|unit| {
         let record = record(files, unit);
         let is_there = record[4] != 0 && number(&record[..4]) == lpa;
         is_there.then(|| (number(&record[8..16]), unit))
@@ -90,13 +90,13 @@ fn place(files: &SimulatedFiles, lpa: u64) -> u32 {
 }
 
 /// Writes a spare record anew that says another logical unit, with the checksum that belongs to it.
-fn forge(files: &SimulatedFiles, unit: u32, lpa: u32) {
+fn forge(files: &SimulatedFiles, unit: u64, lpa: u32) {
     let mut record = record(files, unit);
     record[..4].copy_from_slice(&lpa.to_le_bytes());
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&unit.to_le_bytes()), &record[..60]);
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&(unit as u32).to_le_bytes()), &record[..60]);
     record[60..].copy_from_slice(&crc.to_le_bytes());
     let spare = files.open("spare").unwrap().unwrap();
-    spare.write_at(&record, u64::from(unit) * RECORD_BYTES).unwrap();
+    spare.write_at(&record, unit * RECORD_BYTES).unwrap();
 }
 
 // Findings about a directory in which nothing is wrong would hide those that matter.
@@ -110,8 +110,8 @@ fn a_whole_directory_has_no_findings() {
 #[test]
 fn a_damaged_translation_page_is_named_and_no_drive_starts_with_it() {
     let files = written();
-    let unit = place(&files, Space::new(UNITS).map.0 + 1);
-    assert!(files.rot("data", u64::from(unit) * UNIT_BYTES as u64 + 77));
+    let unit = place(&files, Space::new(UNITS, false).map.0 + 1);
+    assert!(files.rot("data", unit * UNIT_BYTES as u64 + 77));
     let why = audit(&files).unwrap_err();
     let said = format!("translation page 1 (unit {unit} of the array)");
     assert!(why.contains(&said) && why.contains("logical units 1024 to 1199"), "{why}");
@@ -125,8 +125,8 @@ fn a_damaged_translation_page_is_named_and_no_drive_starts_with_it() {
 #[test]
 fn a_translation_page_without_a_spare_area_is_gone() {
     let files = written();
-    let unit = place(&files, Space::new(UNITS).map.0);
-    assert!(files.rot("spare", u64::from(unit) * RECORD_BYTES + 9));
+    let unit = place(&files, Space::new(UNITS, false).map.0);
+    assert!(files.rot("spare", unit * RECORD_BYTES + 9));
     let found = audit(&files).unwrap();
     let gone = Disagreement::PageGone { page: 0, unit, first: 0, last: 1023 };
     assert!(found.findings.contains(&gone), "{:?}", found.findings);
@@ -138,7 +138,7 @@ fn spare_areas_of_other_units_are_found() {
     let files = written();
     let units = [place(&files, 5), place(&files, 700)];
     forge(&files, units[0], 6);
-    assert!(files.rot("spare", u64::from(units[1]) * RECORD_BYTES + 30));
+    assert!(files.rot("spare", units[1] * RECORD_BYTES + 30));
     let found = audit(&files).unwrap();
     let expected = [
         Disagreement::Place { lpa: 5, unit: units[0], holds: Holds::Unit(6) },
@@ -166,11 +166,12 @@ fn a_later_state_than_the_maps_is_found() {
 fn units_that_are_gone_are_found() {
     let files = written();
     let unit = place(&files, 300);
-    let first = unit / GEOMETRY.units_per_block() * GEOMETRY.units_per_block();
+    let block_units = u64::from(GEOMETRY.units_per_block());
+    let first = unit / block_units * block_units;
     assert_ne!(unit, first);
     // Its superblock looks like one that was erased and begun since: what was there may have been moved.
     for damaged in [first, unit] {
-        assert!(files.rot("spare", u64::from(damaged) * RECORD_BYTES + 30));
+        assert!(files.rot("spare", damaged * RECORD_BYTES + 30));
     }
     let found = audit(&files).unwrap();
     let lost = Disagreement::Lost { lpa: 300, unit, holds: Holds::Nothing };

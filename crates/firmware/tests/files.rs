@@ -78,6 +78,7 @@ fn config(seed: u64) -> FtlConfig {
         write_buffer_units: 24,
         base: [Base::Empty, Base::Filled, Base::Steady][(seed % 3) as usize],
         checkpoint_units: [0, 64][(seed / 3 % 2) as usize],
+        wide_map: seed / 6 % 2 == 1,
         regions: vec![Region { first_unit: 0, tag: TAG, block: BlockSize::B4096 }],
         ..Default::default()
     }
@@ -215,14 +216,14 @@ fn what_was_flushed_is_there_after_any_cut_of_the_files() {
 fn a_unit_whose_record_has_rotted_is_an_error_and_never_another_unit() {
     const VICTIM: u64 = 37;
     let files = SimulatedFiles::new();
-    async fn write(ftl: Ftl) -> u32 {
+    async fn write(ftl: Ftl) -> u64 {
         let mut contents = (0..UNITS).map(|lpa| content(lpa, 1)).collect();
         ftl.write(SpanId::NONE, &Spans::default(), 0, &mut contents, true).await.unwrap();
         ftl.shutdown(SpanId::NONE, &Spans::default()).await.unwrap();
-        let mut places = 0..GEOMETRY.total_units() as u32;
-        places.find(|ppa| ftl.flash().oob(Ppa(*ppa)) == Some(VICTIM as u32)).unwrap()
+        let mut places = 0..GEOMETRY.total_units();
+        places.find(|ppa| ftl.flash().oob(Ppa(*ppa)) == Some(VICTIM)).unwrap()
     }
-    async fn collect(ftl: Ftl) -> u32 {
+    async fn collect(ftl: Ftl) -> u64 {
         let (spans, span) = (Spans::default(), SpanId::NONE);
         let mut stream = Rng::new(1).stream("rot");
         for version in 2..4000 {
@@ -236,9 +237,9 @@ fn a_unit_whose_record_has_rotted_is_an_error_and_never_another_unit() {
             let is_marred = out.first().is_some_and(|content| content.marred() != 0);
             assert!(read.is_err() || is_marred, "version {version}: {out:?}");
         }
-        ftl.counters().blocks_collected as u32
+        ftl.counters().blocks_collected
     }
-    fn run<F: Future<Output = u32> + 'static>(files: &SimulatedFiles, main: fn(Ftl) -> F) -> u32 {
+    fn run<F: Future<Output = u64> + 'static>(files: &SimulatedFiles, main: fn(Ftl) -> F) -> u64 {
         let executor = Executor::new();
         let ftl = power_on(executor.clock(), config(0), 1, files).unwrap();
         let inner = ftl.clone();
@@ -247,7 +248,7 @@ fn a_unit_whose_record_has_rotted_is_an_error_and_never_another_unit() {
         found.unwrap()
     }
     let place = run(&files, write);
-    assert!(files.rot("spare", u64::from(place) * 64 + 8));
+    assert!(files.rot("spare", place * 64 + 8));
     assert!(run(&files, collect) > 20);
 }
 

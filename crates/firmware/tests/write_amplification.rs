@@ -7,7 +7,7 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_firmware::{Base, Cycles, Ftl, FtlConfig, Placement, Region, Site};
-use byteway_flash::{BlockId, Geometry, Timing};
+use byteway_flash::{BlockId, Geometry, Medium, Timing};
 use byteway_wire::content::{BlockSize, Content};
 
 /// 256 superblocks a die, of 512 units in stripes of 4.
@@ -15,6 +15,22 @@ const GEOMETRY: Geometry =
     Geometry { channels: 2, ways: 1, planes: 2, blocks: 256, pages: 128, page_bytes: 8192 };
 
 fn ftl(executor: &Executor, base: Base, op: f64) -> Ftl {
+    power_on(executor, Ftl::medium(GEOMETRY, &config(base, op)).unwrap(), base, op)
+}
+
+fn config(base: Base, op: f64) -> FtlConfig {
+    let defaults = FtlConfig::default();
+    FtlConfig {
+        user_units: FtlConfig::user_units_at(&GEOMETRY, defaults.gc_reserve_blocks, op),
+        write_buffer_units: 16,
+        base,
+        regions: vec![Region { first_unit: 0, tag: 1, block: BlockSize::B4096 }],
+        seed: 3,
+        ..defaults
+    }
+}
+
+fn power_on(executor: &Executor, medium: Medium, base: Base, op: f64) -> Ftl {
     let clock = executor.clock();
     let site = Site::new(clock, 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
     let timing = Timing {
@@ -25,16 +41,8 @@ fn ftl(executor: &Executor, base: Base, op: f64) -> Ftl {
         command: Delay::ZERO,
         ..Timing::default()
     };
-    let defaults = FtlConfig::default();
-    let config = FtlConfig {
-        user_units: FtlConfig::user_units_at(&GEOMETRY, defaults.gc_reserve_blocks, op),
-        write_buffer_units: 16,
-        base,
-        regions: vec![Region { first_unit: 0, tag: 1, block: BlockSize::B4096 }],
-        seed: 3,
-        ..defaults
-    };
-    Ftl::new(clock, Placement::all_at(&site, Cycles::FREE), GEOMETRY, timing, config).unwrap()
+    let placement = Placement::all_at(&site, Cycles::FREE);
+    Ftl::power_on(clock, placement, GEOMETRY, timing, config(base, op), medium).unwrap()
 }
 
 /// Overwrites random units, `times` as many as there are.
@@ -132,4 +140,30 @@ fn the_first_write_finds_the_buffer_full() {
     assert!((0..some).all(|unit| ftl.peek(unit) == Content::Zero), "what was deallocated stays so");
     let is_kept = |unit: &u64| ftl.peek(*unit) == before[*unit as usize];
     assert!((some + 1..user).all(|unit| is_kept(&unit)), "what was there is there");
+}
+
+// All superblocks of a drive that was deallocated hold nothing. To take up every one of them while the journal is written that
+// says so wears the drive out, and keeps whoever waits for it waiting: minutes, of a large one.
+#[test]
+fn a_drive_that_was_deallocated_erases_what_it_needs() {
+    for base in [Base::Steady, Base::Filled] {
+        let executor = Executor::new();
+        let ftl = self::ftl(&executor, base, 0.1);
+        overwrite(&executor, &ftl, 0.3, "before");
+        // After a power cut no superblock is open any more, and few are free.
+        let executor = Executor::new();
+        let ftl = power_on(&executor, ftl.power_off(), base, 0.1);
+        let (inner, clock) = (ftl.clone(), executor.clock().clone());
+        let main = async move {
+            let (span, spans) = (SpanId::NONE, Spans::default());
+            inner.ready().await;
+            inner.trim(span, &spans, 0, inner.user_units()).await.unwrap();
+            let before = inner.flash().counters().erases;
+            inner.flush(span, &spans).await.unwrap();
+            clock.sleep(Delay::from_s(2)).await;
+            inner.flash().counters().erases - before
+        };
+        let erases = executor.run(main).unwrap();
+        assert!(erases <= 16, "{base:?}: {erases} erases, of 512 superblocks");
+    }
 }

@@ -198,8 +198,7 @@ impl Flash {
     /// in the ticket's contents; the others follow in order.
     pub fn submit_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         let geometry = &self.0.geometry;
-        let valid =
-            u64::from(first.0) < geometry.total_units() && mask != 0 && mask & !geometry.full_mask() == 0;
+        let valid = first.0 < geometry.total_units() && mask != 0 && mask & !geometry.full_mask() == 0;
         let block = geometry.block_of(first);
         let stripe = geometry.stripe_of(first);
         self.submit(valid, Verb::Read(mask), block, stripe, priority, ticket)
@@ -311,7 +310,7 @@ impl Flash {
     /// What a unit holds at this instant, at no cost: for recovery's models and for tests. What a read gives is in its
     /// ticket. A unit that isn't programmed is zero, as is an address beyond the array.
     pub fn content(&self, ppa: Ppa) -> Content {
-        if u64::from(ppa.0) >= self.0.geometry.total_units() {
+        if ppa.0 >= self.0.geometry.total_units() {
             return Content::Zero;
         }
         self.0.array.borrow().store.content(ppa)
@@ -319,7 +318,7 @@ impl Flash {
 
     /// The same; none if it is not what was written, as in a file that is damaged.
     pub fn intact(&self, ppa: Ppa) -> Option<Content> {
-        if u64::from(ppa.0) >= self.0.geometry.total_units() {
+        if ppa.0 >= self.0.geometry.total_units() {
             return None;
         }
         self.0.array.borrow().store.intact(ppa)
@@ -327,8 +326,8 @@ impl Flash {
 
     /// The logical unit that a unit was programmed for, from its spare area, at this instant and at no cost. None if
     /// it is padding, isn't programmed, or lies beyond the array.
-    pub fn oob(&self, ppa: Ppa) -> Option<u32> {
-        if u64::from(ppa.0) >= self.0.geometry.total_units() {
+    pub fn oob(&self, ppa: Ppa) -> Option<u64> {
+        if ppa.0 >= self.0.geometry.total_units() {
             return None;
         }
         self.0.array.borrow().store.lpa(ppa)
@@ -337,7 +336,7 @@ impl Flash {
     /// The spare area of a unit, at this instant and at no cost: whoever reads a page gets it with the page. None of
     /// padding, of what isn't programmed or can't be read, and beyond the array.
     pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
-        if u64::from(ppa.0) >= self.0.geometry.total_units() {
+        if ppa.0 >= self.0.geometry.total_units() {
             return None;
         }
         self.0.array.borrow().store.spare(ppa)

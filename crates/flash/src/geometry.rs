@@ -6,7 +6,7 @@ use byteway_wire::content::UNIT_BYTES;
 /// units_per_page + index`. So the units of a stripe are consecutive, as are the stripes of a superblock and the
 /// superblocks of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ppa(pub u32);
+pub struct Ppa(pub u64);
 
 /// A superblock, numbered over the whole array: `die * blocks + block`. It is the same block number in every plane
 /// of one die, and is erased at once.
@@ -51,7 +51,13 @@ pub enum GeometryError {
     /// Too many superblocks.
     #[error("channels * ways * blocks is {0} superblocks, at most {max} are possible", max = Geometry::BLOCKS_MAX)]
     Blocks(u128),
-    /// Too many units for a [`Ppa`].
+    /// Too many units in a superblock.
+    #[error(
+        "planes * pages * page_bytes is {0} units of 4 KiB, at most {max} are possible",
+        max = Geometry::BLOCK_UNITS_MAX
+    )]
+    Block(u128),
+    /// Too many units for the array.
     #[error("the array has {0} units of 4 KiB, at most {max} are possible", max = Geometry::UNITS_MAX)]
     Units(u128),
 }
@@ -62,9 +68,14 @@ impl Geometry {
     /// Dies: each is a task.
     pub const DIES_MAX: u64 = 1 << 16;
     /// Superblocks: each costs 32 bytes, whatever it holds.
-    pub const BLOCKS_MAX: u128 = 1 << 24;
-    /// Units: the addresses above are left to the translation layer for what is not in flash.
-    pub const UNITS_MAX: u128 = 0xf000_0000;
+    pub const BLOCKS_MAX: u128 = 1 << 25;
+    /// Units of a superblock.
+    pub const BLOCK_UNITS_MAX: u128 = 1 << 31;
+    /// Units: 64 TiB for the host, and as much again in reserve.
+    pub const UNITS_MAX: u128 = 1 << 35;
+    /// Units of the largest array whose places fit 32 bits, with room above for what a translation layer notes beside
+    /// places.
+    pub const NARROW_UNITS_MAX: u64 = 0xf000_0000;
 
     /// Whether such an array can be, and if not, what is wrong. The numbers may come from a file.
     pub fn validate(&self) -> Result<(), GeometryError> {
@@ -94,7 +105,11 @@ impl Geometry {
         if blocks > Self::BLOCKS_MAX {
             return Err(GeometryError::Blocks(blocks));
         }
-        let units = blocks * u128::from(self.pages) * u128::from(stripe_units);
+        let block_units = u128::from(self.pages) * u128::from(stripe_units);
+        if block_units > Self::BLOCK_UNITS_MAX {
+            return Err(GeometryError::Block(block_units));
+        }
+        let units = blocks * block_units;
         if units > Self::UNITS_MAX {
             return Err(GeometryError::Units(units));
         }
@@ -132,8 +147,8 @@ impl Geometry {
     }
 
     /// Units of a die.
-    pub const fn units_per_die(&self) -> u32 {
-        self.blocks * self.units_per_block()
+    pub const fn units_per_die(&self) -> u64 {
+        self.blocks as u64 * self.units_per_block() as u64
     }
 
     /// Units in all.
@@ -141,9 +156,14 @@ impl Geometry {
         self.total_blocks() as u64 * self.units_per_block() as u64
     }
 
+    /// Whether a place takes more than 32 bits.
+    pub const fn is_wide(&self) -> bool {
+        self.total_units() > Self::NARROW_UNITS_MAX
+    }
+
     /// The die of a unit.
     pub const fn die_of(&self, ppa: Ppa) -> u32 {
-        ppa.0 / self.units_per_die()
+        (ppa.0 / self.units_per_die()) as u32
     }
 
     /// The die of a superblock.
@@ -163,7 +183,7 @@ impl Geometry {
 
     /// The superblock of a unit.
     pub const fn block_of(&self, ppa: Ppa) -> BlockId {
-        BlockId(ppa.0 / self.units_per_block())
+        BlockId((ppa.0 / self.units_per_block() as u64) as u32)
     }
 
     /// The stripe of a unit within its superblock.
@@ -183,22 +203,22 @@ impl Geometry {
 
     /// The place of a unit within its superblock.
     pub const fn unit_of_block(&self, ppa: Ppa) -> u32 {
-        ppa.0 % self.units_per_block()
+        (ppa.0 % self.units_per_block() as u64) as u32
     }
 
     /// The place of a unit within its stripe: its bit in the mask of a read.
     pub const fn unit_of_stripe(&self, ppa: Ppa) -> u32 {
-        ppa.0 % self.units_per_stripe()
+        (ppa.0 % self.units_per_stripe() as u64) as u32
     }
 
     /// The first unit of the stripe that a unit is in.
     pub const fn stripe_start(&self, ppa: Ppa) -> Ppa {
-        Ppa(ppa.0 - self.unit_of_stripe(ppa))
+        Ppa(ppa.0 - self.unit_of_stripe(ppa) as u64)
     }
 
     /// Unit `unit` of stripe `stripe` of a superblock.
     pub const fn ppa(&self, block: BlockId, stripe: u32, unit: u32) -> Ppa {
-        Ppa(block.0 * self.units_per_block() + stripe * self.units_per_stripe() + unit)
+        Ppa(block.0 as u64 * self.units_per_block() as u64 + (stripe * self.units_per_stripe() + unit) as u64)
     }
 
     /// The mask of all units of a stripe.
@@ -238,12 +258,15 @@ mod tests {
                             ),
                             (die, die, id, page, unit / 4)
                         );
-                        assert_eq!((g.stripe_start(ppa).0 + unit, g.unit_of_stripe(ppa)), (ppa.0, unit));
+                        assert_eq!(
+                            (g.stripe_start(ppa).0 + u64::from(unit), g.unit_of_stripe(ppa)),
+                            (ppa.0, unit)
+                        );
                     }
                 }
             }
         }
-        assert_eq!(u64::from(next), g.total_units());
+        assert_eq!(next, g.total_units());
         assert_eq!(g.full_mask(), 0xff);
     }
 
@@ -265,11 +288,15 @@ mod tests {
             ),
             (
                 Geometry { blocks: 1 << 28, ..SMALL },
-                "channels * ways * blocks is 1610612736 superblocks, at most 16777216 are possible",
+                "channels * ways * blocks is 1610612736 superblocks, at most 33554432 are possible",
+            ),
+            (
+                Geometry { pages: 1 << 29, ..SMALL },
+                "planes * pages * page_bytes is 4294967296 units of 4 KiB, at most 2147483648 are possible",
             ),
             (
                 Geometry { pages: 1 << 28, ..SMALL },
-                "the array has 64424509440 units of 4 KiB, at most 4026531840 are possible",
+                "the array has 64424509440 units of 4 KiB, at most 34359738368 are possible",
             ),
         ] {
             assert_eq!(wrong.validate().unwrap_err().to_string(), message);
@@ -284,11 +311,18 @@ mod tests {
         );
     }
 
-    // 8 TiB for the user and 28 % spare must be addressable, as the translation layer is promised.
+    // 64 TiB for the host and 28 % spare must be addressable, as the translation layer is promised, from the first unit to
+    // the last.
     #[test]
-    fn eight_tebibytes_with_spare_fit() {
-        let g = Geometry { channels: 16, ways: 16, planes: 4, blocks: 656, pages: 1024, page_bytes: 16384 };
+    fn sixty_four_tebibytes_with_spare_fit() {
+        let g = Geometry { channels: 16, ways: 16, planes: 4, blocks: 5248, pages: 1024, page_bytes: 16384 };
         assert_eq!(g.validate(), Ok(()));
-        assert!(g.total_units() > (8 << 28) * 128 / 100);
+        assert!(g.total_units() > (64 << 28) * 128 / 100 && g.is_wide());
+        let (die, block, stripe, unit) = (255, g.block(255, 5247), 1023, 15);
+        let last = g.ppa(block, stripe, unit);
+        assert_eq!(last.0, g.total_units() - 1);
+        assert_eq!((g.die_of(last), g.block_of(last), g.stripe_of(last)), (die, block, stripe));
+        assert_eq!((g.unit_of_stripe(last), g.plane_of(last)), (unit, 3));
+        assert_eq!(g.unit_of_block(last), g.units_per_block() - 1);
     }
 }

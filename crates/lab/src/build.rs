@@ -287,6 +287,7 @@ fn ftl(plan: &DrivePlan) -> FtlPolicy {
         map_cache_pages: firmware
             .map_cache
             .map(|bytes| (bytes.0 / MAP_PAGE_BYTES).min(u64::from(u32::MAX)) as u32),
+        wide_map: false,
         checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: upkeep(plan),
         canary: None,

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use anyhow::{Context, anyhow};
 use byteway_clock::Executor;
-use byteway_firmware::{Audit, Ftl, MediumError, Space};
+use byteway_firmware::{Audit, Ftl, MediumError, space_of};
 use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opened, Summary, check, look};
 use serde::Serialize;
 
@@ -77,11 +77,6 @@ fn directory(path: &Path) -> Result<Directory, InputError> {
     })
 }
 
-/// The host's units, as the format says.
-fn user_units(format: &Format) -> Option<u64> {
-    format.quality("units")?.parse().ok()
-}
-
 fn end(opened: &Opened) -> &'static str {
     if opened.clean { "clean" } else { "not clean" }
 }
@@ -92,11 +87,11 @@ impl Info {
         let summary = look(&directory(path)?).with_context(|| path.display().to_string())?;
         let Summary { format, version, opened, erases, stripes, blocks_free, blocks_unstable, disk_bytes } =
             summary;
-        let units = user_units(&format).ok_or_else(|| anyhow!("{}: no capacity", path.display()))?;
+        let space = space_of(&format).ok_or_else(|| anyhow!("{}: no capacity", path.display()))?;
         let geometry = &format.geometry;
         Ok(Info {
             format: version,
-            capacity_bytes: units * 4096,
+            capacity_bytes: space.user.saturating_mul(4096),
             precondition: format.quality("precondition").unwrap_or_default().to_owned(),
             geometry: Shape {
                 channels: geometry.channels,
@@ -204,7 +199,7 @@ impl Verdict {
     pub fn of(path: &Path, quiet: bool, interrupt: &Interrupt) -> anyhow::Result<Verdict> {
         let directory = Arc::new(directory(path)?);
         let mut bar: Option<Progress> = None;
-        let logical = |format: &Format| user_units(format).map_or(0, |units| Space::new(units).units());
+        let logical = |format: &Format| space_of(format).map_or(0, |space| space.units());
         let checked = check(&*directory, logical, |done, all| {
             let bar = bar.get_or_insert_with(|| Progress::parts("superblocks ", all, quiet));
             bar.part(done);

@@ -169,7 +169,7 @@ fn what_is_damaged_is_named() {
     let (data, spare) = (Rot::of(folder, "data"), Rot::of(folder, "spare"));
 
     // A byte of a translation page: nobody knows where its units are.
-    let page = Space::new(UNITS).map.0 + 3;
+    let page = Space::new(UNITS, false).map.0 + 3;
     let (unit, _) = place(folder, Some(page));
     data.flip(unit * 4096 + 5);
     let found = findings(&check(folder));

@@ -102,6 +102,11 @@ impl Service {
         for (name, text) in files {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
+        Service::start_in(folder, arguments, drives)
+    }
+
+    /// The same in a folder that has been used before.
+    fn start_in(folder: TempDir, arguments: &[&str], drives: usize) -> Service {
         let mut all = vec!["serve", "--vfio-user", "drive", "--format", "json"];
         all.extend(arguments);
         let mut process = Process::start(folder.path(), "serve", &all);
@@ -510,6 +515,45 @@ fn pairs_are_kept_beside_blocks() {
     let (out, _) = kv(&[&bench[..], &kept].concat(), 0);
     assert!(out.contains("retrieve"), "{out}");
     kv(&[&["exist", "name"], &kept[..]].concat(), 1); // the benchmark has formatted it
+}
+
+// The file of the largest drive's units is longer than file systems allow, and its units are more than 32 bits can number:
+// what lies at its end must be there again, after the server was killed as well.
+#[test]
+fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
+    const LARGE: &str = "[drive]\nprofile = \"tlc-generic\"\ncapacity = \"64 TiB\"\nlba_size = \"512 B\"\n\
+                         [serve]\ntiming = \"none\"\n";
+    let arguments = ["d.toml", "--data", "data"];
+    let mut service = Service::start(&[("d.toml", LARGE)], &arguments, 1);
+    let at = |tib: u64, before: u64| ((tib << 40) - before).to_string();
+    for killed in [true, false] {
+        for offset in ["0".to_owned(), at(16, 1 << 19), at(64, 1 << 20)] {
+            // Parts of units: their bytes are in the file.
+            let written =
+                ["--rw", "randrw", "--bs", "512", "--count", "800", "--size", "1m", "--offset", &offset];
+            let result = service.benched("drive", &written);
+            assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
+        }
+        if killed {
+            service.process.signal(Signal::KILL);
+            service.process.wait();
+            service = Service::start_in(service.folder, &arguments, 1);
+        }
+    }
+    service.process.signal(Signal::TERM);
+    assert_eq!(service.process.wait().code(), Some(0), "{}", service.process.error());
+    let media = |verb: &str| {
+        let arguments = ["media", verb, "data", "--format", "json"];
+        let mut process = Process::start(service.folder.path(), verb, &arguments);
+        assert_eq!(process.wait().code(), Some(0), "{}\n{}", process.out(), process.error());
+        serde_json::from_str::<Value>(&process.out()).unwrap()
+    };
+    let info = media("info");
+    assert_eq!((number(&info["capacity_bytes"]), number(&info["format"])), (64 << 40, 3), "{info:#}");
+    let checked = media("check");
+    assert!(checked["findings"].as_array().is_some_and(Vec::is_empty), "{checked:#}");
+    let part = service.folder.path().join("data/data-9");
+    assert!(part.exists(), "a part of 8 TiB is one file");
 }
 
 /// How long a server may take to end after a signal: 2 s, and what a machine may add that is busy with other tests.

@@ -13,7 +13,8 @@
 //! translation page says that it was anywhere.
 
 use super::journal::{self, Trim};
-use super::map::{Entry, Place, REGION_UNITS};
+use super::map::{Entry, Place};
+use super::pages;
 use super::root::Root;
 use super::space::UnitKind;
 use super::{Ftl, Inner};
@@ -46,11 +47,11 @@ pub enum Disagreement {
         /// Which.
         page: u32,
         /// Where it should be.
-        unit: u32,
+        unit: u64,
         /// What it is about.
-        first: u32,
+        first: u64,
         /// To this one, included.
-        last: u32,
+        last: u64,
     },
     /// An older version of a translation page takes the place of the one that the root names.
     #[error(
@@ -61,13 +62,13 @@ pub enum Disagreement {
         /// Which.
         page: u32,
         /// Where it should be.
-        unit: u32,
+        unit: u64,
         /// Where an older version is.
-        older: u32,
+        older: u64,
         /// What it is about.
-        first: u32,
+        first: u64,
         /// To this one, included.
-        last: u32,
+        last: u64,
     },
     /// A translation page can't be read.
     #[error("translation page {page} in unit {unit} is damaged; restore the directory from a copy")]
@@ -75,7 +76,7 @@ pub enum Disagreement {
         /// Which.
         page: u32,
         /// Where it is.
-        unit: u32,
+        unit: u64,
     },
     /// What a translation page says is no more, and nothing has taken its place.
     #[error(
@@ -84,9 +85,9 @@ pub enum Disagreement {
     )]
     Lost {
         /// Which logical unit.
-        lpa: u32,
+        lpa: u64,
         /// Where it should be.
-        unit: u32,
+        unit: u64,
         /// What is there.
         holds: Holds,
     },
@@ -94,9 +95,9 @@ pub enum Disagreement {
     #[error("logical unit {lpa}: the map says unit {unit}, which {holds}; write it again, from a copy")]
     Place {
         /// Which logical unit.
-        lpa: u32,
+        lpa: u64,
         /// Where the map says that it is.
-        unit: u32,
+        unit: u64,
         /// What is there.
         holds: Holds,
     },
@@ -106,11 +107,11 @@ pub enum Disagreement {
     )]
     Older {
         /// Which logical unit.
-        lpa: u32,
+        lpa: u64,
         /// Where the map says that it is.
-        unit: u32,
+        unit: u64,
         /// Where a later state is.
-        newer: u32,
+        newer: u64,
     },
 }
 
@@ -120,7 +121,7 @@ pub enum Holds {
     /// Nothing that can be read.
     Nothing,
     /// A state of this logical unit.
-    Unit(u32),
+    Unit(u64),
 }
 
 impl std::fmt::Display for Holds {
@@ -167,7 +168,7 @@ impl Ftl {
     }
 }
 
-fn entry(inner: &Inner, lpa: u32) -> Entry {
+fn entry(inner: &Inner, lpa: u64) -> Entry {
     inner.state.borrow().map.get(lpa)
 }
 
@@ -176,12 +177,12 @@ fn holds(inner: &Inner, ppa: Ppa) -> Holds {
 }
 
 /// Which state of a unit lies there, if one does.
-fn sequence(inner: &Inner, lpa: u32, ppa: Ppa) -> Option<u64> {
+fn sequence(inner: &Inner, lpa: u64, ppa: Ppa) -> Option<u64> {
     inner.flash.spare(ppa).filter(|spare| spare.lpa == lpa).map(|spare| spare.sequence)
 }
 
 /// The unit of a translation page, and the host's units that it is about: from the first to the last.
-fn page_units(inner: &Inner, page: u32) -> (u32, Range<u32>) {
+fn page_units(inner: &Inner, page: u32) -> (u64, Range<u64>) {
     let state = inner.state.borrow();
     (state.pages.unit(page), state.pages.units(page))
 }
@@ -221,27 +222,27 @@ fn check_root(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
 }
 
 /// Whether all of these units have newer states than the root's, or were deallocated since.
-fn is_known_without(inner: &Inner, root: &Root, trims: &[Trim], units: &Range<u32>) -> bool {
+fn is_known_without(inner: &Inner, root: &Root, trims: &[Trim], units: &Range<u64>) -> bool {
     let trims: Vec<&Trim> = trims.iter().filter(|trim| is_since(root, trim, units)).collect();
     units.clone().all(|lpa| match entry(inner, lpa).place() {
         Place::Flash(_) | Place::Slot(_) => true,
-        Place::Base | Place::Unmapped => trims.iter().any(|trim| range(trim).contains(&lpa.into())),
+        Place::Base | Place::Unmapped => trims.iter().any(|trim| range(trim).contains(&lpa)),
     })
 }
 
 fn range(trim: &Trim) -> Range<u64> {
-    u64::from(trim.first)..u64::from(trim.first) + u64::from(trim.count)
+    trim.first..trim.first.saturating_add(trim.count)
 }
 
 /// Whether a deallocation came after the root, and is about some of these units.
-fn is_since(root: &Root, trim: &Trim, units: &Range<u32>) -> bool {
+fn is_since(root: &Root, trim: &Trim, units: &Range<u64>) -> bool {
     let Range { start, end } = range(trim);
-    trim.sequence >= root.settled && start < u64::from(units.end) && end > u64::from(units.start)
+    trim.sequence >= root.settled && start < units.end && end > units.start
 }
 
 /// Whether a superblock was neither erased nor begun since the root was written.
 fn is_as_then(inner: &Inner, root: &Root, ppa: Ppa) -> bool {
-    if u64::from(ppa.0) >= inner.geometry.total_units() {
+    if ppa.0 >= inner.geometry.total_units() {
         return false;
     }
     let block = inner.geometry.block_of(ppa);
@@ -261,11 +262,9 @@ fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
         };
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
-        let words =
-            bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
-        let said = units.clone().zip(words).map(|(lpa, word)| (lpa, Entry::of_raw(word).place()));
+        let said = pages::decode(&bytes, inner.space, page).map(|(lpa, entry)| (lpa, entry.place()));
         // Where the map leads is looked at for itself.
-        let nowhere: Vec<(u32, Ppa)> = said
+        let nowhere: Vec<(u64, Ppa)> = said
             .filter_map(|(lpa, said)| match said {
                 Place::Flash(said) if entry(inner, lpa) == Entry::UNMAPPED => Some((lpa, said)),
                 _ => None,
@@ -277,9 +276,8 @@ fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
         let trims: Vec<&Trim> = trims.iter().filter(|trim| is_since(root, trim, &units)).collect();
         for (lpa, said) in nowhere {
             let there = sequence(inner, lpa, said);
-            let ends = |trim: &&Trim| {
-                range(trim).contains(&lpa.into()) && there.is_none_or(|state| state < trim.sequence)
-            };
+            let ends =
+                |trim: &&Trim| range(trim).contains(&lpa) && there.is_none_or(|state| state < trim.sequence);
             if !trims.iter().any(ends) {
                 audit.find(Disagreement::Lost { lpa, unit: said.0, holds: holds(inner, said) });
             }
@@ -289,20 +287,16 @@ fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
 
 /// Where the map says that units are, they are.
 fn check_places(inner: &Inner, audit: &mut Audit) {
-    let user = inner.space.user;
-    for first in (0..user).step_by(REGION_UNITS as usize) {
-        let mut places: Vec<(u32, Ppa)> = Vec::new();
-        let units = first as u32..(first + REGION_UNITS).min(user) as u32;
-        inner.state.borrow().map.each_changed(units, |lpa, entry| {
-            if let Place::Flash(ppa) = entry.place() {
-                places.push((lpa, ppa));
-            }
-        });
-        for (lpa, ppa) in places {
-            audit.units += 1;
-            if sequence(inner, lpa, ppa).is_none() {
-                audit.find(Disagreement::Place { lpa, unit: ppa.0, holds: holds(inner, ppa) });
-            }
+    let mut places: Vec<(u64, Ppa)> = Vec::new();
+    inner.state.borrow().map.each_kept(0..inner.space.user, |lpa, entry| {
+        if let Place::Flash(ppa) = entry.place() {
+            places.push((lpa, ppa));
+        }
+    });
+    for (lpa, ppa) in places {
+        audit.units += 1;
+        if sequence(inner, lpa, ppa).is_none() {
+            audit.find(Disagreement::Place { lpa, unit: ppa.0, holds: holds(inner, ppa) });
         }
     }
 }
@@ -317,7 +311,7 @@ fn check_array(inner: &Inner, audit: &mut Audit) {
                 continue;
             }
             let start = geometry.ppa(block, stripe, 0).0;
-            for ppa in (start..start + geometry.units_per_stripe()).map(Ppa) {
+            for ppa in (start..start + u64::from(geometry.units_per_stripe())).map(Ppa) {
                 let Some(spare) = inner.flash.spare(ppa).filter(|spare| spare.lpa != NO_LPA) else {
                     continue;
                 };
@@ -345,9 +339,9 @@ fn check_base(inner: &Inner, audit: &mut Audit) {
             continue;
         }
         let start = geometry.ppa(block, 0, 0).0;
-        for ppa in (start..start + stripes * geometry.units_per_stripe()).map(Ppa) {
+        for ppa in (start..start + u64::from(stripes) * u64::from(geometry.units_per_stripe())).map(Ppa) {
             let Some(lpa) = inner.base.lpa(ppa) else { continue };
-            if u64::from(lpa) < inner.space.user && entry(inner, lpa) == Entry::BASE {
+            if lpa < inner.space.user && entry(inner, lpa) == Entry::BASE {
                 audit.find(Disagreement::Place { lpa, unit: ppa.0, holds: holds(inner, ppa) });
             }
         }

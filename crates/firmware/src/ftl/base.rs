@@ -39,66 +39,71 @@ impl BaseState {
             Base::Filled => Layout::Filled,
             Base::Steady => Layout::Steady(Box::new(Steady::new(&geometry, config, held))),
         };
-        let space = Space::new(config.user_units);
+        let space = Space::new(config.user_units, config.wide_map);
         BaseState { geometry, space, held, regions: config.regions.clone(), layout }
     }
 
     /// Which of the units that lie there a unit is.
     #[inline]
-    fn place_of(&self, lpa: u32) -> Option<u32> {
-        if u64::from(lpa) < self.space.user {
+    fn place_of(&self, lpa: u64) -> Option<u64> {
+        if lpa < self.space.user {
             return Some(lpa);
         }
         match self.space.kind(lpa) {
-            UnitKind::Map(page) if self.held > self.space.user => Some((self.space.user + page) as u32),
+            UnitKind::Map(page) if self.held > self.space.user => Some(self.space.user + page),
             _ => None,
         }
     }
 
     /// The way back.
     #[inline]
-    fn unit_at(&self, place: u32) -> u32 {
-        match u64::from(place).checked_sub(self.space.user) {
+    fn unit_at(&self, place: u64) -> u64 {
+        match place.checked_sub(self.space.user) {
             None => place,
-            Some(page) => (self.space.map.0 + page) as u32,
+            Some(page) => self.space.map.0 + page,
         }
     }
 
     /// Where a unit lies.
-    pub fn find(&self, lpa: u32) -> Option<Ppa> {
+    pub fn find(&self, lpa: u64) -> Option<Ppa> {
         let unit = self.place_of(lpa)?;
         match &self.layout {
             Layout::Empty => None,
             Layout::Filled => {
                 let geometry = &self.geometry;
-                let stripe = unit / geometry.units_per_stripe();
-                let (die, stripe_of_die) = (stripe % geometry.dies(), stripe / geometry.dies());
-                let stripes = die * geometry.blocks * geometry.pages + stripe_of_die;
-                Some(Ppa(stripes * geometry.units_per_stripe() + unit % geometry.units_per_stripe()))
+                let (stripe_units, dies) =
+                    (u64::from(geometry.units_per_stripe()), u64::from(geometry.dies()));
+                let stripe = unit / stripe_units;
+                let (die, stripe_of_die) = (stripe % dies, stripe / dies);
+                Some(Ppa(die * geometry.units_per_die() + stripe_of_die * stripe_units + unit % stripe_units))
             }
             Layout::Steady(steady) => Some(steady.find(unit)),
         }
     }
 
     /// Which unit lies at `ppa`, if one does and is valid.
-    pub fn lpa(&self, ppa: Ppa) -> Option<u32> {
+    pub fn lpa(&self, ppa: Ppa) -> Option<u64> {
         match &self.layout {
             Layout::Empty => None,
             Layout::Filled => {
                 let geometry = &self.geometry;
-                let stripe_of_die = u64::from(ppa.0 % geometry.units_per_die() / geometry.units_per_stripe());
+                let stripe_of_die = ppa.0 % geometry.units_per_die() / u64::from(geometry.units_per_stripe());
                 let stripe = stripe_of_die * u64::from(geometry.dies()) + u64::from(geometry.die_of(ppa));
                 let unit =
                     stripe * u64::from(geometry.units_per_stripe()) + u64::from(geometry.unit_of_stripe(ppa));
-                (unit < self.held).then(|| self.unit_at(unit as u32))
+                (unit < self.held).then(|| self.unit_at(unit))
             }
             Layout::Steady(steady) => steady.lpa(ppa).map(|unit| self.unit_at(unit)),
         }
     }
 
+    /// Whether translation pages lie there, too.
+    pub(super) fn holds_pages(&self) -> bool {
+        !matches!(self.layout, Layout::Empty) && self.held > self.space.user
+    }
+
     /// What a unit holds.
-    pub fn content(&self, lpa: u32) -> Content {
-        let lpa = u64::from(lpa);
+    pub fn content(&self, lpa: u64) -> Content {
         if matches!(self.layout, Layout::Empty) || lpa >= self.space.user {
             return Content::Zero;
         }
@@ -119,14 +124,12 @@ impl BaseState {
             Layout::Empty => 0,
             Layout::Filled => {
                 let units = u64::from(self.stripes(block)) * u64::from(self.geometry.units_per_stripe());
-                let first = block.0 * self.geometry.units_per_block();
+                let first = self.geometry.ppa(block, 0, 0).0;
                 match units {
                     0 => 0,
                     // Only the last unit's stripe can be short.
-                    _ if self.lpa(Ppa(first + units as u32 - 1)).is_some() => units as u32,
-                    _ => {
-                        (0..units as u32).filter(|unit| self.lpa(Ppa(first + unit)).is_some()).count() as u32
-                    }
+                    _ if self.lpa(Ppa(first + units - 1)).is_some() => units as u32,
+                    _ => (0..units).filter(|unit| self.lpa(Ppa(first + unit)).is_some()).count() as u32,
                 }
             }
             Layout::Steady(steady) => steady.valid(block.0),
@@ -178,7 +181,7 @@ impl BaseContent for Written {
     fn content(&self, ppa: Ppa) -> Content {
         self.0.lpa(ppa).map_or(Content::Zero, |lpa| self.0.content(lpa))
     }
-    fn lpa(&self, ppa: Ppa) -> Option<u32> {
+    fn lpa(&self, ppa: Ppa) -> Option<u64> {
         self.0.lpa(ppa)
     }
 }
@@ -234,9 +237,9 @@ mod tests {
     }
 
     /// One unit there and back, and that its superblock counts it.
-    fn there_and_back(state: &BaseState, lpa: u32) -> Ppa {
+    fn there_and_back(state: &BaseState, lpa: u64) -> Ppa {
         let ppa = state.find(lpa).expect("every unit lies somewhere");
-        assert!(u64::from(ppa.0) < state.geometry.total_units(), "unit {lpa} lies within the array");
+        assert!(ppa.0 < state.geometry.total_units(), "unit {lpa} lies within the array");
         assert_eq!(state.lpa(ppa), Some(lpa), "unit {lpa} at {ppa:?}");
         let block = state.geometry.block_of(ppa);
         assert!(
@@ -250,13 +253,13 @@ mod tests {
         let geometry = &state.geometry;
         let mut counts = vec![0; geometry.total_blocks() as usize];
         let mut taken = vec![false; geometry.total_units() as usize];
-        for lpa in (0..state.held as u32).map(|unit| state.unit_at(unit)) {
+        for lpa in (0..state.held).map(|unit| state.unit_at(unit)) {
             let ppa = there_and_back(state, lpa);
             assert!(!std::mem::replace(&mut taken[ppa.0 as usize], true), "two units at {ppa:?}");
             counts[geometry.block_of(ppa).0 as usize] += 1;
         }
         for (ppa, taken) in taken.into_iter().enumerate() {
-            let ppa = Ppa(ppa as u32);
+            let ppa = Ppa(ppa as u64);
             if geometry.stripe_of(ppa) < state.stripes(geometry.block_of(ppa)) {
                 assert_eq!(state.lpa(ppa).is_some(), taken, "{ppa:?}");
             }
@@ -341,10 +344,12 @@ mod tests {
         [0, state.geometry.pages].contains(&state.stripes(block))
     }
 
-    // At full size the sums come near to 2^32: an overflow would show only there.
+    // At full size the sums come near to 2^32, and beyond: an overflow would show only there.
     #[test]
     fn large_drives_are_found_too() {
-        for (blocks, op, cached) in [(2193, 0.07, None), (35_063, 0.07, Some(512)), (41_945, 0.28, None)] {
+        for (blocks, op, cached) in
+            [(2193, 0.07, None), (35_063, 0.07, Some(512)), (41_945, 0.28, None), (335_560, 0.28, Some(512))]
+        {
             let geometry =
                 Geometry { channels: 8, ways: 2, planes: 4, blocks, pages: 256, page_bytes: 16384 };
             geometry.validate().unwrap();
@@ -356,10 +361,10 @@ mod tests {
                 let mut stream = Rng::new(1).stream("sample");
                 let ends = [0, 1, user_units - 2, user_units - 1];
                 for lpa in ends.into_iter().chain((0..50_000).map(|_| stream.below(user_units))) {
-                    there_and_back(&state, lpa as u32);
+                    there_and_back(&state, lpa);
                 }
                 for _ in 0..50_000 {
-                    let ppa = Ppa(stream.below(geometry.total_units()) as u32);
+                    let ppa = Ppa(stream.below(geometry.total_units()));
                     if state.geometry.stripe_of(ppa) < state.stripes(geometry.block_of(ppa))
                         && let Some(lpa) = state.lpa(ppa)
                     {

@@ -24,7 +24,7 @@ enum State {
 
 /// A unit in the buffer.
 pub(super) struct Slot {
-    pub(super) lpa: u32,
+    pub(super) lpa: u64,
     /// Where flash has the unit's state before this one.
     pub(super) old: Entry,
     /// Results of programs that began for slots before this sequence number are older than what `old` says.
@@ -135,7 +135,7 @@ impl Buffer {
     }
 
     /// Takes a slot for a unit. The caller holds a credit for it.
-    pub(super) fn take(&mut self, lpa: u32, content: Content, io: u32, old: Entry, old_sequence: u64) -> u32 {
+    pub(super) fn take(&mut self, lpa: u64, content: Content, io: u32, old: Entry, old_sequence: u64) -> u32 {
         let index = self.free.pop().expect("a credit stands for a free slot");
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -225,7 +225,7 @@ impl Buffer {
 
 impl Buffer {
     /// Frees the slots of those units that wait and that `drops` names. Gives how many.
-    pub(super) fn drop_waiting(&mut self, drops: impl Fn(u32) -> bool) -> u32 {
+    pub(super) fn drop_waiting(&mut self, drops: impl Fn(u64) -> bool) -> u32 {
         let mut next = self.first_waiting;
         let mut dropped = 0;
         while let Some(slot) = self.slots.get(next as usize) {
@@ -250,7 +250,7 @@ impl Buffer {
 mod tests {
     use super::*;
 
-    fn taken(buffer: &mut Buffer, lpa: u32) -> u32 {
+    fn taken(buffer: &mut Buffer, lpa: u64) -> u32 {
         buffer.take(lpa, Content::Zero, NOBODY, Entry::BASE, 0)
     }
 

@@ -24,8 +24,6 @@
 //! leaves DRAM; pages are loaded and written as wholes, and an entry is of one unit.
 
 use super::map::Place;
-use super::pages::Pages;
-use super::space::UNITS_PER_MAP_PAGE;
 use super::{Found, Ftl, Inner, State};
 use byteway_clock::{Clock, Notify, SpanId, Spans, Stage};
 use byteway_flash::{Ppa, Priority, Ticket};
@@ -123,11 +121,12 @@ impl Ftl {
         &self,
         span: SpanId,
         spans: &Spans,
-        first: u32,
+        first: u64,
         count: u32,
         last: &mut Option<u32>,
     ) {
-        for page in Pages::of(first)..=Pages::of(first + count - 1) {
+        let space = self.0.space;
+        for page in space.page_of(first)..=space.page_of(first + u64::from(count) - 1) {
             if last.replace(page) != Some(page) {
                 self.page(span, spans, page, Access::Change).await;
             }
@@ -137,9 +136,10 @@ impl Ftl {
     /// The same for those pages of units that are deallocated of which something stays.
     pub(super) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
         let user = self.0.config.user_units;
-        let page = |unit: u64| Pages::of(unit as u32);
+        let space = self.0.space;
+        let page = |unit: u64| space.page_of(unit);
         let (begins, ends) =
-            (first.is_multiple_of(UNITS_PER_MAP_PAGE), end.is_multiple_of(UNITS_PER_MAP_PAGE) || end == user);
+            (first.is_multiple_of(space.page_units()), end.is_multiple_of(space.page_units()) || end == user);
         if end > first && !begins {
             self.page(span, spans, page(first), Access::Change).await;
         }

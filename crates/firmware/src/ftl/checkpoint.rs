@@ -83,8 +83,10 @@ impl State {
     /// The translation pages that flash has.
     fn page_runs(&self) -> Vec<PageRun> {
         let mut runs: Vec<PageRun> = Vec::new();
-        for page in 0..self.pages.count() {
-            let place = self.buffer.in_flash(self.map.get(self.pages.unit(page)));
+        let units = self.pages.unit(0)..self.pages.unit(self.pages.count());
+        self.map.each_changed(units, |unit, entry| {
+            let page = (unit - self.pages.unit(0)) as u32;
+            let place = self.buffer.in_flash(entry);
             match (place.place(), runs.last_mut()) {
                 (Place::Base | Place::Slot(_), _) => {}
                 (Place::Unmapped, Some(last)) if last.place == place && last.first + last.count == page => {
@@ -92,18 +94,17 @@ impl State {
                 }
                 _ => runs.push(PageRun { first: page, count: 1, place }),
             }
-        }
+        });
         runs
     }
 
     /// Whether the last root says all that there is to say.
     fn is_as_written(&self) -> bool {
-        let is_dirty = |page| self.pages.is_dirty(page);
         (self.checkpoints.is_clean || self.checkpoints.power_cycles == 0)
             && self.buffer.used() == 0
             && self.journal.is_empty()
             && !self.checkpoints.is_over
-            && !(0..self.pages.count()).any(is_dirty)
+            && self.pages.next_dirty(0).is_none()
     }
 
     /// Units have been programmed. Whether so many that there is to be a checkpoint.
@@ -162,7 +163,7 @@ impl Inner {
         }
         self.check_checkpoints()?;
         self.settle_units().await?;
-        let (mut root, last_page) = {
+        let mut root = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             state.checkpoints.units_then = state.counters.units_programmed();
@@ -177,11 +178,15 @@ impl Inner {
                 ..Root::default()
             };
             state.journal.seal(root.settled);
-            (root, state.pages.count())
+            root
         };
         let occupied = self.state.borrow().map.occupied();
-        for page in 0..last_page {
-            if !self.state.borrow().pages.is_dirty(page) || self.is_marked(page, occupied.as_deref()) {
+        let mut next = 0;
+        loop {
+            let dirty = self.state.borrow().pages.next_dirty(next);
+            let Some(page) = dirty else { break };
+            next = page + 1;
+            if self.is_marked(page, occupied.as_deref()) {
                 continue;
             }
             self.read_away(&[page]).await;

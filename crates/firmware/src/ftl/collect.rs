@@ -50,7 +50,7 @@ pub(super) const ROUND_UNITS: u32 = 64;
 /// A unit that is being moved.
 #[derive(Clone, Copy)]
 struct Moved {
-    lpa: u32,
+    lpa: u64,
     /// Which of its states it is; that does not change by moving.
     sequence: u64,
     /// Where it is, as the map says it.
@@ -103,7 +103,7 @@ struct Collector {
     again: Vec<Moved>,
     /// For a look at the map: what lies in the stripes, which units that are, and what the map says of them.
     candidates: Vec<Moved>,
-    lpas: Vec<u32>,
+    lpas: Vec<u64>,
     entries: Vec<Entry>,
     /// Of this round: units being read, units being programmed, and how these are divided into stripes.
     reading: Vec<Moved>,
@@ -193,8 +193,8 @@ impl Collector {
         }
         loop {
             self.erase_emptied();
-            if self.next_stripe.is_none() {
-                self.choose();
+            if self.next_stripe.is_none() && self.choose() {
+                continue;
             }
             let is_switching = self.is_switching();
             self.program(is_switching);
@@ -293,22 +293,29 @@ impl Collector {
         }
     }
 
-    /// Takes up another victim, if there is reason to and room for what it holds.
-    fn choose(&mut self) {
+    /// Takes up another victim, if there is reason to and room for what it holds. Whether it holds nothing: such a one is
+    /// not looked at. After a drive has been deallocated, that is all of them.
+    fn choose(&mut self) -> bool {
         let (inner, die) = (&*self.inner, self.die);
         let stripe_units = inner.geometry.units_per_stripe() as usize;
         if self.carry.len() >= stripe_units || !self.again.is_empty() {
-            return;
+            return false;
         }
+        let mut is_empty = false;
         let mut state = inner.state.borrow_mut();
         let had_room = state.blocks.has_room(die, Stream::Host);
-        let freed = self.erasing.iter().filter(|victim| state.blocks.gives_back(victim.block)).count();
-        let standing = Standing { erasing: freed as u32, victims: self.victims.len() as u32 };
+        let gives_back = |victim: &&Emptied| state.blocks.gives_back(victim.block);
+        // Those of which nothing is left are as good as erased: they wait for the journal at most.
+        let emptied = self.victims.iter().filter(|victim| victim.is_empty()).filter(gives_back).count();
+        let freed = self.erasing.iter().filter(gives_back).count() + emptied;
+        let standing = Standing { erasing: freed as u32, victims: (self.victims.len() - emptied) as u32 };
         if let Some((block, cause)) = state.next_victim(inner, die, &standing) {
-            self.next_stripe = Some(0);
-            self.victims.push(Emptied { block, cause, outstanding: 0, scanned: false });
+            is_empty = state.blocks.valid(block) == 0;
+            self.next_stripe = (!is_empty).then_some(0);
+            self.victims.push(Emptied { block, cause, outstanding: 0, scanned: is_empty });
         }
         self.is_room_given |= !had_room && state.blocks.has_room(die, Stream::Host);
+        is_empty
     }
 
     /// Reads once more what could not be read or programmed, as far as it is still valid.
@@ -344,7 +351,7 @@ impl Collector {
         for stripe in first..first + stripes {
             let is_base = state.blocks.is_base(victim.block, stripe);
             let start = geometry.ppa(victim.block, stripe, 0).0;
-            for ppa in (start..start + geometry.units_per_stripe()).map(Ppa) {
+            for ppa in (start..start + u64::from(geometry.units_per_stripe())).map(Ppa) {
                 let spare = inner.flash.spare(ppa).filter(|spare| inner.space.holds(spare.lpa));
                 if let Some(Spare { lpa, sequence }) = spare {
                     let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
@@ -363,7 +370,9 @@ impl Collector {
                 continue;
             }
             let (start, mask) = match read {
-                Some((start, mask)) if moved.ppa.0 - start.0 < geometry.units_per_stripe() => (start, mask),
+                Some((start, mask)) if moved.ppa.0 - start.0 < u64::from(geometry.units_per_stripe()) => {
+                    (start, mask)
+                }
                 _ => {
                     read.map(submit);
                     (geometry.stripe_start(moved.ppa), 0)
@@ -568,7 +577,7 @@ impl Inner {
     /// What is moved in the place of a unit that flash can't give: that it can't be read, or, of a translation page, what
     /// the map says. A page of nothing would have recovery find every unit where the base state has it.
     #[cold]
-    fn substitute(&self, lpa: u32) -> Content {
+    fn substitute(&self, lpa: u64) -> Content {
         let mut state = self.state.borrow_mut();
         match self.space.kind(lpa) {
             UnitKind::Map(page) => {
@@ -606,7 +615,7 @@ impl super::State {
 
     /// Flash now has it at `to`, if it still had it at `from`.
     #[inline]
-    pub(super) fn relocate(&mut self, lpa: u32, from: Entry, to: Entry) -> bool {
+    pub(super) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
         let entry = self.map.get(lpa);
         if entry == from {
             self.map.set(lpa, to);

@@ -1,6 +1,6 @@
 //! The parameters of a translation layer, and what can be wrong with them.
 
-use super::space::UNITS_PER_MAP_PAGE;
+use super::space::Space;
 use super::steady::Rhythm;
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
@@ -119,6 +119,8 @@ pub struct FtlConfig {
     pub plp: bool,
     /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
     pub map_cache_pages: Option<u32>,
+    /// Entries of the map take 8 bytes, not 4: an array of more than [`Geometry::NARROW_UNITS_MAX`] units needs that.
+    pub wide_map: bool,
     /// Units programmed between two checkpoints; 0: there is one at shutdown, and when the journal is full.
     pub checkpoint_units: u64,
     /// What it does for its flash.
@@ -165,7 +167,7 @@ impl FtlConfig {
 
     /// Units that always lie in flash: the host's, and its translation pages, if not all of them are in DRAM.
     pub(super) fn units_held(&self) -> u64 {
-        let map = self.user_units.div_ceil(UNITS_PER_MAP_PAGE);
+        let map = Space::new(self.user_units, self.wide_map).map.1;
         self.user_units.saturating_add(if self.map_cache_pages.is_some() { map } else { 0 })
     }
 
@@ -209,6 +211,7 @@ impl Default for FtlConfig {
             gc_reserve_blocks: 1,
             plp: false,
             map_cache_pages: None,
+            wide_map: false,
             checkpoint_units: 0,
             upkeep: Upkeep::default(),
             seed: 0,
@@ -262,6 +265,12 @@ pub enum FtlError {
     /// Upkeep that can't be.
     #[error("{0}")]
     Upkeep(&'static str),
+    /// An array beyond what the map can name.
+    #[error(
+        "the array has {0} units of 4 KiB, and a map with entries of 4 bytes names at most {max}: take 8 (wide_map)",
+        max = Geometry::NARROW_UNITS_MAX
+    )]
+    Narrow(u64),
     /// A cached map without a place for a page.
     #[error("the map's cache must hold one translation page of 4 KiB at least")]
     NoMapCache,

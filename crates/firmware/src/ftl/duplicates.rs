@@ -40,7 +40,7 @@ pub(super) async fn leave(inner: &Inner, die: u32) -> bool {
         let mut others: Vec<BlockId> = of_die().filter(|other| *other != block).collect();
         others.sort_by_key(|other| inner.state.borrow().blocks.valid(*other));
         let index = duplicates.iter().enumerate().map(|(index, duplicate)| (duplicate.spare.lpa, index));
-        let index: FxHashMap<u32, usize> = index.collect();
+        let index: FxHashMap<u64, usize> = index.collect();
         let mut missing = duplicates.len();
         for other in others {
             if missing == 0 {
@@ -77,7 +77,7 @@ async fn units(inner: &Inner, block: BlockId) -> Vec<(Ppa, Spare)> {
     }
     ticket.wait().await;
     let first = geometry.ppa(block, 0, 0).0;
-    let all = (first..first + geometry.units_per_block()).map(Ppa);
+    let all = (first..first + u64::from(geometry.units_per_block())).map(Ppa);
     let spares = all.filter_map(|ppa| inner.flash.spare(ppa).map(|spare| (ppa, spare)));
     spares.filter(|(_, spare)| inner.space.holds(spare.lpa)).collect()
 }

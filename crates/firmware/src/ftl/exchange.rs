@@ -15,7 +15,7 @@ use byteway_wire::content::Content;
 /// may leave some of each, as of any write of several units.
 pub struct Exchange<'a> {
     ftl: &'a Ftl,
-    units: Vec<u32>,
+    units: Vec<u64>,
     permit: Permit,
     locks: Vec<UnitLock>,
     attending: Attending<'a>,
@@ -40,7 +40,7 @@ impl Ftl {
         units: &[u64],
     ) -> Result<Exchange<'_>, MediaError> {
         let inner = &*self.0;
-        let units: Vec<u32> = units.iter().map(|unit| self.check(*unit, 1)).collect::<Result<_, _>>()?;
+        let units: Vec<u64> = units.iter().map(|unit| self.check(*unit, 1)).collect::<Result<_, _>>()?;
         let count = units.len() as u32;
         if count > self.exchange_units_max() {
             return Err(MediaError::OutOfRange);

@@ -16,25 +16,34 @@
 
 use super::Inner;
 use super::root::COUNT_MAX;
+use super::space::Space;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A deallocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trim {
-    pub(super) first: u32,
-    pub(super) count: u32,
+    pub(super) first: u64,
+    pub(super) count: u64,
     /// States of its units with lower numbers are history.
     pub(super) sequence: u64,
 }
 
 const PAGE_BYTES: usize = 4096;
 const HEADER_BYTES: usize = 16;
-const RECORD_BYTES: usize = 16;
 const MAGIC: u32 = 0x4a57_5942; // "BYWJ"
+/// Of a page whose records name units with 64 bits.
+const WIDE_MAGIC: u32 = 0x4b57_5942; // "BYWK"
+
+/// Bytes of a record: the first unit and how many with as many each, and the number.
+const fn record_bytes(is_wide: bool) -> usize {
+    if is_wide { 24 } else { 16 }
+}
 
 /// Records of a page.
-pub(super) const PAGE_RECORDS: usize = (PAGE_BYTES - HEADER_BYTES) / RECORD_BYTES;
+const fn page_records(is_wide: bool) -> usize {
+    (PAGE_BYTES - HEADER_BYTES) / record_bytes(is_wide)
+}
 
 /// What is in the journal, and what is to come into it.
 pub(super) struct Journal {
@@ -42,6 +51,8 @@ pub(super) struct Journal {
     pages: VecDeque<u64>,
     /// How many pages there can be.
     most: usize,
+    /// Records name units with 64 bits.
+    is_wide: bool,
     /// Not durable, the oldest first.
     pending: VecDeque<Trim>,
     /// How many of those are in the page that is being written.
@@ -55,11 +66,12 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// An empty one of so many pages.
-    pub(super) fn new(most: u64) -> Self {
+    /// An empty one, for these units.
+    pub(super) fn new(space: Space) -> Self {
         Journal {
             pages: VecDeque::new(),
-            most: most as usize,
+            most: space.journal_pages as usize,
+            is_wide: space.is_wide,
             pending: VecDeque::new(),
             writing: 0,
             wanted: 0,
@@ -69,8 +81,8 @@ impl Journal {
     }
 
     /// As a power cut left it: the pages' last numbers, and what was saved of the rest.
-    pub(super) fn recovered(most: u64, pages: VecDeque<u64>, pending: VecDeque<Trim>) -> Self {
-        Journal { pages, pending, ..Self::new(most) }
+    pub(super) fn recovered(space: Space, pages: VecDeque<u64>, pending: VecDeque<Trim>) -> Self {
+        Journal { pages, pending, ..Self::new(space) }
     }
 
     /// Whether there is nothing in it, and nothing to come.
@@ -81,7 +93,11 @@ impl Journal {
     /// Whether another record can be taken.
     pub(super) fn has_room(&self) -> bool {
         let free = self.most.saturating_sub(self.pages.len() + usize::from(self.writing > 0));
-        free * PAGE_RECORDS > self.pending.len() - self.writing
+        free * self.page_records() > self.pending.len() - self.writing
+    }
+
+    fn page_records(&self) -> usize {
+        page_records(self.is_wide)
     }
 
     /// Whether a checkpoint is due, so that nobody comes to wait for room.
@@ -90,7 +106,7 @@ impl Journal {
     }
 
     /// Notes that `count` units from `first` are deallocated; `next` is the counter of numbers.
-    pub(super) fn add(&mut self, first: u32, count: u32, next: &mut u64) {
+    pub(super) fn add(&mut self, first: u64, count: u64, next: &mut u64) {
         let is_open = self.writing < self.pending.len();
         if let Some(last) = self.pending.back_mut()
             && is_open
@@ -115,7 +131,7 @@ impl Journal {
     /// Notes that the collector of a die has left a superblock, of a drive with so many units of the host's. There need be no
     /// room: it is one record, and rare. A checkpoint can't be waited for where nothing moves.
     pub(super) fn note_left(&mut self, die: u32, user: u64, next: &mut u64) {
-        self.add((user as u32).saturating_add(die), 1, next);
+        self.add(user + u64::from(die), 1, next);
     }
 
     /// Every record before this number is durable.
@@ -130,7 +146,7 @@ impl Journal {
     }
 
     fn is_due(&self) -> bool {
-        self.writing == 0 && (self.pending.len() >= PAGE_RECORDS || self.durable_to() < self.wanted)
+        self.writing == 0 && (self.pending.len() >= self.page_records() || self.durable_to() < self.wanted)
     }
 
     /// Whether a page is full, or wanted.
@@ -138,8 +154,8 @@ impl Journal {
         if !self.is_due() {
             return None;
         }
-        self.writing = self.pending.len().min(PAGE_RECORDS);
-        Some(encode(self.pending.iter().take(self.writing)))
+        self.writing = self.pending.len().min(self.page_records());
+        Some(encode(self.pending.iter().take(self.writing), self.is_wide))
     }
 
     /// The page is written.
@@ -162,28 +178,32 @@ impl Journal {
     /// What is not durable, for capacitors to save.
     pub(super) fn dump(&self) -> Vec<u8> {
         let pending: Vec<Trim> = self.pending.iter().copied().collect();
-        pending.chunks(PAGE_RECORDS).flat_map(|page| encode(page.iter()).to_vec()).collect()
+        let pages = pending.chunks(self.page_records());
+        pages.flat_map(|page| encode(page.iter(), self.is_wide).to_vec()).collect()
     }
 }
 
 impl Trim {
     /// The dies that it names as those whose collectors have left a superblock.
     pub(super) fn dies_left(&self, user: u64) -> std::ops::Range<u64> {
-        let (first, end) = (u64::from(self.first), u64::from(self.first) + u64::from(self.count));
+        let (first, end) = (self.first, self.first.saturating_add(self.count));
         first.saturating_sub(user)..end.saturating_sub(user)
     }
 }
 
-fn encode<'a>(records: impl Iterator<Item = &'a Trim>) -> Rc<[u8]> {
+fn encode<'a>(records: impl Iterator<Item = &'a Trim>, is_wide: bool) -> Rc<[u8]> {
     let mut page = vec![0; PAGE_BYTES];
     let mut count = 0u32;
-    for (trim, bytes) in records.zip(page[HEADER_BYTES..].chunks_exact_mut(RECORD_BYTES)) {
-        bytes[..4].copy_from_slice(&trim.first.to_le_bytes());
-        bytes[4..8].copy_from_slice(&trim.count.to_le_bytes());
-        bytes[8..].copy_from_slice(&trim.sequence.to_le_bytes());
+    let word_bytes = if is_wide { 8 } else { 4 };
+    for (trim, bytes) in records.zip(page[HEADER_BYTES..].chunks_exact_mut(record_bytes(is_wide))) {
+        let (first, rest) = bytes.split_at_mut(word_bytes);
+        let (number, sequence) = rest.split_at_mut(word_bytes);
+        first.copy_from_slice(&trim.first.to_le_bytes()[..word_bytes]);
+        number.copy_from_slice(&trim.count.to_le_bytes()[..word_bytes]);
+        sequence.copy_from_slice(&trim.sequence.to_le_bytes());
         count += 1;
     }
-    page[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    page[..4].copy_from_slice(&if is_wide { WIDE_MAGIC } else { MAGIC }.to_le_bytes());
     page[8..12].copy_from_slice(&count.to_le_bytes());
     let checksum = crc32c::crc32c(&page[8..]);
     page[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -194,13 +214,21 @@ fn encode<'a>(records: impl Iterator<Item = &'a Trim>) -> Rc<[u8]> {
 pub(super) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
     let word =
         |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-    let whole = move |page: &&[u8]| word(page, 0) == MAGIC && word(page, 4) == crc32c::crc32c(&page[8..]);
+    let long =
+        move |bytes: &[u8], at: usize| u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32;
+    let whole = move |page: &&[u8]| {
+        [MAGIC, WIDE_MAGIC].contains(&word(page, 0)) && word(page, 4) == crc32c::crc32c(&page[8..])
+    };
     bytes.chunks_exact(PAGE_BYTES).filter(whole).flat_map(move |page| {
-        let records = page[HEADER_BYTES..].chunks_exact(RECORD_BYTES).take(word(page, 8) as usize);
-        let trims = records.map(move |record| Trim {
-            first: word(record, 0),
-            count: word(record, 4),
-            sequence: u64::from(word(record, 8)) | u64::from(word(record, 12)) << 32,
+        let is_wide = word(page, 0) == WIDE_MAGIC;
+        let records = page[HEADER_BYTES..].chunks_exact(record_bytes(is_wide)).take(word(page, 8) as usize);
+        let trims = records.map(move |record| match is_wide {
+            false => Trim {
+                first: word(record, 0).into(),
+                count: word(record, 4).into(),
+                sequence: long(record, 8),
+            },
+            true => Trim { first: long(record, 0), count: long(record, 8), sequence: long(record, 16) },
         });
         trims.filter(|trim| trim.sequence <= COUNT_MAX)
     })
@@ -263,7 +291,13 @@ mod tests {
     // The host would wait for a checkpoint that waits for a collector that waits for a page that has no room.
     #[test]
     fn what_is_taken_has_room_in_flash() {
-        let mut journal = Journal::new(3);
+        for is_wide in [false, true] {
+            check_room(Space { journal_pages: 3, ..Space::new(100, is_wide) });
+        }
+    }
+
+    fn check_room(space: Space) {
+        let mut journal = Journal::new(space);
         let mut next = 1;
         while journal.has_room() {
             journal.add(0, 1, &mut next);
@@ -288,7 +322,7 @@ mod tests {
     // A record that reached over what was numbered in between would end states that came after it.
     #[test]
     fn neighbours_are_one_record_only_if_nothing_came_between() {
-        let mut journal = Journal::new(4);
+        let mut journal = Journal::new(Space::new(100, false));
         let mut next = 7;
         journal.add(10, 5, &mut next);
         journal.add(15, 5, &mut next);
@@ -303,7 +337,7 @@ mod tests {
     // would go unnoticed, and what was deallocated and flushed would come back.
     #[test]
     fn what_comes_during_a_checkpoint_is_a_record_of_its_own() {
-        let mut journal = Journal::new(4);
+        let mut journal = Journal::new(Space::new(100, false));
         let mut next = 7;
         journal.add(0, 1024, &mut next);
         journal.seal(next);
@@ -316,7 +350,7 @@ mod tests {
     // A die that is not named is not searched; one that is named in vain takes time.
     #[test]
     fn dies_are_named_behind_the_units_of_the_host() {
-        let mut journal = Journal::new(4);
+        let mut journal = Journal::new(Space::new(100, false));
         let mut next = 7;
         journal.add(90, 10, &mut next);
         journal.note_left(0, 100, &mut next);
@@ -332,10 +366,25 @@ mod tests {
     // Half a page must not be taken for records.
     #[test]
     fn a_page_that_is_not_whole_says_nothing() {
-        let mut page = encode([Trim { first: 1, count: 2, sequence: 3 }].iter()).to_vec();
-        assert_eq!(decode(&page).count(), 1);
-        page[20] ^= 1;
-        assert_eq!(decode(&page).count(), 0);
-        assert_eq!(decode(&page[..100]).count(), 0);
+        for is_wide in [false, true] {
+            let mut page = encode([Trim { first: 1, count: 2, sequence: 3 }].iter(), is_wide).to_vec();
+            assert_eq!(decode(&page).count(), 1);
+            page[20] ^= 1;
+            assert_eq!(decode(&page).count(), 0);
+            assert_eq!(decode(&page[..100]).count(), 0);
+        }
+    }
+
+    // A record that lost its upper half would deallocate what somebody else has written.
+    #[test]
+    fn units_beyond_32_bits_come_back() {
+        let mut journal = Journal::new(Space::new(1 << 34, true));
+        let trim = Trim { first: (1 << 33) + 5, count: 1 << 32, sequence: 7 };
+        journal.add(trim.first, trim.count, &mut trim.sequence.clone());
+        let pages = journal.dump();
+        assert_eq!(decode(&pages).collect::<Vec<_>>(), [trim]);
+        let far = Trim { first: u64::MAX, count: u64::MAX, sequence: 7 };
+        let dies: Vec<_> = decode(&encode([far].iter(), true)).map(|trim| trim.dies_left(9)).collect();
+        assert!(dies.len() == 1 && dies[0].is_empty(), "{dies:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 struct Inner {
-    units: RefCell<Vec<u32>>,
+    units: RefCell<Vec<u64>>,
     unlocked: Notify,
 }
 
@@ -23,20 +23,20 @@ impl Locks {
 
     /// Whether any of `count` units from `first` is locked.
     #[inline]
-    fn any(&self, first: u32, count: u32) -> bool {
+    fn any(&self, first: u64, count: u32) -> bool {
         let units = self.0.units.borrow();
-        !units.is_empty() && units.iter().any(|unit| unit.wrapping_sub(first) < count)
+        !units.is_empty() && units.iter().any(|unit| unit.wrapping_sub(first) < u64::from(count))
     }
 
     /// Waits until none of `count` units from `first` is locked. That holds until the caller waits again.
-    pub(super) async fn wait(&self, first: u32, count: u32) {
+    pub(super) async fn wait(&self, first: u64, count: u32) {
         while self.any(first, count) {
             self.0.unlocked.notified().await;
         }
     }
 
     /// Locks a unit, when nobody else does.
-    pub(super) async fn lock(&self, unit: u32) -> UnitLock {
+    pub(super) async fn lock(&self, unit: u64) -> UnitLock {
         self.wait(unit, 1).await;
         self.0.units.borrow_mut().push(unit);
         UnitLock { locks: self.clone(), unit }
@@ -51,7 +51,7 @@ impl Locks {
 /// A locked unit, until dropped.
 pub(super) struct UnitLock {
     locks: Locks,
-    unit: u32,
+    unit: u64,
 }
 
 impl Drop for UnitLock {

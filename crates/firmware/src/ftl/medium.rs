@@ -3,8 +3,7 @@
 
 use super::base::{BaseState, Written};
 use super::config::{Base, FtlConfig, FtlError};
-use super::{Ftl, validate};
-use super::{Region, Rhythm, Upkeep};
+use super::{Ftl, Region, Rhythm, Space, Upkeep, validate};
 use crate::placement::Placement;
 use crate::site::Site;
 use crate::work::Cycles;
@@ -25,7 +24,11 @@ const NAMESPACES: &str = "namespaces";
 const SEED: &str = "seed";
 const RESERVE: &str = "gc_reserve_blocks";
 const SPARE: &str = "spare_blocks";
+const MAP_ENTRY: &str = "map_entry_bytes";
 const RHYTHM: &str = "steady_rhythm";
+
+/// An entry of 8 bytes; nothing is said of one of 4.
+const WIDE: &str = "8";
 
 /// Why there is no medium.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +113,9 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
         (PAGE_TYPES, timing.stripes_per_wordline().to_string()),
         (SLC_BLOCKS, config.upkeep.slc_blocks.to_string()),
     ];
+    if config.wide_map {
+        traits.push((MAP_ENTRY, WIDE.to_owned()));
+    }
     if config.base != Base::Empty {
         let is_cached = if config.map_cache_pages.is_some() { "yes" } else { "no" };
         traits.push((MAP_CACHED, is_cached.to_owned())); // then translation pages lie behind the host's units
@@ -132,6 +138,12 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
     Format { geometry, traits }
 }
 
+/// The logical units of the drive in these files, if they say how many.
+pub fn space_of(format: &Format) -> Option<Space> {
+    let user_units = format.quality(UNITS)?.parse().ok()?;
+    Some(Space::new(user_units, format.quality(MAP_ENTRY) == Some(WIDE)))
+}
+
 /// The way back: a configuration of which the same format follows.
 fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     let text = |name: &'static str| format.quality(name).ok_or(MediumError::Untold(name));
@@ -148,6 +160,11 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     let page_types: u8 = number(PAGE_TYPES, text(PAGE_TYPES)?)?;
     let slc_blocks: u32 = number(SLC_BLOCKS, text(SLC_BLOCKS)?)?;
     config.upkeep = Upkeep { slc_blocks, ..Upkeep::default() };
+    config.wide_map = match format.quality(MAP_ENTRY) {
+        None => false,
+        Some(WIDE) => true,
+        Some(_) => return Err(MediumError::Untold(MAP_ENTRY)),
+    };
     if config.base != Base::Empty {
         config.map_cache_pages = (text(MAP_CACHED)? == "yes").then_some(1);
         let regions: Option<Vec<Region>> = text(NAMESPACES)?.split_whitespace().map(region_of).collect();
@@ -216,6 +233,25 @@ mod tests {
         let other = FtlConfig { rhythm: Rhythm { program: us(8), ..rhythm }, ..config };
         let error = open(&other).unwrap_err().to_string();
         assert!(error.contains("steady_rhythm"), "{error}");
+    }
+
+    // Pages with entries of another length would lead everywhere.
+    #[test]
+    fn entries_of_the_map_stay_as_long_as_they_were_made() {
+        for is_wide in [false, true] {
+            let files = Arc::new(SimulatedFiles::new());
+            let open = |wide_map| {
+                let config = FtlConfig { user_units: 40, wide_map, ..FtlConfig::default() };
+                Ftl::open_medium(GEOMETRY, &Timing::default(), &config, files.clone(), Tuning::default())
+                    .map(drop)
+            };
+            open(is_wide).unwrap();
+            open(is_wide).unwrap();
+            let error = open(!is_wide).unwrap_err().to_string();
+            assert!(error.contains("map_entry_bytes is "), "{error}");
+            let (_, told) = told_by(&file::look(&*files).unwrap().format).unwrap();
+            assert_eq!(told.wide_map, is_wide);
+        }
     }
 
     // A cache that comes or goes with another start finds superblocks of the other kind of cells: their programs fail, and the

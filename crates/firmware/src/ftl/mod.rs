@@ -45,9 +45,8 @@ pub use config::{
 };
 pub use exchange::Exchange;
 pub use health::Health;
-pub use medium::MediumError;
+pub use medium::{MediumError, space_of};
 pub use space::Space;
-use space::UNITS_PER_MAP_PAGE;
 pub use steady::Rhythm;
 
 use crate::placement::Placement;
@@ -265,7 +264,7 @@ struct Inner {
     /// What capacitors have saved, until it is in the buffer again.
     saved: RefCell<Option<Dump>>,
     /// What somebody above had in DRAM, handed over when the power goes.
-    late: RefCell<Vec<(u32, Content)>>,
+    late: RefCell<Vec<(u64, Content)>>,
     /// Superblocks have been erased, or never will be.
     purged: Notify,
     /// The drive may be worse than it was.
@@ -374,7 +373,7 @@ impl Ftl {
         if has_cache && config.rhythm.wordline != flash.timing.stripes_per_wordline() {
             return Err(FtlError::Upkeep("the rhythm's wordline is not that of the flash"));
         }
-        let space = Space::new(config.user_units);
+        let space = Space::new(config.user_units, config.wide_map);
         let base = Rc::new(BaseState::new(geometry, &config));
         let is_new = medium.is_new();
         let saved = medium.take_saved();
@@ -401,7 +400,7 @@ impl Ftl {
         let cache_pages = geometry.pages.div_ceil(flash.timing().stripes_per_wordline());
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
         let state = State {
-            map: Table::new(config.user_units, space.units()),
+            map: Table::new(space),
             pages: Pages::new(space, config.map_cache_pages.is_some()),
             frames: Frames::new(config.map_cache_pages.unwrap_or(0)),
             updates: 0,
@@ -416,7 +415,7 @@ impl Ftl {
             under_way: vec![0; dies as usize],
             wordlines: Wordlines::new(&geometry, wordline, slots, config.canary == Some(Canary::TakeAlong)),
             moving: vec![Vec::new(); dies as usize],
-            journal: Journal::new(space.journal_pages),
+            journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
             jobs: writers.iter().map(|_| Job::new(&geometry)).collect(),
             idle_jobs: (0..writers.len() as u32).rev().collect(),
@@ -512,7 +511,7 @@ impl Ftl {
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {
-                self.page(span, spans, Pages::of(first), Access::Read).await;
+                self.page(span, spans, self.0.space.page_of(first), Access::Read).await;
             }
             let content = self.read_unit(span, spans, first).await?;
             out.push(content);
@@ -522,7 +521,7 @@ impl Ftl {
     }
 
     /// Reads a unit whose translation is paid for.
-    async fn read_unit(&self, span: SpanId, spans: &Spans, lpa: u32) -> Result<Content, MediaError> {
+    async fn read_unit(&self, span: SpanId, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
         let inner = &*self.0;
         let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
         match found {
@@ -548,7 +547,7 @@ impl Ftl {
         &self,
         span: SpanId,
         spans: &Spans,
-        first: u32,
+        first: u64,
         count: u32,
         has_pages: bool,
         out: &mut Vec<Content>,
@@ -559,21 +558,21 @@ impl Ftl {
         let Scratch { groups, wanted, contents } = &mut lent.scratch;
         let mut buffered = 0;
         out.resize(count as usize, Content::Zero);
-        let end = first + count;
+        let end = first + u64::from(count);
         let mut next = first;
         let mut ticket = None;
         while next < end {
             // What is looked up is read at once, not after a wait for another translation page.
             let mut stop = end;
             if inner.cache.is_some() && !has_pages {
-                let page = Pages::of(next);
-                stop = end.min((page + 1).saturating_mul(UNITS_PER_MAP_PAGE as u32));
+                let page = inner.space.page_of(next);
+                stop = end.min(inner.space.units_of(page).end);
                 self.page(span, spans, page, Access::Read).await;
             }
             let submitted = groups.len();
             let mut state = inner.state.borrow_mut();
             for lpa in next..stop {
-                let place = lpa - first;
+                let place = (lpa - first) as u32;
                 match state.find_counted(&inner.base, lpa) {
                     Found::Nowhere => {}
                     Found::Buffered(content) => {
@@ -751,9 +750,9 @@ impl Ftl {
     }
 
     /// The first unit, if all `count` are units of the drive.
-    fn check(&self, first: u64, count: u64) -> Result<u32, MediaError> {
+    fn check(&self, first: u64, count: u64) -> Result<u64, MediaError> {
         match first.checked_add(count) {
-            Some(end) if end <= self.0.config.user_units => Ok(first as u32),
+            Some(end) if end <= self.0.config.user_units => Ok(first),
             _ => Err(MediaError::OutOfRange),
         }
     }
@@ -801,10 +800,10 @@ impl Inner {
 
 impl State {
     /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
-    fn dump(&self, user_units: u64, late: Vec<(u32, Content)>) -> Dump {
+    fn dump(&self, user_units: u64, late: Vec<(u64, Content)>) -> Dump {
         let is_latest = |slot: &&buffer::Slot| {
             let entry = self.map.get(slot.lpa).as_slot();
-            u64::from(slot.lpa) < user_units
+            slot.lpa < user_units
                 && entry.is_some_and(|entry| self.buffer.slot(entry).sequence == slot.sequence)
         };
         let units = self.buffer.iter().filter(is_latest);
@@ -819,7 +818,7 @@ impl State {
 
     /// Where a unit can be had now.
     #[inline]
-    fn find(&self, base: &BaseState, lpa: u32) -> Found {
+    fn find(&self, base: &BaseState, lpa: u64) -> Found {
         match self.map.get(lpa).place() {
             Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
             Place::Unmapped => Found::Nowhere,
@@ -830,7 +829,7 @@ impl State {
 
     /// The same, for a read of the host's.
     #[inline]
-    fn find_counted(&mut self, base: &BaseState, lpa: u32) -> Found {
+    fn find_counted(&mut self, base: &BaseState, lpa: u64) -> Found {
         let found = self.find(base, lpa);
         match found {
             Found::Nowhere => self.counters.units_read_unmapped += 1,
@@ -842,7 +841,7 @@ impl State {
 
     /// The state that flash has of a unit is history. Gives the die if its collector wants to know.
     #[inline]
-    fn lose(&mut self, base: &BaseState, lpa: u32, entry: Entry) -> Option<u32> {
+    fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
         let ppa = match entry.place() {
             Place::Base => base.find(lpa)?,
             Place::Flash(ppa) => ppa,
@@ -872,6 +871,9 @@ fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
     }
     if !config.regions.is_sorted_by(|a, b| a.first_unit < b.first_unit) {
         return Err(FtlError::Regions);
+    }
+    if geometry.is_wide() && !config.wide_map {
+        return Err(FtlError::Narrow(geometry.total_units()));
     }
     if config.user_units == 0 {
         return Err(FtlError::NoUnits);

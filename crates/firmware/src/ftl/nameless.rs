@@ -12,7 +12,7 @@ use byteway_flash::{BlockId, Geometry, Ppa};
 
 /// A unit that the map has in a superblock.
 pub(super) struct Nameless {
-    pub(super) lpa: u32,
+    pub(super) lpa: u64,
     /// A number for what takes its place: later than that of the state that is lost, and earlier than any after that.
     pub(super) sequence: u64,
     pub(super) from: Entry,
@@ -25,7 +25,7 @@ impl State {
     pub(super) fn units_in(&mut self, geometry: &Geometry, space: &Space, block: BlockId) -> Vec<Nameless> {
         let (first, count) = space.map;
         let mut found = Vec::new();
-        for lpa in (0..space.user as u32).chain(first as u32..(first + count) as u32) {
+        for lpa in (0..space.user).chain(first..first + count) {
             let entry = self.map.get(lpa);
             let from = self.buffer.in_flash(entry);
             let Place::Flash(ppa) = from.place() else { continue };

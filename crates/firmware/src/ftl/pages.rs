@@ -10,17 +10,18 @@
 
 use super::State;
 use super::buffer::Buffer;
+use super::map::Entry;
 use super::map::Table;
-use super::space::{Space, UNITS_PER_MAP_PAGE};
+use super::space::Space;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
-
-const _: () = assert!(UNITS_PER_MAP_PAGE as usize * size_of::<u32>() == UNIT_BYTES);
+use std::ops::Range;
 
 /// A bit for each page.
 #[derive(Default)]
 struct Bits(Vec<u64>);
 
 impl Bits {
+    /// None of so many pages.
     fn new(pages: u64) -> Self {
         Bits(vec![0; pages.div_ceil(64) as usize])
     }
@@ -34,6 +35,25 @@ impl Bits {
     fn set(&mut self, page: u32, is_in: bool) {
         let (word, bit) = (&mut self.0[(page / 64) as usize], 1 << (page % 64));
         if is_in { *word |= bit } else { *word &= !bit }
+    }
+
+    /// Those of so many pages.
+    fn set_all(&mut self, pages: u32) {
+        self.0.fill(u64::MAX);
+        if let Some(last) = self.0.last_mut()
+            && !pages.is_multiple_of(64)
+        {
+            *last = u64::MAX >> (64 - pages % 64);
+        }
+    }
+
+    /// The first one from `page` on that is in.
+    fn next(&self, page: u32) -> Option<u32> {
+        let (first, ahead) = ((page / 64) as usize, u64::MAX << (page % 64));
+        let words = self.0.iter().enumerate().skip(first);
+        let masked = words.map(|(index, word)| (index, if index == first { word & ahead } else { *word }));
+        let (index, word) = masked.into_iter().find(|(_, word)| *word != 0)?;
+        Some(index as u32 * 64 + word.trailing_zeros())
     }
 }
 
@@ -65,35 +85,28 @@ impl Pages {
         }
     }
 
-    /// The page that holds a unit's entry.
-    #[inline]
-    pub(super) fn of(lpa: u32) -> u32 {
-        lpa / UNITS_PER_MAP_PAGE as u32
-    }
-
     /// How many there are.
     pub(super) fn count(&self) -> u32 {
         self.space.map.1 as u32
     }
 
     /// The unit in which flash has a page.
-    pub(super) fn unit(&self, page: u32) -> u32 {
-        self.space.map.0 as u32 + page
+    pub(super) fn unit(&self, page: u32) -> u64 {
+        self.space.map.0 + u64::from(page)
     }
 
     /// The units of which a page says where they are.
-    pub(super) fn units(&self, page: u32) -> std::ops::Range<u32> {
-        let first = u64::from(page) * UNITS_PER_MAP_PAGE;
-        first as u32..(first + UNITS_PER_MAP_PAGE).min(self.space.user) as u32
+    pub(super) fn units(&self, page: u32) -> Range<u64> {
+        self.space.units_of(page)
     }
 
     /// Where flash has a unit has changed, or that it has it. Units that are not the host's are in no page.
     #[inline]
-    pub(super) fn changed(&mut self, lpa: u32) {
-        if u64::from(lpa) >= self.space.user {
+    pub(super) fn changed(&mut self, lpa: u64) {
+        if lpa >= self.space.user {
             return;
         }
-        let page = Self::of(lpa);
+        let page = self.space.page_of(lpa);
         if !self.is_cached {
             self.dirty.set(page, true);
         } else if !self.dirty.get(page) || self.void.get(page) {
@@ -104,10 +117,12 @@ impl Pages {
         }
     }
 
-    /// Units of one region have been deallocated.
+    /// Units have been deallocated.
     pub(super) fn deallocated(&mut self, first: u64, end: u64) {
-        let (first, end) = (first as u32, end as u32);
-        for page in Self::of(first)..Self::of(end - 1) + 1 {
+        if (first, end) == (0, self.space.user) {
+            return self.deallocated_all();
+        }
+        for page in self.space.page_of(first)..=self.space.page_of(end - 1) {
             let units = self.units(page);
             self.changed(units.start);
             if self.is_cached && first <= units.start && units.end <= end && !self.held.get(page) {
@@ -118,9 +133,7 @@ impl Pages {
 
     /// Every unit has been deallocated.
     pub(super) fn deallocated_all(&mut self) {
-        for page in 0..self.count() {
-            self.dirty.set(page, true);
-        }
+        self.dirty.set_all(self.count());
         if self.is_cached {
             for (void, held) in self.void.0.iter_mut().zip(&self.held.0) {
                 *void = !held;
@@ -132,6 +145,11 @@ impl Pages {
     /// Whether flash will have a page as the map says it.
     pub(super) fn is_dirty(&self, page: u32) -> bool {
         self.dirty.get(page)
+    }
+
+    /// The first page from `page` on that is dirty.
+    pub(super) fn next_dirty(&self, page: u32) -> Option<u32> {
+        self.dirty.next(page)
     }
 
     /// Whether there is nothing in a page that would have to be read.
@@ -200,7 +218,7 @@ impl State {
     /// What a translation page says now, to be written: it is no longer dirty. With it the number that it reflects:
     /// everything that was buffered before is in it.
     ///
-    /// An entry is four bytes, the least significant first, as [`Entry::raw`] has it; never one of a slot.
+    /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
     pub(super) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
         let content = self.page_content(page, keep);
         self.pages.written(page);
@@ -209,30 +227,48 @@ impl State {
 
     /// What a translation page says now.
     pub(super) fn page_content(&self, page: u32, keep: Keep) -> Content {
-        Content::of(&encode(&self.map, &self.buffer, self.pages.units(page)), keep)
+        Content::of(&encode(&self.map, &self.buffer, self.pages.space, page), keep)
     }
 }
 
-/// The entries of `units`, as flash has them.
-fn encode(map: &Table, buffer: &Buffer, units: std::ops::Range<u32>) -> [u8; UNIT_BYTES] {
+/// The entries of a page, as flash has them.
+fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
     let mut bytes = [0; UNIT_BYTES];
+    let (units, entry_bytes) = (space.units_of(page), entry_bytes(space));
     let first = units.start;
     map.each_changed(units, |lpa, entry| {
-        let word = &mut bytes[(lpa - first) as usize * 4..][..4];
-        word.copy_from_slice(&buffer.in_flash(entry).raw().to_le_bytes());
+        let word = &mut bytes[(lpa - first) as usize * entry_bytes..][..entry_bytes];
+        let kept = buffer.in_flash(entry).kept().expect("flash has no unit in a slot");
+        word.copy_from_slice(&kept.to_le_bytes()[..entry_bytes]);
     });
     bytes
+}
+
+/// The units of a page, each with its entry, from a page's bytes. What no array has is a place beyond the array, for which
+/// the map has room.
+pub(super) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
+    let most = if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX };
+    let entries = bytes.chunks_exact(entry_bytes(space)).map(move |word| {
+        let mut kept = [0; 8];
+        kept[..word.len()].copy_from_slice(word);
+        Entry::of_kept(u64::from_le_bytes(kept).min(most))
+    });
+    space.units_of(page).zip(entries)
+}
+
+fn entry_bytes(space: Space) -> usize {
+    UNIT_BYTES / space.page_units() as usize
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::buffer::NOBODY;
-    use super::super::map::Entry;
+    use super::super::map::Place;
     use super::*;
-    use byteway_flash::Ppa;
+    use byteway_flash::{Geometry, Ppa};
 
     fn pages() -> Pages {
-        Pages::new(Space::new(200 * 1024 - 5), true)
+        Pages::new(Space::new(200 * 1024 - 5, false), true)
     }
 
     // A page that is counted as away for ever would be written for ever; one that is not counted, never.
@@ -258,6 +294,24 @@ mod tests {
         assert_eq!(pages.away(), 2, "it is dirty again");
     }
 
+    // A checkpoint that leaves out a page that has changed says what is no more.
+    #[test]
+    fn every_dirty_page_is_found() {
+        let mut pages = pages();
+        let found = |pages: &Pages| -> Vec<u32> {
+            let first = pages.next_dirty(0);
+            std::iter::successors(first, |page| pages.next_dirty(page + 1)).collect()
+        };
+        assert_eq!(found(&pages), []);
+        for page in [0, 63, 64, 150, 199] {
+            pages.changed(page * 1024);
+        }
+        assert_eq!(found(&pages), [0, 63, 64, 150, 199]);
+        assert_eq!(pages.next_dirty(200), None);
+        pages.deallocated_all();
+        assert_eq!(found(&pages), (0..200).collect::<Vec<_>>());
+    }
+
     // A page without a unit must not be read; one into which something has come since must be written.
     #[test]
     fn a_page_is_void_until_something_comes_into_it() {
@@ -280,18 +334,34 @@ mod tests {
     // What is written of a buffered unit is where flash has its last state: the slot is gone with the power.
     #[test]
     fn a_page_says_what_flash_has() {
-        let space = Space::new(3000);
-        let mut buffer = Buffer::new(4);
-        let mut map = Table::new(3000, space.units());
-        map.set(1024, Entry::flash(Ppa(77)));
-        map.set(1025, Entry::UNMAPPED);
-        let slot = buffer.take(1026, Content::Zero, NOBODY, Entry::flash(Ppa(5)), 0);
-        map.set(1026, Entry::slot(slot));
-        let pages = Pages::new(space, false);
-        let bytes = encode(&map, &buffer, pages.units(1));
-        let word = |index: usize| u32::from_le_bytes(bytes[index * 4..][..4].try_into().unwrap_or_default());
-        let expected = [Entry::flash(Ppa(77)), Entry::UNMAPPED, Entry::flash(Ppa(5)), Entry::BASE];
-        assert_eq!([0, 1, 2, 3].map(word), expected.map(Entry::raw));
-        assert_eq!(pages.units(2), 2048..3000, "the last one is short");
+        for (is_wide, last) in [(false, 2048..3000), (true, 2560..3000)] {
+            let space = Space::new(3000, is_wide);
+            let mut buffer = Buffer::new(4);
+            let mut map = Table::new(space);
+            map.set(1024, Entry::flash(Ppa(77)));
+            map.set(1025, Entry::UNMAPPED);
+            let slot = buffer.take(1026, Content::Zero, NOBODY, Entry::flash(Ppa(5)), 0);
+            map.set(1026, Entry::slot(slot));
+            let pages = Pages::new(space, false);
+            let page = space.page_of(1024);
+            let bytes = encode(&map, &buffer, space, page);
+            let expected = [Entry::flash(Ppa(77)), Entry::UNMAPPED, Entry::flash(Ppa(5)), Entry::BASE];
+            let said: Vec<(u64, Entry)> = decode(&bytes, space, page).take(4).collect();
+            assert_eq!(said, (1024..).zip(expected).collect::<Vec<_>>());
+            // As all drives have kept it.
+            assert_eq!(bytes[..if is_wide { 8 } else { 4 }].iter().position(|byte| *byte == 79), Some(0));
+            assert_eq!(pages.units(space.page_of(2999)), last, "the last one is short");
+        }
+    }
+
+    // The page of a damaged file says anything: its entries must fit the map, and lead nowhere.
+    #[test]
+    fn what_no_array_has_comes_back_as_a_place_beyond_it() {
+        for is_wide in [false, true] {
+            let space = Space::new(5000, is_wide);
+            assert!(decode(&[0xff; UNIT_BYTES], space, 1).all(|(_, entry)| {
+                matches!(entry.place(), Place::Flash(Ppa(Geometry::NARROW_UNITS_MAX..)))
+            }));
+        }
     }
 }

@@ -22,10 +22,10 @@
 use super::blocks::{Blocks, Found, Marks};
 use super::config::Canary;
 use super::journal::{self, Journal, Trim};
-use super::map::{Entry, Place, REGION_UNITS, Table};
-use super::pages::Pages;
+use super::map::{Entry, Place, Table};
+use super::pages::{self, Pages};
 use super::root::Root;
-use super::space::{UNITS_PER_MAP_PAGE, UnitKind};
+use super::space::UnitKind;
 use super::{Base, Inner};
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
 use byteway_wire::content::UNIT_BYTES;
@@ -48,7 +48,7 @@ struct Copy {
 
 /// A unit, and what is known of it in the end.
 struct Winner {
-    lpa: u32,
+    lpa: u64,
     sequence: u64,
     entry: Entry,
     /// What its translation page says.
@@ -65,17 +65,15 @@ struct Recovery<'a> {
     /// Superblocks of which something was erased or programmed since the root: what a page says of them may be gone.
     changed: Vec<bool>,
     /// The best copy of each unit. Never iterated but to be sorted.
-    copies: FxHashMap<u32, Copy>,
+    copies: FxHashMap<u64, Copy>,
     /// Of translation pages that were found: everything before this is reflected.
     reflects: FxHashMap<u32, u64>,
     map: Table,
     pages: Pages,
-    /// Pages of which some entry is not where the base state has it.
-    touched: Vec<bool>,
     /// Dies whose collectors have left a superblock since the root (see `duplicates`).
     left: Vec<bool>,
     /// Units of which a page says a place that is no more, and of which no copy was found.
-    gone: Vec<(u32, Ppa)>,
+    gone: Vec<(u64, Ppa)>,
     next_sequence: u64,
     next_number: u64,
     stripes_scanned: u64,
@@ -112,7 +110,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
     let recovered = recovery.decide(&trims) + recovery.find_gone().await;
     recovery.erase_unstable().await;
     let pending = journal::decode(&saved).collect();
-    let journal = Journal::recovered(inner.space.journal_pages, last_records, pending);
+    let journal = Journal::recovered(inner.space, last_records, pending);
     for trim in &trims {
         recovery.next_sequence = recovery.next_sequence.max(trim.sequence + 1);
     }
@@ -134,7 +132,6 @@ pub(super) async fn run(inner: Rc<Inner>) {
 impl<'a> Recovery<'a> {
     fn new(inner: &'a Inner, root: Root) -> Self {
         let blocks = inner.geometry.total_blocks() as usize;
-        let state = inner.state.borrow();
         Recovery {
             inner,
             ticket: inner.flash.ticket(),
@@ -143,9 +140,8 @@ impl<'a> Recovery<'a> {
             changed: vec![false; blocks],
             copies: FxHashMap::default(),
             reflects: FxHashMap::default(),
-            map: Table::new(inner.space.user, inner.space.units()),
+            map: Table::new(inner.space),
             pages: Pages::new(inner.space, inner.config.map_cache_pages.is_some()),
-            touched: vec![false; state.pages.count() as usize],
             left: vec![false; inner.geometry.dies() as usize],
             gone: Vec::new(),
             next_sequence: root.next_sequence.max(root.settled).max(1),
@@ -247,7 +243,7 @@ impl<'a> Recovery<'a> {
             let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
             self.next_number = self.next_number.max(number + 1);
             let start = geometry.ppa(block, stripe, 0).0;
-            for at in (start..start + geometry.units_per_stripe()).map(Ppa) {
+            for at in (start..start + u64::from(geometry.units_per_stripe())).map(Ppa) {
                 let Some(spare) = self.inner.flash.spare(at) else { continue };
                 self.next_sequence = self.next_sequence.max(spare.sequence + 1);
                 let copy = Copy { sequence: spare.sequence, number, at };
@@ -258,7 +254,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Of two copies the later state counts; if they are of the same, the one that was moved last.
-    fn note(&mut self, lpa: u32, copy: Copy) {
+    fn note(&mut self, lpa: u64, copy: Copy) {
         let rank = |copy: &Copy| (copy.sequence, copy.number);
         let best = self.copies.entry(lpa).or_insert(copy);
         let is_better = match self.inner.config.canary {
@@ -322,7 +318,7 @@ impl<'a> Recovery<'a> {
             self.load_page(page, reflects, ppa)?;
         }
         self.await_reads().await;
-        self.copies.retain(|lpa, _| u64::from(*lpa) < space.user);
+        self.copies.retain(|lpa, _| *lpa < space.user);
         Ok(())
     }
 
@@ -340,9 +336,7 @@ impl<'a> Recovery<'a> {
         content.write_to(&mut bytes);
         self.map.set(self.pages.unit(page), Entry::flash(ppa));
         self.reflects.insert(page, reflects);
-        self.touched[page as usize] = true;
-        for (lpa, word) in self.pages.units(page).zip(bytes.chunks_exact(4)) {
-            let entry = Entry::of_raw(u32::from_le_bytes(word.try_into().expect("four bytes")));
+        for (lpa, entry) in pages::decode(&bytes, self.inner.space, page) {
             // It may have been marked as nowhere before.
             if entry != self.map.get(lpa) {
                 self.map.set(lpa, entry);
@@ -354,39 +348,34 @@ impl<'a> Recovery<'a> {
     /// Pages that say of all units that they are nowhere.
     fn mark_pages(&mut self, first: u32, count: u32) {
         let end = first.saturating_add(count).min(self.pages.count());
-        for page in first..end {
-            self.map.set(self.pages.unit(page), Entry::UNMAPPED);
-            self.touched[page as usize] = true;
+        if first < end {
+            self.map.unmap(self.pages.unit(first)..self.pages.unit(end));
         }
-        let units = u64::from(first) * UNITS_PER_MAP_PAGE
-            ..(u64::from(end) * UNITS_PER_MAP_PAGE).min(self.inner.space.user);
-        deallocate(&mut self.map, units, self.inner.space.user);
+        let units = self.pages.units(first).start..self.inner.space.user.min(self.pages.units(end).start);
+        self.map.unmap(units);
     }
 
     /// Finds the latest state of every unit of which a copy was found, and lets deallocations end states. Gives how many
     /// units are where a copy was found and not where a page says.
     fn decide(&mut self, trims: &[Trim]) -> u64 {
-        let mut copies: Vec<(u32, Copy)> = self.copies.iter().map(|(lpa, copy)| (*lpa, *copy)).collect();
+        let mut copies: Vec<(u64, Copy)> = self.copies.iter().map(|(lpa, copy)| (*lpa, *copy)).collect();
         copies.sort_unstable_by_key(|(lpa, _)| *lpa);
         let mut winners: Vec<Winner> = copies.into_iter().map(|(lpa, copy)| self.winner(lpa, copy)).collect();
         let mut trims = trims.to_vec();
         trims.sort_unstable_by_key(|trim| trim.sequence);
         for Trim { first, count, sequence } in trims {
-            let end = u64::from(first).saturating_add(u64::from(count)).min(self.inner.space.user);
-            if u64::from(first) >= end {
+            let end = first.saturating_add(count).min(self.inner.space.user);
+            if first >= end {
                 continue;
             }
             let from = winners.partition_point(|winner| winner.lpa < first);
-            let ended = winners[from..].iter_mut().take_while(|winner| u64::from(winner.lpa) < end);
+            let ended = winners[from..].iter_mut().take_while(|winner| winner.lpa < end);
             for winner in ended.filter(|winner| winner.sequence < sequence) {
                 winner.entry = Entry::UNMAPPED;
             }
             // Of units without a copy there is nothing that is newer than the root.
-            deallocate(&mut self.map, u64::from(first)..end, self.inner.space.user);
-            self.pages.deallocated(u64::from(first), end);
-            for page in Pages::of(first)..=Pages::of((end - 1) as u32) {
-                self.touched[page as usize] = true;
-            }
+            self.map.unmap(first..end);
+            self.pages.deallocated(first, end);
         }
         let mut recovered = 0;
         for Winner { lpa, entry, written, .. } in &winners {
@@ -396,17 +385,17 @@ impl<'a> Recovery<'a> {
             }
             if entry != written {
                 self.pages.changed(*lpa);
-                self.touched[Pages::of(*lpa) as usize] = true;
             }
         }
         self.forget_what_is_gone();
         recovered
     }
 
-    fn winner(&self, lpa: u32, copy: Copy) -> Winner {
+    fn winner(&self, lpa: u64, copy: Copy) -> Winner {
         let inner = self.inner;
         let written = self.map.get(lpa);
-        let reflects = self.reflects.get(&Pages::of(lpa)).copied().unwrap_or(0).max(self.root.settled);
+        let reflects =
+            self.reflects.get(&inner.space.page_of(lpa)).copied().unwrap_or(0).max(self.root.settled);
         let place = match written.place() {
             Place::Base => inner.base.find(lpa),
             Place::Flash(ppa) => Some(ppa),
@@ -431,14 +420,14 @@ impl<'a> Recovery<'a> {
     /// Looks for units whose places are gone in all stripes of those dies: what a collector had moved went back to where
     /// it was when its superblock was left (see `duplicates`), and that may be older than the root. In the order of
     /// the units, of each the latest state. Nothing newer can be there: it would have been found.
-    async fn search(&mut self, mut gone: Vec<(u32, Ppa)>) -> Vec<(u32, Copy)> {
+    async fn search(&mut self, mut gone: Vec<(u64, Ppa)>) -> Vec<(u64, Copy)> {
         let geometry = self.inner.geometry;
         gone.sort_unstable();
         let mut dies: Vec<u32> = gone.iter().map(|(_, ppa)| geometry.die_of(*ppa)).collect();
         dies.sort_unstable();
         dies.dedup();
         let blocks = dies.into_iter().filter(|die| *die < geometry.dies());
-        let mut found: Vec<(u32, Copy)> = Vec::new();
+        let mut found: Vec<(u64, Copy)> = Vec::new();
         for block in blocks.flat_map(|die| (0..geometry.blocks).map(move |block| geometry.block(die, block)))
         {
             for stripe in 0..self.found[block.0 as usize].programmed {
@@ -446,7 +435,7 @@ impl<'a> Recovery<'a> {
                 self.read(start).await;
                 self.stripes_scanned += 1;
                 let Some(number) = self.inner.flash.stripe_number(block, stripe) else { continue };
-                for at in (start.0..start.0 + geometry.units_per_stripe()).map(Ppa) {
+                for at in (start.0..start.0 + u64::from(geometry.units_per_stripe())).map(Ppa) {
                     let Some(spare) = self.inner.flash.spare(at) else { continue };
                     if gone.binary_search_by_key(&spare.lpa, |(lpa, _)| *lpa).is_ok() {
                         found.push((spare.lpa, Copy { sequence: spare.sequence, number, at }));
@@ -468,7 +457,12 @@ impl<'a> Recovery<'a> {
         }
         let gone = self.copies.iter().filter_map(|(lpa, copy)| {
             let Place::Flash(ppa) = self.map.get(*lpa).place() else { return None };
-            let reflects = self.reflects.get(&Pages::of(*lpa)).copied().unwrap_or(0).max(self.root.settled);
+            let reflects = self
+                .reflects
+                .get(&self.inner.space.page_of(*lpa))
+                .copied()
+                .unwrap_or(0)
+                .max(self.root.settled);
             let is_gone = self.inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != *lpa);
             (is_gone && copy.sequence < reflects && self.may_be_left(ppa)).then_some((*lpa, ppa))
         });
@@ -490,7 +484,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Whether a unit still lies where the base state has it.
-    fn is_in_base(&self, lpa: u32) -> bool {
+    fn is_in_base(&self, lpa: u64) -> bool {
         let place = self.inner.base.find(lpa);
         place.is_some_and(|ppa| self.found[self.inner.geometry.block_of(ppa).0 as usize].is_base)
     }
@@ -499,41 +493,58 @@ impl<'a> Recovery<'a> {
     /// else, which was found, or deallocated. To be sure, no entry may lead to what is another's.
     fn forget_what_is_gone(&mut self) {
         let inner = self.inner;
-        let mut entries: Vec<(u32, Entry)> = Vec::new();
-        for page in 0..self.pages.count() {
-            if !self.touched[page as usize] {
-                continue;
-            }
-            entries.clear();
-            self.map.each_changed(self.pages.units(page), |lpa, entry| entries.push((lpa, entry)));
-            let unit = self.pages.unit(page);
-            entries.push((unit, self.map.get(unit)));
-            for (lpa, entry) in entries.drain(..) {
-                let is_gone = match entry.place() {
-                    Place::Flash(ppa) => {
-                        u64::from(ppa.0) >= inner.geometry.total_units()
-                            || self.changed[inner.geometry.block_of(ppa).0 as usize]
-                                && inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
-                    }
-                    Place::Slot(_) => true,
-                    Place::Base | Place::Unmapped => false,
-                };
-                if is_gone {
-                    if let (Place::Flash(ppa), UnitKind::User) = (entry.place(), inner.space.kind(lpa)) {
-                        self.gone.push((lpa, ppa));
-                    }
-                    self.map.set(lpa, Entry::UNMAPPED);
-                    self.pages.changed(lpa);
+        let mut gone: Vec<(u64, Entry)> = Vec::new();
+        self.map.each_kept(0..inner.space.units(), |lpa, entry| {
+            let is_gone = match entry.place() {
+                Place::Flash(ppa) => {
+                    ppa.0 >= inner.geometry.total_units()
+                        || self.changed[inner.geometry.block_of(ppa).0 as usize]
+                            && inner.flash.spare(ppa).is_none_or(|spare| spare.lpa != lpa)
                 }
+                Place::Slot(_) => true,
+                Place::Base | Place::Unmapped => false,
+            };
+            if is_gone {
+                gone.push((lpa, entry));
+            }
+        });
+        for (lpa, entry) in gone {
+            if let (Place::Flash(ppa), UnitKind::User) = (entry.place(), inner.space.kind(lpa)) {
+                self.gone.push((lpa, ppa));
+            }
+            self.map.set(lpa, Entry::UNMAPPED);
+            self.pages.changed(lpa);
+        }
+        for page in self.pages_gone() {
+            if self.map.get(page) == Entry::BASE {
+                self.map.set(page, Entry::UNMAPPED);
             }
         }
-        // The base state's translation pages, of a cached map, say nothing.
-        for page in 0..self.pages.count() {
-            let unit = self.pages.unit(page);
-            if self.map.get(unit) == Entry::BASE && inner.base.find(unit).is_some() && !self.is_in_base(unit)
-            {
-                self.map.set(unit, Entry::UNMAPPED);
-            }
+    }
+
+    /// The base state's translation pages that are not there any more; they said nothing. They are found by what was in
+    /// superblocks that have changed, or one by one, whichever is less.
+    fn pages_gone(&self) -> Vec<u64> {
+        let (base, geometry) = (&self.inner.base, &self.inner.geometry);
+        if !base.holds_pages() {
+            return Vec::new();
+        }
+        let own = self.pages.unit(0)..self.pages.unit(self.pages.count());
+        let stripes = |block: &BlockId| base.stripes(*block).min(geometry.pages);
+        let changed = (0..geometry.total_blocks()).map(BlockId);
+        let changed = changed.filter(|block| stripes(block) > 0 && !self.found[block.0 as usize].is_base);
+        let units = |block: BlockId| {
+            let first = geometry.ppa(block, 0, 0).0;
+            (first..first + u64::from(stripes(&block) * geometry.units_per_stripe())).map(Ppa)
+        };
+        let looks = changed.clone().map(|block| units(block).count() as u64).sum::<u64>();
+        match looks < own.end - own.start {
+            true => changed
+                .flat_map(units)
+                .filter_map(|ppa| base.lpa(ppa))
+                .filter(|unit| own.contains(unit))
+                .collect(),
+            false => own.filter(|unit| base.find(*unit).is_some() && !self.is_in_base(*unit)).collect(),
         }
     }
 
@@ -556,31 +567,41 @@ impl<'a> Recovery<'a> {
     /// How many units are valid in each superblock.
     fn count(&self) -> Vec<u32> {
         let (inner, geometry) = (self.inner, &self.inner.geometry);
-        let mut counts: Vec<u32> = (0..geometry.total_blocks())
-            .map(
-                |block| if self.found[block as usize].is_base { inner.base.valid(BlockId(block)) } else { 0 },
-            )
-            .collect();
-        let mut count = |lpa: u32, entry: Entry| {
-            if entry == Entry::BASE {
-                return;
-            }
+        let own = self.pages.unit(0)..self.pages.unit(self.pages.count());
+        let mut counts = vec![0; geometry.total_blocks() as usize];
+        let mut gain = |_, entry: Entry| {
             if let Place::Flash(ppa) = entry.place() {
                 counts[geometry.block_of(ppa).0 as usize] += 1;
             }
-            if inner.config.base != Base::Empty
-                && self.is_in_base(lpa)
+        };
+        self.map.each_kept(0..inner.space.units(), &mut gain);
+        if inner.config.base == Base::Empty {
+            return counts;
+        }
+        let is_all_deallocated = self.map.is_all_deallocated();
+        for block in (0..geometry.total_blocks()).map(BlockId) {
+            if self.found[block.0 as usize].is_base && !is_all_deallocated {
+                counts[block.0 as usize] += inner.base.valid(block);
+            }
+        }
+        let mut lose = |lpa, _| {
+            if self.is_in_base(lpa)
                 && let Some(ppa) = inner.base.find(lpa)
             {
                 counts[geometry.block_of(ppa).0 as usize] -= 1;
             }
         };
-        for page in 0..self.pages.count() {
-            if self.touched[page as usize] {
-                self.map.each_changed(self.pages.units(page), &mut count);
+        if !is_all_deallocated {
+            self.map.each_changed(0..inner.space.units(), &mut lose);
+        } else if inner.base.holds_pages() {
+            // Of a drive of which nothing is where it was, only translation pages are left to be counted.
+            for lpa in own.filter(|lpa| self.map.get(*lpa) == Entry::BASE && self.is_in_base(*lpa)) {
+                inner
+                    .base
+                    .find(lpa)
+                    .into_iter()
+                    .for_each(|ppa| counts[geometry.block_of(ppa).0 as usize] += 1);
             }
-            let unit = self.pages.unit(page);
-            count(unit, self.map.get(unit));
         }
         counts
     }
@@ -606,23 +627,6 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// Deallocates units in a table, by region where it can be.
-fn deallocate(map: &mut Table, units: Range<u64>, user: u64) {
-    if units == (0..user) {
-        return map.deallocate_all();
-    }
-    let mut next = units.start;
-    while next < units.end {
-        let stop = ((next / REGION_UNITS + 1) * REGION_UNITS).min(units.end);
-        if next.is_multiple_of(REGION_UNITS) && (stop - next == REGION_UNITS || stop == user) {
-            map.deallocate_region(next);
-        } else {
-            (next as u32..stop as u32).for_each(|lpa| map.set(lpa, Entry::UNMAPPED));
-        }
-        next = stop;
-    }
-}
-
 impl Inner {
     /// Puts what capacitors have saved into the buffer again, as if it were written now. There is a slot for each unit.
     async fn restore_saved(&self) {
@@ -631,7 +635,7 @@ impl Inner {
         }
         let units = self.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
         for (spare, content) in units {
-            if u64::from(spare.lpa) >= self.space.user {
+            if spare.lpa >= self.space.user {
                 continue;
             }
             let permit = self.credits.acquire(1).await;

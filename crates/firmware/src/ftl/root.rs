@@ -40,15 +40,24 @@ pub(super) struct Root {
 pub(super) const COUNT_MAX: u64 = 1 << 62;
 
 const MAGIC: u64 = 0x3154_4f4f_5257_4242; // "BBWROOT1"
+/// Of a root whose lists are of words of 64 bits: a place takes more than 32.
+const WIDE_MAGIC: u64 = 0x3254_4f4f_5257_4242; // "BBWROOT2"
 /// Words before the lists: magic, checksum, then the fields in their order, then the lists' lengths.
 const HEADER_WORDS: usize = 12;
 
 impl Root {
     /// As bytes.
     pub(super) fn encode(&self) -> Rc<[u8]> {
-        let mut bytes = Vec::with_capacity(HEADER_WORDS * 8 + self.pages.len() * 12 + self.moving.len() * 8);
+        let pages = self.pages.iter().flat_map(|PageRun { first, count, place }| {
+            [u64::from(*first), u64::from(*count), place.kept().expect("a root names no slot")]
+        });
+        let moving = self.moving.iter().flat_map(|(block, stripe)| [*block, *stripe].map(u64::from));
+        let lists: Vec<u64> = pages.chain(moving).collect();
+        let is_wide = lists.iter().any(|word| *word > u64::from(u32::MAX));
+        let word_bytes = if is_wide { 8 } else { 4 };
+        let mut bytes = Vec::with_capacity(HEADER_WORDS * 8 + lists.len() * word_bytes);
         let words = [
-            MAGIC,
+            if is_wide { WIDE_MAGIC } else { MAGIC },
             0,
             self.generation,
             self.settled,
@@ -62,12 +71,7 @@ impl Root {
             self.moving.len() as u64,
         ];
         bytes.extend(words.iter().flat_map(|word: &u64| word.to_le_bytes()));
-        for PageRun { first, count, place } in &self.pages {
-            bytes.extend([*first, *count, place.raw()].iter().flat_map(|word| word.to_le_bytes()));
-        }
-        for (block, stripe) in &self.moving {
-            bytes.extend([*block, *stripe].iter().flat_map(|word| word.to_le_bytes()));
-        }
+        lists.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()[..word_bytes]));
         let checksum = crc32c::crc32c(&bytes[16..]);
         bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
         bytes.into()
@@ -79,7 +83,12 @@ impl Root {
         let mut words =
             header.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
         let (magic, checksum) = (words.next()?, words.next()?);
-        if magic != MAGIC || checksum != u64::from(crc32c::crc32c(&bytes[16..])) {
+        let word_bytes = match magic {
+            MAGIC => 4,
+            WIDE_MAGIC => 8,
+            _ => return None,
+        };
+        if checksum != u64::from(crc32c::crc32c(&bytes[16..])) {
             return None;
         }
         let mut root = Root {
@@ -106,13 +115,18 @@ impl Root {
             return None;
         }
         let (pages, moving) = (words.next()? as usize, words.next()? as usize);
-        let mut words = lists.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four")));
+        let mut words = lists.chunks_exact(word_bytes).map(|word| {
+            let mut whole = [0; 8];
+            whole[..word.len()].copy_from_slice(word);
+            u64::from_le_bytes(whole)
+        });
+        let number = |word: Option<u64>| u32::try_from(word?).ok();
         for _ in 0..pages {
-            let (first, count) = (words.next()?, words.next()?);
-            root.pages.push(PageRun { first, count, place: Entry::of_raw(words.next()?) });
+            let (first, count) = (number(words.next())?, number(words.next())?);
+            root.pages.push(PageRun { first, count, place: Entry::of_kept(words.next()?) });
         }
         for _ in 0..moving {
-            root.moving.push((words.next()?, words.next()?));
+            root.moving.push((number(words.next())?, number(words.next())?));
         }
         Some(root)
     }
@@ -126,6 +140,15 @@ mod tests {
     // A root that is not what was written leads everywhere: it is taken whole or not at all.
     #[test]
     fn a_root_comes_back_whole_or_not_at_all() {
+        for far in [77, 1 << 33] {
+            check_root(far);
+        }
+        // Whole, and yet no drive's: the next number would be 0.
+        let far = Root { next_sequence: u64::MAX, ..Root::default() };
+        assert_eq!(Root::decode(&far.encode()), None);
+    }
+
+    fn check_root(ppa: u64) {
         let run = |first, count, place| PageRun { first, count, place };
         let root = Root {
             generation: 3,
@@ -136,7 +159,7 @@ mod tests {
             power_cycles: 2,
             unsafe_shutdowns: 1,
             is_clean: true,
-            pages: vec![run(0, 1, Entry::flash(Ppa(77))), run(4, 100, Entry::UNMAPPED)],
+            pages: vec![run(0, 1, Entry::flash(Ppa(ppa))), run(4, 100, Entry::UNMAPPED)],
             moving: vec![(3, 4), (5, 6)],
         };
         let bytes = root.encode();
@@ -150,8 +173,5 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(Root::decode(&bytes[..length]), None, "{length} bytes");
         }
-        // Whole, and yet no drive's: the next number would be 0.
-        let far = Root { next_sequence: u64::MAX, ..Root::default() };
-        assert_eq!(Root::decode(&far.encode()), None);
     }
 }

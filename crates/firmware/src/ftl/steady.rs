@@ -105,7 +105,7 @@ pub(super) struct Steady {
     block_units: u32,
     pages: u32,
     /// Of each superblock, how many valid units lie in those before it; and the sum.
-    before: Vec<u32>,
+    before: Vec<u64>,
     /// Of each multiple of 2^`shift` ranks, the superblock in which it lies.
     index: Vec<u32>,
     shift: u32,
@@ -284,17 +284,17 @@ impl Steady {
         let mut before = Vec::with_capacity(counts.len() + 1);
         let mut sum = 0u64;
         for count in counts {
-            before.push(sum as u32);
+            before.push(sum);
             sum += u64::from(count);
         }
-        before.push(sum as u32);
+        before.push(sum);
         assert_eq!(sum, held, "the constructed state holds every unit once");
         let mean = (sum / u64::from(geometry.total_blocks())).max(1);
         let shift = mean.ilog2();
         let mut index = Vec::with_capacity((sum >> shift) as usize + 1);
         let mut block = 0;
         for rank in (0..sum).step_by(1 << shift) {
-            while u64::from(before[block as usize + 1]) <= rank {
+            while before[block as usize + 1] <= rank {
                 block += 1;
             }
             index.push(block);
@@ -307,7 +307,7 @@ impl Steady {
             before,
             index,
             shift,
-            units: Permutation::new(keys.next_u64(), held.max(1)).expect("units fit in 32 bits"),
+            units: Permutation::new(keys.next_u64(), held.max(1)).expect("units fit in 40 bits"),
             positions: (0..POSITIONS)
                 .map(|_| {
                     Permutation::new(keys.next_u64(), u64::from(block_units)).expect("so do those of a block")
@@ -351,7 +351,7 @@ impl Steady {
     }
 
     pub(super) fn valid(&self, block: u32) -> u32 {
-        self.before[block as usize + 1] - self.before[block as usize]
+        (self.before[block as usize + 1] - self.before[block as usize]) as u32
     }
 
     /// Where the valid units of a superblock lie evenly, from the first of those places to their end: behind what the
@@ -364,13 +364,13 @@ impl Steady {
         (of_die == 0 && die.collected > 0).then_some((die.collected * self.stripe_units, self.block_units))
     }
 
-    pub(super) fn find(&self, lpa: u32) -> Ppa {
-        let rank = self.units.inverse(u64::from(lpa)) as u32;
+    pub(super) fn find(&self, lpa: u64) -> Ppa {
+        let rank = self.units.inverse(lpa);
         let mut block = self.index[(rank >> self.shift) as usize];
         while self.before[block as usize + 1] <= rank {
             block += 1;
         }
-        let image = rank - self.before[block as usize];
+        let image = (rank - self.before[block as usize]) as u32;
         let position = if let Some((first, end)) = self.evenly(block) {
             first + self.nth_of(block, end - first, image)
         } else if self.is_full(block) {
@@ -383,11 +383,12 @@ impl Steady {
                 self.block_units,
             )
         };
-        Ppa(block * self.block_units + position)
+        Ppa(u64::from(block) * u64::from(self.block_units) + u64::from(position))
     }
 
-    pub(super) fn lpa(&self, ppa: Ppa) -> Option<u32> {
-        let (block, position) = (ppa.0 / self.block_units, ppa.0 % self.block_units);
+    pub(super) fn lpa(&self, ppa: Ppa) -> Option<u64> {
+        let block_units = u64::from(self.block_units);
+        let (block, position) = ((ppa.0 / block_units) as u32, (ppa.0 % block_units) as u32);
         let valid = self.valid(block);
         let image = if let Some((first, end)) = self.evenly(block) {
             let (offset, span) = (position.checked_sub(first)?, end - first);
@@ -399,8 +400,8 @@ impl Steady {
             let (turn, of) = self.turn(block);
             on(of.forward(u64::from(on(position, turn.0, self.block_units))) as u32, turn.1, self.block_units)
         };
-        let rank = u64::from(self.before[block as usize]) + u64::from(image);
-        (image < valid).then(|| self.units.forward(rank) as u32)
+        let rank = self.before[block as usize] + u64::from(image);
+        (image < valid).then(|| self.units.forward(rank))
     }
 
     /// Which of `span` places the valid unit of this number has, where they lie evenly.
@@ -550,7 +551,7 @@ impl Inner {
             if taken == free {
                 break;
             }
-            let lpa = stream.below(self.config.user_units) as u32;
+            let lpa = stream.below(self.config.user_units);
             if state.map.get(lpa) == Entry::BASE {
                 let content = self.base.content(lpa);
                 taken += usize::from(state.buffer_unit(lpa, content, NOBODY).is_some());

@@ -7,8 +7,9 @@
 use super::base::BaseState;
 use super::blocks::Stream;
 use super::buffer::NOBODY;
+use super::config::Base;
 use super::map::{Entry, Place, REGION_UNITS};
-use super::space::{Space, UNITS_PER_MAP_PAGE};
+use super::space::Space;
 use super::wordline::Held;
 use super::{Ftl, Inner, MediaError, State};
 use crate::work::Work;
@@ -168,7 +169,7 @@ impl Ftl {
             permit.forget();
             inner.give_back(chunk - taken);
             inner.dispatch();
-            next += chunk;
+            next += u64::from(chunk);
             left -= chunk;
         }
         spans.charge(span, inner.clock.now(), Stage::Queueing);
@@ -240,7 +241,7 @@ impl Ftl {
 
     /// Deallocates `count` units from `first`: they read as zeroes. What of them waits in the buffer is dropped.
     ///
-    /// Charges [`Work::Translate`] for each map page of 1024 units.
+    /// Charges [`Work::Translate`] for each translation page's worth of units.
     ///
     /// # Errors
     /// If not all are units of the drive.
@@ -250,7 +251,7 @@ impl Ftl {
         self.ready().await;
         let _attending = inner.attend_writing()?;
         let end = first + count;
-        let service = inner.placement.reserve(Work::Translate, count.div_ceil(UNITS_PER_MAP_PAGE));
+        let service = inner.placement.reserve(Work::Translate, count.div_ceil(inner.space.page_units()));
         inner.clock.sleep_until(service.end).await;
         spans.charge_split(span, inner.clock.now(), service.queued, Stage::Firmware);
         if count == 0 {
@@ -271,11 +272,11 @@ impl Ftl {
         let mut next = first;
         while next < end {
             let stop = (next / REGION_UNITS + 1).saturating_mul(REGION_UNITS).min(end);
-            inner.locks.wait(next as u32, (stop - next) as u32).await;
+            inner.locks.wait(next, (stop - next) as u32).await;
             while !inner.has_journal_room() {
                 inner.check_writable()?;
                 inner.settled.notified().await;
-                inner.locks.wait(next as u32, (stop - next) as u32).await;
+                inner.locks.wait(next, (stop - next) as u32).await;
             }
             inner.deallocate(next, stop);
             inner.journal_filled();
@@ -393,7 +394,7 @@ impl Inner {
     }
 
     /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
-    pub(super) fn take(&self, first: u32, contents: impl Iterator<Item = Content>) -> u32 {
+    pub(super) fn take(&self, first: u64, contents: impl Iterator<Item = Content>) -> u32 {
         let mut state = self.state.borrow_mut();
         let (mut count, mut taken) = (0, 0);
         let io = self.clock.io().unwrap_or(NOBODY);
@@ -556,7 +557,7 @@ impl Inner {
             let entry = Entry::flash(ppa);
             let done = state.buffer.slot(slot);
             let (lpa, sequence) = (done.lpa, done.sequence);
-            host_units += u64::from(u64::from(lpa) < self.space.user);
+            host_units += u64::from(lpa < self.space.user);
             let current = state.map.get(lpa);
             let history = if current == Entry::slot(slot) {
                 state.map.set(lpa, entry);
@@ -630,7 +631,7 @@ impl Inner {
         }
     }
 
-    fn lose(&self, state: &mut State, lpa: u32, entry: Entry) {
+    fn lose(&self, state: &mut State, lpa: u64, entry: Entry) {
         if let Some(die) = state.lose(&self.base, lpa, entry) {
             self.collectors[die as usize].notify_one();
         }
@@ -643,26 +644,36 @@ impl Inner {
         let whole = first.is_multiple_of(REGION_UNITS)
             && (end - first == REGION_UNITS || end == self.config.user_units);
         let mut freed = 0;
-        for lpa in first as u32..end as u32 {
-            let entry = state.map.get(lpa);
-            freed += self.drop_unit(state, lpa, entry);
-            if !whole && entry != Entry::UNMAPPED {
-                state.map.set(lpa, Entry::UNMAPPED);
+        if whole && self.config.base == Base::Empty {
+            // What has no entry is nowhere already: a host may deallocate terabytes of that.
+            let mut kept = Vec::new();
+            state.map.each_kept(first..end, |lpa, entry| kept.push((lpa, entry)));
+            for (lpa, entry) in kept {
+                freed += self.drop_unit(state, lpa, entry);
             }
-        }
-        if whole {
             state.map.deallocate_region(first);
+        } else {
+            for lpa in first..end {
+                let entry = state.map.get(lpa);
+                freed += self.drop_unit(state, lpa, entry);
+                if !whole && entry != Entry::UNMAPPED {
+                    state.map.set(lpa, Entry::UNMAPPED);
+                }
+            }
+            if whole {
+                state.map.deallocate_region(first);
+            }
         }
         state.pages.deallocated(first, end);
         state.counters.units_deallocated += end - first;
-        state.journal.add(first as u32, (end - first) as u32, state.buffer.counter());
+        state.journal.add(first, end - first, state.buffer.counter());
         state.note_dropped(freed);
         drop(guard);
         self.dropped(freed);
     }
 
     /// Whatever there is of a unit is history; its map entry is the caller's. Gives how many slots that freed.
-    fn drop_unit(&self, state: &mut State, lpa: u32, entry: Entry) -> u32 {
+    fn drop_unit(&self, state: &mut State, lpa: u64, entry: Entry) -> u32 {
         let Place::Slot(slot) = entry.place() else {
             self.lose(state, lpa, entry);
             return 0;
@@ -685,8 +696,8 @@ impl Inner {
         state.blocks.lose_all();
         let user = self.config.user_units;
         state.counters.units_deallocated += user;
-        state.journal.add(0, user as u32, state.buffer.counter());
-        let freed = state.buffer.drop_waiting(|lpa| u64::from(lpa) < user);
+        state.journal.add(0, user, state.buffer.counter());
+        let freed = state.buffer.drop_waiting(|lpa| lpa < user);
         state.count_own(&self.base, &self.space);
         state.note_dropped(freed);
         drop(guard);
@@ -717,7 +728,7 @@ impl State {
     }
 
     /// Buffers a unit; the caller holds a credit. Gives the slot, if it took one: not if it replaced one that waits.
-    pub(super) fn buffer_unit(&mut self, lpa: u32, content: Content, io: u32) -> Option<u32> {
+    pub(super) fn buffer_unit(&mut self, lpa: u64, content: Content, io: u32) -> Option<u32> {
         let State { map, buffer, .. } = self;
         let entry = map.get(lpa);
         let slot = match entry.as_slot() {
@@ -757,7 +768,7 @@ impl State {
     /// Counts the valid units that are not the host's, when nothing else is valid.
     fn count_own(&mut self, base: &BaseState, space: &Space) {
         let (first, count) = space.map;
-        for lpa in first as u32..(first + count) as u32 {
+        for lpa in first..first + count {
             match self.buffer.in_flash(self.map.get(lpa)).place() {
                 Place::Base => base.find(lpa).into_iter().for_each(|ppa| self.blocks.gained(ppa)),
                 Place::Flash(ppa) => self.blocks.gained(ppa),

@@ -39,7 +39,7 @@ pub(super) enum Written {
 
 /// Units on their way to the translation layer.
 pub(super) struct Write {
-    pub(super) first: u32,
+    pub(super) first: u64,
     pub(super) units: Vec<Rc<Unit>>,
     pub(super) kind: Written,
 }
@@ -53,13 +53,13 @@ pub(super) struct Queue {
     pub(super) done: u64,
     /// The oldest is on its way to flash.
     pub(super) is_writing: bool,
-    newest: FxHashMap<u32, Rc<Unit>>,
+    newest: FxHashMap<u64, Rc<Unit>>,
     /// Emptied vectors.
     spare: Vec<Vec<Rc<Unit>>>,
 }
 
 impl Queue {
-    fn push(&mut self, first: u32, units: impl Iterator<Item = Rc<Unit>>, kind: Written) {
+    fn push(&mut self, first: u64, units: impl Iterator<Item = Rc<Unit>>, kind: Written) {
         let mut list = self.spare.pop().unwrap_or_default();
         list.extend(units);
         for (unit, bytes) in (first..).zip(&list) {
@@ -82,7 +82,7 @@ impl Queue {
         self.done += 1;
     }
 
-    pub(super) fn get(&self, unit: u32) -> Option<&Rc<Unit>> {
+    pub(super) fn get(&self, unit: u64) -> Option<&Rc<Unit>> {
         self.newest.get(&unit)
     }
 
@@ -283,14 +283,15 @@ impl Log {
     fn write_page(&mut self, index: usize, is_partial: bool, queue: &mut Queue) {
         let Some((segment, _)) = self.open else { return };
         let Some(page) = self.pages.get_mut(index) else { return };
-        let first = self.layout.first(segment) + (self.first_page + index as u32) * self.layout.page_units;
+        let units = (self.first_page + index as u32) * self.layout.page_units;
+        let first = self.layout.first(segment) + u64::from(units);
         let mut kind = Written::Page { is_partial, is_moved: self.is_moved };
         let mut dirty = std::mem::take(&mut page.dirty);
         while dirty != 0 {
             let from = dirty.trailing_zeros();
             let count = (dirty >> from).trailing_ones();
             let units = page.units[from as usize..(from + count) as usize].iter().cloned();
-            queue.push(first + from, units, std::mem::replace(&mut kind, Written::Rest));
+            queue.push(first + u64::from(from), units, std::mem::replace(&mut kind, Written::Rest));
             dirty &= !((((1u64 << count) - 1) as u32) << from);
         }
     }

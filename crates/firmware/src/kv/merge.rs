@@ -105,7 +105,7 @@ impl RunReader {
             }
             let count = READ_UNITS.min(table.data_units - self.unit);
             let mut contents = inner.take_contents();
-            let first = inner.layout.first(table.segment) + self.unit;
+            let first = inner.layout.first(table.segment) + u64::from(self.unit);
             let read = inner.units.read(SpanId::NONE, spans, first, count, &mut contents).await;
             inner.state.borrow_mut().counters.index_units_merged += u64::from(count);
             let mut is_good = true;

@@ -96,7 +96,7 @@ impl Inner {
     }
 
     async fn read_manifest(&self, spans: &Spans, slot: u32) -> Result<Slot, KvError> {
-        let first = slot * self.layout.manifest_units;
+        let first = u64::from(slot * self.layout.manifest_units);
         let mut contents = Vec::new();
         self.units.read(SpanId::NONE, spans, first, 1, &mut contents).await?;
         let Some(length) = manifest::length(&bytes_of(&contents[0]), self.config.uid) else {
@@ -232,7 +232,7 @@ impl Inner {
         if table.segment >= self.layout.segments || units > self.layout.segment_units {
             return Err(KvError::Media(MediaError::Unreadable));
         }
-        let first = self.layout.first(table.segment) + table.data_units;
+        let first = self.layout.first(table.segment) + u64::from(table.data_units);
         let mut contents = Vec::new();
         self.units.read(SpanId::NONE, spans, first, table.meta_units(), &mut contents).await?;
         let meta: Vec<u8> = contents.iter().flat_map(|content| *bytes_of(content)).collect();
@@ -341,7 +341,7 @@ impl Inner {
                 let count = WINDOW_UNITS.min(self.layout.segment_units - unit);
                 window.contents.clear();
                 (window.segment, window.first) = (place.segment, unit);
-                let first = self.layout.first(place.segment) + unit;
+                let first = self.layout.first(place.segment) + u64::from(unit);
                 let read = self.units.read(SpanId::NONE, spans, first, count, &mut window.contents).await;
                 if read.is_err() {
                     window.contents.clear();

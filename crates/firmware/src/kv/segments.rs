@@ -12,6 +12,9 @@ pub(super) const UNIT: u32 = UNIT_BYTES as u32;
 /// No value is longer.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
 
+/// Segments, at most: each costs memory, and a place in the manifest.
+const SEGMENTS_MAX: u32 = 1 << 24;
+
 /// What counts changes never gets so far: greater numbers in flash are wrong, and one more never overflows.
 pub(super) const SEQUENCE_MAX: u64 = 1 << 62;
 
@@ -84,7 +87,7 @@ impl Layout {
         parameter(parts_max <= 64, "the longest value takes more than 64 segments")?;
         let too_large = KvConfigError::TooLarge { units, segment_units };
         let all = u32::try_from(units / u64::from(segment_units)).map_err(|_| too_large.clone())?;
-        if units > u64::from(u32::MAX) || all > 1 << 24 {
+        if all > SEGMENTS_MAX {
             return Err(too_large);
         }
         // Each segment takes at most so much of the manifest, as a table or of the value log.
@@ -128,7 +131,7 @@ impl Layout {
     }
 
     /// Units of the range that are used.
-    pub(super) fn units(&self) -> u32 {
+    pub(super) fn units(&self) -> u64 {
         self.first(self.segments)
     }
 
@@ -145,22 +148,22 @@ impl Layout {
     }
 
     /// The first unit of a segment.
-    pub(super) fn first(&self, segment: u32) -> u32 {
-        2 * self.manifest_units + segment * self.segment_units
+    pub(super) fn first(&self, segment: u32) -> u64 {
+        2 * u64::from(self.manifest_units) + u64::from(segment) * u64::from(self.segment_units)
     }
 
     /// The unit of a segment that is so far from its end: 0 is the last.
-    pub(super) fn table_unit(&self, segment: u32, index: u32) -> u32 {
-        self.first(segment) + self.segment_units - 1 - index
+    pub(super) fn table_unit(&self, segment: u32, index: u32) -> u64 {
+        self.first(segment) + u64::from(self.segment_units - 1 - index)
     }
 
     /// Where a unit lies on the drive, and how many of the next `count` follow it there.
-    pub(super) fn locate(&self, unit: u32, count: u32) -> (u64, u32) {
+    pub(super) fn locate(&self, unit: u64, count: u64) -> (u64, u64) {
         let mut before = 0;
         for extent in &self.extents {
-            let at = u64::from(unit) - before;
+            let at = unit - before;
             if at < extent.count {
-                return (extent.first + at, u64::from(count).min(extent.count - at) as u32);
+                return (extent.first + at, count.min(extent.count - at));
             }
             before += extent.count;
         }

@@ -33,14 +33,15 @@ impl Units {
         &self,
         span: SpanId,
         spans: &Spans,
-        first: u32,
+        first: u64,
         count: u32,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
         let mut done = 0;
         let mut part = Vec::new();
         while done < count {
-            let (at, run) = self.layout.locate(first + done, count - done);
+            let (at, run) = self.layout.locate(first + u64::from(done), u64::from(count - done));
+            let run = run as u32;
             if done == 0 && run == count && out.is_empty() {
                 self.ftl.read(span, spans, at, count, out).await?;
             } else {
@@ -57,12 +58,12 @@ impl Units {
     pub(super) async fn write(
         &self,
         spans: &Spans,
-        first: u32,
+        first: u64,
         contents: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
         let mut next = first;
         while !contents.is_empty() {
-            let (at, run) = self.layout.locate(next, contents.len() as u32);
+            let (at, run) = self.layout.locate(next, contents.len() as u64);
             if run as usize == contents.len() {
                 return self.ftl.write(SpanId::NONE, spans, at, contents, false).await;
             }
@@ -74,11 +75,11 @@ impl Units {
     }
 
     /// What a segment held is of no use any more.
-    pub(super) async fn trim(&self, spans: &Spans, first: u32, count: u32) -> Result<(), MediaError> {
+    pub(super) async fn trim(&self, spans: &Spans, first: u64, count: u64) -> Result<(), MediaError> {
         let mut done = 0;
         while done < count {
             let (at, run) = self.layout.locate(first + done, count - done);
-            self.ftl.trim(SpanId::NONE, spans, at, u64::from(run)).await?;
+            self.ftl.trim(SpanId::NONE, spans, at, run).await?;
             done += run;
         }
         Ok(())
@@ -207,7 +208,7 @@ impl Inner {
             state.counters.index_units_read += 1;
         }
         let mut contents = self.take_contents();
-        let first = self.layout.first(table.segment) + unit;
+        let first = self.layout.first(table.segment) + u64::from(unit);
         let read = self.units.read(span, spans, first, 1, &mut contents).await;
         let bytes = contents.first().map(bytes_of);
         self.give_contents(contents);
@@ -241,7 +242,7 @@ impl Inner {
         let resident = |unit: u32| {
             let state = self.state.borrow();
             let in_log = state.logs.iter().find_map(|log| log.get(segment, unit));
-            in_log.or_else(|| state.queue.get(first + unit)).cloned().map(Content::Bytes)
+            in_log.or_else(|| state.queue.get(first + u64::from(unit))).cloned().map(Content::Bytes)
         };
         let mut part = Vec::new();
         let mut next = unit;
@@ -262,9 +263,9 @@ impl Inner {
                 stop += 1;
             }
             if stop == unit + count && out.is_empty() {
-                self.units.read(span, spans, first + next, stop - next, out).await?;
+                self.units.read(span, spans, first + u64::from(next), stop - next, out).await?;
             } else {
-                self.units.read(span, spans, first + next, stop - next, &mut part).await?;
+                self.units.read(span, spans, first + u64::from(next), stop - next, &mut part).await?;
                 out.append(&mut part);
             }
             next = stop;

@@ -128,7 +128,7 @@ impl Inner {
         let mut any = false;
         loop {
             let Some(segment) = self.state.borrow_mut().segments.unread() else { break };
-            self.units.trim(spans, self.layout.first(segment), self.layout.segment_units).await?;
+            self.units.trim(spans, self.layout.first(segment), u64::from(self.layout.segment_units)).await?;
             self.state.borrow_mut().segments.release(segment);
             any = true;
         }
@@ -296,7 +296,7 @@ impl Inner {
         let mut contents: Vec<Content> = self.take_contents();
         let at = builder.take(&mut contents);
         let count = contents.len() as u64;
-        let first = self.layout.first(builder.segment()) + at;
+        let first = self.layout.first(builder.segment()) + u64::from(at);
         let written = self.units.write(spans, first, &mut contents).await;
         self.give_contents(contents);
         written?;
@@ -393,14 +393,14 @@ impl Inner {
     }
 
     async fn write_manifest(&self, spans: &Spans, slot: u32, bytes: &[u8]) -> Result<(), KvError> {
-        let mut next = slot * self.layout.manifest_units;
+        let mut next = u64::from(slot * self.layout.manifest_units);
         let mut contents = self.take_contents();
         for part in bytes.chunks(WRITE_UNITS * byteway_wire::content::UNIT_BYTES) {
             contents.extend(manifest::units(part));
-            let count = contents.len() as u32;
+            let count = contents.len() as u64;
             self.units.write(spans, next, &mut contents).await?;
             next += count;
-            self.state.borrow_mut().counters.manifest_units += u64::from(count);
+            self.state.borrow_mut().counters.manifest_units += count;
         }
         self.give_contents(contents);
         self.state.borrow_mut().counters.manifests += 1;
@@ -409,7 +409,7 @@ impl Inner {
 
     /// What is there is not known: not even which manifest is the newest. First what they may name, then they.
     async fn wipe(&self, spans: &Spans) -> Result<(), KvError> {
-        let manifests = 2 * self.layout.manifest_units;
+        let manifests = 2 * u64::from(self.layout.manifest_units);
         for (first, count) in [(manifests, self.layout.units() - manifests), (0, manifests)] {
             self.units.trim(spans, first, count).await?;
             self.units.ftl().flush(SpanId::NONE, spans).await?;

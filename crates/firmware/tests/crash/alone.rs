@@ -82,6 +82,7 @@ fn upkeep_cases() -> Vec<Case> {
             base,
             plp: index == 5,
             checkpoint_units: 64,
+            wide_map: index % 2 == 1,
             regions: regions(),
             upkeep,
             ..Default::default()

@@ -62,6 +62,7 @@ fn drawn(seed: u64) -> Option<Case> {
         plp: stream.chance(0.25),
         map_cache_pages: one_of(stream, &[None, Some(1), Some(2)]),
         checkpoint_units: one_of(stream, &[0, 16, 64, 200]),
+        wide_map: seed.is_multiple_of(3),
         upkeep,
         seed,
         rhythm: Rhythm { wordline: wordline as u32, ..Rhythm::default() },

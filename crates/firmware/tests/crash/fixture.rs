@@ -247,6 +247,7 @@ pub fn cases() -> Vec<Case> {
             plp,
             checkpoint_units,
             map_cache_pages,
+            wide_map: cases.len() % 2 == 1,
             regions: regions(),
             ..Default::default()
         };
@@ -281,6 +282,7 @@ pub fn cached_cases() -> Vec<Case> {
             plp,
             checkpoint_units,
             map_cache_pages: Some(pages),
+            wide_map: cases.len() % 2 == 1,
             regions: regions(),
             ..Default::default()
         };

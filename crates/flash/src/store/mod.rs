@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// The logical unit of one that belongs to none: padding.
-pub const NO_LPA: u32 = u32::MAX;
+pub const NO_LPA: u64 = u64::MAX;
 
 /// What the array held when the run began, in closed form, so that any size is ready at once.
 ///
@@ -45,7 +45,7 @@ pub trait BaseContent {
     /// What a unit held.
     fn content(&self, ppa: Ppa) -> Content;
     /// Which logical unit it was programmed for, if any.
-    fn lpa(&self, ppa: Ppa) -> Option<u32>;
+    fn lpa(&self, ppa: Ppa) -> Option<u64>;
 }
 
 /// The base state of a drive out of the factory: every block is erased.
@@ -59,7 +59,7 @@ impl BaseContent for Blank {
     fn content(&self, _: Ppa) -> Content {
         Content::Zero
     }
-    fn lpa(&self, _: Ppa) -> Option<u32> {
+    fn lpa(&self, _: Ppa) -> Option<u64> {
         None
     }
 }
@@ -68,7 +68,7 @@ impl BaseContent for Blank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
     /// The logical unit that it is of; [`NO_LPA`] for padding.
-    pub lpa: u32,
+    pub lpa: u64,
     /// Which of that unit's states it is: the later one has the greater number. 0 in the base state.
     pub sequence: u64,
 }
@@ -378,7 +378,7 @@ impl Store {
         let first = stripe * self.geometry.units_per_stripe();
         let state = &self.blocks[block.0 as usize];
         let programmed = stripe < state.programmed && !self.is_torn(block, stripe);
-        let start = block.0 * self.geometry.units_per_block();
+        let start = self.geometry.ppa(block, 0, 0).0;
         let is_base = self.is_base(block, stripe);
         let mut wrong = 0;
         let mut left = mask;
@@ -387,10 +387,10 @@ impl Store {
             left &= left - 1;
             take(match &self.contents {
                 _ if !programmed => Content::Zero,
-                _ if is_base => self.base.content(Ppa(start + unit)),
+                _ if is_base => self.base.content(Ppa(start + u64::from(unit))),
                 Contents::Ram(ram) => ram.content(&self.geometry, state.live, unit),
                 Contents::Files(files) => {
-                    let content = files.content(Ppa(start + unit), state.live);
+                    let content = files.content(Ppa(start + u64::from(unit)), state.live);
                     wrong |= u64::from(content.is_none()) << (unit - first);
                     content.unwrap_or_default()
                 }
@@ -422,7 +422,7 @@ impl Store {
     }
 
     /// The logical unit that a unit was programmed for.
-    pub(crate) fn lpa(&self, ppa: Ppa) -> Option<u32> {
+    pub(crate) fn lpa(&self, ppa: Ppa) -> Option<u64> {
         self.spare(ppa).map(|spare| spare.lpa)
     }
 

@@ -1,14 +1,14 @@
-//! Contents in memory: 28 bytes for each unit of a superblock that was ever programmed, and the bytes of those that are
+//! Contents in memory: 32 bytes for each unit of a superblock that was ever programmed, and the bytes of those that are
 //! kept as bytes.
 
 use super::{BASE, BaseContent, Batch, Block, NO_LPA, Spare};
-use crate::geometry::{Geometry, Ppa};
+use crate::geometry::{BlockId, Geometry, Ppa};
 use byteway_wire::content::Content;
 
 /// Places for the contents of superblocks: made several at a time, so that a drive that is written all over makes few.
 struct Places {
     units: Box<[Content]>,
-    lpas: Box<[u32]>,
+    lpas: Box<[u64]>,
     sequences: Box<[u64]>,
     /// Of each stripe.
     numbers: Box<[u64]>,
@@ -95,7 +95,7 @@ impl Ram {
             return;
         }
         let live = self.free.pop().unwrap_or_else(|| {
-            let units = (geometry.units_per_block() * PLACES) as usize;
+            let units = geometry.units_per_block() as usize * PLACES as usize;
             let first = self.places.len() as u32 * PLACES;
             self.places.push(Places {
                 units: vec![Content::Zero; units].into_boxed_slice(),
@@ -110,10 +110,10 @@ impl Ram {
         let held = state.programmed * geometry.units_per_stripe();
         let (places, first) = place(geometry, live);
         let places = &mut self.places[places];
-        let start = block * geometry.units_per_block();
+        let start = geometry.ppa(BlockId(block), 0, 0).0;
         for unit in 0..held {
-            places.units[first + unit as usize] = base.content(Ppa(start + unit));
-            places.lpas[first + unit as usize] = base.lpa(Ppa(start + unit)).unwrap_or(NO_LPA);
+            places.units[first + unit as usize] = base.content(Ppa(start + u64::from(unit)));
+            places.lpas[first + unit as usize] = base.lpa(Ppa(start + u64::from(unit))).unwrap_or(NO_LPA);
             places.sequences[first + unit as usize] = 0;
         }
         let stripe_units = geometry.units_per_stripe() as usize;

@@ -77,7 +77,7 @@ fn a_failed_read_delivers_nothing_and_the_next_does() {
             (outcome.failed, outcome.unreadable, ticket.content(0))
         };
         let good = |unit| (false, 0, stamp(unit, 0));
-        let die = u64::from(flash.geometry().units_per_die());
+        let die = flash.geometry().units_per_die();
         assert_eq!((read(0).await, read(1).await, read(1).await), (good(0), good(die), good(die)));
         assert_eq!(clock.now(), at_ns(3 * 35_220));
         assert_eq!(read(0).await, (true, 1, Content::Zero));

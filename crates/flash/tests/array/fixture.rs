@@ -43,9 +43,9 @@ impl BaseContent for Base {
         }
     }
     fn content(&self, ppa: Ppa) -> Content {
-        stamp(u64::from(ppa.0), 0)
+        stamp(ppa.0, 0)
     }
-    fn lpa(&self, ppa: Ppa) -> Option<u32> {
+    fn lpa(&self, ppa: Ppa) -> Option<u64> {
         (!ppa.0.is_multiple_of(3)).then_some(ppa.0)
     }
 }
@@ -77,11 +77,12 @@ pub fn run_with<T: 'static>(
 
 /// A stripe's worth of stamps whose logical units begin at `lpa`.
 pub fn batch(flash: &Flash, lpa: u32, version: u32) -> Batch {
+    let lpa = u64::from(lpa);
     let mut batch = flash.take_batch();
     assert!(batch.units.is_empty());
     let spare = |lpa| Spare { lpa, sequence: version.into() };
-    let units =
-        (lpa..lpa + flash.geometry().units_per_stripe()).map(|lpa| (spare(lpa), stamp(lpa.into(), version)));
+    let units = (lpa..lpa + u64::from(flash.geometry().units_per_stripe()))
+        .map(|lpa| (spare(lpa), stamp(lpa, version)));
     batch.units.extend(units);
     batch
 }

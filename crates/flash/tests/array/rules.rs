@@ -49,8 +49,8 @@ fn programs_out_of_order_fail_and_change_nothing() {
 #[test]
 fn addresses_beyond_the_array_fail() {
     run(async |flash, clock| {
-        let units = flash.geometry().total_units() as u32;
-        for (first, mask) in [(units, 1u64), (u32::MAX, 1), (0, 0), (0, 0x100), (0, u64::MAX)] {
+        let units = flash.geometry().total_units();
+        for (first, mask) in [(units, 1u64), (u64::MAX, 1), (1 << 32, 1), (0, 0), (0, 0x100), (0, u64::MAX)] {
             let ticket = flash.ticket();
             flash.submit_read(Ppa(first), mask, Priority::HostRead, &ticket);
             assert_eq!(ticket.wait().await, Outcome { unreadable: mask.count_ones(), ..FAILED });
@@ -168,7 +168,7 @@ fn an_erase_never_overtakes_a_less_urgent_read_of_its_block() {
 #[test]
 fn an_erase_never_overtakes_a_read_of_its_block() {
     run(async |flash, _| {
-        let read = |ppa: u32, ticket: &Ticket| flash.submit_read(Ppa(ppa), 1, Priority::HostRead, ticket);
+        let read = |ppa: u64, ticket: &Ticket| flash.submit_read(Ppa(ppa), 1, Priority::HostRead, ticket);
         let ticket = flash.ticket();
         for _ in 0..14 {
             read(48, &ticket);
@@ -195,7 +195,7 @@ fn an_untouched_array_of_eight_tebibytes_is_a_table_of_blocks() {
         let mut out = Vec::new();
         let last = at(&flash, die, 0, 1023);
         assert!(!flash.read(&[last], Priority::HostRead, &mut out).await.failed);
-        assert_eq!(out, [stamp(u64::from(last.0), 0)]);
+        assert_eq!(out, [stamp(last.0, 0)]);
         assert_eq!(flash.live_units(), 0);
         let block = flash.geometry().block(die, 1023);
         assert!(!flash.program(block, 0, batch(&flash, 0, 1), Priority::HostProgram).await.failed);
@@ -208,9 +208,7 @@ fn an_untouched_array_of_eight_tebibytes_is_a_table_of_blocks() {
 fn a_blank_array_is_zeroes() {
     let executor = Executor::new();
     let flash = Flash::new(executor.clock(), GEOMETRY, timing(), Medium::new(GEOMETRY, Rc::new(Blank)));
-    assert!(
-        (0..flash.geometry().total_units() as u32).map(Ppa).all(|ppa| flash.content(ppa) == Content::Zero)
-    );
+    assert!((0..flash.geometry().total_units()).map(Ppa).all(|ppa| flash.content(ppa) == Content::Zero));
 }
 
 // Whatever the order in which dies and channels serve them, each read gives what was last programmed, and the times
@@ -230,10 +228,10 @@ fn a_model_agrees_under_random_operations() {
             // The stripes of each block, and what each unit that isn't the base's holds.
             let mut stripes: Vec<u32> =
                 (0..geometry.total_blocks()).map(|id| [6, 2, 0, 0][id as usize % 4]).collect();
-            let mut model: BTreeMap<u32, Content> = BTreeMap::new();
+            let mut model: BTreeMap<u64, Content> = BTreeMap::new();
             for id in 0..geometry.total_blocks() {
                 use byteway_flash::BaseContent;
-                for ppa in (0..stripes[id as usize] * 8).map(|unit| Ppa(id * 48 + unit)) {
+                for ppa in (0..stripes[id as usize] * 8).map(|unit| Ppa(u64::from(id * 48 + unit))) {
                     model.insert(ppa.0, base.content(ppa));
                 }
             }
@@ -249,19 +247,19 @@ fn a_model_agrees_under_random_operations() {
                             let priority = Priority::ALL[2 + dice.roll(3) as usize];
                             flash.submit_erase(BlockId(id), priority, &ticket);
                             *next = 0;
-                            model.retain(|ppa, _| ppa / 48 != id);
+                            model.retain(|ppa, _| ppa / 48 != u64::from(id));
                         }
                         1..=3 if *next < 6 => {
                             let batch = batch(&flash, dice.roll(1 << 20) as u32, round + 1);
                             for (unit, (_, content)) in batch.units.iter().enumerate() {
-                                model.insert(id * 48 + *next * 8 + unit as u32, content.clone());
+                                model.insert(u64::from(id * 48 + *next * 8) + unit as u64, content.clone());
                             }
                             let priority = Priority::ALL[2 + dice.roll(3) as usize];
                             flash.submit_program(BlockId(id), *next, batch, priority, &ticket);
                             *next += 1;
                         }
                         _ => {
-                            let first = Ppa(id * 48 + dice.roll(6) as u32 * 8);
+                            let first = Ppa(u64::from(id) * 48 + dice.roll(6) * 8);
                             let mask = dice.roll(255) + 1;
                             let priority = Priority::ALL[dice.roll(5) as usize];
                             flash.submit_read(first, mask, priority, &ticket);
@@ -286,7 +284,7 @@ fn a_model_agrees_under_random_operations() {
                 assert_eq!(clock.now(), last, "seed {seed} round {round}");
             }
             assert_eq!(flash.counters().failed, 0);
-            for ppa in 0..geometry.total_units() as u32 {
+            for ppa in 0..geometry.total_units() {
                 assert_eq!(
                     flash.content(Ppa(ppa)),
                     model.get(&ppa).cloned().unwrap_or_default(),

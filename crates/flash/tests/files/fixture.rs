@@ -38,9 +38,9 @@ impl BaseContent for Base {
         if block == BlockId(1) { 2 } else { 0 }
     }
     fn content(&self, ppa: Ppa) -> Content {
-        Content::Stamp(Stamp { lba: ppa.0.into(), version: 0, tag: 1, block: BlockSize::B4096 })
+        Content::Stamp(Stamp { lba: ppa.0, version: 0, tag: 1, block: BlockSize::B4096 })
     }
-    fn lpa(&self, ppa: Ppa) -> Option<u32> {
+    fn lpa(&self, ppa: Ppa) -> Option<u64> {
         Some(ppa.0)
     }
 }
@@ -55,7 +55,7 @@ pub fn open(files: Arc<dyn Files>) -> Result<(Medium, Opened), OpenError> {
 
 /// Unit `unit` of the stripe that is the `number`th to be programmed.
 pub fn unit(number: u64, unit: u32) -> (Spare, Content) {
-    let lpa = number as u32 * UNITS + unit;
+    let lpa = number * u64::from(UNITS) + u64::from(unit);
     let content = match (number + u64::from(unit)) % 5 {
         0 => Content::Zero,
         1 => Content::Stamp(Stamp { lba: number, version: unit, tag: 2, block: BlockSize::B512 }),

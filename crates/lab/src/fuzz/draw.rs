@@ -24,6 +24,7 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     upkeep(&mut rng.stream(&format!("run-{index}/upkeep")), &mut plan.drive);
     let mut with_pairs = rng.stream(&format!("run-{index}/pairs"));
     pairs(&mut with_pairs, &mut plan.drive);
+    plan.drive.wide_map = one_in(&mut rng.stream(&format!("run-{index}/map")), 4);
     plan.drive.untimed = one_in(&mut rng.stream(&format!("run-{index}/timing")), 4);
     // A drive whose flash may fail needs more room than another.
     plan.faults = failures;
@@ -244,6 +245,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         collect_start: collect_reserve + random.below(3) as u32,
         collect_reserve,
         map_cache_pages: one_in(random, 4).then_some(1),
+        wide_map: false,
         suspends: one_in(random, 3),
         cache_read: one_in(random, 3),
         checkpoint_units: pick(random, &[0, 16, 64, 200]),
@@ -434,7 +436,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 16] = [
+        let features: [(&str, Has<'_>); 17] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -449,6 +451,7 @@ mod tests {
             ("refresh", &|plan| plan.drive.upkeep.refresh.is_some()),
             ("idle collection", &|plan| plan.drive.upkeep.idle.is_some()),
             ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
+            ("a wide map", &|plan| plan.drive.wide_map),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
             ("pairs", &|plan| plan.drive.has_pairs()),

@@ -103,6 +103,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             collect_reserve_blocks: spec.collect_reserve,
             power_loss_protection: spec.protected,
             map_cache_pages: spec.map_cache_pages,
+            wide_map: spec.wide_map,
             checkpoint_units: spec.checkpoint_units,
             upkeep: upkeep(&spec.upkeep),
             canary: spec.canary.map(|canary| match canary {

@@ -173,6 +173,7 @@ mod tests {
             collect_start: 2,
             collect_reserve: 1,
             map_cache_pages: None,
+            wide_map: false,
             suspends: false,
             cache_read: false,
             checkpoint_units: 0,

@@ -132,6 +132,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.base = Default::default());
         self.try_change(|plan| plan.drive.cost_benefit = false);
         self.try_change(|plan| plan.drive.map_cache_pages = None);
+        self.try_change(|plan| plan.drive.wide_map = false);
         self.try_change(|plan| plan.drive.files = false);
         self.try_change(|plan| plan.drive.untimed = false);
         self.try_change(|plan| plan.drive.upkeep = Default::default());

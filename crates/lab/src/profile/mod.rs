@@ -55,14 +55,11 @@ pub const HOSTS: [(&str, &str); 3] = [
     ("cosmos", include_str!("../../../../profiles/host-cosmos.toml")),
 ];
 
-/// Capacities that a drive may have, in bytes: 1 GiB to 8 TiB.
-pub const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 1 << 30..=8 << 40;
+/// Capacities that a drive may have, in bytes: 1 GiB to 64 TiB.
+pub const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 1 << 30..=64 << 40;
 
 /// What the flash translation layer maps: 4 KiB.
 pub const MAP_UNIT_BYTES: u64 = 4096;
-
-/// Units of which a page of the map tells where they are.
-pub const MAP_PAGE_UNITS: u64 = 1024;
 
 /// A drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -97,7 +94,7 @@ pub struct Profile {
 pub struct Drive {
     /// Model number, as Identify Controller reports it: at most 40 ASCII characters.
     pub model: String,
-    /// What the host sees, over all namespaces: 1 GiB to 8 TiB, a multiple of 1 MiB.
+    /// What the host sees, over all namespaces: 1 GiB to 64 TiB, a multiple of 1 MiB.
     pub capacity: Bytes,
 }
 
@@ -464,8 +461,8 @@ const OPEN_BLOCKS: f64 = 0.5;
 const STRIPE_UNITS_MAX: u64 = 64;
 
 /// Rows of blocks over all dies, and units of 4 KiB over the whole array, at most.
-const ROWS_MAX: u64 = 1 << 24;
-const UNITS_MAX: u64 = 0xf000_0000;
+const ROWS_MAX: u64 = byteway_flash::Geometry::BLOCKS_MAX as u64;
+const UNITS_MAX: u64 = byteway_flash::Geometry::UNITS_MAX as u64;
 
 /// Units of 4 KiB in the write buffer, at most.
 const BUFFER_UNITS_MAX: u64 = 1 << 24;
@@ -647,12 +644,21 @@ impl Profile {
         )
     }
 
-    /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 8 TiB.
+    /// The array that holds `capacity`, which must be a multiple of 1 MiB from 1 GiB to 64 TiB.
     ///
     /// Without `flash.blocks`: what `op` makes of the capacity, and in addition the blocks that are open or left to
     /// collection, and those of `flash.spare_blocks` and `flash.slc`. In either case one percent of the capacity, at least, must be spare beyond the blocks that are free
     /// when collection rests: with less it would never rest.
     pub(crate) fn geometry(&self, capacity: Bytes) -> Result<Geometry, Fault> {
+        let narrow = self.geometry_with(capacity, false)?;
+        if narrow.raw_bytes() / MAP_UNIT_BYTES <= byteway_flash::Geometry::NARROW_UNITS_MAX {
+            return Ok(narrow);
+        }
+        self.geometry_with(capacity, true)
+    }
+
+    /// The same; `is_wide` says whether entries of the map take 8 bytes.
+    fn geometry_with(&self, capacity: Bytes, is_wide: bool) -> Result<Geometry, Fault> {
         let path = "drive.capacity";
         within(path, capacity, Bytes(*CAPACITY_BYTES.start()), Bytes(*CAPACITY_BYTES.end()))?;
         if !capacity.0.is_multiple_of(1 << 20) {
@@ -668,7 +674,7 @@ impl Profile {
         let planes = u64::from(flash.channels * flash.ways * flash.dies * flash.planes);
         let block_bytes = u64::from(flash.pages) * flash.page.0;
         // A map that is not all in DRAM lies in flash beside the data.
-        let map_pages = capacity.0.div_ceil(MAP_UNIT_BYTES * MAP_PAGE_UNITS);
+        let map_pages = byteway_firmware::Space::new(capacity.0 / MAP_UNIT_BYTES, is_wide).map.1;
         let map_bytes = if self.firmware.map_cache.is_some() { map_pages * MAP_UNIT_BYTES } else { 0 };
         let held_bytes = capacity.0 + map_bytes;
         let user = held_bytes.div_ceil(planes * block_bytes);

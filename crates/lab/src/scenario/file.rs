@@ -56,7 +56,7 @@ pub struct DriveSection {
     /// What the host asks it for.
     #[serde(default)]
     pub personality: Personality,
-    /// What the host sees, 1 GiB to 8 TiB; left out, as the profile says.
+    /// What the host sees, 1 GiB to 64 TiB; left out, as the profile says.
     #[serde(default)]
     pub capacity: Option<Bytes>,
     /// A logical block: "512 B" or "4 KiB".

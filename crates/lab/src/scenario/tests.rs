@@ -128,7 +128,7 @@ fn every_error_names_place_and_cure() {
 #[test]
 fn impossible_drives_are_refused_where_they_are_written() {
     let with = |extra: &str| parse(&format!("{DRIVE}{extra}{JOB}"), &[]);
-    assert_error(with("capacity = \"9 TiB\"\n"), "s.toml:3:12", "out of range", "1 GiB to 8 TiB");
+    assert_error(with("capacity = \"65 TiB\"\n"), "s.toml:3:12", "out of range", "1 GiB to 64 TiB");
     assert_error(with("capacity = \"1000 MB\"\n"), "s.toml:3:12", "out of range", "1 GiB");
     assert_error(with("capacity = \"2000000000 B\"\n"), "s.toml:3:12", "multiple of 1 MiB", "1907 MiB");
     assert_error(with("lba_size = \"1 KiB\"\n"), "s.toml:3:12", "not a format", "512 B");
@@ -385,7 +385,7 @@ fn a_wrong_device_file_is_refused_with_place_and_cure() {
         "`byteway schema device`",
     );
     refused("seed = 1\n", &[], "d.toml:1:1", "lacks the section `[drive]`", "[drive]");
-    refused(&format!("{DRIVE}capacity = \"9 TiB\"\n"), &[], "d.toml:3:12", "out of range", "8 TiB");
+    refused(&format!("{DRIVE}capacity = \"65 TiB\"\n"), &[], "d.toml:3:12", "out of range", "64 TiB");
     refused(DRIVE, &["serve.timing=off"], "--set serve.timing=off", "`off`", "`model`");
     for name in ["", "a/b", "..", ".x", "a b", "\u{e4}", "x\u{0}", &"x".repeat(33)] {
         let text = format!("name = {}\n{DRIVE}", serde_json::to_string(name).unwrap());

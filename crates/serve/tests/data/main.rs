@@ -100,6 +100,7 @@ fn drive() -> DriveConfig {
             collect_reserve_blocks: 1,
             power_loss_protection: false,
             map_cache_pages: None,
+            wide_map: false,
             checkpoint_units: 2048,
             upkeep: byteway_firmware::Upkeep::default(),
             canary: None,
@@ -367,7 +368,7 @@ fn attach(folder: &Path, held: &Held, seed: u64, load: Option<(Delay, Box<dyn Fn
 /// how many units the map says are in flash.
 fn check(folder: &Path) -> u64 {
     let directory = Arc::new(Directory::look(&folder.join("data")).unwrap());
-    let units = Space::new(UNITS + PAIRS_UNITS).units();
+    let units = Space::new(UNITS + PAIRS_UNITS, false).units();
     let checked = file::check(&*directory, |_| units, |_, _| true).unwrap();
     assert_eq!(checked.findings_total, 0, "{:?}", checked.findings);
     let executor = Executor::new();

@@ -56,7 +56,7 @@ pub enum Finding {
     )]
     Record {
         /// Which unit of the array.
-        unit: u32,
+        unit: u64,
         /// Its superblock.
         block: u32,
         /// Its stripe.
@@ -69,13 +69,13 @@ pub enum Finding {
     )]
     Content {
         /// Which unit of the array.
-        unit: u32,
+        unit: u64,
         /// Its superblock.
         block: u32,
         /// Its stripe.
         stripe: u32,
         /// What it belongs to.
-        lpa: u32,
+        lpa: u64,
     },
     /// There is no such logical unit.
     #[error(
@@ -83,9 +83,9 @@ pub enum Finding {
     )]
     Beyond {
         /// Which unit of the array.
-        unit: u32,
+        unit: u64,
         /// What it says that it belongs to.
-        lpa: u32,
+        lpa: u64,
     },
     /// Two stripes say that they are the same.
     #[error("two stripes have number {number}; this is a defect of Byteway")]
@@ -151,7 +151,7 @@ fn check_stripe(
     let mut records = [Record::new_zeroed(); Geometry::STRIPE_UNITS_MAX as usize];
     let records = &mut records[..geometry.units_per_stripe() as usize];
     let first = geometry.ppa(BlockId(block), stripe, 0);
-    loaded.spare.read_at(records.as_mut_bytes(), u64::from(first.0) * RECORD_BYTES as u64)?;
+    loaded.spare.read_at(records.as_mut_bytes(), first.0 * RECORD_BYTES as u64)?;
     let origin = records[0].origin();
     let generation = loaded.image.blocks[block as usize].generation;
     let mut bytes = [0; UNIT_BYTES];
@@ -164,12 +164,12 @@ fn check_stripe(
             continue;
         }
         let lpa = record.spare().lpa;
-        if lpa != NO_LPA && u64::from(lpa) >= logical {
+        if lpa != NO_LPA && lpa >= logical {
             check.find(Finding::Beyond { unit, lpa });
         }
         if record.has_bytes() {
             check.units_with_bytes += 1;
-            loaded.data.read_at(&mut bytes, u64::from(unit) * UNIT_BYTES as u64)?;
+            loaded.data.read_at(&mut bytes, unit * UNIT_BYTES as u64)?;
             if !record.is_of(&bytes) {
                 check.find(Finding::Content { unit, block, stripe, lpa });
             }

@@ -7,7 +7,9 @@
 
 use super::files::{File, Files, write_aside};
 use super::image::Image;
+use crate::geometry::Geometry;
 use byteway_clock::{Inbox, TaskId};
+use byteway_wire::content::UNIT_BYTES;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
@@ -18,6 +20,17 @@ pub(super) const DATA: &str = "data";
 pub(super) const SPARE: &str = "spare";
 pub(super) const CHECKPOINT: &str = "checkpoint";
 pub(super) const FORMAT: &str = "format";
+
+/// The bytes of each part of `data`, where it has several: half of what ext4 takes.
+pub(super) const DATA_PART_BYTES: u64 = 8 << 40;
+
+/// How many parts `data` has. Up to 15 TiB it is one file, as it always was.
+pub(super) fn data_parts(geometry: &Geometry) -> u64 {
+    match geometry.is_wide() {
+        true => (geometry.total_units() * UNIT_BYTES as u64).div_ceil(DATA_PART_BYTES),
+        false => 1,
+    }
+}
 
 /// The name of a journal.
 pub(super) fn journal_name(number: u64) -> String {

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 
 /// Of the files as this program writes them. Those of version 1 are read, too: they differ in that their file `format`
 /// says less (neither how many bits a cell holds, nor which superblocks hold one only). A newer one is refused.
-pub const VERSION: u32 = 2;
+const VERSION: u32 = 2;
+
+/// Of the files of a drive whose places take more than 32 bits, which older programs don't know.
+const WIDE_VERSION: u32 = 3;
 
 const OLDEST_VERSION: u32 = 1;
 
@@ -37,7 +40,7 @@ pub enum FormatError {
     Damaged,
     /// Another version.
     #[error(
-        "its files are of format version {0}, and this program knows versions {OLDEST_VERSION} to {VERSION}: use the \
+        "its files are of format version {0}, and this program knows versions {OLDEST_VERSION} to {WIDE_VERSION}: use the \
          program that made them"
     )]
     Version(u32),
@@ -57,6 +60,11 @@ pub enum FormatError {
 }
 
 impl Format {
+    /// The version of its files as this program writes them.
+    pub fn version(&self) -> u32 {
+        if self.geometry.is_wide() { WIDE_VERSION } else { VERSION }
+    }
+
     /// A trait of the drive, by its name.
     pub fn quality(&self, name: &str) -> Option<&str> {
         self.traits.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
@@ -78,7 +86,7 @@ impl Format {
 
     /// As a file.
     pub(super) fn to_text(&self) -> String {
-        let mut text = format!("{FIRST_LINE}\nversion\t{VERSION}\n");
+        let mut text = format!("{FIRST_LINE}\nversion\t{}\n", self.version());
         for (name, value) in self.entries() {
             let _ = writeln!(text, "{name}\t{value}");
         }
@@ -95,7 +103,7 @@ impl Said {
         let version = lines.next().filter(|line| *line == FIRST_LINE).and_then(|_| lines.next());
         let version = version.and_then(|line| line.strip_prefix("version\t")?.parse::<u32>().ok());
         let version = version.ok_or(FormatError::Damaged)?;
-        if !(OLDEST_VERSION..=VERSION).contains(&version) {
+        if !(OLDEST_VERSION..=WIDE_VERSION).contains(&version) {
             return Err(FormatError::Version(version));
         }
         let (body, crc) = text.rsplit_once("crc\t").ok_or(FormatError::Damaged)?;
@@ -118,6 +126,9 @@ impl Said {
         };
         let geometry = Geometry { channels, ways, planes, blocks, pages, page_bytes };
         geometry.validate().map_err(|_| FormatError::Damaged)?;
+        if geometry.is_wide() != (version == WIDE_VERSION) {
+            return Err(FormatError::Damaged);
+        }
         Ok(Said { format: Format { geometry, traits }, version })
     }
 
@@ -125,7 +136,7 @@ impl Said {
     /// version does not say is taken as wanted.
     pub(super) fn check(&self, wanted: &Format) -> Result<(), FormatError> {
         let (found, mut wanted) = (self.format.entries(), wanted.entries());
-        if self.version < VERSION {
+        if self.version < self.format.version() {
             wanted.retain(|(name, _)| found.iter().any(|(other, _)| other == name));
         }
         let value = |entries: &[(String, String)], name: &str| {
@@ -161,10 +172,20 @@ mod tests {
         assert!(back.check(&larger).unwrap_err().to_string().contains("units is 77 there and 78 here"));
         let wider = Format { geometry: Geometry { channels: 4, ..GEOMETRY }, ..format };
         assert!(back.check(&wider).unwrap_err().to_string().contains("channels is 2 there and 4 here"));
-        for version in [0, 3] {
+        for version in [0, 4] {
             let other = text.replace("version\t2", &format!("version\t{version}"));
             assert_eq!(Said::of(&other), Err(FormatError::Version(version)));
         }
+        // An older program must refuse what it would read as a smaller drive's, and no other drive claims to be so large.
+        let large =
+            Format { geometry: Geometry { blocks: 1 << 18, pages: 1024, ..GEOMETRY }, traits: vec![] };
+        let text_large = large.to_text();
+        assert!(text_large.contains("version\t3\n"), "{text_large}");
+        assert_eq!(Said::of(&text_large).map(|said| said.format), Ok(large));
+        let forged = text.replace("version\t2", "version\t3");
+        let forged = forged.rsplit_once("crc").unwrap().0;
+        let forged = format!("{forged}crc\t{:08x}\n", crc32c::crc32c(forged.as_bytes()));
+        assert_eq!(Said::of(&forged), Err(FormatError::Damaged));
         for end in 0..text.len() {
             assert_eq!(Said::of(&text[..end]), Err(FormatError::Damaged), "cut at {end}");
         }

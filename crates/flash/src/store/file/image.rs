@@ -2,9 +2,9 @@
 //! there as a whole.
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX, Reader, Writer};
+use super::record::{KIND, lpa_bits, spare_of};
 use crate::geometry::Geometry;
 use crate::medium::Dump;
-use crate::store::Spare;
 use byteway_wire::content::{Content, Keep, Marred, UNIT_BYTES};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -170,7 +170,8 @@ impl Image {
     }
 }
 
-/// What a unit of a dump holds: its bytes, a pattern that is known by them, or bytes of which some can't be read.
+/// What a unit of a dump holds: its bytes, a pattern that is known by them, or bytes of which some can't be read. As in a
+/// record, it shares its byte with the upper bits of the logical unit.
 const BYTES: u8 = 0;
 const STAMP: u8 = 1;
 const MARRED: u8 = 2;
@@ -180,13 +181,14 @@ pub(super) fn dump_bytes(dump: &Dump) -> Vec<u8> {
     let mut out = Vec::with_capacity(64 + dump.units.len() * (UNIT_BYTES + 13) + dump.records.len());
     out.counted(&dump.records);
     for (spare, content) in &dump.units {
-        out.u32(spare.lpa);
+        let (lpa, above) = lpa_bits(*spare);
+        out.u32(lpa);
         out.u64(spare.sequence);
         match content {
-            Content::Bytes(_) | Content::Head(_) => out.u8(BYTES),
-            Content::Zero | Content::Stamp(_) => out.u8(STAMP),
+            Content::Bytes(_) | Content::Head(_) => out.u8(BYTES | above),
+            Content::Zero | Content::Stamp(_) => out.u8(STAMP | above),
             Content::Marred(marred) => {
-                out.u8(MARRED);
+                out.u8(MARRED | above);
                 out.u8(marred.blocks);
             }
         }
@@ -203,8 +205,9 @@ pub(super) fn dump_of(bytes: &[u8]) -> Option<Dump> {
     let records = reader.counted()?.to_vec();
     let mut units = Vec::new();
     while !reader.0.is_empty() {
-        let spare = Spare { lpa: reader.u32()?, sequence: reader.u64()? };
-        let content = match reader.u8()? {
+        let (lpa, sequence, kind) = (reader.u32()?, reader.u64()?, reader.u8()?);
+        let spare = spare_of(lpa, kind, sequence);
+        let content = match kind & KIND {
             MARRED => {
                 let (blocks, bytes) = (reader.u8()?, reader.take(UNIT_BYTES)?.try_into().ok()?);
                 Content::Marred(Rc::new(Marred { bytes, blocks }))
@@ -220,6 +223,7 @@ pub(super) fn dump_of(bytes: &[u8]) -> Option<Dump> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Spare;
 
     // A checkpoint from a file may be anything: it is what was written, or it is refused.
     #[test]
@@ -252,10 +256,10 @@ mod tests {
     // What a drive with power-loss protection saved is all that it has of its buffer: also that something can't be read.
     #[test]
     fn a_dump_comes_back() {
-        let spare = |lpa| Spare { lpa, sequence: u64::from(lpa) + 7 };
+        let spare = |lpa| Spare { lpa, sequence: lpa + 7 };
         let marred = Content::Marred(Rc::new(Marred { bytes: [4; UNIT_BYTES], blocks: 3 }));
         let bytes = Content::Bytes([3; UNIT_BYTES].into());
-        let units = vec![(spare(1), Content::Zero), (spare(2), bytes), (spare(3), marred)];
+        let units = vec![(spare(1), Content::Zero), (spare(2), bytes), (spare((1 << 34) + 3), marred)];
         let dump = Dump { units, records: vec![1, 2, 3] };
         let back = dump_of(&dump_bytes(&dump)).unwrap();
         assert_eq!((back.units, back.records), (dump.units, dump.records));

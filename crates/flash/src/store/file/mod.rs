@@ -4,7 +4,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `format` | version, shape, and what else must not change, as text |
-//! | `data` | each unit's bytes at its place; sparse: test patterns and zeroes take nothing |
+//! | `data` | each unit's bytes at its place; sparse: test patterns and zeroes take nothing. Above 15 TiB of flash it goes on in `data-2` and so on, every 8 TiB |
 //! | `spare` | each unit's `record` of 64 bytes at its place |
 //! | `checkpoint` | an `image`: what was known of every superblock, and the system area |
 //! | `journal-N` | what has changed since checkpoint N, but for programs |
@@ -33,13 +33,14 @@ mod image;
 mod journal;
 mod open;
 mod overlay;
+mod parts;
 mod real;
 mod record;
 mod simulated;
 
 pub use check::{Check, Finding, check};
 pub use files::{File, Files};
-pub use format::{Format, FormatError, VERSION};
+pub use format::{Format, FormatError};
 pub use open::{OpenError, Opened, Summary, Tuning, look};
 pub use overlay::Overlay;
 pub use real::{Directory, DirectoryError};
@@ -120,7 +121,7 @@ const CACHE_PAGES: usize = 4096;
 impl FileContents {
     /// The record of a unit; none if it can't be read.
     fn record(&self, ppa: Ppa) -> Option<Record> {
-        let (number, within) = (u64::from(ppa.0) / CACHE_RECORDS as u64, ppa.0 as usize % CACHE_RECORDS);
+        let (number, within) = (ppa.0 / CACHE_RECORDS as u64, ppa.0 as usize % CACHE_RECORDS);
         let mut cache = self.cache.borrow_mut();
         let page = &mut cache.pages[number as usize % CACHE_PAGES];
         if let Some(page) = page
@@ -164,7 +165,7 @@ impl FileContents {
         }
         let mut bytes = Rc::new([0; UNIT_BYTES]);
         let unit = Rc::get_mut(&mut bytes)?;
-        if let Err(error) = self.data.read_at(unit, u64::from(ppa.0) * UNIT_BYTES as u64) {
+        if let Err(error) = self.data.read_at(unit, ppa.0 * UNIT_BYTES as u64) {
             self.fail("data", &error);
             return None;
         }
@@ -186,19 +187,19 @@ impl FileContents {
         for unit in 0..units {
             let (spare, content) = batch.next().unwrap_or((Spare::PADDING, Content::Zero));
             let place = &mut self.bytes[unit * UNIT_BYTES..(unit + 1) * UNIT_BYTES];
-            let (record, has_bytes) = Record::of(Ppa(first.0 + unit as u32), spare, &content, origin, place);
+            let (record, has_bytes) = Record::of(Ppa(first.0 + unit as u64), spare, &content, origin, place);
             self.records.push(record);
             if has_bytes {
                 run = if run.end == unit { run.start..unit + 1 } else { unit..unit + 1 };
             }
             if !run.is_empty() && (!has_bytes || unit + 1 == units) {
                 let bytes = &self.bytes[run.start * UNIT_BYTES..run.end * UNIT_BYTES];
-                let offset = (u64::from(first.0) + run.start as u64) * UNIT_BYTES as u64;
+                let offset = (first.0 + run.start as u64) * UNIT_BYTES as u64;
                 written = written.and_then(|()| self.data.write_at(bytes, offset));
                 run = units..units;
             }
         }
-        let offset = u64::from(first.0) * RECORD_BYTES as u64;
+        let offset = first.0 * RECORD_BYTES as u64;
         let written = written.and_then(|()| self.spare.write_at(self.records.as_bytes(), offset));
         if let Err(error) = written {
             self.fail("data", &error);
@@ -446,7 +447,7 @@ impl Cache {
 
     /// Records that were written, from that of `first` on.
     fn put(&mut self, first: Ppa, records: &[Record]) {
-        for (at, record) in (u64::from(first.0)..).zip(records) {
+        for (at, record) in (first.0..).zip(records) {
             let number = at / CACHE_RECORDS as u64;
             if let Some(page) = &mut self.pages[number as usize % CACHE_PAGES]
                 && page.number == number

@@ -1,11 +1,12 @@
 //! Opening a data directory: a new one is made, an old one is found as it was left.
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX};
-use super::disk::{CHECKPOINT, DATA, Disk, FORMAT, Runner, SPARE, journal_name};
+use super::disk::{CHECKPOINT, DATA, DATA_PART_BYTES, Disk, FORMAT, Runner, SPARE, data_parts, journal_name};
 use super::files::{ASIDE, File, Files, read_all, write_aside};
-use super::format::{Format, FormatError, Said, VERSION};
+use super::format::{Format, FormatError, Said};
 use super::image::{Entry, Image, dump_of};
 use super::journal::{self, Change};
+use super::parts::{Parts, is_part, names};
 use super::record::{Origin, RECORD_BYTES, Record};
 use super::{Cache, FileContents, Table};
 use crate::geometry::{BlockId, Geometry, Ppa};
@@ -131,7 +132,7 @@ pub(in crate::store) fn open(
     let created = match read_format(&*files)? {
         Some(said) => {
             said.check(wanted)?;
-            if said.version < VERSION {
+            if said.version < wanted.version() {
                 write_format(&*files, wanted)?;
             }
             false
@@ -238,14 +239,15 @@ pub(super) fn read_format(files: &dyn Files) -> Result<Option<Said>, OpenError> 
         return Ok(Some(Said::of(&text.map_err(|_| FormatError::Damaged)?)?));
     }
     for name in files.names()? {
-        let is_own = [DATA, SPARE, CHECKPOINT].contains(&name.trim_end_matches(ASIDE))
+        let is_own = [SPARE, CHECKPOINT].contains(&name.trim_end_matches(ASIDE))
+            || is_part(&name, DATA)
             || name == format!("{FORMAT}{ASIDE}")
             || name.starts_with("journal-");
         if !is_own {
             return Err(OpenError::NotEmpty { name });
         }
         // The making of a drive was cut off, and then nothing was written to it.
-        if [DATA, SPARE].contains(&name.as_str())
+        if (name == SPARE || is_part(&name, DATA))
             && let Some(file) = files.open(&name)?
             && file.bytes()? > 0
         {
@@ -258,8 +260,8 @@ pub(super) fn read_format(files: &dyn Files) -> Result<Option<Said>, OpenError> 
 /// Makes a drive. The file `format` comes last: without it there is none.
 fn create(files: &dyn Files, format: &Format, base: impl Fn(BlockId) -> u32) -> Result<(), OpenError> {
     let geometry = &format.geometry;
-    for name in [DATA, SPARE, &journal_name(1)] {
-        files.create(name)?;
+    for name in names(DATA, data_parts(geometry)).chain([SPARE.to_owned(), journal_name(1)]) {
+        files.create(&name)?;
     }
     let entry = |block| {
         let stripes = base(BlockId(block)).min(geometry.pages);
@@ -302,7 +304,9 @@ impl Loaded {
     pub(super) fn of(files: &dyn Files, geometry: Geometry) -> Result<Loaded, OpenError> {
         let damaged = |name: &str, what| OpenError::Damaged { name: name.to_owned(), what };
         let needed = |name: &str| files.open(name)?.ok_or_else(|| damaged(name, "missing"));
-        let (data, spare) = (needed(DATA)?, needed(SPARE)?);
+        let data = Parts::open(files, DATA, data_parts(&geometry), DATA_PART_BYTES)?
+            .map_err(|name| damaged(&name, "missing"))?;
+        let spare = needed(SPARE)?;
         let image = read_all(&*needed(CHECKPOINT)?, Image::BYTES_MAX)?;
         let image = Image::of(&image).filter(|image| fits(image, &geometry));
         let mut image = image.ok_or_else(|| damaged(CHECKPOINT, "damaged"))?;
@@ -364,7 +368,7 @@ impl Loaded {
         if from >= self.geometry.pages {
             return Ok(None);
         }
-        let place = |stripe| u64::from(self.geometry.ppa(block, stripe, 0).0) * RECORD_BYTES as u64;
+        let place = |stripe| self.geometry.ppa(block, stripe, 0).0 * RECORD_BYTES as u64;
         let stripe_bytes = u64::from(self.geometry.units_per_stripe()) * RECORD_BYTES as u64;
         let next = self.spare.next_data(place(from))?;
         let stripe = next.map(|at| (at - place(0)) / stripe_bytes);
@@ -376,7 +380,7 @@ impl Loaded {
         let mut records = [Record::new_zeroed(); Geometry::STRIPE_UNITS_MAX as usize];
         let records = &mut records[..self.geometry.units_per_stripe() as usize];
         let first = self.geometry.ppa(block, stripe, 0);
-        self.spare.read_at(records.as_mut_bytes(), u64::from(first.0) * RECORD_BYTES as u64)?;
+        self.spare.read_at(records.as_mut_bytes(), first.0 * RECORD_BYTES as u64)?;
         let origin = records[0].origin();
         if origin.generation != generation {
             return Ok(None);
@@ -398,7 +402,7 @@ impl Loaded {
             return Ok(record.content().is_some());
         }
         let mut bytes = [0; UNIT_BYTES];
-        self.data.read_at(&mut bytes, u64::from(ppa.0) * UNIT_BYTES as u64)?;
+        self.data.read_at(&mut bytes, ppa.0 * UNIT_BYTES as u64)?;
         Ok(record.is_of(&bytes))
     }
 }

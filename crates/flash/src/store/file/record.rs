@@ -2,7 +2,7 @@
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use crate::geometry::Ppa;
-use crate::store::Spare;
+use crate::store::{NO_LPA, Spare};
 use byteway_wire::content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
 use std::rc::Rc;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -17,8 +17,10 @@ const _: () = assert!(RECORD_BYTES == 64);
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct Record {
+    /// The lower 32 bits.
     lpa: U32,
-    /// What the unit holds, one of the constants below. None of them is 0: nothing was ever written there.
+    /// What the unit holds, one of the constants below: the lower half. None of them is 0: nothing was ever written there.
+    /// The upper half is bits 32 to 35 of the logical unit.
     kind: u8,
     /// Of a stamp, the size of its blocks; of a unit that can't be read everywhere, the parts that can't.
     detail: u8,
@@ -42,11 +44,31 @@ pub(super) struct Record {
     crc: U32,
 }
 
+/// Where a byte says what a unit holds.
+pub(super) const KIND: u8 = 0xf;
+
 const ZERO: u8 = 1;
 const STAMP: u8 = 2;
 const BYTES: u8 = 3;
 /// Bytes of which some can't be read; `detail` says which.
 const MARRED: u8 = 4;
+
+/// The logical unit of a spare area: 32 bits, and those above in the upper half of a byte whose lower half is free.
+pub(super) fn lpa_bits(spare: Spare) -> (u32, u8) {
+    match spare.lpa {
+        NO_LPA => (u32::MAX, 0),
+        lpa => (lpa as u32, ((lpa >> 32) as u8) << 4),
+    }
+}
+
+/// The way back. Padding is the 32 bits of the last unit that they can name, which alone has no state: so have all files
+/// been written.
+pub(super) fn spare_of(lpa: u32, byte: u8, sequence: u64) -> Spare {
+    match u64::from(lpa) | u64::from(byte >> 4) << 32 {
+        0xffff_ffff if sequence == 0 => Spare::PADDING,
+        lpa => Spare { lpa, sequence },
+    }
+}
 
 /// What is the same for all units of a stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +92,8 @@ impl Record {
         bytes: &mut [u8],
     ) -> (Record, bool) {
         let mut record = Record::new_zeroed();
-        record.lpa.set(spare.lpa);
+        let (lpa, above) = lpa_bits(spare);
+        record.lpa.set(lpa);
         record.sequence.set(spare.sequence);
         record.number.set(origin.number);
         record.generation.set(origin.generation);
@@ -102,20 +125,27 @@ impl Record {
         if has_bytes {
             record.word.set(crc32c::crc32c(bytes));
         }
+        record.kind |= above;
         record.crc.set(record.sum(ppa));
         (record, has_bytes)
     }
 
     fn sum(&self, ppa: Ppa) -> u32 {
-        let crc = crc32c::crc32c(&ppa.0.to_le_bytes());
+        // Above 2^32 the address is 8 bytes.
+        let address = ppa.0.to_le_bytes();
+        let crc = crc32c::crc32c(if ppa.0 >> 32 == 0 { &address[..4] } else { &address });
         crc32c::crc32c_append(crc, &self.as_bytes()[..RECORD_BYTES - 4])
+    }
+
+    fn kind(&self) -> u8 {
+        self.kind & KIND
     }
 
     /// Whether it is that of `ppa`, to the last bit, and of a drive that counts from 0.
     pub(super) fn is_whole(&self, ppa: Ppa) -> bool {
         let Origin { number, generation, epoch, begun_at_ns, order } = self.origin();
         let counts = [number, begun_at_ns, order, self.sequence.get()];
-        self.kind != 0
+        self.kind() != 0
             && self.crc.get() == self.sum(ppa)
             && counts.iter().all(|count| *count <= COUNT_MAX)
             && [generation, epoch].iter().all(|count| *count <= COUNT_32_MAX)
@@ -134,12 +164,12 @@ impl Record {
 
     /// What firmware wrote.
     pub(super) fn spare(&self) -> Spare {
-        Spare { lpa: self.lpa.get(), sequence: self.sequence.get() }
+        spare_of(self.lpa.get(), self.kind, self.sequence.get())
     }
 
     /// Whether the unit's bytes are in the file.
     pub(super) fn has_bytes(&self) -> bool {
-        matches!(self.kind, BYTES | MARRED)
+        matches!(self.kind(), BYTES | MARRED)
     }
 
     /// The content of these bytes, if they are the unit's.
@@ -147,7 +177,7 @@ impl Record {
         if !self.is_of(&bytes[..]) {
             return None;
         }
-        Some(match self.kind {
+        Some(match self.kind() {
             MARRED => Content::Marred(Rc::new(Marred { bytes: *bytes, blocks: self.detail })),
             _ => Content::Bytes(bytes),
         })
@@ -160,7 +190,7 @@ impl Record {
 
     /// What the unit holds, if that is not in its bytes.
     pub(super) fn content(&self) -> Option<Content> {
-        match self.kind {
+        match self.kind() {
             ZERO => Some(Content::Zero),
             STAMP => Some(Content::Stamp(Stamp {
                 lba: self.stamp_lba.get(),
@@ -176,6 +206,26 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A unit beyond 2^32 would be taken for the one that many before it, or for padding, and the other way round.
+    #[test]
+    fn units_and_addresses_of_more_than_32_bits_come_back() {
+        let origin = Origin { number: 7, generation: 3, epoch: 2, begun_at_ns: 9, order: 5 };
+        let mut bytes = [0; UNIT_BYTES];
+        for (lpa, sequence) in [(0xffff_ffff, 1), (1 << 32, 1), ((1 << 35) - 1, 9), (5, 0), (NO_LPA, 0)] {
+            let spare = Spare { lpa, sequence };
+            for ppa in [Ppa(9), Ppa(u64::from(u32::MAX)), Ppa(1 << 32 | 9), Ppa((1 << 35) - 1)] {
+                for content in [Content::Zero, Content::Bytes([5; UNIT_BYTES].into())] {
+                    let (record, has_bytes) = Record::of(ppa, spare, &content, origin, &mut bytes);
+                    assert_eq!((record.spare(), record.has_bytes()), (spare, has_bytes));
+                    assert!(record.is_whole(ppa) && !record.is_whole(Ppa(ppa.0 ^ 1 << 32)), "{ppa:?}");
+                }
+            }
+        }
+        // As all drives have written padding.
+        let (record, _) = Record::of(Ppa(0), Spare::PADDING, &Content::Zero, origin, &mut bytes);
+        assert_eq!(record.as_bytes()[..5], [0xff, 0xff, 0xff, 0xff, ZERO]);
+    }
 
     // A record that is taken for another unit's, or in which a bit has flipped, would give a host what it never wrote.
     #[test]
