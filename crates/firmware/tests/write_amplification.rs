@@ -167,3 +167,32 @@ fn a_drive_that_was_deallocated_erases_what_it_needs() {
         assert!(erases <= 16, "{base:?}: {erases} erases, of 512 superblocks");
     }
 }
+
+// Each translation page that is written makes room necessary, that moves units, and that changes other pages: a checkpoint that
+// waits for those too writes the whole map, and a host's shutdown of a large drive takes minutes.
+#[test]
+fn a_checkpoint_writes_what_had_changed_when_it_began() {
+    const LARGE: Geometry = Geometry { blocks: 8192, ..GEOMETRY };
+    let executor = Executor::new();
+    let site = Site::new(executor.clock(), 1, 1_000_000_000, Delay::ZERO, Rate::per_second(1_000_000_000));
+    let config = FtlConfig {
+        user_units: FtlConfig::user_units_at(&LARGE, 1, 0.07),
+        write_buffer_units: 16,
+        base: Base::Steady,
+        ..FtlConfig::default()
+    };
+    let placement = Placement::all_at(&site, Cycles::FREE);
+    let ftl = Ftl::new(executor.clock(), placement, LARGE, Timing::default(), config).unwrap();
+    let pages = ftl.space().map.1;
+    let main = async move {
+        let (span, spans) = (SpanId::NONE, Spans::default());
+        ftl.write(span, &spans, 0, &mut vec![Content::Zero; 8], true).await.unwrap();
+        let before = ftl.counters();
+        ftl.shutdown(span, &spans).await.unwrap();
+        let after = ftl.counters();
+        let changed = before.units_programmed() + u64::from(ftl.slots());
+        (changed, after.units_programmed_map - before.units_programmed_map)
+    };
+    let (changed, written) = executor.run(main).unwrap();
+    assert!(changed < pages / 4 && written <= changed, "{written} of {pages} pages, {changed} units changed");
+}

@@ -1,7 +1,8 @@
 //! Checkpoints: the map is written down, so that recovery needs to look only at what came later.
 //!
-//! The host goes on meanwhile. What counts is what was settled when a checkpoint began: every translation page that was
-//! dirty then is captured after that, so the pages together hold everything up to there, and what came later is in
+//! The host goes on meanwhile, and so do collectors. What counts is what was settled when a checkpoint began: every
+//! translation page that was dirty then is captured after that, and no other (each page that is written makes room
+//! necessary, that moves units, and that changes pages: of a large drive there would be no end). So the pages together hold everything up to there, and what came later is in
 //! stripes that were not finished then. So the root names the first of these, and recovery takes what it finds in them
 //! by its number, whether or not a page reflects it already.
 //!
@@ -104,7 +105,7 @@ impl State {
             && self.buffer.used() == 0
             && self.journal.is_empty()
             && !self.checkpoints.is_over
-            && self.pages.next_dirty(0).is_none()
+            && self.pages.dirty().next().is_none()
     }
 
     /// Units have been programmed. Whether so many that there is to be a checkpoint.
@@ -163,7 +164,7 @@ impl Inner {
         }
         self.check_checkpoints()?;
         self.settle_units().await?;
-        let mut root = {
+        let (mut root, dirty) = {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             state.checkpoints.units_then = state.counters.units_programmed();
@@ -178,15 +179,11 @@ impl Inner {
                 ..Root::default()
             };
             state.journal.seal(root.settled);
-            root
+            (root, state.pages.dirty())
         };
         let occupied = self.state.borrow().map.occupied();
-        let mut next = 0;
-        loop {
-            let dirty = self.state.borrow().pages.next_dirty(next);
-            let Some(page) = dirty else { break };
-            next = page + 1;
-            if self.is_marked(page, occupied.as_deref()) {
+        for page in dirty {
+            if !self.state.borrow().pages.is_dirty(page) || self.is_marked(page, occupied.as_deref()) {
                 continue;
             }
             self.read_away(&[page]).await;

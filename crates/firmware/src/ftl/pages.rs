@@ -46,15 +46,6 @@ impl Bits {
             *last = u64::MAX >> (64 - pages % 64);
         }
     }
-
-    /// The first one from `page` on that is in.
-    fn next(&self, page: u32) -> Option<u32> {
-        let (first, ahead) = ((page / 64) as usize, u64::MAX << (page % 64));
-        let words = self.0.iter().enumerate().skip(first);
-        let masked = words.map(|(index, word)| (index, if index == first { word & ahead } else { *word }));
-        let (index, word) = masked.into_iter().find(|(_, word)| *word != 0)?;
-        Some(index as u32 * 64 + word.trailing_zeros())
-    }
 }
 
 /// The state of all translation pages.
@@ -147,9 +138,13 @@ impl Pages {
         self.dirty.get(page)
     }
 
-    /// The first page from `page` on that is dirty.
-    pub(super) fn next_dirty(&self, page: u32) -> Option<u32> {
-        self.dirty.next(page)
+    /// The pages that are dirty now.
+    pub(super) fn dirty(&self) -> impl Iterator<Item = u32> + use<> {
+        let words = self.dirty.0.iter().enumerate().filter(|(_, word)| **word != 0);
+        let words: Vec<(usize, u64)> = words.map(|(index, word)| (index, *word)).collect();
+        words.into_iter().flat_map(|(index, word)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| index as u32 * 64 + bit)
+        })
     }
 
     /// Whether there is nothing in a page that would have to be read.
@@ -298,16 +293,12 @@ mod tests {
     #[test]
     fn every_dirty_page_is_found() {
         let mut pages = pages();
-        let found = |pages: &Pages| -> Vec<u32> {
-            let first = pages.next_dirty(0);
-            std::iter::successors(first, |page| pages.next_dirty(page + 1)).collect()
-        };
+        let found = |pages: &Pages| -> Vec<u32> { pages.dirty().collect() };
         assert_eq!(found(&pages), []);
         for page in [0, 63, 64, 150, 199] {
             pages.changed(page * 1024);
         }
         assert_eq!(found(&pages), [0, 63, 64, 150, 199]);
-        assert_eq!(pages.next_dirty(200), None);
         pages.deallocated_all();
         assert_eq!(found(&pages), (0..200).collect::<Vec<_>>());
     }

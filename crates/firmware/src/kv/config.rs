@@ -156,7 +156,9 @@ pub enum KvConfigError {
     },
     /// Too much of it.
     #[error(
-        "a key-value namespace of {units} units of 4 KiB is too large: segments of {segment_units} are too many"
+        "a key-value namespace of {units} units of 4 KiB has too many segments of {segment_units} units, at most {max} are \
+         possible: choose larger ones (`kv.segment`), or a smaller capacity",
+        max = super::segments::SEGMENTS_MAX
     )]
     TooLarge {
         /// What it has.

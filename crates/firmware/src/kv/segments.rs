@@ -13,7 +13,7 @@ pub(super) const UNIT: u32 = UNIT_BYTES as u32;
 const VALUE_BYTES_MAX: u32 = 1 << 30;
 
 /// Segments, at most: each costs memory, and a place in the manifest.
-const SEGMENTS_MAX: u32 = 1 << 24;
+pub(super) const SEGMENTS_MAX: u32 = 1 << 24;
 
 /// What counts changes never gets so far: greater numbers in flash are wrong, and one more never overflows.
 pub(super) const SEQUENCE_MAX: u64 = 1 << 62;

@@ -928,12 +928,12 @@ mod tests {
         assert!(profile.geometry(Bytes(500 << 30)).is_err());
         assert!(profile.geometry(Bytes((1 << 30) - (1 << 20))).is_err());
         assert!(profile.geometry(Bytes((1 << 30) + 1)).is_err());
-        assert!(profile.geometry(Bytes(9 << 40)).is_err());
+        assert!(profile.geometry(Bytes(65 << 40)).is_err());
         profile.flash.blocks = Some(0);
         assert!(profile.geometry(Bytes(1 << 30)).is_err());
         let mut profile = drive("mqsim-mlc");
         profile.firmware.op = Percent(400.0);
-        assert!(profile.geometry(Bytes(8 << 40)).is_err());
+        assert!(profile.geometry(Bytes(64 << 40)).is_err());
         profile.flash.page = Bytes(256 << 10);
         assert!(profile.check().is_err());
         let mut profile = drive("mqsim-mlc");
