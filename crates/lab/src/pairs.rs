@@ -169,9 +169,9 @@ impl Access {
             anyhow::ensure!(
                 free >= wanted,
                 "no space left on its disk: {} are free, and {} are needed; nothing was stored, and what was stored before \
-                 is there. Free some, or delete what is no longer needed",
+                 is there. Free some on that disk: deleting pairs does not give space back",
                 Bytes(free),
-                Bytes(wanted)
+                Bytes(wanted.next_multiple_of(1024))
             );
         }
         Ok(Arc::new(directory))

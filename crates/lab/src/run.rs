@@ -267,6 +267,7 @@ impl Setting {
         let mut summary = self.summary(play, begin, &wear);
         summary.notes.extend(note);
         summary.notes.extend(steadiness::notes(&series, &self.scenario.jobs));
+        summary.notes.extend(steadiness::rough_start(&self.scenario, summary.write_amplification.is_some()));
         Ok(Results { summary, series, curves, wear: Some(wear) })
     }
 

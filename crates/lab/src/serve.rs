@@ -92,7 +92,14 @@ impl Service {
             })?;
         }
         let setups = self.drives.iter().map(|drive| drive.setup.clone()).collect();
-        serve_all(setups, stop, ready).context("nothing is served")
+        let mut is_ready = false;
+        let served = serve_all(setups, stop, |starts| {
+            is_ready = true;
+            ready(starts);
+        });
+        served.map_err(|error| {
+            if is_ready { error.into() } else { anyhow::Error::from(error).context("nothing is served") }
+        })
     }
 }
 

@@ -260,6 +260,7 @@ fn what_a_drive_holds_is_verified() {
     assert_eq!(number(&writes["verification"]["reads"]), 0);
     let (code, result, _) = with(&["--assume", "empty"]);
     assert_eq!((code, number(&result["verification"]["mismatches"])), (Some(1), 16), "{result:#}");
+    assert_eq!(number(&result["verification"]["reads"]), 256, "what did not verify was read, too");
     assert!(result["notes"].to_string().contains("DATA DID NOT VERIFY"), "{result:#}");
     let (code, result, _) = with(&["--no-verify"]);
     assert_eq!((code, &result["verification"]["on"]), (Some(0), &false.into()));

@@ -373,7 +373,8 @@ impl Meter {
                     .zip(plans)
                     .filter(|(_, plan)| plan.verify)
                     .map(|(job, _)| job.reads())
-                    .sum(),
+                    .sum::<u64>()
+                    + self.mismatches.get(),
                 mismatches: self.mismatches.get(),
             },
             errors: errors

@@ -11,6 +11,7 @@
 //!   a few collections make up most.
 
 use super::Series;
+use crate::scenario::{Precondition, Scenario};
 use crate::workload::{Issue, JobPlan};
 
 /// How each of these notes begins.
@@ -77,6 +78,27 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
         ))
     };
     jobs.iter().enumerate().filter_map(of_job).collect()
+}
+
+/// What is to be known of a drive that is overwritten from its constructed steady state on, and measured from there: of
+/// some drives that construction is rough.
+pub fn rough_start(scenario: &Scenario, writes: bool) -> Option<String> {
+    let (drive, profile) = (&scenario.drive, &scenario.drive.profile);
+    let is_from_the_start = scenario.warmup.is_none() && scenario.jobs.iter().any(|job| job.ramp.0 == 0);
+    if drive.precondition != Precondition::Steady || !writes || !is_from_the_start {
+        return None;
+    }
+    // Eight bytes at most for each unit of 4 KiB, four at least.
+    let map_bytes = drive.geometry.capacity_bytes / 1024;
+    let what = match profile.firmware.map_cache {
+        _ if profile.flash.slc.is_some() => "a cache of one bit a cell",
+        Some(cache) if cache.0 < map_bytes => "a map that is not all in DRAM",
+        _ => return None,
+    };
+    Some(format!(
+        "rough start: of a drive with {what} the constructed steady state is an approximation, and the first seconds of writes may \
+         differ much from what follows; set `ramp_time` to leave them out"
+    ))
 }
 
 /// Three digits, and the prefix of the unit that follows.

@@ -752,8 +752,9 @@ impl Reader<'_> {
     /// What a reader of the result should know.
     fn say(&mut self, sections: &[Section]) {
         for section in sections {
-            for key in ["direct", "buffered", "nrfiles"] {
-                if section.keys.contains_key(key) {
+            for (key, said) in [("direct", "0"), ("buffered", "1"), ("nrfiles", "")] {
+                // Those of them that mean a page cache have a note of their own.
+                if section.keys.get(key).is_some_and(|entry| entry.value != said) {
                     self.ignored.insert(key.to_owned());
                 }
             }

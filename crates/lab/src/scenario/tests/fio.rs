@@ -228,6 +228,7 @@ fn the_keys_of_common_job_files_are_taken() {
     ] {
         assert!(notes.contains(note), "{note} in {notes}");
     }
+    assert!(!notes.contains("`direct` has no meaning"), "it has a note of its own: {notes}");
     let error = Scenario::from_text(
         "j.fio",
         Path::new(""),
