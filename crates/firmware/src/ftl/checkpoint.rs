@@ -1,10 +1,10 @@
 //! Checkpoints: the map is written down, so that recovery needs to look only at what came later.
 //!
 //! The host goes on meanwhile, and so do collectors. What counts is what was settled when a checkpoint began: every
-//! translation page that was dirty then is captured after that, and no other (each page that is written makes room
-//! necessary, that moves units, and that changes pages: of a large drive there would be no end). So the pages together hold everything up to there, and what came later is in
-//! stripes that were not finished then. So the root names the first of these, and recovery takes what it finds in them
-//! by its number, whether or not a page reflects it already.
+//! translation page that was dirty then is captured after that, so the pages together hold everything up to there, and
+//! what came later is in stripes that were not finished then. So the root names the first of these, and recovery takes
+//! what it finds in them by its number, whether or not a page reflects it already. Pages that change later are left to
+//! the next checkpoint: each that is written makes room necessary, which moves units, and that changes pages.
 //!
 //! Collectors keep stripes unfinished for as long as they have nothing to move. They are named one by one, so that the
 //! first stripe does not wait for them.

@@ -1,8 +1,8 @@
 //! The logical units of a drive: the host's, and behind them the translation layer's own.
 //!
-//! A translation page holds what the map says of 1024 units, or, where places take more than 32 bits, of 512. It is a unit like the host's: it goes through the same
-//! buffer, lies in the same stripes, and is moved by the same collectors. The journal of deallocations is none of these:
-//! its pages lie in the system area (`journal`).
+//! A translation page holds what the map says of 1024 units, or of 512 where places take more than 32 bits. It is a
+//! unit like the host's: it goes through the same buffer, lies in the same stripes, and is moved by the same collectors.
+//! The journal of deallocations is none of these: its pages lie in the system area (`journal`).
 
 use super::map::REGION_UNITS;
 use std::ops::Range;
