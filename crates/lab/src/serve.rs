@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use byteway_clock::{Delay, Pace};
 use byteway_serve::drive::{Report, Setup, Start, Stop, serve_all};
 use byteway_serve::function;

@@ -26,11 +26,16 @@ fn small(name: &str, precondition: &str) -> (String, u64) {
     let pages = (wanted / lines * lines).min(flash.pages.into());
     // Wordlines of a small superblock are a good part of it, where there are many superblocks beside: room for them.
     let op = if flash.slc.is_some() { "override.firmware.op = '12 %'\n" } else { "" };
-    let buffer = profile.firmware.write_buffer.0.min((1 << 30) / 32);
+    let mut buffer = profile.firmware.write_buffer.0.min((1 << 30) / 32);
+    // A cache of the map has misses, as at full size, and the buffer holds a few times as many units as the map has pages.
+    let mut cache = "";
+    if profile.firmware.map_cache.is_some() {
+        (buffer, cache) = (buffer.min(4 << 20), "override.firmware.map_cache = '128 KiB'\n");
+    }
     let text = format!(
         "[drive]\nprofile = '{name}'\ncapacity = '1 GiB'\nprecondition = '{precondition}'\n\
          override.flash.ways = 1\noverride.flash.dies = 1\noverride.flash.pages = {pages}\n\
-         override.firmware.write_buffer = '{buffer} B'\n{op}"
+         override.firmware.write_buffer = '{buffer} B'\n{op}{cache}"
     );
     (text, pages * stripe_units)
 }

@@ -532,8 +532,8 @@ fn valid_counts(wanted: u64, closed: u32, block_units: u32, decay: f64) -> Vec<u
 
 impl Inner {
     /// A drive that was made in the steady state is written to for the first time: it is in the middle of being
-    /// overwritten. The write buffer is full of units that have just been written, with what they hold already, and all
-    /// collectors are at work.
+    /// overwritten. The write buffer is full of units that have just been written, with what they hold already, and of
+    /// translation pages that had to leave the map's cache; and all collectors are at work.
     ///
     /// Units that are not where the base state has them, as they were deallocated, are left out.
     #[cold]
@@ -546,10 +546,24 @@ impl Inner {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
         let mut taken = 0;
+        let share = self.buffered_pages(free);
+        let count = u64::from(state.pages.count());
+        let mut pages = Vec::new();
+        if share > 0.0 {
+            let order = Permutation::new(stream.next_u64(), count).expect("pages are fewer than units");
+            pages.extend((0..count.min(free as u64)).rev().map(|rank| order.forward(rank) as u32));
+        }
         // Twice as many draws as units: on a small drive some are drawn more than once.
         for _ in 0..2 * free {
             if taken == free {
                 break;
+            }
+            if share > 0.0
+                && stream.unit() < share
+                && let Some(page) = pages.pop()
+            {
+                taken += usize::from(state.buffer_page(page, self.config.keep));
+                continue;
             }
             let lpa = stream.below(self.config.user_units);
             if state.map.get(lpa) == Entry::BASE {
@@ -562,6 +576,26 @@ impl Inner {
         self.give_back((free - taken) as u32);
         self.collectors.iter().for_each(Notify::notify_one);
         self.dispatch();
+    }
+
+    /// The share of translation pages in a write buffer of so many units. With each unit that is written a page leaves the
+    /// cache, one of p, with probability r, and is buffered unless it waits there already. So in the time t, in units
+    /// written, that it takes to go through the buffer, p / (t + p / r) pages enter it for each unit, and t times one more
+    /// than that is what the buffer holds.
+    fn buffered_pages(&self, slots: usize) -> f64 {
+        let count = self.space.map.1 as f64;
+        let held = f64::from(self.config.map_cache_pages.unwrap_or(u32::MAX)).min(count);
+        let leaves = 1.0 - held / count;
+        if leaves <= 0.0 {
+            return 0.0;
+        }
+        let pages = |time: f64| count / (time + count / leaves);
+        let (mut low, mut high) = (0.0, slots as f64);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if middle * (1.0 + pages(middle)) < slots as f64 { low = middle } else { high = middle }
+        }
+        pages(low) / (1.0 + pages(low))
     }
 
     /// The map's cache holds as many pages as it can. The longer ago one was used, the likelier it has changed since. As
