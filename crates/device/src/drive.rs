@@ -157,7 +157,7 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         })
         .collect();
     let policy = &config.ftl;
-    FtlConfig {
+    let config = FtlConfig {
         user_units: config.user_units(),
         write_buffer_units: (policy.write_buffer_bytes / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32,
         gc: policy.victim,
@@ -174,5 +174,6 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         regions,
         keep: config.keep,
         canary: config.ftl.canary,
-    }
+    };
+    FtlConfig { rhythm: config.rhythm.with_map_of(&config), ..config }
 }

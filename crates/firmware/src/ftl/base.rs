@@ -5,11 +5,11 @@
 //!
 //! - *Empty*: nowhere.
 //! - *Filled*: written once in order. Consecutive stripes go to consecutive dies, channels first.
-//! - *Steady*: as uniform random overwrites under greedy collection leave it, in the midst of it; see `ftl/steady.rs`.
+//! - *Steady*: as uniform random overwrites under greedy collection leave it, in the midst of it; see `ftl/steady`.
 
 use super::config::{Base, FtlConfig, Region};
 use super::space::{Space, UnitKind};
-use super::steady::{Steady, reclaimed_share};
+use super::steady::{Steady, UpkeepFound, reclaimed_share};
 use byteway_flash::{BaseContent, BlockId, Geometry, Mode, Ppa};
 use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
@@ -160,6 +160,11 @@ impl BaseState {
     /// Units programmed for each that the host writes, as the steady state has it; 1 in other states.
     pub(super) fn write_amplification(&self) -> f64 {
         if let Layout::Steady(steady) = &self.layout { steady.write_amplification() } else { 1.0 }
+    }
+
+    /// What a die's collector is found at in the steady state.
+    pub(super) fn upkeep(&self, die: u32) -> Option<UpkeepFound> {
+        if let Layout::Steady(steady) = &self.layout { Some(steady.upkeep(die)) } else { None }
     }
 
     /// Whether a superblock that is open is the collector's; otherwise it is the host's.

@@ -225,7 +225,9 @@ impl Blocks {
             blocks.base_stripes[block.0 as usize] = stripes;
             let streams: &[Stream] =
                 if base.is_collectors(block) { &[Stream::Collector] } else { &OPENED_FIRST };
-            if stripes == blocks.pages(block) || !stripes.is_multiple_of(wordline) {
+            // A stripe of the cache shares its cells with no other.
+            let ends_within = !blocks.is_cache(block) && !stripes.is_multiple_of(wordline);
+            if stripes == blocks.pages(block) || ends_within {
                 blocks.close(block);
             } else {
                 blocks.place(block, stripes, true, streams);

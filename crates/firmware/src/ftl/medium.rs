@@ -26,6 +26,7 @@ const RESERVE: &str = "gc_reserve_blocks";
 const SPARE: &str = "spare_blocks";
 const MAP_ENTRY: &str = "map_entry_bytes";
 const RHYTHM: &str = "steady_rhythm";
+const START: &str = "gc_start_blocks";
 
 /// An entry of 8 bytes; nothing is said of one of 4.
 const WIDE: &str = "8";
@@ -131,8 +132,10 @@ fn format(geometry: Geometry, timing: &Timing, config: &FtlConfig) -> Format {
         if config.upkeep.spare_blocks > 0 {
             traits.push((SPARE, config.upkeep.spare_blocks.to_string()));
         }
-        let Rhythm { wordline, program, read, erase } = config.rhythm;
-        traits.push((RHYTHM, format!("{wordline}:{}:{}:{}", program.ps(), read.ps(), erase.ps())));
+        traits.push((RHYTHM, told_of(&config.rhythm)));
+        if config.upkeep.slc_blocks > 0 {
+            traits.push((START, config.gc_start_free_blocks.to_string()));
+        }
     }
     let traits = traits.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     Format { geometry, traits }
@@ -177,6 +180,9 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
         if let Ok(spare) = text(SPARE) {
             config.upkeep.spare_blocks = number(SPARE, spare)?;
         }
+        if slc_blocks > 0 {
+            config.gc_start_free_blocks = number(START, text(START)?)?;
+        }
         config.rhythm = rhythm_of(text(RHYTHM)?).ok_or(MediumError::Untold(RHYTHM))?;
     }
     let slc = SlcTiming { read: Delay::ZERO, program: Delay::ZERO, erase: Delay::ZERO };
@@ -189,12 +195,24 @@ fn told_by(format: &Format) -> Result<(Timing, FtlConfig), MediumError> {
     Ok((timing, config))
 }
 
+fn told_of(rhythm: &Rhythm) -> String {
+    let &Rhythm { wordline, program, read, erase, cache_program, cache_read, cache_erase, map_pages_ppm } =
+        rhythm;
+    let times = [program, read, erase, cache_program, cache_read, cache_erase];
+    let times: String = times.into_iter().map(|time| format!(":{}", time.ps())).collect();
+    format!("{wordline}{times}:{map_pages_ppm}")
+}
+
 fn rhythm_of(text: &str) -> Option<Rhythm> {
-    let (wordline, times) = text.split_once(':')?;
-    let mut times = times.split(':').map(|time| time.parse().ok().map(Delay::from_ps));
-    let (program, read, erase) = (times.next()??, times.next()??, times.next()??);
+    let (wordline, rest) = text.split_once(':')?;
+    let (times, map_pages_ppm) = rest.rsplit_once(':')?;
+    let times: Option<Vec<Delay>> =
+        times.split(':').map(|time| time.parse().ok().map(Delay::from_ps)).collect();
+    let times: [Delay; 6] = times?.try_into().ok()?;
+    let [program, read, erase, cache_program, cache_read, cache_erase] = times;
     let wordline = wordline.parse().ok().filter(|wordline| *wordline > 0)?;
-    times.next().is_none().then_some(Rhythm { wordline, program, read, erase })
+    let map_pages_ppm = map_pages_ppm.parse().ok()?;
+    Some(Rhythm { wordline, program, read, erase, cache_program, cache_read, cache_erase, map_pages_ppm })
 }
 
 fn region_of(text: &str) -> Option<Region> {
@@ -220,7 +238,7 @@ mod tests {
     #[test]
     fn the_files_say_how_the_steady_state_was_made() {
         let us = Delay::from_us;
-        let rhythm = Rhythm { wordline: 2, program: us(7), read: us(5), erase: us(3) };
+        let rhythm = Rhythm { wordline: 2, program: us(7), read: us(5), erase: us(3), ..Rhythm::default() };
         let config = FtlConfig { user_units: 40, base: Base::Steady, rhythm, ..FtlConfig::default() };
         let timing = Timing { read: vec![us(1); 2], ..Timing::default() };
         let (_, told) = told_by(&format(GEOMETRY, &timing, &config)).unwrap();

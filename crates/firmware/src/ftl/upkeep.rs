@@ -6,6 +6,7 @@
 //! the reserve, which is kept from the host until then (`Blocks::claim`).
 
 use super::blocks::{Queue, Stream};
+use super::steady::{Begun, UpkeepFound};
 use super::{FtlCounters, Inner, State};
 use byteway_flash::{BlockId, Priority};
 
@@ -67,7 +68,7 @@ impl FtlCounters {
 }
 
 /// How many superblocks are collected for the host before another cause has its turn.
-const TURN: u32 = 2;
+pub(super) const TURN: u32 = 2;
 
 /// What there is to do in a die beside making room.
 #[derive(Default)]
@@ -79,6 +80,8 @@ pub(super) struct DieUpkeep {
     /// Since the last erase somebody has looked whether it should be, and found this to be moved.
     looked: bool,
     coldest: Option<BlockId>,
+    /// What is emptied next, whatever else there is to do: it has been begun.
+    begun: Option<(BlockId, Cause)>,
 }
 
 /// How a collector stands when it asks for the next superblock.
@@ -97,6 +100,9 @@ impl State {
         die: u32,
         standing: &Standing,
     ) -> Option<(BlockId, Cause)> {
+        if let Some(begun) = self.upkeep[die as usize].begun.take() {
+            return Some(begun);
+        }
         let config = &inner.config;
         let (reserve, start) = (config.gc_reserve_blocks, config.gc_start_free_blocks);
         let free = self.blocks.free(die) + standing.erasing;
@@ -135,6 +141,24 @@ impl State {
                 if self.is_due(inner, die) { self.take_due(inner, die) } else { None }
             }
         }
+    }
+
+    /// A die, whose first superblock is this, is found in the midst of something: what its collector has begun to empty
+    /// comes first. For a fold, and for what is to be folded soon, one more free superblock is kept from the host.
+    pub(super) fn go_on_upkeep(&mut self, die: u32, first: BlockId, found: UpkeepFound) {
+        let UpkeepFound { begun, collections } = found;
+        self.blocks.claim(die, begun == Some(Begun::Fold) || collections > TURN);
+        let begun = match begun {
+            Some(Begun::Fold) => self.blocks.take_cached(die).map(|block| (block, Cause::Fold)),
+            Some(Begun::Collect) if self.blocks.is_closed(first) => {
+                self.blocks.take_closed(first);
+                Some((first, Cause::Space))
+            }
+            _ => None,
+        };
+        let of_die = &mut self.upkeep[die as usize];
+        (of_die.since, of_die.begun) = (collections, begun);
+        self.refresh(die);
     }
 
     /// Whether there is anything to do in a die beside making room.

@@ -80,25 +80,28 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
     jobs.iter().enumerate().filter_map(of_job).collect()
 }
 
-/// What is to be known of a drive that is overwritten from its constructed steady state on, and measured from there: of
-/// some drives that construction is rough.
+/// Superblocks of data on a die, below which a constructed steady state is rough: what one of them holds is a good part of
+/// what there is, and depends on the others.
+const SUPERBLOCKS_LEAST: f64 = 8.0;
+
+/// What is to be known of a drive that is overwritten from its constructed steady state on, and measured from there: if it
+/// is small for its flash, that construction is rough.
 pub fn rough_start(scenario: &Scenario, writes: bool) -> Option<String> {
-    let (drive, profile) = (&scenario.drive, &scenario.drive.profile);
+    let (drive, geometry) = (&scenario.drive, &scenario.drive.geometry);
     let is_from_the_start = scenario.warmup.is_none() && scenario.jobs.iter().any(|job| job.ramp.0 == 0);
     if drive.precondition != Precondition::Steady || !writes || !is_from_the_start {
         return None;
     }
-    // Eight bytes at most for each unit of 4 KiB, four at least.
-    let map_bytes = drive.geometry.capacity_bytes / 1024;
-    let what = match profile.firmware.map_cache {
-        _ if profile.flash.slc.is_some() => "a cache of one bit a cell",
-        Some(cache) if cache.0 < map_bytes => "a map that is not all in DRAM",
-        _ => return None,
-    };
-    Some(format!(
-        "rough start: of a drive with {what} the constructed steady state is an approximation, and the first seconds of writes may \
-         differ much from what follows; set `ramp_time` to leave them out"
-    ))
+    let dies = f64::from(geometry.channels) * f64::from(geometry.ways) * f64::from(geometry.dies);
+    let superblock = f64::from(geometry.planes) * f64::from(geometry.pages) * f64::from(geometry.page_bytes);
+    let superblocks = geometry.capacity_bytes as f64 / dies / superblock;
+    (superblocks < SUPERBLOCKS_LEAST).then(|| {
+        format!(
+            "rough start: with {superblocks:.1} superblocks of data on a die the constructed steady state is an approximation, and \
+             writes begin up to a quarter faster or slower than they go on; choose a larger `drive.capacity`, or set `ramp_time` \
+             to leave out the beginning"
+        )
+    })
 }
 
 /// Three digits, and the prefix of the unit that follows.

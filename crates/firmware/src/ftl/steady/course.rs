@@ -1,0 +1,552 @@
+//! The course of a die that is overwritten, followed in shares of superblocks until it repeats itself.
+//!
+//! A die does one of four things at a time ([`Doing`]), each for as long as [`Rhythm`] says. What is free, and how far the
+//! collector's superblock is filled, decides what is next, as in `upkeep` and `collect`:
+//!
+//! - the host *takes* a superblock as soon as one is free beyond the reserve, and fills it;
+//! - else the collector *collects* the emptiest superblock, moves what is valid in it, and erases it;
+//! - with a cache of one bit a cell: after [`TURN`] victims the next superblock that is free beyond the reserve is kept for
+//!   a *fold*, which moves what is valid in the cache's oldest superblock to the collector's; whether it is there is looked
+//!   at before the last victim is erased, so what that gives is the host's. Another fold follows at once while one is free
+//!   and the collector is not short of free ones;
+//! - the host *fills* the cache's superblock anew.
+//!
+//! Meanwhile the host overwrites: each of its units as soon as any other, and each translation page likewise, at the mean
+//! rate at which the die is written to.
+
+use super::super::upkeep::TURN;
+use super::Rhythm;
+use byteway_clock::random::{Normal, Stream};
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+/// The least gain of a collection that is reckoned with: below it a drive does nothing but collect.
+const RECLAIMED_LEAST: f64 = 0.005;
+
+/// What a die is like, its contents in superblocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Superblocks that hold data, or could: all but spare ones and those of the cache.
+    pub(super) usable: u32,
+    /// Free ones that only the collector may have.
+    pub(super) reserve: u32,
+    /// With no more free ones it is short of them.
+    pub(super) start: u32,
+    /// Superblocks of the cache.
+    pub(super) cache: u32,
+    /// The size of one of those.
+    pub(super) cache_size: f64,
+    /// What it holds: the host's units, and translation pages.
+    pub(super) held: Part,
+    /// Translation pages that are programmed with each unit of the host's.
+    pub(super) pages: f64,
+    pub(super) rhythm: Rhythm,
+    /// Units of a superblock.
+    pub(super) units: f64,
+}
+
+/// The host's units, and translation pages, in superblocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Part(pub(super) [f64; 2]);
+
+impl Part {
+    pub(super) fn sum(self) -> f64 {
+        self.0[0] + self.0[1]
+    }
+
+    pub(super) fn times(self, share: f64) -> Part {
+        Part(self.0.map(|part| part * share))
+    }
+
+    fn plus(self, other: Part) -> Part {
+        Part([self.0[0] + other.0[0], self.0[1] + other.0[1]])
+    }
+}
+
+/// Something that was written, and loses units.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    valid: Part,
+    /// How often all of each kind had been overwritten then.
+    at: [f64; 2],
+}
+
+/// What a die does at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Doing {
+    Fold,
+    /// Whether another fold has been begun.
+    Fill(bool),
+    /// After so many victims since the last fold, or, without a cache, since the host took a superblock.
+    Collect(u32),
+    /// After so many; whether a fold has been begun.
+    Take(u32, bool),
+}
+
+/// A die at the beginning of something.
+#[derive(Clone, Debug)]
+pub(super) struct Course {
+    shape: Shape,
+    /// Closed superblocks, the host's and the collector's, the oldest first; when each was closed.
+    closed: [VecDeque<(u64, Written)>; 2],
+    closings: u64,
+    /// The collector's superblock: what it holds, and how far it is filled.
+    open: Written,
+    level: f64,
+    free: u32,
+    /// The cache's superblocks, the oldest first.
+    cache: VecDeque<Written>,
+    doing: Doing,
+    /// How often all units of each kind have been overwritten, and what is left of them.
+    overwritten: [f64; 2],
+    left: [f64; 2],
+    /// What the host has written of its units, what was programmed, and in which time, the latest counting most.
+    written: f64,
+    programmed: f64,
+    ps: f64,
+    /// By which share the die holds more than it should, likewise.
+    surplus: f64,
+    chance: Stream,
+    normal: Normal,
+}
+
+/// A die in the midst of something. Counts are in superblocks.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    /// The victim, what is left to be moved of it, and how much of it has been looked at.
+    pub(super) victim: Option<(Part, f64)>,
+    /// The others, the oldest first.
+    pub(super) closed: Vec<Part>,
+    /// How far the host's superblock is filled, if there is one, and the collector's; and what they hold.
+    pub(super) host: Option<(f64, Part)>,
+    pub(super) collector: (f64, Part),
+    /// The same of the cache's superblocks: from where to where they hold something.
+    pub(super) cache: Vec<(f64, f64, Part)>,
+    pub(super) doing: Doing,
+}
+
+impl Course {
+    /// One near to what it will be: superblocks as greedy collection leaves them where there is nothing else. None if the
+    /// die has too few superblocks, or holds too much.
+    pub(super) fn new(shape: Shape, chance: Stream) -> Option<Course> {
+        let count = shape.usable.checked_sub(shape.reserve + 1)?;
+        let held = shape.held.sum().max(1e-9);
+        let kinds = shape.held.times(1.0 / held);
+        // As if as much went past the cache as through it.
+        let in_cache = |later: u32| {
+            shape.cache_size * libm::exp(-2.0 * shape.cache_size * (f64::from(later) + 0.5) / held)
+        };
+        let cached: f64 = (0..shape.cache).map(in_cache).sum();
+        let op = (f64::from(count) / (held - cached).max(0.01 * held) - 1.0).max(0.0);
+        let gain = super::reclaimed_share(op).clamp(RECLAIMED_LEAST, 1.0);
+        let mut course = Course {
+            shape,
+            closed: [VecDeque::new(), VecDeque::new()],
+            closings: u64::from(count),
+            open: Written::default(),
+            level: 0.0,
+            free: shape.reserve,
+            cache: VecDeque::new(),
+            doing: Doing::Collect(0),
+            overwritten: [0.0; 2],
+            left: [0.0; 2],
+            written: 0.0,
+            programmed: 0.0,
+            ps: 0.0,
+            surplus: 0.0,
+            chance,
+            normal: Normal::new(0.0, 1.0).ok()?,
+        };
+        for number in 0..count {
+            let age = 1.0 - (f64::from(number) + 0.5) / f64::from(count);
+            let valid = kinds.times(libm::exp(-(1.0 + op) * gain * age));
+            let by_host = u64::from(number) as f64 * gain;
+            let stream = usize::from(libm::floor(by_host + gain) <= libm::floor(by_host));
+            course.closed[stream].push_back((u64::from(number), Written { valid, at: [0.0; 2] }));
+        }
+        let of_cache = (0..shape.cache).rev().map(in_cache);
+        course.cache.extend(of_cache.map(|valid| Written { valid: kinds.times(valid), at: [0.0; 2] }));
+        let all = course.closed.iter().flatten().map(|(_, written)| written).chain(&course.cache);
+        course.left = all.fold(Part::default(), |sum, written| sum.plus(written.valid)).0;
+        let collections_ps = course.collection_ps(1.0 - gain) / gain;
+        course.written = 1.0 / (1.0 + shape.pages);
+        course.ps = (collections_ps + shape.rhythm.program.ps() as f64).max(1.0);
+        course.doing = course.next(0);
+        Some(course)
+    }
+
+    /// Goes on to what comes next, and says how long it took, in picoseconds. None if it can't go on.
+    pub(super) fn step(&mut self) -> Option<f64> {
+        let rhythm = self.shape.rhythm;
+        let mut moved = Part::default();
+        let (ps, host) = match self.doing {
+            Doing::Collect(_) => {
+                let (stream, victim) = self.victim()?;
+                self.closed[stream].pop_front();
+                moved = self.found(self.now(victim), 1.0);
+                (self.collection_ps(moved.sum()), 0.0)
+            }
+            Doing::Fold => {
+                let oldest = self.cache.pop_front()?;
+                moved = self.found(self.now(oldest), self.shape.cache_size);
+                (self.fold_ps(moved.sum()), 0.0)
+            }
+            Doing::Fill(_) => (rhythm.cache_program.ps() as f64, self.shape.cache_size),
+            Doing::Take(..) => (rhythm.program.ps() as f64, 1.0),
+        };
+        // What is moved or written meanwhile is overwritten for half of the time, on average.
+        let at = self.overwritten;
+        self.pass(0.5 * ps);
+        let still = self.now(Written { valid: moved, at });
+        self.doing = match self.doing {
+            Doing::Collect(collections) => {
+                if moved.sum() > 1.0 - RECLAIMED_LEAST {
+                    return None;
+                }
+                self.put(still);
+                self.pass(0.5 * ps);
+                self.free += 1;
+                self.next(collections + 1)
+            }
+            Doing::Fold => {
+                self.put(still);
+                self.pass(0.5 * ps);
+                // The fold's own superblock is not erased yet, and counts as a victim.
+                let is_short = self.free < self.shape.start;
+                Doing::Fill(self.free > self.shape.reserve && !is_short)
+            }
+            Doing::Fill(folds) => {
+                let fresh = self.write(self.shape.cache_size);
+                self.cache.push_back(fresh);
+                self.pass(0.5 * ps);
+                if folds { Doing::Fold } else { self.next(0) }
+            }
+            Doing::Take(collections, folds) => {
+                self.free -= 1;
+                let fresh = self.write(1.0);
+                self.close(0, fresh);
+                self.pass(0.5 * ps);
+                match folds {
+                    true => Doing::Fold,
+                    false if self.shape.cache > 0 => self.next(collections),
+                    false => self.next(0),
+                }
+            }
+        };
+        // Over some lives of the superblocks, as what the host writes and takes comes by superblocks. What the die holds
+        // follows the rate of overwriting slowly, and is led to what it should be.
+        let life = f64::from(self.shape.usable);
+        let forget = |of_it: f64, latest: f64, steps: f64| of_it + (latest - of_it) / steps;
+        self.written = forget(self.written, host / (1.0 + self.shape.pages), 4.0 * life);
+        self.programmed = forget(self.programmed, host + moved.sum(), 4.0 * life);
+        self.ps = forget(self.ps, ps, 4.0 * life);
+        let [units, pages] = self.left;
+        let surplus = (units + pages) / self.shape.held.sum().max(1e-9) - 1.0;
+        self.surplus = forget(self.surplus, surplus, life);
+        Some(ps)
+    }
+
+    /// Units that are programmed for each that the host writes.
+    pub(super) fn amplification(&self) -> f64 {
+        self.programmed / self.written.max(1e-9)
+    }
+
+    /// What is next.
+    pub(super) fn doing(&self) -> Doing {
+        self.doing
+    }
+
+    /// The die when it has done this share of what it does, or a little later or earlier, where that is no state that flash
+    /// can be found in.
+    pub(super) fn at(&self, progress: f64) -> Option<Moment> {
+        let mut course = self.clone();
+        let ps = course.clone().step()?;
+        course.pass(progress * ps);
+        let (mut victim, mut host) = (None, None);
+        let mut filled = 1.0;
+        let mut folded = 0.0;
+        match course.doing {
+            Doing::Collect(_) => {
+                let (stream, of_victim) = course.victim()?;
+                let valid = course.now(of_victim);
+                let kept = valid.sum();
+                let mut progress = progress;
+                if course.level + progress * kept >= 1.0 && course.free == 1 {
+                    // It has opened the last free superblock, and all that it has put there still lies in the victim as
+                    // well. A base state has each unit once, so the die is set back to the moment before, or on to the
+                    // end of this collection: whichever is nearer, so that dies are as far on average.
+                    let full = (1.0 - course.level) / kept;
+                    if progress >= 0.5 * (full + 1.0) {
+                        let mut later = self.clone();
+                        later.step()?;
+                        return later.at(0.0);
+                    }
+                    progress = full - 1e-9;
+                }
+                course.closed[stream].pop_front();
+                course.put(valid.times(progress));
+                victim = Some((valid.times(1.0 - progress), progress));
+            }
+            Doing::Fold => {
+                let valid = course.now(*course.cache.front()?);
+                course.put(valid.times(progress));
+                let left = Written { valid: valid.times(1.0 - progress), at: course.overwritten };
+                *course.cache.front_mut()? = left;
+                folded = progress;
+            }
+            Doing::Fill(_) => {
+                let fresh = course.fresh(progress * course.shape.cache_size);
+                course.cache.push_back(fresh);
+                filled = progress;
+            }
+            Doing::Take(..) => {
+                course.free -= 1;
+                host = Some((progress, course.now(course.fresh(progress))));
+            }
+        }
+        let mut closed: Vec<(u64, Written)> = course.closed.iter().flatten().copied().collect();
+        closed.sort_unstable_by_key(|(number, _)| *number);
+        let youngest = course.cache.len().saturating_sub(1);
+        let of_cache = |(number, written): (usize, &Written)| {
+            let first = if number == 0 { folded } else { 0.0 };
+            let end = if number == youngest { filled } else { 1.0 };
+            (first, end, course.now(*written))
+        };
+        Some(Moment {
+            victim,
+            closed: closed.into_iter().map(|(_, written)| course.now(written)).collect(),
+            host,
+            collector: (course.level, course.now(course.open)),
+            cache: course.cache.iter().enumerate().map(of_cache).collect(),
+            doing: course.doing,
+        })
+    }
+
+    /// What follows after so many victims.
+    fn next(&self, collections: u32) -> Doing {
+        let Shape { reserve, cache, .. } = self.shape;
+        let is_kept = cache > 0 && collections >= TURN;
+        match self.free.cmp(&(reserve + 1)) {
+            // The host has the one that the last victim was. One more was there before.
+            Ordering::Greater if is_kept => Doing::Take(collections, true),
+            Ordering::Equal | Ordering::Greater if !is_kept => Doing::Take(collections, false),
+            _ => Doing::Collect(collections),
+        }
+    }
+
+    /// Time passes, and the host overwrites.
+    fn pass(&mut self, ps: f64) {
+        let Shape { held: Part([units, pages]), pages: share, .. } = self.shape;
+        let written = ps * self.written / self.ps.max(1.0) * (1.0 + 4.0 * self.surplus).max(0.1);
+        let times = [written / units.max(1e-9), written * share / pages.max(1e-9)];
+        for (kind, times) in times.into_iter().enumerate() {
+            self.overwritten[kind] += times;
+            self.left[kind] *= libm::exp(-times);
+        }
+    }
+
+    /// What the host has just written, so much in all.
+    fn fresh(&self, size: f64) -> Written {
+        let units = size / (1.0 + self.shape.pages);
+        Written { valid: Part([units, size - units]), at: self.overwritten }
+    }
+
+    /// The host writes so much in all.
+    fn write(&mut self, size: f64) -> Written {
+        let fresh = self.fresh(size);
+        self.left = Part(self.left).plus(fresh.valid).0;
+        fresh
+    }
+
+    /// What is found valid of so much that was written: it differs from what is expected, as each unit is overwritten by
+    /// itself. Without that, a die may repeat a few steps forever that no real one would.
+    fn found(&mut self, expected: Part, size: f64) -> Part {
+        let share = (expected.sum() / size).clamp(0.0, 1.0);
+        let deviation = libm::sqrt(share * (1.0 - share) / (size * self.shape.units));
+        let of_expected = 1.0 + deviation * self.normal.sample(&mut self.chance) / share.max(1e-9);
+        let found = expected.times(of_expected.clamp(0.0, 1.0 / share.max(1e-9)));
+        self.left = Part(self.left).plus(found).plus(expected.times(-1.0)).0;
+        found
+    }
+
+    fn now(&self, written: Written) -> Part {
+        let left = |kind: usize| written.valid.0[kind] * libm::exp(written.at[kind] - self.overwritten[kind]);
+        Part([left(0), left(1)])
+    }
+
+    /// The emptiest closed superblock, and whose it is. Of each stream it is the oldest one.
+    fn victim(&self) -> Option<(usize, Written)> {
+        let oldest = |stream: usize| self.closed[stream].front().map(|(_, written)| (stream, *written));
+        let valid = |written: &Written| self.now(*written).sum();
+        [oldest(0), oldest(1)].into_iter().flatten().min_by(|(_, a), (_, b)| valid(a).total_cmp(&valid(b)))
+    }
+
+    fn close(&mut self, stream: usize, written: Written) {
+        self.closed[stream].push_back((self.closings, written));
+        self.closings += 1;
+    }
+
+    /// The collector moves something to its superblock, and opens another one if it has to.
+    fn put(&mut self, valid: Part) {
+        let size = valid.sum();
+        let fits = if self.level + size >= 1.0 { (1.0 - self.level) / size } else { 1.0 };
+        let filled = self.now(self.open).plus(valid.times(fits));
+        self.open = Written { valid: filled, at: self.overwritten };
+        self.level += size;
+        if self.level >= 1.0 {
+            let full = self.open;
+            self.close(1, full);
+            self.open.valid = valid.times(1.0 - fits);
+            self.level -= 1.0;
+            self.free = self.free.saturating_sub(1);
+        }
+    }
+
+    /// How long it works on a victim of which this share is valid.
+    fn collection_ps(&self, valid: f64) -> f64 {
+        let Rhythm { program, read, erase, .. } = self.shape.rhythm;
+        valid * (program.ps() as f64 + read.ps() as f64) + erase.ps() as f64
+    }
+
+    /// The same of a superblock of the cache, with so much that is valid.
+    fn fold_ps(&self, valid: f64) -> f64 {
+        let Rhythm { program, cache_read, cache_erase, .. } = self.shape.rhythm;
+        let reads = valid / self.shape.cache_size * cache_read.ps() as f64;
+        valid * program.ps() as f64 + reads + cache_erase.ps() as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use byteway_clock::Delay;
+    use byteway_clock::random::Rng;
+
+    /// Superblocks of 768 stripes, with the times of tlc-generic.
+    fn shape(usable: u32, held: Part) -> Shape {
+        let us = Delay::from_us;
+        let rhythm = Rhythm {
+            wordline: 3,
+            program: us(2_953 * 768),
+            read: us(107 * 768),
+            erase: us(3000),
+            cache_program: us(227 * 256),
+            cache_read: us(52 * 256),
+            cache_erase: us(3000),
+            map_pages_ppm: 0,
+        };
+        let (reserve, start, units) = (1, 2, 6144.0);
+        Shape { usable, reserve, start, cache: 0, cache_size: 1.0 / 3.0, held, pages: 0.0, rhythm, units }
+    }
+
+    fn settled(shape: Shape) -> Course {
+        let mut course = Course::new(shape, Rng::new(1).stream("course")).unwrap();
+        (0..48 * shape.usable).for_each(|_| assert!(course.step().is_some()));
+        course
+    }
+
+    fn holds(moment: &Moment) -> f64 {
+        let closed: f64 = moment.closed.iter().map(|part| part.sum()).sum();
+        let victim = moment.victim.map_or(0.0, |(left, _)| left.sum());
+        let host = moment.host.map_or(0.0, |(_, part)| part.sum());
+        let cache: f64 = moment.cache.iter().map(|(_, _, part)| part.sum()).sum();
+        closed + victim + host + moment.collector.1.sum() + cache
+    }
+
+    /// Drives of each kind: plain, with translation pages in flash, and with a cache, small and large.
+    fn kinds() -> [Shape; 4] {
+        let plain = shape(130, Part([118.0, 0.0]));
+        let cached = |usable, held| Shape { cache: 28, ..shape(usable, Part([held, 0.0])) };
+        [
+            plain,
+            Shape { held: Part([117.9, 0.12]), pages: 0.25, ..plain },
+            cached(26, 21.3),
+            Shape { reserve: 4, start: 15, ..cached(1466, 1365.3) },
+        ]
+    }
+
+    // Where superblocks are many, there is a closed form.
+    #[test]
+    fn a_drive_without_a_cache_amplifies_as_the_formula_says() {
+        for op in [0.07, 0.28, 1.0] {
+            let full = 2000.0 - 1.5;
+            let course = settled(shape(2000, Part([full / (1.0 + op), 0.0])));
+            let expected = 1.0 / super::super::reclaimed_share(op);
+            let found = course.amplification();
+            assert!((found / expected - 1.0).abs() < 0.015, "OP {op}: {found}, not {expected}");
+        }
+    }
+
+    // A die that holds more than it should has less room than a real one, and a course that drifts has none to repeat.
+    #[test]
+    fn a_die_holds_what_it_should() {
+        for shape in kinds() {
+            let mut course = settled(shape);
+            let (mut all_ps, mut all) = (0.0, 0.0);
+            for _ in 0..2000 {
+                let held = holds(&course.at(0.5).unwrap());
+                let ps = course.step().unwrap();
+                (all_ps, all) = (all_ps + ps, all + ps * held);
+            }
+            let share = all / all_ps / shape.held.sum();
+            assert!((share - 1.0).abs() < 0.005, "{share} of what it should hold: {shape:?}");
+        }
+    }
+
+    // Of what the host writes nothing is lost on the way: superblocks are closed, open or free, whatever it does.
+    #[test]
+    fn superblocks_stay_as_many_as_they_are() {
+        for shape in kinds() {
+            let mut course = settled(shape);
+            for step in 0..1000 {
+                let moment = course.at(f64::from(step % 7) / 7.0).unwrap();
+                let used = moment.closed.len() + usize::from(moment.victim.is_some());
+                let open = 1 + usize::from(moment.host.is_some());
+                let free = shape.usable as usize - used - open;
+                assert!((0..=shape.reserve as usize + 1).contains(&free), "{free} free: {moment:?}");
+                assert_eq!(moment.cache.len(), shape.cache as usize);
+                course.step().unwrap();
+            }
+        }
+    }
+
+    // Translation pages are overwritten more often than other units, and old superblocks hold few of them.
+    #[test]
+    fn pages_leave_superblocks_before_other_units() {
+        // Each is written again after 40 superblocks of the host's; other units after 106.
+        let shape = Shape { held: Part([106.0, 12.0]), pages: 0.3, ..kinds()[0] };
+        let moment = settled(shape).at(0.5).unwrap();
+        let share = |part: &Part| part.0[1] / part.sum();
+        let (oldest, mean) = (share(&moment.closed[0]), 12.0 / 118.0);
+        let most = moment.closed.iter().map(share).fold(0.0, f64::max);
+        assert!(most > 2.0 * mean && oldest < mean, "{oldest} in the oldest one, {most} at most");
+    }
+
+    #[test]
+    fn a_fold_comes_after_two_victims_or_at_once_after_another() {
+        for (shape, is_short) in [(kinds()[2], false), (kinds()[3], true)] {
+            let mut course = settled(shape);
+            let (mut since, mut was, mut again) = (TURN, Doing::Fold, 0);
+            for _ in 0..2000 {
+                course.step().unwrap();
+                match course.doing() {
+                    Doing::Fold if was == Doing::Fill(true) => again += 1,
+                    Doing::Fold => assert!(since >= TURN, "{since} victims since the last fold"),
+                    Doing::Fill(_) => since = 0,
+                    Doing::Collect(collections) => since = collections + 1,
+                    Doing::Take(..) => {}
+                }
+                was = course.doing();
+            }
+            assert_eq!(again == 0, is_short, "{again} folds at once after another");
+        }
+    }
+
+    #[test]
+    fn what_has_no_room_has_no_course() {
+        let chance = || Rng::new(1).stream("course");
+        assert!(Course::new(shape(1, Part([0.5, 0.0])), chance()).is_none());
+        let mut overfull = Course::new(shape(10, Part([9.5, 0.0])), chance()).unwrap();
+        assert!((0..1000).any(|_| overfull.step().is_none()));
+    }
+}
