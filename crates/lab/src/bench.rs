@@ -484,8 +484,8 @@ pub(crate) fn kept_pace(before: Option<PaceLog>, after: Option<PaceLog>) -> Stri
         time(after.late_from_ns.into()),
         time(mean_ns)
     );
-    // One wait in a hundred is what a percentile of 99 would show.
-    let is_behind = slipped_ns > 0 || late.saturating_mul(100) > waits;
+    // One wait in a hundred is what a percentile of 99 would show; of fewer waits than that there is none.
+    let is_behind = slipped_ns > 0 || waits >= 100 && late.saturating_mul(100) > waits;
     match (is_behind, slipped_ns) {
         (false, _) => format!("the server kept to its model: {said}"),
         (true, 0) => format!("the server FELL BEHIND its model: {said}"),
@@ -548,6 +548,7 @@ mod tests {
         assert!(said(Some(log(2000, 1010, 5_000_000))).contains("kept to its model: 10 of 1,000"));
         assert!(said(Some(log(2000, 1011, 5_000_000))).contains("FELL BEHIND its model: 11 of"));
         assert!(said(Some(log(2000, 1000, 8_000_000))).contains("FELL BEHIND its model by 3"));
+        assert!(said(Some(log(1005, 1001, 5_000_000))).contains("kept to its model: 1 of 5"));
         assert!(said(None).contains("not known") && kept_pace(None, before).contains("not known"));
         let none = Some(PaceLog::default());
         assert!(kept_pace(none, none).contains("models no latencies"));

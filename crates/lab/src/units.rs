@@ -84,6 +84,7 @@ const BYTES: Quantity = Quantity {
         ("GiB", 1 << 30),
         ("TiB", 1 << 40),
         ("PiB", 1 << 50),
+        ("EiB", 1 << 60),
     ],
     decimals: 0,
 };
