@@ -3,8 +3,6 @@
 //! knows is not in the result.
 
 use crate::build;
-use crate::error::InputError;
-use crate::interrupt::{Interrupt, Interrupted};
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::measure::{Meter, SeriesRecorder};
 use crate::profile::Fault;
@@ -15,10 +13,12 @@ use crate::scenario::{
     TransferMethod, TransferPlan, Warmup,
 };
 use crate::summary::{ClockKind, Summary, TransferSummary, grouped, time};
-use crate::units::{Bytes, Picos};
 use crate::workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
+use byteway_console::error::InputError;
+use byteway_console::interrupt::{Interrupt, Interrupted};
+use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};

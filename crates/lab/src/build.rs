@@ -6,9 +6,9 @@ use crate::scenario::{
     Arbitration, Device, DrivePlan, Encoding, HostPlan, LineOrdering, Pointer, Precondition, ResultWay,
     Scenario, Store, TransferMethod,
 };
-use crate::units::{Percent, Picos};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
+use byteway_console::units::{Percent, Picos};
 use byteway_device::{
     ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
     SiteConfig, TransferConfig,

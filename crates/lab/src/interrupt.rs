@@ -6,33 +6,16 @@
     reason = "what ends a process that doesn't end has a thread and a limit of its own"
 )]
 
-use std::fmt;
 use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::output::remove_unfinished;
-
-/// A flag that a run looks at between I/Os.
-#[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+use byteway_console::interrupt::{Interrupt, Interrupted};
 
 /// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT. SIGTERM has the same exit code here.
 pub const EXIT_INTERRUPTED: u8 = 130;
-
-/// It was interrupted before there was anything to show, or anything whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interrupted;
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("interrupted: there is no whole result")
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 type Listener = Box<dyn Fn() + Send>;
 
@@ -98,22 +81,10 @@ pub fn end_within(limit: Duration, code: u8, message: &'static str) {
 /// How long the last message may take.
 const MESSAGE_LIMIT: Duration = Duration::from_millis(100);
 
-impl Interrupt {
-    /// A flag that Ctrl-C or SIGTERM raises from now on.
-    pub fn on_signal() -> Self {
-        let interrupt = Interrupt::default();
-        let flag = interrupt.clone();
-        on_signal(move || flag.raise());
-        interrupt
-    }
-
-    /// Asks the run to stop.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether the run is to stop.
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
+/// A flag that Ctrl-C or SIGTERM raises from now on.
+pub fn raised_by_signal() -> Interrupt {
+    let interrupt = Interrupt::default();
+    let flag = interrupt.clone();
+    on_signal(move || flag.raise());
+    interrupt
 }

@@ -4,7 +4,6 @@
 mod pairs;
 mod tree;
 
-use crate::error::InputError;
 use crate::measure::{Completed, Meter};
 use crate::scenario::RUNTIME_MAX;
 use crate::timeline::{Ended, Queue, Timeline};
@@ -12,6 +11,7 @@ use crate::workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Thi
 use anyhow::bail;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
+use byteway_console::error::InputError;
 use byteway_host::driver::{Driver, Namespace, QueueConfig};
 use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
 use byteway_host::oracle::{BaseState, Oracle};

@@ -6,9 +6,7 @@
 //! | [`cli`] | the command line and its exit codes |
 //! | [`scenario`] | the scenario file and the device file, and what is left of them once everything is looked up and checked |
 //! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
-//! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
 //! | [`workload`] | what a job asks of the drive, I/O by I/O |
-//! | [`trace`] | block traces as a stream of records |
 //! | [`kv`] | what a job asks of a key-value drive, operation by operation |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
@@ -27,8 +25,6 @@
 //! | [`reproduce`] | what papers say, measured again |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
-//! | [`error`] | wrong input: place, mistake, cure |
-//! | [`text_table`] | tables for the terminal: 80 columns, one unit a column |
 //! | `shell` | commands that reports tell one to type |
 //! | `source` | TOML that keeps the place of every value through merging and overriding |
 //!
@@ -43,7 +39,6 @@ pub mod build;
 pub mod cli;
 mod columns;
 pub mod compare;
-pub mod error;
 pub mod fuzz;
 pub mod interrupt;
 pub mod jobs;
@@ -64,9 +59,6 @@ pub mod serve;
 mod shell;
 mod source;
 pub mod summary;
-pub mod text_table;
 pub mod threshold;
 pub mod timeline;
-pub mod trace;
-pub mod units;
 pub mod workload;

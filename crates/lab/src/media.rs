@@ -14,11 +14,11 @@ use byteway_firmware::{Audit, Ftl, MediumError, space_of};
 use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opened, Summary, check, look};
 use serde::Serialize;
 
-use crate::error::InputError;
-use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::summary::grouped;
-use crate::units::Bytes;
+use byteway_console::error::InputError;
+use byteway_console::interrupt::Interrupt;
+use byteway_console::units::Bytes;
 
 /// What is in a data directory. The order of the fields is that of the JSON.
 #[derive(Serialize)]

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context;
 use tempfile::{NamedTempFile, TempPath};
 
-use crate::error::InputError;
+use byteway_console::error::InputError;
 
 /// The files that commands write to an output folder.
 pub const RESULTS: [&str; 8] = [

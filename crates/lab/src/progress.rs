@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::units::Picos;
+use byteway_console::units::Picos;
 
 /// How far a run is, for the user's eyes.
 pub struct Progress {

@@ -1,20 +1,19 @@
 //! A run: builds drive and host, lets the jobs loose, and gathers what they found.
 
 use crate::build;
-use crate::interrupt::Interrupt;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
 use crate::output::Unfinished;
 use crate::progress::Progress;
 use crate::results::{Results, Wear, steadiness};
 use crate::scenario::{Precondition, Scenario, TransferMethod};
-use crate::summary::{
-    BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows, ratio,
-};
+use crate::summary::{BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows};
 use crate::timeline::{Stage, Timeline};
 use crate::workload::JobPlan;
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Resource, Station, Time};
+use byteway_console::interrupt::Interrupt;
+use byteway_console::number::ratio;
 use byteway_device::Drive;
 use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};

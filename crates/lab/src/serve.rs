@@ -10,11 +10,12 @@ use byteway_serve::function;
 use serde::Serialize;
 
 use crate::build;
-use crate::error::InputError;
 use crate::scenario::{Device, Doorbells, Options, Store, Timing};
-use crate::summary::{LINK_TITLE, LinkRow, grouped, link_rows, link_table, ns};
-use crate::text_table::{Column, Printout, Quantity, TextTable, Width};
-use crate::units::Bytes;
+use crate::summary::{LINK_TITLE, LinkRow, grouped, link_rows, link_table};
+use byteway_console::error::InputError;
+use byteway_console::number::ns;
+use byteway_console::table::{Column, Printout, Quantity, TextTable, Width};
+use byteway_console::units::Bytes;
 
 /// What QEMU and SPDK's host call a drive's socket in its folder.
 const SOCKET: &str = "cntrl";
@@ -320,7 +321,7 @@ impl Lateness {
         Lateness {
             waits: pace.waits,
             late: pace.late,
-            mean_ns: crate::summary::ratio(pace.lateness.0.into(), u128::from(pace.waits) * 1000),
+            mean_ns: byteway_console::number::ratio(pace.lateness.0.into(), u128::from(pace.waits) * 1000),
             worst_ns: ns(pace.worst.0),
             slipped_ns: ns(pace.slipped.0),
         }
@@ -402,7 +403,8 @@ pub fn served_tables(reports: &[Report], width: Width) -> String {
             ]);
         }
     }
-    let title = format!("Behind the model (late: by more than {})", crate::units::Picos(Pace::LATE.0));
+    let title =
+        format!("Behind the model (late: by more than {})", byteway_console::units::Picos(Pace::LATE.0));
     out.section(&title, &table);
     for report in reports {
         for (count, what) in [

@@ -16,8 +16,8 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-use crate::error::{InputError, Place, nearest, suggest};
-use crate::units::excerpt;
+use byteway_console::error::{InputError, Place, nearest, suggest};
+use byteway_console::units::excerpt;
 
 /// A TOML table with places.
 pub(crate) type Tree<'t> = DeTable<'t>;

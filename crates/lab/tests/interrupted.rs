@@ -2,7 +2,7 @@
 
 mod common;
 
-use byteway_lab::interrupt::Interrupt;
+use byteway_console::interrupt::Interrupt;
 use common::{round, run_until, scenario};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::process::Command;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use byteway_lab::interrupt::Interrupt;
+use byteway_console::interrupt::Interrupt;
 use byteway_lab::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
 use byteway_lab::summary::{JobSummary, Summary};

@@ -5,7 +5,7 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
-use byteway_lab::interrupt::Interrupt;
+use byteway_console::interrupt::Interrupt;
 use byteway_lab::measure::IoRecorder;
 use byteway_lab::output::Output;
 use byteway_lab::progress::Progress;

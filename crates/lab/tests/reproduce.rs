@@ -6,7 +6,7 @@
 mod browser;
 
 use browser::{Browser, View};
-use byteway_lab::interrupt::Interrupt;
+use byteway_console::interrupt::Interrupt;
 use byteway_lab::profile::Completion;
 use byteway_lab::progress::Progress;
 use byteway_lab::reproduce::byteexpress::{TABLE, board, polled};

@@ -7,7 +7,7 @@
 
 mod common;
 
-use byteway_lab::interrupt::Interrupt;
+use byteway_console::interrupt::Interrupt;
 use byteway_lab::progress::Progress;
 use byteway_lab::run::{Records, Session, run_recorded};
 use byteway_lab::summary::{Summary, Utilisation, span_rows};

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use byteway_lab::trace::inspect::Inspection;
+use byteway_trace::inspect::Inspection;
 
 fn inspect(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_byteway"))

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use super::{OutputFormat, Tables, show, size};
 use crate::bench::{Assume, Bench, Transfer};
-use crate::interrupt::Interrupt;
+use crate::interrupt::raised_by_signal;
 use crate::output::Output;
 use crate::scenario::{JobSection, ResultWay, TransferMethod, Warmup};
-use crate::units::{Bytes, Picos, Rate};
 use crate::workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
+use byteway_console::units::{Bytes, Picos, Rate};
 
 pub(super) const EXAMPLES: &str = "\
 Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
@@ -178,7 +178,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
-    let results = bench.run(&Interrupt::on_signal())?;
+    let results = bench.run(&raised_by_signal())?;
     show(&results, None, output, Vec::new(), arguments.format, arguments.tables)
 }
 

@@ -8,10 +8,10 @@ use clap::ValueEnum;
 
 use super::{EXIT_INTERRUPTED, Tables, print};
 use crate::compare::{Comparison, Manner, Metric, Plan, Ran, Request, Store, probe, run_all};
-use crate::error::suggest;
-use crate::interrupt::Interrupt;
+use crate::interrupt::raised_by_signal;
 use crate::progress;
 use crate::scenario::Options;
+use byteway_console::error::suggest;
 
 pub(super) const EXAMPLES: &str = "\
 Every combination of the values is run, the first --vary slowest, and compared with the first
@@ -117,7 +117,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let plan = Plan::load(&request)?;
     let count = plan.points.len();
     let store = arguments.out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
-    let interrupt = Interrupt::on_signal();
+    let interrupt = raised_by_signal();
     let bar = progress::points(count, arguments.quiet)?;
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),

@@ -10,15 +10,16 @@ use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::{EXIT_INTERRUPTED, OutputFormat, print};
-use crate::error::InputError;
 use crate::fuzz::every::Every;
 use crate::fuzz::failure::Failure;
 use crate::fuzz::plan::Plan;
 use crate::fuzz::rig::Tally;
 use crate::fuzz::shrink::shrink;
 use crate::fuzz::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
-use crate::interrupt::Interrupt;
-use crate::units::Picos;
+use crate::interrupt::raised_by_signal;
+use byteway_console::error::InputError;
+use byteway_console::interrupt::Interrupt;
+use byteway_console::units::Picos;
 
 pub(super) const EXAMPLES: &str = "\
 Runs drawn by a seed: a small drive, a workload, and what goes wrong (power cuts, also while the drive
@@ -144,7 +145,7 @@ struct ReportedFailure {
 
 /// Runs the swarm, a plan, or a cut at every poll.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let interrupt = Interrupt::on_signal();
+    let interrupt = raised_by_signal();
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),

@@ -10,8 +10,7 @@ use byteway_wire::nvme::kv::Key;
 use clap::Subcommand;
 
 use super::{OutputFormat, Tables, print, show, size};
-use crate::error::InputError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::raised_by_signal;
 use crate::kv::{Preset, ValueSizes};
 use crate::output::Output;
 use crate::pairs::bench::PairsBench;
@@ -20,7 +19,8 @@ use crate::progress::Progress;
 use crate::report::run_report;
 use crate::run::{Session, run};
 use crate::scenario::{Options, Scenario, TransferMethod};
-use crate::units::Bytes;
+use byteway_console::error::InputError;
+use byteway_console::units::Bytes;
 
 pub(super) const EXAMPLES: &str = "\
 A drive that keeps its pairs in a directory, which nobody serves meanwhile; drive.toml is a device file with
@@ -337,7 +337,7 @@ impl Bench {
             return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
         }
         let output = output.map(Output::claim).transpose()?;
-        let interrupt = Interrupt::on_signal();
+        let interrupt = raised_by_signal();
         if let Some(place) = place {
             let bench = PairsBench {
                 place,
@@ -371,7 +371,7 @@ impl Bench {
             let plain =
                 size(text).ok().and_then(|Bytes(bytes)| u32::try_from(bytes).ok()).map(ValueSizes::Fixed);
             let sizes = plain.map_or_else(|| text.parse(), Ok);
-            sizes.map_err(|error: crate::units::UnitError| {
+            sizes.map_err(|error: byteway_console::units::UnitError| {
                 InputError::new(format!("`{flag}`: {}", error.what), error.cure)
             })
         };

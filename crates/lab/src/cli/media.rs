@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::{OutputFormat, Tables, print};
-use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::media::{Info, Verdict};
 
 pub(super) const EXAMPLES: &str = "\
@@ -60,7 +60,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Action::Check { looked: Looked { directory, format, tables }, quiet } => {
-            let verdict = Verdict::of(directory, *quiet, &Interrupt::on_signal())?;
+            let verdict = Verdict::of(directory, *quiet, &raised_by_signal())?;
             print(match format {
                 OutputFormat::Table => tables.wrapped(&verdict.to_text()),
                 OutputFormat::Json => verdict.to_json(),

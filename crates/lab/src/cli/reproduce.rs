@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{EXIT_INTERRUPTED, OutputFormat, Tables, print};
-use crate::error::InputError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::raised_by_signal;
 use crate::output::Output;
 use crate::progress;
 use crate::reproduce::{
     Lengths, Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, twice, work,
 };
+use byteway_console::error::InputError;
 
 pub(super) const EXAMPLES: &str = "\
 What a paper says, measured again: claim, paper, measured, difference, tolerance, basis, verdict.
@@ -82,7 +82,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     }
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;
-    let interrupt = Interrupt::on_signal();
+    let interrupt = raised_by_signal();
     let specs = specs(paper, &file.claims, output.is_some());
     let pairs = twice(paper, &specs).len();
     let bar = progress::points(specs.len() + pairs, arguments.quiet)?;

@@ -7,8 +7,7 @@ use std::rc::Rc;
 use anyhow::Context;
 
 use super::{OutputFormat, Tables, show};
-use crate::error::InputError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::raised_by_signal;
 use crate::measure::IoRecorder;
 use crate::output::{Output, Unfinished};
 use crate::progress::Progress;
@@ -16,6 +15,7 @@ use crate::report::run_report;
 use crate::run::{Records, Session, run_recorded};
 use crate::scenario::{Options, Scenario};
 use crate::timeline::{IOS_DEFAULT, Timeline};
+use byteway_console::error::InputError;
 
 pub(super) const EXAMPLES: &str = "\
 A scenario is a TOML file. The least of them:
@@ -84,7 +84,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let spans_ios = spans_ios(arguments)?;
     let output = output.map(Output::claim).transpose()?;
-    let interrupt = Interrupt::on_signal();
+    let interrupt = raised_by_signal();
     let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), arguments.quiet);
     let ios = output.as_ref().filter(|_| arguments.ios).map(|output| IoRecorder::new(output, &scenario));
     let spans = match (&output, spans_ios) {

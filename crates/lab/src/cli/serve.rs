@@ -9,10 +9,10 @@ use byteway_serve::drive::{ServeError, Stop};
 use tracing_subscriber::EnvFilter;
 
 use super::{OutputFormat, Tables, print};
-use crate::error::InputError;
 use crate::interrupt::{end_within, on_signal};
 use crate::scenario::Options;
 use crate::serve::{Service, served_json, served_tables};
+use byteway_console::error::InputError;
 
 pub(super) const EXAMPLES: &str = "\
 A device file is a TOML file. The least of them:
@@ -140,7 +140,7 @@ fn log_to_stderr() -> Result<(), InputError> {
     let text = std::env::var(LOG).unwrap_or_default();
     let text = if text.trim().is_empty() { "info" } else { text.trim() };
     let filter = EnvFilter::builder().parse(text).map_err(|error| {
-        let what = format!("`{LOG}` = {}: {error}", crate::units::excerpt(text));
+        let what = format!("`{LOG}` = {}: {error}", byteway_console::units::excerpt(text));
         InputError::new(what, "write error, warn, info, debug or trace")
     })?;
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::print;
-use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::scenario::{Options, Scenario};
 use crate::threshold::{measure, to_toml};
 
@@ -31,7 +31,7 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     let scenario = Scenario::load(&arguments.scenario, &options)?;
-    let thresholds = measure(&scenario, &Interrupt::on_signal())?;
+    let thresholds = measure(&scenario, &raised_by_signal())?;
     print(to_toml(&scenario, &thresholds))?;
     Ok(match thresholds.missing.is_empty() {
         true => ExitCode::SUCCESS,

@@ -9,11 +9,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::fnv::Fnv;
-use crate::error::InputError;
 use crate::kv::KvSource;
 use crate::scenario::Scenario;
-use crate::trace;
 use crate::workload::{Layout, Source};
+use byteway_console::error::InputError;
 
 /// 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,7 +38,7 @@ pub(super) fn of(
             if !hashed.contains_key(&path) {
                 hashed.insert(path.clone(), of_file(&path)?);
             }
-            contents.push((trace::file_name(&path).to_string(), hashed[&path].clone()));
+            contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
         }
         if let Source::Pairs(plan) = &mut job.source
             && let KvSource::Trace(replay) = &mut plan.source
@@ -48,7 +47,7 @@ pub(super) fn of(
             if !hashed.contains_key(&path) {
                 hashed.insert(path.clone(), of_file(&path)?);
             }
-            contents.push((trace::file_name(&path).to_string(), hashed[&path].clone()));
+            contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
         }
     }
     let _ = write!(
@@ -60,7 +59,7 @@ pub(super) fn of(
 
 fn of_file(path: &std::path::Path) -> Result<String, InputError> {
     let failed = |error: std::io::Error| {
-        let what = format!("cannot read the trace `{}`: {error}", trace::file_name(path));
+        let what = format!("cannot read the trace `{}`: {error}", byteway_trace::file_name(path));
         InputError::new(what, "check the path and its permissions")
     };
     let mut file = std::fs::File::open(path).map_err(failed)?;

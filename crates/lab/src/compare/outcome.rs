@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use super::store::Store;
-use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::results::Curve;
 use crate::run::{Session, run};
 use crate::scenario::Scenario;
 use crate::summary::Summary;
+use byteway_console::interrupt::Interrupt;
 
 /// What became of a point.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,12 +9,12 @@ use toml::de::DeValue;
 use super::figures::Metric;
 use super::fingerprint::{self, Fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
-use crate::error::{InputError, Place, suggest};
 use crate::scenario::{Options, Scenario};
 use crate::shell::quoted;
 use crate::source::{Sources, Texts};
-use crate::units::excerpt;
 use crate::workload::{Issue, JobPlan, Source};
+use byteway_console::error::{InputError, Place, suggest};
+use byteway_console::units::excerpt;
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]

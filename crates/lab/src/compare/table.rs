@@ -7,7 +7,7 @@ use super::figures::{Metric, busiest, difference, equal};
 use super::finding::SHOWN_MAX;
 use super::outcome::Outcome;
 use crate::profile::Completion;
-use crate::text_table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
+use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
 
 /// What a cell holds that has nothing to say.
 const NOTHING: &str = "-";

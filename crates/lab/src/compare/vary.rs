@@ -7,9 +7,9 @@
 //! quotes, brackets or braces. `1..256x2` is 1, 2, 4 and so on up to 256; `0..100+25` is 0, 25 and so on; `1..4` goes by
 //! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.
 
-use crate::error::{InputError, Place, nearest};
 use crate::profile::KvStore;
-use crate::units::{Bytes, Picos, excerpt};
+use byteway_console::error::{InputError, Place, nearest};
+use byteway_console::units::{Bytes, Picos, excerpt};
 
 /// Runs of one comparison, and values of one key: more is a slip in a range.
 pub const POINTS_MAX: usize = 10_000;

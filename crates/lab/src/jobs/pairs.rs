@@ -3,7 +3,6 @@
 
 use super::tree::Tree;
 use super::{Manner, Play, Worker, later, within_reach};
-use crate::error::InputError;
 use crate::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
 use crate::lsm::LsmError;
 use crate::measure::{Completed, Operated};
@@ -11,6 +10,7 @@ use crate::workload::{Io, JobPlan, Kind, Source};
 use anyhow::{anyhow, bail};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord, Stage};
+use byteway_console::error::InputError;
 use byteway_host::io::{IoBuffer, IoError};
 use byteway_host::{
     BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,

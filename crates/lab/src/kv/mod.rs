@@ -33,9 +33,9 @@ use std::sync::Arc;
 use byteway_host::BulkLimits;
 use serde::{Deserialize, Serialize};
 
-use crate::error::InputError;
-use crate::units::Picos;
 use crate::workload::{Distribution, Issue, JobPlan, Priority, Source};
+use byteway_console::error::InputError;
+use byteway_console::units::Picos;
 
 pub use generator::KvGenerator;
 pub use histogram::{Histogram, Popularity};

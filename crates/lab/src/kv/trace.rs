@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use super::key::{KEY_BYTES_MAX, KeyBytes};
 use super::value::VALUE_BYTES_MAX;
 use super::{KvOp, Verb};
-use crate::error::{InputError, Place};
-use crate::trace::archive::{open_regular, unpack};
-use crate::trace::buffer::{Buffer, LINE_BYTES_MAX};
-use crate::units::excerpt;
+use byteway_console::error::{InputError, Place};
+use byteway_console::units::excerpt;
+use byteway_trace::archive::{open_regular, unpack};
+use byteway_trace::buffer::{Buffer, LINE_BYTES_MAX};
 
 /// Most repetitions of one record.
 const REPEATS_MAX: u64 = 1 << 20;

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
-use crate::units::{Bytes, UnitError, excerpt, fio_bytes};
 use crate::workload::direction::{percentages, split};
+use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
 
 /// Bytes of the longest value that a workload stores.
 pub const VALUE_BYTES_MAX: u32 = 16 << 20;

@@ -13,9 +13,9 @@ use byteway_clock::random::{Stream, Zipf};
 
 use super::value::VALUE_BYTES_MAX;
 use super::{Verb, refused};
-use crate::error::InputError;
 use crate::source::read_small_file;
-use crate::units::excerpt;
+use byteway_console::error::InputError;
+use byteway_console::units::excerpt;
 
 /// Skew of the zipfian choice.
 const THETA: f64 = 0.99;

@@ -15,7 +15,7 @@ use super::Completed;
 use crate::columns::{self, Column};
 use crate::output::{Output, Unfinished};
 use crate::scenario::Scenario;
-use crate::summary::ns;
+use byteway_console::number::ns;
 
 /// The file.
 const NAME: &str = "ios.parquet";

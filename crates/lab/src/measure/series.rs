@@ -14,9 +14,9 @@ use super::snapshot::Snapshot;
 use super::tally::{Count, Tally, merge, percentile_ns};
 use super::upkeep::map_misses;
 use crate::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
-use crate::summary::{ns, ratio};
-use crate::units::Picos;
 use crate::workload::{JobPlan, Kind};
+use byteway_console::number::{ns, ratio};
+use byteway_console::units::Picos;
 
 /// Steps at most.
 const STEPS_MAX: usize = 1024;

@@ -6,8 +6,9 @@ use crate::results::Wear;
 use crate::scenario::DrivePlan;
 use crate::summary::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
-    WearSummary, ns,
+    WearSummary,
 };
+use byteway_console::number::ns;
 use byteway_firmware::FtlCounters;
 
 /// Between two snapshots of a drive as planned, whose blocks are as worn as `wear` says at the end.

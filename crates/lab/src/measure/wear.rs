@@ -3,7 +3,7 @@
 use byteway_flash::Flash;
 
 use crate::results::Wear;
-use crate::summary::ratio;
+use byteway_console::number::ratio;
 
 /// Steps of the histogram, at most.
 const STEPS_MAX: u64 = 256;

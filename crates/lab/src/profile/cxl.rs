@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, SECOND, fault, within};
-use crate::units::{Bytes, Picos};
+use byteway_console::units::{Bytes, Picos};
 
 /// Memory of the drive that the host stores to over CXL.mem, on the link's lanes. Left out: none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -12,9 +12,9 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::Profile;
-use crate::error::{InputError, suggest};
 use crate::source::{Index, Sources, Texts, Tree, merge};
-use crate::units::excerpt;
+use byteway_console::error::{InputError, suggest};
+use byteway_console::units::excerpt;
 
 /// Profiles that may stand on one another.
 const BASES_MAX: usize = 8;
@@ -131,7 +131,7 @@ pub fn profile_schema() -> serde_json::Value {
 mod tests {
     use super::*;
     use crate::profile::{DRIVES, HOSTS, HostProfile};
-    use crate::units::Picos;
+    use byteway_console::units::Picos;
 
     fn host(text: &str) -> Result<HostProfile, InputError> {
         let folder = tempfile::tempdir().unwrap();

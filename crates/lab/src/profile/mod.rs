@@ -14,7 +14,7 @@ mod upkeep;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::units::{Bytes, Frequency, Percent, Picos, Rate};
+use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
 
 use switch::Switch;
 

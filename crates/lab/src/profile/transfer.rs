@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, Profile, SECOND, fault, within};
-use crate::units::{Bytes, Picos};
+use byteway_console::units::{Bytes, Picos};
 
 /// What a drive offers small payloads. Left out: nothing, a plain NVMe drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::switch::{self, Switch};
 use super::{Fault, Firmware, Gc, MAP_UNIT_BYTES, SECOND, within};
-use crate::units::{Age, Bytes, Percent, Picos};
+use byteway_console::units::{Age, Bytes, Percent, Picos};
 
 /// Wear levelling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

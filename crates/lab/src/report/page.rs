@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::chart::Chart;
 use super::script;
-use crate::text_table::TextTable;
+use byteway_console::table::TextTable;
 
 /// A report.
 #[derive(Clone, Debug, Default)]

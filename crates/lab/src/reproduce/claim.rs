@@ -8,9 +8,9 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::verdict::Verdict;
-use crate::error::InputError;
 use crate::source::{Index, Sources, Texts};
-use crate::units::excerpt;
+use byteway_console::error::InputError;
+use byteway_console::units::excerpt;
 
 /// A paper's claims, as they are written.
 #[derive(Clone, Debug, Deserialize)]

@@ -6,8 +6,8 @@ use super::claim::ClaimsFile;
 use super::point::{Lengths, Points, Spec};
 use super::verdict::Measurement;
 use super::{bandslim, byteexpress};
-use crate::error::{InputError, suggest};
 use crate::report::Section;
+use byteway_console::error::{InputError, suggest};
 
 /// A paper.
 #[derive(Debug)]
@@ -54,7 +54,10 @@ pub const PAPERS: [&Paper; 2] = [&byteexpress::PAPER, &bandslim::PAPER];
 pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
     PAPERS.into_iter().find(|paper| paper.name == name).ok_or_else(|| {
         let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
-        InputError::new(format!("there is no paper `{}`", crate::units::excerpt(name)), suggest(name, &names))
+        InputError::new(
+            format!("there is no paper `{}`", byteway_console::units::excerpt(name)),
+            suggest(name, &names),
+        )
     })
 }
 

@@ -8,10 +8,11 @@ use anyhow::anyhow;
 
 use super::board::{Board, Departure};
 use crate::compare::{Figures, Found, Metric, Outcome};
-use crate::error::InputError;
 use crate::scenario::{Options, Scenario};
-use crate::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow, ratio};
+use crate::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow};
 use crate::workload::Kind;
+use byteway_console::error::InputError;
+use byteway_console::number::ratio;
 
 /// How long points are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

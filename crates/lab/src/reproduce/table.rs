@@ -7,7 +7,7 @@ use super::claim::Claim;
 use super::point::Lengths;
 use super::reproduction::{Reproduction, falls_short, regressed};
 use super::verdict::{Judged, Outcome};
-use crate::text_table::{Cell, Column, Printout, TextTable, Width, grouped};
+use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped};
 
 /// What a cell holds that has nothing to say.
 const NOTHING: &str = "-";

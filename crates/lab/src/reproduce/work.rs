@@ -12,7 +12,7 @@ use super::paper::Paper;
 use super::point::{Lengths, Points, Spec};
 use super::reproduction::Agreement;
 use crate::compare::{Found, Outcome, run_one};
-use crate::interrupt::Interrupt;
+use byteway_console::interrupt::Interrupt;
 
 /// How to run.
 pub struct Manner<'a> {

@@ -9,10 +9,10 @@ use toml::Spanned;
 use super::drive::{overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
 use super::{DrivePlan, Options};
-use crate::error::InputError;
 use crate::profile::{Fault, fault};
 use crate::source::{Index, Sources, Texts, Tree};
-use crate::units::{Picos, excerpt};
+use byteway_console::error::InputError;
+use byteway_console::units::{Picos, excerpt};
 
 /// A device file as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

@@ -8,10 +8,10 @@ use toml::de::DeValue;
 
 use super::file::{DriveSection, Personality, Precondition, Store};
 use super::transfer::no_sink;
-use crate::error::InputError;
 use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
 use crate::source::{Index, Sources, Tree};
-use crate::units::{Age, Bytes, Percent};
+use byteway_console::error::InputError;
+use byteway_console::units::{Age, Bytes, Percent};
 
 /// A century: whoever writes more means another unit.
 const AGE_MAX: Age = Age(100 * 365 * 86_400);

@@ -6,16 +6,16 @@ use std::path::PathBuf;
 
 use super::file::{DeviceChoice, IssueMode, JobSection, TraceSection};
 use super::{Arbitration, COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
-use crate::error::InputError;
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
-use crate::trace::{self, ReadOptions};
-use crate::units::{Bytes, Picos, Portion};
 use crate::workload::{
     Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
     Synthetic, Think, TracePlan, scan,
 };
 use byteway_clock::random::Rng;
+use byteway_console::error::InputError;
+use byteway_console::units::{Bytes, Picos, Portion};
+use byteway_trace::{self, ReadOptions};
 
 /// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
 const OPEN_DEPTH: u32 = 128;
@@ -638,7 +638,7 @@ impl Draft<'_> {
         if tally.records == 0 {
             let what = format!(
                 "the trace `{}` has no record to replay ({} of other devices, {} bad lines)",
-                trace::file_name(&found.path),
+                byteway_trace::file_name(&found.path),
                 tally.other_devices,
                 tally.bad_lines
             );

@@ -27,13 +27,12 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use crate::error::InputError;
 use crate::kv::Engine;
 use crate::profile::{Fault, HOSTS, HostProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree, read_small_file};
-use crate::trace;
-use crate::units::{Picos, excerpt};
 use crate::workload::{Beyond, JobPlan, Source};
+use byteway_console::error::InputError;
+use byteway_console::units::{Picos, excerpt};
 use drive::{overrides, placed, profile_stem};
 use kv::{KvDraft, Wrong};
 
@@ -246,7 +245,7 @@ impl Scenario {
             if let Some(trace) = &section.trace {
                 let span = index.span(&format!("{path}.trace.file"));
                 let file = PathBuf::from(&trace.file);
-                let source = match trace::is_stdin(&file) {
+                let source = match byteway_trace::is_stdin(&file) {
                     true => file,
                     false => sources.folder(span.start).join(file),
                 };
@@ -396,7 +395,7 @@ impl Scenario {
             let Source::Trace(replay) = &job.source else { continue };
             let (scan, tally) = (&replay.scan, &replay.scan.tally);
             let mut note = |text: String| notes.push(format!("job {}: {text}", job.name));
-            let file = trace::file_name(&replay.path);
+            let file = byteway_trace::file_name(&replay.path);
             note(format!("{file} taken as {}; {} records", replay.read.assumption(), tally.records));
             tally.doubts(&replay.read).into_iter().for_each(&mut note);
             if tally.bad_lines > 0 {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::DrivePlan;
 use crate::profile::{Extension, Fault, Profile, Thresholds, drives_with, fault, within};
 use crate::source::Index;
-use crate::units::Bytes;
+use byteway_console::units::Bytes;
 
 /// `[transfer]`
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]

@@ -6,8 +6,9 @@ use byteway_host::LossFigures;
 use serde::{Deserialize, Serialize};
 
 use super::tables::per_second;
-use super::{KindSummary, grouped, latency_cells, latency_table, ns, ratio};
-use crate::text_table::{Cell, Column, Printout, Quantity, TextTable, bytes, number};
+use super::{KindSummary, grouped, latency_cells, latency_table};
+use byteway_console::number::{ns, ratio};
+use byteway_console::table::{Cell, Column, Printout, Quantity, TextTable, bytes, number};
 
 /// A key-value drive, in the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -10,6 +10,7 @@ mod upkeep;
 
 use serde::{Deserialize, Serialize};
 
+use byteway_console::number::ratio;
 use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use crate::profile::Completion;
@@ -24,7 +25,7 @@ pub use upkeep::{
 
 pub(crate) use tables::{LINK_TITLE, latency_cells, latency_table, link_table};
 
-pub(crate) use crate::text_table::{grouped, percent, time};
+pub(crate) use byteway_console::table::{grouped, percent, time};
 
 /// The result of a run. The order of the fields is that of `summary.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -276,33 +277,6 @@ pub struct ErrorRow {
     pub count: u64,
 }
 
-/// `numerator` / `denominator`, to six decimals; 0 if there is nothing to divide by.
-pub fn ratio(numerator: u128, denominator: u128) -> f64 {
-    if denominator == 0 {
-        return 0.0;
-    }
-    let whole = numerator / denominator;
-    let rest = numerator % denominator;
-    // Both parts are integers below 2^53 for all that a run can count, so the only rounding is this addition's.
-    let millionths = match rest.checked_mul(1_000_000) {
-        Some(scaled) => (scaled + denominator / 2) / denominator,
-        None => rest / (denominator / 1_000_000).max(1),
-    };
-    whole as f64 + millionths as f64 / 1e6
-}
-
-/// Picoseconds in nanoseconds.
-pub fn ns(ps: u64) -> f64 {
-    ratio(u128::from(ps), 1000)
-}
-
-/// A second, in picoseconds.
-const SECOND_PS: u128 = 1_000_000_000_000;
-
-pub(crate) fn per_second(count: u64, elapsed_ps: u64) -> f64 {
-    ratio(u128::from(count) * SECOND_PS, u128::from(elapsed_ps))
-}
-
 /// The breakdown of `ios` I/Os, from the time that each span took over all of them.
 pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
     let whole: u128 = totals_ps.iter().map(|(_, total)| total).sum();
@@ -369,8 +343,9 @@ impl Summary {
 mod tests {
     use super::*;
     use crate::measure::JobRecorder;
-    use crate::text_table::Width;
     use crate::workload::Kind;
+    use byteway_console::number::ns;
+    use byteway_console::table::Width;
 
     fn example() -> Summary {
         let mut recorder = JobRecorder::default();
@@ -475,9 +450,6 @@ mod tests {
     // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.
     #[test]
     fn an_empty_run_has_figures() {
-        assert_eq!(ratio(5, 0), 0.0);
-        assert_eq!(ratio(u128::MAX, 3), (u128::MAX / 3) as f64);
-        assert_eq!(ratio(2, 3), 0.666667);
         assert_eq!(Utilisation::of("cores", [], 0).max, 0.0);
         let job = JobRecorder::default().finish("idle", 0);
         assert_eq!((job.iops, job.read), (0.0, None));

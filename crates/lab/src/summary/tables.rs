@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{ClockKind, FlashUser, KindSummary, Latency, LinkRow, Summary, ratio};
+use super::{ClockKind, FlashUser, KindSummary, Latency, LinkRow, Summary};
 use crate::profile::Completion;
-use crate::text_table::{Cell, Column, Printout, Quantity, TextTable, Width, grouped, number, rate, time};
+use byteway_console::number::ratio;
+use byteway_console::table::{
+    Cell, Column, Printout, Quantity, TextTable, Width, grouped, number, rate, time,
+};
 
 impl Summary {
     /// The tables of the terminal, 80 columns wide.
@@ -24,7 +27,7 @@ impl Summary {
             "{}: {}, {}, seed {}; completions {completion}{}",
             self.scenario,
             self.drive_model,
-            crate::units::Bytes(self.capacity_bytes),
+            byteway_console::units::Bytes(self.capacity_bytes),
             self.seed,
             self.host_profile.as_ref().map(|name| format!(" ({name})")).unwrap_or_default()
         );

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ratio;
+use byteway_console::number::ratio;
 
 /// How the payloads of the measured part crossed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::{grouped, percent, ratio, time};
-use crate::text_table::{Column, Printout, Quantity, TextTable, number};
+use super::{grouped, percent, time};
+use byteway_console::number::ratio;
+use byteway_console::table::{Column, Printout, Quantity, TextTable, number};
 
 /// What a drive did beside the host's I/O.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -275,7 +276,7 @@ impl UpkeepSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::text_table::Width;
+    use byteway_console::table::Width;
 
     // What a reader compares two drives by: a ratio of the wrong two counts looks as plausible as the right one.
     #[test]

@@ -10,7 +10,7 @@ use serde::de::{self, Deserializer, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::Kind;
-use crate::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
+use byteway_console::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
 
 /// One value for each kind of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

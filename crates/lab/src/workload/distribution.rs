@@ -10,7 +10,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::direction::{percentages, split};
-use crate::units::{Bytes, UnitError, excerpt, fio_bytes};
+use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
 
 /// How random addresses are spread over the range, as fio's `random_distribution` says it.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -8,7 +8,7 @@ use super::distribution::Spread;
 use super::length::Ruler;
 use super::pace::Pace;
 use super::{Io, JobPlan, Kind, Rw, Synthetic};
-use crate::error::InputError;
+use byteway_console::error::InputError;
 
 pub(super) struct Draws {
     addresses: Addresses,

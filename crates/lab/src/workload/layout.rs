@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 
 use super::replay::{Beyond, TracePlan, whole_blocks};
 use super::{Issue, JobPlan};
-use crate::error::InputError;
-use crate::trace::convert::scaled;
-use crate::trace::{Reader, Record};
-use crate::units::Bytes;
+use byteway_console::error::InputError;
+use byteway_console::units::Bytes;
+use byteway_trace::convert::scaled;
+use byteway_trace::{Reader, Record};
 
 /// A part of the range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

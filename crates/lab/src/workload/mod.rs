@@ -28,12 +28,13 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::InputError;
 use crate::kv::KvPlan;
-use crate::units::Picos;
+use byteway_console::error::InputError;
+use byteway_console::units::Picos;
 use draws::Draws;
 use replay::Replay;
 
+pub use byteway_trace::Kind;
 pub use direction::{ByKind, Directed, Iops, PerDirection, SizeRange, SizeSplit};
 pub use distribution::{Distribution, Zone};
 pub use layout::Layout;
@@ -41,18 +42,6 @@ pub use length::Lengths;
 pub use pace::{Cap, Think};
 pub(crate) use replay::scan;
 pub use replay::{Beyond, Scan, TracePlan};
-
-/// What an I/O does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Dataset Management, deallocate.
-    Trim,
-}
 
 /// One I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

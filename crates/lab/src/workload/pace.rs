@@ -4,7 +4,7 @@ use byteway_clock::random::{Exponential, InvalidParameter, Stream};
 
 use super::direction::ByKind;
 use super::{Arrival, Issue, JobPlan, Kind};
-use crate::units::Picos;
+use byteway_console::units::Picos;
 
 /// What a closed loop may not exceed, over all workers of a job, of each kind; `None` is no limit. A job that has fallen
 /// behind may catch up, as fio's may: the limit holds from the job's start on.

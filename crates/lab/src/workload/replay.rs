@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, Slice};
 use super::{Io, Issue, JobPlan, Kind};
-use crate::error::InputError;
-use crate::trace::convert::scaled;
-use crate::trace::{ReadOptions, Reader, Record, Tally};
-use crate::units::Bytes;
+use byteway_console::error::InputError;
+use byteway_console::units::Bytes;
+use byteway_trace::convert::scaled;
+use byteway_trace::{ReadOptions, Reader, Record, Tally};
 
 /// A recording and how it is laid on the drive.
 #[derive(Clone, Debug, PartialEq)]

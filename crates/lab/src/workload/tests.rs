@@ -5,8 +5,8 @@ mod shares;
 use std::io::Write;
 
 use super::*;
-use crate::error::InputError;
-use crate::trace::ReadOptions;
+use byteway_console::error::InputError;
+use byteway_trace::ReadOptions;
 
 fn job(synthetic: Synthetic) -> JobPlan {
     JobPlan {

@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use super::ReadFlags;
-use crate::error::InputError;
-use crate::interrupt::Interrupt;
 use crate::output::{StdoutError, Unfinished};
 use crate::progress::Progress;
-use crate::trace::archive::Packing;
-use crate::trace::convert::{Conversion, convert};
-use crate::trace::{Format, Reader, Writer, file_name};
+use byteway_console::error::InputError;
+use byteway_console::interrupt::Interrupt;
+use byteway_trace::archive::Packing;
+use byteway_trace::convert::{Conversion, convert};
+use byteway_trace::writer::WriteError;
+use byteway_trace::{Format, Reader, Writer, file_name};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -82,9 +83,14 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let packing = Packing::named(&arguments.output);
     let mut writer = Writer::new(out, to, packing, arguments.lossy).map_err(|error| failed(error.into()))?;
-    let converted = convert(&mut reader, &mut writer, &conversion, &mut progress);
+    let converted = convert(&mut reader, &mut writer, &conversion, |records, bytes| {
+        progress.position(records, bytes);
+    });
     progress.finish();
-    converted.map_err(failed)?;
+    converted.map_err(|error| match error {
+        WriteError::Unfit(unfit) => unfit.into(),
+        WriteError::Output(error) => failed(error.into()),
+    })?;
     if reader.tally().records == 0 {
         let tally = reader.tally();
         let what = format!(

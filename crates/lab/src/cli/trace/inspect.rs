@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use super::ReadFlags;
 use crate::cli::{OutputFormat, Tables, print, size};
-use crate::error::InputError;
-use crate::interrupt::{EXIT_INTERRUPTED, Interrupt};
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::progress::Progress;
-use crate::trace::inspect::{Options, SAMPLES, inspect};
-use crate::trace::{Reader, file_name, is_stdin};
-use crate::units::Bytes;
+use byteway_console::error::InputError;
+use byteway_console::units::Bytes;
+use byteway_trace::inspect::{Options, SAMPLES, inspect};
+use byteway_trace::{Reader, file_name, is_stdin};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -74,14 +74,20 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         return Err(InputError::new(what, "name it once: a pipe gives its bytes only once").into());
     }
     named.into_iter().try_for_each(|file| Reader::open(file, &read).map(drop))?;
-    let interrupt = Interrupt::on_signal();
+    let interrupt = raised_by_signal();
     for (index, file) in arguments.files.iter().enumerate() {
         let mut progress = Progress::new("", None, None, arguments.quiet);
         let reader = match Reader::open_once(file, &read, &interrupt) {
             Err(_) if interrupt.is_raised() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
             opened => opened?,
         };
-        let found = inspect(reader, &file_name(file), &options, &mut progress, &interrupt);
+        let found = inspect(
+            reader,
+            &file_name(file),
+            &options,
+            |records, ps| progress.update(records, ps),
+            &interrupt,
+        );
         progress.finish();
         let found = found?;
         match arguments.format {

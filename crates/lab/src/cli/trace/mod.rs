@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use crate::trace::{self, Columns, Format, ReadOptions, Unit};
+use byteway_trace::{self, Columns, Format, ReadOptions, Unit};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +48,7 @@ struct ReadFlags {
     /// Of blkparse's text: which step of an I/O counts, Q queued, D issued, C completed; left out, the first of these that
     /// the beginning of the trace has.
     #[arg(long, value_enum)]
-    action: Option<trace::Action>,
+    action: Option<byteway_trace::Action>,
     /// Skip the lines that are no records, and count them.
     #[arg(long)]
     skip_bad_lines: bool,
@@ -94,7 +94,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 /// "3", or "8,0" as Linux writes devices.
 fn device(text: &str) -> Result<u32, String> {
-    let number = text.trim().parse().ok().or_else(|| crate::trace::format::device_pair(text));
+    let number = text.trim().parse().ok().or_else(|| byteway_trace::format::device_pair(text));
     number.ok_or_else(|| "write the number of a device, or `major,minor` such as 8,0".to_owned())
 }
 

@@ -24,7 +24,7 @@ use super::plan::describe;
 use super::sizes::{Reach, is_method};
 use super::vary::{Axis, Scale};
 use crate::summary::time;
-use crate::units::Bytes;
+use byteway_console::units::Bytes;
 
 /// A finding: what it is about for programs, and a sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]

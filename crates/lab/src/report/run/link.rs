@@ -6,7 +6,7 @@ use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::results::{Crossing, Point};
 use crate::summary::{LinkRow, Summary, link_table};
-use crate::text_table::bytes;
+use byteway_console::table::bytes;
 use byteway_link::Direction;
 
 pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {

@@ -26,10 +26,10 @@ use crate::results::steadiness::NOT_STEADY;
 use crate::scenario::{Scenario, Warmup};
 use crate::shell::quoted;
 use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, percent, time};
-use crate::text_table::{bytes, rate};
-use crate::units::Bytes;
 use crate::workload::Kind;
 use crate::workload::{JobPlan, Source};
+use byteway_console::table::{bytes, rate};
+use byteway_console::units::Bytes;
 use steps::Steps;
 
 /// What `report.html` shows of a run.
@@ -145,7 +145,7 @@ fn plural(kind: Kind) -> &'static str {
 
 /// Bytes of one of `ios` I/Os, in the mean.
 fn per_io(bytes: u64, ios: u64) -> f64 {
-    crate::summary::ratio(bytes.into(), ios.into())
+    byteway_console::number::ratio(bytes.into(), ios.into())
 }
 
 /// A time to three digits, as long as a tile has room for.

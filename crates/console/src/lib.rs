@@ -1,0 +1,17 @@
+//! What people write and read in files and on a terminal, whatever it is about.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
+//! | [`error`] | wrong input: place, mistake, cure |
+//! | [`table`] | tables for the terminal: 80 columns, one unit a column |
+//! | [`number`] | ratios that are the same on every machine |
+//! | [`interrupt`] | the wish to stop, that long work looks at |
+//!
+//! What it does not do: it knows no file format, no signal and no progress bar.
+
+pub mod error;
+pub mod interrupt;
+pub mod number;
+pub mod table;
+pub mod units;

@@ -1,0 +1,584 @@
+//! Numbers with their units: what stands in quotes in a scenario or a profile.
+//!
+//! Parsing is exact: `"3.2 us"` is 3,200,000 ps without a float in between, and a number that does not come out
+//! whole in the smallest unit (`"0.5 B"`) is an error, as is one without a unit.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::error::nearest;
+
+/// A number that is not one of the kind asked for. Displays as two lines: what is wrong, and the cure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitError {
+    /// What is wrong.
+    pub what: String,
+    /// The accepted units, with an example.
+    pub cure: String,
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n{}", self.what, self.cure)
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// One kind of quantity: its units from the smallest up, each with its size in the smallest.
+struct Quantity {
+    noun: &'static str,
+    example: &'static str,
+    units: &'static [(&'static str, u64)],
+    /// Other spellings that are understood but not written.
+    aliases: &'static [(&'static str, u64)],
+    /// Units of which not even one can be said in the smallest.
+    beyond: &'static [&'static str],
+    /// Units in which a value is shown.
+    shown: &'static [(&'static str, u64)],
+    /// Decimals in which a value may be shown.
+    decimals: u32,
+}
+
+const BYTES: Quantity = Quantity {
+    noun: "a size",
+    example: "4 KiB",
+    units: &[
+        ("B", 1),
+        ("kB", 1_000),
+        ("KiB", 1 << 10),
+        ("MB", 1_000_000),
+        ("MiB", 1 << 20),
+        ("GB", 1_000_000_000),
+        ("GiB", 1 << 30),
+        ("TB", 1_000_000_000_000),
+        ("TiB", 1 << 40),
+        ("PB", 1_000_000_000_000_000),
+        ("PiB", 1 << 50),
+        ("EB", 1_000_000_000_000_000_000),
+        ("EiB", 1 << 60),
+    ],
+    aliases: &[
+        ("KB", 1_000),
+        ("k", 1 << 10),
+        ("K", 1 << 10),
+        ("m", 1 << 20),
+        ("M", 1 << 20),
+        ("g", 1 << 30),
+        ("G", 1 << 30),
+        ("t", 1 << 40),
+        ("T", 1 << 40),
+        ("p", 1 << 50),
+        ("P", 1 << 50),
+    ],
+    beyond: &["ZB", "ZiB", "YB", "YiB"],
+    shown: &[
+        ("B", 1),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+        ("PiB", 1 << 50),
+        ("EiB", 1 << 60),
+    ],
+    decimals: 0,
+};
+
+const TIME_UNITS: &[(&str, u64)] = &[
+    ("ps", 1),
+    ("ns", 1_000),
+    ("us", 1_000_000),
+    ("ms", 1_000_000_000),
+    ("s", 1_000_000_000_000),
+    ("min", 60_000_000_000_000),
+    ("h", 3_600_000_000_000_000),
+];
+
+const PICOS: Quantity = Quantity {
+    noun: "a time",
+    example: "3.2 us",
+    units: TIME_UNITS,
+    aliases: &[("\u{b5}s", 1_000_000), ("\u{3bc}s", 1_000_000)],
+    beyond: &[],
+    shown: &[("ps", 1), ("ns", 1_000), ("us", 1_000_000), ("ms", 1_000_000_000), ("s", 1_000_000_000_000)],
+    decimals: 3,
+};
+
+/// An age is counted in seconds: in picoseconds no drive would grow older than seven months.
+const AGE: Quantity = Quantity {
+    noun: "an age",
+    example: "90 d",
+    units: AGE_UNITS,
+    aliases: &[],
+    beyond: &[],
+    shown: AGE_UNITS,
+    decimals: 0,
+};
+
+const AGE_UNITS: &[(&str, u64)] = &[("s", 1), ("min", 60), ("h", 3_600), ("d", 86_400), ("y", 31_536_000)];
+
+const RATE: Quantity = Quantity {
+    noun: "a rate",
+    example: "800 MB/s",
+    units: &[
+        ("B/s", 1),
+        ("kB/s", 1_000),
+        ("KiB/s", 1 << 10),
+        ("MB/s", 1_000_000),
+        ("MiB/s", 1 << 20),
+        ("GB/s", 1_000_000_000),
+        ("GiB/s", 1 << 30),
+    ],
+    aliases: &[("KB/s", 1_000)],
+    beyond: &[],
+    shown: &[("B/s", 1), ("kB/s", 1_000), ("MB/s", 1_000_000), ("GB/s", 1_000_000_000)],
+    decimals: 3,
+};
+
+const FREQUENCY: Quantity = Quantity {
+    noun: "a frequency",
+    example: "1 GHz",
+    units: &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)],
+    aliases: &[],
+    beyond: &[],
+    shown: &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)],
+    decimals: 3,
+};
+
+impl Quantity {
+    fn unit_names(&self) -> String {
+        self.units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+    }
+
+    fn expected(&self) -> String {
+        format!("{} with its unit in quotes, such as \"{}\"", self.noun, self.example)
+    }
+
+    fn cure(&self) -> String {
+        format!("write {}; the units are {}", self.expected(), self.unit_names())
+    }
+
+    fn error(&self, what: String) -> UnitError {
+        UnitError { what, cure: self.cure() }
+    }
+
+    fn parse(&self, text: &str) -> Result<u64, UnitError> {
+        let trimmed = text.trim();
+        let (number, unit) = split_number(trimmed);
+        if number.is_empty() {
+            return Err(self.error(format!("`{}` is not {}", excerpt(text), self.noun)));
+        }
+        if unit.is_empty() {
+            return Err(self.error(format!("`{}` has no unit", excerpt(text))));
+        }
+        let known = self.units.iter().chain(self.aliases).find(|(name, _)| *name == unit);
+        let Some((name, scale)) = known else {
+            if self.beyond.contains(&unit) {
+                return Err(self.too_large(text, self.units[self.units.len() - 1]));
+            }
+            let mut error = self.error(format!("unknown unit `{}` in `{}`", excerpt(unit), excerpt(text)));
+            if let Some(name) = nearest(unit, self.units.iter().map(|(name, _)| *name)) {
+                error.cure = format!("did you mean `{number} {name}`? {}", error.cure);
+            }
+            return Err(error);
+        };
+        scale_decimal(number, *scale).map_err(|trouble| match trouble {
+            Trouble::Malformed => self.error(format!("`{}` is not a number", excerpt(number))),
+            Trouble::TooLarge => self.too_large(text, (name, *scale)),
+            Trouble::Fraction => {
+                self.error(format!("`{}` is not a whole number of {}", excerpt(text), self.units[0].0))
+            }
+        })
+    }
+
+    /// More than can be counted in the smallest unit; the most is said in `unit`.
+    fn too_large(&self, text: &str, (unit, scale): (&str, u64)) -> UnitError {
+        UnitError {
+            what: format!("`{}` is too large", excerpt(text)),
+            cure: format!("the most is {} {unit}; {}", u64::MAX / scale, self.cure()),
+        }
+    }
+
+    fn show(&self, value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fine = 10u64.pow(self.decimals);
+        let fits = |scale: u64| value >= scale && (scale < fine || value.is_multiple_of(scale / fine));
+        let (name, scale) =
+            *self.shown.iter().rev().find(|(_, scale)| fits(*scale)).unwrap_or(&self.shown[0]);
+        if value.is_multiple_of(scale) {
+            return write!(f, "{} {name}", value / scale);
+        }
+        let fraction = format!("{:0width$}", value % scale / (scale / fine), width = self.decimals as usize);
+        write!(f, "{}.{} {name}", value / scale, fraction.trim_end_matches('0'))
+    }
+}
+
+enum Trouble {
+    Malformed,
+    TooLarge,
+    Fraction,
+}
+
+/// Splits "3.2 us" into "3.2" and "us".
+fn split_number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+/// `number` x `scale`, exactly.
+fn scale_decimal(number: &str, scale: u64) -> Result<u64, Trouble> {
+    let (whole, fraction) = match number.split_once('.') {
+        Some((whole, fraction)) if fraction.starts_with(|c: char| c.is_ascii_digit()) => (whole, fraction),
+        Some(_) => return Err(Trouble::Malformed),
+        None => (number, ""),
+    };
+    if !whole.starts_with(|c: char| c.is_ascii_digit()) || fraction.contains('.') {
+        return Err(Trouble::Malformed);
+    }
+    let digits = |text: &str| text.replace('_', "");
+    let whole: u64 = digits(whole).parse().map_err(|_| Trouble::TooLarge)?;
+    let fraction = digits(fraction);
+    let fraction = fraction.trim_end_matches('0');
+    // No unit is as much as 10^18 of its smallest, so nothing with more decimals comes out whole.
+    if fraction.len() > 18 {
+        return Err(Trouble::Fraction);
+    }
+    let tenths = 10u128.pow(fraction.len() as u32);
+    let part = u128::from(fraction.parse::<u64>().unwrap_or(0)) * u128::from(scale);
+    if !part.is_multiple_of(tenths) {
+        return Err(Trouble::Fraction);
+    }
+    let value = u128::from(whole) * u128::from(scale) + part / tenths;
+    u64::try_from(value).map_err(|_| Trouble::TooLarge)
+}
+
+/// What the user wrote, short enough and clean enough to be repeated in a message.
+pub fn excerpt(text: &str) -> String {
+    let mut short: String = text.chars().take(60).flat_map(char::escape_debug).collect();
+    if text.chars().nth(60).is_some() {
+        short.push_str("...");
+    }
+    short
+}
+
+/// A size within one of fio's lists, where a bare number is bytes, as it is for fio.
+pub fn fio_bytes(text: &str) -> Result<Bytes, UnitError> {
+    match text.trim().parse() {
+        Ok(bytes) if !text.trim().starts_with('+') => Ok(Bytes(bytes)),
+        _ => text.parse(),
+    }
+}
+
+/// Visits a string and leaves everything else to serde's "invalid type".
+struct Text<T>(String, fn(&str) -> Result<T, UnitError>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.1)(text).map_err(E::custom)
+    }
+}
+
+macro_rules! quantity {
+    ($(#[$doc:meta])* $name:ident, $quantity:ident, $pattern:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u64);
+
+        impl FromStr for $name {
+            type Err = UnitError;
+            fn from_str(text: &str) -> Result<Self, UnitError> {
+                $quantity.parse(text).map($name)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                $quantity.show(self.0, f)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text($quantity.expected(), str::parse))
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "description": $quantity.cure(),
+                    "pattern": concat!(r"^\s*[0-9][0-9_]*(\.[0-9_]+)?\s*(", $pattern, r")\s*$"),
+                    "examples": [$quantity.example],
+                })
+            }
+        }
+    };
+}
+
+quantity!(
+    /// A number of bytes: `"4 KiB"`, `"1 TB"`, or as fio writes it, `"4k"`.
+    Bytes, BYTES, "B|[kKMGTPE]B|[KMGTPE]iB|[kKmMgGtT]"
+);
+quantity!(
+    /// A length of time in picoseconds: `"3.2 us"`, `"10 ms"`.
+    Picos, PICOS, "ps|ns|us|\u{b5}s|\u{3bc}s|ms|s|min|h"
+);
+quantity!(
+    /// A length of calendar time in seconds: `"90 d"`, `"1 y"` (365 days).
+    Age, AGE, "s|min|h|d|y"
+);
+quantity!(
+    /// Bytes a second: `"800 MB/s"`.
+    Rate, RATE, "B/s|[kKMG]B/s|[KMG]iB/s"
+);
+quantity!(
+    /// Cycles a second: `"1 GHz"`.
+    Frequency, FREQUENCY, "Hz|kHz|MHz|GHz"
+);
+
+/// Hundredths: `"7 %"` is 7.0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Percent(pub f64);
+
+const PERCENT_EXPECTED: &str = "a percentage in quotes, such as \"7 %\"";
+
+impl FromStr for Percent {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let error =
+            |what: String| Err(UnitError { what, cure: format!("write {PERCENT_EXPECTED}; the unit is %") });
+        let (number, unit) = split_number(text.trim());
+        if number.is_empty() {
+            return error(format!("`{}` is not a percentage", excerpt(text)));
+        }
+        if unit.is_empty() {
+            return error(format!("`{}` has no unit", excerpt(text)));
+        }
+        if unit != "%" {
+            return error(format!("unknown unit `{}` in `{}`", excerpt(unit), excerpt(text)));
+        }
+        match number.replace('_', "").parse::<f64>() {
+            Ok(value) if value.is_finite() => Ok(Percent(value)),
+            _ => error(format!("`{}` is not a number", excerpt(number))),
+        }
+    }
+}
+
+impl fmt::Display for Percent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} %", self.0)
+    }
+}
+
+impl Serialize for Percent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text(PERCENT_EXPECTED.to_owned(), str::parse))
+    }
+}
+
+/// A size, or a part of what there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Portion {
+    /// So many bytes.
+    Bytes(Bytes),
+    /// So much of the whole.
+    Part(Percent),
+}
+
+impl Portion {
+    /// Bytes of a whole of `whole` bytes; of a part, whole units of `unit` bytes.
+    pub fn of(self, whole: Bytes, unit: u64) -> Bytes {
+        match self {
+            Portion::Bytes(bytes) => bytes,
+            Portion::Part(percent) => {
+                // In millionths, so that 100 % of any size is all of it.
+                let millionths = libm::round(percent.0.clamp(0.0, 1e6) * 1e6) as u128;
+                let bytes = u128::from(whole.0) * millionths / 100_000_000;
+                Bytes(u64::try_from(bytes).unwrap_or(u64::MAX) / unit.max(1) * unit.max(1))
+            }
+        }
+    }
+}
+
+impl Default for Portion {
+    fn default() -> Self {
+        Portion::Bytes(Bytes(0))
+    }
+}
+
+impl From<Bytes> for Portion {
+    fn from(bytes: Bytes) -> Self {
+        Portion::Bytes(bytes)
+    }
+}
+
+impl FromStr for Portion {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        match text.trim().ends_with('%') {
+            true => text.parse().map(Portion::Part),
+            false => text.parse().map(Portion::Bytes),
+        }
+    }
+}
+
+impl fmt::Display for Portion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Portion::Bytes(bytes) => bytes.fmt(f),
+            Portion::Part(percent) => percent.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Portion {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text(BYTES.expected(), str::parse))
+    }
+}
+
+impl JsonSchema for Portion {
+    fn schema_name() -> Cow<'static, str> {
+        "Portion".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "a size, or a part in percent", "examples": ["64 GiB", "30 %"] })
+    }
+}
+
+impl JsonSchema for Percent {
+    fn schema_name() -> Cow<'static, str> {
+        "Percent".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": PERCENT_EXPECTED,
+            "pattern": r"^\s*[0-9][0-9_]*(\.[0-9_]+)?\s*%\s*$",
+            "examples": ["7 %"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A time that went through a float would differ by picoseconds from the constant that was written.
+    #[test]
+    fn numbers_are_exact() {
+        assert_eq!("3.2 us".parse(), Ok(Picos(3_200_000)));
+        assert_eq!("0.001ns".parse(), Ok(Picos(1)));
+        assert_eq!("29.76 \u{b5}s".parse(), Ok(Picos(29_760_000)));
+        assert_eq!("1.50 h".parse(), Ok(Picos(5_400_000_000_000_000)));
+        assert_eq!("4KiB".parse(), Ok(Bytes(4096)));
+        assert_eq!("0.5 KiB".parse(), Ok(Bytes(512)));
+        assert_eq!("0.250 KiB".parse(), Ok(Bytes(256)));
+        assert_eq!("1_024 B".parse(), Ok(Bytes(1024)));
+        assert_eq!("1 TB".parse(), Ok(Bytes(1_000_000_000_000)));
+        assert_eq!("1.5 y".parse(), Ok(Age(47_304_000)));
+        assert_eq!("800 MB/s".parse(), Ok(Rate(800_000_000)));
+        assert_eq!("1.25 GHz".parse(), Ok(Frequency(1_250_000_000)));
+        assert_eq!("7 %".parse(), Ok(Percent(7.0)));
+        assert_eq!("12.5%".parse(), Ok(Percent(12.5)));
+    }
+
+    // A message that says only "invalid value" leaves the reader to guess which units exist.
+    #[test]
+    fn each_error_names_the_units_and_an_example() {
+        let wrong = [
+            "",
+            "KiB",
+            "4",
+            "4 kib",
+            "4 us",
+            "4..5 KiB",
+            ".5 KiB",
+            "5. KiB",
+            "0.3 B",
+            "-1 B",
+            "1e3 B",
+            "4 KiB x",
+            "_ B",
+            "1._ B",
+            "99999999999999999999 B",
+            "999999999 TiB",
+            "\u{0}",
+            "0.00000000000000000000000000001 TiB",
+            "4 \u{1F4BE}",
+        ];
+        for text in wrong {
+            let error = text.parse::<Bytes>().unwrap_err();
+            assert!(error.cure.contains("KiB") && error.cure.contains("\"4 KiB\""), "{text:?}: {error}");
+        }
+        let error = "4 kib".parse::<Bytes>().unwrap_err();
+        assert!(error.cure.starts_with("did you mean `4 KiB`?"), "{error}");
+        for (text, most) in
+            [("1 ZiB", "15 EiB"), ("2 YB", "15 EiB"), ("16 EiB", "15 EiB"), ("999999999 TiB", "16777215 TiB")]
+        {
+            let error = text.parse::<Bytes>().unwrap_err();
+            assert!(error.what.ends_with("is too large"), "{error}");
+            assert!(error.cure.starts_with(&format!("the most is {most};")), "{error}");
+        }
+        assert!("5 msec".parse::<Picos>().is_err());
+        assert!("7".parse::<Percent>().is_err());
+        assert!("7 pc".parse::<Percent>().is_err());
+        assert!("1.2.3 %".parse::<Percent>().is_err());
+    }
+
+    // What a report shows must be what a scenario accepts, or a result could not be run again.
+    #[test]
+    fn what_is_shown_can_be_read_back() {
+        for (value, text) in
+            [(0, "0 B"), (512, "512 B"), (4096, "4 KiB"), (1 << 39, "512 GiB"), (1025, "1025 B")]
+        {
+            assert_eq!(Bytes(value).to_string(), text);
+            assert_eq!(text.parse(), Ok(Bytes(value)));
+        }
+        for (value, text) in [
+            (0, "0 ps"),
+            (999, "999 ps"),
+            (3_200_000, "3.2 us"),
+            (1_500, "1.5 ns"),
+            (1_000_001, "1000.001 ns"),
+        ] {
+            assert_eq!(Picos(value).to_string(), text);
+            assert_eq!(text.parse(), Ok(Picos(value)));
+        }
+        assert_eq!(Rate(800_000_000).to_string(), "800 MB/s");
+        assert_eq!(Frequency(667_000_000).to_string(), "667 MHz");
+        assert_eq!(Percent(7.0).to_string(), "7 %");
+        assert_eq!([90 * 86_400, 730 * 86_400, 61].map(|age| Age(age).to_string()), ["90 d", "2 y", "61 s"]);
+        for value in [u64::MAX, u64::MAX - 1, 1 << 63, 12_345_678_901_234] {
+            assert_eq!(Picos(value).to_string().parse(), Ok(Picos(value)));
+            assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+            assert_eq!(Rate(value).to_string().parse(), Ok(Rate(value)));
+        }
+    }
+}

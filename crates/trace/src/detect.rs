@@ -1,0 +1,175 @@
+//! The format of a trace by its first lines, or by the first records of a binary one.
+//!
+//! Every text format looks at each of the first lines and takes those that are its own; the one that takes most is it.
+//! Formats that would take the same line tell themselves apart: DiskSim's times have a decimal point, and MQSim's have
+//! none. A binary format must find all of the first records plausible: their version, their times, what they refer to.
+//! If two take equally much, nobody guesses.
+
+use super::buffer::LINE_BYTES_MAX;
+use super::format::Format;
+use super::format::field::shown;
+use byteway_console::error::{InputError, Place};
+
+/// What is looked at to tell the format.
+pub(super) const DETECT_BYTES: usize = 64 << 10;
+const DETECT_LINES: usize = 20;
+const DETECT_RECORDS: usize = 64;
+
+/// The formats that take most of `head`, the beginning of a file.
+fn candidates(head: &[u8]) -> Vec<Format> {
+    let mut votes = [0usize; Format::ALL.len()];
+    for line in lines(head).map(|(_, line)| line).take(DETECT_LINES) {
+        for (count, format) in votes.iter_mut().zip(Format::ALL) {
+            *count += usize::from(format.votes(line));
+        }
+    }
+    // The first line of a fio log or of named columns settles it, and is seen once.
+    if let Some(log) = [Format::Iolog2, Format::Iolog3, Format::Columns]
+        .into_iter()
+        .find(|format| lines(head).next().is_some_and(|(_, line)| format.votes(line)))
+    {
+        return vec![log];
+    }
+    // Text has no zeros; binary numbers are full of them.
+    if votes.iter().all(|count| *count == 0) && head.contains(&0) {
+        for (count, format) in votes.iter_mut().zip(Format::ALL) {
+            // A version and an operation code in each record say more than times and references that are in order.
+            let weight = if format == Format::OracleGeneral { 1 } else { 2 };
+            *count = weight * usize::from(plausible(format, head));
+        }
+    }
+    let most = votes.iter().copied().max().unwrap_or(0);
+    let chosen = votes.iter().zip(Format::ALL).filter(|(count, _)| **count > 0 && **count == most);
+    chosen.map(|(_, format)| format).collect()
+}
+
+/// Whether all of the first records can be such.
+fn plausible(format: Format, head: &[u8]) -> bool {
+    let Some(bytes) = format.spec().record_bytes else { return false };
+    let mut latest = 0;
+    let records = head.chunks_exact(bytes).take(DETECT_RECORDS);
+    let count = records.len();
+    for (index, record) in records.enumerate() {
+        match format.plausible(record, index as u64, latest) {
+            Some(time) => latest = time,
+            None => return false,
+        }
+    }
+    count > 0
+}
+
+/// The lines that are neither empty nor comments, with their numbers from 1.
+pub(super) fn lines(head: &[u8]) -> impl Iterator<Item = (usize, &[u8])> + Clone {
+    let all = head.split(|byte| *byte == b'\n').enumerate();
+    all.filter_map(|(index, line)| {
+        let line = without_mark(&line[..line.len().min(LINE_BYTES_MAX)]).trim_ascii();
+        (!line.is_empty() && line[0] != b'#').then_some((index + 1, line))
+    })
+}
+
+/// Without the byte order mark that some programs put in front.
+pub(super) fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
+/// Files that are something else altogether: what they begin with, where, and what they are.
+const FOREIGN: [(usize, &[u8], &str); 4] = [
+    (257, b"ustar", "a tar archive: unpack it and name a file in it"),
+    (0, b"BZh", "packed by bzip2: pack it by gzip, xz or zstd, or not at all"),
+    (0, b"PK\x03\x04", "a zip archive: unpack it"),
+    (0, b"PAR1", "a Parquet file, which no trace format is"),
+];
+
+/// The format of the trace `name` that begins with `head`.
+pub(super) fn detect(head: &[u8], name: &str) -> Result<Format, InputError> {
+    if let [format] = candidates(head)[..] {
+        return Ok(format);
+    }
+    let place = |line| Place { source: name.to_owned(), position: Some((line, 1)), excerpt: None };
+    let names =
+        |formats: &[Format]| formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ");
+    let force = "with `format = \"...\"` in a scenario, or --from on the command line";
+    if let several @ [_, _, ..] = &candidates(head)[..] {
+        let what = format!("the trace `{name}` can be of several formats: {}", names(several));
+        return Err(InputError::new(what, format!("name the one that it is, {force}")));
+    }
+    if let Some((_, _, what)) =
+        FOREIGN.iter().find(|(at, magic, _)| head.get(*at..).is_some_and(|rest| rest.starts_with(magic)))
+    {
+        let (is, cure) = what.split_once(": ").unwrap_or((what, "name another file"));
+        return Err(InputError::new(format!("the trace `{name}` is {is}"), cure));
+    }
+    let Some((line, text)) = lines(head).next() else {
+        let what = format!("the trace `{name}` has no record in its first {} KiB", DETECT_BYTES >> 10);
+        return Err(InputError::new(what, "name a trace that is not empty, or its `format`"));
+    };
+    let what = format!("cannot tell the format of the trace: `{}` is a record of none", shown(text));
+    let cure = format!(
+        "a line of MQSim or SSDSim reads `{}`, one of MSR Cambridge `{}`; the formats are {}; force one {force}, and \
+         skip broken lines with --skip-bad-lines",
+        Format::Mqsim.spec().shape,
+        Format::Msr.spec().shape,
+        names(&Format::ALL)
+    );
+    let cure =
+        format!("{cure}; or name the columns, as in `columns = \"time_us,op,offset,bytes\"` or --columns");
+    Err(InputError::new(what, cure).at(place(line)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn detected(head: impl AsRef<[u8]>) -> Result<Format, InputError> {
+        detect(head.as_ref(), "t.trace")
+    }
+
+    // A wrong guess would replay nonsense without a word.
+    #[test]
+    fn every_text_format_is_told_by_its_lines() {
+        let examples = [
+            ("938513000 4 264719034 16 0\n", Format::Mqsim),
+            ("0.000000 0 264719034 16 1\n", Format::Disksim),
+            ("128166372003061629,hm,1,Read,383496192,32768,413\r\n", Format::Msr),
+            ("419,W,8792731648,16384,1577808144360767\n", Format::Alibaba),
+            ("1538323200,12910952,128,0,1063\n", Format::Tencent),
+            (
+                "Timestamp,Response,IOType,LUN,Offset,Size\n1455592022.04,0.001,R,3,157253447680,4096\n",
+                Format::Systor,
+            ),
+            ("89968195792462 20782 gzip 283193184 8 R 6 0 56f11b711d91a065a2b6458eca924523\n", Format::Fiu),
+            ("  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]\n", Format::Blkparse),
+            ("0,21741712,24576,R,0.000774\n", Format::Spc),
+            ("128166372003061629,hm,1,R,383496192,32768,413\n", Format::Msr),
+            ("version,time,op,size,lbn\n1,5633898,2a,512,42932745\n", Format::CloudPhysics),
+            ("1,5633898,28,512,42932745\n", Format::CloudPhysics),
+            ("time_us,op,offset,bytes\n1,R,0,512\n", Format::Columns),
+            ("fio version 2 iolog\n/dev/sda add\n", Format::Iolog2),
+            ("fio version 3 iolog\n0 /dev/sda add\n", Format::Iolog3),
+        ];
+        for (text, format) in examples {
+            assert_eq!(detected(text).unwrap(), format, "{text}");
+            assert_eq!(detected(format!("\u{feff}# a comment\n\n{text}")).unwrap(), format, "{text}");
+        }
+    }
+
+    // Half of a file in one format and half in another is not for a program to judge.
+    #[test]
+    fn a_tie_is_an_error_that_names_the_candidates() {
+        let error = detected("1 0 8 8 1\n419,W,8192,512,7\n").unwrap_err();
+        assert!(error.what.contains("mqsim, alibaba") && error.cure.contains("--from"), "{error}");
+        assert_eq!(detected("1 0 8 8 1\n419,W,8192,512,7\n2 0 8 8 1\n").unwrap(), Format::Mqsim);
+    }
+
+    // Someone who names an archive should not be told that its name is no record.
+    #[test]
+    fn what_is_no_trace_is_said_to_be_what_it_is() {
+        let mut tar = vec![0; 1024];
+        tar[257..262].copy_from_slice(b"ustar");
+        assert!(detected(tar).unwrap_err().what.contains("a tar archive"));
+        assert!(detected("BZh91AY").unwrap_err().cure.contains("gzip"));
+        assert!(detected("hello\n").unwrap_err().cure.contains("oraclegeneral"));
+        assert!(detected("").unwrap_err().what.contains("no record"));
+        assert!(detected(vec![0; 4096]).is_err());
+    }
+}

@@ -1,0 +1,462 @@
+//! The formats of traces: how a line or record of each is read and written.
+//!
+//! | file | format |
+//! |---|---|
+//! | `mqsim` | MQSim and SSDSim ASCII |
+//! | `disksim` | DiskSim ASCII |
+//! | `msr` | MSR Cambridge |
+//! | `alibaba` | Alibaba block traces |
+//! | `tencent` | Tencent CBS |
+//! | `systor` | SYSTOR'17 |
+//! | `fiu` | FIU |
+//! | `blkparse` | blkparse's default text |
+//! | `iolog` | fio iolog, versions 2 and 3 |
+//! | `oracle_general` | oracleGeneral (binary) |
+//! | `vscsi` | vscsi, versions 1 and 2 (binary) |
+//! | `spc` | SPC-1, UMass |
+//! | `cloud_physics` | CloudPhysics' CSV |
+//! | `columns` | columns named by the user or by the file's first line |
+//! | `field` | numbers and words of a line |
+//!
+//! A format knows one line; files, archives, order and detection are its neighbours' business.
+
+mod alibaba;
+mod blkparse;
+mod cloud_physics;
+mod columns;
+mod disksim;
+pub(super) mod field;
+mod fiu;
+mod iolog;
+mod mqsim;
+mod msr;
+mod oracle_general;
+mod spc;
+mod systor;
+mod tencent;
+mod vscsi;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ReadOptions, Record};
+use crate::Kind;
+use field::{Trouble, number, present, put, scaled};
+
+pub use columns::Columns;
+
+/// How a trace is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+#[value(rename_all = "lower")]
+pub enum Format {
+    /// As the first lines look.
+    #[default]
+    Auto,
+    /// MQSim, SSDSim: `time_ns device lba512 blocks512 op`, op 0 = write.
+    #[serde(alias = "ssdsim")]
+    #[value(alias = "ssdsim")]
+    Mqsim,
+    /// DiskSim ASCII: `time_ms device block512 blocks512 flags`, bit 0 = read.
+    Disksim,
+    /// MSR Cambridge: `ticks,host,disk,Read|Write,offset,bytes,response`.
+    Msr,
+    /// Alibaba block traces: `device,R|W,offset,length,time_us`.
+    Alibaba,
+    /// Tencent CBS: `time_s,offset512,size512,type,volume`, type 0 = read.
+    Tencent,
+    /// SYSTOR'17: `time_s,response,R|W,lun,offset,size`.
+    Systor,
+    /// FIU: `time_ns pid process lba512 blocks512 R|W major minor md5`.
+    Fiu,
+    /// blkparse's default text.
+    Blkparse,
+    /// fio iolog version 2.
+    Iolog2,
+    /// fio iolog version 3.
+    Iolog3,
+    /// libCacheSim's oracleGeneral, binary.
+    OracleGeneral,
+    /// vscsi version 1, binary.
+    Vscsi1,
+    /// vscsi version 2, binary.
+    Vscsi2,
+    /// SPC-1, UMass: `asu,lba512,bytes,R|W,time_s`.
+    #[serde(alias = "umass")]
+    #[value(alias = "umass")]
+    Spc,
+    /// CloudPhysics CSV: `version,time_s,scsi_opcode,bytes,lbn512`.
+    CloudPhysics,
+    /// Columns as `columns` names them, or the first line of the file.
+    Columns,
+}
+
+/// What the offsets and lengths of a trace are counted in, where a file differs from its format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Sectors of 512 B.
+    Sectors,
+}
+
+pub(super) const SECTOR_BYTES: u64 = 512;
+
+/// Which step of an I/O counts in a format that records several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+pub enum Action {
+    /// Queued: handed to the block layer.
+    #[default]
+    #[value(name = "Q")]
+    Q,
+    /// Issued to the driver.
+    #[value(name = "D")]
+    D,
+    /// Completed.
+    #[value(name = "C")]
+    C,
+}
+
+impl Action {
+    pub(super) fn letter(self) -> &'static str {
+        match self {
+            Action::Q => "Q",
+            Action::D => "D",
+            Action::C => "C",
+        }
+    }
+
+    pub(super) fn noun(self) -> &'static str {
+        match self {
+            Action::Q => "queued",
+            Action::D => "issued to the driver",
+            Action::C => "completed",
+        }
+    }
+}
+
+/// A line as a format reads it: times still in the trace's own ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub ticks: u64,
+    pub device: u32,
+    pub offset_bytes: u64,
+    pub bytes: u64,
+    pub kind: Kind,
+}
+
+/// What is to be known of a format.
+#[derive(Debug)]
+pub(super) struct Spec {
+    /// As users write it.
+    pub name: &'static str,
+    /// What a line looks like, for messages.
+    pub shape: &'static str,
+    /// What is taken for granted about it.
+    pub assumption: &'static str,
+    /// Picoseconds of a tick: its resolution.
+    pub tick_ps: u64,
+    /// What offsets are multiples of, in bytes.
+    pub offset_unit: u64,
+    /// What lengths are multiples of, in bytes.
+    pub size_unit: u64,
+    /// The number that means read, if a number does.
+    pub reads_are: Option<u8>,
+    /// Whether it has trims.
+    pub trims: bool,
+    /// Whether it has writes.
+    pub writes: bool,
+    /// Whether it has device numbers.
+    pub devices: bool,
+    /// The longest record.
+    pub bytes_max: u64,
+    /// Offsets are below it.
+    pub offset_end: u64,
+    /// The latest time.
+    pub ticks_max: u64,
+    /// What a file begins with.
+    pub header: &'static [u8],
+    /// Bytes of a record, of a binary format.
+    pub record_bytes: Option<usize>,
+}
+
+impl Spec {
+    /// A text format without limits, for the rest of a definition.
+    const TEXT: Spec = Spec {
+        name: "",
+        shape: "",
+        assumption: "",
+        tick_ps: 1_000,
+        offset_unit: 1,
+        size_unit: 1,
+        reads_are: None,
+        trims: false,
+        writes: true,
+        devices: true,
+        bytes_max: u64::MAX,
+        offset_end: u64::MAX,
+        ticks_max: u64::MAX,
+        header: b"",
+        record_bytes: None,
+    };
+
+    /// What both offsets and lengths are counted in, if it is the same.
+    pub(super) fn unit(&self) -> Option<Unit> {
+        match (self.offset_unit, self.size_unit) {
+            (1, 1) => Some(Unit::Bytes),
+            (SECTOR_BYTES, SECTOR_BYTES) => Some(Unit::Sectors),
+            _ => None,
+        }
+    }
+}
+
+/// Offsets and ends lie below it: 2^63.
+const OFFSET_END: u64 = 1 << 63;
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 16] = [
+        Format::Mqsim,
+        Format::Disksim,
+        Format::Msr,
+        Format::Alibaba,
+        Format::Tencent,
+        Format::Systor,
+        Format::Fiu,
+        Format::Blkparse,
+        Format::Iolog2,
+        Format::Iolog3,
+        Format::OracleGeneral,
+        Format::Vscsi1,
+        Format::Vscsi2,
+        Format::Spc,
+        Format::CloudPhysics,
+        Format::Columns,
+    ];
+
+    pub(super) fn spec(self) -> &'static Spec {
+        match self {
+            Format::Auto | Format::Mqsim => &mqsim::SPEC,
+            Format::Disksim => &disksim::SPEC,
+            Format::Msr => &msr::SPEC,
+            Format::Alibaba => &alibaba::SPEC,
+            Format::Tencent => &tencent::SPEC,
+            Format::Systor => &systor::SPEC,
+            Format::Fiu => &fiu::SPEC,
+            Format::Blkparse => &blkparse::SPEC,
+            Format::Iolog2 => &iolog::SPEC_2,
+            Format::Iolog3 => &iolog::SPEC_3,
+            Format::OracleGeneral => &oracle_general::SPEC,
+            Format::Vscsi1 => &vscsi::SPEC_1,
+            Format::Vscsi2 => &vscsi::SPEC_2,
+            Format::Spc => &spc::SPEC,
+            Format::CloudPhysics => &cloud_physics::SPEC,
+            Format::Columns => &columns::SPEC,
+        }
+    }
+
+    /// As users write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Auto => "auto",
+            format => format.spec().name,
+        }
+    }
+
+    /// What was taken for granted about the format, for the notes of a result.
+    pub fn assumption(self) -> &'static str {
+        match self {
+            Format::Auto => "nothing",
+            format => format.spec().assumption,
+        }
+    }
+
+    /// The format of this name, upper and lower case alike.
+    pub fn named(name: &str) -> Option<Format> {
+        if name.eq_ignore_ascii_case("ssdsim") {
+            return Some(Format::Mqsim);
+        }
+        if name.eq_ignore_ascii_case("umass") {
+            return Some(Format::Spc);
+        }
+        Format::ALL.into_iter().find(|format| format.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether a text line, without white space around it, is one of this format's and of no other that looks like it.
+    pub(super) fn votes(self, line: &[u8]) -> bool {
+        match self {
+            Format::Disksim => disksim::votes(line),
+            Format::Blkparse => blkparse::votes(line),
+            Format::Iolog2 => iolog::version(line) == Some(2),
+            Format::Iolog3 => iolog::version(line) == Some(3),
+            Format::Columns => Columns::of_header(line).is_some(),
+            _ if self.spec().record_bytes.is_some() => false,
+            _ => matches!(Parser::new(&ReadOptions::of(self)).parse(line), Ok(Some(_))),
+        }
+    }
+
+    /// Whether the record at an index of a binary file can be one, after one at time `latest`; its time.
+    pub(super) fn plausible(self, record: &[u8], index: u64, latest: u64) -> Option<u64> {
+        match self {
+            Format::OracleGeneral => oracle_general::plausible(record, index, latest),
+            Format::Vscsi1 => vscsi::plausible(record, 1, latest),
+            Format::Vscsi2 => vscsi::plausible(record, 2, latest),
+            _ => None,
+        }
+    }
+}
+
+/// The action that a blkparse text which begins with these lines is read by, if the user names none.
+pub(super) fn action_of<'a>(lines: impl Iterator<Item = &'a [u8]> + Clone) -> Action {
+    blkparse::action_of(lines)
+}
+
+/// Reads the lines of one format, one after the other.
+pub(super) struct Parser {
+    format: Format,
+    action: Action,
+    turned: bool,
+    /// What offsets and lengths are counted in, if not in the format's own unit.
+    unit: Option<Unit>,
+    log: iolog::Log,
+    table: columns::Table,
+}
+
+impl Parser {
+    pub fn new(options: &ReadOptions) -> Self {
+        let (format, reads_are) = (options.format, options.reads_are);
+        Parser {
+            format,
+            action: options.action.unwrap_or_default(),
+            turned: format != Format::Columns && reads_are.is_some() && reads_are != format.spec().reads_are,
+            unit: options.unit.filter(|unit| format.spec().unit() != Some(*unit)),
+            log: iolog::Log::default(),
+            table: columns::Table::new(options.columns.clone(), reads_are),
+        }
+    }
+
+    /// Reads a line, or a binary record of the format's length; `None` if it is well but no record.
+    #[inline]
+    pub fn parse(&mut self, line: &[u8]) -> Result<Option<Line>, Trouble> {
+        let parsed = match self.format {
+            Format::Auto | Format::Mqsim => Some(mqsim::parse(line)?),
+            Format::Disksim => Some(disksim::parse(line)?),
+            Format::Msr => msr::parse(line)?,
+            Format::Alibaba => alibaba::parse(line)?,
+            Format::Tencent => tencent::parse(line)?,
+            Format::Systor => systor::parse(line)?,
+            Format::Fiu => Some(fiu::parse(line)?),
+            Format::Blkparse => blkparse::parse(line, self.action)?,
+            Format::Iolog2 => self.log.parse(line, 2)?,
+            Format::Iolog3 => self.log.parse(line, 3)?,
+            Format::OracleGeneral => oracle_general::parse(line)?,
+            Format::Vscsi1 => vscsi::parse(line, 1)?,
+            Format::Vscsi2 => vscsi::parse(line, 2)?,
+            Format::Spc => spc::parse(line)?,
+            Format::CloudPhysics => cloud_physics::parse(line)?,
+            Format::Columns => self.table.parse(line)?,
+        };
+        let Some(mut line) = parsed else { return Ok(None) };
+        match self.unit {
+            None => {}
+            Some(Unit::Bytes) => {
+                line.offset_bytes /= SECTOR_BYTES;
+                line.bytes /= SECTOR_BYTES;
+            }
+            Some(Unit::Sectors) => {
+                line.offset_bytes = scaled(line.offset_bytes, SECTOR_BYTES)?;
+                line.bytes = scaled(line.bytes, SECTOR_BYTES)?;
+            }
+        }
+        if line.bytes == 0 {
+            return Err(Trouble::new("its length is zero"));
+        }
+        if line.offset_bytes.checked_add(line.bytes).is_none_or(|end| end > OFFSET_END) {
+            return Err(Trouble::new("it ends beyond 2^63 bytes"));
+        }
+        if self.turned {
+            line.kind = match line.kind {
+                Kind::Read => Kind::Write,
+                Kind::Write => Kind::Read,
+                Kind::Trim => Kind::Trim,
+            };
+        }
+        Ok(Some(line))
+    }
+}
+
+/// Writes the lines of one format, one after the other.
+pub(super) struct Pen {
+    format: Format,
+    sequence: u64,
+    log: iolog::Pen,
+}
+
+impl Pen {
+    pub fn new(format: Format) -> Self {
+        Pen { format, sequence: 0, log: iolog::Pen::default() }
+    }
+
+    /// Appends a record that the format can hold, with its time in the format's ticks.
+    pub fn write(&mut self, out: &mut Vec<u8>, record: &Record, ticks: u64) {
+        self.sequence += 1;
+        match self.format {
+            Format::Auto | Format::Mqsim => mqsim::write(out, record, ticks),
+            Format::Disksim => disksim::write(out, record, ticks),
+            Format::Msr => msr::write(out, record, ticks),
+            Format::Alibaba => alibaba::write(out, record, ticks),
+            Format::Tencent => tencent::write(out, record, ticks),
+            Format::Systor => systor::write(out, record, ticks),
+            Format::Fiu => fiu::write(out, record, ticks),
+            Format::Blkparse => blkparse::write(out, record, ticks, self.sequence, Action::Q),
+            Format::Iolog2 => self.log.write(out, record, ticks, 2),
+            Format::Iolog3 => self.log.write(out, record, ticks, 3),
+            Format::OracleGeneral => oracle_general::write(out, record, ticks),
+            Format::Vscsi1 => vscsi::write(out, record, ticks, self.sequence, 1),
+            Format::Vscsi2 => vscsi::write(out, record, ticks, self.sequence, 2),
+            Format::Spc => spc::write(out, record, ticks),
+            Format::CloudPhysics => cloud_physics::write(out, record, ticks),
+            Format::Columns => columns::write(out, record, ticks),
+        }
+    }
+}
+
+/// `R` or `W`.
+fn letter(field: Option<&[u8]>) -> Result<Kind, Trouble> {
+    let field = present(field, "operation")?;
+    match field {
+        b"R" | b"r" => Ok(Kind::Read),
+        b"W" | b"w" => Ok(Kind::Write),
+        other => Err(Trouble::field("operation", other, "is neither R nor W")),
+    }
+}
+
+fn letter_of(record: &Record) -> u8 {
+    if record.kind == Kind::Read { b'R' } else { b'W' }
+}
+
+/// Bits of a minor number, as in Linux' numbers of devices.
+const MINOR_BITS: u32 = 20;
+
+/// One number for a device's two.
+pub(crate) fn device_of(major: u64, minor: u64) -> Result<u32, Trouble> {
+    if major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS {
+        return Ok(((major << MINOR_BITS) | minor) as u32);
+    }
+    Err(Trouble::new(format!("the device {major},{minor} is too large: 4095,1048575 is the last")))
+}
+
+/// A device's two numbers, for `--device 8,0`.
+pub fn device_pair(text: &str) -> Option<u32> {
+    let (major, minor) = text.split_once(',')?;
+    let part = |text: &str| number(Some(text.trim().as_bytes()), "").ok();
+    device_of(part(major)?, part(minor)?).ok()
+}
+
+/// Writes a device's two numbers.
+fn put_device(out: &mut Vec<u8>, device: u32, between: &[u8], after: &[u8]) {
+    put(out, u64::from(device >> MINOR_BITS), between);
+    put(out, u64::from(device & ((1 << MINOR_BITS) - 1)), after);
+}

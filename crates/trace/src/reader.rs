@@ -1,0 +1,378 @@
+//! From a file to records.
+
+use std::cell::Cell;
+use std::io::Read;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::archive::{Packing, unpack};
+use super::buffer::{Buffer, LINE_BYTES_MAX};
+use super::detect::{DETECT_BYTES, detect, lines, without_mark};
+use super::format::field::{Trouble, shown};
+use super::format::{Line, Parser, SECTOR_BYTES, action_of};
+use super::input::{Input, is_stdin, open, open_once};
+use super::{Action, Columns, Format, Record, Tally, Unit};
+use byteway_console::error::{InputError, Place};
+use byteway_console::interrupt::Interrupt;
+
+/// How a trace is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadOptions {
+    /// How it is written.
+    pub format: Format,
+    /// Only this device's records; `None` for all.
+    pub device: Option<u32>,
+    /// Skip and count the lines that are no records.
+    pub skip_bad_lines: bool,
+    /// In a format whose operation is a number: the one that means read, if it is not the format's own.
+    pub reads_are: Option<u8>,
+    /// In a format that records several steps of an I/O, the one that counts; left out, the first of Q, D and C that the
+    /// beginning of the file has.
+    pub action: Option<Action>,
+    /// What offsets and lengths are counted in, if not in what the format says.
+    pub unit: Option<Unit>,
+    /// The columns of the file, instead of a format.
+    pub columns: Option<Columns>,
+}
+
+impl ReadOptions {
+    /// Only of this format.
+    pub fn of(format: Format) -> Self {
+        ReadOptions { format, ..ReadOptions::default() }
+    }
+
+    /// What is taken for granted when a trace of the options' format is read so, for the notes of a result.
+    pub fn assumption(&self) -> String {
+        let mut text = match &self.columns {
+            Some(columns) => format!("columns {columns}"),
+            None if self.format == Format::Columns => "columns named by its first line".to_owned(),
+            None => self.format.assumption().to_owned(),
+        };
+        if let Some(unit) = self.unit.filter(|unit| self.format.spec().unit() != Some(*unit)) {
+            let noun = if unit == Unit::Bytes { "bytes" } else { "sectors of 512 B" };
+            text.push_str(&format!(", but as asked for: offsets and sizes in {noun}"));
+        }
+        if let Some(read) = self.reads_are.filter(|_| self.reads_are != self.format.spec().reads_are) {
+            text.push_str(&format!(", but as asked for: {read} = read and {} = write", 1 - read.min(1)));
+        }
+        if self.format == Format::Blkparse {
+            let action = self.action.unwrap_or_default();
+            text.push_str(&format!(", action {} ({})", action.letter(), action.noun()));
+        }
+        text
+    }
+
+    /// What contradicts the format.
+    fn check(&self) -> Result<(), InputError> {
+        let name = self.format.name();
+        if let Some(number) = self.reads_are {
+            if self.format.spec().reads_are.is_none() && self.format != Format::Columns {
+                let what =
+                    format!("the format {name} says in words what reads are, and `reads_are` has no effect");
+                return Err(InputError::new(what, "leave `reads_are` (--reads-are) out"));
+            }
+            if number > 1 {
+                let what = format!("`reads_are` = {number} is neither 0 nor 1");
+                return Err(InputError::new(what, "write 0 or 1"));
+            }
+        }
+        if self.unit.is_some() && self.format == Format::Columns {
+            let what = "the names of columns say their units, and `unit` has no effect";
+            return Err(InputError::new(
+                what,
+                "leave `unit` (--unit) out, and name lba and sectors, or offset and bytes",
+            ));
+        }
+        if self.unit.is_some() && self.format.spec().unit().is_none() {
+            let what =
+                format!("the format {name} counts offsets and sizes differently, and `unit` has no effect");
+            let cure =
+                "leave `unit` (--unit) out; in a text format, `columns` (--columns) says each by itself";
+            return Err(InputError::new(what, cure));
+        }
+        if self.action.is_some() && self.format != Format::Blkparse {
+            let what = format!("the format {name} has one line for an I/O, and `action` has no effect");
+            return Err(InputError::new(what, "leave `action` (--action) out"));
+        }
+        Ok(())
+    }
+}
+
+/// Reads a trace, record by record.
+pub struct Reader {
+    shown: String,
+    buffer: Buffer,
+    packing: Packing,
+    file_bytes: u64,
+    read_bytes: Rc<Cell<u64>>,
+    line_number: u64,
+    options: ReadOptions,
+    record_bytes: Option<usize>,
+    parser: Parser,
+    /// Whether the format counts in sectors, and nobody said so of this file.
+    in_sectors: bool,
+    sieve: Sieve,
+    tally: Tally,
+    ended: bool,
+}
+
+impl Reader {
+    /// Opens a trace file, plain or packed. With [`Format::Auto`] the first lines decide. Only records of one device are
+    /// given out, if one is named. The file must be a regular one, for it is read more than once; of the standard input
+    /// (`-`) all is kept.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Self, InputError> {
+        Reader::of(open(path)?, path, options)
+    }
+
+    /// The same for one pass: the standard input (`-`) is read as it comes, and reading ends with an error at an interrupt.
+    pub fn open_once(path: &Path, options: &ReadOptions, interrupt: &Interrupt) -> Result<Self, InputError> {
+        let mut reader = Reader::of(open_once(path, interrupt)?, path, options)?;
+        reader.buffer.end_at(interrupt);
+        Ok(reader)
+    }
+
+    fn of(input: Input, path: &Path, options: &ReadOptions) -> Result<Self, InputError> {
+        let shown = if is_stdin(path) { "stdin".to_owned() } else { path.display().to_string() };
+        let mut reader = Reader::new(input.bytes, shown, options)?;
+        reader.file_bytes = input.length;
+        Ok(reader)
+    }
+
+    pub(super) fn new(
+        input: impl Read + 'static,
+        shown: String,
+        options: &ReadOptions,
+    ) -> Result<Self, InputError> {
+        let broken = |packing, error| {
+            InputError::new(format!("cannot read the trace `{shown}`: {error}"), cure_of(packing))
+        };
+        let unpacked = unpack(input).map_err(|error| broken(Packing::Plain, error))?;
+        let packing = unpacked.packing;
+        let mut buffer = Buffer::new(unpacked.input);
+        let mut options = options.clone();
+        let mut tally = Tally::default();
+        let head = buffer.peek(DETECT_BYTES).map_err(|error| broken(packing, error))?;
+        let head = &head[..head.len().min(DETECT_BYTES)];
+        match (&options.columns, options.format) {
+            (Some(_), Format::Auto | Format::Columns) => options.format = Format::Columns,
+            (Some(_), other) => {
+                let what = format!("`columns` contradicts the format {}", other.name());
+                return Err(InputError::new(what, "leave one of the two out"));
+            }
+            (None, Format::Auto) => options.format = detect(head, &shown)?,
+            (None, _) => {}
+        }
+        options.check()?;
+        if options.format == Format::Blkparse && options.action.is_none() {
+            let action = action_of(lines(head).map(|(_, line)| line));
+            options.action = Some(action);
+            tally.fallback = (action != Action::default()).then_some(action);
+        }
+        let spec = options.format.spec();
+        Ok(Reader {
+            shown,
+            buffer,
+            packing,
+            file_bytes: 0,
+            read_bytes: unpacked.count,
+            line_number: 0,
+            record_bytes: spec.record_bytes,
+            parser: Parser::new(&options),
+            in_sectors: options.unit.is_none() && spec.unit() == Some(Unit::Sectors),
+            sieve: Sieve { device: options.device, tick_ps: spec.tick_ps, ..Sieve::default() },
+            options,
+            tally,
+            ended: false,
+        })
+    }
+
+    /// The format, as forced or found.
+    pub fn format(&self) -> Format {
+        self.options.format
+    }
+
+    /// How it is read, with the format as found.
+    pub fn options(&self) -> &ReadOptions {
+        &self.options
+    }
+
+    /// How the file is packed.
+    pub fn packing(&self) -> Packing {
+        self.packing
+    }
+
+    /// The line (of a binary format: the record) that was read last, from 1.
+    pub fn line_number(&self) -> u64 {
+        self.line_number
+    }
+
+    /// What was met so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Bytes of the file, and how many of them were read so far: how far it is, packed or not.
+    pub fn progress_bytes(&self) -> (u64, u64) {
+        (self.read_bytes.get(), self.file_bytes)
+    }
+
+    /// Where the line that was read last stands.
+    pub fn place(&self) -> Place {
+        let number = usize::try_from(self.line_number).unwrap_or(usize::MAX);
+        match self.record_bytes {
+            None => Place { source: self.shown.clone(), position: Some((number, 1)), excerpt: None },
+            Some(_) => {
+                Place { source: format!("{}, record {number}", self.shown), position: None, excerpt: None }
+            }
+        }
+    }
+
+    /// The next record, `None` at the end. After an error there is no next record.
+    pub fn next_record(&mut self) -> Result<Option<Record>, InputError> {
+        while !self.ended {
+            match self.step() {
+                Ok(Step::Record(record)) => {
+                    self.tally.records += 1;
+                    let unit = SECTOR_BYTES * SECTOR_BYTES;
+                    let is_multiple = |bytes: u64| bytes.is_multiple_of(unit);
+                    if self.in_sectors && is_multiple(record.offset_bytes) && is_multiple(record.bytes) {
+                        self.tally.multiples_of_512 += 1;
+                    }
+                    return Ok(Some(record));
+                }
+                Ok(Step::Nothing) => {}
+                Ok(Step::OtherDevice) => self.tally.other_devices += 1,
+                Ok(Step::End) => self.ended = true,
+                Ok(Step::Bad(bad)) => self.bad(*bad)?,
+                Err(error) => {
+                    self.ended = true;
+                    let what = format!("cannot read on: {error}");
+                    return Err(InputError::new(what, cure_of(self.packing)).at(self.place()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads one line.
+    #[inline]
+    fn step(&mut self) -> std::io::Result<Step> {
+        let line = match self.record_bytes {
+            None => self.buffer.line()?,
+            Some(bytes) => self.buffer.record(bytes)?,
+        };
+        let Some(line) = line else { return Ok(Step::End) };
+        self.line_number += 1;
+        let parsed = match self.record_bytes {
+            None => {
+                if line.len() > LINE_BYTES_MAX {
+                    Err(Trouble::new(format!("longer than {LINE_BYTES_MAX} bytes")))
+                } else {
+                    let line = if self.line_number == 1 { without_mark(line) } else { line };
+                    let line = line.trim_ascii();
+                    match line.first() {
+                        None | Some(b'#') => return Ok(Step::Nothing),
+                        Some(_) => self.parser.parse(line),
+                    }
+                }
+            }
+            Some(bytes) if line.len() < bytes => Err(Trouble::new("the file ends within a record")),
+            Some(_) => self.parser.parse(line),
+        };
+        let sifted = match parsed {
+            Ok(Some(parsed)) => self.sieve.sift(&parsed, &mut self.tally),
+            Ok(None) => return Ok(Step::Nothing),
+            Err(trouble) => Err(trouble),
+        };
+        Ok(match sifted {
+            Ok(Some(record)) => Step::Record(record),
+            Ok(None) => Step::OtherDevice,
+            Err(trouble) => Step::Bad(Box::new((trouble, shown(line)))),
+        })
+    }
+
+    /// A line that is no record: counted, or the end.
+    fn bad(&mut self, (trouble, text): (Trouble, String)) -> Result<(), InputError> {
+        let noun = if self.record_bytes.is_some() { "record" } else { "line" };
+        if self.options.skip_bad_lines {
+            self.tally.bad_lines += 1;
+            if self.tally.first_bad.is_none() {
+                self.tally.first_bad = Some(format!("{noun} {}: {trouble}", self.line_number));
+            }
+            return Ok(());
+        }
+        self.ended = true;
+        let what = match self.record_bytes {
+            None => format!("not a record: {trouble}: `{text}`"),
+            Some(_) => format!("not a record: {trouble}"),
+        };
+        let shape = match &self.options.columns {
+            Some(columns) => columns.to_string(),
+            None => self.options.format.spec().shape.to_owned(),
+        };
+        let cure = format!(
+            "a {noun} should read `{shape}`; correct it, or run with --skip-bad-lines to skip and count such {noun}s"
+        );
+        Err(InputError::new(what, cure).at(self.place()))
+    }
+}
+
+/// What a line was.
+enum Step {
+    Record(Record),
+    OtherDevice,
+    Nothing,
+    Bad(Box<(Trouble, String)>),
+    End,
+}
+
+/// Picks the device, and makes times of ticks.
+#[derive(Default)]
+struct Sieve {
+    device: Option<u32>,
+    tick_ps: u64,
+    first_ticks: Option<u64>,
+    latest_ps: u64,
+}
+
+impl Sieve {
+    #[inline]
+    fn sift(&mut self, line: &Line, tally: &mut Tally) -> Result<Option<Record>, Trouble> {
+        if self.device.is_some_and(|device| device != line.device) {
+            return Ok(None);
+        }
+        let first = self.first_ticks.unwrap_or(line.ticks);
+        let time_ps = match line.ticks.checked_sub(first) {
+            None => 0,
+            Some(ticks) => ticks.checked_mul(self.tick_ps).ok_or_else(|| {
+                Trouble::new(
+                    "its time is more than 213 days after the first, which is as far as a run reaches",
+                )
+            })?,
+        };
+        self.first_ticks = Some(first);
+        if line.ticks < first || time_ps < self.latest_ps {
+            tally.times_raised += 1;
+        }
+        self.latest_ps = self.latest_ps.max(time_ps);
+        Ok(Some(Record {
+            time_ps: self.latest_ps,
+            device: line.device,
+            offset_bytes: line.offset_bytes,
+            bytes: line.bytes,
+            kind: line.kind,
+        }))
+    }
+}
+
+/// What to do about a file that cannot be read on.
+fn cure_of(packing: Packing) -> String {
+    match packing {
+        Packing::Plain => "check the disk, and that the file is whole".to_owned(),
+        packed => format!(
+            "the file is packed by {} and damaged, cut short, or needs more than 128 MiB to unpack: fetch it again, or \
+             unpack it beforehand",
+            packed.name()
+        ),
+    }
+}

@@ -1,0 +1,106 @@
+//! What every reader keeps to, whatever it is given.
+
+use std::io::Cursor;
+
+use super::format::Format;
+use super::*;
+use byteway_console::error::InputError;
+
+fn reader(text: impl Into<Vec<u8>>, skip_bad_lines: bool) -> Result<Reader, InputError> {
+    let options = ReadOptions { skip_bad_lines, ..ReadOptions::default() };
+    Reader::new(Cursor::new(text.into()), "t.trace".to_owned(), &options)
+}
+
+fn all(reader: &mut Reader) -> Result<Vec<Record>, InputError> {
+    let mut records = Vec::new();
+    while let Some(record) = reader.next_record()? {
+        records.push(record);
+    }
+    Ok(records)
+}
+
+// The two formats share nothing but digits; a wrong guess would replay nonsense without a word.
+#[test]
+fn the_first_record_tells_the_format() {
+    assert_eq!(reader("\n# x\n1 0 8 8 1\n", false).unwrap().format(), Format::Mqsim);
+    let msr = "128166372003061629,hm,1,Read,383496192,32768,413\r\n";
+    assert_eq!(reader(msr, false).unwrap().format(), Format::Msr);
+    let header = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{msr}");
+    assert_eq!(all(&mut reader(header, false).unwrap()).unwrap().len(), 1);
+    let error = reader("hello\n", false).err().unwrap();
+    assert!(error.to_string().contains("t.trace:1:1") && error.cure.contains("mqsim"), "{error}");
+    assert!(reader("", false).is_err());
+    assert!(reader("\n\n \n", false).is_err());
+}
+
+// Without the line number a user with a million lines cannot find the broken one.
+#[test]
+fn a_broken_line_is_named_or_counted() {
+    let text = "5 0 8 8 1\n5 0 8 8\n6 0 8 0 1\n7 0 8 8 2\n8 0 8 -8 1\n9 0 8 8 0\n";
+    let error = all(&mut reader(text, false).unwrap()).unwrap_err();
+    assert!(error.to_string().starts_with("t.trace:2:1: not a record"), "{error}");
+    assert!(
+        error.cure.contains("--skip-bad-lines") && error.cure.contains(Format::Mqsim.spec().shape),
+        "{error}"
+    );
+    let mut lenient = reader(text, true).unwrap();
+    assert_eq!(all(&mut lenient).unwrap().len(), 2);
+    assert_eq!(lenient.tally().bad_lines, 4);
+    assert!(lenient.tally().first_bad.as_ref().unwrap().starts_with("line 2:"));
+}
+
+// A trace is from anywhere: its numbers must not overflow, and its lines not fill the memory.
+#[test]
+fn hostile_lines_are_bad_lines() {
+    let bad = [
+        "1 0 9223372036854775807 8 1".to_owned(),
+        "1 0 18446744073709551615 1 1".to_owned(),
+        "1 0 0 18014398509481985 1".to_owned(),
+        "99999999999999999999 0 8 8 1".to_owned(),
+        "18446744073709551615 0 8 8 1".to_owned(),
+        "1 4294967296 8 8 1".to_owned(),
+        format!("1 0 8 8 1{}", " ".repeat(1 << 20)),
+        "1 0 8 8 1 \u{0} 7".to_owned(),
+        "\u{fffd}\u{1F4BE}".to_owned(),
+    ];
+    for line in &bad {
+        let text = format!("0 0 0 1 0\n{line}\n2 0 8 8 1\n");
+        let mut lenient = reader(text.clone(), true).unwrap();
+        assert_eq!(all(&mut lenient).unwrap().len(), 2, "{line:.50}");
+        assert_eq!(lenient.tally().bad_lines, 1, "{line:.50}");
+        let error = all(&mut reader(text, false).unwrap()).unwrap_err();
+        assert!(error.to_string().contains(":2:1") && error.to_string().len() < 600, "{error}");
+    }
+    let mut bytes = b"0 0 0 1 0\n".to_vec();
+    bytes.extend([0xff, 0xfe, b'\n']);
+    assert_eq!(all(&mut reader(bytes, true).unwrap()).unwrap().len(), 1);
+    let mut reader = reader("0 0 0 1 0\n".to_owned() + &"9".repeat(10 << 20), true).unwrap();
+    assert_eq!(all(&mut reader).unwrap().len(), 1);
+}
+
+// An I/O before the one in front of it would have to be issued in the past.
+#[test]
+fn times_never_go_backwards() {
+    let mut reader = reader("100 0 0 1 0\n300 0 0 1 0\n200 0 0 1 0\n50 0 0 1 0\n301 0 0 1 0", false).unwrap();
+    let times: Vec<u64> = all(&mut reader).unwrap().iter().map(|record| record.time_ps).collect();
+    assert_eq!(times, [0, 200_000, 200_000, 200_000, 201_000]);
+    assert_eq!(reader.tally().times_raised, 2);
+}
+
+// With a filter, time begins with the first record that passes it, not with a foreign device's.
+#[test]
+fn a_device_can_be_picked() {
+    let text = "100 3 0 1 0\n300 4 16 2 1\n400 3 0 1 0\n500 4 8 1 0\n";
+    let input = Cursor::new(text.as_bytes().to_vec());
+    let mut reader = Reader::new(
+        input,
+        "t".to_owned(),
+        &ReadOptions { device: Some(4), ..ReadOptions::of(Format::Mqsim) },
+    )
+    .unwrap();
+    let records = all(&mut reader).unwrap();
+    let first = Record { time_ps: 0, device: 4, offset_bytes: 8192, bytes: 1024, kind: Kind::Read };
+    assert_eq!(records[0], first);
+    assert_eq!((records[1].time_ps, records[1].kind), (200_000, Kind::Write));
+    assert_eq!(reader.tally().other_devices, 2);
+}

@@ -1,0 +1,226 @@
+//! From records to a file of any format. What the format cannot hold is an error, or is given up and counted.
+
+use std::io::{self, Write};
+
+use super::archive::{Packer, Packing};
+use super::format::{Pen, Spec};
+use super::{Format, Record};
+use crate::Kind;
+use byteway_console::error::InputError;
+use byteway_console::units::{Bytes, Picos};
+
+/// Why a record was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The format can't hold it.
+    #[error(transparent)]
+    Unfit(#[from] InputError),
+    /// The output takes no more.
+    #[error(transparent)]
+    Output(#[from] std::io::Error),
+}
+
+/// What was given up, or made coarser.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Times that were rounded down to the format's resolution.
+    pub times_rounded: u64,
+    /// Trims that were left out.
+    pub trims: u64,
+    /// Writes that became reads.
+    pub directions: u64,
+    /// Records of other devices than the first, which were laid over it.
+    pub devices: u64,
+    /// Records that were widened to whole sectors or units.
+    pub widened: u64,
+}
+
+/// Writes a trace, record by record.
+pub struct Writer<W: Write> {
+    out: Packer<W>,
+    format: Format,
+    spec: &'static Spec,
+    pen: Pen,
+    text: Vec<u8>,
+    lossy: bool,
+    device: Option<u32>,
+    records: u64,
+    losses: Losses,
+}
+
+const TEXT_BYTES: usize = 64 << 10;
+
+impl<W: Write> Writer<W> {
+    /// Begins a trace. `lossy` gives up what the format cannot hold, and counts it; else that is an error.
+    pub fn new(out: W, format: Format, packing: Packing, lossy: bool) -> io::Result<Self> {
+        let spec = format.spec();
+        let mut text = Vec::with_capacity(2 * TEXT_BYTES);
+        text.extend_from_slice(spec.header);
+        Ok(Writer {
+            out: Packer::new(out, packing)?,
+            format,
+            spec,
+            pen: Pen::new(format),
+            text,
+            lossy,
+            device: None,
+            records: 0,
+            losses: Losses::default(),
+        })
+    }
+
+    /// Writes one record. What the format cannot hold is an [`InputError`].
+    ///
+    /// # Errors
+    /// That, or that the output takes no more.
+    pub fn write(&mut self, record: &Record) -> Result<(), WriteError> {
+        let Some(fitting) = self.fit(record)? else { return Ok(()) };
+        let ticks = fitting.time_ps / self.spec.tick_ps;
+        self.losses.times_rounded += u64::from(!fitting.time_ps.is_multiple_of(self.spec.tick_ps));
+        if ticks > self.spec.ticks_max {
+            return Err(self.unfit("its time is later", "shorten it with --head or --time-scale").into());
+        }
+        self.pen.write(&mut self.text, &fitting, ticks);
+        self.records += 1;
+        if self.text.len() >= TEXT_BYTES {
+            self.out.write_all(&self.text)?;
+            self.text.clear();
+        }
+        Ok(())
+    }
+
+    /// The record as the format can hold it; `None` if it is left out.
+    fn fit(&mut self, record: &Record) -> Result<Option<Record>, InputError> {
+        let (spec, mut fitting) = (self.spec, *record);
+        let others = "choose another format with --to";
+        if record.kind == Kind::Trim && !spec.trims {
+            if !self.lossy {
+                let cure =
+                    format!("{others} (blkparse, iolog2, iolog3 have them), or leave them out with --lossy");
+                return Err(self.unfit("it is a trim, and there are none", &cure));
+            }
+            self.losses.trims += 1;
+            return Ok(None);
+        }
+        if record.kind == Kind::Write && !spec.writes {
+            if !self.lossy {
+                let cure = format!("{others}, or make them reads with --lossy");
+                return Err(self.unfit("it is a write, and there is no direction", &cure));
+            }
+            self.losses.directions += 1;
+            fitting.kind = Kind::Read;
+        }
+        if !spec.devices && *self.device.get_or_insert(record.device) != record.device {
+            if !self.lossy {
+                let cure =
+                    format!("pick one with --device, {others}, or lay all over each other with --lossy");
+                return Err(self.unfit("it is a second device, and there is only one", &cure));
+            }
+            self.losses.devices += 1;
+        }
+        if let Some(whole) = self.align(record)? {
+            (fitting.offset_bytes, fitting.bytes) = whole;
+        } else {
+            self.losses.trims += 1;
+            return Ok(None);
+        }
+        if fitting.bytes > spec.bytes_max {
+            let what = format!("its {} are more", Bytes(fitting.bytes));
+            return Err(self.unfit(&what, others));
+        }
+        if fitting.offset_bytes >= spec.offset_end {
+            let what = format!("its offset of {} is beyond", Bytes(fitting.offset_bytes));
+            return Err(self.unfit(&what, others));
+        }
+        Ok(Some(fitting))
+    }
+
+    /// Offset and length in whole units; `None` for a trim of not even one.
+    fn align(&mut self, record: &Record) -> Result<Option<(u64, u64)>, InputError> {
+        let spec = self.spec;
+        let end = record.offset_bytes + record.bytes;
+        if record.offset_bytes.is_multiple_of(spec.offset_unit) && record.bytes.is_multiple_of(spec.size_unit)
+        {
+            return Ok(Some((record.offset_bytes, record.bytes)));
+        }
+        if !self.lossy {
+            let what = format!(
+                "its {} from byte {} are no multiples of {} B",
+                Bytes(record.bytes),
+                record.offset_bytes,
+                spec.offset_unit
+            );
+            let cure = "choose a format in bytes with --to (msr, alibaba, systor, iolog2, iolog3), or widen them with --lossy";
+            return Err(self.unfit(&what, cure));
+        }
+        // To trim more than was asked for would lose data.
+        let (start, end) = match record.kind {
+            Kind::Trim => (
+                record.offset_bytes.next_multiple_of(spec.offset_unit),
+                end / spec.size_unit * spec.size_unit,
+            ),
+            Kind::Read | Kind::Write => (
+                record.offset_bytes / spec.offset_unit * spec.offset_unit,
+                end.next_multiple_of(spec.size_unit),
+            ),
+        };
+        if start >= end {
+            return Ok(None);
+        }
+        self.losses.widened += 1;
+        Ok(Some((start, end - start)))
+    }
+
+    fn unfit(&self, what: &str, cure: &str) -> InputError {
+        let what =
+            format!("record {} does not fit in the format {}: {what}", self.records + 1, self.format.name());
+        InputError::new(what, cure)
+    }
+
+    /// Ends the trace.
+    pub fn finish(mut self) -> io::Result<(W, Losses)> {
+        self.out.write_all(&self.text)?;
+        Ok((self.out.finish()?, self.losses))
+    }
+
+    /// Records that were written so far.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// What was given up so far.
+    pub fn losses(&self) -> &Losses {
+        &self.losses
+    }
+}
+
+impl Losses {
+    /// In sentences, of a trace in this format.
+    pub fn notes(&self, format: Format) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut note = |count: u64, text: String| {
+            if count > 0 {
+                notes.push(format!("{count} {text}"));
+            }
+        };
+        let spec = format.spec();
+        let resolution = Picos(spec.tick_ps);
+        note(
+            self.times_rounded,
+            format!("times were rounded down to the format's resolution of {resolution}"),
+        );
+        note(self.trims, "trims were left out: the format cannot hold them".to_owned());
+        note(self.directions, "writes became reads: the format has no direction".to_owned());
+        note(
+            self.devices,
+            "records of other devices were laid over the first: the format has no devices".to_owned(),
+        );
+        note(self.widened, format!("records were widened to whole units of {}", Bytes(spec.offset_unit)));
+        if format == Format::OracleGeneral {
+            notes.push(
+                "the next access of an object is not known in a stream, and written as none".to_owned(),
+            );
+        }
+        notes
+    }
+}
