@@ -21,7 +21,6 @@
 //! | [`mod@report`] | `report.html` |
 //! | [`mod@compare`] | many runs side by side |
 //! | [`threshold`] | from which size on fine-grained transfer no longer pays |
-//! | [`mod@fuzz`] | a swarm of random runs with power cuts and other faults |
 //! | [`reproduce`] | what papers say, measured again |
 //! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
 //! | [`output`], [`progress`], [`interrupt`] | the output folder, the progress bar, Ctrl-C |
@@ -39,7 +38,6 @@ pub mod build;
 pub mod cli;
 mod columns;
 pub mod compare;
-pub mod fuzz;
 pub mod interrupt;
 pub mod jobs;
 pub mod kv;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use byteway_console::error::InputError;
 use byteway_lab::workload::Kind;
 use byteway_trace::archive::Packing;
+use byteway_trace::writer::WriteError;
 use byteway_trace::{Action, Format, ReadOptions, Reader, Record, Unit, Writer};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
@@ -151,7 +152,9 @@ fn what_is_lost_is_said_and_no_more_than_that() {
                 "{tick} {lossy:?}"
             );
             if let Err(error) = refused {
-                let error = error.downcast::<InputError>().unwrap();
+                let WriteError::Unfit(error) = error.downcast::<WriteError>().unwrap() else {
+                    panic!("the output takes all");
+                };
                 assert!(error.cure.contains("--to") && error.cure.contains("--lossy"), "{error}");
                 assert!(error.what.starts_with("record 2 does not fit"), "{error}");
             }

@@ -1,6 +1,7 @@
 //! Parameters of a key-value store, and its errors.
 
 use crate::ftl::MediaError;
+use serde::{Deserialize, Serialize};
 
 /// Consecutive units of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,8 @@ pub struct UnitExtent {
 }
 
 /// Where in a page of the value log a value goes (BandSlim, 3.3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Packing {
     /// Each value at the next multiple of 4 KiB.
     None,
@@ -23,6 +25,11 @@ pub enum Packing {
     Selective,
     /// As `Selective`, but the write pointer stays before what came by DMA, and the gap is filled.
     Backfill,
+}
+
+impl Packing {
+    /// All of them.
+    pub const ALL: [Packing; 4] = [Packing::None, Packing::All, Packing::Selective, Packing::Backfill];
 }
 
 /// How a value came into the drive.

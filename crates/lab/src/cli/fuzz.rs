@@ -10,16 +10,16 @@ use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::{EXIT_INTERRUPTED, OutputFormat, print};
-use crate::fuzz::every::Every;
-use crate::fuzz::failure::Failure;
-use crate::fuzz::plan::Plan;
-use crate::fuzz::rig::Tally;
-use crate::fuzz::shrink::shrink;
-use crate::fuzz::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
 use crate::interrupt::raised_by_signal;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::units::Picos;
+use byteway_swarm::every::Every;
+use byteway_swarm::failure::Failure;
+use byteway_swarm::plan::Plan;
+use byteway_swarm::rig::Tally;
+use byteway_swarm::shrink::shrink;
+use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm, run_caught};
 
 pub(super) const EXAMPLES: &str = "\
 Runs drawn by a seed: a small drive, a workload, and what goes wrong (power cuts, also while the drive

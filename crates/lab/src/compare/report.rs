@@ -367,8 +367,13 @@ fn corner(comparison: &Comparison, lines: &Lines<'_>) -> Option<(Corner, bool)> 
 /// Draws the asymptotic bounds.
 fn bounds(chart: Chart, lines: &Lines<'_>, corner: &Corner) -> Chart {
     let Some((_, points)) = lines.all.first() else { return chart };
-    let x = points.iter().filter_map(|point| lines.number(point));
-    let bound = x.map(|x| (x, (x * 1e9 / corner.latency_ns).min(corner.iops_max))).collect();
+    let mut x: Vec<f64> = points.iter().filter_map(|point| lines.number(point)).collect();
+    // The corner itself need not be among the points.
+    if x.iter().any(|x| *x < corner.outstanding) && x.iter().any(|x| *x > corner.outstanding) {
+        x.push(corner.outstanding);
+        x.sort_by(f64::total_cmp);
+    }
+    let bound = x.into_iter().map(|x| (x, (x * 1e9 / corner.latency_ns).min(corner.iops_max))).collect();
     let at = format!("Little's law: {:.0}", corner.outstanding);
     let chart = chart.rule(corner.outstanding, at);
     chart.line("bound by Little's law", Ink::GRAY, bound)

@@ -223,8 +223,8 @@ impl FittedAxis<'_> {
         }
     }
 
-    /// Where a shape or an annotation stands: a logarithmic axis counts these in decades.
-    pub(super) fn place_of_shape(&self, value: f64) -> f64 {
+    /// Where an annotation or an end of the axis stands: a logarithmic axis counts these in decades, but shapes like data.
+    pub(super) fn place_of_note(&self, value: f64) -> f64 {
         match self.axis.scale {
             Scale::Log { .. } => rounded(libm::log10(value / self.size)),
             _ => self.place(value),
@@ -311,7 +311,7 @@ impl FittedAxis<'_> {
                     }
                 };
                 let label = |value: f64| (rounded(value / self.size), self.axis.unit.label(value));
-                let range = AxisRange::new(self.place_of_shape(low), self.place_of_shape(high));
+                let range = AxisRange::new(self.place_of_note(low), self.place_of_note(high));
                 at(axis.type_(AxisType::Log).range(range), ticks.into_iter().map(label).collect())
             }
             Scale::Tail => {

@@ -512,17 +512,17 @@ impl Chart {
             note.x(at).y(1.0).y_anchor(Anchor::Top)
         };
         for (from, to, _) in &self.shades {
-            let (from, to) = (x.place_of_shape(*from), x.place_of_shape(*to));
+            let (from, to) = (x.place(*from), x.place(*to));
             let shape = Shape::new().shape_type(ShapeType::Rect).layer(ShapeLayer::Below);
             let shape = shape.x_ref("x").y_ref("paper").x0(from).x1(to).y0(0.0).y1(1.0);
             shapes.push(shape.fill_color(SHADE).line(ShapeLine::new().width(0.0)));
         }
         for (at, label) in &self.rules {
-            let at = x.place_of_shape(*at);
+            let (place, note_at) = (x.place(*at), x.place_of_note(*at));
             let line = ShapeLine::new().width(1.5).dash(DashType::Dot).color("#808080");
             let shape = Shape::new().shape_type(ShapeType::Line).x_ref("x").y_ref("paper");
-            shapes.push(shape.x0(at).x1(at).y0(0.0).y1(1.0).line(line));
-            annotations.push(note(label, at).x_anchor(Anchor::Left).x_shift(4.0));
+            shapes.push(shape.x0(place).x1(place).y0(0.0).y1(1.0).line(line));
+            annotations.push(note(label, note_at).x_anchor(Anchor::Left).x_shift(4.0));
         }
         let named = |mark: &&Mark| match mark {
             Mark::Line { name, .. }

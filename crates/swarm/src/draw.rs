@@ -5,8 +5,8 @@ use super::plan::{
     Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec, NamespaceSpec, Op,
     Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
-use crate::profile::KvPacking;
 use byteway_clock::random::{Rng, Stream};
+use byteway_firmware::Packing;
 
 /// The plan of run `index` of the swarm with this seed.
 pub fn draw(seed: u64, index: u64) -> Plan {
@@ -102,7 +102,7 @@ fn pairs(random: &mut Stream, drive: &mut DriveSpec) {
     drive.base = BaseSpec::Empty;
     drive.kv = KvSpec {
         segment_units,
-        packing: pick(random, &[KvPacking::None, KvPacking::All, KvPacking::Selective, KvPacking::Backfill]),
+        packing: pick(random, &Packing::ALL),
         log_table: pick(random, &[1, 4, 64]),
         buffer_pages: pick(random, &[1, 2, 4, 16]),
         memtable_bytes: pick(random, &[200, 1000, 4000]),

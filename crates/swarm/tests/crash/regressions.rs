@@ -1,7 +1,7 @@
 //! What a swarm has found once: each a plan, made smaller, with what was wrong.
 
-use byteway_lab::fuzz::plan::Plan;
-use byteway_lab::fuzz::swarm::run_caught;
+use byteway_swarm::plan::Plan;
+use byteway_swarm::swarm::run_caught;
 
 macro_rules! plans {
     ($($(#[doc = $wrong:literal])+ $name:ident = $file:literal;)+) => {$(

@@ -1,6 +1,6 @@
 //! The drive of a plan.
 
-use crate::profile::KvPacking;
+use byteway_firmware::Packing;
 use serde::{Deserialize, Serialize};
 
 /// A drive, small enough that everything happens at once.
@@ -77,7 +77,7 @@ pub struct KvSpec {
     /// Units of a segment.
     pub segment_units: u32,
     /// Where in a page of the value log values go.
-    pub packing: KvPacking,
+    pub packing: Packing,
     /// Entries of the table of values that came by DMA.
     pub log_table: u32,
     /// Pages of the value log in DRAM.
@@ -105,7 +105,7 @@ impl Default for KvSpec {
     fn default() -> Self {
         KvSpec {
             segment_units: 8,
-            packing: KvPacking::All,
+            packing: Packing::All,
             log_table: 4,
             buffer_pages: 4,
             memtable_bytes: 1024,

@@ -1,7 +1,7 @@
 //! Random runs.
 
 use crate::number;
-use byteway_lab::fuzz::swarm::{SHRINK_RUNS_MAX, Swarm};
+use byteway_swarm::swarm::{SHRINK_RUNS_MAX, Swarm};
 
 // Whatever nobody has thought of goes wrong: data that was durable is lost, deleted data comes back, a command hangs.
 #[test]
@@ -63,8 +63,8 @@ fn random_runs_find_nothing() {
 #[test]
 fn a_run_is_the_same_again() {
     for index in 0..20 {
-        let plan = byteway_lab::fuzz::draw::draw(9, index);
-        let [first, second] = [0; 2].map(|_| byteway_lab::fuzz::rig::run(&plan));
+        let plan = byteway_swarm::draw::draw(9, index);
+        let [first, second] = [0; 2].map(|_| byteway_swarm::rig::run(&plan));
         assert_eq!((first.lives, first.tally), (second.lives, second.tally), "run {index}");
     }
 }

@@ -1,7 +1,7 @@
 //! A cut at every poll of 2,000 operations on a drive that collects all the time.
 
 use crate::number;
-use byteway_lab::fuzz::every::Every;
+use byteway_swarm::every::Every;
 
 // There is a moment, between two steps that nobody thinks of as two, at which the power must not go.
 #[test]

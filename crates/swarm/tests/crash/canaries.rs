@@ -1,9 +1,9 @@
 //! Drives that are broken on purpose: a swarm that doesn't find them would not find a mistake either.
 
-use byteway_lab::fuzz::draw::draw;
-use byteway_lab::fuzz::failure::Kind;
-use byteway_lab::fuzz::plan::{CanarySpec, KvCanarySpec};
-use byteway_lab::fuzz::swarm::{Swarm, run_caught};
+use byteway_swarm::draw::draw;
+use byteway_swarm::failure::Kind;
+use byteway_swarm::plan::{CanarySpec, KvCanarySpec};
+use byteway_swarm::swarm::{Swarm, run_caught};
 
 /// The first run that finds it.
 fn found(canary: CanarySpec) -> u64 {

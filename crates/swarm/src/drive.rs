@@ -1,7 +1,6 @@
 //! From a plan's drive to a drive.
 
 use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
-use crate::profile::KvPacking;
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
     ControllerConfig, Drive, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig,
@@ -9,8 +8,7 @@ use byteway_device::{
 };
 use byteway_firmware::kv::KvCanary;
 use byteway_firmware::{
-    Background, Base, Canary, Cycles, KvConfig, Packing, Refresh, UnitExtent, Upkeep, Victim, WearConfig,
-    Work,
+    Background, Base, Canary, Cycles, KvConfig, Refresh, UnitExtent, Upkeep, Victim, WearConfig, Work,
 };
 use byteway_flash::{FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
 use byteway_host::BaseState;
@@ -149,12 +147,7 @@ fn store(spec: &DriveSpec) -> KvConfig {
     KvConfig {
         page_units: spec.page_bytes / 4096,
         segment_units: kv.segment_units,
-        packing: match kv.packing {
-            KvPacking::None => Packing::None,
-            KvPacking::All => Packing::All,
-            KvPacking::Selective => Packing::Selective,
-            KvPacking::Backfill => Packing::Backfill,
-        },
+        packing: kv.packing,
         log_table_entries: kv.log_table,
         buffer_pages: kv.buffer_pages,
         memtable_bytes: kv.memtable_bytes,
