@@ -68,8 +68,9 @@ pub enum Fact {
         behind: String,
         /// The last value at which `behind` was ahead, and the first at which `leader` is.
         between: (String, String),
-        /// Where the figures would be equal if they changed evenly in between.
-        at: f64,
+        /// Where the figures would be equal if they changed evenly in between; none if these values are more than a factor
+        /// of 2 apart: figures that come in steps, as of commands and pages, are anywhere there.
+        at: Option<f64>,
     },
     /// Up to which payload size a method is better than another.
     Reach {
@@ -508,13 +509,16 @@ fn between(axes: &[Axis], points: &[Seen], names: usize, one: &Series, other: &S
             else {
                 continue;
             };
+            let is_near = from.number.zip(to.number).is_some_and(|(from, to)| to <= 2.0 * from);
+            let at = is_near.then_some(at);
+            let about = at.map(|at| format!(" (at about {} by interpolation)", on_scale(&axis.scale, at)));
             let text = format!(
-                "{}{leader} overtakes {behind} between {} {} and {} (at about {} by interpolation), in {}",
+                "{}{leader} overtakes {behind} between {} {} and {}{}, in {}",
                 with(&others),
                 axis.key,
                 from.label,
                 to.label,
-                on_scale(&axis.scale, at),
+                about.unwrap_or_default(),
                 metric.noun()
             );
             let fact = Fact::Crossover {

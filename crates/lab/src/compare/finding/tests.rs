@@ -109,6 +109,10 @@ fn a_crossover_is_placed_and_its_absence_is_said() {
         crossing.text,
         "sgl overtakes prp between bs 512 B and 1 KiB (at about 724 B by interpolation), in wire bytes per I/O"
     );
+    // What comes in steps is anywhere between values that are far apart.
+    let apart = findings(&[axis("method=prp,sgl"), axis("bs=512 B,4 KiB,8 KiB")], &points);
+    let crossing = apart.iter().find(|finding| matches!(finding.fact, Fact::Crossover { .. })).unwrap();
+    assert_eq!(crossing.text, "sgl overtakes prp between bs 512 B and 4 KiB, in wire bytes per I/O");
     let never = found.iter().find(|finding| matches!(finding.fact, Fact::NoCrossover { .. })).unwrap();
     assert_eq!(
         never.text,
