@@ -88,7 +88,8 @@ impl Scale {
             (Quantity::Share, _) => 1,
             (Quantity::Number, _) => 3,
             _ if sizes().all(whole) => 0,
-            (_, least) if least < 0.1 => 3,
+            // Three digits of every value.
+            (_, least) if least < 0.9995 => 3,
             (_, least) if least < 10.0 => 2,
             _ => 1,
         };
@@ -101,6 +102,7 @@ impl Scale {
             value if value >= 999.5 => return grouped(libm::round(value) as u64),
             value if value >= 99.95 => self.decimals.min(1),
             value if value >= 9.995 => self.decimals.min(2),
+            value if value >= 0.9995 && !self.unit.is_empty() => self.decimals.min(2),
             _ => self.decimals,
         };
         let shown = format!("{value:.decimals$}");

@@ -389,6 +389,65 @@ fn the_report_begins_with_the_answer() {
     );
 }
 
+/// What the charts of a page are drawn from, in its order.
+fn charts(page: &str) -> Vec<Value> {
+    let begin = "id=\"charts\">";
+    let at = page.find(begin).expect("it has charts") + begin.len();
+    let end = at + page[at..].find("</script>").expect("the list ends");
+    serde_json::from_str(&page[at..end]).expect("it is JSON")
+}
+
+// The bound rises to a corner that need not be at a value that was run: without it the line cuts the corner off, and points lie
+// above what bounds them.
+#[test]
+fn the_bound_has_its_corner_between_the_values() {
+    let folder = round(READS);
+    let output =
+        compare(folder.path(), &["s.toml", "--vary", "iodepth=1..256x2", "--out", "o", "--format", "json"]);
+    let json: Value = serde_json::from_str(&printed(&output)).unwrap();
+    let findings = json["findings"].as_array().unwrap().iter();
+    let corner = findings.filter_map(|finding| finding["little"]["outstanding"].as_f64()).next().unwrap();
+    let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+    let answer = &charts(&page)[0];
+    let bound =
+        answer["data"].as_array().unwrap().iter().find(|line| line["name"] == "bound by Little's law");
+    let of = |key: &str| -> Vec<f64> {
+        bound.unwrap()[key].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    };
+    let (x, y) = (of("x"), of("y"));
+    let at = x.iter().position(|x| (x / corner - 1.0).abs() < 1e-3).expect("the corner is one of its points");
+    assert!(y[at - 1] < y[at] && y[at..].iter().all(|after| *after == y[at]), "{x:?} {y:?}");
+    assert!(answer["layout"]["shapes"][0]["x0"].as_f64().is_some_and(|x0| (x0 / corner - 1.0).abs() < 1e-3));
+}
+
+// What the README promises of its first command: up to which size each method pays, in what is read at once; and no size is
+// left out of a chart, nor a part too short to be seen.
+#[test]
+fn methods_and_sizes_are_answered_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/small-payloads.toml");
+    let vary = ["--vary", "method=prp,sgl,piggyback,inline,mmio", "--vary", "bs=32 B..4 KiB x2"];
+    let rest = ["--baseline", "method=prp", "--set", "job.0.count=50", "--out", "o"];
+    let all: Vec<&str> = [scenario.to_str().unwrap()].into_iter().chain(vary).chain(rest).collect();
+    let printed = printed(&compare(folder.path(), &all)).split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in
+        ["sgl beats prp", "piggyback beats prp up to 35 B", "inline beats prp up to 256 B", "mmio beats prp"]
+    {
+        assert!(printed.contains(said), "{said}: {printed}");
+    }
+    assert!(!printed.contains("most throughput"), "the longest I/Os have it: {printed}");
+    let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+    let charts = charts(&page);
+    let by_method = |chart: &&Value| chart["data"][0]["x"][0] == "prp";
+    let throughput = charts.iter().find(by_method).unwrap();
+    assert_eq!(throughput["data"].as_array().unwrap().len(), 8, "a size is missing");
+    // From 3 to 420 us: on one scale of time the shortest has no parts.
+    let shares =
+        charts.iter().filter(|chart| chart["layout"]["yaxis"]["title"]["text"] == "of the mean latency (%)");
+    assert_eq!(shares.count(), 13, "of each size by method, and of each method by size");
+    assert!(page.contains("here they differ too much for one scale"));
+}
+
 // On a linear axis a method that takes a hundred times as long presses all others onto the bottom, where nobody can tell
 // them apart.
 #[test]

@@ -24,6 +24,7 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     upkeep(&mut rng.stream(&format!("run-{index}/upkeep")), &mut plan.drive);
     let mut with_pairs = rng.stream(&format!("run-{index}/pairs"));
     pairs(&mut with_pairs, &mut plan.drive);
+    plan.drive.data_out_first = one_in(&mut rng.stream(&format!("run-{index}/channel")), 4);
     plan.drive.wide_map = one_in(&mut rng.stream(&format!("run-{index}/map")), 4);
     plan.drive.untimed = one_in(&mut rng.stream(&format!("run-{index}/timing")), 4);
     // A drive whose flash may fail needs more room than another.
@@ -248,6 +249,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         wide_map: false,
         suspends: one_in(random, 3),
         cache_read: one_in(random, 3),
+        data_out_first: false,
         checkpoint_units: pick(random, &[0, 16, 64, 200]),
         canary: None,
         files: false,
@@ -436,7 +438,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 17] = [
+        let features: [(&str, Has<'_>); 18] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -452,6 +454,7 @@ mod tests {
             ("idle collection", &|plan| plan.drive.upkeep.idle.is_some()),
             ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
             ("a wide map", &|plan| plan.drive.wide_map),
+            ("data before commands", &|plan| plan.drive.data_out_first),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
             ("pairs", &|plan| plan.drive.has_pairs()),

@@ -10,7 +10,7 @@ use byteway_firmware::kv::KvCanary;
 use byteway_firmware::{
     Background, Base, Canary, Cycles, KvConfig, Refresh, UnitExtent, Upkeep, Victim, WearConfig, Work,
 };
-use byteway_flash::{FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
+use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
 use byteway_host::BaseState;
 use byteway_link::{Generation, Link, Memory, PcieConfig};
 use byteway_wire::content::{BlockSize, Keep};
@@ -229,6 +229,10 @@ fn timing(spec: &DriveSpec) -> Timing {
             most: 8,
         }),
         cache_read: spec.cache_read,
+        channel_order: match spec.data_out_first {
+            true => ChannelOrder::DataOutFirst,
+            false => ChannelOrder::CommandsFirst,
+        },
         slc: (spec.upkeep.slc_blocks > 0).then_some(SlcTiming {
             read: Delay::from_us(7),
             program: Delay::from_us(23),

@@ -59,6 +59,7 @@ impl Every {
             wide_map: false,
             suspends: false,
             cache_read: false,
+            data_out_first: false,
             checkpoint_units: 100,
             canary: None,
             files: false,

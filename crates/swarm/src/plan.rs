@@ -176,6 +176,7 @@ mod tests {
             wide_map: false,
             suspends: false,
             cache_read: false,
+            data_out_first: false,
             checkpoint_units: 0,
             canary: None,
             files: false,

@@ -144,6 +144,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.upkeep.idle = None);
         self.try_change(|plan| plan.drive.suspends = false);
         self.try_change(|plan| plan.drive.cache_read = false);
+        self.try_change(|plan| plan.drive.data_out_first = false);
         self.try_change(|plan| plan.drive.checkpoint_units = 0);
         self.try_change(|plan| plan.drive.protected = false);
         self.try_change(|plan| plan.drive.channels = 1);

@@ -170,12 +170,12 @@ impl Metric {
             Metric::MeanNs => 1,
             Metric::P99Ns => 2,
             Metric::Iops => 3,
-            Metric::ReadP999Ns => 4,
+            // What packing is for.
+            Metric::ReadP999Ns | Metric::LogPages => 4,
             Metric::WriteAmplification
             | Metric::MapMissRatio
             | Metric::WearSpread
             | Metric::RetriesPerRead
-            | Metric::LogPages
             | Metric::IndexPages => 5,
             Metric::WireBytesPerIo => 6,
             Metric::HostNsPerIo | Metric::DeviceNsPerIo => 8,
@@ -343,8 +343,8 @@ pub fn equal(a: f64, b: f64) -> bool {
     (a - b).abs() < EQUAL * a.abs().max(b.abs()) || a == b
 }
 
-/// A difference for people: `=` below 1 %, per cent up to a factor of 2, a factor beyond, and below a tenth a fraction: how
-/// many times less it is.
+/// A difference for people: `=` below 1 %, per cent up to a factor of 2, and beyond how many times more or, as a fraction, how
+/// many times less.
 pub fn difference(ratio: f64) -> String {
     let factor = |factor: f64| match factor {
         factor if factor >= 99.95 => grouped(libm::round(factor) as u64),
@@ -354,7 +354,7 @@ pub fn difference(ratio: f64) -> String {
     match ratio {
         ratio if equal(ratio, 1.0) => "=".to_owned(),
         ratio if ratio > 0.5 && ratio < 2.0 => format!("{:+.1} %", (ratio - 1.0) * 100.0),
-        ratio if ratio >= 0.1 => format!("x{}", factor(ratio)),
+        ratio if ratio > 1.0 => format!("x{}", factor(ratio)),
         ratio if ratio > 0.0 => format!("1/{}", factor(1.0 / ratio)),
         _ => "none".to_owned(),
     }
@@ -384,7 +384,8 @@ mod tests {
             (21.56, "x21.6"),
             (250.4, "x250"),
             (31_234.0, "x31,234"),
-            (0.25, "x0.25"),
+            (0.5, "1/2.00"),
+            (0.25, "1/4.00"),
             (0.0648, "1/15.4"),
             (0.00001, "1/100,000"),
             (0.0, "none"),

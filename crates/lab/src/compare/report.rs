@@ -4,7 +4,7 @@
 use super::comparison::{Comparison, Point};
 use super::figures::Metric;
 use super::finding::{Corner, Fact, SHOWN_MAX, Seen, Series, series, throughput_of, without};
-use super::outcome::Outcome;
+use super::outcome::{Found, Outcome};
 use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
@@ -17,8 +17,8 @@ use byteway_console::table::{grouped, time};
 /// Lines that can be told apart in one chart.
 const LINES_MAX: usize = 12;
 
-/// Combinations of the other keys in one chart: each may have two lines.
-const COMBINATIONS_MAX: usize = 7;
+/// Combinations of the other keys in one chart: each may have two lines. As many as sizes from 32 B to 4 KiB that double.
+const COMBINATIONS_MAX: usize = 8;
 
 /// A chart with room for so many entries in its legend, which on a telephone has a line for each.
 fn roomy(chart: Chart, entries: usize) -> Chart {
@@ -181,9 +181,22 @@ fn unit(metric: Metric) -> Unit {
 const WIDE: f64 = 30.0;
 
 fn is_wide(figures: impl Iterator<Item = f64>) -> bool {
+    is_far(figures, WIDE)
+}
+
+/// Whether the most is more than so many times the least.
+fn is_far(figures: impl Iterator<Item = f64>, factor: f64) -> bool {
     let ends = (f64::INFINITY, 0.0f64);
     let (least, most) = figures.fold(ends, |(least, most), figure| (least.min(figure), most.max(figure)));
-    least > 0.0 && most / least > WIDE
+    least > 0.0 && most / least > factor
+}
+
+/// Parts of a bar can be told apart down to this fraction of the longest.
+const PARTS_VISIBLE: f64 = 12.0;
+
+/// Mean latency of a point, from its stages.
+fn whole(found: &Found) -> f64 {
+    found.summary.spans.iter().map(|row| row.mean_ns).sum()
 }
 
 /// Small pictures of the answer.
@@ -303,10 +316,17 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
     for at in 0..pictures.max(1) {
         let others = lines.all.get(at).map(|(name, _)| name.clone()).unwrap_or_default();
         let said = if others.is_empty() { String::new() } else { format!(" At {others}.") };
+        let as_shares = lines.stages_as_shares();
+        let caption = match as_shares {
+            true => {
+                "Parts of the mean latency, whose lengths are above: here they differ too much for one scale."
+            }
+            false => "Mean of all I/Os; the parts add up to the mean latency.",
+        };
         let figure = Figure::new(
             format!("Where the time of an I/O goes, by {}", key.key),
-            format!("Mean of all I/Os; the parts add up to the mean latency.{said}"),
-            lines.stages(at),
+            format!("{caption}{said}"),
+            lines.stages(at, as_shares),
         );
         section = section.figure(if pictures > 1 { figure } else { figure.wide() });
     }
@@ -450,7 +470,8 @@ impl Lines<'_> {
             for (stroke, (metric, what)) in
                 [(Metric::P50Ns, "p50"), (Metric::P99Ns, "p99")].iter().enumerate()
             {
-                chart = self.add(chart, &format!("{name}, {what}"), Ink::of(index, stroke), points, *metric);
+                chart =
+                    self.add(chart, &format!("{name}, {what}"), Ink::twice(index, stroke), points, *metric);
             }
         }
         roomy(chart, 2 * self.all.len())
@@ -462,29 +483,42 @@ impl Lines<'_> {
             let ledgers = [(Metric::WireBytesPerIo, "wire"), (Metric::PayloadBytesPerIo, "payload")];
             for (stroke, (metric, ledger)) in ledgers.iter().enumerate() {
                 let name = if name.is_empty() { (*ledger).to_owned() } else { format!("{name}, {ledger}") };
-                let ink = if self.all.len() == 1 { Ink::nth(stroke) } else { Ink::of(index, stroke) };
+                let ink = if self.all.len() == 1 { Ink::nth(stroke) } else { Ink::twice(index, stroke) };
                 chart = self.add(chart, &name, ink, points, *metric);
             }
         }
         roomy(chart, 2 * self.all.len())
     }
 
-    /// Of one combination of the other keys.
-    fn stages(&self, at: usize) -> Chart {
+    /// Mean latencies of all points, from their stages.
+    fn wholes(&self) -> impl Iterator<Item = f64> {
+        let points = self.all.iter().flat_map(|(_, points)| points.iter());
+        points.filter_map(|point| Some(whole(point.outcome.found()?)))
+    }
+
+    /// Whether the parts of the shortest latency couldn't be seen beside the longest, on one scale.
+    fn stages_as_shares(&self) -> bool {
+        self.all.len() > 1 && is_far(self.wholes(), PARTS_VISIBLE)
+    }
+
+    /// Of one combination of the other keys: nanoseconds, or shares.
+    fn stages(&self, at: usize, as_shares: bool) -> Chart {
         let points = self.all.get(at).map(|(_, points)| points.as_slice()).unwrap_or_default();
         let labels: Vec<&str> =
             points.iter().map(|point| self.key.values[point.seen.choice[self.axis]].label.as_str()).collect();
         let x = Axis::names(self.key.key.clone(), labels);
         // The pictures of all combinations have one scale.
-        let whole = |point: &&Point| {
-            let found = point.outcome.found()?;
-            Some(found.summary.spans.iter().map(|row| row.mean_ns).sum::<f64>())
+        let y = match as_shares {
+            true => Axis::linear("of the mean latency", Unit::Share).range(0.0, 1.0),
+            false => Axis::linear("mean latency", Unit::Nanoseconds).spanning(self.wholes()),
         };
-        let highest = self.all.iter().flat_map(|(_, points)| points.iter().filter_map(whole));
-        let y = Axis::linear("mean latency", Unit::Nanoseconds).spanning(highest);
         let mut chart = Chart::new(x, y).stacked();
         let rows = |point: &Point| {
-            point.outcome.found().map(|found| found.summary.spans.clone()).unwrap_or_default()
+            let Some(found) = point.outcome.found() else { return Vec::new() };
+            let mut rows = found.summary.spans.clone();
+            let of = if as_shares { whole(found) } else { 1.0 };
+            rows.iter_mut().for_each(|row| row.mean_ns /= of);
+            rows
         };
         let all: Vec<Vec<_>> = points.iter().map(|point| rows(point)).collect();
         let names: Vec<String> =

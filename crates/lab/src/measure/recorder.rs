@@ -26,7 +26,8 @@ impl Recorder {
         let histogram = self.histogram.get_or_insert_with(|| {
             Histogram::new_with_bounds(1, HISTOGRAM_NS_MAX, 3).expect("the bounds are constants in order")
         });
-        histogram.saturating_record(latency_ps.saturating_add(500) / 1000);
+        // Up: no percentile is below a latency that it counts.
+        histogram.saturating_record(latency_ps.div_ceil(1000));
         self.min_ps = if self.ios == 0 { latency_ps } else { self.min_ps.min(latency_ps) };
         self.max_ps = self.max_ps.max(latency_ps);
         self.ios += 1;
@@ -36,7 +37,7 @@ impl Recorder {
 
     /// The longest latency: the histogram gives the upper end of a bucket, which may lie above it.
     fn most_ns(&self) -> u64 {
-        self.max_ps.saturating_add(500) / 1000
+        self.max_ps.div_ceil(1000)
     }
 
     pub(super) fn finish(&self, elapsed_ps: u64) -> Option<KindSummary> {

@@ -190,6 +190,10 @@ impl Axis {
     }
 }
 
+/// How far a logarithmic axis goes beyond its outer ticks, as a factor: where these are round numbers, and where they are the
+/// points themselves.
+const EDGE: f64 = 1.06;
+const EDGE_OF_POINTS: f64 = 1.15;
 /// More ticks than this overlap.
 const TICKS_MAX: usize = 12;
 /// The tail's ticks: from half of the I/Os to all but one in a million.
@@ -296,8 +300,8 @@ impl FittedAxis<'_> {
                 let (mut low, mut high) = (self.min, self.max);
                 let ticks = match by_points {
                     true => {
-                        low /= 1.15;
-                        high *= 1.15;
+                        low /= EDGE_OF_POINTS;
+                        high *= EDGE_OF_POINTS;
                         self.points.clone()
                     }
                     false => {
@@ -305,8 +309,9 @@ impl FittedAxis<'_> {
                             Unit::BinaryBytes => binary_ticks(self.min, self.max),
                             _ => log_ticks(self.min, self.max),
                         };
-                        low = ticks.first().copied().unwrap_or(low);
-                        high = ticks.last().copied().unwrap_or(high);
+                        // Beyond the outer ticks: on the edge a label is left out, and half of a mark cut off.
+                        low = ticks.first().copied().unwrap_or(low) / EDGE;
+                        high = ticks.last().copied().unwrap_or(high) * EDGE;
                         if self.axis.unit == Unit::BinaryBytes { ticks } else { thinned(ticks) }
                     }
                 };
@@ -383,13 +388,13 @@ mod tests {
         };
         let (text, range) = labels(&Axis::log("", Unit::Nanoseconds), &[65_000.0, 1_100_000.0, 0.0]);
         assert_eq!(text, serde_json::json!(["50 us", "100 us", "200 us", "500 us", "1 ms", "2 ms"]));
-        assert_eq!(range, serde_json::json!([1.699, 3.301]), "decades of the axis's unit");
+        assert_eq!(range, serde_json::json!([1.6737, 3.3263]), "decades of the axis's unit");
         let (text, range) = labels(&Axis::log("", Unit::BinaryBytes), &[8.0, 48.0, 2048.0]);
         assert_eq!(
             text,
             serde_json::json!(["8 B", "16 B", "32 B", "64 B", "128 B", "256 B", "512 B", "1 KiB", "2 KiB"])
         );
-        assert_eq!(range, serde_json::json!([0.90309, 3.3113]));
+        assert_eq!(range, serde_json::json!([0.87778, 3.3366]));
         let (text, _) = labels(&Axis::log("", Unit::BinaryBytes), &[3.0, 4096.0]);
         assert_eq!(text, serde_json::json!(["2 B", "8 B", "32 B", "128 B", "512 B", "2 KiB", "8 KiB"]));
         assert_eq!(binary_ticks(32.0, 32.0), [32.0, 64.0]);

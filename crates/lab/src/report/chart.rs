@@ -69,6 +69,12 @@ impl Ink {
         Ink { hue: hue % HUES.len(), stroke: stroke % DASHES.len() }
     }
 
+    /// Of the series `index` that is drawn twice, 0 and 1, for two figures of one thing: one colour, two strokes; ten of them
+    /// look different.
+    pub const fn twice(index: usize, which: usize) -> Ink {
+        Ink { hue: index % HUES.len(), stroke: (which + 2 * (index / HUES.len())) % DASHES.len() }
+    }
+
     /// Reads, writes and trims look the same in all charts.
     pub const fn kind(kind: Kind) -> Ink {
         match kind {
@@ -89,11 +95,25 @@ impl Ink {
 }
 
 /// Symbols of points that someone else states: the second is for another statement on the same series.
-const STATED: [MarkerSymbol; 2] = [MarkerSymbol::StarDiamondOpen, MarkerSymbol::SquareOpen];
+const STATED: [MarkerSymbol; 2] = [MarkerSymbol::Star, MarkerSymbol::Square];
 
-/// Of points that someone else states: larger than those of a series, and open.
+/// Of points that someone else states: larger than those of a series and white within, so that they can be seen upon a bar or a
+/// line of their own colour.
 fn stated(ink: Ink, symbol: &MarkerSymbol) -> Marker {
-    Marker::new().color(ink.color()).size(14).symbol(symbol.clone()).line(Line::new().width(2.0))
+    let rim = Line::new().width(2.5).color(ink.color());
+    Marker::new().color("#ffffff").size(13).symbol(symbol.clone()).line(rim)
+}
+
+/// Of points of a series. Those of odd strokes are rings around those of even ones: where two have one value, both are seen.
+fn mark_of(ink: Ink, size: usize) -> Marker {
+    let marker = Marker::new().symbol(SYMBOLS[ink.stroke].clone());
+    match ink.stroke % 2 {
+        0 => marker.color(ink.color()).size(size),
+        _ => {
+            let rim = Line::new().width(2.0).color(ink.color());
+            marker.color("rgba(0,0,0,0)").size(size + 6).line(rim)
+        }
+    }
 }
 
 /// The part of a name's place on its axis that no bar covers.
@@ -116,7 +136,7 @@ enum Mark {
     Bars { name: String, ink: Ink, values: Vec<f64>, labels: Vec<String> },
     Gap { values: Vec<f64> },
     Dots { name: String, ink: Ink, values: Vec<f64> },
-    Heat { x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, label: String },
+    Heat { x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, most: f64, label: String },
 }
 
 /// A chart.
@@ -194,7 +214,20 @@ impl Chart {
     /// Cells coloured by a share from 0 to 1: `rows[i][j]` lies at `x[j]`, `y[i]` (their middles). `label` says what
     /// the colour means.
     pub fn heat(self, x: Vec<f64>, y: Vec<f64>, rows: Vec<Vec<f64>>, label: impl Into<String>) -> Chart {
-        self.mark(Mark::Heat { x, y, rows, label: label.into() })
+        self.mark(Mark::Heat { x, y, rows, most: 1.0, label: label.into() })
+    }
+
+    /// The same with colours that end at the largest share, rounded up to 5 %: of parts of a whole, of which none is near 1.
+    pub fn heat_of_parts(
+        self,
+        x: Vec<f64>,
+        y: Vec<f64>,
+        rows: Vec<Vec<f64>>,
+        label: impl Into<String>,
+    ) -> Chart {
+        let largest = rows.iter().flatten().copied().fold(0.0, f64::max);
+        let most = (libm::ceil(largest * 20.0) / 20.0).clamp(0.05, 1.0);
+        self.mark(Mark::Heat { x, y, rows, most, label: label.into() })
     }
 
     /// Bars of one name are put upon each other.
@@ -341,10 +374,10 @@ impl Chart {
                         .mode(mode)
                         .line(line)
                         .hover_template(&hover)
+                        .clip_on_axis(*join == Join::Straight || *join == Join::Steps)
                         .connect_gaps(false);
                     if *join == Join::Marked {
-                        let symbol = SYMBOLS[ink.stroke].clone();
-                        trace = trace.marker(Marker::new().color(ink.color()).size(8).symbol(symbol));
+                        trace = trace.marker(mark_of(*ink, 7));
                     }
                     if *join == Join::Not {
                         trace = trace.marker(stated(*ink, &STATED[0]));
@@ -354,8 +387,10 @@ impl Chart {
                 Mark::Dots { name, ink, values } => {
                     let is_same =
                         |mark: &&Mark| matches!(mark, Mark::Dots { ink: other, .. } if other == ink);
-                    let symbol = &STATED[self.marks[..index].iter().filter(is_same).count() % STATED.len()];
-                    let offset = self.offset_of_bars(*ink);
+                    let before = self.marks[..index].iter().filter(is_same).count();
+                    let all = self.marks.iter().filter(is_same).count();
+                    let symbol = &STATED[before % STATED.len()];
+                    let offset = self.offset_of_dots(*ink, before, all);
                     let places = (0..values.len()).map(|place| Value::from(rounded(place as f64 + offset)));
                     let values = values.iter().map(|value| Value::from(y.place(*value))).collect();
                     let trace = Scatter::new(places.collect(), values).mode(Mode::Markers);
@@ -396,7 +431,7 @@ impl Chart {
                     let bar = self.bar(values, x, y).marker(clear);
                     traces.push(bar.show_legend(false).hover_info(HoverInfo::Skip));
                 }
-                Mark::Heat { x: xs, y: ys, rows, label } => {
+                Mark::Heat { x: xs, y: ys, rows, most, label } => {
                     let percent = |row: &Vec<f64>| -> Vec<f64> {
                         row.iter().map(|share| libm::round(share * 1000.0) / 10.0).collect()
                     };
@@ -409,7 +444,7 @@ impl Chart {
                         .outline_width(0);
                     let trace = HeatMap::new(xs, ys, rows.iter().map(percent).collect())
                         .zmin(0.0)
-                        .zmax(100.0)
+                        .zmax(rounded(most * 100.0))
                         .color_scale(ColorScale::Palette(ColorScalePalette::Cividis))
                         .color_bar(bar)
                         .hover_template(format!(
@@ -440,6 +475,14 @@ impl Chart {
         let count = inks.len() as f64;
         let index = inks.iter().position(|other| *other == ink).map(|index| index as f64);
         index.map_or(0.0, |index| (index - (count - 1.0) / 2.0) * (1.0 - BAR_GAP) / count)
+    }
+
+    /// The same of stated points: several upon one bar stand beside each other.
+    fn offset_of_dots(&self, ink: Ink, index: usize, count: usize) -> f64 {
+        let bars = self.marks.iter().filter(|mark| matches!(mark, Mark::Bars { .. })).count().max(1);
+        let width = (1.0 - BAR_GAP) / bars as f64;
+        let beside = (index as f64 + 0.5) / count as f64 - 0.5;
+        self.offset_of_bars(ink) + beside * width
     }
 
     /// The names' places on their axis: themselves or, where points lie upon bars that stand side by side, numbers from 0.
@@ -486,7 +529,7 @@ impl Chart {
         let (measure, letter) = if lies { (x, "x") } else { (y, "y") };
         let values = values.iter().map(|value| Value::from(measure.place(*value))).collect();
         let (xs, ys) = if lies { (values, names) } else { (names, values) };
-        let marker = Marker::new().color(ink.color()).size(11).symbol(SYMBOLS[ink.stroke].clone());
+        let marker = mark_of(ink, 8);
         let hover = format!("{}<extra>%{{fullData.name}}</extra>", measure.hover(letter));
         Scatter::new(xs, ys).mode(Mode::Markers).marker(marker).name(escaped(name)).hover_template(&hover)
     }
@@ -702,6 +745,47 @@ mod tests {
         }
     }
 
+    // A line at the decade of its value instead of the value stood at 1.4 where 24 was meant.
+    #[test]
+    fn a_rule_stands_at_its_value_on_a_logarithmic_axis() {
+        let x = Axis::log_at_points("in flight", Unit::Count);
+        let chart = Chart::new(x, Axis::linear("", Unit::Iops))
+            .line("a", Ink::nth(0), vec![(1.0, 1.0), (256.0, 2.0)])
+            .rule(24.0, "knee");
+        let layout = &json(&chart)["layout"];
+        assert_eq!((&layout["shapes"][0]["x0"], &layout["shapes"][0]["x1"]), (&24.0.into(), &24.0.into()));
+        let note = layout["annotations"][0]["x"].as_f64().unwrap();
+        assert!((note - libm::log10(24.0)).abs() < 1e-3, "a note is placed by decades: {note}");
+    }
+
+    // Of parts of which the largest is a third, all cells had the darkest third of the colours.
+    #[test]
+    fn the_colours_of_parts_end_at_the_largest() {
+        let of = |chart: Chart| json(&chart)["data"][0]["zmax"].clone();
+        let empty = || Chart::new(Axis::linear("", Unit::Count), Axis::linear("", Unit::Count));
+        let rows = || vec![vec![0.02, 0.31]];
+        assert_eq!(of(empty().heat_of_parts(vec![0.0, 1.0], vec![0.0], rows(), "")), 35.0);
+        assert_eq!(of(empty().heat(vec![0.0, 1.0], vec![0.0], rows(), "")), 100.0);
+    }
+
+    // p50 and p99 of a drive whose I/Os all take the same time lie upon each other; only one of them was to be seen.
+    #[test]
+    fn two_series_of_one_value_are_both_seen() {
+        let look = |ink: Ink| {
+            let chart = Chart::new(Axis::names("", ["a"]), Axis::log("", Unit::Nanoseconds));
+            json(&chart.bars("p", ink, vec![5.0]))["data"][0]["marker"].clone()
+        };
+        for index in 0..10 {
+            let (one, other) = (look(Ink::twice(index, 0)), look(Ink::twice(index, 1)));
+            assert!(other["size"].as_f64() > one["size"].as_f64(), "{index}");
+            assert_eq!(other["color"], "rgba(0,0,0,0)", "a ring: {index}");
+            for before in 0..index {
+                let same = (Ink::twice(before, 0), Ink::twice(before, 1));
+                assert!(same.0 != Ink::twice(index, 0) && same.1 != Ink::twice(index, 1), "{before} {index}");
+            }
+        }
+    }
+
     // In the middle of its name a stated point lies upon the bar of another series, or between two.
     #[test]
     fn stated_points_lie_upon_the_bars_of_their_series() {
@@ -718,7 +802,10 @@ mod tests {
         // Each of four bars has a quarter of three quarters of the place.
         assert_eq!(json["data"][0]["x"], serde_json::json!([0, 1]));
         assert_eq!(first["x"], serde_json::json!([-0.28125, 0.71875]));
-        assert_eq!(third["x"], serde_json::json!([0.09375, 1.0938]));
+        // Two of the third stand side by side upon their bar, a quarter of its width from its middle.
+        assert_eq!(third["x"], serde_json::json!([0.046875, 1.0469]));
+        assert_eq!(again["x"], serde_json::json!([0.14062, 1.1406]));
+        assert_eq!(first["marker"]["color"], "#ffffff", "upon a bar of its own colour it can be seen");
         assert_eq!(third["y"], serde_json::json!([null, 3.0]));
         assert_ne!(third["marker"]["symbol"], again["marker"]["symbol"], "two statements look different");
         let axis = &json["layout"]["xaxis"];

@@ -372,7 +372,8 @@ impl From<TextTable> for Table {
         let texts = table.all_texts();
         let both = |above: String, below: &str| match below {
             "" => above,
-            below => format!("{above} ({below})"),
+            // A line is broken between the two, and not within.
+            below => format!("{above} ({})", below.replace(' ', "\u{a0}")),
         };
         let header = texts.header.into_iter().map(|(heading, unit)| both(heading, unit));
         let mut own = Table::new(header, numbers_from);
@@ -383,13 +384,25 @@ impl From<TextTable> for Table {
     }
 }
 
+/// Tables of more columns are set smaller.
+const COLUMNS_DENSE: usize = 8;
+
+/// Longer texts in cells are broken into lines.
+const CELL_CHARS_MAX: usize = 22;
+
 impl Table {
     fn render(&self, html: &mut String) {
-        html.push_str("<div class=\"table\" tabindex=\"0\"><table>\n");
+        let dense = if self.header.len() > COLUMNS_DENSE { " dense" } else { "" };
+        let _ = writeln!(html, "<div class=\"table{dense}\" tabindex=\"0\"><table>");
         if !self.caption.is_empty() {
             let _ = writeln!(html, "<caption>{}</caption>", text(&self.caption));
         }
         let class = |column: usize| if column >= self.numbers_from { " class=\"number\"" } else { "" };
+        // Sentences are broken into lines, so that they have a place on the page.
+        let class_of = |column: usize, cell: &str| match class(column) {
+            "" if cell.chars().count() > CELL_CHARS_MAX => " class=\"long\"",
+            class => class,
+        };
         html.push_str("<thead><tr>");
         for (column, heading) in self.header.iter().enumerate() {
             let _ = write!(html, "<th scope=\"col\"{}>{}</th>", class(column), text(heading));
@@ -410,7 +423,7 @@ impl Table {
                         tone.class(),
                         text(cell)
                     ),
-                    None => write!(html, "<td{}>{}</td>", class(column), text(cell)),
+                    None => write!(html, "<td{}>{}</td>", class_of(column, cell), text(cell)),
                 };
             }
             html.push_str("</tr>\n");

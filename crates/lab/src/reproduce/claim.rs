@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::verdict::Verdict;
 use crate::source::{Index, Sources, Texts};
 use byteway_console::error::InputError;
+use byteway_console::table::grouped;
 use byteway_console::units::excerpt;
 
 /// A paper's claims, as they are written.
@@ -57,6 +58,9 @@ pub struct Claim {
     /// What came out of a full run, against which shorter ones are judged.
     #[serde(default)]
     pub full: Option<Full>,
+    /// What is reported follows from parameters and from what the workload draws, however many payloads are run.
+    #[serde(default)]
+    pub any_length: bool,
     /// Why figures differ, or what to know about them.
     #[serde(default)]
     pub reason: Option<String>,
@@ -187,7 +191,9 @@ impl Unit {
         let number = |number: &f64| match self {
             Unit::Percent => format!("{number:.1}"),
             Unit::Times => format!("{number:.2}"),
-            Unit::Nanoseconds | Unit::Bytes | Unit::PerSecond => format!("{number:.0}"),
+            Unit::Nanoseconds | Unit::Bytes => format!("{number:.0}"),
+            // Read beside whole thousands; rounded below 2^53, so nothing is lost.
+            Unit::PerSecond => grouped(libm::round(number.max(0.0)) as u64),
         };
         format!("{} {}", numbers.iter().map(number).collect::<Vec<_>>().join(" / "), self.name())
     }
@@ -350,6 +356,10 @@ fn checked(
             let what = format!("`{id}` has a full run's figure in another unit than its value");
             return refuse("full", what, "write it in the unit of `value`, or leave `measured` out");
         }
+        if claim.any_length && claim.tolerance != Tolerance::Report {
+            let what = format!("`{id}` is judged, and is to hold for a run of any length");
+            return refuse("any_length", what, "leave it out: the full run's figure decides");
+        }
         let short = matches!(claim.recorded, Some(Verdict::DirectionOnly | Verdict::NotReproduced));
         if short && claim.reason.is_none() {
             let what = format!("`{id}` is recorded as not quite reproduced, without a reason");
@@ -420,6 +430,7 @@ recorded = "reproduced"
             ("recorded = \"reproduced\"", "", 4, "no recorded verdict"),
             ("\"reproduced\"", "\"direction-only\"", 12, "without a reason"),
             ("needs = \"sink\"", "", 3, "lacks the key `needs`"),
+            ("recorded =", "any_length = true\nrecorded =", 12, "for a run of any length"),
         ] {
             let error = read(&GOOD.replace(from, to)).unwrap_err();
             let place = error.place.clone().unwrap();

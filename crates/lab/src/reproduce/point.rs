@@ -385,10 +385,12 @@ impl<'a> Seen<'a> {
     }
 
     /// What one operation at a time comes to in a second where it takes as long as 99 % take at most, and where as long as 1 %
-    /// take at most: a job's writes.
+    /// take at most: a job's writes. Between two of them passes what passes in the mean.
     pub fn throughput_range(&self, job: &str) -> Option<(f64, f64)> {
         let curve = self.found.curves.iter().find(|curve| curve.job == job && curve.kind == Kind::Write)?;
-        let at = |share: f64| curve.points.iter().find(|point| point.1 >= share).map(|point| 1e9 / point.0);
+        let between = (1e9 / self.throughput() - self.latency()).max(0.0);
+        let longest = |share: f64| curve.points.iter().find(|point| point.1 >= share).map(|point| point.0);
+        let at = |share: f64| longest(share).map(|latency| 1e9 / (latency + between));
         Some((at(0.99)?, at(0.01)?))
     }
 

@@ -17,13 +17,22 @@ use super::point::Spec;
 use crate::build;
 use crate::scenario::Scenario;
 
-/// What a power cut left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
-    /// Values that the host was told are put.
+/// What a power cut took of the values that the client's caller was told are put.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// All that it was told of.
     pub told: u64,
-    /// Of these, the ones that are gone.
-    pub lost: u64,
+    /// Gone, and never acknowledged by the drive: the host had gathered them.
+    pub by_host: u64,
+    /// Gone, although the drive had acknowledged them: they were in its write buffer, and it has no power-loss protection.
+    pub by_drive: u64,
+}
+
+/// How many values the caller was told are put, and how many of these, the first, the drive has acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Put {
+    told: u64,
+    acknowledged: u64,
 }
 
 /// Bytes of the largest batch.
@@ -33,15 +42,15 @@ const BATCH_BYTES: u32 = 16 << 10;
 ///
 /// # Errors
 /// The drive cannot be driven, or holds a value that was never put.
-pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Result<Left> {
+pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Result<Taken> {
     let scenario = spec.scenario(1)?;
     let config = build::drive(&scenario);
-    let told = Rc::new(Cell::new(0));
+    let put = Rc::new(Cell::new(Put::default()));
     let medium = {
         let executor = Executor::new();
         let (host, device) = connect(&executor, &scenario);
         let drive = power_on(&device, &config, Drive::medium(&config).context("the drive can't be built")?)?;
-        let putting = put_all(host, Plan::of(&scenario), pairs, bytes, told.clone());
+        let putting = put_all(host, Plan::of(&scenario), pairs, bytes, put.clone());
         match executor.run_cut(putting, polls).map_err(|stalled| anyhow!("{stalled}"))? {
             Ran::Cut => drive.power_off(),
             Ran::Ended(why) => return Err(why),
@@ -50,11 +59,16 @@ pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Re
     let executor = Executor::new();
     let (host, device) = connect(&executor, &scenario);
     let drive = power_on(&device, &config, medium)?;
+    let Put { told, acknowledged } = put.get();
     let found = executor
-        .run(count(host, Plan::of(&scenario), bytes, told.get()))
-        .map_err(|stalled| anyhow!("{stalled}"))?;
+        .run(count(host, Plan::of(&scenario), bytes, put.get()))
+        .map_err(|stalled| anyhow!("{stalled}"))??;
     drive.power_off(); // drive and link hold each other until then
-    Ok(Left { told: told.get(), lost: told.get() - found? })
+    Ok(Taken {
+        told,
+        by_host: told - acknowledged - found.unacknowledged,
+        by_drive: acknowledged - found.acknowledged,
+    })
 }
 
 fn connect(executor: &Executor, scenario: &Scenario) -> (HostEnd, byteway_link::DeviceEnd) {
@@ -99,7 +113,7 @@ fn value(number: u64, bytes: u32) -> Vec<u8> {
 }
 
 /// Puts values until the power goes; ends only with an error.
-async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cell<u64>>) -> anyhow::Error {
+async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cell<Put>>) -> anyhow::Error {
     let put = async {
         let client = client(host, plan).await?;
         let mut buffer = client.buffer()?;
@@ -113,7 +127,8 @@ async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cel
                 client.put(&mut buffer, &value)?;
                 client.store(&mut buffer, key(number), bytes, StoreIf::Any).await?;
             }
-            told.set(number + 1);
+            let all = number + 1;
+            told.set(Put { told: all, acknowledged: all - bulk.len() as u64 });
         }
         anyhow::Ok(())
     };
@@ -123,12 +138,19 @@ async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cel
     }
 }
 
-/// How many of the first `told` values the drive has.
-async fn count(host: HostEnd, plan: Plan, bytes: u32, told: u64) -> anyhow::Result<u64> {
+/// Values that the drive has after the cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    acknowledged: u64,
+    unacknowledged: u64,
+}
+
+/// Asks for every value that the caller was told is put.
+async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> anyhow::Result<Found> {
     let client = client(host, plan).await?;
     let mut buffer = client.buffer()?;
-    let mut found = 0;
-    for number in 0..told {
+    let mut found = Found::default();
+    for number in 0..put.told {
         let answer = client.retrieve(&mut buffer, key(number), 0, bytes).await?;
         if !answer.found {
             continue;
@@ -138,7 +160,9 @@ async fn count(host: HostEnd, plan: Plan, bytes: u32, told: u64) -> anyhow::Resu
         if answer.value_bytes != bytes || stored != value(number, bytes) {
             bail!("after the power cut value {number} is not the one that was put");
         }
-        found += 1;
+        let count =
+            if number < put.acknowledged { &mut found.acknowledged } else { &mut found.unacknowledged };
+        *count += 1;
     }
     Ok(found)
 }

@@ -37,15 +37,19 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
             reproduction.points.iter().count(),
             reproduction.lengths_in_words()
         ),
-        facts: vec![
-            ("About".to_owned(), paper.about.to_owned()),
-            ("Byteway".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ],
+        facts: [
+            Some(("About".to_owned(), paper.about.to_owned())),
+            Some(("Byteway".to_owned(), env!("CARGO_PKG_VERSION").to_owned())),
+            reproduction.full_run.clone().map(|day| ("Full runs".to_owned(), day)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
         warnings,
         tiles: vec![
             tile("Reproduced", counts.reproduced, "within their tolerance"),
             tile("Reported", counts.reported, "shown, not judged"),
-            tile("Direction only", counts.direction_only, "the right way, far from the paper's figure"),
+            tile("Direction only", counts.direction_only, "the right way, not within tolerance"),
             tile("Not reproduced", counts.not_reproduced + counts.failed, "neither, or a point failed"),
             tile("Wait", counts.needs_csd, "for what is not there yet"),
         ],
@@ -62,8 +66,8 @@ fn claims(reproduction: &Reproduction) -> Section {
     table.toned = Some((1, reproduction.rows.iter().map(|(_, outcome)| tone(outcome)).collect()));
     for (claim, outcome) in &reproduction.rows {
         let [id, metric, rest @ .., verdict] = reproduction.cells(claim, outcome);
-        let row = [id, verdict.replace('\n', " ")].into_iter().chain(rest);
-        table.row(row.chain([claim.place.clone(), metric]));
+        let row = [id, verdict].into_iter().chain(rest).chain([claim.place.clone(), metric]);
+        table.row(row.map(|cell| cell.replace('\n', "; ")));
     }
     Section::new("The claims")
         .text(reproduction.verdict())

@@ -123,10 +123,14 @@ impl Agreement {
     /// In a sentence.
     pub fn sentence(&self) -> String {
         let [few, many] = self.payloads.map(crate::summary::grouped);
-        let verdict = if self.agrees() { "agrees" } else { "DOES NOT AGREE" };
+        let verdict = match self.agrees() {
+            true => format!("within {AGREEMENT_PERCENT} %: the shorter run stands for the longer one"),
+            false => format!(
+                "more than {AGREEMENT_PERCENT} %: claims that the shorter run is too short for are marked `shortened`"
+            ),
+        };
         format!(
-            "{few} payloads against {many} {verdict} within {AGREEMENT_PERCENT} % at {}: mean latency {:+.3} %, payload bytes \
-             {:+.4} %, wire bytes {:+.4} %",
+            "{few} payloads against {many} at {}: mean latency {:+.2} %, payload bytes {:+.2} %, wire bytes {:+.2} %; {verdict}",
             self.name,
             change(self.mean_ns),
             change(self.payload_bytes),
@@ -195,13 +199,14 @@ impl Reproduction {
         let specs = self.specs(claim);
         let stored: Vec<&Spec> = specs.iter().filter(|spec| spec.is_kv()).collect();
         // What is judged of the transfer alone doesn't depend on what a store has seen; a figure beside it may.
-        if self.lengths.is_full() || stored.is_empty() || claim.needs == Needs::Sink {
+        if self.lengths.is_full() || stored.is_empty() || claim.needs == Needs::Sink || claim.any_length {
             return None;
         }
         let agrees = agrees_with_full(claim, &judge(claim, judged.measurement.clone()));
         if let Some(full) = claim.full.as_ref().filter(|_| !agrees) {
             let was = full.measured.as_ref().map_or(full.verdict.name().to_owned(), ToString::to_string);
-            return Some(format!("a full run gives {was}"));
+            let when = self.full_run.as_ref().map_or(String::new(), |day| format!(" of {day}"));
+            return Some(format!("the full run{when} gave {was}"));
         }
         let is_flushed = |spec: &&Spec| {
             let store = self.points.at(spec).ok().and_then(|seen| seen.store());

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use super::board::Departure;
 use super::claim::Claim;
-use super::point::Lengths;
 use super::reproduction::{Reproduction, falls_short, regressed};
 use super::verdict::{Judged, Outcome};
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped};
@@ -90,6 +89,10 @@ impl Reproduction {
         let mut cells = plain_cells(claim, outcome);
         if self.shortened(claim, outcome).is_some() {
             cells[7].push_str("\nshortened");
+            // What decides stands beside what this run gave.
+            if let Some(full) = claim.full.as_ref().and_then(|full| full.measured.as_ref()) {
+                cells[3].push_str(&format!("\nfull: {}", full.unit.show(&full.numbers)));
+            }
         }
         cells
     }
@@ -100,7 +103,10 @@ impl Reproduction {
         let mut words = plain_words(claim, outcome);
         let departures: Vec<String> = self.departures(claim).iter().map(Departure::sentence).collect();
         if !departures.is_empty() {
-            words.push(format!("Differs from the board's configuration: {}.", departures.join("; ")));
+            words.push(format!(
+                "Differs from the board's configuration, as the paper does: {}.",
+                departures.join("; ")
+            ));
         }
         if let Some(why) = self.shortened(claim, outcome) {
             words.push(format!("Shortened: {why}."));
@@ -110,10 +116,22 @@ impl Reproduction {
 
     /// How long points are.
     pub(super) fn lengths_in_words(&self) -> String {
-        let Lengths { payloads, puts } = self.lengths;
-        match payloads == puts {
-            true => format!("{} payloads each", grouped(payloads)),
-            false => format!("{} payloads, or {} PUTs, each", grouped(payloads), grouped(puts)),
+        // Some points need fewer, or no fewer than so many.
+        let range = |is_kv: bool, what: &str| -> Option<String> {
+            let all = self.points.iter().filter(|(spec, _)| spec.is_kv() == is_kv);
+            let counts = all.filter_map(|(spec, _)| Some(self.points.at(spec).ok()?.payloads()));
+            let counts: Vec<u64> = counts.collect();
+            let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+            Some(match least == most {
+                true => format!("{} {what}", grouped(*least)),
+                false => format!("{} to {} {what}", grouped(*least), grouped(*most)),
+            })
+        };
+        let parts: Vec<String> =
+            range(false, "payloads").into_iter().chain(range(true, "operations on pairs")).collect();
+        match parts.is_empty() {
+            true => "no payloads".to_owned(),
+            false => parts.join(", or "),
         }
     }
 
@@ -133,6 +151,9 @@ impl Reproduction {
             self.rows.len(),
             self.lengths_in_words()
         );
+        if let Some(day) = &self.full_run {
+            let _ = writeln!(out, "Full runs that shorter ones are judged by: {day}; --full repeats them");
+        }
         if self.is_partial() {
             let _ = writeln!(out, "PARTIAL: it was interrupted, and some points were not run");
         }
@@ -163,8 +184,11 @@ impl Reproduction {
         for (id, words) in said.iter().filter(|(_, words)| !words.is_empty()) {
             let _ = writeln!(out, "- {id}: {}", words.join(" "));
         }
+        if !self.agreements.is_empty() {
+            let _ = writeln!(out, "\nHow far a shorter run stands for a longer one");
+        }
         for agreement in &self.agreements {
-            let _ = writeln!(out, "\n{}.", agreement.sentence());
+            let _ = writeln!(out, "- {}.", agreement.sentence());
         }
         let _ = writeln!(out, "\n{}", self.verdict());
         out.finish()
@@ -192,7 +216,8 @@ impl Reproduction {
         let shortened = match counts.shortened {
             0 => String::new(),
             count => format!(
-                " {count} of them shortened: their runs do not stand for ones as long as the paper's."
+                " {count} of them shortened: these runs do not stand for ones as long as the paper's, and have no better verdict \
+                 than the full ones."
             ),
         };
         let end = match (self.holds(), self.is_partial()) {
@@ -234,16 +259,19 @@ impl Reproduction {
     }
 }
 
-/// The text in lines of at most so many characters, broken at spaces.
+/// The text in lines of at most so many characters, broken at spaces and where it was.
 fn wrapped(text: &str, chars: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= chars => {
-                line.push(' ');
-                line.push_str(word);
+    for paragraph in text.lines() {
+        let first = lines.len();
+        for word in paragraph.split_whitespace() {
+            match lines[first..].last_mut() {
+                Some(line) if line.chars().count() + 1 + word.chars().count() <= chars => {
+                    line.push(' ');
+                    line.push_str(word);
+                }
+                _ => lines.push(word.to_owned()),
             }
-            _ => lines.push(word.to_owned()),
         }
     }
     lines.join("\n")

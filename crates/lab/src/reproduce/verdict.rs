@@ -245,6 +245,7 @@ mod tests {
             required: false,
             recorded: None,
             full: None,
+            any_length: false,
             reason: None,
         }
     }

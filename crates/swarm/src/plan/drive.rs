@@ -48,6 +48,9 @@ pub struct DriveSpec {
     /// Dies sense while data moves out.
     #[serde(default)]
     pub cache_read: bool,
+    /// A channel moves data that waits before it takes commands.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub data_out_first: bool,
     /// Units programmed between two checkpoints; 0: as few checkpoints as can be.
     #[serde(default)]
     pub checkpoint_units: u64,

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text,
-            "flash.suspend.most=16 against 0: p99.9 latency of reads 1.00 ms instead of 4.00 ms (x0.25)"
+            "flash.suspend.most=16 against 0: p99.9 latency of reads 1.00 ms instead of 4.00 ms (1/4.00)"
         );
         let Fact::Effect { changes, .. } = &found[0].fact else { panic!("{found:?}") };
         assert_eq!(changes.len(), 1);

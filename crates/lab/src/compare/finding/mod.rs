@@ -215,18 +215,31 @@ const FINDINGS_MAX: usize = 60;
 /// Findings that are shown at once; the rest is folded.
 pub const SHOWN_MAX: usize = 5;
 
-/// Findings of one kind among those, as long as there are others.
-const SHOWN_OF_KIND_MAX: usize = 2;
-
 impl Fact {
+    /// How many of its kind are shown at once, as long as there are others. Of what holds each value against another there is
+    /// one for each.
+    fn shown_max(&self) -> usize {
+        match self {
+            Fact::Reach { .. } | Fact::Crossover { .. } => SHOWN_MAX - 1,
+            _ => 2,
+        }
+    }
+
+    /// Of its kind the first: a latency is what a single payload takes; the other figures follow it, or say the same.
+    fn is_first_of_kind(&self) -> bool {
+        !matches!(self, Fact::Crossover { metric, .. } if *metric != Metric::MeanNs)
+    }
+
     /// How much it tells, the least number most: what questions the figures, what answers the question, what sums up, and
     /// last what didn't happen.
-    fn weight(&self) -> usize {
+    fn weight(&self, sizes_differ: bool) -> usize {
         match self {
             Fact::Fallback { .. } => 0,
             Fact::Gain { .. } => 1,
             Fact::Reach { .. } => 2,
             Fact::Knee { knee: Some(_), .. } => 3,
+            // The most bytes a second are those of the longest I/Os, and the least latency that of the shortest.
+            Fact::Best { .. } if sizes_differ => 8,
             Fact::Best { .. } => 4,
             Fact::Effect { changes, .. } if !changes.is_empty() => 5,
             Fact::Crossover { .. } => 6,
@@ -239,14 +252,17 @@ impl Fact {
 
 /// Puts the findings that tell most first: a few of each kind, then all others by kind.
 pub fn most_telling_first(findings: &mut Vec<Finding>) {
-    findings.sort_by_key(|finding| finding.fact.weight());
+    let by_bytes =
+        |finding: &Finding| matches!(finding.fact, Fact::Best { metric: Metric::BytesPerSecond, .. });
+    let sizes_differ = findings.iter().any(by_bytes);
+    findings.sort_by_key(|finding| (finding.fact.weight(sizes_differ), !finding.fact.is_first_of_kind()));
     let mut rest = Vec::new();
     let mut first = Vec::new();
     let mut of_kind = [0; 10];
     for finding in findings.drain(..) {
-        let count = &mut of_kind[finding.fact.weight()];
+        let count = &mut of_kind[finding.fact.weight(sizes_differ)];
         *count += 1;
-        match *count <= SHOWN_OF_KIND_MAX && first.len() < SHOWN_MAX {
+        match *count <= finding.fact.shown_max() && first.len() < SHOWN_MAX {
             true => first.push(finding),
             false => rest.push(finding),
         }

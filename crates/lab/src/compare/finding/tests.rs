@@ -155,3 +155,29 @@ fn five_findings_of_several_kinds_come_first() {
     assert_eq!(texts[..SHOWN_MAX], ["fallback", "knee 0", "knee 1", "best", "least"]);
     assert_eq!((texts.len(), texts[5]), (count, "knee 2"), "none is lost");
 }
+
+// Where sizes differ the most bytes a second are those of the longest I/Os whatever else is compared, and stood first; what
+// overtakes what stood behind it, folded.
+#[test]
+fn what_is_trivial_of_sizes_comes_last() {
+    let finding = |fact: Fact, text: &str| Finding { fact, text: text.to_owned() };
+    let best = |metric: Metric| Fact::Best { metric, point: 0, equal: Vec::new() };
+    let crossover = |metric: Metric| Fact::Crossover {
+        key: "value".to_owned(),
+        others: String::new(),
+        metric,
+        leader: "prp".to_owned(),
+        behind: "inline".to_owned(),
+        between: ("128 B".to_owned(), "256 B".to_owned()),
+        at: None,
+    };
+    let mut all = vec![finding(best(Metric::BytesPerSecond), "most"), finding(best(Metric::P99Ns), "least")];
+    for rival in ["inline", "piggyback", "sgl"] {
+        all.push(finding(crossover(Metric::WireBytesPerIo), &format!("{rival}, bytes")));
+        all.push(finding(crossover(Metric::MeanNs), &format!("{rival}, latency")));
+    }
+    most_telling_first(&mut all);
+    let texts: Vec<&str> = all.iter().map(|finding| finding.text.as_str()).collect();
+    assert_eq!(texts[..4], ["inline, latency", "piggyback, latency", "sgl, latency", "inline, bytes"]);
+    assert_eq!(texts.len(), 8, "none is lost");
+}

@@ -118,9 +118,7 @@ fn never_faster(points: &Points) -> anyhow::Result<Measurement> {
         None => "CXL.mem is not faster than PRP at any size either".to_owned(),
     };
     Ok(measurement.detail(format!(
-        "It comes nearest at {bytes} B, with {:+.1} %. It depends on the profile: here the whole time of a page is divided by \
-         the ratio of transfer rates, as the paper does; on cosmos-plus-gen5x8, of which only the wire is faster than the \
-         board's, {depends}.",
+        "It comes nearest at {bytes} B, with {:+.1} %; on cosmos-plus-gen5x8 {depends}.",
         change(ratio, 1.0)
     )))
 }
@@ -158,8 +156,8 @@ fn threshold(points: &Points) -> anyhow::Result<Measurement> {
             _ => measurement,
         };
     }
-    let detail = "The shortest value, of those measured to the byte, that PRP carries at least as fast as piggyback. Of sizes that \
-                  double, as the paper has them, it is 64 B.";
+    let detail =
+        "The shortest value, of those measured to the byte, that PRP carries at least as fast as piggyback.";
     Ok(Measurement { values: shortest.into_iter().collect(), ..measurement }.detail(detail))
 }
 

@@ -103,26 +103,11 @@ pub(super) fn fixed(board: &Board, way: Way, bytes: u64) -> Spec {
     way.of(board.kv()).pairs(puts)
 }
 
-/// The board has no capacitors: a value that it has acknowledged may be in its buffer only. What a host that gathers loses in
-/// addition shows on a drive that loses none itself.
-const DURABLE: Departure = Departure::of_paper(
-    "drive.override.firmware.plp",
-    "true",
-    "Introduction",
-    "data persistence is critical and I/O transactions occur at the key-value pair level",
-);
-
-/// The board as it is, with values stored one by one.
-pub(super) fn volatile() -> Spec {
-    let puts = Pairs::new(PUTS, "w-a").key("value", "32 B");
-    Way::Prp.of(COSMOS.kv()).pairs(puts)
-}
-
 /// W(A) by PRP, with so many pairs gathered by the host into one command; 1: each for itself.
 pub(super) fn gathered(bytes: u64, pairs: u64) -> Spec {
     let puts = Pairs::new(PUTS, "w-a").key("value", format!("{bytes} B")).spared(10);
     let puts = if pairs > 1 { puts.raw("bulk_pairs", pairs) } else { puts };
-    Way::Prp.of(COSMOS.kv()).departs(DURABLE).pairs(puts)
+    Way::Prp.of(COSMOS.kv()).pairs(puts)
 }
 
 /// A workload of mixed sizes.

@@ -207,11 +207,16 @@ fn workloads(points: &Points) -> anyhow::Result<Measurement> {
         let mean = store.value_bytes_stored as f64 / store.values_stored.max(1) as f64;
         words.push(format!("{name} {mean:.1} B"));
     }
+    // What is shorter than the exact threshold goes by piggyback: so many are counted.
+    let short = points.at(&mixed(&COSMOS, Way::AdaptiveP, "w-m"))?;
+    let share = short.by_way("piggyback") as f64 / short.payloads() as f64 * 100.0;
     let puts = points.at(&mixed(&COSMOS, Way::Prp, MIXES[0].0))?.payloads();
     Ok(Measurement::default().detail(format!(
-        "Mean values of {} PUTs each: {}; the shares give 212 B for W(B), 1844 B for W(C) and 454.2 B for W(D).",
+        "Mean values of {} PUTs each: {}; the shares give 212 B for W(B), 1844 B for W(C) and 454.2 B for W(D). Of W(M), {share:.1} % \
+         are shorter than {}.",
         grouped(puts),
-        words.join(", ")
+        words.join(", "),
+        exact_threshold(&COSMOS)?
     )))
 }
 

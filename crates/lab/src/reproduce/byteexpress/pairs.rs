@@ -133,9 +133,14 @@ fn fill_at_random(points: &Points) -> anyhow::Result<Measurement> {
         .detail(detail))
 }
 
-fn share_of_short(points: &Points) -> anyhow::Result<Measurement> {
+/// Of MixGraph's values those shorter than 32 B, per cent.
+pub(super) fn percent_short(points: &Points) -> anyhow::Result<f64> {
     let seen = points.at(&shorter())?;
-    let share = seen.by_way("piggyback") as f64 / seen.payloads() as f64 * 100.0;
+    Ok(seen.by_way("piggyback") as f64 / seen.payloads() as f64 * 100.0)
+}
+
+fn share_of_short(points: &Points) -> anyhow::Result<Measurement> {
+    let share = percent_short(points)?;
     Ok(Measurement::of([share])
         .check("it is more than the paper says", share > 60.0)
         .detail("Counted as values that went another way than longer ones."))
