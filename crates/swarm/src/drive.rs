@@ -238,7 +238,6 @@ fn timing(spec: &DriveSpec) -> Timing {
             program: Delay::from_us(23),
             erase: Delay::from_us(210),
         }),
-        ..Timing::default()
     }
 }
 

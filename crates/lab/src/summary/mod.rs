@@ -447,6 +447,14 @@ mod tests {
         assert!(narrow.contains("--wide shows also: crossings"), "{narrow}");
     }
 
+    // 1.37 GB/s in the table and "0.0 B/s" above it: one of them is wrong for who reads both.
+    #[test]
+    fn no_rate_is_told_of_what_moves_no_data() {
+        let summary = Summary { bytes_per_second: 0.0, ..example() };
+        let tables = summary.tables(Width::Wide);
+        assert!(tables.contains("of virtual time: 1,000,000 IOPS\n"), "{tables}");
+    }
+
     // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.
     #[test]
     fn an_empty_run_has_figures() {

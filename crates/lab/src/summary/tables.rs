@@ -35,13 +35,17 @@ impl Summary {
             ClockKind::Virtual => "virtual",
             ClockKind::Wall => "wall",
         };
+        // Deallocating moves no data.
+        let moved = match self.bytes_per_second > 0.0 {
+            true => format!(", {}", rate(self.bytes_per_second)),
+            false => String::new(),
+        };
         let _ = writeln!(
             out,
-            "{} I/Os in {} of {clock} time: {} IOPS, {}",
+            "{} I/Os in {} of {clock} time: {} IOPS{moved}",
             grouped(self.ios),
             time(self.elapsed_ns),
             grouped(per_second(self.iops)),
-            rate(self.bytes_per_second)
         );
         if self.partial {
             let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
