@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
 //! | [`error`] | wrong input: place, mistake, cure |
+//! | [`file`] | small text files, read whole |
 //! | [`table`] | tables for the terminal: 80 columns, one unit a column |
 //! | [`number`] | ratios that are the same on every machine |
 //! | [`interrupt`] | the wish to stop, that long work looks at |
@@ -11,6 +12,7 @@
 //! What it does not do: it knows no file format, no signal and no progress bar.
 
 pub mod error;
+pub mod file;
 pub mod interrupt;
 pub mod number;
 pub mod table;

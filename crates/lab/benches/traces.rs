@@ -5,9 +5,9 @@
 
 use std::io::BufWriter;
 
-use byteway_lab::workload::Kind;
 use byteway_trace::archive::Packing;
 use byteway_trace::{Format, ReadOptions, Reader, Record, Writer};
+use byteway_workload::Kind;
 use rustix::time::{ClockId, clock_gettime};
 
 const RECORDS: u64 = 10_000_000;

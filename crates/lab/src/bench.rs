@@ -13,7 +13,6 @@ use crate::scenario::{
     TransferMethod, TransferPlan, Warmup,
 };
 use crate::summary::{ClockKind, Summary, TransferSummary, grouped, time};
-use crate::workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_console::error::InputError;
@@ -27,6 +26,7 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::pace::PaceLog;
+use byteway_workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;

@@ -7,7 +7,6 @@ mod tree;
 use crate::measure::{Completed, Meter};
 use crate::scenario::RUNTIME_MAX;
 use crate::timeline::{Ended, Queue, Timeline};
-use crate::workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use anyhow::bail;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
@@ -22,6 +21,7 @@ use byteway_host::{
 };
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
+use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use pairs::Pairs;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;

@@ -6,8 +6,6 @@
 //! | [`cli`] | the command line and its exit codes |
 //! | [`scenario`] | the scenario file and the device file, and what is left of them once everything is looked up and checked |
 //! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
-//! | [`workload`] | what a job asks of the drive, I/O by I/O |
-//! | [`kv`] | what a job asks of a key-value drive, operation by operation |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
 //! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
@@ -40,7 +38,6 @@ mod columns;
 pub mod compare;
 pub mod interrupt;
 pub mod jobs;
-pub mod kv;
 pub mod lsm;
 pub mod measure;
 pub mod media;
@@ -59,4 +56,3 @@ mod source;
 pub mod summary;
 pub mod threshold;
 pub mod timeline;
-pub mod workload;

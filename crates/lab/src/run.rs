@@ -9,7 +9,6 @@ use crate::results::{Results, Wear, steadiness};
 use crate::scenario::{Precondition, Scenario, TransferMethod};
 use crate::summary::{BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows};
 use crate::timeline::{Stage, Timeline};
-use crate::workload::JobPlan;
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Resource, Station, Time};
 use byteway_console::interrupt::Interrupt;
@@ -21,6 +20,7 @@ use byteway_host::oracle::BaseState;
 use byteway_link::{Direction, HostEnd, Link, Memory, Purpose};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
+use byteway_workload::JobPlan;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +16,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use byteway_console::error::{InputError, Place, nearest, suggest};
+use byteway_console::file::read_small_file;
 use byteway_console::units::excerpt;
 
 /// A TOML table with places.
@@ -24,9 +24,6 @@ pub(crate) type Tree<'t> = DeTable<'t>;
 
 /// A TOML value with its place.
 type Value<'t> = Spanned<DeValue<'t>>;
-
-/// Scenarios and profiles are a few kilobytes. A larger file is a mistake (a trace, say), refused before it is read.
-const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Keeps texts at one address while more are added, so that trees can borrow from them.
 #[derive(Default)]
@@ -377,43 +374,6 @@ pub(crate) fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
         tree.remove(key.get_ref().as_ref());
         tree.insert(key, value);
     }
-}
-
-/// Reads a text file of a size that a scenario or profile may have.
-pub(crate) fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
-    let shown = path.display();
-    let failed = |error: std::io::Error| {
-        InputError::new(
-            format!("cannot read the {what} `{shown}`: {error}"),
-            "check the path and its permissions",
-        )
-    };
-    let too_large = || {
-        InputError::new(
-            format!("`{shown}` is too large to be a {what} (above {} MiB)", FILE_BYTES_MAX >> 20),
-            format!("name a {what}"),
-        )
-    };
-    let file = std::fs::File::open(path).map_err(failed)?;
-    let metadata = file.metadata().map_err(failed)?;
-    if metadata.is_dir() {
-        let what = format!("`{shown}` is a folder, not a {what}");
-        return Err(InputError::new(what, "name the TOML file in it"));
-    }
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(too_large());
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = good.iter().filter(|b| **b == b'\n').count() + 1;
-        InputError::new("not UTF-8 text", format!("name a {what} saved as UTF-8")).at(Place {
-            source: shown.to_string(),
-            position: Some((line, 1)),
-            excerpt: None,
-        })
-    })
 }
 
 fn put<'t>(

@@ -12,7 +12,7 @@ use byteway_lab::progress::Progress;
 use byteway_lab::results::{DrivePoint, JobPoint, Results};
 use byteway_lab::run::{Records, Session, run_observed, run_recorded};
 use byteway_lab::summary::Summary;
-use byteway_lab::workload::Kind;
+use byteway_workload::Kind;
 use common::{results, results_with, round, scenario, scenario_with};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::io::Write;

@@ -4,7 +4,7 @@
 mod common;
 
 use byteway_lab::scenario::{Options, Scenario};
-use byteway_lab::workload::{JobPlan, Source};
+use byteway_workload::{JobPlan, Source};
 use common::finish;
 use std::path::{Path, PathBuf};
 

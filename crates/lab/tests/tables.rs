@@ -5,7 +5,7 @@
 use byteway_lab::cli::command;
 use byteway_lab::profile::{DRIVES, HOSTS};
 use byteway_lab::scenario::{Options, Scenario};
-use byteway_lab::workload::{JobPlan, Source};
+use byteway_workload::{JobPlan, Source};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

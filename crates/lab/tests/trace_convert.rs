@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use byteway_lab::scenario::{Options, Scenario};
-use byteway_lab::workload::Beyond;
+use byteway_workload::Beyond;
 use common::finish;
 
 fn byteway(folder: &Path, arguments: &[&str]) -> Output {

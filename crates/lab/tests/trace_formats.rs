@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use byteway_console::error::InputError;
-use byteway_lab::workload::Kind;
 use byteway_trace::archive::Packing;
 use byteway_trace::writer::WriteError;
 use byteway_trace::{Action, Format, ReadOptions, Reader, Record, Unit, Writer};
+use byteway_workload::Kind;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, RngSeed};
 

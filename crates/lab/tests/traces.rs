@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use byteway_clock::random::Rng;
 use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::Summary;
-use byteway_lab::workload::{Generator, Io, Kind};
+use byteway_workload::{Generator, Io, Kind};
 use common::finish;
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];

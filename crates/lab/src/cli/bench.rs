@@ -8,8 +8,8 @@ use crate::bench::{Assume, Bench, Transfer};
 use crate::interrupt::raised_by_signal;
 use crate::output::Output;
 use crate::scenario::{JobSection, ResultWay, TransferMethod, Warmup};
-use crate::workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 use byteway_console::units::{Bytes, Picos, Rate};
+use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 
 pub(super) const EXAMPLES: &str = "\
 Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:

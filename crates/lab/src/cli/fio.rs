@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::print;
 use crate::scenario::fio::{self, JobFile};
 use crate::scenario::{Options, Scenario};
-use crate::source::read_small_file;
+use byteway_console::file::read_small_file;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -11,7 +11,6 @@ use clap::Subcommand;
 
 use super::{OutputFormat, Tables, print, show, size};
 use crate::interrupt::raised_by_signal;
-use crate::kv::{Preset, ValueSizes};
 use crate::output::Output;
 use crate::pairs::bench::PairsBench;
 use crate::pairs::{Answer, Place, Request, ask, key, shown};
@@ -21,6 +20,7 @@ use crate::run::{Session, run};
 use crate::scenario::{Options, Scenario, TransferMethod};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
+use byteway_workload::kv::{Preset, ValueSizes};
 
 pub(super) const EXAMPLES: &str = "\
 A drive that keeps its pairs in a directory, which nobody serves meanwhile; drive.toml is a device file with
@@ -289,7 +289,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// No drive takes more.
-const VALUE_BYTES_MAX: u64 = crate::kv::VALUE_BYTES_MAX as u64;
+const VALUE_BYTES_MAX: u64 = byteway_workload::kv::VALUE_BYTES_MAX as u64;
 
 fn read_value(value: Option<&str>, file: Option<&Path>) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use super::outcome::Found;
 use crate::summary::{KindSummary, Latency, Summary};
-use crate::workload::Kind;
 use byteway_console::number::ratio;
 use byteway_console::table::{Quantity, bytes, grouped, number, percent, rate, time};
+use byteway_workload::Kind;
 
 /// A figure of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

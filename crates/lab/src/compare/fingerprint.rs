@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::fnv::Fnv;
-use crate::kv::KvSource;
 use crate::scenario::Scenario;
-use crate::workload::{Layout, Source};
 use byteway_console::error::InputError;
+use byteway_workload::kv::KvSource;
+use byteway_workload::{Layout, Source};
 
 /// 32 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -12,9 +12,9 @@ use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
 use crate::scenario::{Options, Scenario};
 use crate::shell::quoted;
 use crate::source::{Sources, Texts};
-use crate::workload::{Issue, JobPlan, Source};
 use byteway_console::error::{InputError, Place, suggest};
 use byteway_console::units::excerpt;
+use byteway_workload::{Issue, JobPlan, Source};
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]

@@ -11,8 +11,8 @@ use super::vary::{Axis as Key, Scale};
 use crate::profile::Completion;
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
 use crate::summary::Summary;
-use crate::workload::Kind;
 use byteway_console::table::{grouped, time};
+use byteway_workload::Kind;
 
 /// Lines that can be told apart in one chart.
 const LINES_MAX: usize = 12;

@@ -18,7 +18,7 @@ use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
 use crate::scenario::{Scenario, TransferMethod};
 use crate::summary::{grouped, time};
-use crate::workload::{Source, Synthetic};
+use byteway_workload::{Source, Synthetic};
 
 /// I/Os of a run between the points.
 const PROBE_IOS: u64 = 500;

@@ -3,10 +3,8 @@
 
 use super::tree::Tree;
 use super::{Manner, Play, Worker, later, within_reach};
-use crate::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
 use crate::lsm::LsmError;
 use crate::measure::{Completed, Operated};
-use crate::workload::{Io, JobPlan, Kind, Source};
 use anyhow::{anyhow, bail};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord, Stage};
@@ -16,6 +14,8 @@ use byteway_host::{
     BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
 };
 use byteway_wire::nvme::kv::Key;
+use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
+use byteway_workload::{Io, JobPlan, Kind, Source};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;

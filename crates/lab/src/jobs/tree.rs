@@ -2,15 +2,15 @@
 
 use super::Manner;
 use super::pairs::{Done, joined};
-use crate::kv::{KvOp, Verb};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
 use crate::measure::Operated;
-use crate::workload::JobPlan;
 use anyhow::bail;
 use byteway_clock::{Clock, Semaphore, SpanRecord};
 use byteway_host::io::{Client, ClientConfig, IoError};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
 use byteway_wire::nvme::kv::Key;
+use byteway_workload::JobPlan;
+use byteway_workload::kv::{KvOp, Verb};
 use std::cell::RefCell;
 use std::rc::Rc;
 

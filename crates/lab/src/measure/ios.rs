@@ -23,7 +23,7 @@ const NAME: &str = "ios.parquet";
 /// Rows that are held in memory, and written as one row group.
 const ROWS: usize = 1 << 16;
 
-/// Names of [`Kind`](crate::workload::Kind)s, in their order.
+/// Names of [`Kind`](byteway_workload::Kind)s, in their order.
 const KINDS: [&str; 3] = ["read", "write", "trim"];
 
 /// Writes I/Os down.

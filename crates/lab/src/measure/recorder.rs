@@ -4,8 +4,8 @@ use hdrhistogram::Histogram;
 
 use crate::results::Curve;
 use crate::summary::{JobSummary, KindSummary, Latency, SplitSummary};
-use crate::workload::Kind;
 use byteway_console::number::{ns, per_second, ratio};
+use byteway_workload::Kind;
 
 /// Collects the latencies of one kind of I/O. Allocates at the first of them, never after.
 #[derive(Default)]

@@ -14,9 +14,9 @@ use super::snapshot::Snapshot;
 use super::tally::{Count, Tally, merge, percentile_ns};
 use super::upkeep::map_misses;
 use crate::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
-use crate::workload::{JobPlan, Kind};
 use byteway_console::number::{ns, ratio};
 use byteway_console::units::Picos;
+use byteway_workload::{JobPlan, Kind};
 
 /// Steps at most.
 const STEPS_MAX: usize = 1024;

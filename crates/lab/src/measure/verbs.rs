@@ -1,8 +1,8 @@
 //! Latencies of operations on pairs, by kind: finer than reads, writes and trims.
 
 use super::recorder::Recorder;
-use crate::kv::Verb;
 use crate::summary::OperationRow;
+use byteway_workload::kv::Verb;
 
 /// What became of an operation on pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,6 @@ use crate::progress::Progress;
 use crate::results::Results;
 use crate::scenario::{TransferMethod, TransferPlan};
 use crate::summary::{ClockKind, Summary, TransferSummary};
-use crate::workload::{JobPlan, Source};
 use anyhow::{Context, bail};
 use byteway_clock::Clock;
 use byteway_console::error::InputError;
@@ -19,6 +18,7 @@ use byteway_console::units::Bytes;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Port, Rules};
 use byteway_wire::nvme::FormatNvm;
+use byteway_workload::{JobPlan, Source};
 
 /// What is asked.
 #[derive(Clone)]

@@ -15,7 +15,7 @@ use plotly::{Bar, HeatMap, Scatter, Trace};
 use serde_json::Value;
 
 use super::axis::{Axis, FittedAxis, rounded};
-use crate::workload::Kind;
+use byteway_workload::Kind;
 
 /// The colours of Okabe and Ito that are dark enough for lines on white and light enough for lines on black.
 const HUES: [&str; 7] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#808080"];

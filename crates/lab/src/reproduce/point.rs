@@ -10,9 +10,9 @@ use super::board::{Board, Departure};
 use crate::compare::{Figures, Found, Metric, Outcome};
 use crate::scenario::{Options, Scenario};
 use crate::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow};
-use crate::workload::Kind;
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
+use byteway_workload::Kind;
 
 /// How long points are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

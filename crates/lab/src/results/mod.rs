@@ -10,7 +10,7 @@ pub(crate) mod steadiness;
 use serde::{Deserialize, Serialize};
 
 use crate::summary::Summary;
-use crate::workload::Kind;
+use byteway_workload::Kind;
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,7 +12,7 @@
 
 use super::Series;
 use crate::scenario::{Precondition, Scenario};
-use crate::workload::{Issue, JobPlan};
+use byteway_workload::{Issue, JobPlan};
 
 /// How each of these notes begins.
 pub(crate) const NOT_STEADY: &str = "not steady:";

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::kv::KvSection;
 use super::transfer::TransferSection;
-use crate::workload::{
-    Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit,
-};
 use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;
 use byteway_trace::{Action, Columns, Format, Unit};
+use byteway_workload::{
+    Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit,
+};
 
 /// A scenario as it is written.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]

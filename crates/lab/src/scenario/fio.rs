@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::source::{Origin, Translation, read_small_file};
+use crate::source::{Origin, Translation};
 use byteway_console::error::{InputError, Place, suggest};
+use byteway_console::file::read_small_file;
 use byteway_console::units::{Bytes, Percent, Picos, Portion, Rate, excerpt};
 pub(crate) use keys::FOREIGN_ENGINES;
 use keys::{FLAGS, IGNORED, NOTED, NULL_ENGINES, REFUSED, SYNCHRONOUS, TAKEN};

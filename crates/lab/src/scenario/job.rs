@@ -8,14 +8,14 @@ use super::file::{DeviceChoice, IssueMode, JobSection, TraceSection};
 use super::{Arbitration, COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
-use crate::workload::{
-    Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
-    Synthetic, Think, TracePlan, scan,
-};
 use byteway_clock::random::Rng;
 use byteway_console::error::InputError;
 use byteway_console::units::{Bytes, Picos, Portion};
 use byteway_trace::{self, ReadOptions};
+use byteway_workload::{
+    Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
+    Synthetic, Think, TracePlan, scan,
+};
 
 /// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
 const OPEN_DEPTH: u32 = 128;

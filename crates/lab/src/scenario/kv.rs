@@ -10,16 +10,16 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::{COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
-use crate::kv::{
+use crate::profile::{Fault, fault, within};
+use crate::source::Index;
+use byteway_console::error::InputError;
+use byteway_console::units::{Bytes, Picos};
+use byteway_workload::kv::{
     Engine, Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
     Popularity, Preset, ValueSizes, Verb, Ycsb,
 };
-use crate::kv::{KEY_BYTES_MAX, KeyOrder};
-use crate::profile::{Fault, fault, within};
-use crate::source::Index;
-use crate::workload::{Distribution, JobPlan};
-use byteway_console::error::InputError;
-use byteway_console::units::{Bytes, Picos};
+use byteway_workload::kv::{KEY_BYTES_MAX, KeyOrder};
+use byteway_workload::{Distribution, JobPlan};
 
 /// Pairs of a command that brings many.
 const BULK_PAIRS_MAX: u32 = 1 << 20;

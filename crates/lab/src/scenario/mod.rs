@@ -27,12 +27,13 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use crate::kv::Engine;
 use crate::profile::{Fault, HOSTS, HostProfile, fault, load, within};
-use crate::source::{Index, Sources, Texts, Tree, read_small_file};
-use crate::workload::{Beyond, JobPlan, Source};
+use crate::source::{Index, Sources, Texts, Tree};
 use byteway_console::error::InputError;
+use byteway_console::file::read_small_file;
 use byteway_console::units::{Picos, excerpt};
+use byteway_workload::kv::Engine;
+use byteway_workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};
 use kv::{KvDraft, Wrong};
 

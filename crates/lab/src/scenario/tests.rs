@@ -6,8 +6,8 @@ mod kv;
 mod transfer;
 
 use super::*;
-use crate::workload::Issue;
 use byteway_console::units::Bytes;
+use byteway_workload::Issue;
 
 const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\n";
 const JOB: &str = "[[job]]\nrw = \"randread\"\ncount = 1000\n";

@@ -343,9 +343,9 @@ impl Summary {
 mod tests {
     use super::*;
     use crate::measure::JobRecorder;
-    use crate::workload::Kind;
     use byteway_console::number::ns;
     use byteway_console::table::Width;
+    use byteway_workload::Kind;
 
     fn example() -> Summary {
         let mut recorder = JobRecorder::default();

@@ -41,7 +41,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use crate::workload::{Io, Kind};
+use byteway_workload::{Io, Kind};
 use event::Events;
 
 /// I/Os that a file covers unless the user says otherwise: some 50 MB, which a browser opens in seconds.

@@ -7,7 +7,7 @@ use byteway_lab::summary::{
     BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
     ProgramRow, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification, WearSummary,
 };
-use byteway_lab::workload::Kind;
+use byteway_workload::Kind;
 use std::path::Path;
 
 pub fn scenario() -> Scenario {

@@ -5,7 +5,7 @@ use super::{kinds, percent, plural};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::results::{Curve, Flow, JobPoint, Results};
 use crate::summary::{Summary, time};
-use crate::workload::Kind;
+use byteway_workload::Kind;
 
 /// More lines in one chart can't be told apart.
 const LINES_MAX: usize = 7;

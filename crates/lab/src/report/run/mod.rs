@@ -26,10 +26,10 @@ use crate::results::steadiness::NOT_STEADY;
 use crate::scenario::{Scenario, Warmup};
 use crate::shell::quoted;
 use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, percent, time};
-use crate::workload::Kind;
-use crate::workload::{JobPlan, Source};
 use byteway_console::table::{bytes, rate};
 use byteway_console::units::Bytes;
+use byteway_workload::Kind;
+use byteway_workload::{JobPlan, Source};
 use steps::Steps;
 
 /// What `report.html` shows of a run.

@@ -6,13 +6,13 @@ use super::points::{
 };
 use super::recipes::{LINUX, TABLE_1, controller_time, controller_time_of_prp, host_time};
 use super::{gain, pairs};
-use crate::kv::{Engine, Inserted, KvGenerator, KvPlan, KvSource, Preset, ValueSizes};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::{change, line, over_sizes, stages, stated};
 use crate::summary::{grouped, time};
-use crate::workload::{Distribution, JobPlan};
 use byteway_clock::random::Rng;
+use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvPlan, KvSource, Preset, ValueSizes};
+use byteway_workload::{Distribution, JobPlan};
 
 /// What the figures show beside what the recipes need.
 pub(super) fn drawn() -> Vec<Spec> {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::scenario::fio::{JobFile, PROFILE, translate};
-use crate::workload::{Arrival, Cap, Issue, Lengths};
+use byteway_workload::{Arrival, Cap, Issue, Lengths};
 
 fn load(text: &str) -> Result<Scenario, InputError> {
     Scenario::from_text("j.fio", Path::new(""), text, &Options::default())

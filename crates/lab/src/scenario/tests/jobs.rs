@@ -1,7 +1,7 @@
 //! The keys of a job: what they come to, and what is said about wrong ones.
 
 use super::*;
-use crate::workload::{ByKind, Cap, Distribution, Lengths, Synthetic, Think};
+use byteway_workload::{ByKind, Cap, Distribution, Lengths, Synthetic, Think};
 
 fn job(lines: &str) -> Result<Scenario, InputError> {
     parse(&format!("{DRIVE}[[job]]\n{lines}"), &[])

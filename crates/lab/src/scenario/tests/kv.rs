@@ -1,8 +1,8 @@
 //! `[[kv]]`, and drives that store pairs.
 
 use super::*;
-use crate::kv::{KvSource, Verb};
 use crate::profile::KvPacking;
+use byteway_workload::kv::{KvSource, Verb};
 
 const KV: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\n";
 

@@ -12,8 +12,8 @@ use super::trace::KvReader;
 use super::value::Ruler;
 use super::ycsb::{Chooser, Inserted, ScanRuler};
 use super::{KvChoice, KvDraws, KvOp, KvPlan, KvScans, KvSource, Verb};
-use crate::workload::JobPlan;
-use crate::workload::distribution::Spread;
+use crate::JobPlan;
+use crate::distribution::Spread;
 use byteway_console::error::InputError;
 
 /// Gives a worker's operations. Allocates nothing on the way.

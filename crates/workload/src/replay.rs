@@ -253,7 +253,7 @@ pub(super) fn whole_blocks(record: &Record, lba_bytes: u64) -> Option<(u64, u64)
 
 /// Reads a job's trace from beginning to end, or to the job's count, as all its workers together will: so that a broken
 /// line or an address beyond the drive shows before anything is simulated or written. Gives the plan with what it found.
-pub(crate) fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<TracePlan, InputError> {
+pub fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<TracePlan, InputError> {
     let layout = Layout::survey(plan, trace)?;
     let mut found = TracePlan { layout, ..trace.clone() };
     let mut replay = Replay::new(plan, &found, 0, 1)?;

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::histogram::Histogram;
-use crate::workload::direction::{percentages, split};
+use crate::direction::{percentages, split};
 use byteway_console::units::{Bytes, UnitError, excerpt, fio_bytes};
 
 /// Bytes of the longest value that a workload stores.

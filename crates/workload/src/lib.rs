@@ -12,10 +12,12 @@
 //! | `pace.rs` | when they are due: open loops, `rate` and `rate_iops` |
 //! | `draws.rs` | all of these together: the I/Os of one worker |
 //! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
+//! | [`kv`] | operations on pairs of keys and values |
 
-pub(crate) mod direction;
-pub(crate) mod distribution;
+pub mod direction;
+pub mod distribution;
 mod draws;
+pub mod kv;
 mod layout;
 mod length;
 mod pace;
@@ -40,8 +42,7 @@ pub use distribution::{Distribution, Zone};
 pub use layout::Layout;
 pub use length::Lengths;
 pub use pace::{Cap, Think};
-pub(crate) use replay::scan;
-pub use replay::{Beyond, Scan, TracePlan};
+pub use replay::{Beyond, Scan, TracePlan, scan};
 
 /// One I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

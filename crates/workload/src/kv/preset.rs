@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::key::KeyOrder;
 use super::value::{Lengths, ValueSizes};
 use super::{KvChoice, KvDraws, KvScans, Verb, Ycsb, mixgraph};
-use crate::workload::Distribution;
+use crate::Distribution;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use byteway_host::BulkLimits;
 use serde::{Deserialize, Serialize};
 
-use crate::workload::{Distribution, Issue, JobPlan, Priority, Source};
+use crate::{Distribution, Issue, JobPlan, Priority, Source};
 use byteway_console::error::InputError;
 use byteway_console::units::Picos;
 

@@ -60,12 +60,12 @@ impl Layout {
     }
 
     /// The devices that have a slice of their own; none if they share one.
-    pub(crate) fn device_count(&self) -> usize {
+    pub fn device_count(&self) -> usize {
         self.devices.len()
     }
 
     /// Units of 4 KiB that a compact layout has.
-    pub(crate) fn unit_count(&self) -> usize {
+    pub fn unit_count(&self) -> usize {
         self.units.len()
     }
 

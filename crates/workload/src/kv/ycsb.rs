@@ -13,8 +13,8 @@ use byteway_clock::random::{Stream, Zipf};
 
 use super::value::VALUE_BYTES_MAX;
 use super::{Verb, refused};
-use crate::source::read_small_file;
 use byteway_console::error::InputError;
+use byteway_console::file::read_small_file;
 use byteway_console::units::excerpt;
 
 /// Skew of the zipfian choice.

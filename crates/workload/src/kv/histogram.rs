@@ -7,8 +7,8 @@ use byteway_clock::random::Stream;
 use serde::Deserialize;
 
 use super::refused;
-use crate::source::read_small_file;
 use byteway_console::error::InputError;
+use byteway_console::file::read_small_file;
 
 /// Numbers, each with a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -236,7 +236,7 @@ pub struct SizeSplit(pub Vec<(Bytes, u32)>);
 const PARTS_MAX: usize = 64;
 
 /// Splits "a/60:b/40" into its parts; shares that are left out divide what is missing to 100 evenly.
-pub(crate) fn split<'a>(text: &'a str, expected: &str) -> Result<Vec<(&'a str, &'a str)>, UnitError> {
+pub fn split<'a>(text: &'a str, expected: &str) -> Result<Vec<(&'a str, &'a str)>, UnitError> {
     let parts: Vec<_> = text.split(':').map(|part| part.split_once('/').unwrap_or((part, ""))).collect();
     if parts.len() > PARTS_MAX {
         let what = format!("{} parts are too many", parts.len());
@@ -246,7 +246,7 @@ pub(crate) fn split<'a>(text: &'a str, expected: &str) -> Result<Vec<(&'a str, &
 }
 
 /// Percentages that sum to 100, where an empty one takes its part of what is missing.
-pub(crate) fn percentages<'a>(
+pub fn percentages<'a>(
     texts: impl Iterator<Item = &'a str> + Clone,
     noun: &str,
     expected: &str,

@@ -1,0 +1,49 @@
+//! Small text files that people write.
+
+use std::io::Read;
+use std::path::Path;
+
+use crate::error::{InputError, Place};
+
+/// Scenarios and profiles are a few kilobytes. A larger file is a mistake (a trace, say), refused before it is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// Reads a text file of a size that a scenario or profile may have; `what` says which kind it is to be.
+///
+/// # Errors
+/// It can't be read, is a folder, too large, or not UTF-8.
+pub fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
+    let shown = path.display();
+    let failed = |error: std::io::Error| {
+        InputError::new(
+            format!("cannot read the {what} `{shown}`: {error}"),
+            "check the path and its permissions",
+        )
+    };
+    let too_large = || {
+        InputError::new(
+            format!("`{shown}` is too large to be a {what} (above {} MiB)", FILE_BYTES_MAX >> 20),
+            format!("name a {what}"),
+        )
+    };
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        let what = format!("`{shown}` is a folder, not a {what}");
+        return Err(InputError::new(what, "name the TOML file in it"));
+    }
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(too_large());
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = good.iter().filter(|b| **b == b'\n').count() + 1;
+        InputError::new("not UTF-8 text", format!("name a {what} saved as UTF-8")).at(Place {
+            source: shown.to_string(),
+            position: Some((line, 1)),
+            excerpt: None,
+        })
+    })
+}
