@@ -5,13 +5,8 @@
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::measure::{Meter, SeriesRecorder};
-use crate::profile::Fault;
 use crate::progress::Progress;
 use crate::results::Results;
-use crate::scenario::{
-    Draft, Encoding, FineMethod, JobSection, Keys, Limits, LineOrdering, OUTSTANDING_MAX, Pointer, ResultWay,
-    TransferMethod, TransferPlan, Warmup,
-};
 use crate::summary::{ClockKind, Summary, TransferSummary, grouped, time};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
@@ -21,6 +16,11 @@ use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};
+use byteway_scenario::profile::Fault;
+use byteway_scenario::{
+    Draft, Encoding, FineMethod, JobSection, Keys, Limits, LineOrdering, OUTSTANDING_MAX, Pointer, ResultWay,
+    TransferMethod, TransferPlan, Warmup,
+};
 use byteway_serve::attach::Attachment;
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::lid;

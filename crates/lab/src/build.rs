@@ -1,11 +1,5 @@
 //! From a scenario's plan to the parts of a simulation: link, drive, host.
 
-use crate::profile::{self, CellKind, Completion, Extension, GcPolicy, Geometry, KvPacking, Profile};
-use crate::scenario::TransferPlan;
-use crate::scenario::{
-    Arbitration, Device, DrivePlan, Encoding, HostPlan, LineOrdering, Pointer, Precondition, ResultWay,
-    Scenario, Store, TransferMethod,
-};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
 use byteway_console::units::{Percent, Picos};
@@ -20,6 +14,14 @@ use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::{HostCosts, Results};
 use byteway_link::{CxlConfig, Flit, Generation, PcieConfig};
+use byteway_scenario::TransferPlan;
+use byteway_scenario::profile::{
+    self, CellKind, Completion, Extension, GcPolicy, Geometry, KvPacking, Profile,
+};
+use byteway_scenario::{
+    Arbitration, Device, DrivePlan, Encoding, HostPlan, LineOrdering, Pointer, Precondition, ResultWay,
+    Scenario, Store, TransferMethod,
+};
 use byteway_transfer::host::PointerKind;
 use byteway_transfer::{Method, Ordering, Rules};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};

@@ -5,7 +5,6 @@ mod pairs;
 mod tree;
 
 use crate::measure::{Completed, Meter};
-use crate::scenario::RUNTIME_MAX;
 use crate::timeline::{Ended, Queue, Timeline};
 use anyhow::bail;
 use byteway_clock::random::Rng;
@@ -19,6 +18,7 @@ use byteway_host::{
     Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
     SinkBase, SinkOracle,
 };
+use byteway_scenario::RUNTIME_MAX;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
 use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};

@@ -23,9 +23,9 @@ use byteway_wire::nvme::kv::Key;
 
 use crate::bench::attached;
 use crate::build;
-use crate::scenario::{Device, Options, Store};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
+use byteway_scenario::{Device, Options, Store};
 
 /// Where the drive is.
 #[derive(Clone, Debug)]

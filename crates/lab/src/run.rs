@@ -6,7 +6,6 @@ use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep,
 use crate::output::Unfinished;
 use crate::progress::Progress;
 use crate::results::{Results, Wear, steadiness};
-use crate::scenario::{Precondition, Scenario, TransferMethod};
 use crate::summary::{BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows};
 use crate::timeline::{Stage, Timeline};
 use anyhow::{Context, anyhow, bail};
@@ -18,6 +17,7 @@ use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::{Direction, HostEnd, Link, Memory, Purpose};
+use byteway_scenario::{Precondition, Scenario, TransferMethod};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;

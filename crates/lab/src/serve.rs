@@ -10,12 +10,12 @@ use byteway_serve::function;
 use serde::Serialize;
 
 use crate::build;
-use crate::scenario::{Device, Doorbells, Options, Store, Timing};
 use crate::summary::{LINK_TITLE, LinkRow, grouped, link_rows, link_table};
 use byteway_console::error::InputError;
 use byteway_console::number::ns;
 use byteway_console::table::{Column, Printout, Quantity, TextTable, Width};
 use byteway_console::units::Bytes;
+use byteway_scenario::{Device, Doorbells, Options, Store, Timing};
 
 /// What QEMU and SPDK's host call a drive's socket in its folder.
 const SOCKET: &str = "cntrl";
@@ -428,6 +428,12 @@ fn json_line(line: &impl Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A device file that doesn't say how long to rest is to rest as long as a server that was not told.
+    #[test]
+    fn a_device_file_rests_as_long_as_a_server() {
+        assert_eq!(byteway_scenario::ServeSection::default().rest.0, byteway_serve::front::REST.0);
+    }
 
     // A line that a shell takes apart is no help to who copies it.
     #[test]

@@ -3,9 +3,9 @@
 mod common;
 
 use byteway_console::units::Bytes;
-use byteway_lab::profile::{CAPACITY_BYTES, DRIVES};
-use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::Summary;
+use byteway_scenario::profile::{CAPACITY_BYTES, DRIVES};
+use byteway_scenario::{Options, Scenario};
 use common::{finish, folder, run};
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];

@@ -4,7 +4,7 @@
 
 mod common;
 
-use byteway_lab::scenario::{Options, Scenario};
+use byteway_scenario::{Options, Scenario};
 use common::finish;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ fn dies_and_the_order_of_the_channel_explain_the_reads() {
 #[test]
 fn every_key_of_the_profile_as_run_is_explained() {
     let page = page();
-    let text = byteway_lab::profile::text_of(AS_RUN).expect("it is built in");
+    let text = byteway_scenario::profile::text_of(AS_RUN).expect("it is built in");
     let mut section = String::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         if let Some(name) = line.strip_prefix('[') {

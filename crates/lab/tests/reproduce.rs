@@ -7,12 +7,12 @@ mod browser;
 
 use browser::{Browser, View};
 use byteway_console::interrupt::Interrupt;
-use byteway_lab::profile::Completion;
 use byteway_lab::progress::Progress;
 use byteway_lab::reproduce::byteexpress::{TABLE, board, polled};
 use byteway_lab::reproduce::{BOARDS, PAPERS, Reason, Spec};
 use byteway_lab::run::{Session, run};
 use byteway_lab::summary::Summary;
+use byteway_scenario::profile::Completion;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -3,7 +3,7 @@
 mod common;
 
 use byteway_clock::random::Rng;
-use byteway_lab::scenario::Scenario;
+use byteway_scenario::Scenario;
 use byteway_workload::{Generator, Io};
 use common::{results, run, run_with, scenario};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 
 mod common;
 
-use byteway_lab::scenario::{Options, Scenario};
+use byteway_scenario::{Options, Scenario};
 use byteway_workload::{JobPlan, Source};
 use common::finish;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 use byteway_lab::cli::command;
-use byteway_lab::profile::{DRIVES, HOSTS};
-use byteway_lab::scenario::{Options, Scenario};
+use byteway_scenario::profile::{DRIVES, HOSTS};
+use byteway_scenario::{Options, Scenario};
 use byteway_workload::{JobPlan, Source};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use byteway_lab::scenario::{Options, Scenario};
+use byteway_scenario::{Options, Scenario};
 use byteway_workload::Beyond;
 use common::finish;
 

@@ -5,9 +5,9 @@ mod common;
 
 use byteway_console::interrupt::Interrupt;
 use byteway_lab::compare::{Comparison, Fact, Manner, Plan, Reach, Request, probe, run_all};
-use byteway_lab::scenario::{Options, Scenario, TransferMethod};
 use byteway_lab::summary::{Summary, TransferSummary};
 use byteway_lab::threshold::{measure, to_toml};
+use byteway_scenario::{Options, Scenario, TransferMethod};
 use common::run;
 use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};

@@ -7,8 +7,8 @@ use super::{OutputFormat, Tables, show, size};
 use crate::bench::{Assume, Bench, Transfer};
 use crate::interrupt::raised_by_signal;
 use crate::output::Output;
-use crate::scenario::{JobSection, ResultWay, TransferMethod, Warmup};
 use byteway_console::units::{Bytes, Picos, Rate};
+use byteway_scenario::{JobSection, ResultWay, TransferMethod, Warmup};
 use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 
 pub(super) const EXAMPLES: &str = "\

@@ -10,8 +10,8 @@ use super::{EXIT_INTERRUPTED, Tables, print};
 use crate::compare::{Comparison, Manner, Metric, Plan, Ran, Request, Store, probe, run_all};
 use crate::interrupt::raised_by_signal;
 use crate::progress;
-use crate::scenario::Options;
 use byteway_console::error::suggest;
+use byteway_scenario::Options;
 
 pub(super) const EXAMPLES: &str = "\
 Every combination of the values is run, the first --vary slowest, and compared with the first

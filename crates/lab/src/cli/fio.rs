@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::print;
-use crate::scenario::fio::{self, JobFile};
-use crate::scenario::{Options, Scenario};
 use byteway_console::file::read_small_file;
+use byteway_scenario::fio::{self, JobFile};
+use byteway_scenario::{Options, Scenario};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

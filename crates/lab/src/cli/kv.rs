@@ -17,9 +17,9 @@ use crate::pairs::{Answer, Place, Request, ask, key, shown};
 use crate::progress::Progress;
 use crate::report::run_report;
 use crate::run::{Session, run};
-use crate::scenario::{Options, Scenario, TransferMethod};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
+use byteway_scenario::{Options, Scenario, TransferMethod};
 use byteway_workload::kv::{Preset, ValueSizes};
 
 pub(super) const EXAMPLES: &str = "\

@@ -21,15 +21,15 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::interrupt::{EXIT_INTERRUPTED, take_signals};
 use crate::output::{Output, StdoutError, Unfinished, print};
-use crate::profile::profile_schema;
 use crate::report::Page;
 use crate::results::Results;
-use crate::scenario::{device_schema, host_schema, scenario_schema};
 use crate::summary::Summary;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupted;
 use byteway_console::table::{Width, wrapped};
 use byteway_console::units::{Bytes, UnitError};
+use byteway_scenario::profile::profile_schema;
+use byteway_scenario::{device_schema, host_schema, scenario_schema};
 
 /// An NVMe solid-state drive in software.
 ///

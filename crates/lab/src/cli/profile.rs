@@ -7,11 +7,11 @@ use clap::Subcommand;
 use serde_json::json;
 
 use super::{OutputFormat, Tables, print};
-use crate::profile::{Completion, DRIVES, HOSTS, HostProfile, Profile};
-use crate::profile::{drive_entries, host_entries, text_of};
 use byteway_console::error::{InputError, suggest};
 use byteway_console::table::{Column, Printout, TextTable, Width, wrapped};
 use byteway_console::units::{Picos, excerpt};
+use byteway_scenario::profile::{Completion, DRIVES, HOSTS, HostProfile, Profile};
+use byteway_scenario::profile::{drive_entries, host_entries, text_of};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

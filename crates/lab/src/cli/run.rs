@@ -13,9 +13,9 @@ use crate::output::{Output, Unfinished};
 use crate::progress::Progress;
 use crate::report::run_report;
 use crate::run::{Records, Session, run_recorded};
-use crate::scenario::{Options, Scenario};
 use crate::timeline::{IOS_DEFAULT, Timeline};
 use byteway_console::error::InputError;
+use byteway_scenario::{Options, Scenario};
 
 pub(super) const EXAMPLES: &str = "\
 A scenario is a TOML file. The least of them:

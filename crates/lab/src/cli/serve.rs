@@ -10,9 +10,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::{OutputFormat, Tables, print};
 use crate::interrupt::{end_within, on_signal};
-use crate::scenario::Options;
 use crate::serve::{Service, served_json, served_tables};
 use byteway_console::error::InputError;
+use byteway_scenario::Options;
 
 pub(super) const EXAMPLES: &str = "\
 A device file is a TOML file. The least of them:

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use super::print;
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
-use crate::scenario::{Options, Scenario};
 use crate::threshold::{measure, to_toml};
+use byteway_scenario::{Options, Scenario};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -31,8 +31,8 @@ use super::outcome::{Found, Outcome};
 use super::plan::{Plan, describe};
 use super::sizes;
 use super::vary::{Axis, Scale};
-use crate::scenario::Scenario;
 use crate::summary::{Summary, grouped};
+use byteway_scenario::Scenario;
 
 /// What a comparison found.
 #[derive(Debug)]

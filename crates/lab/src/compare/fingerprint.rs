@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::fnv::Fnv;
-use crate::scenario::Scenario;
 use byteway_console::error::InputError;
+use byteway_scenario::Scenario;
 use byteway_workload::kv::KvSource;
 use byteway_workload::{Layout, Source};
 

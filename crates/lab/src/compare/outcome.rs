@@ -13,9 +13,9 @@ use super::store::Store;
 use crate::progress::Progress;
 use crate::results::Curve;
 use crate::run::{Session, run};
-use crate::scenario::Scenario;
 use crate::summary::Summary;
 use byteway_console::interrupt::Interrupt;
+use byteway_scenario::Scenario;
 
 /// What became of a point.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,11 +9,11 @@ use toml::de::DeValue;
 use super::figures::Metric;
 use super::fingerprint::{self, Fingerprint};
 use super::vary::{Axis, Jobs, POINTS_MAX, place, resolve, split};
-use crate::scenario::{Options, Scenario};
 use crate::shell::quoted;
-use crate::source::{Sources, Texts};
 use byteway_console::error::{InputError, Place, suggest};
 use byteway_console::units::excerpt;
+use byteway_scenario::source::{Sources, Texts};
+use byteway_scenario::{Options, Scenario};
 use byteway_workload::{Issue, JobPlan, Source};
 
 /// What the user asked for.

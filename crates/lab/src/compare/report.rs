@@ -8,10 +8,10 @@ use super::outcome::{Found, Outcome};
 use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
-use crate::profile::Completion;
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
 use crate::summary::Summary;
 use byteway_console::table::{grouped, time};
+use byteway_scenario::profile::Completion;
 use byteway_workload::Kind;
 
 /// Lines that can be told apart in one chart.

@@ -16,8 +16,8 @@ use super::finding::{Fact, Finding, Seen, without};
 use super::outcome::Found;
 use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
-use crate::scenario::{Scenario, TransferMethod};
 use crate::summary::{grouped, time};
+use byteway_scenario::{Scenario, TransferMethod};
 use byteway_workload::{Source, Synthetic};
 
 /// I/Os of a run between the points.

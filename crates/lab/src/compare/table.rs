@@ -6,8 +6,8 @@ use super::comparison::Comparison;
 use super::figures::{Metric, busiest, difference, equal};
 use super::finding::SHOWN_MAX;
 use super::outcome::Outcome;
-use crate::profile::Completion;
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped, percent};
+use byteway_scenario::profile::Completion;
 
 /// What a cell holds that has nothing to say.
 const NOTHING: &str = "-";

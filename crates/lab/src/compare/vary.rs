@@ -7,9 +7,9 @@
 //! quotes, brackets or braces. `1..256x2` is 1, 2, 4 and so on up to 256; `0..100+25` is 0, 25 and so on; `1..4` goes by
 //! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.
 
-use crate::profile::KvStore;
 use byteway_console::error::{InputError, Place, nearest};
 use byteway_console::units::{Bytes, Picos, excerpt};
+use byteway_scenario::profile::KvStore;
 
 /// Runs of one comparison, and values of one key: more is a slip in a range.
 pub const POINTS_MAX: usize = 10_000;
@@ -148,7 +148,7 @@ pub(super) fn resolve(key: &str, jobs: impl Into<Jobs>) -> Result<Vec<String>, T
         let cure = "write the key before the `=`, such as iodepth, job.0.bs or drive.profile";
         return Err((format!("`{}` is not a key", excerpt(key)), cure.to_owned()));
     }
-    let schema = crate::scenario::scenario_schema();
+    let schema = byteway_scenario::scenario_schema();
     let keys_of = |definition: &serde_json::Value| -> Vec<String> {
         let properties = definition["properties"].as_object();
         properties.map(|keys| keys.keys().cloned().collect()).unwrap_or_default()

@@ -14,8 +14,8 @@ use parquet::arrow::ArrowWriter;
 use super::Completed;
 use crate::columns::{self, Column};
 use crate::output::{Output, Unfinished};
-use crate::scenario::Scenario;
 use byteway_console::number::ns;
+use byteway_scenario::Scenario;
 
 /// The file.
 const NAME: &str = "ios.parquet";

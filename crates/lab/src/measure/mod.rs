@@ -33,14 +33,14 @@ pub use upkeep::upkeep;
 pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
-use crate::profile::Completion;
 use crate::progress::Progress;
 use crate::results::{Curve, Series};
-use crate::scenario::Warmup;
 use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, grouped, span_rows};
 use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::{ns, ratio};
+use byteway_scenario::Warmup;
+use byteway_scenario::profile::Completion;
 use byteway_workload::kv::Verb;
 use byteway_workload::{Io, JobPlan, Source};
 use std::cell::{Cell, RefCell};

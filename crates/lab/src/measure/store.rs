@@ -1,10 +1,10 @@
 //! What the stores of a key-value drive did, from two snapshots.
 
 use super::Snapshot;
-use crate::profile::Extension;
-use crate::scenario::DrivePlan;
 use crate::summary::{CommitSummary, KvStoreSummary};
 use byteway_firmware::{KvCounters, KvUsage};
+use byteway_scenario::DrivePlan;
+use byteway_scenario::profile::Extension;
 
 /// Between two snapshots, over all namespaces of pairs.
 pub fn store(drive: &DrivePlan, begin: &Snapshot, end: &Snapshot) -> KvStoreSummary {

@@ -3,13 +3,13 @@
 use super::Snapshot;
 use crate::build::MAP_PAGE_BYTES;
 use crate::results::Wear;
-use crate::scenario::DrivePlan;
 use crate::summary::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
     WearSummary,
 };
 use byteway_console::number::ns;
 use byteway_firmware::FtlCounters;
+use byteway_scenario::DrivePlan;
 
 /// Between two snapshots of a drive as planned, whose blocks are as worn as `wear` says at the end.
 pub fn upkeep(plan: &DrivePlan, begin: &Snapshot, end: &Snapshot, wear: &Wear) -> Option<UpkeepSummary> {

@@ -8,7 +8,6 @@ use crate::jobs::{self, Manner, Oracles, Play};
 use crate::measure::{Meter, SeriesRecorder};
 use crate::progress::Progress;
 use crate::results::Results;
-use crate::scenario::{TransferMethod, TransferPlan};
 use crate::summary::{ClockKind, Summary, TransferSummary};
 use anyhow::{Context, bail};
 use byteway_clock::Clock;
@@ -17,6 +16,7 @@ use byteway_console::interrupt::Interrupt;
 use byteway_console::units::Bytes;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Port, Rules};
+use byteway_scenario::{TransferMethod, TransferPlan};
 use byteway_wire::nvme::FormatNvm;
 use byteway_workload::{JobPlan, Source};
 

@@ -8,10 +8,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::verdict::Verdict;
-use crate::source::{Index, Sources, Texts};
 use byteway_console::error::InputError;
 use byteway_console::table::grouped;
 use byteway_console::units::excerpt;
+use byteway_scenario::source::{Index, Sources, Texts};
 
 /// A paper's claims, as they are written.
 #[derive(Clone, Debug, Deserialize)]

@@ -15,7 +15,7 @@ use byteway_wire::nvme::kv::Key;
 
 use super::point::Spec;
 use crate::build;
-use crate::scenario::Scenario;
+use byteway_scenario::Scenario;
 
 /// What a power cut took of the values that the client's caller was told are put.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::{DrivePoint, JobPoint, Point, Results};
 use crate::columns::{self, Column};
-use crate::profile::Completion;
 use crate::summary::{ClockKind, Summary};
+use byteway_scenario::profile::Completion;
 
 /// A job in a step.
 struct Row<'a> {

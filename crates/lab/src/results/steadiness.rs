@@ -11,7 +11,7 @@
 //!   a few collections make up most.
 
 use super::Series;
-use crate::scenario::{Precondition, Scenario};
+use byteway_scenario::{Precondition, Scenario};
 use byteway_workload::{Issue, JobPlan};
 
 /// How each of these notes begins.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use byteway_console::number::ratio;
 use byteway_link::{Direction, Entry, Ledger, Purpose};
 
-use crate::profile::Completion;
+use byteway_scenario::profile::Completion;
 
 pub(crate) use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use super::{ClockKind, FlashUser, KindSummary, Latency, LinkRow, Summary};
-use crate::profile::Completion;
 use byteway_console::number::ratio;
 use byteway_console::table::{
     Cell, Column, Printout, Quantity, TextTable, Width, grouped, number, rate, time,
 };
+use byteway_scenario::profile::Completion;
 
 impl Summary {
     /// The tables of the terminal, 80 columns wide.

@@ -6,8 +6,8 @@ use byteway_console::interrupt::Interrupt;
 use byteway_lab::progress::Progress;
 use byteway_lab::results::Results;
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::{KindSummary, Summary};
+use byteway_scenario::{Options, Scenario};
 use std::path::{Path, PathBuf};
 
 /// The folder from which scenarios name their profiles.

@@ -1,12 +1,12 @@
 //! Results as a run could leave them behind, made up: the report must show them whatever runs can do today.
 
-use byteway_lab::profile::Completion;
 use byteway_lab::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
-use byteway_lab::scenario::{Options, Scenario};
 use byteway_lab::summary::{
     BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
     ProgramRow, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification, WearSummary,
 };
+use byteway_scenario::profile::Completion;
+use byteway_scenario::{Options, Scenario};
 use byteway_workload::Kind;
 use std::path::Path;
 

@@ -32,7 +32,7 @@ mod ledger;
 mod server;
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_lab::profile::DRIVES;
+use byteway_scenario::profile::DRIVES;
 use client::{Leave, Task, Work};
 use server::{Drive, Server};
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! The server's process.
 
 use byteway_lab::build;
-use byteway_lab::scenario::{Device, Options};
+use byteway_scenario::{Device, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::path::{Path, PathBuf};

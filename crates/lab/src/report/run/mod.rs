@@ -20,14 +20,14 @@ mod steps;
 mod upkeep;
 
 use super::{Page, Section, Table, Tile};
-use crate::profile::Completion;
 use crate::results::Results;
 use crate::results::steadiness::NOT_STEADY;
-use crate::scenario::{Scenario, Warmup};
 use crate::shell::quoted;
 use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, percent, time};
 use byteway_console::table::{bytes, rate};
 use byteway_console::units::Bytes;
+use byteway_scenario::profile::Completion;
+use byteway_scenario::{Scenario, Warmup};
 use byteway_workload::Kind;
 use byteway_workload::{JobPlan, Source};
 use steps::Steps;

@@ -1,7 +1,7 @@
 //! fio job files: what they come to, and what is said about those that can't be taken.
 
 use super::*;
-use crate::scenario::fio::{JobFile, PROFILE, translate};
+use crate::fio::{JobFile, PROFILE, translate};
 use byteway_workload::{Arrival, Cap, Issue, Lengths};
 
 fn load(text: &str) -> Result<Scenario, InputError> {
@@ -262,7 +262,7 @@ fn files_are_included_where_they_are_named() {
 // What fio does by an engine of its own isn't I/O of a drive, whatever the other keys of such a job say.
 #[test]
 fn engines_with_other_work_are_refused_for_that() {
-    for (names, what) in crate::scenario::fio::FOREIGN_ENGINES {
+    for (names, what) in crate::fio::FOREIGN_ENGINES {
         for name in names {
             let error = load(&format!("[a]\nno_such_key=1\nioengine={name}\n")).unwrap_err().to_string();
             assert!(error.contains(what) && error.contains("j.fio:3:10"), "{error}");

@@ -4,20 +4,26 @@
 //! | file | what |
 //! |---|---|
 //! | `file.rs` | the scenario as it is written ([`ScenarioFile`]), section by section |
-//! | `mod.rs` | [`Scenario`]: a scenario that can be run |
+//! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
 //! | `kv.rs` | the same of a key-value drive's job |
 //! | `fio.rs` | from a fio job file to the text of a scenario |
 //! | `device.rs` | [`Device`]: a drive to be served, and its file |
+//! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
+//! | [`source`] | TOML that keeps the place of every value through merging and overriding |
+//!
+//! What it does not do: it builds nothing, runs nothing and draws nothing.
 
 mod device;
 mod drive;
 mod file;
-pub(crate) mod fio;
+pub mod fio;
 mod job;
 mod kv;
+pub mod profile;
+pub mod source;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -40,7 +46,7 @@ use kv::{KvDraft, Wrong};
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::DrivePlan;
 pub use file::*;
-pub(crate) use job::{Draft, Keys, Limits};
+pub use job::{Draft, Keys, Limits};
 pub use kv::{EngineName, KvSection, Order, Shares};
 pub use transfer::{
     Encoding, FineMethod, LineOrdering, Pointer, ResultWay, TransferMethod, TransferPlan, TransferSection,
@@ -102,7 +108,7 @@ pub struct Options {
 }
 
 /// Over all workers; each takes memory of its own.
-pub(crate) const OUTSTANDING_MAX: u64 = 1 << 20;
+pub const OUTSTANDING_MAX: u64 = 1 << 20;
 pub(crate) const COUNT_MAX: u64 = 1 << 48;
 /// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
 pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);

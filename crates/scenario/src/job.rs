@@ -28,7 +28,7 @@ const SPLIT_BYTES_MAX: Bytes = Bytes(4 << 30);
 
 /// What of drive and host bounds a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Whether the drive is asked for payloads instead of blocks; a block then is a byte.
     pub is_sink: bool,
     /// Bytes of a logical block.
@@ -66,7 +66,7 @@ impl Limits {
 
 /// Where a job's section comes from: what the user knows its keys as.
 #[derive(Clone, Copy)]
-pub(crate) enum Keys<'a> {
+pub enum Keys<'a> {
     /// A scenario, at this path.
     Section {
         /// `job.0`.
@@ -113,9 +113,12 @@ impl Keys<'_> {
 }
 
 /// A job on its way from section to plan.
-pub(crate) struct Draft<'a> {
+pub struct Draft<'a> {
+    /// What was written.
     pub section: &'a JobSection,
+    /// Where.
     pub keys: Keys<'a>,
+    /// What bounds it.
     pub limits: Limits,
 }
 
@@ -129,6 +132,9 @@ impl Draft<'_> {
     }
 
     /// The plan. A replay's records are still missing.
+    ///
+    /// # Errors
+    /// The first value that doesn't fit, at its key.
     pub fn plan(&self, name: &str) -> Result<JobPlan, Fault> {
         let (section, limits) = (self.section, &self.limits);
         let name = section.name.clone().unwrap_or_else(|| name.to_owned());

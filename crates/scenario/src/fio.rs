@@ -80,7 +80,7 @@ const INCLUDES_DEEP: usize = 8;
 const INCLUDES_MAX: usize = 64;
 
 /// A job file, and what it is translated for.
-pub(crate) struct JobFile<'a> {
+pub struct JobFile<'a> {
     /// What messages call it.
     pub name: &'a str,
     /// Where the names of included files start from.
@@ -95,7 +95,7 @@ pub(crate) struct JobFile<'a> {
 ///
 /// # Errors
 /// What is no job file, or asks for what is not modelled, with its place.
-pub(crate) fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, InputError> {
+pub fn translate(file: &JobFile<'_>, profile: &str) -> Result<Translation, InputError> {
     let text = file.text.strip_prefix('\u{feff}').unwrap_or(file.text);
     let mut reader = Reader {
         files: vec![(file.name.to_owned(), text.to_owned())],

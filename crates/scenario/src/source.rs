@@ -20,14 +20,14 @@ use byteway_console::file::read_small_file;
 use byteway_console::units::excerpt;
 
 /// A TOML table with places.
-pub(crate) type Tree<'t> = DeTable<'t>;
+pub type Tree<'t> = DeTable<'t>;
 
 /// A TOML value with its place.
 type Value<'t> = Spanned<DeValue<'t>>;
 
 /// Keeps texts at one address while more are added, so that trees can borrow from them.
 #[derive(Default)]
-pub(crate) struct Texts {
+pub struct Texts {
     first: OnceCell<Box<Text>>,
 }
 
@@ -74,7 +74,7 @@ fn too_deep(text: &str) -> Option<usize> {
 }
 
 /// All texts of one load, with their names and where each begins in the one address space.
-pub(crate) struct Sources<'t> {
+pub struct Sources<'t> {
     texts: &'t Texts,
     sources: Vec<Source<'t>>,
 }
@@ -102,16 +102,19 @@ enum SourceKind {
 
 /// A place in the text that another was made from: line and column from 1, and the width of what to underline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Origin {
+pub struct Origin {
     /// Which of the texts, if there are several.
     pub file: usize,
+    /// From 1.
     pub line: usize,
+    /// From 1.
     pub column: usize,
+    /// Characters.
     pub width: usize,
 }
 
 /// A scenario made from a file in another language.
-pub(crate) struct Translation {
+pub struct Translation {
     /// The scenario.
     pub text: String,
     /// What it was made from: names and texts.
@@ -123,7 +126,8 @@ pub(crate) struct Translation {
 }
 
 impl<'t> Sources<'t> {
-    pub(crate) fn new(texts: &'t Texts) -> Self {
+    /// None yet.
+    pub fn new(texts: &'t Texts) -> Self {
         Sources { texts, sources: Vec::new() }
     }
 
@@ -141,12 +145,12 @@ impl<'t> Sources<'t> {
     }
 
     /// The whole text of which this is an offset.
-    pub(crate) fn text(&self, offset: usize) -> &'t str {
+    pub fn text(&self, offset: usize) -> &'t str {
         self.of(offset).text
     }
 
     /// Where a range of offsets stands.
-    pub(crate) fn place(&self, range: &Range<usize>) -> Place {
+    pub fn place(&self, range: &Range<usize>) -> Place {
         let source = self.of(range.start);
         if matches!(source.kind, SourceKind::Flag) {
             return Place {
@@ -179,7 +183,7 @@ impl<'t> Sources<'t> {
     }
 
     /// The folder from which a relative path that stands at `offset` starts.
-    pub(crate) fn folder(&self, offset: usize) -> &Path {
+    pub fn folder(&self, offset: usize) -> &Path {
         match &self.of(offset).kind {
             SourceKind::File(folder) | SourceKind::Translated { folder, .. } => folder,
             SourceKind::BuiltIn | SourceKind::Flag => Path::new(""),
@@ -187,12 +191,12 @@ impl<'t> Sources<'t> {
     }
 
     /// Parses a text that is in the program.
-    pub(crate) fn parse_built_in(&mut self, name: &str, text: &str) -> Result<Spanned<Tree<'t>>, InputError> {
+    pub fn parse_built_in(&mut self, name: &str, text: &str) -> Result<Spanned<Tree<'t>>, InputError> {
         self.parse(name.to_owned(), text.to_owned(), SourceKind::BuiltIn)
     }
 
     /// Parses a text as if it stood in `folder`/`name`.
-    pub(crate) fn parse_text(
+    pub fn parse_text(
         &mut self,
         name: &str,
         folder: &Path,
@@ -202,7 +206,7 @@ impl<'t> Sources<'t> {
     }
 
     /// Parses what was made from the file `folder`/`name`.
-    pub(crate) fn parse_translated(
+    pub fn parse_translated(
         &mut self,
         name: &str,
         folder: &Path,
@@ -217,7 +221,7 @@ impl<'t> Sources<'t> {
     }
 
     /// Reads and parses a file.
-    pub(crate) fn parse_file(&mut self, path: &Path, what: &str) -> Result<Spanned<Tree<'t>>, InputError> {
+    pub fn parse_file(&mut self, path: &Path, what: &str) -> Result<Spanned<Tree<'t>>, InputError> {
         let text = read_small_file(path, what)?;
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
         self.parse(path.display().to_string(), text, SourceKind::File(folder))
@@ -251,7 +255,7 @@ impl<'t> Sources<'t> {
 
     /// Puts the value of one `--set key=value` into a tree. The key is dotted; in an array it takes the number of
     /// the entry from 0, or the entry's `name`.
-    pub(crate) fn set(&mut self, tree: &mut Spanned<Tree<'t>>, flag: &str) -> Result<(), InputError> {
+    pub fn set(&mut self, tree: &mut Spanned<Tree<'t>>, flag: &str) -> Result<(), InputError> {
         let (base, flag) = self.add("--set".to_owned(), flag.to_owned(), SourceKind::Flag);
         let place = |sources: &Self| sources.place(&(base..base + flag.len()));
         let example =
@@ -276,7 +280,7 @@ impl<'t> Sources<'t> {
     }
 
     /// Turns a tree into a `T`.
-    pub(crate) fn decode<T: DeserializeOwned>(
+    pub fn decode<T: DeserializeOwned>(
         &self,
         tree: Spanned<Tree<'t>>,
         noun: &str,
@@ -298,7 +302,7 @@ impl<'t> Sources<'t> {
 
 /// Where each key of a tree and its value stand.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Index {
+pub struct Index {
     entries: BTreeMap<String, Entry>,
 }
 
@@ -336,7 +340,7 @@ impl Index {
     }
 
     /// The range of the value at `path`; if the key was left out, that of the nearest table around it.
-    pub(crate) fn span(&self, path: &str) -> Range<usize> {
+    pub fn span(&self, path: &str) -> Range<usize> {
         let mut path = path;
         loop {
             if let Some(entry) = self.entries.get(path) {
@@ -350,7 +354,7 @@ impl Index {
     }
 
     /// Whether the user wrote something at `path`.
-    pub(crate) fn has(&self, path: &str) -> bool {
+    pub fn has(&self, path: &str) -> bool {
         self.entries.contains_key(path)
     }
 
@@ -362,7 +366,7 @@ impl Index {
 }
 
 /// Lays `over` on `tree`: tables are merged, everything else replaced.
-pub(crate) fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
+pub fn merge<'t>(tree: &mut Tree<'t>, over: Tree<'t>) {
     for (key, value) in over {
         if let (DeValue::Table(table), Some(below)) = (value.get_ref(), tree.get_mut(key.get_ref().as_ref()))
             && let DeValue::Table(below) = below.get_mut()

@@ -468,10 +468,13 @@ const UNITS_MAX: u64 = byteway_flash::Geometry::UNITS_MAX as u64;
 const BUFFER_UNITS_MAX: u64 = 1 << 24;
 
 /// Something wrong with a value, at its key.
-pub(crate) struct Fault {
-    pub(crate) path: String,
-    pub(crate) what: String,
-    pub(crate) cure: String,
+pub struct Fault {
+    /// The key.
+    pub path: String,
+    /// The mistake.
+    pub what: String,
+    /// What would be right.
+    pub cure: String,
 }
 
 /// A value outside its bounds, at its key.
