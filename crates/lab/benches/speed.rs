@@ -7,13 +7,13 @@
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Notify};
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Progress;
 use byteway_device::Drive;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Method, Port, Rules};
 use byteway_lab::build;
-use byteway_lab::progress::Progress;
 use byteway_lab::run::{Session, run_observed};
 use byteway_link::{Link, Memory};
 use byteway_scenario::{Options, Scenario};

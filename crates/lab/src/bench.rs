@@ -5,13 +5,13 @@
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::measure::{Meter, SeriesRecorder};
-use crate::progress::Progress;
 use crate::results::Results;
 use crate::summary::{ClockKind, Summary, TransferSummary, grouped, time};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_console::error::InputError;
 use byteway_console::interrupt::{Interrupt, Interrupted};
+use byteway_console::progress::{Bars, Progress};
 use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
@@ -50,8 +50,8 @@ pub struct Bench {
     pub seed: u64,
     /// What is left out of the figures at the beginning.
     pub warmup: Option<Warmup>,
-    /// No progress bar.
-    pub quiet: bool,
+    /// Who shows how far it is.
+    pub bars: Rc<dyn Bars>,
 }
 
 /// How payloads cross, and where they go.
@@ -294,7 +294,7 @@ impl Stage {
         let plans = [plan];
         let plan = &plans[0];
         let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
-        let progress = Progress::new("", plan.command_count(), plan.runtime, bench.quiet);
+        let progress = Progress::new(&*bench.bars, "", plan.command_count(), plan.runtime);
         let pace = pace(&driver).await;
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
@@ -405,7 +405,7 @@ impl Stage {
         let plans = [plan];
         let workers = jobs::workers(driver, &plans, manner, oracles).await?;
         let queues: Vec<_> = workers.iter().map(|worker| worker.queue().clone()).collect();
-        let progress = Progress::new("filling ", plans[0].count, None, self.bench.quiet);
+        let progress = Progress::new(&*self.bench.bars, "filling ", plans[0].count, None);
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, None, progress, self.interrupt.clone());

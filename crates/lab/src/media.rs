@@ -14,10 +14,10 @@ use byteway_firmware::{Audit, Ftl, MediumError, space_of};
 use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opened, Summary, check, look};
 use serde::Serialize;
 
-use crate::progress::Progress;
 use crate::summary::grouped;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::{Bars, Progress};
 use byteway_console::units::Bytes;
 
 /// What is in a data directory. The order of the fields is that of the JSON.
@@ -196,12 +196,12 @@ struct MapVerdict {
 
 impl Verdict {
     /// Checks all that is in the directory at `path`, which is left as it is, until it is interrupted.
-    pub fn of(path: &Path, quiet: bool, interrupt: &Interrupt) -> anyhow::Result<Verdict> {
+    pub fn of(path: &Path, bars: &dyn Bars, interrupt: &Interrupt) -> anyhow::Result<Verdict> {
         let directory = Arc::new(directory(path)?);
         let mut bar: Option<Progress> = None;
         let logical = |format: &Format| space_of(format).map_or(0, |space| space.units());
         let checked = check(&*directory, logical, |done, all| {
-            let bar = bar.get_or_insert_with(|| Progress::parts("superblocks ", all, quiet));
+            let bar = bar.get_or_insert_with(|| Progress::parts(bars, "superblocks ", all));
             bar.part(done);
             !interrupt.is_raised()
         });

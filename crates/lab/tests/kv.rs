@@ -3,8 +3,8 @@
 mod common;
 
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Progress;
 use byteway_lab::compare::{Figures, Found, Metric};
-use byteway_lab::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
 use byteway_lab::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
 use common::{run, scenario};

@@ -7,7 +7,7 @@ mod browser;
 
 use browser::{Browser, View};
 use byteway_console::interrupt::Interrupt;
-use byteway_lab::progress::Progress;
+use byteway_console::progress::Progress;
 use byteway_lab::reproduce::byteexpress::{TABLE, board, polled};
 use byteway_lab::reproduce::{BOARDS, PAPERS, Reason, Spec};
 use byteway_lab::run::{Session, run};

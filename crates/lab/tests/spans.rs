@@ -8,7 +8,7 @@
 mod common;
 
 use byteway_console::interrupt::Interrupt;
-use byteway_lab::progress::Progress;
+use byteway_console::progress::Progress;
 use byteway_lab::run::{Records, Session, run_recorded};
 use byteway_lab::summary::{Summary, Utilisation, span_rows};
 use byteway_lab::timeline::Timeline;

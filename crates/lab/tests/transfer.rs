@@ -4,12 +4,12 @@
 mod common;
 
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Hidden;
 use byteway_lab::compare::{Comparison, Fact, Manner, Plan, Reach, Request, probe, run_all};
 use byteway_lab::summary::{Summary, TransferSummary};
 use byteway_lab::threshold::{measure, to_toml};
 use byteway_scenario::{Options, Scenario, TransferMethod};
 use common::run;
-use indicatif::ProgressBar;
 use std::path::{Path, PathBuf};
 
 fn sink(method: &str, job: &str, more: &str) -> Summary {
@@ -160,7 +160,7 @@ fn compare(varies: [&str; 2]) -> Comparison {
         options: Options { sets: vec!["job.0.count=20".to_owned()], ..Options::default() },
     };
     let plan = Plan::load(&request).expect("the comparison can be planned");
-    let (interrupt, bar) = (Interrupt::default(), ProgressBar::hidden());
+    let (interrupt, bar) = (Interrupt::default(), Hidden);
     let manner = Manner { threads: 2, store: None, fresh: false, interrupt: &interrupt, bar: &bar };
     let outcomes = run_all(&plan, &manner).expect("it runs").outcomes;
     Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt))

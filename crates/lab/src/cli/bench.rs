@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use super::{OutputFormat, Tables, show, size};
 use crate::bench::{Assume, Bench, Transfer};
 use crate::interrupt::raised_by_signal;
 use crate::output::Output;
+use crate::terminal::Terminal;
 use byteway_console::units::{Bytes, Picos, Rate};
 use byteway_scenario::{JobSection, ResultWay, TransferMethod, Warmup};
 use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
@@ -174,7 +176,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         assume: arguments.assume,
         seed: arguments.seed,
         warmup: arguments.warmup,
-        quiet: arguments.quiet,
+        bars: Rc::new(Terminal { quiet: arguments.quiet }),
     };
     let output = arguments.out.as_deref().map(Output::check).transpose()?;
     let output = output.map(Output::claim).transpose()?;

@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use super::{EXIT_INTERRUPTED, Tables, print};
 use crate::compare::{Comparison, Manner, Metric, Plan, Ran, Request, Store, probe, run_all};
 use crate::interrupt::raised_by_signal;
-use crate::progress;
+use crate::terminal::PointsBar;
 use byteway_console::error::suggest;
 use byteway_scenario::Options;
 
@@ -118,7 +118,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let count = plan.points.len();
     let store = arguments.out.as_deref().map(|folder| Store::open(folder, count)).transpose()?;
     let interrupt = raised_by_signal();
-    let bar = progress::points(count, arguments.quiet)?;
+    let bar = PointsBar::new(count, arguments.quiet);
     let threads = match arguments.jobs {
         Some(jobs) => usize::from(jobs),
         None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -126,7 +126,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let manner =
         Manner { threads, store: store.as_ref(), fresh: arguments.fresh, interrupt: &interrupt, bar: &bar };
     let ran = run_all(&plan, &manner);
-    bar.finish_and_clear();
+    bar.finish();
     let Ran { outcomes, resumed, mut kept } = ran?;
     let mut comparison = Comparison::new(plan, outcomes, &|scenario| probe(scenario, &interrupt));
     comparison.interrupted = interrupt.is_raised();

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 
 use anyhow::Context;
 use byteway_host::StoreIf;
@@ -14,10 +15,11 @@ use crate::interrupt::raised_by_signal;
 use crate::output::Output;
 use crate::pairs::bench::PairsBench;
 use crate::pairs::{Answer, Place, Request, ask, key, shown};
-use crate::progress::Progress;
 use crate::report::run_report;
 use crate::run::{Session, run};
+use crate::terminal::Terminal;
 use byteway_console::error::InputError;
+use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
 use byteway_scenario::{Options, Scenario, TransferMethod};
 use byteway_workload::kv::{Preset, ValueSizes};
@@ -346,7 +348,7 @@ impl Bench {
                 transfer: scenario.host.transfer,
                 erase: real.erase,
                 seed: self.seed,
-                quiet: self.quiet,
+                bars: Rc::new(Terminal { quiet: self.quiet }),
             };
             let results = bench.run(&interrupt)?;
             return show(&results, None, output, Vec::new(), self.format, self.tables);
@@ -355,7 +357,8 @@ impl Bench {
             let what = "`--namespace`, `--erase` and `--no-verify` are of drives that are there already";
             return Err(InputError::new(what, "name one with --vfio-user, or with --drive and --data").into());
         }
-        let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), self.quiet);
+        let mut progress =
+            Progress::new(&Terminal { quiet: self.quiet }, "", scenario.command_count(), scenario.runtime());
         let found = run(&scenario, Session { progress: &mut progress, interrupt: &interrupt });
         progress.finish();
         let results = found?;

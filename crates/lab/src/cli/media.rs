@@ -8,6 +8,7 @@ use clap::Subcommand;
 use super::{OutputFormat, Tables, print};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::media::{Info, Verdict};
+use crate::terminal::Terminal;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +61,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Action::Check { looked: Looked { directory, format, tables }, quiet } => {
-            let verdict = Verdict::of(directory, *quiet, &raised_by_signal())?;
+            let verdict = Verdict::of(directory, &Terminal { quiet: *quiet }, &raised_by_signal())?;
             print(match format {
                 OutputFormat::Table => tables.wrapped(&verdict.to_text()),
                 OutputFormat::Json => verdict.to_json(),

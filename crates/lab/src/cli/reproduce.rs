@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use super::{EXIT_INTERRUPTED, OutputFormat, Tables, print};
 use crate::interrupt::raised_by_signal;
 use crate::output::Output;
-use crate::progress;
 use crate::reproduce::{
     Lengths, Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, twice, work,
 };
+use crate::terminal::PointsBar;
 use byteway_console::error::InputError;
 
 pub(super) const EXAMPLES: &str = "\
@@ -85,7 +85,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let interrupt = raised_by_signal();
     let specs = specs(paper, &file.claims, output.is_some());
     let pairs = twice(paper, &specs).len();
-    let bar = progress::points(specs.len() + pairs, arguments.quiet)?;
+    let bar = PointsBar::new(specs.len() + pairs, arguments.quiet);
     let lengths = match arguments.payloads {
         _ if arguments.full => Lengths { puts: PAYLOADS_FULL, ..paper.lengths },
         Some(payloads) => Lengths::all(payloads),
@@ -103,7 +103,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     };
     let manner = Manner { lengths, others, threads, interrupt: &interrupt, bar: &bar };
     let (points, agreements) = work(paper, &specs, &manner);
-    bar.finish_and_clear();
+    bar.finish();
     let reproduction = Reproduction::new(paper, file, lengths, points, agreements);
     let written = output.map_or(Ok(()), |output| {
         output.replace([

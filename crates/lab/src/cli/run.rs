@@ -10,11 +10,12 @@ use super::{OutputFormat, Tables, show};
 use crate::interrupt::raised_by_signal;
 use crate::measure::IoRecorder;
 use crate::output::{Output, Unfinished};
-use crate::progress::Progress;
 use crate::report::run_report;
 use crate::run::{Records, Session, run_recorded};
+use crate::terminal::Terminal;
 use crate::timeline::{IOS_DEFAULT, Timeline};
 use byteway_console::error::InputError;
+use byteway_console::progress::Progress;
 use byteway_scenario::{Options, Scenario};
 
 pub(super) const EXAMPLES: &str = "\
@@ -85,7 +86,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let spans_ios = spans_ios(arguments)?;
     let output = output.map(Output::claim).transpose()?;
     let interrupt = raised_by_signal();
-    let mut progress = Progress::new("", scenario.command_count(), scenario.runtime(), arguments.quiet);
+    let mut progress =
+        Progress::new(&Terminal { quiet: arguments.quiet }, "", scenario.command_count(), scenario.runtime());
     let ios = output.as_ref().filter(|_| arguments.ios).map(|output| IoRecorder::new(output, &scenario));
     let spans = match (&output, spans_ios) {
         (Some(output), Some(ios_max)) => Some(Spans::begin(output, ios_max)?),

@@ -5,16 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use super::store::Store;
-use crate::progress::Progress;
 use crate::results::Curve;
 use crate::run::{Session, run};
 use crate::summary::Summary;
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::{Points, Progress};
 use byteway_scenario::Scenario;
 
 /// What became of a point.
@@ -66,7 +65,7 @@ pub struct Manner<'a> {
     /// Says when to stop.
     pub interrupt: &'a Interrupt,
     /// Counts points.
-    pub bar: &'a ProgressBar,
+    pub bar: &'a dyn Points,
 }
 
 /// What became of the points.
@@ -100,7 +99,7 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<Ran> {
             }
         }
     }
-    manner.bar.set_position(resumed as u64);
+    manner.bar.begin_at(resumed as u64);
     let todo: Vec<usize> = (0..plan.points.len()).filter(|at| outcomes[*at] == Outcome::NotRun).collect();
     // What another comparison left in a point's folder must not pass for this one's, should the point fail.
     if let Some(store) = manner.store {
@@ -122,7 +121,7 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<Ran> {
                 locked(&trouble).get_or_insert(error);
             }
             locked(&done).push((index, outcome));
-            manner.bar.inc(1);
+            manner.bar.one();
         }
     };
     std::thread::scope(|scope| {

@@ -33,12 +33,12 @@ pub use upkeep::upkeep;
 pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
-use crate::progress::Progress;
 use crate::results::{Curve, Series};
 use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, grouped, span_rows};
 use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::{ns, ratio};
+use byteway_console::progress::Progress;
 use byteway_scenario::Warmup;
 use byteway_scenario::profile::Completion;
 use byteway_workload::kv::Verb;

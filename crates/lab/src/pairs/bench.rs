@@ -1,18 +1,20 @@
 //! Jobs on a drive with pairs whose data is in a directory, or that another process serves. Workers, verification and result are
 //! those of a run in simulation; what only the drive's process knows is not in the result.
 
+use std::rc::Rc;
+
 use super::{Access, Place, in_directory, namespace};
 use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, attached, kept_pace};
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play};
 use crate::measure::{Meter, SeriesRecorder};
-use crate::progress::Progress;
 use crate::results::Results;
 use crate::summary::{ClockKind, Summary, TransferSummary};
 use anyhow::{Context, bail};
 use byteway_clock::Clock;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::{Bars, Progress};
 use byteway_console::units::Bytes;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Port, Rules};
@@ -35,8 +37,8 @@ pub struct PairsBench {
     pub erase: bool,
     /// Everything random follows from it.
     pub seed: u64,
-    /// No progress bar.
-    pub quiet: bool,
+    /// Who shows how far it is.
+    pub bars: Rc<dyn Bars>,
 }
 
 impl PairsBench {
@@ -118,7 +120,7 @@ impl PairsBench {
         let workers = jobs::workers(&driver, &plans, &manner, &Oracles::new()).await?;
         let count =
             plans.iter().map(JobPlan::command_count).try_fold(0u64, |sum, count| sum.checked_add(count?));
-        let progress = Progress::new("", count, None, self.quiet);
+        let progress = Progress::new(&*self.bars, "", count, None);
         let is_served = kind == ClockKind::Wall;
         let pace = if is_served { crate::bench::pace(&driver).await } else { None };
         let start = clock.now();

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use indicatif::ProgressBar;
-
 use super::claim::Claim;
 use super::paper::Paper;
 use super::point::{Lengths, Points, Spec};
 use super::reproduction::Agreement;
 use crate::compare::{Found, Outcome, run_one};
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Points as Counter;
 
 /// How to run.
 pub struct Manner<'a> {
@@ -25,7 +24,7 @@ pub struct Manner<'a> {
     /// Says when to stop.
     pub interrupt: &'a Interrupt,
     /// Counts points.
-    pub bar: &'a ProgressBar,
+    pub bar: &'a dyn Counter,
 }
 
 /// Every point that these claims need, and with `figures` those that only the paper's figures show, once.
@@ -62,7 +61,7 @@ pub fn work(paper: &Paper, specs: &[Spec], manner: &Manner<'_>) -> (Points, Vec<
                 Err(error) => Outcome::Failed(format!("{error}"), None),
             };
             done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(index, outcome);
-            manner.bar.inc(1);
+            manner.bar.one();
         }
     };
     std::thread::scope(|scope| {

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use byteway_console::interrupt::Interrupt;
-use byteway_lab::progress::Progress;
+use byteway_console::progress::Progress;
 use byteway_lab::results::Results;
 use byteway_lab::run::{Session, run as run_scenario};
 use byteway_lab::summary::{KindSummary, Summary};

@@ -8,9 +8,10 @@ use anyhow::anyhow;
 
 use super::ReadFlags;
 use crate::output::{StdoutError, Unfinished};
-use crate::progress::Progress;
+use crate::terminal::Terminal;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Progress;
 use byteway_trace::archive::Packing;
 use byteway_trace::convert::{Conversion, convert};
 use byteway_trace::writer::WriteError;
@@ -68,9 +69,10 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         time_scale_q32: libm::round(arguments.time_scale * 4_294_967_296.0) as u64,
     };
     let file = if to_stdout { None } else { Some(Unfinished::at(&arguments.output)?) };
+    let bars = Terminal { quiet: arguments.quiet };
     let mut progress = match reader.progress_bytes().1 {
-        0 => Progress::new("", None, None, arguments.quiet),
-        bytes => Progress::bytes("", bytes, arguments.quiet),
+        0 => Progress::new(&bars, "", None, None),
+        bytes => Progress::bytes(&bars, "", bytes),
     };
     let out: Box<dyn Write> = match &file {
         Some(file) => Box::new(file.writer()?),

@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use super::ReadFlags;
 use crate::cli::{OutputFormat, Tables, print, size};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
-use crate::progress::Progress;
+use crate::terminal::Terminal;
 use byteway_console::error::InputError;
+use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
 use byteway_trace::inspect::{Options, SAMPLES, inspect};
 use byteway_trace::{Reader, file_name, is_stdin};
@@ -76,7 +77,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     named.into_iter().try_for_each(|file| Reader::open(file, &read).map(drop))?;
     let interrupt = raised_by_signal();
     for (index, file) in arguments.files.iter().enumerate() {
-        let mut progress = Progress::new("", None, None, arguments.quiet);
+        let mut progress = Progress::new(&Terminal { quiet: arguments.quiet }, "", None, None);
         let reader = match Reader::open_once(file, &read, &interrupt) {
             Err(_) if interrupt.is_raised() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
             opened => opened?,

@@ -1,0 +1,101 @@
+//! Progress bars on the terminal's error stream, with rate and time left, by wall time.
+
+use std::io::IsTerminal;
+
+use byteway_console::progress::{Bar, Bars, Goal, Points};
+use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shows bars, unless it is quiet or the error stream is no terminal.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    /// Shows nothing.
+    pub quiet: bool,
+}
+
+/// Of known and of unknown length, and for points.
+const KNOWN: &str = "{prefix}{bar:40} {percent:>3} %  {msg}, {eta} left";
+const UNKNOWN: &str = "{prefix}{spinner} {msg}, {elapsed}";
+const POINTS: &str = "{bar:40} {pos} of {len} points, {eta} left";
+
+struct Shown {
+    bar: ProgressBar,
+    goal: Goal,
+}
+
+impl Bars for Terminal {
+    fn bar(&self, what: &'static str, goal: Goal, length: Option<u64>) -> Option<Box<dyn Bar>> {
+        if self.quiet || !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(10));
+        let template = if length.is_some() { KNOWN } else { UNKNOWN };
+        bar.set_prefix(what);
+        bar.set_style(ProgressStyle::with_template(template).expect("a test uses all templates"));
+        Some(Box::new(Shown { bar, goal }))
+    }
+}
+
+impl Bar for Shown {
+    fn show(&self, position: u64, counted: u64) {
+        let seconds = self.bar.elapsed().as_secs_f64();
+        let rate = if seconds > 0.0 { (counted as f64 / seconds) as u64 } else { 0 };
+        let noun = match self.goal {
+            Goal::Bytes => "records",
+            Goal::Parts => "parts",
+            Goal::Commands | Goal::Time | Goal::Unknown => "I/Os",
+        };
+        self.bar.set_message(format!("{} {noun}, {} a second", HumanCount(counted), HumanCount(rate)));
+        self.bar.set_position(position);
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A bar that counts the points of a comparison or reproduction.
+pub struct PointsBar(ProgressBar);
+
+impl PointsBar {
+    /// For so many points; `quiet`, or an error stream that is no terminal, shows nothing.
+    pub fn new(count: usize, quiet: bool) -> PointsBar {
+        if quiet || !std::io::stderr().is_terminal() {
+            return PointsBar(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::with_draw_target(Some(count as u64), ProgressDrawTarget::stderr_with_hz(10));
+        bar.set_style(ProgressStyle::with_template(POINTS).expect("a test uses all templates"));
+        PointsBar(bar)
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+impl Points for PointsBar {
+    fn one(&self) {
+        self.0.inc(1);
+    }
+
+    fn begin_at(&self, done: u64) {
+        self.0.set_position(done);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A template with a mistake would panic, but only on a terminal, where no test runs.
+    #[test]
+    fn all_templates_are_valid() {
+        for template in [KNOWN, UNKNOWN, POINTS] {
+            assert!(ProgressStyle::with_template(template).is_ok());
+        }
+        let shown = Shown { bar: ProgressBar::hidden(), goal: Goal::Commands };
+        shown.show(4095, 4095);
+        assert_eq!(shown.bar.position(), 4095);
+        shown.finish();
+    }
+}
