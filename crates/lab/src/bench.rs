@@ -4,18 +4,19 @@
 
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
-use crate::measure::{Meter, SeriesRecorder};
-use crate::results::Results;
-use crate::summary::{ClockKind, Summary, TransferSummary, grouped, time};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_console::error::InputError;
 use byteway_console::interrupt::{Interrupt, Interrupted};
 use byteway_console::progress::{Bars, Progress};
+use byteway_console::table::{grouped, time};
 use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};
+use byteway_measure::results::Results;
+use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
+use byteway_measure::{Meter, SeriesRecorder};
 use byteway_scenario::profile::Fault;
 use byteway_scenario::{
     Draft, Encoding, FineMethod, JobSection, Keys, Limits, LineOrdering, OUTSTANDING_MAX, Pointer, ResultWay,

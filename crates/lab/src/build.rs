@@ -34,9 +34,6 @@ const VECTORS: u16 = 64;
 /// From CC.EN to CSTS.RDY: not part of any figure.
 const READY_DELAY: Delay = Delay::from_ms(1);
 
-/// A page of the map in DRAM.
-pub(crate) const MAP_PAGE_BYTES: u64 = 4096;
-
 /// The link.
 pub fn link(profile: &Profile) -> PcieConfig {
     let link = &profile.link;
@@ -286,9 +283,9 @@ fn ftl(plan: &DrivePlan) -> FtlPolicy {
         collect_reserve_blocks: plan.geometry.gc_urgent_blocks,
         // Nothing protects a process, nor what its system has not written yet.
         power_loss_protection: firmware.plp && plan.store != Store::File,
-        map_cache_pages: firmware
-            .map_cache
-            .map(|bytes| (bytes.0 / MAP_PAGE_BYTES).min(u64::from(u32::MAX)) as u32),
+        map_cache_pages: firmware.map_cache.map(|bytes| {
+            (bytes.0 / byteway_scenario::profile::MAP_PAGE_BYTES).min(u64::from(u32::MAX)) as u32
+        }),
         wide_map: false,
         checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: upkeep(plan),

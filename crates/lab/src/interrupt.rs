@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::output::remove_unfinished;
 use byteway_console::interrupt::{Interrupt, Interrupted};
+use byteway_measure::output::remove_unfinished;
 
 /// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT. SIGTERM has the same exit code here.
 pub const EXIT_INTERRUPTED: u8 = 130;

@@ -4,8 +4,6 @@
 mod pairs;
 mod tree;
 
-use crate::measure::{Completed, Meter};
-use crate::timeline::{Ended, Queue, Timeline};
 use anyhow::bail;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
@@ -18,6 +16,8 @@ use byteway_host::{
     Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
     SinkBase, SinkOracle,
 };
+use byteway_measure::timeline::{Ended, Queue, Timeline};
+use byteway_measure::{Completed, Meter};
 use byteway_scenario::RUNTIME_MAX;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
@@ -672,7 +672,7 @@ impl Play {
         })?;
         let skipped = oracle.borrow().skipped_bytes();
         (skipped > 0).then(|| {
-            let skipped = crate::summary::grouped(skipped);
+            let skipped = byteway_console::table::grouped(skipped);
             format!(
                 "{skipped} B that were read were compared by checksum only: reads and writes of them overlapped, or nobody \
                  knows what was there before"

@@ -14,10 +14,10 @@ use byteway_firmware::{Audit, Ftl, MediumError, space_of};
 use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opened, Summary, check, look};
 use serde::Serialize;
 
-use crate::summary::grouped;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Bars, Progress};
+use byteway_console::table::grouped;
 use byteway_console::units::Bytes;
 
 /// What is in a data directory. The order of the fields is that of the JSON.

@@ -2,11 +2,6 @@
 
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
-use crate::measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
-use crate::output::Unfinished;
-use crate::results::{Results, Wear, steadiness};
-use crate::summary::{BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows};
-use crate::timeline::{Stage, Timeline};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Resource, Station, Time};
 use byteway_console::interrupt::Interrupt;
@@ -17,6 +12,13 @@ use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::{Direction, HostEnd, Link, Memory, Purpose};
+use byteway_measure::output::Unfinished;
+use byteway_measure::results::{Results, Wear, steadiness};
+use byteway_measure::summary::{
+    BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
+};
+use byteway_measure::timeline::{Stage, Timeline};
+use byteway_measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
 use byteway_scenario::{Precondition, Scenario, TransferMethod};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};

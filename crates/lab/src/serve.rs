@@ -10,11 +10,12 @@ use byteway_serve::function;
 use serde::Serialize;
 
 use crate::build;
-use crate::summary::{LINK_TITLE, LinkRow, grouped, link_rows, link_table};
 use byteway_console::error::InputError;
 use byteway_console::number::ns;
+use byteway_console::table::grouped;
 use byteway_console::table::{Column, Printout, Quantity, TextTable, Width};
 use byteway_console::units::Bytes;
+use byteway_measure::summary::{LINK_TITLE, LinkRow, link_rows, link_table};
 use byteway_scenario::{Device, Doorbells, Options, Store, Timing};
 
 /// What QEMU and SPDK's host call a drive's socket in its folder.

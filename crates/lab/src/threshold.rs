@@ -8,9 +8,9 @@
 use std::fmt::Write as _;
 
 use crate::compare::{probe, with_payload};
-use crate::summary::time;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
+use byteway_console::table::time;
 use byteway_console::units::Bytes;
 use byteway_scenario::profile::{Completion, Extension, Profile};
 use byteway_scenario::{Encoding, FineMethod, Scenario, TransferMethod};

@@ -3,7 +3,7 @@
 mod common;
 
 use byteway_console::units::Bytes;
-use byteway_lab::summary::Summary;
+use byteway_measure::summary::Summary;
 use byteway_scenario::profile::{CAPACITY_BYTES, DRIVES};
 use byteway_scenario::{Options, Scenario};
 use common::{finish, folder, run};

@@ -8,7 +8,7 @@
 )]
 
 use byteway_lab::cli;
-use byteway_lab::output::{POINTS, RESULTS};
+use byteway_measure::output::{POINTS, RESULTS};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -833,6 +833,6 @@ fn files_and_the_standard_output_are_written_in_one_place() {
         let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
         let is_allowed = allowed.contains(&name.as_str());
         let what = WRITES.iter().find(|what| !is_allowed && text.contains(**what));
-        assert_eq!(what, None, "{name}: write through byteway_lab::output");
+        assert_eq!(what, None, "{name}: write through byteway_measure::output");
     }
 }

@@ -5,7 +5,7 @@ mod common;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_lab::summary::{JobSummary, Summary};
+use byteway_measure::summary::{JobSummary, Summary};
 use common::{assert_within, round, run, scenario};
 use std::process::Command;
 

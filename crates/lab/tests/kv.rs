@@ -6,7 +6,7 @@ use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::compare::{Figures, Found, Metric};
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_lab::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
+use byteway_measure::summary::{KvStoreSummary, KvSummary, OperationRow, Summary};
 use common::{run, scenario};
 
 const DRIVE: &str = "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\ncapacity = \"1 GiB\"\n\

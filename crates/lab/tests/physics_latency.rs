@@ -3,7 +3,7 @@
 
 mod common;
 
-use byteway_lab::summary::{KindSummary, Summary};
+use byteway_measure::summary::{KindSummary, Summary};
 use common::{reads, round, run, writes};
 
 /// Picoseconds.

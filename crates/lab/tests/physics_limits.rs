@@ -6,7 +6,7 @@
 mod common;
 
 use byteway_clock::random::Rng;
-use byteway_lab::summary::Summary;
+use byteway_measure::summary::Summary;
 use common::{assert_within, reads, round, run};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use byteway_lab::summary::Summary;
+use byteway_measure::summary::Summary;
 use common::run;
 
 fn summary(profile: &str, drive: &str, job: &str) -> Summary {

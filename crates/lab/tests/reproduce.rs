@@ -11,7 +11,7 @@ use byteway_console::progress::Progress;
 use byteway_lab::reproduce::byteexpress::{TABLE, board, polled};
 use byteway_lab::reproduce::{BOARDS, PAPERS, Reason, Spec};
 use byteway_lab::run::{Session, run};
-use byteway_lab::summary::Summary;
+use byteway_measure::summary::Summary;
 use byteway_scenario::profile::Completion;
 use serde_json::Value;
 use std::path::Path;

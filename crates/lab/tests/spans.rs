@@ -10,8 +10,8 @@ mod common;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Records, Session, run_recorded};
-use byteway_lab::summary::{Summary, Utilisation, span_rows};
-use byteway_lab::timeline::Timeline;
+use byteway_measure::summary::{Summary, Utilisation, span_rows};
+use byteway_measure::timeline::Timeline;
 use common::{folder, round, scenario};
 use serde_json::Value;
 use std::cell::RefCell;
@@ -241,7 +241,7 @@ impl Shown {
     }
 
     /// Where the measured I/Os' time went, as the summary says it.
-    fn spans(&self, summary: &Summary) -> Vec<byteway_lab::summary::SpanRow> {
+    fn spans(&self, summary: &Summary) -> Vec<byteway_measure::summary::SpanRow> {
         let names: Vec<&str> = summary.spans.iter().map(|row| row.span.as_str()).collect();
         let mut totals: Vec<(&str, u128)> = names.iter().map(|name| (*name, 0)).collect();
         let measured = self.ios.values().filter(|io| io.arguments["measured"] == true);

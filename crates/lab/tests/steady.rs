@@ -8,7 +8,7 @@
 
 mod common;
 
-use byteway_lab::results::{Point, Results};
+use byteway_measure::results::{Point, Results};
 use byteway_scenario::profile::{DRIVES, Profile};
 use byteway_wire::content::UNIT_BYTES;
 use common::{assert_within, results};

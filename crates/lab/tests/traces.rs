@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use byteway_clock::random::Rng;
-use byteway_lab::summary::Summary;
+use byteway_measure::summary::Summary;
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::{Generator, Io, Kind};
 use common::finish;

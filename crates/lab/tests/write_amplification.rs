@@ -6,7 +6,7 @@ mod common;
 use byteway_firmware::FtlConfig;
 use byteway_firmware::ftl::greedy_write_amplification;
 use byteway_lab::build;
-use byteway_lab::summary::Summary;
+use byteway_measure::summary::Summary;
 use byteway_wire::content::UNIT_BYTES;
 use common::{assert_within, round, run, scenario, writes};
 

@@ -7,9 +7,9 @@ use std::rc::Rc;
 use super::{OutputFormat, Tables, show, size};
 use crate::bench::{Assume, Bench, Transfer};
 use crate::interrupt::raised_by_signal;
-use crate::output::Output;
 use crate::terminal::Terminal;
 use byteway_console::units::{Bytes, Picos, Rate};
+use byteway_measure::output::Output;
 use byteway_scenario::{JobSection, ResultWay, TransferMethod, Warmup};
 use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 

@@ -12,7 +12,6 @@ use clap::Subcommand;
 
 use super::{OutputFormat, Tables, print, show, size};
 use crate::interrupt::raised_by_signal;
-use crate::output::Output;
 use crate::pairs::bench::PairsBench;
 use crate::pairs::{Answer, Place, Request, ask, key, shown};
 use crate::report::run_report;
@@ -21,6 +20,7 @@ use crate::terminal::Terminal;
 use byteway_console::error::InputError;
 use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
+use byteway_measure::output::Output;
 use byteway_scenario::{Options, Scenario, TransferMethod};
 use byteway_workload::kv::{Preset, ValueSizes};
 

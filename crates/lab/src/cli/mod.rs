@@ -20,14 +20,14 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::interrupt::{EXIT_INTERRUPTED, take_signals};
-use crate::output::{Output, StdoutError, Unfinished, print};
 use crate::report::Page;
-use crate::results::Results;
-use crate::summary::Summary;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupted;
 use byteway_console::table::{Width, wrapped};
 use byteway_console::units::{Bytes, UnitError};
+use byteway_measure::output::{Output, StdoutError, Unfinished, print};
+use byteway_measure::results::Results;
+use byteway_measure::summary::Summary;
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, scenario_schema};
 

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use super::{EXIT_INTERRUPTED, OutputFormat, Tables, print};
 use crate::interrupt::raised_by_signal;
-use crate::output::Output;
 use crate::reproduce::{
     Lengths, Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, twice, work,
 };
 use crate::terminal::PointsBar;
 use byteway_console::error::InputError;
+use byteway_measure::output::Output;
 
 pub(super) const EXAMPLES: &str = "\
 What a paper says, measured again: claim, paper, measured, difference, tolerance, basis, verdict.

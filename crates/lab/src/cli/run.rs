@@ -8,14 +8,14 @@ use anyhow::Context;
 
 use super::{OutputFormat, Tables, show};
 use crate::interrupt::raised_by_signal;
-use crate::measure::IoRecorder;
-use crate::output::{Output, Unfinished};
 use crate::report::run_report;
 use crate::run::{Records, Session, run_recorded};
 use crate::terminal::Terminal;
-use crate::timeline::{IOS_DEFAULT, Timeline};
 use byteway_console::error::InputError;
 use byteway_console::progress::Progress;
+use byteway_measure::IoRecorder;
+use byteway_measure::output::{Output, Unfinished};
+use byteway_measure::timeline::{IOS_DEFAULT, Timeline};
 use byteway_scenario::{Options, Scenario};
 
 pub(super) const EXAMPLES: &str = "\

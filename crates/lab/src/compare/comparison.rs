@@ -31,7 +31,8 @@ use super::outcome::{Found, Outcome};
 use super::plan::{Plan, describe};
 use super::sizes;
 use super::vary::{Axis, Scale};
-use crate::summary::{Summary, grouped};
+use byteway_console::table::grouped;
+use byteway_measure::summary::Summary;
 use byteway_scenario::Scenario;
 
 /// What a comparison found.

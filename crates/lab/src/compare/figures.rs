@@ -3,9 +3,9 @@
 use serde::Serialize;
 
 use super::outcome::Found;
-use crate::summary::{KindSummary, Latency, Summary};
 use byteway_console::number::ratio;
 use byteway_console::table::{Quantity, bytes, grouped, number, percent, rate, time};
+use byteway_measure::summary::{KindSummary, Latency, Summary};
 use byteway_workload::Kind;
 
 /// A figure of a point.

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use super::store::Store;
-use crate::results::Curve;
 use crate::run::{Session, run};
-use crate::summary::Summary;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Points, Progress};
+use byteway_measure::results::Curve;
+use byteway_measure::summary::Summary;
 use byteway_scenario::Scenario;
 
 /// What became of a point.

@@ -9,8 +9,8 @@ use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};
 use crate::report::{Axis, Chart, Figure, Ink, Page, Section, Table, Unit};
-use crate::summary::Summary;
 use byteway_console::table::{grouped, time};
+use byteway_measure::summary::Summary;
 use byteway_scenario::profile::Completion;
 use byteway_workload::Kind;
 

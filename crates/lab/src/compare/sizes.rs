@@ -16,7 +16,7 @@ use super::finding::{Fact, Finding, Seen, without};
 use super::outcome::Found;
 use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
-use crate::summary::{grouped, time};
+use byteway_console::table::{grouped, time};
 use byteway_scenario::{Scenario, TransferMethod};
 use byteway_workload::{Source, Synthetic};
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;
 use super::outcome::Found;
-use crate::output::{Output, POINT_RESULTS, POINTS, RESULTS, folders};
 use byteway_console::error::InputError;
+use byteway_measure::output::{Output, POINT_RESULTS, POINTS, RESULTS, folders};
 
 /// The folder of a comparison.
 #[derive(Clone, Debug)]

@@ -4,7 +4,6 @@
 use super::tree::Tree;
 use super::{Manner, Play, Worker, later, within_reach};
 use crate::lsm::LsmError;
-use crate::measure::{Completed, Operated};
 use anyhow::{anyhow, bail};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord, Stage};
@@ -13,6 +12,7 @@ use byteway_host::io::{IoBuffer, IoError};
 use byteway_host::{
     BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
 };
+use byteway_measure::{Completed, Operated};
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
 use byteway_workload::{Io, JobPlan, Kind, Source};

@@ -3,11 +3,11 @@
 use super::Manner;
 use super::pairs::{Done, joined};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
-use crate::measure::Operated;
 use anyhow::bail;
 use byteway_clock::{Clock, Semaphore, SpanRecord};
 use byteway_host::io::{Client, ClientConfig, IoError};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
+use byteway_measure::Operated;
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::JobPlan;
 use byteway_workload::kv::{KvOp, Verb};

@@ -8,9 +8,9 @@ use anyhow::anyhow;
 
 use super::board::{Board, Departure};
 use crate::compare::{Figures, Found, Metric, Outcome};
-use crate::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow};
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
+use byteway_measure::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow};
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::Kind;
 

@@ -122,7 +122,7 @@ impl Agreement {
 
     /// In a sentence.
     pub fn sentence(&self) -> String {
-        let [few, many] = self.payloads.map(crate::summary::grouped);
+        let [few, many] = self.payloads.map(byteway_console::table::grouped);
         let verdict = match self.agrees() {
             true => format!("within {AGREEMENT_PERCENT} %: the shorter run stands for the longer one"),
             false => format!(

@@ -4,9 +4,9 @@
 
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
-use byteway_lab::results::Results;
 use byteway_lab::run::{Session, run as run_scenario};
-use byteway_lab::summary::{KindSummary, Summary};
+use byteway_measure::results::Results;
+use byteway_measure::summary::{KindSummary, Summary};
 use byteway_scenario::{Options, Scenario};
 use std::path::{Path, PathBuf};
 

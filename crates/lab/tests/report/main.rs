@@ -7,8 +7,8 @@ mod plausible;
 
 use browser::{Browser, View};
 use byteway_lab::report::{Axis, Chart, Figure, Ink, Page, Section, Unit, run_report};
-use byteway_lab::results::Curve;
-use byteway_lab::summary::ErrorRow;
+use byteway_measure::results::Curve;
+use byteway_measure::summary::ErrorRow;
 use std::path::{Path, PathBuf};
 
 const DESK: View = View { width: 1200, print: false, dark: false };

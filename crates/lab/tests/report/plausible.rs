@@ -1,7 +1,7 @@
 //! Results as a run could leave them behind, made up: the report must show them whatever runs can do today.
 
-use byteway_lab::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
-use byteway_lab::summary::{
+use byteway_measure::results::{Crossing, Curve, DrivePoint, Flow, JobPoint, Point, Results, Series, Wear};
+use byteway_measure::summary::{
     BadBlockSummary, ClockKind, FlashSummary, JobSummary, KindSummary, Latency, LinkRow, MapCacheSummary,
     ProgramRow, RetrySummary, SpanRow, Summary, UpkeepSummary, Utilisation, Verification, WearSummary,
 };

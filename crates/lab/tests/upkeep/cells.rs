@@ -1,7 +1,7 @@
 //! What cells do: suspended programs, and reads of an old drive.
 
 use crate::common::{results_with, round, run_with};
-use byteway_lab::summary::{KindSummary, Summary};
+use byteway_measure::summary::{KindSummary, Summary};
 
 /// Reads one after the other beside writes that keep every die programming half of the time. A program takes 2 ms, an erase
 /// 10 ms; a read alone takes some 50 us.

@@ -464,6 +464,9 @@ const STRIPE_UNITS_MAX: u64 = 64;
 const ROWS_MAX: u64 = byteway_flash::Geometry::BLOCKS_MAX as u64;
 const UNITS_MAX: u64 = byteway_flash::Geometry::UNITS_MAX as u64;
 
+/// A page of the map in DRAM.
+pub const MAP_PAGE_BYTES: u64 = 4096;
+
 /// Units of 4 KiB in the write buffer, at most.
 const BUFFER_UNITS_MAX: u64 = 1 << 24;
 

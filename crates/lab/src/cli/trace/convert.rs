@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use anyhow::anyhow;
 
 use super::ReadFlags;
-use crate::output::{StdoutError, Unfinished};
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
+use byteway_measure::output::{StdoutError, Unfinished};
 use byteway_trace::archive::Packing;
 use byteway_trace::convert::{Conversion, convert};
 use byteway_trace::writer::WriteError;

@@ -23,7 +23,7 @@ use super::figures::{Figures, Metric, equal};
 use super::plan::describe;
 use super::sizes::{Reach, is_method};
 use super::vary::{Axis, Scale};
-use crate::summary::time;
+use byteway_console::table::time;
 use byteway_console::units::Bytes;
 
 /// A finding: what it is about for programs, and a sentence.

@@ -4,8 +4,9 @@ use super::flow::{elapsed, with_warmup};
 use super::percent;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use crate::results::{DrivePoint, Point, Results, Wear};
-use crate::summary::{FlashUser, Summary, WearSummary, grouped};
+use byteway_console::table::grouped;
+use byteway_measure::results::{DrivePoint, Point, Results, Wear};
+use byteway_measure::summary::{FlashUser, Summary, WearSummary};
 
 /// Cells of the heat map, at most: more are smaller than a pixel and larger than a page.
 const HEAT_COLUMNS_MAX: usize = 256;

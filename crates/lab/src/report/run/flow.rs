@@ -3,8 +3,9 @@
 use super::steps::{Steps, ios};
 use super::{kinds, percent, plural};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use crate::results::{Curve, Flow, JobPoint, Results};
-use crate::summary::{Summary, time};
+use byteway_console::table::time;
+use byteway_measure::results::{Curve, Flow, JobPoint, Results};
+use byteway_measure::summary::Summary;
 use byteway_workload::Kind;
 
 /// More lines in one chart can't be told apart.
@@ -71,7 +72,7 @@ pub(super) fn throughput(steps: &Steps, summary: &Summary) -> Section {
     let mut bytes = Chart::new(elapsed(), Axis::linear("throughput", Unit::BytesPerSecond));
     let mut count = Chart::new(elapsed(), Axis::linear("I/Os a second", Unit::Iops));
     for (job, kind) in lines {
-        let of = |point: &crate::results::Point| -> Flow {
+        let of = |point: &byteway_measure::results::Point| -> Flow {
             let jobs = point.jobs.iter().enumerate().filter(|(index, _)| job.is_none_or(|job| job == *index));
             jobs.fold(Flow::default(), |sum, (_, job)| {
                 let flow = flow(job, kind);

@@ -4,10 +4,10 @@ use super::flow::{elapsed, with_warmup};
 use super::per_io;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use crate::results::{Crossing, Point};
-use crate::summary::{LinkRow, Summary, link_table};
 use byteway_console::table::bytes;
 use byteway_link::Direction;
+use byteway_measure::results::{Crossing, Point};
+use byteway_measure::summary::{LinkRow, Summary, link_table};
 
 pub(super) fn link(steps: &Steps, summary: &Summary) -> Option<Section> {
     if summary.link.is_empty() {

@@ -20,12 +20,13 @@ mod steps;
 mod upkeep;
 
 use super::{Page, Section, Table, Tile};
-use crate::results::Results;
-use crate::results::steadiness::NOT_STEADY;
 use crate::shell::quoted;
-use crate::summary::{ClockKind, JobSummary, KindSummary, Summary, grouped, percent, time};
 use byteway_console::table::{bytes, rate};
+use byteway_console::table::{grouped, percent, time};
 use byteway_console::units::Bytes;
+use byteway_measure::results::Results;
+use byteway_measure::results::steadiness::NOT_STEADY;
+use byteway_measure::summary::{ClockKind, JobSummary, KindSummary, Summary};
 use byteway_scenario::profile::Completion;
 use byteway_scenario::{Scenario, Warmup};
 use byteway_workload::Kind;

@@ -1,6 +1,6 @@
 //! The series over time, with no more steps than a chart can show.
 
-use crate::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
+use byteway_measure::results::{Crossing, DrivePoint, Flow, JobPoint, Point, Series};
 
 /// A chart of half a page has about as many pixels.
 const STEPS_MAX: usize = 480;

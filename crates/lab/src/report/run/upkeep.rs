@@ -5,8 +5,9 @@ use super::flow::{elapsed, with_warmup};
 use super::percent;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
-use crate::results::{DrivePoint, Point};
-use crate::summary::{MapCacheSummary, ProgramRow, Summary, UpkeepSummary, grouped, time};
+use byteway_console::table::{grouped, time};
+use byteway_measure::results::{DrivePoint, Point};
+use byteway_measure::summary::{MapCacheSummary, ProgramRow, Summary, UpkeepSummary};
 
 pub(super) fn upkeep(steps: &Steps, summary: &Summary) -> Option<Section> {
     let upkeep = summary.upkeep.as_ref()?;

@@ -8,8 +8,9 @@ use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::board::{Board, COSMOS, GEN5};
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::{line, over_sizes, stages, stated};
-use crate::summary::{KvStoreSummary, grouped, time};
 use byteway_console::table::bytes;
+use byteway_console::table::{grouped, time};
+use byteway_measure::summary::KvStoreSummary;
 
 /// What the figures show beside what the recipes need.
 pub(super) fn drawn() -> Vec<Spec> {

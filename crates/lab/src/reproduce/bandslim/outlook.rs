@@ -7,7 +7,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use crate::summary::{grouped, time};
+use byteway_console::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 11] = [
     Recipe { id: "BS11", points: || both(&SHORT), measure: short_values },

@@ -6,7 +6,8 @@ use crate::reproduce::point::{Ledger, Points, Spec};
 use crate::reproduce::power;
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use crate::summary::{KvStoreSummary, grouped, time};
+use byteway_console::table::{grouped, time};
+use byteway_measure::summary::KvStoreSummary;
 
 pub(super) const RECIPES: [Recipe; 3] = [
     Recipe { id: "BS19", points: packed, measure: page_writes },

@@ -6,7 +6,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Job, Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use crate::summary::{grouped, time};
+use byteway_console::table::{grouped, time};
 
 pub(super) const RECIPES: [Recipe; 13] = [
     Recipe { id: "BS01", points: || PAGES.map(|bytes| board(Way::Prp, bytes)).to_vec(), measure: pages },

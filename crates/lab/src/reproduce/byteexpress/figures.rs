@@ -9,8 +9,8 @@ use super::{gain, pairs};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::{change, line, over_sizes, stages, stated};
-use crate::summary::{grouped, time};
 use byteway_clock::random::Rng;
+use byteway_console::table::{grouped, time};
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvPlan, KvSource, Preset, ValueSizes};
 use byteway_workload::{Distribution, JobPlan};
 

@@ -5,7 +5,7 @@ use super::points::{EXACT, board, by_sgl, unit};
 use crate::compare::equal;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
-use crate::summary::time;
+use byteway_console::table::time;
 
 /// The sizes at which the gain is taken apart.
 pub(super) const SIZES: [u64; 7] = [64, 128, 256, 512, 1024, 2048, 4096];

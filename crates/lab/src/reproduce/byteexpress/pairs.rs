@@ -6,7 +6,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Pairs, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use crate::summary::grouped;
+use byteway_console::table::grouped;
 
 pub(super) const RECIPES: [Recipe; 6] = [
     Recipe { id: "BX10", points: || vec![mixgraph("prp"), mixgraph("inline")], measure: bytes_against_prp },

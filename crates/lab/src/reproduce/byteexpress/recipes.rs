@@ -9,7 +9,7 @@ use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
-use crate::summary::time;
+use byteway_console::table::time;
 
 pub(super) const RECIPES: [Recipe; 15] = [
     Recipe { id: "BX01", points: || vec![board("prp", 32)], measure: amplification },

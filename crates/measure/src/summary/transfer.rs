@@ -1,5 +1,6 @@
 //! How payloads crossed: by which ways, how many of them by a fallback, and what it took of both processors.
 
+use byteway_console::table::{grouped, time};
 use serde::{Deserialize, Serialize};
 
 use byteway_console::number::ratio;
@@ -59,17 +60,17 @@ impl TransferSummary {
 
     /// A sentence for the terminal and the report.
     pub fn sentence(&self) -> String {
-        let ways = self.ways.iter().map(|row| format!("{} {}", super::grouped(row.payloads), row.way));
+        let ways = self.ways.iter().map(|row| format!("{} {}", grouped(row.payloads), row.way));
         let ways = ways.collect::<Vec<_>>().join(", ");
         let fell = match self.fallbacks + self.result_fallbacks {
             0 => "none by the fallback".to_owned(),
-            count => format!("{} of them by the fallback", super::grouped(count)),
+            count => format!("{} of them by the fallback", grouped(count)),
         };
         let busy = match (self.host_ns_per_io, self.device_ns_per_io) {
             (Some(host), Some(device)) => format!(
                 ". An I/O takes {} of the host's processor and {} of the drive's.",
-                super::time(host),
-                super::time(device)
+                time(host),
+                time(device)
             ),
             _ => ".".to_owned(),
         };

@@ -6,8 +6,9 @@ use byteway_host::LossFigures;
 use serde::{Deserialize, Serialize};
 
 use super::tables::per_second;
-use super::{KindSummary, grouped, latency_cells, latency_table};
+use super::{KindSummary, latency_cells, latency_table};
 use byteway_console::number::{ns, ratio};
+use byteway_console::table::grouped;
 use byteway_console::table::{Cell, Column, Printout, Quantity, TextTable, bytes, number};
 
 /// A key-value drive, in the measured part.
@@ -50,7 +51,7 @@ pub struct BulkRow {
 
 impl BulkRow {
     /// A job's.
-    pub(crate) fn new(job: &str, figures: &LossFigures) -> BulkRow {
+    pub fn new(job: &str, figures: &LossFigures) -> BulkRow {
         let elapsed = u128::from(figures.elapsed.0);
         BulkRow {
             job: job.to_owned(),
@@ -67,7 +68,7 @@ impl BulkRow {
     }
 
     /// Bulk PUT by job.
-    pub(crate) fn table(rows: &[BulkRow]) -> TextTable {
+    pub fn table(rows: &[BulkRow]) -> TextTable {
         let mut table = TextTable::new([
             Column::text("job"),
             Column::count("commands"),
@@ -99,8 +100,7 @@ impl BulkRow {
 }
 
 /// What the window is, for whoever reads its table.
-pub(crate) const BULK_TITLE: &str =
-    "Bulk PUT: told as put and not on the drive yet, lost if the host crashes";
+pub const BULK_TITLE: &str = "Bulk PUT: told as put and not on the drive yet, lost if the host crashes";
 
 /// Operations of one kind of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -216,7 +216,7 @@ impl KvStoreSummary {
     }
 
     /// Names and values, for tables.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String)> {
+    pub fn rows(&self) -> Vec<(&'static str, String)> {
         let bytes = |count: u64| bytes(count as f64);
         let amplification = |of: Option<f64>| of.map_or_else(|| "-".to_owned(), number);
         let commits = self.commits.map(|commits| {
@@ -268,7 +268,8 @@ impl KvSummary {
         }
     }
 
-    pub(crate) fn operations(&self) -> TextTable {
+    /// How many of each operation, and how fast.
+    pub fn operations(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("job"),
             Column::text(""),
@@ -294,7 +295,8 @@ impl KvSummary {
         table
     }
 
-    pub(crate) fn latency(&self) -> TextTable {
+    /// How long each operation took.
+    pub fn latency(&self) -> TextTable {
         let mut table = latency_table(["job", ""]);
         for row in &self.operations {
             let words = [row.job.as_str().into(), row.operation.as_str().into()];

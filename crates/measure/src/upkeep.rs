@@ -1,7 +1,6 @@
 //! What the drive does beside the host's I/O, over the measured part. Of what it does not do there is nothing.
 
 use super::Snapshot;
-use crate::build::MAP_PAGE_BYTES;
 use crate::results::Wear;
 use crate::summary::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
@@ -10,6 +9,7 @@ use crate::summary::{
 use byteway_console::number::ns;
 use byteway_firmware::FtlCounters;
 use byteway_scenario::DrivePlan;
+use byteway_scenario::profile::MAP_PAGE_BYTES;
 
 /// Between two snapshots of a drive as planned, whose blocks are as worn as `wear` says at the end.
 pub fn upkeep(plan: &DrivePlan, begin: &Snapshot, end: &Snapshot, wear: &Wear) -> Option<UpkeepSummary> {

@@ -15,7 +15,7 @@ use byteway_scenario::{Precondition, Scenario};
 use byteway_workload::{Issue, JobPlan};
 
 /// How each of these notes begins.
-pub(crate) const NOT_STEADY: &str = "not steady:";
+pub const NOT_STEADY: &str = "not steady:";
 /// The share by which the halves may differ.
 const DIFFERENCE_MOST: f64 = 0.1;
 /// I/Os of a job in each half.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::{grouped, percent, time};
 use byteway_console::number::ratio;
 use byteway_console::table::{Column, Printout, Quantity, TextTable, number};
+use byteway_console::table::{grouped, percent, time};
 
 /// What a drive did beside the host's I/O.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -241,7 +241,7 @@ impl UpkeepSummary {
     }
 
     /// Its single figures with what they are, for tables.
-    pub(crate) fn figures(&self) -> Vec<(String, String)> {
+    pub fn figures(&self) -> Vec<(String, String)> {
         let mut rows: Vec<(String, String)> = Vec::new();
         let mut count = |what: &str, count: u64| rows.push((what.to_owned(), grouped(count)));
         if let Some(slc) = &self.slc {

@@ -5,7 +5,7 @@
 //! Shares are fractions of 1; times are in nanoseconds of the run's clock.
 
 mod parquet;
-pub(crate) mod steadiness;
+pub mod steadiness;
 
 use serde::{Deserialize, Serialize};
 

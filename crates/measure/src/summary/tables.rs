@@ -121,7 +121,8 @@ impl Summary {
         })
     }
 
-    pub(crate) fn throughput(&self) -> TextTable {
+    /// I/Os and bytes of each job.
+    pub fn throughput(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("job"),
             Column::text(""),
@@ -151,7 +152,8 @@ impl Summary {
         table
     }
 
-    pub(crate) fn latency(&self) -> TextTable {
+    /// How long they took.
+    pub fn latency(&self) -> TextTable {
         let mut table = latency_table(["job", ""]);
         for (job, kind, found) in self.kinds() {
             table.row([job.into(), kind.into()].into_iter().chain(latency_cells(&found.latency)));
@@ -171,7 +173,8 @@ impl Summary {
         table
     }
 
-    pub(crate) fn in_use(&self) -> TextTable {
+    /// The share of the time in which each resource was in use.
+    pub fn in_use(&self) -> TextTable {
         let mut table = TextTable::new([
             Column::text("resource"),
             Column::count("count"),
@@ -220,12 +223,12 @@ impl Summary {
 }
 
 /// I/Os a second, without a fraction.
-pub(crate) fn per_second(rate: f64) -> u64 {
+pub fn per_second(rate: f64) -> u64 {
     libm::round(rate) as u64
 }
 
 /// A table of latencies, all in one unit, behind columns of words.
-pub(crate) fn latency_table<const N: usize>(words: [&str; N]) -> TextTable {
+pub fn latency_table<const N: usize>(words: [&str; N]) -> TextTable {
     let percentile = |heading: &str, rank: usize| Column::of(heading, Quantity::Time).same_unit().rank(rank);
     let latencies = [
         Column::of("mean", Quantity::Time),
@@ -241,7 +244,7 @@ pub(crate) fn latency_table<const N: usize>(words: [&str; N]) -> TextTable {
 }
 
 /// The cells of a row of [`latency_table`] behind the words.
-pub(crate) fn latency_cells(latency: &Latency) -> [Cell; 8] {
+pub fn latency_cells(latency: &Latency) -> [Cell; 8] {
     [
         latency.mean_ns,
         latency.p50_ns as f64,
@@ -256,10 +259,10 @@ pub(crate) fn latency_cells(latency: &Latency) -> [Cell; 8] {
 }
 
 /// What stands above [`link_table`].
-pub(crate) const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";
+pub const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";
 
 /// What crossed the link for `ios` I/Os, in both ledgers.
-pub(crate) fn link_table(rows: &[LinkRow], ios: u64) -> TextTable {
+pub fn link_table(rows: &[LinkRow], ios: u64) -> TextTable {
     let bytes = |heading: &str| Column::of(heading, Quantity::Bytes);
     let mut table = TextTable::new([
         Column::text("purpose"),

@@ -13,13 +13,25 @@
 //! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
 //! | `upkeep.rs` | what the drive does beside the host's I/O |
 //! | `wear.rs` | how worn the flash is |
+//! | [`summary`] | what a run found: `summary.json`, tables |
+//! | [`results`] | the summary with the series over time, distributions and wear; `results.parquet` |
+//! | [`timeline`] | `spans.json`: every I/O and every use of a resource as tracks of time |
+//! | `columns.rs` | what the Parquet files have in common |
+//! | [`output`] | the folder that results go to, and standard output |
+//!
+//! What it does not do: it starts nothing, and draws nothing.
 
+mod columns;
 mod ios;
+pub mod output;
 mod recorder;
+pub mod results;
 mod series;
 mod snapshot;
 mod store;
+pub mod summary;
 mod tally;
+pub mod timeline;
 mod upkeep;
 mod verbs;
 mod wear;
@@ -34,11 +46,12 @@ pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
 use crate::results::{Curve, Series};
-use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, grouped, span_rows};
+use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, span_rows};
 use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::{ns, ratio};
 use byteway_console::progress::Progress;
+use byteway_console::table::grouped;
 use byteway_scenario::Warmup;
 use byteway_scenario::profile::Completion;
 use byteway_workload::kv::Verb;

@@ -15,7 +15,7 @@ use byteway_link::{Direction, Entry, Ledger, Purpose};
 
 use byteway_scenario::profile::Completion;
 
-pub(crate) use kv::BULK_TITLE;
+pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
 pub use transfer::{TransferSummary, WayRow};
 pub use upkeep::{
@@ -23,9 +23,7 @@ pub use upkeep::{
     WearSummary,
 };
 
-pub(crate) use tables::{LINK_TITLE, latency_cells, latency_table, link_table};
-
-pub(crate) use byteway_console::table::{grouped, percent, time};
+pub use tables::{LINK_TITLE, latency_cells, latency_table, link_table};
 
 /// The result of a run. The order of the fields is that of `summary.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -239,15 +237,18 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// For whom flash works beside the host and its collection.
-pub(crate) struct FlashUser {
-    pub(crate) name: &'static str,
-    pub(crate) reads: u64,
-    pub(crate) programs: u64,
+pub struct FlashUser {
+    /// What it is called.
+    pub name: &'static str,
+    /// Pages that it read.
+    pub reads: u64,
+    /// Pages that it programmed.
+    pub programs: u64,
 }
 
 impl FlashSummary {
     /// Those that had anything done.
-    pub(crate) fn others(&self) -> Vec<FlashUser> {
+    pub fn others(&self) -> Vec<FlashUser> {
         let background = (self.background_reads, self.background_programs);
         let users = [
             FlashUser { name: "map", reads: self.map_reads, programs: 0 },
@@ -342,7 +343,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::JobRecorder;
+    use crate::JobRecorder;
     use byteway_console::number::ns;
     use byteway_console::table::Width;
     use byteway_workload::Kind;

@@ -206,7 +206,7 @@ impl Output {
 }
 
 /// The folders in a folder; none if it is not there.
-pub(crate) fn folders(folder: &Path) -> Vec<PathBuf> {
+pub fn folders(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let is_folder = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let mut folders: Vec<PathBuf> =
@@ -273,7 +273,7 @@ impl Drop for Aside {
 
 /// Removes all temporary files: the process is about to end where it stands. No other is made, and none gets its name,
 /// from then on.
-pub(crate) fn remove_unfinished() {
+pub fn remove_unfinished() {
     let mut all = ASIDE.lock().unwrap_or_else(PoisonError::into_inner);
     for path in all.drain(..) {
         let _ = std::fs::remove_file(path);
