@@ -1,0 +1,290 @@
+//! The command line: what the user types, and what he is told.
+
+mod bench;
+mod compare;
+mod fio;
+mod fuzz;
+mod kv;
+mod media;
+mod profile;
+mod reproduce;
+mod run;
+mod serve;
+mod threshold;
+mod trace;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::interrupt::{EXIT_INTERRUPTED, take_signals};
+use byteway_console::error::InputError;
+use byteway_console::interrupt::Interrupted;
+use byteway_console::table::{Width, wrapped};
+use byteway_console::units::{Bytes, UnitError};
+use byteway_measure::output::{Output, StdoutError, Unfinished, print};
+use byteway_measure::results::Results;
+use byteway_measure::summary::Summary;
+use byteway_scenario::profile::profile_schema;
+use byteway_scenario::{device_schema, host_schema, scenario_schema};
+use byteway_study::report::Page;
+
+/// An NVMe solid-state drive in software.
+///
+/// Byteway simulates a drive made of real protocol and real bytes in virtual time, and says what happened and where
+/// the time went: throughput, latency, every byte on the link, the use of every die, channel and core. The same drive
+/// can be served in real time to an unmodified host over vfio-user.
+#[derive(Parser)]
+#[command(name = "byteway", version, max_term_width = 110, after_help = EXAMPLES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  byteway run scenarios/first.toml                      run it, tables on the terminal
+  byteway run scenarios/first.toml --out results        ... and results/summary.json, report.html, results.parquet
+  byteway run s.toml --set drive.profile=mqsim-mlc      the same on another drive
+  byteway run s.toml --format json | jq .iops           for scripts
+  byteway compare s.toml --vary iodepth=1..256x2        nine runs, side by side
+  byteway reproduce byteexpress                         what a paper says, measured again
+  byteway serve drive.toml --vfio-user /tmp/drive       a drive for a real host: QEMU, SPDK, byteway bench
+  byteway bench --vfio-user /tmp/drive --iodepth 32     and what it does in real time
+  byteway kv bench --workload w-m --count 100000        a key-value drive, and what it does with small values
+  byteway fuzz --for 10min                              random drives, workloads, power cuts and faults
+  byteway schema > scenario.schema.json                 for an editor that completes and checks
+
+Exit codes: 0 done; 1 failed, or data did not verify, or results could not be written; 2 wrong input,
+nothing written; 130 interrupted (Ctrl-C, SIGTERM), result marked; 141 the reader closed the pipe.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a scenario.
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::Arguments),
+    /// Run a scenario with some of its keys varied, every combination, and compare.
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Arguments),
+    /// Measure up to which payload size each fine-grained method beats PRPs.
+    #[command(after_help = threshold::EXAMPLES)]
+    Threshold(threshold::Arguments),
+    /// Measure again what a paper says, claim by claim.
+    #[command(after_help = reproduce::EXAMPLES)]
+    Reproduce(reproduce::Arguments),
+    /// Look into a block trace, or convert it.
+    #[command(after_help = trace::EXAMPLES)]
+    Trace(trace::Arguments),
+    /// List the built-in profiles of drives and hosts, or show one.
+    #[command(after_help = profile::EXAMPLES)]
+    Profile(profile::Arguments),
+    /// Print the scenario that a fio job file comes to.
+    #[command(after_help = fio::EXAMPLES)]
+    Fio(fio::Arguments),
+    /// Serve drives in real time to hosts in other processes, until Ctrl-C or SIGTERM.
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::Arguments),
+    /// Look into the data directory of a served drive, or verify it.
+    #[command(after_help = media::EXAMPLES)]
+    Media(media::Arguments),
+    /// Drive a served drive as fast as it goes, and measure it.
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<bench::Arguments>),
+    /// Store, retrieve and list pairs of a key-value drive, or measure a workload of them.
+    #[command(after_help = kv::EXAMPLES)]
+    Kv(kv::Arguments),
+    /// Let a swarm of random runs loose on the drive, with power cuts and other faults, until one fails.
+    #[command(after_help = fuzz::EXAMPLES)]
+    Fuzz(fuzz::Arguments),
+    /// Print the JSON schema of the scenario file, of the device file, or of a profile.
+    Schema {
+        /// Of what.
+        #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
+        of: SchemaOf,
+    },
+}
+
+/// A size as people who come from fio write it, too: 4k, 1g, or bytes without a unit.
+fn size(text: &str) -> Result<Bytes, UnitError> {
+    let text = text.trim();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => "B",
+        "k" => "KiB",
+        "m" => "MiB",
+        "g" => "GiB",
+        "t" => "TiB",
+        "p" => "PiB",
+        _ => return text.parse(),
+    };
+    match digits.ends_with(|c: char| c.is_ascii_digit()) {
+        true => format!("{digits} {unit}").parse(),
+        false => text.parse(),
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OutputFormat {
+    /// Tables for the eye.
+    Table,
+    /// For scripts: what summary.json holds; of served drives, one line each.
+    Json,
+}
+
+/// How tables are printed.
+#[derive(Clone, Copy, clap::Args)]
+struct Tables {
+    /// Print all columns, instead of those that fit into 80, and sentences in one line each.
+    #[arg(long)]
+    wide: bool,
+}
+
+impl Tables {
+    fn width(self) -> Width {
+        if self.wide { Width::Wide } else { Width::Narrow }
+    }
+
+    /// A printed text with its sentences in lines.
+    fn wrapped(self, text: &str) -> String {
+        wrapped(text, self.width())
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum SchemaOf {
+    /// The scenario file.
+    Scenario,
+    /// The device file.
+    Device,
+    /// The profile of a drive.
+    Profile,
+    /// The profile of a host.
+    Host,
+}
+
+/// Wrong input.
+const EXIT_INPUT: u8 = 2;
+
+/// The command line as a tree of commands with their arguments.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// The whole program: parses `arguments` (the first is the program's name), does what they say, returns the exit
+/// code.
+pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
+    take_signals();
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version go to the output stream, everything else to the error stream.
+            let is_wrong = error.use_stderr();
+            let printed = error.print().and_then(|()| std::io::stdout().flush());
+            return match printed {
+                Err(error) if !is_wrong => report(&StdoutError::from(error).into()),
+                _ => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_INPUT)),
+            };
+        }
+    };
+    let done = match arguments.command {
+        Command::Run(arguments) => run::execute(&arguments),
+        Command::Compare(arguments) => compare::execute(&arguments),
+        Command::Threshold(arguments) => threshold::execute(&arguments),
+        Command::Reproduce(arguments) => reproduce::execute(&arguments),
+        Command::Trace(arguments) => trace::execute(&arguments),
+        Command::Profile(arguments) => profile::execute(&arguments),
+        Command::Fio(arguments) => fio::execute(&arguments),
+        Command::Serve(arguments) => serve::execute(&arguments),
+        Command::Media(arguments) => media::execute(&arguments),
+        Command::Bench(arguments) => bench::execute(&arguments),
+        Command::Kv(arguments) => kv::execute(&arguments),
+        Command::Fuzz(arguments) => fuzz::execute(&arguments),
+        Command::Schema { of } => {
+            let schema = match of {
+                SchemaOf::Scenario => scenario_schema(),
+                SchemaOf::Device => device_schema(),
+                SchemaOf::Profile => profile_schema(),
+                SchemaOf::Host => host_schema(),
+            };
+            print(format!("{schema:#}\n")).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+    };
+    done.unwrap_or_else(|error| report(&error))
+}
+
+/// Writes and prints what was found; `page` is what report.html shows of it, `records` what was written during the run.
+/// What cannot be written is printed all the same.
+fn show(
+    results: &Results,
+    page: Option<&Page>,
+    output: Option<Output>,
+    records: Vec<anyhow::Result<Unfinished>>,
+    format: OutputFormat,
+    tables: Tables,
+) -> anyhow::Result<ExitCode> {
+    let summary = &results.summary;
+    let written = output.map_or(Ok(()), |output| {
+        let mut files = vec![
+            output.made("summary.json", summary.to_json().as_bytes()),
+            results.to_parquet().and_then(|bytes| output.made("results.parquet", &bytes)),
+        ];
+        files.extend(page.map(|page| output.made("report.html", page.render().as_bytes())));
+        files.extend(records);
+        output.replace(files)
+    });
+    let printed = print(match format {
+        OutputFormat::Table => tables.wrapped(&summary.tables(tables.width())),
+        OutputFormat::Json => summary.to_json(),
+    });
+    written?;
+    printed?;
+    Ok(exit_code(summary))
+}
+
+fn exit_code(summary: &Summary) -> ExitCode {
+    if summary.verification.mismatches > 0 {
+        return ExitCode::FAILURE;
+    }
+    if summary.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS }
+}
+
+/// Says what went wrong, and turns it into an exit code.
+fn report(error: &anyhow::Error) -> ExitCode {
+    if let Some(quiet) = error.downcast_ref::<StdoutError>().and_then(StdoutError::quiet_exit) {
+        return quiet;
+    }
+    if error.is::<Interrupted>() {
+        let _ = writeln!(std::io::stderr(), "{error:#}");
+        return ExitCode::from(EXIT_INTERRUPTED);
+    }
+    let _ = writeln!(std::io::stderr(), "error: {error:#}");
+    ExitCode::from(if error.is::<InputError>() { EXIT_INPUT } else { 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Clap checks an argument definition only when it is used; a contradiction in it would panic at the user's.
+    #[test]
+    fn the_arguments_are_consistent() {
+        command().debug_assert();
+    }
+
+    // Whoever comes from fio writes 4k; taken for 4000 bytes it would be another benchmark.
+    #[test]
+    fn sizes_are_understood_as_fio_understands_them() {
+        for text in ["4k", "4K", "4096", "4 KiB", "4KiB", " 4096 B"] {
+            assert_eq!(size(text).unwrap(), Bytes(4096), "{text}");
+        }
+        assert_eq!(size("1g").unwrap(), Bytes(1 << 30));
+        assert_eq!(size("1.5m").unwrap(), Bytes(3 << 19));
+        assert_eq!(size("1P").unwrap(), Bytes(1 << 50));
+        assert_eq!(size("4 kB").unwrap(), Bytes(4000));
+        for text in ["", "k", "-4k", "4 x", "4kk", "4.k", "99999999999t"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+}

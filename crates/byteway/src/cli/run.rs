@@ -1,0 +1,140 @@
+//! `byteway run`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::rc::Rc;
+
+use anyhow::Context;
+
+use super::{OutputFormat, Tables, show};
+use crate::interrupt::raised_by_signal;
+use crate::terminal::Terminal;
+use byteway_console::error::InputError;
+use byteway_console::progress::Progress;
+use byteway_lab::run::{Records, Session, run_recorded};
+use byteway_measure::IoRecorder;
+use byteway_measure::output::{Output, Unfinished};
+use byteway_measure::timeline::{IOS_DEFAULT, Timeline};
+use byteway_scenario::{Options, Scenario};
+use byteway_study::report::run_report;
+
+pub(super) const EXAMPLES: &str = "\
+A scenario is a TOML file. The least of them:
+  [drive]
+  profile = \"samsung-970-pro\"      # or mqsim-mlc, cosmos-plus, or the path of a profile of your own
+  [[job]]
+  rw = \"randread\"                  # read write randread randwrite rw randrw trim randtrim
+  count = 100000                   # or runtime = \"1 s\"
+
+--set replaces or adds a key, by its dotted path; jobs by number from 0, or by name:
+  --set job.0.iodepth=16  --set job.0.bs=\"8 KiB\"  --set drive.capacity=\"64 GiB\"
+  --set drive.override.link.lanes=2  --set host.profile=linux-interrupt
+
+To replay a block trace (see `byteway trace --help`) give a job a [job.trace] instead of `rw`:
+  [[job]]
+  iodepth = 32
+  [job.trace]
+  file = \"web.trace\"
+  wrap = true                      # addresses beyond the drive begin again at its start";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The scenario, a TOML file.
+    scenario: PathBuf,
+    /// Replace or add a key of the scenario; may be repeated, the last one counts.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// What ${NAME} in a fio job file stands for; may be repeated.
+    #[arg(long = "define", value_name = "NAME=VALUE")]
+    defines: Vec<String>,
+    /// Write summary.json, results.parquet (figures over time) and report.html to this folder, which is made if need be.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Write ios.parquet there, too: every measured I/O with where its time went.
+    #[arg(long, requires = "out")]
+    ios: bool,
+    /// Write spans.json to the folder, too: every I/O, and every use of every resource, as tracks of time. Open it
+    /// at https://ui.perfetto.dev.
+    #[arg(long)]
+    spans: bool,
+    /// The same for the first N I/Os instead of 10,000; each takes about 5 kB.
+    #[arg(long, value_name = "N")]
+    spans_ios: Option<u32>,
+    /// What is printed.
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
+    /// Skip the lines of a trace that are no records, and count them.
+    #[arg(long)]
+    skip_bad_lines: bool,
+    /// No progress bar.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Runs the scenario.
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        sets: arguments.sets.clone(),
+        defines: arguments.defines.clone(),
+        skip_bad_lines: arguments.skip_bad_lines,
+        ..Options::default()
+    };
+    let scenario = Scenario::load(&arguments.scenario, &options)?;
+    let output = arguments.out.as_deref().map(Output::check).transpose()?;
+    let spans_ios = spans_ios(arguments)?;
+    let output = output.map(Output::claim).transpose()?;
+    let interrupt = raised_by_signal();
+    let mut progress =
+        Progress::new(&Terminal { quiet: arguments.quiet }, "", scenario.command_count(), scenario.runtime());
+    let ios = output.as_ref().filter(|_| arguments.ios).map(|output| IoRecorder::new(output, &scenario));
+    let spans = match (&output, spans_ios) {
+        (Some(output), Some(ios_max)) => Some(Spans::begin(output, ios_max)?),
+        _ => None,
+    };
+    let records = Records { ios, timeline: spans.as_ref().map(|spans| spans.timeline.clone()) };
+    let session = Session { progress: &mut progress, interrupt: &interrupt };
+    let found = run_recorded(&scenario, session, records);
+    progress.finish();
+    let (results, ios) = found?;
+    let page = output.is_some().then(|| run_report(&scenario, &results));
+    let records = ios.into_iter().chain(spans.map(Spans::finish)).collect();
+    show(&results, page.as_ref(), output, records, arguments.format, arguments.tables)
+}
+
+/// How many I/Os spans.json is to cover, if there is to be one.
+fn spans_ios(arguments: &Arguments) -> Result<Option<u32>, InputError> {
+    if !arguments.spans && arguments.spans_ios.is_none() {
+        return Ok(None);
+    }
+    if arguments.out.is_none() {
+        let what = "there is no folder for spans.json";
+        return Err(InputError::new(what, "name one with --out DIR, or leave --spans out"));
+    }
+    match arguments.spans_ios.unwrap_or(IOS_DEFAULT) {
+        0 => Err(InputError::new("--spans-ios 0 covers nothing", "give it 1 or more, or leave it out")),
+        ios_max => Ok(Some(ios_max)),
+    }
+}
+
+/// spans.json while it is written.
+struct Spans {
+    file: Unfinished,
+    timeline: Rc<Timeline>,
+}
+
+const SPANS: &str = "spans.json";
+
+impl Spans {
+    fn begin(output: &Output, ios_max: u32) -> anyhow::Result<Spans> {
+        let file = output.create(SPANS)?;
+        let timeline = Timeline::new(Box::new(file.writer()?), ios_max);
+        Ok(Spans { file, timeline })
+    }
+
+    fn finish(self) -> anyhow::Result<Unfinished> {
+        self.timeline.outcome().with_context(|| format!("cannot write {SPANS}"))?;
+        Ok(self.file)
+    }
+}

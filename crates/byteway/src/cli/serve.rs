@@ -1,0 +1,150 @@
+//! `byteway serve`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use byteway_serve::drive::{ServeError, Stop};
+use tracing_subscriber::EnvFilter;
+
+use super::{OutputFormat, Tables, print};
+use crate::interrupt::{end_within, on_signal};
+use byteway_console::error::InputError;
+use byteway_lab::serve::{Service, served_json, served_tables};
+use byteway_scenario::Options;
+
+pub(super) const EXAMPLES: &str = "\
+A device file is a TOML file. The least of them:
+  [drive]
+  profile = \"samsung-970-pro\"      # and any other key of a scenario's [drive]
+
+What it may say besides, with what holds when it is left out:
+  name = \"...\"                     # the name of the file
+  seed = 1
+  [drive]
+  store = \"ram\"                    # every byte is kept, in memory; \"file\" (with --data): in files
+  precondition = \"empty\"
+  [serve]
+  timing = \"model\"                 # latencies as modelled; \"none\": as fast as this machine can
+  doorbells = \"mapped\"             # in shared memory; \"trapped\": messages, no CPU time when idle
+  shadow_doorbells = true          # offer Doorbell Buffer Config
+  rest = \"200 us\"                  # between looks at mapped doorbells while idle: latency against CPU time
+
+One drive listens at DIR/cntrl, several at DIR/NAME/cntrl, each for one client at a time. A drive
+keeps its data from one client to the next, until the program ends; with --data beyond that, however it
+ends: what was flushed is there again. `byteway media` looks into such a directory.
+  byteway serve drive.toml --vfio-user /tmp/drive --data drive.data
+
+To a Linux guest it is an NVMe drive. QEMU 10.1 or newer, with memory that it shares:
+  byteway serve drive.toml --vfio-user /tmp/drive --set drive.capacity=\"8 GiB\"
+  qemu-system-x86_64 -M q35,memory-backend=mem -m 1G \\
+    -object memory-backend-memfd,id=mem,size=1G,share=on -device \\
+    '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/tmp/drive/cntrl\"}}' ...
+Without a guest:
+  byteway bench --vfio-user /tmp/drive
+
+What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
+
+Ctrl-C and SIGTERM detach the client, flush and shut the drives down; a second one ends the program
+at once. It ends within 2 s in any case. Exit status:
+  0  in order: everything that was written is in the data directory, if there is one
+  1  a drive could not be served, or its data directory failed
+  2  wrong input
+  3  a drive stood still while its host waited: a defect of Byteway
+  4  the orderly end took longer than 1.5 s and was cut off, as by kill -9: what was flushed is safe,
+     what was written since the last Flush may be lost
+  130  a second signal; the same holds";
+
+/// A drive stood still.
+const EXIT_STALLED: u8 = 3;
+/// The orderly end took too long.
+const EXIT_CUT_OFF: u8 = 4;
+/// How long detaching, flushing and shutting down may take after a signal. With what a loaded machine may add it ends within
+/// 2 s.
+const END_LIMIT: Duration = Duration::from_millis(1500);
+const CUT_OFF: &str = "the orderly end has taken longer than 1.5 s, so the server ends at once, as by kill -9: what was \
+     flushed is safe where a drive is kept in files (--data), what was written since the last Flush may be lost";
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// The device files; one that is named twice is two drives.
+    #[arg(required = true)]
+    devices: Vec<PathBuf>,
+    /// The folder for the sockets, which is made if need be.
+    #[arg(long, value_name = "DIR")]
+    vfio_user: PathBuf,
+    /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
+    /// its name.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Replace or add a key of every device file; may be repeated, the last one counts.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// What is printed: when the drives are ready, and at the end what was served.
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    format: OutputFormat,
+    #[command(flatten)]
+    tables: Tables,
+}
+
+/// Serves until it is told to stop.
+pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let options = Options { sets: arguments.sets.clone(), ..Options::default() };
+    log_to_stderr()?;
+    let service =
+        Service::load(&arguments.devices, &arguments.vfio_user, arguments.data.as_deref(), &options)?;
+    let stop = Stop::new()?;
+    let said = stop.clone();
+    on_signal(move || {
+        end_within(END_LIMIT, EXIT_CUT_OFF, CUT_OFF);
+        said.stop();
+    });
+    let mut announced = Ok(());
+    let served = service.run(&stop, |starts| {
+        // Commands to copy begin with spaces, and stay in one line.
+        let lines = service.drives().iter().map(|drive| match arguments.format {
+            OutputFormat::Table => arguments.tables.wrapped(&drive.ready_text(starts)),
+            OutputFormat::Json => drive.ready_json(starts),
+        });
+        announced = print(lines.collect::<String>());
+        // The process that started it waits for that line.
+        if announced.is_err() {
+            stop.stop();
+        }
+    });
+    let reports = match served {
+        Ok(reports) => reports,
+        Err(error) => match error.downcast_ref::<ServeError>() {
+            Some(ServeError::Stalled { .. }) => {
+                let _ = writeln!(std::io::stderr(), "error: {error:#}");
+                return Ok(ExitCode::from(EXIT_STALLED));
+            }
+            _ => return Err(error),
+        },
+    };
+    announced?;
+    let reported = print(match arguments.format {
+        OutputFormat::Table => arguments.tables.wrapped(&served_tables(&reports, arguments.tables.width())),
+        OutputFormat::Json => served_json(&reports),
+    });
+    // A program that has read that the drives are ready, and closed the pipe, has what it wanted: they were served.
+    reported.or_else(|error| error.quiet_exit().map(drop).ok_or(error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is logged, and how: see `tracing_subscriber`'s directives.
+const LOG: &str = "BYTEWAY_LOG";
+
+fn log_to_stderr() -> Result<(), InputError> {
+    let text = std::env::var(LOG).unwrap_or_default();
+    let text = if text.trim().is_empty() { "info" } else { text.trim() };
+    let filter = EnvFilter::builder().parse(text).map_err(|error| {
+        let what = format!("`{LOG}` = {}: {error}", byteway_console::units::excerpt(text));
+        InputError::new(what, "write error, warn, info, debug or trace")
+    })?;
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // Only a second logger in one process can fail here, and the first one stays.
+    let _ = log.without_time().with_target(false).with_ansi(false).try_init();
+    Ok(())
+}

@@ -1,0 +1,100 @@
+//! The fixture: scenarios on a drive of round numbers (`round.toml`), or on any other, run from text to summary.
+
+use byteway_console::interrupt::Interrupt;
+use byteway_console::progress::Progress;
+use byteway_lab::run::{Session, run as run_scenario};
+use byteway_measure::results::Results;
+use byteway_measure::summary::{KindSummary, Summary};
+use byteway_scenario::{Options, Scenario};
+use std::path::{Path, PathBuf};
+
+/// The folder from which scenarios name their profiles.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/byteway/common")
+}
+
+/// The drive and the host of round numbers. `drive` has more lines of `[drive]`, such as `override.flash.ways = 1`; the
+/// jobs are in `rest`.
+pub fn round(drive: &str, rest: &str) -> String {
+    format!("[host]\nprofile = 'round-host.toml'\n[drive]\nprofile = 'round.toml'\n{drive}\n{rest}\n")
+}
+
+/// A scenario from its text.
+pub fn scenario(text: &str) -> Scenario {
+    scenario_with(text, &[])
+}
+
+/// The same, with what `--set` would add.
+pub fn scenario_with(text: &str, sets: &[&str]) -> Scenario {
+    let options = Options { sets: sets.iter().map(|set| (*set).to_owned()).collect(), ..Options::default() };
+    match Scenario::from_text("test.toml", &folder(), text, &options) {
+        Ok(scenario) => scenario,
+        Err(error) => panic!("{error}\nin\n{text}"),
+    }
+}
+
+/// Runs a scenario to its end. No command may fail and every read must verify.
+pub fn run(text: &str) -> Summary {
+    finish(&scenario(text))
+}
+
+/// The same, with what `--set` would add.
+pub fn run_with(text: &str, sets: &[&str]) -> Summary {
+    finish(&scenario_with(text, sets))
+}
+
+/// Runs what was read before.
+pub fn finish(scenario: &Scenario) -> Summary {
+    let summary = run_until(scenario, &Interrupt::default());
+    assert!(!summary.partial, "nobody interrupted it");
+    summary
+}
+
+/// Runs until the end, or until `interrupt` is raised. No command may fail and every read must verify.
+pub fn run_until(scenario: &Scenario, interrupt: &Interrupt) -> Summary {
+    let mut progress = Progress::hidden();
+    let session = Session { progress: &mut progress, interrupt };
+    checked(run_scenario(scenario, session)).summary
+}
+
+/// All the results of a scenario. No command may fail and every read must verify.
+pub fn results(text: &str) -> Results {
+    results_with(text, &[])
+}
+
+/// The same, with what `--set` would add.
+pub fn results_with(text: &str, sets: &[&str]) -> Results {
+    let mut progress = Progress::hidden();
+    let session = Session { progress: &mut progress, interrupt: &Interrupt::default() };
+    checked(run_scenario(&scenario_with(text, sets), session))
+}
+
+fn checked(results: anyhow::Result<Results>) -> Results {
+    let results = match results {
+        Ok(results) => results,
+        Err(error) => panic!("{error:#}"),
+    };
+    let summary = &results.summary;
+    assert!(summary.errors.is_empty(), "{:?}", summary.errors);
+    assert_eq!(summary.verification.mismatches, 0, "{:?}", summary.notes);
+    results
+}
+
+/// The reads of the only job.
+pub fn reads(summary: &Summary) -> &KindSummary {
+    summary.jobs[0].read.as_ref().expect("the job reads")
+}
+
+/// The writes of the only job.
+pub fn writes(summary: &Summary) -> &KindSummary {
+    summary.jobs[0].write.as_ref().expect("the job writes")
+}
+
+/// Asserts that `found` is within `percent` of `expected`, and says by how much it is off if not.
+pub fn assert_within(percent: f64, found: f64, expected: f64, what: &str) {
+    let off = (found / expected - 1.0) * 100.0;
+    assert!(
+        off.abs() <= percent,
+        "{what}: {found} against {expected} is off by {off:+.3} %, not {percent} %"
+    );
+}

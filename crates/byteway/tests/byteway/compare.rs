@@ -1,0 +1,483 @@
+//! `byteway compare` as a user meets it: the knee where Little's law puts it, the same bytes however many points run at
+//! once and whichever were there already, failed points shown, wrong flags refused before anything runs.
+
+use crate::browser::{Browser, View};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn compare(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(folder)
+        .arg("compare")
+        .args(arguments)
+        .output()
+        .expect("the binary is built")
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("it prints text")
+}
+
+/// What is on the output stream, which must be the only thing that a successful command says.
+fn printed(output: &Output) -> String {
+    assert_eq!(code(output), Some(0), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// A folder with `s.toml`: reads on a drive of round numbers, two jobs.
+fn round(jobs: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let common = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/byteway/common");
+    for file in ["round.toml", "round-host.toml"] {
+        std::fs::copy(common.join(file), folder.path().join(file)).expect("it can be copied");
+    }
+    let scenario = format!("[host]\nprofile = 'round-host.toml'\n[drive]\nprofile = 'round.toml'\n{jobs}");
+    std::fs::write(folder.path().join("s.toml"), scenario).expect("it can be written");
+    folder
+}
+
+const READS: &str = "[[job]]\nname = 'reader'\nrw = 'randread'\ncount = 400\n";
+
+/// Every file below a folder with its content.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(at) = todo.pop() {
+        for entry in std::fs::read_dir(&at).expect("the folder exists") {
+            let path = entry.expect("its entries can be read").path();
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                let name = path.strip_prefix(folder).expect("it is below").to_owned();
+                found.insert(name, std::fs::read(&path).expect("it can be read"));
+            }
+        }
+    }
+    found
+}
+
+// The claim that everything else here serves. On the 970 Pro's 16 dies a 4 KiB read occupies its die for 41 us of the 65
+// that it takes alone. Were reads spread evenly, throughput would follow min(N / R, X) and turn sharply at N* = X R.
+// They fall on dies by chance, so it stays below both bounds, most at the corner, and comes near X much later; but the
+// most throughput for its latency must lie at N*, within a step of the grid.
+#[test]
+fn the_knee_is_where_littles_law_puts_it() {
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/queue-depth.toml");
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = [
+        scenario.to_str().unwrap(),
+        "--vary",
+        "iodepth=1..256x2",
+        "--set",
+        "job.0.runtime=100 ms",
+        "--format",
+        "json",
+    ];
+    let json: Value = serde_json::from_str(&printed(&compare(folder.path(), &arguments))).unwrap();
+    let points = json["points"].as_array().unwrap();
+    let figure = |at: usize, name: &str| points[at]["figures"][name].as_f64().unwrap();
+    assert_eq!(points.len(), 9);
+    let most = (0..9).map(|at| figure(at, "iops")).fold(0.0, f64::max);
+    let alone_ns = figure(0, "mean_ns");
+    for at in 0..9 {
+        let depth = f64::from(1 << at);
+        // Little's law itself, for what the run measured: no I/O is lost, none counted twice. At its end a run of 100 ms
+        // has its queue run dry, which at a depth of 256 takes some 2 ms.
+        let outstanding = figure(at, "iops") * figure(at, "mean_ns") / 1e9;
+        assert!((outstanding / depth - 1.0).abs() < 0.03, "{outstanding} outstanding instead of {depth}");
+        let bound = most.min(depth * 1e9 / alone_ns);
+        assert!(figure(at, "iops") < bound * 1.02, "{} at {depth}, above {bound}", figure(at, "iops"));
+        // 16 dies under N random reads do about N / (N + 15) of their sum, once it is them that the reads wait for. Of the
+        // two kinds of page one is read in 29.76 us and the other in 41.76, and 4 KiB take 5.12 us on the channel.
+        if depth >= 64.0 {
+            let share = figure(at, "iops") / (16.0 / 40.88e-6);
+            let expected = depth / (depth + 15.0);
+            assert!(
+                (share / expected - 1.0).abs() < 0.08,
+                "{share:.3} of the dies at {depth}, not {expected:.3}"
+            );
+        }
+    }
+    let findings = json["findings"].as_array().unwrap();
+    let knee = findings.iter().find(|finding| finding["kind"] == "knee").unwrap();
+    let corner = knee["little"]["outstanding"].as_f64().unwrap();
+    assert!((corner / (most * alone_ns / 1e9) - 1.0).abs() < 1e-9, "{corner}");
+    let measured: f64 = knee["knee"].as_str().unwrap().parse().unwrap();
+    // Or throughput still rises by more than 5 % at the last step.
+    let plateau = knee["plateau"].as_str().map_or(f64::INFINITY, |depth| depth.parse().unwrap());
+    assert!(
+        corner / 2.0 <= measured && measured <= corner * 2.0,
+        "measured at {measured}, predicted {corner}: {}",
+        knee["text"]
+    );
+    assert!(plateau > corner, "chance must push the plateau ({plateau}) beyond the corner ({corner})");
+}
+
+// Two people with unlike machines must get the same files, and whoever was interrupted must get them too.
+#[test]
+fn results_do_not_depend_on_how_they_came_about() {
+    let folder = round(READS);
+    let at = folder.path();
+    let vary = ["s.toml", "--vary", "iodepth=1,4,16", "--vary", "bs=4 KiB,16 KiB", "--out"];
+    let run = |out: &str, more: &[&str]| {
+        let arguments: Vec<&str> = vary.iter().copied().chain([out]).chain(more.iter().copied()).collect();
+        let output = compare(at, &arguments);
+        (printed(&output), text(&output.stderr))
+    };
+    let (table, said) = run("one", &["--jobs", "1"]);
+    assert!(!said.contains("there already"), "{said}");
+    let one = files(&at.join("one"));
+    assert_eq!(one.len(), 3 + 6 * 2, "{:?}", one.keys());
+    assert_eq!(run("two", &["--jobs", "2"]).0, table);
+    assert_eq!(files(&at.join("two")), one);
+
+    // Half of the points, two damaged: only the whole ones may count.
+    let points = at.join("two/points");
+    std::fs::remove_file(points.join("000/point.json")).unwrap();
+    std::fs::remove_dir_all(points.join("003")).unwrap();
+    let whole = std::fs::read(points.join("005/point.json")).unwrap();
+    std::fs::write(points.join("005/point.json"), &whole[..whole.len() / 2]).unwrap();
+    std::fs::remove_file(at.join("two/compare.json")).unwrap();
+    let (resumed, said) = run("two", &[]);
+    assert!(said.contains("3 of 6 points were there already"), "{said}");
+    assert_eq!(resumed, table);
+    assert_eq!(files(&at.join("two")), one);
+    let (fresh, said) = run("two", &["--fresh"]);
+    assert_eq!((fresh, files(&at.join("two")), said.contains("already")), (table, one, false), "{said}");
+}
+
+// Taken for another's result, a point would show figures of a scenario that nobody asked for.
+#[test]
+fn only_the_same_scenario_is_resumed() {
+    let folder = round(READS);
+    let said = |arguments: &[&str]| {
+        let all: Vec<&str> = ["s.toml", "--out", "o"].iter().chain(arguments).copied().collect();
+        let output = compare(folder.path(), &all);
+        printed(&output);
+        text(&output.stderr)
+    };
+    assert_eq!(said(&["--vary", "iodepth=1,2"]), "");
+    // The points stand at other places, and are found by what they are.
+    assert!(said(&["--vary", "iodepth=4,2,1"]).contains("2 of 3 points"));
+    assert_eq!(said(&["--vary", "iodepth=1,2", "--set", "seed=2"]), "");
+    let profile = folder.path().join("round.toml");
+    let changed = std::fs::read_to_string(&profile).unwrap().replace("40 us", "41 us");
+    std::fs::write(profile, changed).unwrap();
+    assert_eq!(said(&["--vary", "iodepth=1,2", "--set", "seed=2"]), "");
+}
+
+// A trace that was edited in place has the same name, the same number of lines and another load.
+#[test]
+fn a_changed_trace_is_another_scenario() {
+    let folder = round("[[job]]\n[job.trace]\nfile = 't.trace'\nmode = 'closed'\n");
+    let write = |address: u64| {
+        let lines: String = (0..50).map(|at| format!("{at} 0 {} 8 1\n", address + at * 8)).collect();
+        std::fs::write(folder.path().join("t.trace"), lines).unwrap();
+    };
+    let said = || {
+        let output = compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--out", "o"]);
+        printed(&output);
+        text(&output.stderr)
+    };
+    write(1000);
+    assert_eq!(said(), "");
+    assert!(said().contains("2 of 2 points"));
+    write(2000);
+    assert_eq!(said(), "");
+}
+
+// One bad point among a hundred must cost neither the others nor go unseen.
+#[test]
+fn a_failed_point_is_shown_and_stops_nothing() {
+    let folder = round(READS);
+    // A host that gives a command up after a millisecond meets a drive whose reads take nearly a second.
+    let vary = r#"drive.override.flash.read=["40 us"],["900 ms"],['40 us']"#;
+    let arguments = ["s.toml", "--vary", vary, "--set", "host.override.timeout=1 ms", "--out", "o"];
+    let output = compare(folder.path(), &arguments);
+    let table = text(&output.stdout);
+    assert_eq!(code(&output), Some(1), "{table}");
+    assert!(table.contains(r#"FAILED: drive.override.flash.read=["900 ms"]: "#), "{table}");
+    let json = std::fs::read_to_string(folder.path().join("o/compare.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let status: Vec<_> = json["points"].as_array().unwrap().iter().map(|point| &point["status"]).collect();
+    assert_eq!(status, ["done", "failed", "done"]);
+    assert!(json["points"][1]["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+    assert_eq!(json["points"][2]["ratios"]["iops"], 1.0);
+    let csv = std::fs::read_to_string(folder.path().join("o/compare.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 4);
+    assert!(csv.lines().nth(2).unwrap().starts_with(r#"1,"[""900 ms""]",failed,"#), "{csv}");
+}
+
+// Found only when its turn comes, a wrong value would cost hours of the points before it.
+#[test]
+fn wrong_flags_are_refused_before_anything_runs() {
+    let folder = round(READS);
+    for (arguments, words) in [
+        (&["--vary", "iodepth=1,4,0"][..], &["--vary iodepth=0", "`job.0.iodepth` = 0", "cure: "][..]),
+        (&["--vary", "iodepth=4,many"], &["--vary iodepth=many", "job.0.iodepth"]),
+        (&["--vary", "iodept=1,2"], &["--vary iodept=1,2", "did you mean `iodepth`?"]),
+        (&["--vary", "profile=a,b"], &["`drive.profile`, `host.profile`", "write it out"]),
+        (&["--vary", "drive.profile=round.toml,absent"], &["--vary drive.profile=absent"]),
+        (&["--vary", "job.3.iodepth=1,2"], &["--vary job.3.iodepth=1", "there is no `job.3`"]),
+        (&["--vary", "iodepth=1,2", "--vary", "job.0.iodepth=3"], &["are the same key", "one --vary"]),
+        (&["--vary", "iodepth=1,2", "--set", "job.0.iodepth=3"], &["is varied, and set by", "leave one"]),
+        (&["--vary", "seed=1..200", "--vary", "iodepth=1..200"], &["more than 10000 runs", "vary fewer"]),
+        (&["--vary", "iodepth=1,2", "--baseline", "bs=1"], &["--baseline bs=1", "`bs` is not varied"]),
+        (&["--vary", "iodepth=1,2", "--baseline", "iodepth=3"], &["`3` is no value", "`1`, `2`"]),
+        (&["--vary", "iodepth=1,2", "--baseline", "iodepth"], &["no KEY=VALUE", "iodepth=1"]),
+        (&["--vary", "bs=4 KiB,1000 B"], &["--vary bs=1000 B"]),
+        (&["--vary", "numjobs=1,40"], &["--vary numjobs=40", "queue pairs"]),
+        (
+            &["--vary", "numjobs=1,40", "--set", "job.0.size=1 MiB", "--set", "job.0.count=0"],
+            &["--set job.0.count=0", "in the point numjobs=1"],
+        ),
+        (&["--vary", "iodepth=1,2", "--jobs", "0"], &["--jobs"]),
+        (&["--vary", "iodepth=1,2", "--fresh"], &["--out"]),
+        (&[], &["--vary"]),
+    ] {
+        let mut all = vec!["s.toml", "--out", "o"];
+        if arguments.contains(&"--fresh") {
+            all.truncate(1);
+        }
+        all.extend(arguments);
+        let output = compare(folder.path(), &all);
+        let message = text(&output.stderr);
+        assert_eq!(code(&output), Some(2), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty() && !folder.path().join("o").exists(), "{message}");
+        for word in words {
+            assert!(message.contains(word), "{word:?} is missing in: {message}");
+        }
+    }
+}
+
+// Compared with the wrong point, every figure in the table is right and every difference wrong.
+#[test]
+fn the_baseline_pairs_points_by_the_keys_that_it_does_not_name() {
+    let folder = round(READS);
+    let json = |arguments: &[&str]| -> Value {
+        let mut all = vec!["s.toml", "--vary", "job.reader.iodepth=1,8", "--vary", "drive.store=stamp,ram"];
+        all.extend(["--format", "json"]);
+        all.extend(arguments);
+        serde_json::from_str(&printed(&compare(folder.path(), &all))).unwrap()
+    };
+    let against = |json: &Value| -> Vec<u64> {
+        json["points"].as_array().unwrap().iter().map(|point| point["against"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(against(&json(&[])), [0, 0, 0, 0]);
+    let paired = json(&["--baseline", "store=ram"]);
+    assert_eq!(against(&paired), [1, 1, 3, 3]);
+    assert_eq!(paired["points"][0]["ratios"]["iops"], 1.0);
+    assert!(paired["points"][1]["ratios"].is_null());
+    assert_eq!(against(&json(&["--baseline", "job.reader.iodepth=8, drive.store=stamp"])), [2, 2, 2, 2]);
+}
+
+// Whoever stops a comparison after three hours has three hours of results, and must not take them for all.
+#[test]
+#[cfg(target_os = "linux")]
+#[allow(clippy::disallowed_methods, reason = "the user's patience passes in wall time")]
+fn ctrl_c_keeps_what_was_done_and_the_rest_can_follow() {
+    let folder = round("[[job]]\nrw = 'randread'\nruntime = '1 ms'\n");
+    let at = folder.path();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(at)
+        .args(["compare", "s.toml", "--vary", "runtime=1 ms,10000 s", "--out", "o", "--quiet", "--jobs", "1"])
+        .stdout(std::fs::File::create(at.join("stdout")).unwrap())
+        .spawn()
+        .unwrap();
+    // Half a minute must do for a millisecond of simulation.
+    for _ in 0..1500 {
+        if at.join("o/points/000/point.json").exists() || child.try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let table = std::fs::read_to_string(at.join("stdout")).unwrap();
+    assert!(table.contains("PARTIAL: the comparison was interrupted after 1 of them"), "{table}");
+    let json = std::fs::read_to_string(at.join("o/compare.json")).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["partial"], true);
+    assert_eq!(
+        (&json["points"][0]["status"], &json["points"][1]["status"]),
+        (&"done".into(), &"not-run".into())
+    );
+    assert!(!at.join("o/points/001/point.json").exists());
+    let rest = compare(at, &["s.toml", "--vary", "runtime=1 ms,2 ms", "--out", "o"]);
+    printed(&rest);
+    assert!(text(&rest.stderr).contains("1 of 2 points were there already"), "{}", text(&rest.stderr));
+}
+
+// Bars for names, lines for numbers, several series, curves: a chart that the browser refuses is an empty frame in
+// someone's results.
+#[test]
+fn the_report_is_drawn() {
+    let Some(mut browser) = Browser::start() else { return };
+    let folder = round("[[job]]\nrw = 'randrw'\ncount = 400\n");
+    for (name, vary, figures) in [
+        ("one", &["--vary", "iodepth=1..16x2"][..], 5),
+        ("two", &["--vary", "drive.store=stamp,ram", "--vary", "bs=4 KiB..16 KiB x2"], 10),
+        ("names", &["--vary", "drive.store=stamp,ram"], 5),
+    ] {
+        let mut arguments = vec!["s.toml", "--out", name];
+        arguments.extend(vary);
+        printed(&compare(folder.path(), &arguments));
+        let report = folder.path().join(name).join("report.html");
+        for width in [1200, 360] {
+            let mut shown = browser.open(&report, View { width, print: false, dark: false });
+            let drawn = shown.inspect();
+            assert!(drawn >= figures, "{name}: {drawn} figures");
+            if let Some(pictures) = std::env::var_os("BYTEWAY_PICTURES") {
+                let file = format!("compare-{name}-{width}.png");
+                std::fs::write(Path::new(&pictures).join(file), shown.picture()).unwrap();
+            }
+            assert!(shown.complaints.is_empty(), "{name}, {width} px:\n{}", shown.complaints.join("\n"));
+        }
+    }
+}
+
+// A reader who has to scroll past a table to the answer does not find it; and a report is sent by mail.
+#[test]
+fn the_report_begins_with_the_answer() {
+    let folder = round(READS);
+    let html = |out: &str, more: &[&str]| {
+        let vary =
+            ["--vary", "iodepth=1..32x2", "--vary", "drive.store=stamp,ram", "--vary", "bs=4 KiB,16 KiB"];
+        let all: Vec<&str> = ["s.toml", "--out", out].iter().chain(&vary).chain(more).copied().collect();
+        printed(&compare(folder.path(), &all));
+        std::fs::read_to_string(folder.path().join(out).join("report.html")).unwrap()
+    };
+    let page = html("o", &[]);
+    assert!(page.len() <= 1_500_000, "{} bytes", page.len());
+    let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what:?} is missing"));
+    let order = [
+        "id=\"answer\"",
+        "Bytes a second by iodepth",
+        "id=\"chart-0\"",
+        "<ul>",
+        "<details>",
+        "<nav",
+        "All points",
+    ];
+    assert!(order.windows(2).all(|pair| place(pair[0]) < place(pair[1])), "{:?}", order.map(place));
+    let shown = &page[place("<ul>")..place("<details>")];
+    assert_eq!(shown.matches("<li>").count(), 5, "{shown}");
+    // All points have the values of all keys.
+    let table = &page[place("<h2>All points")..];
+    let row = &table[table.find("<tbody>").unwrap()..];
+    for cell in ["<td>1</td>", "<td>stamp</td>", "<td>4 KiB</td>"] {
+        assert!(row[..row.find("</tr>").unwrap()].contains(cell), "{cell} is missing");
+    }
+    // What the user compares by is the answer, and the command says it.
+    let page = html("p", &["--metric", "p99_ns"]);
+    assert!(page.contains("P99 latency by iodepth") && page.contains("--metric p99_ns"));
+    let refused = compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--metric", "p99"]);
+    assert!(
+        code(&refused) == Some(2) && text(&refused.stderr).contains("p99_ns"),
+        "{}",
+        text(&refused.stderr)
+    );
+}
+
+/// What the charts of a page are drawn from, in its order.
+fn charts(page: &str) -> Vec<Value> {
+    let begin = "id=\"charts\">";
+    let at = page.find(begin).expect("it has charts") + begin.len();
+    let end = at + page[at..].find("</script>").expect("the list ends");
+    serde_json::from_str(&page[at..end]).expect("it is JSON")
+}
+
+// The bound rises to a corner that need not be at a value that was run: without it the line cuts the corner off, and points lie
+// above what bounds them.
+#[test]
+fn the_bound_has_its_corner_between_the_values() {
+    let folder = round(READS);
+    let output =
+        compare(folder.path(), &["s.toml", "--vary", "iodepth=1..256x2", "--out", "o", "--format", "json"]);
+    let json: Value = serde_json::from_str(&printed(&output)).unwrap();
+    let findings = json["findings"].as_array().unwrap().iter();
+    let corner = findings.filter_map(|finding| finding["little"]["outstanding"].as_f64()).next().unwrap();
+    let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+    let answer = &charts(&page)[0];
+    let bound =
+        answer["data"].as_array().unwrap().iter().find(|line| line["name"] == "bound by Little's law");
+    let of = |key: &str| -> Vec<f64> {
+        bound.unwrap()[key].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+    };
+    let (x, y) = (of("x"), of("y"));
+    let at = x.iter().position(|x| (x / corner - 1.0).abs() < 1e-3).expect("the corner is one of its points");
+    assert!(y[at - 1] < y[at] && y[at..].iter().all(|after| *after == y[at]), "{x:?} {y:?}");
+    assert!(answer["layout"]["shapes"][0]["x0"].as_f64().is_some_and(|x0| (x0 / corner - 1.0).abs() < 1e-3));
+}
+
+// What the README promises of its first command: up to which size each method pays, in what is read at once; and no size is
+// left out of a chart, nor a part too short to be seen.
+#[test]
+fn methods_and_sizes_are_answered_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/small-payloads.toml");
+    let vary = ["--vary", "method=prp,sgl,piggyback,inline,mmio", "--vary", "bs=32 B..4 KiB x2"];
+    let rest = ["--baseline", "method=prp", "--set", "job.0.count=50", "--out", "o"];
+    let all: Vec<&str> = [scenario.to_str().unwrap()].into_iter().chain(vary).chain(rest).collect();
+    let printed = printed(&compare(folder.path(), &all)).split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in
+        ["sgl beats prp", "piggyback beats prp up to 35 B", "inline beats prp up to 256 B", "mmio beats prp"]
+    {
+        assert!(printed.contains(said), "{said}: {printed}");
+    }
+    assert!(!printed.contains("most throughput"), "the longest I/Os have it: {printed}");
+    let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+    let charts = charts(&page);
+    let by_method = |chart: &&Value| chart["data"][0]["x"][0] == "prp";
+    let throughput = charts.iter().find(by_method).unwrap();
+    assert_eq!(throughput["data"].as_array().unwrap().len(), 8, "a size is missing");
+    // From 3 to 420 us: on one scale of time the shortest has no parts.
+    let shares =
+        charts.iter().filter(|chart| chart["layout"]["yaxis"]["title"]["text"] == "of the mean latency (%)");
+    assert_eq!(shares.count(), 13, "of each size by method, and of each method by size");
+    assert!(page.contains("here they differ too much for one scale"));
+}
+
+// On a linear axis a method that takes a hundred times as long presses all others onto the bottom, where nobody can tell
+// them apart.
+#[test]
+fn lines_far_apart_have_a_logarithmic_axis() {
+    let folder = round(READS);
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/small-payloads.toml");
+    for (methods, is_log) in [("method=prp,piggyback", true), ("method=prp,sgl", false)] {
+        let vary = ["--vary", methods, "--vary", "bs=32 B,4 KiB", "--out", "o"];
+        let all: Vec<&str> = [scenario.to_str().unwrap()].into_iter().chain(vary).collect();
+        printed(&compare(folder.path(), &all));
+        let page = std::fs::read_to_string(folder.path().join("o/report.html")).unwrap();
+        let answer = &page[page.find("id=\"answer\"").unwrap()..page.find("<nav").unwrap()];
+        assert_eq!(answer.contains("The axis is logarithmic. Lower is better."), is_log, "{answer}");
+    }
+}
+
+// Of a mix, neither the reads' percentiles nor the writes' are those of all I/Os; whoever shows one of them misleads.
+#[test]
+fn latencies_of_a_mix_are_of_all_its_ios() {
+    let folder = round("[[job]]\nrw = 'randrw'\nrwmixread = 20\ncount = 4000\n");
+    let output = compare(folder.path(), &["s.toml", "--vary", "iodepth=1,2", "--format", "json"]);
+    let json: Value = serde_json::from_str(&printed(&output)).unwrap();
+    let point = &json["points"][0];
+    let job = &point["summary"]["jobs"][0];
+    let of = |kind: &str, name: &str| job[kind]["latency"][name].as_f64().unwrap();
+    let figure = |name: &str| point["figures"][name].as_f64().unwrap();
+    let (reads, writes) = (job["read"]["ios"].as_f64().unwrap(), job["write"]["ios"].as_f64().unwrap());
+    assert!(
+        of("read", "p50_ns") > 3.0 * of("write", "p99_ns"),
+        "the drive reads from flash and writes to its buffer"
+    );
+    let mean = (reads * of("read", "mean_ns") + writes * of("write", "mean_ns")) / (reads + writes);
+    assert!((figure("mean_ns") / mean - 1.0).abs() < 1e-9);
+    assert!((figure("p50_ns") / of("write", "p50_ns") - 1.0).abs() < 0.01, "four of five are writes");
+    // Of all, 1 % is slower; of the reads alone, which are a fifth, 5 %.
+    assert!((figure("p99_ns") / of("read", "p95_ns") - 1.0).abs() < 0.03);
+}

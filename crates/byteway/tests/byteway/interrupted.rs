@@ -1,0 +1,113 @@
+//! Ctrl-C: a run that is cut short leaves what it had, marked as such.
+
+use crate::common::{round, run_until, scenario};
+use byteway_console::interrupt::Interrupt;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::process::Command;
+use std::time::Duration;
+
+/// Far more than anyone waits for.
+const ENDLESS: &str = "[[job]]\nname = \"mix\"\nrw = \"randrw\"\niodepth = 16\nruntime = \"10000 s\"\n[[job]]\nname = \"open\"\n\
+                       rw = \"randread\"\nissue = \"open\"\nrate_iops = 1000\niodepth = 8\nruntime = \"10000 s\"\n";
+
+#[allow(clippy::disallowed_methods, reason = "the user's patience passes in wall time")]
+fn wait(milliseconds: u64) {
+    std::thread::sleep(Duration::from_millis(milliseconds));
+}
+
+/// Whether a process handles SIGINT itself, and how many hundredths of a second of processor time it has had.
+fn state_of(process: &str) -> (bool, u64) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let status = read("status");
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    let handles = u64::from_str_radix(caught.trim(), 16).unwrap_or(0) & (1 << 1) != 0;
+    // Fields are counted behind the name, which may hold spaces: the 12th is user time.
+    let stat = read("stat");
+    let time = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(11));
+    (handles, time.and_then(|time| time.parse().ok()).unwrap_or(0))
+}
+
+/// Waits until a process has had so many more hundredths of a second: wall time says little on a busy machine, but where
+/// it is all there is, half a minute must do.
+fn wait_until_busy(process: &str, hundredths: u64) {
+    let (_, begin) = state_of(process);
+    for _ in 0..1500 {
+        wait(20);
+        if state_of(process).1 >= begin + hundredths {
+            break;
+        }
+    }
+}
+
+// Hours of simulation would be lost, or worse, half a result would pass for a whole one.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "somebody else than the run must interrupt it")]
+fn an_interrupted_run_has_a_partial_summary_that_adds_up() {
+    let scenario = scenario(&round("", ENDLESS));
+    let interrupt = Interrupt::default();
+    let user = interrupt.clone();
+    let patience = std::thread::spawn(move || {
+        wait_until_busy("self", 30);
+        user.raise();
+    });
+    // The run itself fails if ledger, host memory and controller have not counted the same.
+    let summary = run_until(&scenario, &interrupt);
+    patience.join().unwrap();
+    assert!(summary.partial);
+    assert!(summary.ios > 0 && summary.elapsed_ns > 0.0);
+    assert_eq!(summary.jobs.iter().map(|job| job.ios).sum::<u64>(), summary.ios);
+    let reads = summary.jobs.iter().filter_map(|job| job.read.as_ref()).map(|read| read.ios).sum::<u64>();
+    assert_eq!((summary.verification.reads, summary.verification.mismatches), (reads, 0));
+    assert!(summary.to_tables().contains("PARTIAL") && summary.to_json().contains("\"partial\": true"));
+    // What was issued was let come to its end: each I/O has one entry fetched and one completion.
+    let crossings = |purpose: &str, direction: &str| {
+        let row = summary.link.iter().find(|row| row.purpose == purpose && row.direction == direction);
+        row.map_or(0, |row| row.crossings)
+    };
+    assert_eq!(crossings("SQE fetch", "to device"), summary.ios);
+    assert_eq!(crossings("CQE", "to host"), summary.ios);
+}
+
+// Raised before anything was issued there is nothing to report, and that must be no error.
+#[test]
+fn an_interrupt_at_once_leaves_an_empty_summary() {
+    let interrupt = Interrupt::default();
+    interrupt.raise();
+    let summary = run_until(&scenario(&round("", ENDLESS)), &interrupt);
+    assert!(summary.partial);
+    assert_eq!((summary.ios, summary.iops), (0, 0.0));
+    assert!(summary.to_tables().contains("PARTIAL"));
+}
+
+// What a user presses is a signal, not a flag: from it to the file there is a handler, a run, and an exit code.
+#[test]
+#[cfg(target_os = "linux")]
+fn ctrl_c_leaves_a_partial_file_and_its_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = format!("[drive]\nprofile = \"samsung-970-pro\"\n{ENDLESS}");
+    std::fs::write(folder.path().join("endless.toml"), endless).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_byteway"))
+        .current_dir(folder.path())
+        .args(["run", "endless.toml", "--quiet", "--out", "out", "--ios", "--format", "json"])
+        .stdout(std::fs::File::create(folder.path().join("stdout")).unwrap())
+        .spawn()
+        .unwrap();
+    let process = child.id().to_string();
+    while !state_of(&process).0 && child.try_wait().unwrap().is_none() {
+        wait(20);
+    }
+    wait_until_busy(&process, 30);
+    let sent = Command::new("kill").args(["-INT", &process]).status().unwrap();
+    assert!(sent.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let json = std::fs::read_to_string(folder.path().join("out/summary.json")).unwrap();
+    let summary: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(summary["partial"], true);
+    assert!(summary["ios"].as_u64().unwrap() > 0);
+    assert_eq!(summary["verification"]["mismatches"], 0);
+    assert_eq!(std::fs::read_to_string(folder.path().join("stdout")).unwrap(), json);
+    // Every I/O that was measured until then is written down.
+    let ios = std::fs::File::open(folder.path().join("out/ios.parquet")).unwrap();
+    let ios = ParquetRecordBatchReaderBuilder::try_new(ios).unwrap();
+    assert_eq!(summary["ios"], ios.metadata().file_metadata().num_rows());
+}

@@ -1,0 +1,42 @@
+//! The program and the crates behind it as a user meets them: one binary, for each of them would link all of Byteway again.
+//!
+//! `browser`, `common` and `small` are what the others have in common; the rest are tests, by what they are about. The guest and
+//! the soak have binaries of their own.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod both_runners;
+mod browser;
+mod capacity;
+mod cli;
+mod commands;
+mod common;
+mod compare;
+mod interrupted;
+mod jobs;
+mod kv;
+mod measuring;
+mod media;
+mod methods;
+mod mqsim;
+mod outlook_latency;
+mod physics_latency;
+mod physics_limits;
+mod profiles;
+mod report;
+mod reproduce;
+mod reproducible;
+mod scenarios;
+mod serve;
+mod shutdown;
+#[path = "../../../device/tests/fixture/small.rs"]
+mod small;
+mod spans;
+mod steady;
+mod tables;
+mod trace_convert;
+mod trace_formats;
+mod trace_inspect;
+mod traces;
+mod transfer;
+mod upkeep;
+mod write_amplification;

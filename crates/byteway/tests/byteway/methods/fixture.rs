@@ -1,0 +1,129 @@
+//! A driver, a link and a drive that offers every method, in one executor. [`Rig`] holds the defaults; a test overrides
+//! what it is about.
+
+use byteway_clock::random::Stream;
+use byteway_clock::{Clock, Delay, Executor};
+use byteway_device::{
+    ControllerConfig, Drive, DriveConfig, MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
+};
+use byteway_firmware::{Cycles, Work};
+use byteway_flash::Geometry;
+use byteway_host::{Driver, DriverConfig, HostCosts, Port};
+use byteway_link::{CxlConfig, Flit, Link, Memory, PcieConfig};
+use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::vendor::Methods;
+use std::rc::Rc;
+
+/// The longest payload of the tests.
+pub const BYTES_MAX: u32 = 8192;
+/// Bytes of the payload sink.
+pub const SINK_BYTES: u64 = 1 << 20;
+
+/// Everything that a drive can offer.
+pub fn everything() -> TransferConfig {
+    TransferConfig {
+        methods: Methods::new()
+            .with_inline(true)
+            .with_inline_tail(true)
+            .with_reassembly(true)
+            .with_piggyback(true)
+            .with_piggyback_pipelined(true)
+            .with_mmio(true)
+            .with_cxl_mem(true)
+            .with_cxl_commit(true)
+            .with_inline_result(true)
+            .with_rounded_results(true),
+        inline_bytes_max: BYTES_MAX,
+        reassembly_bytes_max: BYTES_MAX,
+        piggyback_bytes_max: BYTES_MAX,
+        inline_result_bytes_max: BYTES_MAX,
+        partial_payloads_max: 64,
+        partial_timeout: Delay::from_ms(10),
+        bar_bytes: 1 << 20,
+        memory: Some(MemoryConfig {
+            link: CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::from_ns(80) },
+            area_bytes: 1 << 20,
+            records: 16,
+            poll: Delay::from_us(1),
+        }),
+        sink_bytes: SINK_BYTES,
+        chunk_store: Delay::from_ns(200),
+    }
+}
+
+/// What a test is set up with.
+pub struct Rig {
+    /// The drive.
+    pub drive: DriveConfig,
+    /// The link.
+    pub link: PcieConfig,
+    /// What the driver costs.
+    pub costs: HostCosts,
+}
+
+impl Default for Rig {
+    fn default() -> Self {
+        Rig { drive: drive_config(), link: crate::small::link_config(), costs: HostCosts::default() }
+    }
+}
+
+/// Both ends, and what a test needs to look at.
+#[derive(Clone)]
+pub struct Stage {
+    pub clock: Clock,
+    pub driver: Driver,
+}
+
+impl Rig {
+    /// Runs `test` with an attached driver. In the end the drive is quiet: no slot, permit, tag or partial payload left.
+    pub fn run<T: 'static>(self, test: impl AsyncFnOnce(Stage) -> T + 'static) -> T {
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let (host, device) = Link::connect(&clock, self.link, Memory::simulated());
+        let drive = Rc::new(Drive::new(&device, self.drive).expect("the rig's drive is possible"));
+        let costs = self.costs;
+        let finished = executor.run(async move {
+            let config = DriverConfig { costs, queues_wanted: 8, ..DriverConfig::default() };
+            let driver = Driver::attach(Port::Link(host), config).await.expect("the drive is there");
+            let stage = Stage { clock: clock.clone(), driver };
+            let result = test(stage).await;
+            clock.sleep(Delay::from_ms(50)).await;
+            assert!(drive.controller.is_quiet(), "something was kept");
+            result
+        });
+        finished.unwrap_or_else(|stalled| panic!("{stalled}"))
+    }
+}
+
+/// Random bytes that tell where they belong.
+pub fn payload(random: &mut Stream, bytes: u32) -> Vec<u8> {
+    (0..bytes).map(|_| random.next_u64() as u8).collect()
+}
+
+fn drive_config() -> DriveConfig {
+    let small = crate::small::drive_config();
+    DriveConfig {
+        serial: "METHODS1".into(),
+        controller: ControllerConfig {
+            queue_entries_max: 256,
+            command_slots: 32,
+            dma_granularity: 4096,
+            sgl: true,
+            arbitration_burst: 8,
+            ..small.controller
+        },
+        transfer: everything(),
+        site: SiteConfig {
+            cycles: Cycles::FREE
+                .with(Work::Fetch, 50)
+                .with(Work::Parse, 100)
+                .with(Work::Complete, 50)
+                .with(Work::Dma, 200)
+                .with(Work::Chunk, 20),
+            ..small.site
+        },
+        geometry: Geometry { channels: 1, ways: 1, blocks: 20, ..small.geometry },
+        namespaces: vec![NamespaceConfig::blocks(2048, BlockSize::B512)],
+        ..small
+    }
+}

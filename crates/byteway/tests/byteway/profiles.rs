@@ -1,0 +1,67 @@
+//! The drives of `profiles/` against the published figures that their constants were derived from: what a user who knows
+//! the real drive would look at first.
+
+use crate::common::run;
+use byteway_measure::summary::Summary;
+
+fn summary(profile: &str, drive: &str, job: &str) -> Summary {
+    run(&format!("[drive]\nprofile = '{profile}'\n{drive}\n[[job]]\n{job}\n"))
+}
+
+fn read_us(summary: &Summary) -> f64 {
+    summary.jobs[0].read.as_ref().expect("there were reads").latency.mean_ns / 1e3
+}
+
+fn write_us(summary: &Summary) -> f64 {
+    summary.jobs[0].write.as_ref().expect("there were writes").latency.mean_ns / 1e3
+}
+
+fn near(found: f64, wanted: f64, percent: f64) {
+    assert!(
+        (found / wanted - 1.0).abs() * 100.0 <= percent,
+        "{found}, and {wanted} +- {percent} % is published"
+    );
+}
+
+// A slip in the arithmetic that shares a published total out over link, DRAM and firmware would show nowhere else.
+#[test]
+fn the_p4500_has_its_product_guides_latencies_and_write_rate() {
+    let reads = "rw = 'randread'\ncount = 1000";
+    near(read_us(&summary("p4500", "", reads)), 85.0, 1.0);
+    let unwritten = read_us(&summary("p4500", "precondition = 'empty'", reads));
+    assert!((8.0..=14.0).contains(&unwritten), "{unwritten} us, and 8-14 us were measured");
+    near(write_us(&summary("p4500", "", "rw = 'write'\ncount = 200")), 13.0, 1.0);
+    // 24 MiB of buffer fill first; then flash sets the pace.
+    let sequential = "rw = 'write'\nbs = '128 KiB'\niodepth = 16\ncount = 2000\n[measure]\nwarmup = 800";
+    near(summary("p4500", "", sequential).bytes_per_second, 1.05e9, 2.0);
+}
+
+// NVMeVirt's constants of this drive add up to what its authors measured; ours must add up to the same.
+#[test]
+fn the_zn540_takes_what_nvmevirt_adds_up() {
+    // Linux 1.042, firmware 20, page 50, 4 KiB at 450 MB/s on the channel 9.10, and 1.32 on the link.
+    near(
+        read_us(&summary("wd-zn540", "", "rw = 'randread'\ncount = 1000")),
+        1.042 + 20.0 + 50.0 + 9.10 + 1.32,
+        1.0,
+    );
+    // Firmware 5.6 + 0.6, and 1.3 on the link.
+    near(write_us(&summary("wd-zn540", "", "rw = 'write'\ncount = 50")), 1.042 + 6.2 + 1.3, 2.0);
+    // All dies program three pages of 32 KiB in a shot; eight channels bring 3.6 GB/s and the link 3.3.
+    let sequential = "rw = 'write'\nbs = '128 KiB'\niodepth = 16\ncount = 1600\n[measure]\nwarmup = 600";
+    let found = summary("wd-zn540", "", sequential).bytes_per_second;
+    assert!((3.05e9..3.6e9).contains(&found), "{found}");
+}
+
+// Three page types with one time, or in the wrong order, would be another flash.
+#[test]
+fn generic_tlc_reads_three_kinds_of_pages() {
+    let summary = summary("tlc-generic", "", "rw = 'randread'\ncount = 3000");
+    let latency = summary.jobs[0].read.as_ref().unwrap().latency;
+    // What is not sensing is the same for all three.
+    let rest = latency.min_ns - 56_500.0;
+    assert!((2_000.0..12_000.0).contains(&rest), "{rest}");
+    assert!((latency.max_ns - rest - 106_000.0).abs() < 1_000.0, "{latency:?}");
+    near(latency.p50_ns as f64 - rest, 77_500.0, 1.0);
+    near(latency.mean_ns - rest, (56_500.0 + 77_500.0 + 106_000.0) / 3.0, 2.0);
+}

@@ -1,0 +1,666 @@
+//! `byteway serve` and `byteway bench` as processes: what a user sees of a drive in real time, whatever its timing and
+//! its doorbells, when it works and when it doesn't.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "processes are held against the wall clock, so that none hangs"
+)]
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n";
+/// What any of the processes is given at most.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+fn byteway(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_byteway"));
+    command.current_dir(folder).stdin(Stdio::null()).env_remove("BYTEWAY_LOG");
+    command
+}
+
+/// A process with its output in files; killed when it is dropped.
+struct Process {
+    child: Child,
+    out: PathBuf,
+    error: PathBuf,
+}
+
+impl Process {
+    fn start(folder: &Path, name: &str, arguments: &[&str]) -> Process {
+        let (out, error) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
+        let child = byteway(folder)
+            .args(arguments)
+            .stdout(File::create(&out).unwrap())
+            .stderr(File::create(&error).unwrap())
+            .spawn()
+            .unwrap();
+        Process { child, out, error }
+    }
+
+    fn out(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap()
+    }
+
+    fn error(&self) -> String {
+        std::fs::read_to_string(&self.error).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        self.until("ends", |process| process.child.try_wait().unwrap())
+    }
+
+    fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let start = Instant::now();
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            if start.elapsed() > DEADLINE {
+                panic!("it is too long until it {what}\n{}\n{}", self.out(), self.error());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if self.child.kill().is_ok() {
+            self.child.wait().unwrap();
+        }
+    }
+}
+
+/// Served drives, and a folder for everything.
+struct Service {
+    folder: TempDir,
+    process: Process,
+    ready: Vec<Value>,
+}
+
+impl Service {
+    /// One drive, as the least device file has it and `sets` change it, in the folder `drive`.
+    fn of(sets: &[&str]) -> Service {
+        let mut arguments = vec!["d.toml"];
+        arguments.extend(sets.iter().flat_map(|set| ["--set", set]));
+        Service::start(&[("d.toml", DRIVE)], &arguments, 1)
+    }
+
+    fn start(files: &[(&str, &str)], arguments: &[&str], drives: usize) -> Service {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        Service::start_in(folder, arguments, drives)
+    }
+
+    /// The same in a folder that has been used before.
+    fn start_in(folder: TempDir, arguments: &[&str], drives: usize) -> Service {
+        let mut all = vec!["serve", "--vfio-user", "drive", "--format", "json"];
+        all.extend(arguments);
+        let mut process = Process::start(folder.path(), "serve", &all);
+        let ready = process.until("is ready", |process| {
+            let lines = lines(&process.out());
+            if lines.len() < drives && process.child.try_wait().unwrap().is_some() {
+                panic!("it has ended: {}", process.error());
+            }
+            (lines.len() == drives).then_some(lines)
+        });
+        assert!(ready.iter().all(|line| line["event"] == "ready"), "{ready:?}");
+        Service { folder, process, ready }
+    }
+
+    /// A benchmark of the drive in `folder`: its exit code, its result, and what it said.
+    fn bench(&self, folder: &str, arguments: &[&str]) -> (Option<i32>, Value, String) {
+        let mut all = vec!["bench", "--vfio-user", folder, "--format", "json", "--quiet"];
+        all.extend(arguments);
+        let mut bench = Process::start(self.folder.path(), "bench", &all);
+        let code = bench.wait().code();
+        (code, serde_json::from_str(&bench.out()).unwrap_or_default(), bench.error())
+    }
+
+    /// The same of one that must succeed.
+    fn benched(&self, folder: &str, arguments: &[&str]) -> Value {
+        let (code, result, error) = self.bench(folder, arguments);
+        assert_eq!(code, Some(0), "{error}\n{result:#}\n{}", self.process.error());
+        assert_eq!(result["errors"], serde_json::json!([]), "{result:#}");
+        result
+    }
+
+    /// A benchmark that goes on until it is ended; it has attached.
+    fn long_bench(&mut self) -> Process {
+        let arguments =
+            ["bench", "--vfio-user", "drive", "--runtime", "100s", "--size", "1m", "--format", "json"];
+        let bench = Process::start(self.folder.path(), "long", &arguments);
+        self.process.until("has a client", |process| process.error().contains("is attached").then_some(()));
+        bench
+    }
+
+    /// Ends it as a service manager does; what it says was served.
+    fn end(mut self) -> Vec<Value> {
+        self.process.signal(Signal::TERM);
+        let status = self.process.wait();
+        assert_eq!(status.code(), Some(0), "{}", self.process.error());
+        let lines = lines(&self.process.out()).split_off(self.ready.len());
+        assert!(lines.iter().all(|line| line["event"] == "served"), "{lines:?}");
+        for line in &self.ready {
+            let socket = Path::new(line["socket"].as_str().unwrap());
+            assert!(!socket.exists(), "{} is left behind", socket.display());
+        }
+        lines
+    }
+}
+
+/// The lines that are whole.
+fn lines(text: &str) -> Vec<Value> {
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// Serves a drive, reads and writes it, and holds what the two processes say of it against each other.
+fn served_and_measured(timing: &str, doorbells: &str) {
+    let service = Service::of(&[&format!("serve.timing={timing}"), &format!("serve.doorbells={doorbells}")]);
+    let ready = &service.ready[0];
+    assert_eq!((&ready["timing"], &ready["doorbells"]), (&timing.into(), &doorbells.into()));
+    assert_eq!((&ready["name"], &ready["capacity_bytes"]), (&"d".into(), &(1u64 << 30).into()));
+    let arguments = ["--rw", "randrw", "--iodepth", "4", "--numjobs", "2", "--count", "2000", "--size", "2m"];
+    let mut arguments = arguments.to_vec();
+    arguments.extend(["--out", "results"]);
+    let result = service.benched("drive", &arguments);
+    let written = std::fs::read_to_string(service.folder.path().join("results/summary.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap(), result);
+    let series = std::fs::File::open(service.folder.path().join("results/results.parquet")).unwrap();
+    let series = ParquetRecordBatchReaderBuilder::try_new(series).unwrap();
+    let steps = series.metadata().file_metadata().num_rows();
+    assert!((1..=1025).contains(&steps), "one job, in {steps} steps");
+    assert_eq!((&result["clock"], &result["completion"]), (&"wall".into(), &"polled".into()));
+    assert_eq!((&result["scenario"], &result["partial"]), (&"bench".into(), &false.into()));
+    assert_eq!(
+        (&result["drive_model"], &result["capacity_bytes"]),
+        (&ready["model"], &ready["capacity_bytes"])
+    );
+    for unknown in ["drive_profile", "host_profile", "flash", "write_amplification"] {
+        assert_eq!(result[unknown], Value::Null, "{unknown}: only the drive's process knows");
+    }
+    assert_eq!((&result["link"], &result["spans"]), (&serde_json::json!([]), &serde_json::json!([])));
+    assert_eq!(number(&result["ios"]), 2000);
+    assert!(result["elapsed_ns"].as_f64().unwrap() > 0.0 && result["iops"].as_f64().unwrap() > 0.0);
+    let job = &result["jobs"][0];
+    let (reads, writes) = (number(&job["read"]["ios"]), number(&job["write"]["ios"]));
+    assert!(job["name"] == "randrw" && reads + writes == 2000, "{job:#}");
+    let verification = &result["verification"];
+    assert_eq!((number(&verification["reads"]), number(&verification["mismatches"])), (reads, 0));
+    let notes = result["notes"].to_string();
+    assert!(notes.contains("over 2 MiB from 0 B of namespace 1") && notes.contains("was filled"), "{notes}");
+
+    let served = &service.end()[0];
+    assert_eq!(number(&served["reads"]["commands"]), reads);
+    assert_eq!(number(&served["reads"]["bytes"]), reads * 4096);
+    assert_eq!(number(&served["writes"]["bytes"]), writes * 4096 + (2 << 20), "the filling is served, too");
+    assert!(number(&served["commands"]) > 2000 && number(&served["resets"]) >= 1, "{served:#}");
+    let data = served["link"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["purpose"] == "data" && row["direction"] == "to host");
+    let data = data.expect("reads cross the link");
+    assert!(number(&data["payload_bytes"]) >= reads * 4096);
+    assert!(number(&data["wire_bytes"]) > number(&data["payload_bytes"]));
+    match timing {
+        "model" => assert!(number(&served["lateness"]["waits"]) > 0, "{served:#}"),
+        _ => assert_eq!(served["lateness"], Value::Null, "nothing was modelled"),
+    }
+}
+
+// One code base, two kinds of time: without this the second kind could be broken for each of the four in its own way.
+#[test]
+fn model_and_mapped() {
+    served_and_measured("model", "mapped");
+}
+
+#[test]
+fn model_and_trapped() {
+    served_and_measured("model", "trapped");
+}
+
+#[test]
+fn none_and_mapped() {
+    served_and_measured("none", "mapped");
+}
+
+#[test]
+fn none_and_trapped() {
+    served_and_measured("none", "trapped");
+}
+
+// A verification that nothing can fail verifies nothing; and a drive must keep its data from one client to the next.
+#[test]
+fn what_a_drive_holds_is_verified() {
+    let service = Service::of(&["serve.timing=none"]);
+    let reads = ["--rw", "read", "--size", "1m", "--count", "256"];
+    let with = |more: &[&str]| service.bench("drive", &[&reads[..], more].concat());
+    let (code, result, error) = with(&["--assume", "empty"]);
+    assert_eq!((code, number(&result["verification"]["reads"])), (Some(0), 256), "{error}");
+    let writes = service.benched("drive", &["--rw", "write", "--size", "64k", "--count", "16"]);
+    assert_eq!(number(&writes["verification"]["reads"]), 0);
+    let (code, result, _) = with(&["--assume", "empty"]);
+    assert_eq!((code, number(&result["verification"]["mismatches"])), (Some(1), 16), "{result:#}");
+    assert_eq!(number(&result["verification"]["reads"]), 256, "what did not verify was read, too");
+    assert!(result["notes"].to_string().contains("DATA DID NOT VERIFY"), "{result:#}");
+    let (code, result, _) = with(&["--no-verify"]);
+    assert_eq!((code, &result["verification"]["on"]), (Some(0), &false.into()));
+    assert_eq!(with(&[]).0, Some(0));
+    assert!(number(&service.end()[0]["clients"]) >= 5);
+
+    let filled = Service::of(&["serve.timing=none", "drive.precondition=filled", "drive.lba_size=512 B"]);
+    let result = filled.benched("drive", &["--assume", "filled", "--count", "200", "--bs", "512"]);
+    assert_eq!(number(&result["verification"]["reads"]), 200);
+    assert_eq!(filled.bench("drive", &["--assume", "empty", "--count", "10"]).0, Some(1));
+    // The last blocks of a range that long commands don't fill exactly.
+    let arguments = ["--rw", "read", "--bs", "512", "--size", "200k", "--offset", "3m", "--count", "400"];
+    assert_eq!(number(&filled.benched("drive", &arguments)["verification"]["reads"]), 400);
+}
+
+// Two drives of one name, or with one serial number, are one drive to a host.
+#[test]
+fn several_drives_are_told_apart() {
+    let (a, b) = (DRIVE.to_owned(), format!("name = \"other\"\n{DRIVE}"));
+    let service = Service::start(&[("a.toml", &a), ("b.toml", &b)], &["a.toml", "b.toml", "./a.toml"], 3);
+    let texts = |key: &str| -> Vec<String> {
+        service.ready.iter().map(|line| line[key].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(texts("name"), ["a", "other", "a-2"]);
+    let mut serials = texts("serial");
+    serials.dedup();
+    assert_eq!(serials.len(), 3, "{serials:?}");
+    for name in ["a", "other", "a-2"] {
+        service.benched(&format!("drive/{name}"), &["--rw", "write", "--count", "10", "--size", "1m"]);
+    }
+    let served = service.end();
+    assert!(served.iter().all(|drive| number(&drive["writes"]["commands"]) == 10), "{served:?}");
+}
+
+// Two hosts on one drive would overwrite each other's queues; the second must be told, and the first not notice.
+#[test]
+fn a_second_client_is_turned_away() {
+    let mut service = Service::of(&["serve.timing=none"]);
+    let mut first = service.long_bench();
+    let (code, _, error) = service.bench("drive", &["--count", "1"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("in use by another host"), "{error}");
+    // The same drive cannot be served a second time at the same place either.
+    let second =
+        byteway(service.folder.path()).args(["serve", "d.toml", "--vfio-user", "drive"]).output().unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(1), "{said}");
+    assert!(said.contains("a server answers at"), "{said}");
+    first.signal(Signal::INT);
+    assert_eq!(first.wait().code(), Some(130), "{}", first.error());
+    let result: Value = serde_json::from_str(&first.out()).unwrap();
+    assert_eq!((&result["partial"], number(&result["verification"]["mismatches"])), (&true.into(), 0));
+    service.benched("drive", &["--count", "100", "--size", "1m"]);
+}
+
+// Nothing in shared memory tells that the other side has died: the benchmark would poll for ever.
+#[test]
+fn a_benchmark_ends_with_the_process_of_its_drive() {
+    let mut service = Service::of(&["serve.timing=none"]);
+    let mut bench = service.long_bench();
+    std::thread::sleep(Duration::from_millis(300)); // so that I/Os are outstanding, most likely
+    service.process.signal(Signal::KILL);
+    service.process.wait();
+    let since = Instant::now();
+    assert_eq!(bench.wait().code(), Some(1));
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}", since.elapsed());
+    assert!(bench.error().contains("has gone"), "{}", bench.error());
+    // What a killed server leaves behind is no obstacle to the next.
+    let mut next =
+        Process::start(service.folder.path(), "next", &["serve", "d.toml", "--vfio-user", "drive"]);
+    next.until("is ready", |process| process.out().contains("serial").then_some(()));
+    service.benched("drive", &["--count", "10", "--size", "1m"]);
+    next.signal(Signal::INT);
+    assert_eq!(next.wait().code(), Some(0));
+    for part in [
+        "Samsung SSD 970 PRO",
+        "QEMU    -device '{",
+        "byteway bench --vfio-user",
+        "Served",
+        "Behind the model",
+    ] {
+        assert!(next.out().contains(part), "{part:?} is missing in\n{}", next.out());
+    }
+}
+
+// What a benchmark is asked for may contradict the drive, which only the drive can tell.
+#[test]
+fn wrong_flags_are_refused_with_their_cure() {
+    let service = Service::of(&["serve.timing=none", "drive.namespaces=2"]);
+    let refused = |arguments: &[&str], words: &[&str]| {
+        let (code, result, error) = service.bench("drive", arguments);
+        assert_eq!((code, result), (Some(2), Value::Null), "{error}");
+        for word in words {
+            assert!(error.contains(word), "{word:?} is missing in: {error}");
+        }
+    };
+    refused(&["--bs", "5k"], &["`--bs`: 5 KiB is not a multiple of", "cure: ", "4 KiB"]);
+    refused(&["--iodepth", "0"], &["`--iodepth` = 0", "from 1 to"]);
+    refused(&["--iodepth", "20000"], &["`--iodepth` = 20000", "from 1 to 16383"]);
+    refused(&["--numjobs", "100000"], &["`--numjobs` = 100000", "from 1 to 1024"]);
+    refused(&["--namespace", "3"], &["no namespace 3", "1, 2"]);
+    refused(&["--size", "1g"], &["`--size`", "not within the namespace of 512 MiB"]);
+    refused(&["--offset", "2g"], &["`--offset`", "beyond the namespace"]);
+    refused(&["--rwmixread", "70"], &["`--rwmixread`", "no mix", "randrw"]);
+    refused(&["--iodepth", "16000", "--numjobs", "1000", "--bs", "256k"], &["too many", "16 GiB"]);
+    refused(&["--bs", "4x"], &["--bs", "unknown unit `x`"]);
+    refused(&["--rw", "randred"], &["randred", "randread"]);
+    refused(&["--warmup", "1 sec"], &["--warmup", "unknown unit `sec`"]);
+    refused(&["--out", "d.toml/x"], &["output folder", "not a folder"]);
+    service.benched("drive", &["--namespace", "2", "--rw", "randtrim", "--count", "10", "--size", "1m"]);
+    // Longer than a command: it is split, as Linux splits it.
+    service.benched("drive", &["--bs", "1m", "--count", "10", "--size", "16m"]);
+    let (code, _, error) = service.bench("drive", &["--numjobs", "33", "--size", "1m"]);
+    assert!(code == Some(1) && error.contains("33 queue pairs and the drive has 32"), "{error}");
+}
+
+// Without a drive there is nothing to wait for.
+#[test]
+fn an_absent_drive_is_said_to_be_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    for place in ["nowhere", "empty", "file"] {
+        let output = byteway(folder.path()).args(["bench", "--vfio-user", place]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("nothing serves a device at") && said.contains("byteway serve"), "{said}");
+        assert_eq!(said.matches("os error").count(), 1, "the cause is said once: {said}");
+    }
+}
+
+// A server that begins with half of what it was told would be found out by its hosts.
+#[test]
+fn wrong_devices_are_refused_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [
+        ("a.toml", DRIVE.to_owned()),
+        ("b.toml", format!("name = \"a\"\n{DRIVE}")),
+        ("typo.toml", format!("{DRIVE}[serve]\ntimming = \"none\"\n")),
+        ("my drive.toml", DRIVE.to_owned()),
+    ] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let refused = |arguments: &[&str], log: &str, words: &[&str]| {
+        let output = byteway(folder.path())
+            .arg("serve")
+            .args(arguments)
+            .args(["--vfio-user", "drive"])
+            .env("BYTEWAY_LOG", log)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(output.stdout.is_empty() && !folder.path().join("drive").exists(), "{said}");
+        for word in words {
+            assert!(said.contains(word), "{word:?} is missing in: {said}");
+        }
+    };
+    refused(&["a.toml", "b.toml"], "", &["two drives are called `a`", "`a.toml` and `b.toml`", "name = "]);
+    refused(&["a.toml", "typo.toml"], "", &["typo.toml:5:1", "unknown key `timming`", "`timing`?"]);
+    refused(&["my drive.toml"], "", &["`my drive` cannot be the name", "letters"]);
+    refused(&["c.toml"], "", &["cannot read the device file `c.toml`"]);
+    refused(&["a.toml", "--set", "serve.doorbells=maped"], "", &["--set serve.doorbells=maped", "`mapped`?"]);
+    refused(&["a.toml"], "loud=very", &["`BYTEWAY_LOG`", "debug"]);
+    refused(&[], "", &["DEVICES"]);
+    std::fs::write(folder.path().join("drive"), "").unwrap();
+    let output = byteway(folder.path()).args(["serve", "a.toml", "--vfio-user", "drive"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("cannot make the folder"), "{said}");
+}
+
+/// A drive that offers every way for payloads.
+const OFFERING: &str =
+    "[drive]\nprofile = \"modern-gen5\"\ncapacity = \"1 GiB\"\n[serve]\ntiming = \"none\"\n";
+
+// The methods would work for simulated hosts alone: with a drive in another process, whose doorbells are memory.
+#[test]
+fn payloads_by_every_method() {
+    const COUNT: u64 = 2000;
+    let count = COUNT.to_string();
+    for doorbells in ["mapped", "trapped"] {
+        let set = format!("serve.doorbells={doorbells}");
+        let service = Service::start(&[("d.toml", OFFERING)], &["d.toml", "--set", &set], 1);
+        let bench = |more: &[&str]| {
+            let shared = ["--sink", "--bs", "64", "--size", "64k", "--iodepth", "16", "--count", &count];
+            service.benched("drive", &[&shared[..], more].concat())
+        };
+        let writes = |method: &str| bench(&["--rw", "randwrite", "--method", method]);
+        for (method, way) in [
+            ("prp", "prp"),
+            ("sgl", "sgl"),
+            ("piggyback", "piggyback"),
+            ("piggyback-pipelined", "piggyback-pipelined"),
+            ("inline", "inline"),
+            ("inline-reassembly", "inline-reassembly"),
+            ("mmio", "mmio"),
+            ("hybrid", "inline"), // of less than a page all is the tail
+        ] {
+            let result = writes(method);
+            let ways = serde_json::json!([{ "way": way, "payloads": COUNT }]);
+            let transfer = &result["transfer"];
+            assert_eq!((&transfer["method"], &transfer["ways"]), (&method.into(), &ways), "{transfer:#}");
+            assert_eq!(number(&transfer["fallbacks"]), 0, "{transfer:#}");
+        }
+        let result = bench(&["--rw", "randrw", "--method", "inline", "--result", "inline"]);
+        assert_eq!(number(&result["verification"]["mismatches"]), 0, "{result:#}");
+        assert!(number(&result["verification"]["reads"]) > 0, "{result:#}");
+
+        let served = &service.end()[0];
+        let crossed = |purpose: &str| {
+            let rows = served["link"].as_array().unwrap();
+            let row = rows.iter().find(|row| row["purpose"] == purpose && row["direction"] == "to device");
+            row.map_or(0, |row| number(&row["payload_bytes"]))
+        };
+        assert!(crossed("inline chunk") >= 3 * COUNT * 64, "{served:#}");
+        // Whatever was written before it was read is stored by PRPs, not to the BAR.
+        assert_eq!(crossed("MMIO data"), COUNT * 64, "{served:#}");
+    }
+}
+
+// Pairs beside blocks: asked for over the socket and, when nobody serves them any more, in their directory.
+#[test]
+fn pairs_are_kept_beside_blocks() {
+    const BOTH: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\nkv_capacity = \"256 MiB\"\n\
+                        [serve]\ntiming = \"none\"\n";
+    let service = Service::start(&[("d.toml", BOTH)], &["d.toml", "--data", "data"], 1);
+    let ready = &service.ready[0];
+    assert_eq!((&ready["namespaces"], &ready["kv_namespaces"]), (&2.into(), &serde_json::json!([2])));
+    let folder = service.folder.path().to_owned();
+    let kv = |arguments: &[&str], code: i32| {
+        let mut process = Process::start(&folder, "kv", &[&["kv"], arguments].concat());
+        assert_eq!(process.wait().code(), Some(code), "{arguments:?}: {}", process.error());
+        (process.out(), process.error())
+    };
+    let served = ["--vfio-user", "drive"];
+    let bench =
+        ["bench", "--workload", "mixgraph-prefix-dist", "--count", "500", "--iodepth", "8", "--erase"];
+    let bench = [&bench[..], &["--quiet"]].concat();
+    let (out, _) = kv(&[&bench[..], &served].concat(), 0);
+    assert!(out.contains("retrieve") && out.contains("store"), "{out}");
+    // What is there now nobody knows: it is not verified against nothing.
+    let again = ["bench", "--workload", "w-m", "--count", "10", "--quiet"];
+    assert!(kv(&[&again[..], &served].concat(), 2).1.contains("--no-verify"));
+    kv(&[&["put", "name", "a value"], &served[..]].concat(), 0);
+    assert_eq!(kv(&[&["get", "name"], &served[..]].concat(), 0).0, "a value");
+    kv(&[&["del", "none-of-them"], &served[..]].concat(), 1);
+    let result = service.benched("drive", &["--count", "50", "--size", "1m"]);
+    assert_eq!(result["verification"]["mismatches"], 0);
+    service.process.signal(Signal::KILL);
+    drop(service.process);
+    let kept = ["--drive", "d.toml", "--data", "data"];
+    assert_eq!(kv(&[&["get", "name"], &kept[..]].concat(), 0).0, "a value");
+    let (out, _) = kv(&[&bench[..], &kept].concat(), 0);
+    assert!(out.contains("retrieve"), "{out}");
+    kv(&[&["exist", "name"], &kept[..]].concat(), 1); // the benchmark has formatted it
+}
+
+// The file of the largest drive's units is longer than file systems allow, and its units are more than 32 bits can number:
+// what lies at its end must be there again, after the server was killed as well.
+#[test]
+fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
+    const LARGE: &str = "[drive]\nprofile = \"tlc-generic\"\ncapacity = \"64 TiB\"\nlba_size = \"512 B\"\n\
+                         [serve]\ntiming = \"none\"\n";
+    let arguments = ["d.toml", "--data", "data"];
+    let mut service = Service::start(&[("d.toml", LARGE)], &arguments, 1);
+    let at = |tib: u64, before: u64| ((tib << 40) - before).to_string();
+    for killed in [true, false] {
+        for offset in ["0".to_owned(), at(16, 1 << 19), at(64, 1 << 20)] {
+            // Parts of units: their bytes are in the file.
+            let written =
+                ["--rw", "randrw", "--bs", "512", "--count", "800", "--size", "1m", "--offset", &offset];
+            let result = service.benched("drive", &written);
+            assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
+        }
+        if killed {
+            service.process.signal(Signal::KILL);
+            service.process.wait();
+            service = Service::start_in(service.folder, &arguments, 1);
+        }
+    }
+    service.process.signal(Signal::TERM);
+    assert_eq!(service.process.wait().code(), Some(0), "{}", service.process.error());
+    let media = |verb: &str| {
+        let arguments = ["media", verb, "data", "--format", "json"];
+        let mut process = Process::start(service.folder.path(), verb, &arguments);
+        assert_eq!(process.wait().code(), Some(0), "{}\n{}", process.out(), process.error());
+        serde_json::from_str::<Value>(&process.out()).unwrap()
+    };
+    let info = media("info");
+    assert_eq!((number(&info["capacity_bytes"]), number(&info["format"])), (64 << 40, 3), "{info:#}");
+    let checked = media("check");
+    assert!(checked["findings"].as_array().is_some_and(Vec::is_empty), "{checked:#}");
+    let part = service.folder.path().join("data/data-9");
+    assert!(part.exists(), "a part of 8 TiB is one file");
+}
+
+/// How long a server may take to end after a signal: 2 s, and what a machine may add that is busy with other tests.
+const END: Duration = Duration::from_secs(2 + 8);
+
+/// Sends the server a signal; its exit status, and what it has said. It must end soon.
+fn end_by(mut service: Service, signal: Signal) -> (Option<i32>, String) {
+    let start = Instant::now();
+    service.process.signal(signal);
+    let status = service.process.wait();
+    let took = start.elapsed();
+    assert!(took < END, "it takes {took:?} to end\n{}", service.process.error());
+    (status.code(), service.process.error())
+}
+
+/// A client that gives the drive memory that it reads by messages, and never answers one: the drive's thread waits.
+fn unanswering(service: &Service, drive: &str) -> byteway_serve::vfio_user::Client {
+    use byteway_serve::function::REGION_BAR0;
+    use byteway_wire::nvme::register::{ACQ, AQA, ASQ, CC, CSTS, Cc, Csts, DOORBELLS};
+    let client = byteway_serve::vfio_user::Client::connect(&service.folder.path().join(drive)).unwrap();
+    client.dma_map(0x10000, 0x4000, None, true).unwrap();
+    let cc = Cc::new().with_en(true).with_iosqes(6).with_iocqes(4).into_bits();
+    let registers: [(u64, u64, usize); 4] =
+        [(AQA, 0x001f_001f, 4), (ASQ, 0x10000, 8), (ACQ, 0x11000, 8), (CC, cc.into(), 4)];
+    for (register, value, bytes) in registers {
+        client.region_write(REGION_BAR0, register, &value.to_le_bytes()[..bytes]).unwrap();
+    }
+    let mut csts = [0; 4];
+    while !Csts::from_bits(u32::from_le_bytes(csts)).rdy() {
+        client.region_read(REGION_BAR0, CSTS, &mut csts).unwrap();
+    }
+    client.region_post(REGION_BAR0, DOORBELLS, &1u32.to_le_bytes()).unwrap();
+    std::thread::sleep(Duration::from_millis(200)); // until it is fetched
+    client
+}
+
+// A server that a service manager has to kill loses what it could have flushed, and one that Ctrl-C doesn't end is a nuisance.
+#[test]
+fn a_server_ends_soon_after_a_signal_whatever_its_state() {
+    for (signal, doorbells) in [(Signal::TERM, "trapped"), (Signal::INT, "mapped")] {
+        let doorbells = format!("serve.doorbells={doorbells}");
+        // Idle.
+        assert_eq!(end_by(Service::of(&[&doorbells]), signal).0, Some(0));
+        // With a client that says nothing, and one that has said a part of its first message.
+        for said in [&[][..], &[1, 0, 1, 0, 64, 0]] {
+            let service = Service::of(&[&doorbells]);
+            let socket = service.folder.path().join("drive/cntrl");
+            let mut client = std::os::unix::net::UnixStream::connect(socket).unwrap();
+            std::io::Write::write_all(&mut client, said).unwrap();
+            assert_eq!(end_by(service, signal).0, Some(0));
+        }
+        // Busy, in two drives, with data that is to be written down.
+        let arguments =
+            ["d.toml", "e.toml", "--data", "data", "--set", &doorbells, "--set", "serve.timing=none"];
+        let mut service = Service::start(&[("d.toml", DRIVE), ("e.toml", DRIVE)], &arguments, 2);
+        let busy = ["drive/d", "drive/e"].map(|folder| {
+            let arguments = [
+                "bench",
+                "--vfio-user",
+                folder,
+                "--rw",
+                "randwrite",
+                "--runtime",
+                "100s",
+                "--size",
+                "64m",
+                "--quiet",
+            ];
+            Process::start(service.folder.path(), folder.rsplit_once('/').unwrap().1, &arguments)
+        });
+        service.process.until("has clients", |process| {
+            (process.error().matches("is attached").count() == 2).then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        let (code, error) = end_by(service, signal);
+        // On a machine that is too slow for it the orderly end is cut off, and it says so.
+        assert!(code == Some(0) || code == Some(4) && error.contains("1.5 s"), "{code:?}\n{error}");
+        drop(busy);
+    }
+}
+
+// What the drive's thread waits for may never come: then the orderly end is cut off, and the exit status says so.
+#[test]
+fn a_server_whose_thread_is_stuck_ends_all_the_same() {
+    let service = Service::of(&["serve.doorbells=trapped"]);
+    let client = unanswering(&service, "drive");
+    let (code, error) = end_by(service, Signal::TERM);
+    assert_eq!(code, Some(4), "{error}");
+    assert!(error.contains("what was flushed is safe") && error.contains("may be lost"), "{error}");
+    drop(client);
+    // A second signal doesn't even wait for that.
+    let mut service = Service::of(&["serve.doorbells=mapped"]);
+    let client = unanswering(&service, "drive");
+    service.process.signal(Signal::INT);
+    std::thread::sleep(Duration::from_millis(200));
+    service.process.signal(Signal::INT);
+    assert_eq!(service.process.wait().code(), Some(130), "{}", service.process.error());
+    drop(client);
+}
+
+// The exit status of a service is what a service manager goes by.
+#[test]
+fn the_exit_statuses_of_a_server_are_in_its_help() {
+    let help = byteway(Path::new(".")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    for (status, word) in [("3", "stood still"), ("4", "cut off"), ("130", "second signal")] {
+        let line = help.lines().find(|line| line.trim_start().starts_with(&format!("{status}  ")));
+        assert!(line.is_some() && help.contains(word), "{status}: {help}");
+    }
+}

@@ -1,0 +1,268 @@
+//! The constructed steady state of every profile against a drive that was really overwritten, and the note that says of
+//! other drives that they change.
+//!
+//! A collector gives the host a superblock at a time, so throughput comes in superblocks: of a window in which the host
+//! fills n of them, two drives that differ only in their seed differ by about 1/n. A window may be off by 5 % (10 % with
+//! fewer than 20 collections) and one superblock. Small drives are slow, so their windows are as long as the host takes
+//! to fill twenty superblocks at first, and forty later, and no shorter than half a second and one second.
+
+use crate::common::{assert_within, results};
+use byteway_measure::results::{Point, Results};
+use byteway_scenario::profile::{DRIVES, Profile};
+use byteway_wire::content::UNIT_BYTES;
+
+/// The least that a scenario takes.
+const UNITS: u64 = (1 << 30) / UNIT_BYTES as u64;
+
+/// A drive of 1 GiB of a profile's flash, with some 32 superblocks on each die, and the units that the host is given at a
+/// time: those of a superblock, or, with a cache of one bit a cell, of two and what is folded meanwhile.
+fn small(name: &str, precondition: &str) -> (String, u64) {
+    let profile = Profile::built_in(name).expect("it is of the catalogue");
+    let flash = &profile.flash;
+    let stripe_units = u64::from(flash.planes) * flash.page.0 / UNIT_BYTES as u64;
+    let lines = flash.read.len().max(flash.program.len()) as u64;
+    let wanted = UNITS / 32 / u64::from(flash.channels) / stripe_units;
+    let pages = (wanted / lines * lines).min(flash.pages.into());
+    // Wordlines of a small superblock are a good part of it, where there are many superblocks beside: room for them.
+    let op = if flash.slc.is_some() { "override.firmware.op = '12 %'\n" } else { "" };
+    let mut buffer = profile.firmware.write_buffer.0.min((1 << 30) / 32);
+    // A cache of the map has misses, as at full size, and the buffer holds a few times as many units as the map has pages.
+    let mut cache = "";
+    if profile.firmware.map_cache.is_some() {
+        (buffer, cache) = (buffer.min(4 << 20), "override.firmware.map_cache = '128 KiB'\n");
+    }
+    let text = format!(
+        "[drive]\nprofile = '{name}'\ncapacity = '1 GiB'\nprecondition = '{precondition}'\n\
+         override.flash.ways = 1\noverride.flash.dies = 1\noverride.flash.pages = {pages}\n\
+         override.firmware.write_buffer = '{buffer} B'\n{op}{cache}"
+    );
+    let at_a_time = if flash.slc.is_some() { 3 } else { 1 };
+    (text, at_a_time * pages * stripe_units)
+}
+
+fn overwrite(drive: &str, rest: &str) -> Results {
+    results(&format!("{drive}[[job]]\nrw = 'randwrite'\niodepth = 32\n{rest}"))
+}
+
+/// What happened between two instants, in seconds after the first I/O.
+struct Window {
+    iops: f64,
+    amplification: f64,
+    collections: u64,
+    written: u64,
+}
+
+fn window(results: &Results, from: f64, to: f64) -> Window {
+    let is_in = |point: &&Point| point.begin_ns >= from * 1e9 - 1.0 && point.end_ns <= to * 1e9 + 1.0;
+    let points: Vec<&Point> = results.series.points.iter().filter(is_in).collect();
+    let drive = || points.iter().filter_map(|point| point.drive.as_ref());
+    let written: u64 = drive().map(|drive| drive.host_written_bytes).sum();
+    let programmed: u64 = drive().map(|drive| drive.programmed_bytes).sum();
+    let ios: u64 = points.iter().map(|point| point.jobs[0].write.ios).sum();
+    Window {
+        iops: ios as f64 / points.iter().map(|point| point.end_ns - point.begin_ns).sum::<f64>() * 1e9,
+        amplification: programmed as f64 / written as f64,
+        collections: drive().map(|drive| drive.erases).sum(),
+        written: written / UNIT_BYTES as u64,
+    }
+}
+
+/// By how many per cent a window may be off.
+fn tolerance(window: &Window, superblock: u64) -> f64 {
+    let share = if window.collections < 20 { 10.0 } else { 5.0 };
+    share + 100.0 * superblock as f64 / window.written as f64
+}
+
+/// Drives whose flash and firmware are the same write the same: one of them stands for all.
+fn distinct() -> Vec<&'static str> {
+    let mut seen: Vec<(String, &str)> = Vec::new();
+    for (name, _) in DRIVES {
+        let profile = Profile::built_in(name).expect("it is of the catalogue");
+        let key = format!("{:?} {:?}", profile.flash, profile.firmware);
+        if seen.iter().all(|(other, _)| *other != key) {
+            seen.push((key, name));
+        }
+    }
+    seen.into_iter().map(|(_, name)| name).collect()
+}
+
+fn check(name: &str) {
+    let (drive, superblock) = small(name, "filled");
+    let reference = overwrite(
+        &drive,
+        &format!(
+            "count = {}\n[measure]\nwarmup = {}\ninterval = '50 ms'\n",
+            3 * UNITS + UNITS / 2,
+            3 * UNITS
+        ),
+    );
+    let (iops, amplification) =
+        (reference.summary.iops, reference.summary.write_amplification.expect("the host wrote"));
+    let (drive, _) = small(name, "steady");
+    let long = f64::max(1.0, (40 * superblock) as f64 / iops);
+    let rest =
+        format!("runtime = '{:.0} ms'\n[measure]\ninterval = '{:.0} ms'\n", 2500.0 * long, 50.0 * long);
+    let constructed = overwrite(&drive, &rest);
+    println!("{name}: overwritten three times {iops:.0} IOPS, write amplification {amplification:.3}");
+    for (from, to) in [(0.0, 0.5), (0.5, 1.5), (1.5, 2.5)] {
+        // In whole intervals.
+        let unit = (50.0 * long).round() / 50.0;
+        let (from, to) = (from * unit, to * unit);
+        let window = window(&constructed, from, to);
+        let tolerance = tolerance(&window, superblock);
+        println!(
+            "  {from:.2} to {to:.2} s: {:.0} IOPS ({:+.1} %), {:.3} ({:+.1} %), {} erases, {} superblocks, within {tolerance:.1} %",
+            window.iops,
+            (window.iops / iops - 1.0) * 100.0,
+            window.amplification,
+            (window.amplification / amplification - 1.0) * 100.0,
+            window.collections,
+            window.written / superblock,
+        );
+        assert_within(tolerance, window.iops, iops, &format!("{name}, {from} to {to} s: IOPS"));
+        let what = format!("{name}, {from} to {to} s: write amplification");
+        assert_within(tolerance, window.amplification, amplification, &what);
+    }
+}
+
+// A drive that is constructed with free blocks, an empty buffer or open blocks that it would not have is compared with
+// others by what it does before it is in the steady state.
+#[test]
+fn every_profile_begins_as_it_goes_on() {
+    distinct().into_iter().step_by(2).for_each(check);
+}
+
+#[test]
+fn every_profile_begins_as_it_goes_on_too() {
+    distinct().into_iter().skip(1).step_by(2).for_each(check);
+}
+
+// At full size superblocks are as large as they are, and what is wrong with a phase takes seconds to show.
+#[test]
+fn a_drive_of_full_size_begins_as_it_goes_on() {
+    let drive = "[drive]\nprofile = 'samsung-970-pro'\nprecondition = 'steady'\n";
+    let results = overwrite(drive, "runtime = '3500 ms'\n[measure]\ninterval = '50 ms'\n");
+    let all = window(&results, 0.5, 3.5);
+    for (from, to) in [(0.0, 0.5), (0.5, 1.5), (1.5, 2.5), (2.5, 3.5)] {
+        let window = window(&results, from, to);
+        println!(
+            "{from} to {to} s: {:.0} IOPS, {:.3}, {} erases",
+            window.iops, window.amplification, window.collections
+        );
+        let tolerance = tolerance(&window, 2048);
+        assert_within(tolerance, window.iops, all.iops, &format!("{from} to {to} s: IOPS"));
+        assert_within(tolerance, window.amplification, all.amplification, &format!("{from} to {to} s: WA"));
+    }
+}
+
+/// A drive with the dies and superblocks of the 970 Pro, against itself after it has been overwritten three times.
+fn check_with_all_dies(capacity: &str, units: u64) {
+    let drive = |precondition: &str| {
+        format!(
+            "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '{capacity}'\nprecondition = '{precondition}'\n"
+        )
+    };
+    let rest = format!("count = {}\n[measure]\nwarmup = {}\n", 3 * units + 300_000, 3 * units);
+    let reference = overwrite(&drive("filled"), &rest).summary;
+    let (iops, amplification) = (reference.iops, reference.write_amplification.expect("the host wrote"));
+    println!("{capacity}, overwritten three times: {iops:.0} IOPS, {amplification:.3}");
+    // Which of few dies is where in its cycle is chance: of the first half second it makes a tenth.
+    let seeded = |seed| {
+        let text = format!("seed = {seed}\n{}", drive("steady"));
+        overwrite(&text, "runtime = '3500 ms'\n[measure]\ninterval = '50 ms'\n")
+    };
+    let all: Vec<Results> = (1..=5).map(seeded).collect();
+    for (from, to) in [(0.0, 0.5), (0.5, 1.5), (1.5, 2.5), (2.5, 3.5)] {
+        let mean = |of: fn(&Window) -> f64| {
+            all.iter().map(|results| of(&window(results, from, to))).sum::<f64>() / all.len() as f64
+        };
+        let (found, found_amplification) = (mean(|window| window.iops), mean(|window| window.amplification));
+        println!("{from} to {to} s: {found:.0} IOPS, {found_amplification:.3}");
+        // 5 %, and one superblock of those that all of them fill.
+        let written: u64 = all.iter().map(|results| window(results, from, to).written).sum();
+        let tolerance = 5.0 + 100.0 * 2048.0 / written as f64;
+        assert_within(tolerance, found, iops, &format!("{capacity}, {from} to {to} s: IOPS"));
+        let what = format!("{capacity}, {from} to {to} s: write amplification");
+        assert_within(tolerance, found_amplification, amplification, &what);
+    }
+}
+
+#[test]
+#[ignore = "a minute: 3.4 million writes"]
+fn a_drive_with_all_dies_begins_as_one_that_was_overwritten() {
+    check_with_all_dies("4 GiB", 1 << 20);
+}
+
+#[test]
+#[ignore = "400 million writes: half an hour of a release build, and a map of 512 MiB"]
+fn a_drive_of_full_size_begins_as_one_that_was_overwritten() {
+    check_with_all_dies("512 GiB", 128 << 20);
+}
+
+fn note(results: &Results) -> Option<&str> {
+    results.summary.notes.iter().map(String::as_str).find(|note| note.starts_with("not steady:"))
+}
+
+/// A drive that fills up within half a second, and then collects.
+fn cliff(job: &str) -> Results {
+    results(&format!(
+        "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\nprecondition = 'filled'\n\
+         override.flash.pages = 64\n[[job]]\nname = 'writer'\nrw = 'randwrite'\n{job}"
+    ))
+}
+
+// The mean over a cliff is a figure of the run's length; without a word about it a reader takes it for the drive's.
+#[test]
+fn a_run_over_a_change_says_so() {
+    let changing = cliff("iodepth = 32\nruntime = '1500 ms'\n");
+    let text = note(&changing).expect("it is fast until it collects");
+    assert!(text.starts_with("not steady: first half ") && text.contains("ramp_time"), "{text}");
+    assert!(changing.summary.to_tables().contains(text), "the terminal shows it");
+    assert!(changing.summary.to_json().contains("not steady:"), "so does the JSON");
+    let settled = cliff("iodepth = 32\nramp_time = '3 s'\nruntime = '2 s'\n");
+    assert_eq!(note(&settled), None, "that is the cure");
+    let of_two = cliff(
+        "iodepth = 32\nruntime = '1500 ms'\n[[job]]\nname = 'other'\nrw = 'randwrite'\nruntime = '1500 ms'\n",
+    );
+    assert!(note(&of_two).is_some_and(|note| note.contains("job writer: ")), "{:?}", of_two.summary.notes);
+}
+
+// A note that is always there says nothing.
+#[test]
+fn what_is_steady_short_or_asked_for_gets_no_note() {
+    let reads = "[drive]\nprofile = 'samsung-970-pro'\ncapacity = '1 GiB'\nprecondition = 'filled'\n\
+                 [[job]]\nrw = 'randread'\niodepth = 8\nruntime = '300 ms'\n";
+    assert_eq!(note(&results(reads)), None, "reads are as fast at the end");
+    assert_eq!(note(&cliff("iodepth = 32\nruntime = '40 ms'\n")), None, "too short");
+    assert_eq!(
+        note(&cliff("iodepth = 4\nrate_iops = '20000'\nruntime = '400 ms'\n")),
+        None,
+        "its rate is the user's"
+    );
+    let phases = "iodepth = 32\nruntime = '700 ms'\n[[job]]\nname = 'then'\nrw = 'randread'\nstonewall = true\nruntime = '300 ms'\n";
+    assert_eq!(note(&cliff(phases)), None, "phases differ");
+}
+
+// Where a die has a handful of superblocks, the constructed state is only near to what overwriting leaves, and a figure of
+// the first seconds is not the drive's.
+#[test]
+fn a_rough_start_is_said() {
+    let of = |profile: &str, capacity: &str, job: &str| {
+        let drive = format!("profile = '{profile}'\ncapacity = '{capacity}'\nprecondition = 'steady'\n");
+        let results = results(&format!("[drive]\n{drive}[[job]]\n{job}\n"));
+        results.summary.notes.iter().any(|note| note.starts_with("rough start:"))
+    };
+    let writes = "rw = 'randwrite'\niodepth = 8\nruntime = '20 ms'";
+    let later = "rw = 'randwrite'\niodepth = 8\nruntime = '20 ms'\nramp_time = '10 ms'";
+    for (profile, capacity, job, is_said) in [
+        ("tlc-generic-aged", "4 GiB", writes, true),
+        ("tlc-generic-aged", "16 GiB", writes, false),
+        ("wd-zn540", "2 GiB", writes, true),
+        ("wd-zn540", "2 GiB", later, false),
+        ("wd-zn540", "2 GiB", "rw = 'randread'\niodepth = 8\nruntime = '20 ms'", false),
+        ("mqsim-mlc-cached", "4 GiB", writes, false),
+        ("samsung-970-pro", "4 GiB", writes, false),
+    ] {
+        assert_eq!(of(profile, capacity, job), is_said, "{profile}, {capacity}: {job}");
+    }
+}

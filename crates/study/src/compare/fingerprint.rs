@@ -1,0 +1,92 @@
+//! What a point comes to, as a number: everything that its results follow from, and nothing else. A scenario that is
+//! written differently, or lies elsewhere, and comes to the same has the same fingerprint.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::fnv::Fnv;
+use byteway_console::error::InputError;
+use byteway_scenario::Scenario;
+use byteway_workload::kv::KvSource;
+use byteway_workload::{Layout, Source};
+
+/// 32 hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Fingerprint(String);
+
+/// Of everything that this program was built from: a model that was changed gives other results, whatever its version.
+pub const SOURCES: &str = env!("BYTEWAY_SOURCES");
+
+/// Of a scenario with this build of the program. The contents of traces count; `hashed` keeps what was read of them.
+pub(super) fn of(
+    scenario: &Scenario,
+    hashed: &mut BTreeMap<PathBuf, String>,
+) -> Result<Fingerprint, InputError> {
+    let mut hash = Fnv::default();
+    let Scenario { name, seed, drive, host, jobs, warmup, interval, text: _, sets: _, translated } = scenario;
+    let mut jobs = jobs.clone();
+    let mut contents = Vec::new();
+    for job in &mut jobs {
+        if let Source::Trace(replay) = &mut job.source {
+            let path = std::mem::take(&mut replay.path);
+            // It follows from the rest, and may have millions of entries.
+            replay.layout = Layout::default();
+            if !hashed.contains_key(&path) {
+                hashed.insert(path.clone(), of_file(&path)?);
+            }
+            contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
+        }
+        if let Source::Pairs(plan) = &mut job.source
+            && let KvSource::Trace(replay) = &mut plan.source
+        {
+            let path = std::mem::take(&mut replay.path);
+            if !hashed.contains_key(&path) {
+                hashed.insert(path.clone(), of_file(&path)?);
+            }
+            contents.push((byteway_trace::file_name(&path).to_string(), hashed[&path].clone()));
+        }
+    }
+    let _ = write!(
+        hash,
+        "{SOURCES} {name:?} {seed} {drive:?} {host:?} {jobs:?} {warmup:?} {interval:?} {contents:?} {translated:?}"
+    );
+    Ok(Fingerprint(hash.hex()))
+}
+
+fn of_file(path: &std::path::Path) -> Result<String, InputError> {
+    let failed = |error: std::io::Error| {
+        let what = format!("cannot read the trace `{}`: {error}", byteway_trace::file_name(path));
+        InputError::new(what, "check the path and its permissions")
+    };
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let mut hash = Fnv::default();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut buffer).map_err(failed)? {
+            0 => return Ok(hash.hex()),
+            count => hash.add(&buffer[..count]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Published test vectors: with another function, what older versions kept would all be run again.
+    #[test]
+    fn the_hash_is_fnv_1a() {
+        let of = |text: &str| {
+            let mut hash = Fnv::default();
+            hash.add(text.as_bytes());
+            hash.hex()
+        };
+        assert_eq!(of(""), "6c62272e07bb014262b821756295c58d");
+        assert_eq!(of("a"), "d228cb696f1a8caf78912b704e4a8964");
+        assert_eq!(of("foobar"), "343e1662793c64bf6f0d3597ba446f18");
+    }
+}

@@ -1,0 +1,168 @@
+//! A power cut while a host puts values: how many that it was told are put are gone afterwards. The drive of a point is built
+//! as for a run; a client with or without bulk PUT stores values of one size until the power goes, between two steps of the
+//! simulation. Then the drive comes back with what its medium has kept, and every value is asked for.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use anyhow::{Context, anyhow, bail};
+use byteway_clock::{Executor, Ran};
+use byteway_device::{Drive, DriveConfig};
+use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::{BulkLimits, KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
+use byteway_link::{HostEnd, Link, Memory};
+use byteway_wire::nvme::kv::Key;
+
+use super::point::Spec;
+use byteway_lab::build;
+use byteway_scenario::Scenario;
+
+/// What a power cut took of the values that the client's caller was told are put.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// All that it was told of.
+    pub told: u64,
+    /// Gone, and never acknowledged by the drive: the host had gathered them.
+    pub by_host: u64,
+    /// Gone, although the drive had acknowledged them: they were in its write buffer, and it has no power-loss protection.
+    pub by_drive: u64,
+}
+
+/// How many values the caller was told are put, and how many of these, the first, the drive has acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Put {
+    told: u64,
+    acknowledged: u64,
+}
+
+/// Bytes of the largest batch.
+const BATCH_BYTES: u32 = 16 << 10;
+
+/// Cuts the power of the spec's drive before the step `polls`, while values of `bytes` are put, `pairs` in a command.
+///
+/// # Errors
+/// The drive cannot be driven, or holds a value that was never put.
+pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Result<Taken> {
+    let scenario = spec.scenario(1)?;
+    let config = build::drive(&scenario);
+    let put = Rc::new(Cell::new(Put::default()));
+    let medium = {
+        let executor = Executor::new();
+        let (host, device) = connect(&executor, &scenario);
+        let drive = power_on(&device, &config, Drive::medium(&config).context("the drive can't be built")?)?;
+        let putting = put_all(host, Plan::of(&scenario), pairs, bytes, put.clone());
+        match executor.run_cut(putting, polls).map_err(|stalled| anyhow!("{stalled}"))? {
+            Ran::Cut => drive.power_off(),
+            Ran::Ended(why) => return Err(why),
+        }
+    };
+    let executor = Executor::new();
+    let (host, device) = connect(&executor, &scenario);
+    let drive = power_on(&device, &config, medium)?;
+    let Put { told, acknowledged } = put.get();
+    let found = executor
+        .run(count(host, Plan::of(&scenario), bytes, put.get()))
+        .map_err(|stalled| anyhow!("{stalled}"))??;
+    drive.power_off(); // drive and link hold each other until then
+    Ok(Taken {
+        told,
+        by_host: told - acknowledged - found.unacknowledged,
+        by_drive: acknowledged - found.acknowledged,
+    })
+}
+
+fn connect(executor: &Executor, scenario: &Scenario) -> (HostEnd, byteway_link::DeviceEnd) {
+    Link::connect(executor.clock(), build::link(&scenario.drive.profile), Memory::simulated())
+}
+
+fn power_on(
+    device: &byteway_link::DeviceEnd,
+    config: &DriveConfig,
+    medium: byteway_flash::Medium,
+) -> anyhow::Result<Drive> {
+    Drive::power_on(device, config.clone(), medium).context("the drive can't be built")
+}
+
+/// The host's part of a scenario.
+struct Plan(DriverConfig);
+
+impl Plan {
+    fn of(scenario: &Scenario) -> Plan {
+        Plan(DriverConfig {
+            costs: build::host_costs(&scenario.host),
+            completion: build::completion(&scenario.host),
+            queues_wanted: 1,
+            ..DriverConfig::default()
+        })
+    }
+}
+
+async fn client(host: HostEnd, plan: Plan) -> anyhow::Result<KvClient> {
+    let driver = Driver::attach(Port::Link(host), plan.0).await?;
+    let nsid = driver.kv_namespaces().first().context("the drive has no key-value namespace")?.nsid;
+    let queue = driver.create_queue_pair(QueueConfig::new(32)).await?;
+    Ok(KvClient::new(queue, nsid, KvConfig::new(Rules::only(Method::Prp), BATCH_BYTES)))
+}
+
+fn key(number: u64) -> Key {
+    Key::new(&(number as u32).to_be_bytes()).expect("it has four bytes")
+}
+
+fn value(number: u64, bytes: u32) -> Vec<u8> {
+    number.to_le_bytes().into_iter().cycle().take(bytes as usize).collect()
+}
+
+/// Puts values until the power goes; ends only with an error.
+async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cell<Put>>) -> anyhow::Error {
+    let put = async {
+        let client = client(host, plan).await?;
+        let mut buffer = client.buffer()?;
+        let limits = BulkLimits { pairs, bytes: BATCH_BYTES };
+        let mut bulk = KvBulk::new(&client, limits, &Rc::default())?;
+        for number in 0.. {
+            let value = value(number, bytes);
+            if pairs > 1 {
+                bulk.put(key(number), &value).await?;
+            } else {
+                client.put(&mut buffer, &value)?;
+                client.store(&mut buffer, key(number), bytes, StoreIf::Any).await?;
+            }
+            let all = number + 1;
+            told.set(Put { told: all, acknowledged: all - bulk.len() as u64 });
+        }
+        anyhow::Ok(())
+    };
+    match put.await {
+        Ok(()) => anyhow!("all keys are used"),
+        Err(error) => error,
+    }
+}
+
+/// Values that the drive has after the cut.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    acknowledged: u64,
+    unacknowledged: u64,
+}
+
+/// Asks for every value that the caller was told is put.
+async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> anyhow::Result<Found> {
+    let client = client(host, plan).await?;
+    let mut buffer = client.buffer()?;
+    let mut found = Found::default();
+    for number in 0..put.told {
+        let answer = client.retrieve(&mut buffer, key(number), 0, bytes).await?;
+        if !answer.found {
+            continue;
+        }
+        let mut stored = vec![0; bytes as usize];
+        client.get(&buffer, &mut stored)?;
+        if answer.value_bytes != bytes || stored != value(number, bytes) {
+            bail!("after the power cut value {number} is not the one that was put");
+        }
+        let count =
+            if number < put.acknowledged { &mut found.acknowledged } else { &mut found.unacknowledged };
+        *count += 1;
+    }
+    Ok(found)
+}
