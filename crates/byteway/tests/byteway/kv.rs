@@ -1,6 +1,6 @@
 //! Key-value workloads on a simulated drive, from scenario to summary.
 
-use crate::common::{run, scenario};
+use crate::common::{real, run, scenario};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
@@ -211,18 +211,6 @@ fn gathered_stores_save_bytes_and_have_a_loss_window() {
     assert_eq!(missing(&summary), missing(&each));
     assert!(bulk.loss_bytes_max < 3 * 4096 && bulk.loss_pairs_max > 63, "{bulk:?}");
     assert!(summary.to_tables().contains("lost if the host crashes"));
-}
-
-/// A file of the real traces, if they are here: `BYTEWAY_TRACES`, or `../shared/traces` beside the repository.
-fn real(path: &str) -> Option<std::path::PathBuf> {
-    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let folder = std::env::var_os("BYTEWAY_TRACES").map_or(beside, Into::into);
-    let file = folder.join(path);
-    if !file.exists() {
-        eprintln!("not tested: {} is not here", file.display());
-        return None;
-    }
-    Some(file)
 }
 
 // Parameter files and traces that nobody here wrote: what is read wrong of them runs as another workload.

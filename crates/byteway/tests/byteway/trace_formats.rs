@@ -1,7 +1,7 @@
 //! Every format there and back: what is written in it is told by its first lines and read as it was, up to what the
 //! format can hold, packed or plain; and whatever bytes a file has, reading it ends.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use byteway_console::error::InputError;
 use byteway_trace::archive::Packing;
@@ -239,23 +239,12 @@ fn no_bytes_break_a_reader() {
     });
 }
 
-/// The folder of the real traces: `BYTEWAY_TRACES`, or `../shared/traces` beside the repository.
-fn traces() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let folder = std::env::var_os("BYTEWAY_TRACES").map_or(beside, PathBuf::from);
-    folder.is_dir().then_some(folder)
-}
-
 // Generated records are as odd as one thought of; real ones are odd in other ways.
 #[test]
 fn real_traces_go_through_every_format() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["tpcc-small", "wsrch-small"] {
-        let path = traces().map(|folder| folder.join(format!("block/mqsim/{name}.trace")));
-        let Some(path) = path.filter(|path| path.is_file()) else {
-            eprintln!("SKIPPED: no real trace {name} here; set BYTEWAY_TRACES to the folder of the traces");
-            continue;
-        };
+        let Some(path) = crate::common::real(&format!("block/mqsim/{name}.trace")) else { continue };
         let (format, records) = read_any(&path).unwrap();
         assert_eq!(format, Format::Mqsim);
         for format in Format::ALL {

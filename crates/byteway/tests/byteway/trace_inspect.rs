@@ -1,6 +1,6 @@
 //! `byteway trace inspect` as a user meets it: over real traces where they are at hand, and with wrong flags and files.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use byteway_trace::inspect::Inspection;
@@ -22,20 +22,14 @@ fn found(arguments: &[&str]) -> Vec<Inspection> {
 }
 
 /// One of MQSim's traces, if it is at hand.
-fn real(name: &str) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let folder = std::env::var_os("BYTEWAY_TRACES").map_or(beside, PathBuf::from);
-    let path = folder.join("block/mqsim").join(name);
-    if !path.is_file() {
-        eprintln!("SKIPPED: {} is not there; set BYTEWAY_TRACES to the folder of the traces", path.display());
-    }
-    path.is_file().then_some(path)
+fn mqsim(name: &str) -> Option<PathBuf> {
+    crate::common::real(&format!("block/mqsim/{name}.trace"))
 }
 
 // Figures that can be had from these files with a line of awk; if one differs, the trace is read wrongly.
 #[test]
 fn real_traces_are_described() {
-    let (Some(tpcc), Some(wsrch)) = (real("tpcc-small.trace"), real("wsrch-small.trace")) else { return };
+    let (Some(tpcc), Some(wsrch)) = (mqsim("tpcc-small"), mqsim("wsrch-small")) else { return };
     let (tpcc, wsrch) = (tpcc.to_str().unwrap(), wsrch.to_str().unwrap());
     let traces = found(&[tpcc, wsrch]);
     let [tpcc_found, wsrch_found] = traces.as_slice() else { panic!("an object for each trace") };

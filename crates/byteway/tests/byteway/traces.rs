@@ -12,13 +12,6 @@ use byteway_workload::{Generator, Io, Kind};
 
 const PROFILES: [&str; 3] = ["samsung-970-pro", "mqsim-mlc", "cosmos-plus"];
 
-/// The folder of the real traces: `BYTEWAY_TRACES`, or `../shared/traces` beside the repository.
-fn traces() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let folder = std::env::var_os("BYTEWAY_TRACES").map_or(beside, PathBuf::from);
-    folder.is_dir().then_some(folder)
-}
-
 fn load(profile: &str, trace: &Path, lines: &str) -> Scenario {
     let text = format!(
         "[drive]\nprofile = \"{profile}\"\n[[job]]\niodepth = 32\n[job.trace]\nfile = '{}'\n{lines}",
@@ -42,17 +35,11 @@ fn ios(scenario: &Scenario) -> Vec<Io> {
     ios
 }
 
-/// The real traces at hand, each with its records; says so when there are none.
+/// The real traces at hand, each with its records.
 fn real() -> Vec<(PathBuf, usize)> {
-    let Some(folder) = traces() else {
-        println!("SKIPPED: no real traces here; set BYTEWAY_TRACES to their folder");
-        return Vec::new();
-    };
-    let known = [("tpcc-small", 6_999), ("wsrch-small", 24_783)];
-    let paths = known.map(|(name, records)| (folder.join(format!("block/mqsim/{name}.trace")), records));
-    let (there, absent): (Vec<_>, Vec<_>) = paths.into_iter().partition(|(path, _)| path.is_file());
-    absent.iter().for_each(|(path, _)| println!("SKIPPED: {} is not there", path.display()));
-    there
+    let known = [("tpcc-small", 6_999), ("wsrch-small", 24_783)].into_iter();
+    let at = |name| crate::common::real(&format!("block/mqsim/{name}.trace"));
+    known.filter_map(|(name, records)| Some((at(name)?, records))).collect()
 }
 
 // Without real traces nobody knows whether the formats are read as their authors write them.

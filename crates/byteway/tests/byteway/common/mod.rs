@@ -13,6 +13,20 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/byteway/common")
 }
 
+/// A real trace, or a parameter file that others wrote: below `BYTEWAY_TRACES`, or below `../shared/traces` beside the repository.
+/// `None`, and said, if nothing is there; whoever sets `BYTEWAY_TRACES` wants to know, and the test fails.
+pub fn real(path: &str) -> Option<PathBuf> {
+    let wanted = std::env::var_os("BYTEWAY_TRACES").map(PathBuf::from);
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let file = wanted.clone().unwrap_or_else(beside).join(path);
+    if file.is_file() {
+        return Some(file);
+    }
+    assert!(wanted.is_none(), "{} is not there, and BYTEWAY_TRACES says that it is", file.display());
+    eprintln!("SKIPPED: {} is not there; set BYTEWAY_TRACES to the folder of the traces", file.display());
+    None
+}
+
 /// The drive and the host of round numbers. `drive` has more lines of `[drive]`, such as `override.flash.ways = 1`; the
 /// jobs are in `rest`.
 pub fn round(drive: &str, rest: &str) -> String {
