@@ -1,6 +1,6 @@
 //! The program and the crates behind it as a user meets them: one binary, for each of them would link all of Byteway again.
 //!
-//! `browser`, `common` and `small` are what the others have in common; the rest are tests, by what they are about. The guest and
+//! `browser` and `common` are what the others have in common; the rest are tests, by what they are about. The guest and
 //! the soak have binaries of their own.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -28,8 +28,6 @@ mod reproducible;
 mod scenarios;
 mod serve;
 mod shutdown;
-#[path = "../../../device/tests/fixture/small.rs"]
-mod small;
 mod spans;
 mod steady;
 mod tables;

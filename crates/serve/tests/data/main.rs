@@ -8,18 +8,15 @@
 )]
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Rate, Timing};
-use byteway_device::{
-    ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, NamespaceConfig, SiteConfig, TransferConfig,
-};
-use byteway_firmware::{Base, Cycles, Ftl, Space, Victim};
+use byteway_clock::{Clock, Delay, Executor, Timing};
+use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, NamespaceConfig, SiteConfig};
+use byteway_firmware::{Cycles, Ftl, Space};
 use byteway_flash::Geometry;
 use byteway_flash::file::{self, Directory};
 use byteway_host::{
     BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, KvClient, KvConfig, KvOracle, Method,
     Oracle, QueueConfig, Rules, StoreIf,
 };
-use byteway_link::{Generation, PcieConfig};
 use byteway_serve::attach::Attachment;
 use byteway_serve::drive::{Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
@@ -52,8 +49,8 @@ const BUFFER_BYTES: u32 = 64 << 10;
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn drive() -> DriveConfig {
+    let small = byteway_testkit::drive_config();
     DriveConfig {
-        model: "Byteway test drive".into(),
         serial: "KILL0001".into(),
         controller: ControllerConfig {
             io_queues_max: 4,
@@ -61,50 +58,18 @@ fn drive() -> DriveConfig {
             command_slots: 32,
             fetch_outstanding: 4,
             fetch_burst: 8,
-            transfer_bytes_max: 128 << 10,
-            dma_granularity: 1,
-            dstrd: 0,
-            sgl: false,
-            shadow_doorbells: false,
             vectors: 5,
-            arbitration_burst: 128,
-            ready_delay: Delay::from_us(10),
-            read_pipeline: Delay::ZERO,
-            read_large_pipeline: Delay::ZERO,
-            write_pipeline: Delay::ZERO,
+            ..small.controller
         },
-        transfer: TransferConfig::default(),
-        site: SiteConfig {
-            cores: 1,
-            hertz: 1_000_000_000,
-            cycles: Cycles::FREE,
-            dram_latency: Delay::from_ns(50),
-            dram_rate: Rate::per_second(10_000_000_000),
-        },
+        site: SiteConfig { cores: 1, cycles: Cycles::FREE, ..small.site },
         // 90 MiB, most of which is used: it is collected all the time.
-        geometry: Geometry { channels: 2, ways: 2, planes: 2, blocks: 40, pages: 18, page_bytes: 16384 },
+        geometry: Geometry { planes: 2, blocks: 40, pages: 18, ..small.geometry },
         timing: byteway_flash::Timing {
             read: vec![Delay::from_us(10); 3],
             program: vec![Delay::from_us(50); 3],
-            erase: Delay::from_us(500),
-            channel: Rate::per_second(800_000_000),
-            command: Delay::from_ns(100),
-            ..byteway_flash::Timing::default()
+            ..small.timing
         },
-        media: Default::default(),
-        endurance_erases: 3000,
-        ftl: FtlPolicy {
-            write_buffer_bytes: 1 << 20,
-            victim: Victim::Greedy,
-            collect_start_blocks: 2,
-            collect_reserve_blocks: 1,
-            power_loss_protection: false,
-            map_cache_pages: None,
-            wide_map: false,
-            checkpoint_units: 2048,
-            upkeep: byteway_firmware::Upkeep::default(),
-            canary: None,
-        },
+        ftl: FtlPolicy { checkpoint_units: 2048, ..small.ftl },
         namespaces: vec![
             NamespaceConfig::blocks(UNITS, BlockSize::B4096),
             NamespaceConfig::key_value(PAIRS_UNITS),
@@ -119,23 +84,8 @@ fn drive() -> DriveConfig {
             },
             ..KvPolicy::default()
         }),
-        base: Base::Empty,
         keep: Keep::Stamps,
-        seed: 1,
-    }
-}
-
-fn link() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen3,
-        lanes: 4,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 32,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
+        ..small
     }
 }
 
@@ -148,7 +98,7 @@ fn role() {
     let setup = Setup {
         name: "test".into(),
         drive: drive(),
-        link: link(),
+        link: byteway_testkit::link_config(),
         timing: Timing::None,
         doorbells: Doorbells::Mapped,
         rest: byteway_serve::front::REST,

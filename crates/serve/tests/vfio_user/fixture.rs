@@ -1,6 +1,5 @@
 //! A small drive that is served in a thread, and clients for it.
 
-use crate::small;
 use byteway_clock::Timing;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Canary, Cycles};
@@ -38,7 +37,7 @@ pub const BUFFER: u64 = 64 << 10;
 pub const BUFFER_BYTES: u32 = 8192;
 
 fn drive(buffer_bytes: u32) -> DriveConfig {
-    let small = small::drive_config();
+    let small = byteway_testkit::drive_config();
     DriveConfig {
         controller: ControllerConfig {
             io_queues_max: 4,
@@ -101,7 +100,7 @@ impl Served {
             let setup = Setup {
                 name: "test".into(),
                 drive,
-                link: small::link_config(),
+                link: byteway_testkit::link_config(),
                 timing: Timing::None,
                 doorbells,
                 rest: byteway_serve::front::REST,

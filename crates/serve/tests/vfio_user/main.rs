@@ -9,6 +9,4 @@ mod messages;
 mod payload;
 mod server;
 mod session;
-#[path = "../../../device/tests/fixture/small.rs"]
-mod small;
 mod third_party;

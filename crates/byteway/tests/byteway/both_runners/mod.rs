@@ -17,12 +17,12 @@ mod processes;
 mod runner;
 mod trace;
 
-use crate::small::{NS_4K_UNITS, NS_512_UNITS, link_config};
 use byteway_clock::{Clock, Delay};
 use byteway_device::{ControllerConfig, Drive, DriveConfig};
 use byteway_flash::Geometry;
 use byteway_link::memory::Mapped;
 use byteway_link::{DeviceEnd, Direction, Memory, Purpose};
+use byteway_testkit::{NS_4K_UNITS, NS_512_UNITS, link_config};
 use std::fs::File;
 
 /// The longest transfer of a command.
@@ -34,7 +34,7 @@ const MEMORY_BYTES: u64 = 32 << 20;
 
 /// A small drive: overwritten many times in a test, so that its collector works, too.
 fn drive_config() -> DriveConfig {
-    let small = crate::small::drive_config();
+    let small = byteway_testkit::drive_config();
     DriveConfig {
         serial: "BOTH0001".into(),
         controller: ControllerConfig {

@@ -63,7 +63,7 @@ pub struct Rig {
 
 impl Default for Rig {
     fn default() -> Self {
-        Rig { drive: drive_config(), link: crate::small::link_config(), costs: HostCosts::default() }
+        Rig { drive: drive_config(), link: byteway_testkit::link_config(), costs: HostCosts::default() }
     }
 }
 
@@ -101,7 +101,7 @@ pub fn payload(random: &mut Stream, bytes: u32) -> Vec<u8> {
 }
 
 fn drive_config() -> DriveConfig {
-    let small = crate::small::drive_config();
+    let small = byteway_testkit::drive_config();
     DriveConfig {
         serial: "METHODS1".into(),
         controller: ControllerConfig {

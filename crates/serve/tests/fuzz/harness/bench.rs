@@ -1,8 +1,5 @@
 //! A small drive and its function, in an executor of their own.
 
-#[path = "../../../../device/tests/fixture/small.rs"]
-mod small;
-
 use byteway_clock::{Clock, Delay, Executor, Time, Timing};
 use byteway_device::{
     ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
@@ -58,7 +55,7 @@ pub struct Shape {
 
 impl Shape {
     fn drive(self) -> DriveConfig {
-        let small = small::drive_config();
+        let small = byteway_testkit::drive_config();
         DriveConfig {
             model: "Byteway fuzzed drive".into(),
             serial: "FUZZ0001".into(),
@@ -121,7 +118,7 @@ pub struct Served {
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(shape: Shape, main: impl FnOnce(Served) -> F) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, device) = Link::connect(&clock, small::link_config(), Memory::guest());
+    let (host, device) = Link::connect(&clock, byteway_testkit::link_config(), Memory::guest());
     let drive = Drive::new(&device, shape.drive()).expect("the bench's drive is possible");
     let function = Function::new(&host, &drive.controller, 1, VECTORS, shape.doorbells)
         .expect("the system has memory for doorbells");
