@@ -4,9 +4,7 @@
 //! a credit on, so that none is; and a read-like command through a link, a core, a die and a channel. Run it with
 //! `cargo run --release -p byteway-clock --example speed`.
 
-use byteway_clock::{
-    Clock, Delay, Executor, Mailbox, Notify, Pipe, Priority, PriorityStation, Rate, Semaphore, Station,
-};
+use byteway_clock::{Clock, Delay, Executor, Mailbox, Notify, Pipe, Rate, Semaphore, Station};
 use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
@@ -123,8 +121,8 @@ struct Drive {
     up: Pipe,
     down: Pipe,
     core: Station,
-    dies: Vec<PriorityStation>,
-    channels: Vec<PriorityStation>,
+    dies: Vec<Station>,
+    channels: Vec<Station>,
     tags: Semaphore,
 }
 
@@ -136,8 +134,8 @@ impl Drive {
             up: link(),
             down: link(),
             core: Station::new(clock, 4),
-            dies: (0..64).map(|_| PriorityStation::new(clock, 1)).collect(),
-            channels: (0..8).map(|_| PriorityStation::new(clock, 1)).collect(),
+            dies: (0..64).map(|_| Station::new(clock, 1)).collect(),
+            channels: (0..8).map(|_| Station::new(clock, 1)).collect(),
             tags: Semaphore::new(clock, 32),
         }
     }
@@ -149,11 +147,8 @@ impl Drive {
         drop(tag);
         self.core.serve(Delay::from_ns(500)).await;
         let die = address as usize / 1000 % self.dies.len();
-        let grant = self.dies[die].acquire(Priority(0)).await;
-        grant.serve(Delay::from_us(5)).await;
-        let channel = self.channels[die % self.channels.len()].acquire(Priority(0)).await;
-        channel.serve(Delay::from_ns(3_400)).await;
-        drop((channel, grant));
+        self.dies[die].serve(Delay::from_us(5)).await;
+        self.channels[die % self.channels.len()].serve(Delay::from_ns(3_400)).await;
         self.core.serve(Delay::from_ns(300)).await;
         self.up.transfer(4096 + 16 * 24).await;
         completion.send_at(self.clock.now() + Delay::from_ns(120), ());

@@ -11,7 +11,7 @@
 //! | [`descriptor`] | waiting for file descriptors |
 //! | [`wheel`] | the timer wheel |
 //! | [`pipe`] | bandwidth and propagation |
-//! | [`station`] | servers: by reservation (FIFO), and by queue (priority, suspend, hold) |
+//! | [`station`] | servers, by reservation, first come first served |
 //! | [`mailbox`] | delayed FIFO delivery without a task |
 //! | [`semaphore`], [`channel`], [`notify`] | waiting for each other |
 //! | [`span`] | which resource each picosecond of an I/O is charged to |
@@ -46,6 +46,6 @@ pub use pipe::{Passage, Pipe};
 pub use real::{Inbox, Pace, Timing};
 pub use semaphore::{Permit, Semaphore};
 pub use span::{Segment, SpanId, SpanRecord, Spans, Stage, Trail};
-pub use station::{Grant, Priority, PriorityStation, Service, Station};
+pub use station::{Service, Station};
 pub use time::{Delay, Rate, Time};
 pub use tracer::{Detail, HeldIos, Resource, Tracer, Track, Usage};

@@ -24,15 +24,13 @@ pub enum Stage {
     Dram,
     /// Sensing, programming, erasing, and the transfer on the channel.
     Flash,
-    /// A network between host and drive.
-    Fabric,
     /// Waiting for any of these while others use it.
     Queueing,
 }
 
 impl Stage {
     /// All, in the order in which they are reported.
-    pub const ALL: [Stage; 9] = [
+    pub const ALL: [Stage; 8] = [
         Stage::Host,
         Stage::Doorbell,
         Stage::Fetch,
@@ -40,7 +38,6 @@ impl Stage {
         Stage::Firmware,
         Stage::Dram,
         Stage::Flash,
-        Stage::Fabric,
         Stage::Queueing,
     ];
 
@@ -54,7 +51,6 @@ impl Stage {
             Stage::Firmware => "firmware",
             Stage::Dram => "dram",
             Stage::Flash => "flash",
-            Stage::Fabric => "fabric",
             Stage::Queueing => "queueing",
         }
     }

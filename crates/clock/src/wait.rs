@@ -55,19 +55,10 @@ impl<W, G> WaitLine<W, G> {
     }
 
     pub(crate) fn join(&self, task: TaskId, want: W) -> Ticket {
-        self.insert(task, want, false)
-    }
-
-    /// Joins at the front: one that was served before and had to step back.
-    pub(crate) fn rejoin(&self, task: TaskId, want: W) -> Ticket {
-        self.insert(task, want, true)
-    }
-
-    fn insert(&self, task: TaskId, want: W, front: bool) -> Ticket {
         let mut line = self.0.borrow_mut();
         let line = &mut *line;
-        let (previous, next) = if front { (NONE, line.head) } else { (line.tail, NONE) };
-        let node = Node { task, want: Some(want), state: State::Waiting, previous, next };
+        let previous = line.tail;
+        let node = Node { task, want: Some(want), state: State::Waiting, previous, next: NONE };
         let index = match line.free.pop() {
             Some(index) => {
                 line.nodes[index as usize] = node;
@@ -82,10 +73,7 @@ impl<W, G> WaitLine<W, G> {
             NONE => line.head = index,
             p => line.nodes[p as usize].next = index,
         }
-        match next {
-            NONE => line.tail = index,
-            n => line.nodes[n as usize].previous = index,
-        }
+        line.tail = index;
         line.waiting += 1;
         Ticket(index)
     }

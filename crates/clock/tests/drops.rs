@@ -9,8 +9,7 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{
-    Channel, Clock, Delay, Executor, Mailbox, Notify, Pipe, Priority, PriorityStation, Rate, Semaphore,
-    Station, TaskId, Time,
+    Channel, Clock, Delay, Executor, Mailbox, Notify, Pipe, Rate, Semaphore, Station, TaskId, Time,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -112,96 +111,6 @@ mod stages {
             clock.sleep(Delay(1000)).await;
             assert_eq!((got.get(), tags.available(), tags.waiting()), (3, 3, 0));
         });
-    }
-
-    #[test]
-    fn servers() {
-        for moment in MOMENTS {
-            // The heir in the same class, and in a less urgent one.
-            for class in [1, 2] {
-                run(|clock| async move {
-                    let dies = PriorityStation::new(&clock, 1);
-                    let held = dies.acquire(Priority(0)).await;
-                    let got = Rc::new(Cell::new(false));
-                    let (dies_v, dies_h, got_h) = (dies.clone(), dies.clone(), got.clone());
-                    let victim = async move { dies_v.acquire(Priority(1)).await.serve(Delay(1000)).await };
-                    let heir = async move {
-                        let _grant = dies_h.acquire(Priority(class)).await;
-                        got_h.set(true);
-                    };
-                    kill_at(moment, &clock, victim, heir, || drop(held)).await;
-                    assert_eq!((got.get(), dies.free(), dies.waiting()), (true, 1, 0), "{moment:?}");
-                });
-            }
-        }
-    }
-
-    #[derive(Clone, Copy, Debug, PartialEq)]
-    enum ServiceMoment {
-        Running,
-        /// A read has asked it to step back; it has not been polled since.
-        Asked,
-        Suspended,
-        /// The server came back; it has not been polled since.
-        GivenBack,
-        Resumed,
-    }
-
-    #[test]
-    fn suspendable_services() {
-        use ServiceMoment::*;
-        for moment in [Running, Asked, Suspended, GivenBack, Resumed] {
-            run(|clock| async move {
-                let die = PriorityStation::new(&clock, 1);
-                let got = Rc::new(RefCell::new(Vec::new()));
-                let die_p = die.clone();
-                let program = clock.spawn("program", async move {
-                    let grant = die_p.acquire(Priority(3)).await;
-                    grant.serve_suspendable(Delay(1000), Delay(5)).await;
-                });
-                let (inner, die_h, got_h) = (clock.clone(), die.clone(), got.clone());
-                clock.spawn("heir", async move {
-                    drop(die_h.acquire(Priority(3)).await);
-                    got_h.borrow_mut().push(("heir", inner.now().0));
-                });
-                clock.sleep(Delay(100)).await;
-                if moment == Running {
-                    clock.kill(program);
-                    clock.sleep(Delay(50)).await;
-                }
-                let (inner, die_r, got_r) = (clock.clone(), die.clone(), got.clone());
-                clock.spawn("read", async move {
-                    let grant = die_r.acquire(Priority(0)).await;
-                    grant.serve(Delay(50)).await;
-                    drop(grant);
-                    if moment == GivenBack {
-                        inner.kill(program);
-                    }
-                    got_r.borrow_mut().push(("read", inner.now().0));
-                });
-                if moment == Asked {
-                    // Polled after the read and before the program.
-                    let killer = clock.clone();
-                    clock.spawn("killer", async move { killer.kill(program) });
-                }
-                clock.sleep(Delay(25)).await;
-                if moment == Suspended {
-                    clock.kill(program);
-                }
-                clock.sleep(Delay(75)).await;
-                if moment == Resumed {
-                    clock.kill(program);
-                }
-                clock.sleep(Delay(5000)).await;
-                let expected = match moment {
-                    Running => [("heir", 100), ("read", 200)],
-                    Asked | Suspended | GivenBack => [("read", 150), ("heir", 150)],
-                    Resumed => [("read", 150), ("heir", 200)],
-                };
-                assert_eq!(*got.borrow(), expected, "{moment:?}");
-                assert_eq!((die.free(), die.waiting()), (1, 0), "{moment:?}");
-            });
-        }
     }
 
     #[test]
@@ -556,66 +465,6 @@ fn a_swarm_on_a_semaphore() {
     }
 }
 
-async fn use_servers(swarm: Rc<Swarm>, dies: PriorityStation, busy: Rc<Cell<usize>>, servers: usize) {
-    for _ in 0..10 {
-        swarm.pause().await;
-        let grant = dies.acquire(Priority(swarm.below(5) as u8)).await;
-        swarm.step();
-        for _ in 0..1 + swarm.below(3) {
-            match swarm.below(3) {
-                0 => {
-                    let _busy = Held::new(&busy, 1, servers);
-                    grant.serve(Delay(swarm.below(4))).await;
-                }
-                1 => {
-                    let _busy = Held::new(&busy, 1, servers);
-                    swarm.pause().await;
-                }
-                _ => drop(grant.serve_suspendable(Delay(swarm.below(20)), Delay(swarm.below(3))).await),
-            }
-            swarm.step();
-        }
-        drop(grant);
-        swarm.step();
-    }
-}
-
-#[test]
-fn a_swarm_on_a_priority_station() {
-    let mut suspensions = 0;
-    for seed in 0..SEEDS {
-        suspensions += run(|clock| async move {
-            let servers = 1 + seed as usize % 3;
-            let swarm = Swarm::new(&clock, seed, kills_per_mille(seed), u64::MAX);
-            let (dies, busy) = (PriorityStation::new(&clock, servers), Rc::default());
-            for _ in 0..20 {
-                swarm.spawn("user", use_servers(swarm.clone(), dies.clone(), Rc::clone(&busy), servers));
-            }
-            swarm.finish(&format!("seed {seed}")).await;
-            assert_eq!((dies.free(), dies.waiting()), (servers, 0), "seed {seed}");
-            assert!(dies.utilisation(Time::ZERO, Delay::ZERO) <= 1.0);
-            // And it works as on the first day: nobody is thought to be running who isn't.
-            let before = dies.suspensions();
-            let grants: Vec<_> = {
-                let mut grants = Vec::new();
-                for _ in 0..servers {
-                    grants.push(dies.acquire(Priority(3)).await);
-                }
-                grants
-            };
-            let urgent = dies.clone();
-            clock.spawn("urgent", async move { drop(urgent.acquire(Priority(0)).await) });
-            clock.sleep(Delay(10)).await;
-            assert_eq!((dies.suspensions(), dies.waiting()), (before, 1), "seed {seed}");
-            drop(grants);
-            clock.sleep(Delay(10)).await;
-            assert_eq!((dies.free(), dies.waiting()), (servers, 0), "seed {seed}");
-            before
-        });
-    }
-    assert!(suspensions > SEEDS * 10, "only {suspensions} suspensions");
-}
-
 /// Senders and receivers, all mortal; receivers are replaced. What came out, in order.
 async fn exchange(clock: Clock, seed: u64, receivers: usize) -> (Vec<(u64, u64)>, usize) {
     let swarm = Swarm::new(&clock, seed, kills_per_mille(seed), u64::MAX);
@@ -794,13 +643,12 @@ fn a_cut_at_each_step_leaves_everything_free() {
     loop {
         let ended = run(|clock| async move {
             let swarm = Swarm::new(&clock, 7, 0, cut_at);
-            let (tags, dies) = (Semaphore::new(&clock, 4), PriorityStation::new(&clock, 2));
+            let tags = Semaphore::new(&clock, 4);
             let channel = Channel::bounded(&clock, 1);
             let notify = Rc::new(Notify::new(&clock));
-            let (held, busy): (Rc<Cell<usize>>, Rc<Cell<usize>>) = Default::default();
+            let held: Rc<Cell<usize>> = Rc::default();
             for _ in 0..4 {
                 swarm.spawn("taker", take_credits(swarm.clone(), tags.clone(), held.clone()));
-                swarm.spawn("user", use_servers(swarm.clone(), dies.clone(), busy.clone(), 2));
                 let (inner, channel_s, nudge) = (swarm.clone(), channel.clone(), notify.clone());
                 swarm.spawn("sender", async move {
                     for value in 0..10 {
@@ -822,7 +670,6 @@ fn a_cut_at_each_step_leaves_everything_free() {
             }
             swarm.finish(&format!("cut at {cut_at}")).await;
             assert_eq!((tags.available(), tags.waiting(), held.get()), (4, 0, 0), "cut at {cut_at}");
-            assert_eq!((dies.free(), dies.waiting(), busy.get()), (2, 0, 0), "cut at {cut_at}");
             assert_eq!(notify.waiting(), 0, "cut at {cut_at}");
             while channel.try_receive().is_some() {}
             // A receiver that died while it waited must not be given this.

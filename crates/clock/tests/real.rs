@@ -8,8 +8,7 @@
 )]
 
 use byteway_clock::{
-    Channel, Clock, Delay, Executor, Inbox, Mailbox, Notify, Pipe, Priority, PriorityStation, Rate,
-    Semaphore, Station, Time, Timing,
+    Channel, Clock, Delay, Executor, Inbox, Mailbox, Notify, Pipe, Rate, Semaphore, Station, Time, Timing,
 };
 use std::cell::{Cell, RefCell};
 use std::io::{Read as _, Write as _};
@@ -154,28 +153,24 @@ fn waits_of_no_time_give_way_after_64_steps() {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (inner, count) = (clock.clone(), steps.clone());
     clock.spawn("busy", async move {
-        let die = PriorityStation::new(&inner, 1);
-        let grant = die.acquire(Priority(3)).await;
         let station = Station::new(&inner, 1);
         let pipe = Pipe::new(&inner, Rate::per_second(1), Delay::from_s(10));
         for step in 0.. {
-            match step % 4 {
+            match step % 3 {
                 0 => inner.sleep(Delay::from_s(1000)).await,
-                1 => _ = grant.serve_suspendable(Delay::from_s(1000), Delay::from_s(1)).await,
-                2 => _ = station.serve(Delay::from_s(1000)).await,
+                1 => _ = station.serve(Delay::from_s(1000)).await,
                 _ => _ = pipe.transfer(1_000).await,
             }
             count.set(step + 1);
         }
     });
     // The same with one kind of wait alone.
-    let (inner, suspendable_steps) = (clock.clone(), Rc::new(Cell::new(0)));
-    let count = suspendable_steps.clone();
-    clock.spawn("busy die", async move {
-        let die = PriorityStation::new(&inner, 1);
+    let (inner, served) = (clock.clone(), Rc::new(Cell::new(0)));
+    let count = served.clone();
+    clock.spawn("busy station", async move {
+        let station = Station::new(&inner, 1);
         loop {
-            let grant = die.acquire(Priority(3)).await;
-            grant.serve_suspendable(Delay::from_s(1000), Delay::from_s(1)).await;
+            station.serve(Delay::from_s(1000)).await;
             count.set(count.get() + 1);
         }
     });
@@ -184,7 +179,7 @@ fn waits_of_no_time_give_way_after_64_steps() {
     executor
         .run_real(Timing::None, None, async move {
             for _ in 0..10 {
-                seen_m.borrow_mut().push((steps_m.get(), suspendable_steps.get()));
+                seen_m.borrow_mut().push((steps_m.get(), served.get()));
                 inner.yield_now().await;
             }
         })
@@ -492,22 +487,16 @@ fn under_each_runner<F: Future<Output = ()> + 'static>(
 #[test]
 fn instants_that_are_apart_come_in_the_same_order_under_both_runners() {
     let logs = under_each_runner(&[Timing::Model], |clock, log| async move {
-        let die = PriorityStation::new(&clock, 1);
+        let die = Rc::new(Station::new(&clock, 1));
         let pipe = Rc::new(Pipe::new(&clock, Rate::per_second(1_000_000), Delay::ZERO));
         let mailbox = Mailbox::new(&clock);
-        for (task, at_ms, class) in [(0u64, 0, 3), (1, 13, 3), (2, 28, 0), (3, 33, 1)] {
+        for (task, at_ms, work_ms) in [(0u64, 0, 60), (1, 13, 60), (2, 28, 20), (3, 33, 20)] {
             let (inner, log, die, pipe, mailbox) =
                 (clock.clone(), log.clone(), die.clone(), pipe.clone(), mailbox.clone());
             clock.spawn("command", async move {
                 inner.sleep(Delay::from_ms(at_ms)).await;
-                let grant = die.acquire(Priority(class)).await;
-                log.borrow_mut().push(format!("{task} has the die"));
-                if class == 3 {
-                    grant.serve_suspendable(Delay::from_ms(60), Delay::from_ms(7)).await;
-                } else {
-                    grant.serve(Delay::from_ms(20)).await;
-                }
-                drop(grant);
+                log.borrow_mut().push(format!("{task} wants the die"));
+                die.serve(Delay::from_ms(work_ms)).await;
                 log.borrow_mut().push(format!("{task} is sensed"));
                 pipe.transfer(4_000).await;
                 mailbox.send_at(inner.now() + Delay::from_ms(1), task);

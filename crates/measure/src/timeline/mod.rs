@@ -14,7 +14,7 @@
 //! `"e"`, category `io`) from the moment it was due to its completion, named `read`, `write` or `trim`. Its `id` is its
 //! number in the order of beginning, over all jobs from 0. Its arguments are `io` (that number), `job`, `worker`,
 //! `queue`, `lba`, `blocks`, whether it is `measured`, and the `error` if it failed. In it stand its stages, one
-//! after the other without a gap, as they were charged: host, doorbell, fetch, link, firmware, dram, flash, fabric, and
+//! after the other without a gap, as they were charged: host, doorbell, fetch, link, firmware, dram, flash, and
 //! queueing for waiting on any of them. A charge of several waits shows as one: first all of its queueing, then the
 //! rest. The stages of all measured I/Os sum to the summary's spans, to the picosecond.
 //!

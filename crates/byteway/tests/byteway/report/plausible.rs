@@ -187,7 +187,6 @@ fn spans() -> Vec<SpanRow> {
         ("firmware", 3_340.0),
         ("dram", 118.0),
         ("flash", 52_600.0),
-        ("fabric", 0.0),
         ("queueing", 61_300.0),
     ];
     let whole: f64 = parts.iter().map(|(_, ns)| ns).sum();

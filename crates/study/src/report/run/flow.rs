@@ -228,7 +228,6 @@ fn meaning(span: &str) -> &'static str {
         "firmware" => "the drive's processor cores at work for it",
         "dram" => "the drive's DRAM: map and buffers",
         "flash" => "sensing, programming, and the transfer on the channel",
-        "fabric" => "a network between host and drive",
         "queueing" => "waiting for any of these while others use it",
         _ => "",
     }
