@@ -12,10 +12,11 @@
 pub mod config;
 pub mod controller;
 pub mod drive;
+mod validate;
 
 pub use config::{
-    ConfigError, ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig,
-    NamespaceConfig, NamespaceKind, SiteConfig, TransferConfig,
+    CommandSet, ConfigError, ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig,
+    NamespaceConfig, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
 pub use drive::Drive;

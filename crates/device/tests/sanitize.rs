@@ -3,7 +3,7 @@
 mod fixture;
 
 use byteway_clock::Delay;
-use byteway_device::controller::persist::{Record, SanitizeRecord, SanitizeState};
+use byteway_device::controller::namespace::record::{Record, SanitizeRecord, SanitizeState};
 use byteway_flash::Medium;
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::{

@@ -4,7 +4,7 @@
 //! number as the only extended one. Each byte has a mask of the bits that the host may write; what a write does beyond
 //! changing them is its [`Effect`]. The MSI-X table itself is not here: it lies in BAR0.
 
-use byteway_device::controller::identify::VENDOR_ID;
+use byteway_device::controller::admin::identify::VENDOR_ID;
 use byteway_link::PcieConfig;
 use std::cell::Cell;
 

@@ -1,50 +1,31 @@
 //! Enable, disable, shutdown, reset of the function (NVMe Base 2.1, 3.5 to 3.7).
 
-use crate::controller::arbiter::Mechanism;
-use crate::controller::log::add;
-use crate::controller::queue::{CompletionQueue, Fate};
-use crate::controller::{Core, queue::SubmissionQueue};
-use byteway_clock::{Clock, Delay, Notify, SpanId};
+use crate::config::CommandSet;
+use crate::controller::command_set::CommandSets;
+use crate::controller::core::Core;
+use crate::controller::queue::arbiter::Mechanism;
+use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
+use crate::controller::state::counters::add;
+use byteway_clock::{Delay, SpanId};
 use byteway_wire::nvme::feature::{InterruptCoalescing, fid};
 use byteway_wire::nvme::register::{Cc, Csts};
 use byteway_wire::nvme::{Doorbell, QueuePriority};
-use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-
-/// Resets of the function, by count.
-pub struct FunctionResets {
-    asked: Cell<u64>,
-    done: Cell<u64>,
-    /// One is done.
-    ended: Notify,
-}
-
-impl FunctionResets {
-    /// None yet.
-    pub fn new(clock: &Clock) -> Self {
-        FunctionResets { asked: Cell::default(), done: Cell::default(), ended: Notify::new(clock) }
-    }
-
-    /// Whether one was asked for and is not done.
-    pub fn under_way(&self) -> bool {
-        self.done.get() < self.asked.get()
-    }
-}
 
 /// Looks again whether all posted writes have arrived after this time.
 const ARRIVAL: Delay = Delay::from_ns(100);
 
 /// Resets the function, and waits until that is done.
 pub async fn reset_function(core: &Core) {
-    let resets = &core.function_resets;
+    let resets = &core.lifecycle.resets;
     let turn = resets.asked.get() + 1;
     resets.asked.set(turn);
     // At once, so that an enabling that is under way ends without one.
     core.registers.cc.set(Cc::new());
-    core.lifecycle.notify_one();
+    core.lifecycle.changed.notify_one();
     while resets.done.get() < turn {
         resets.ended.notified().await;
     }
@@ -69,20 +50,21 @@ enum Step {
 
 /// Follows CC: what the host asks for while a change is in progress is looked at when that is done, unless that is a
 /// shutdown, which ends then.
-pub async fn run(core: Rc<Core>) {
+pub async fn run(sets: Rc<CommandSets>) {
+    let core = &sets.core;
     loop {
-        core.lifecycle.notified().await;
-        while let Some(step) = next_step(&core) {
-            let running = is_running(&core);
+        core.lifecycle.changed.notified().await;
+        while let Some(step) = next_step(core) {
+            let running = is_running(core);
             core.registers.disabled.set(false);
-            core.is_changing.set(true);
+            core.lifecycle.is_changing.set(true);
             match step {
-                Step::PutBack => put_back(&core, running).await,
-                Step::Disable => disable(&core).await,
-                Step::Enable => enable(&core).await,
-                Step::ShutDown => unless_preempted(&core, shut_down(&core)).await,
+                Step::PutBack => put_back(&sets, running).await,
+                Step::Disable => disable(&sets).await,
+                Step::Enable => enable(&sets).await,
+                Step::ShutDown => unless_preempted(core, shut_down(&sets)).await,
             }
-            core.is_changing.set(false);
+            core.lifecycle.is_changing.set(false);
         }
     }
 }
@@ -96,7 +78,7 @@ fn is_running(core: &Core) -> bool {
 fn next_step(core: &Core) -> Option<Step> {
     let (cc, csts) = (core.registers.cc.get(), core.registers.csts.get());
     let running = is_running(core);
-    if core.function_resets.under_way() {
+    if core.lifecycle.resets.under_way() {
         return Some(Step::PutBack);
     }
     match (core.registers.disabled.get() || !cc.en(), running) {
@@ -114,7 +96,7 @@ async fn unless_preempted(core: &Core, shutdown: impl Future<Output = ()>) {
     let mut shutdown = pin!(shutdown);
     let mut preempted = pin!(async {
         while next_step(core).is_none() {
-            core.lifecycle.notified().await;
+            core.lifecycle.changed.notified().await;
         }
     });
     poll_fn(|context| match shutdown.as_mut().poll(context) {
@@ -124,7 +106,8 @@ async fn unless_preempted(core: &Core, shutdown: impl Future<Output = ()>) {
     .await;
 }
 
-async fn enable(core: &Rc<Core>) {
+async fn enable(sets: &CommandSets) {
+    let core = &sets.core;
     core.clock.timer(core.config.controller.ready_delay).await;
     core.restored().await;
     core.in_use();
@@ -152,10 +135,10 @@ async fn enable(core: &Rc<Core>) {
     core.features.reset();
     core.interrupts.reset();
     core.set_saved_coalescing();
-    core.arbiter.reset(mechanism, core.features.weights());
-    core.reset_queues();
+    core.queues.arbiter.reset(mechanism, core.features.weights());
+    core.queues.clear();
     for doorbell in [Doorbell::SubmissionTail(0), Doorbell::CompletionHead(0)] {
-        core.queue_created(doorbell);
+        core.queues.announce(doorbell);
     }
     let acq = CompletionQueue::new(0, registers.acq.get(), cq_entries, Some(0));
     let asq = SubmissionQueue::new(
@@ -166,15 +149,11 @@ async fn enable(core: &Rc<Core>) {
         acq.clone(),
         QueuePriority::Urgent,
     );
-    {
-        let mut queues = core.queues.borrow_mut();
-        queues.completion[0] = Some(acq);
-        queues.submission[0] = Some(asq.clone());
-    }
-    core.queues_changed();
-    core.arbiter.add(asq);
+    core.queues.add_completion(acq);
+    core.queues.add_submission(asq.clone());
+    core.queues.arbiter.add(asq);
     core.ftl.ready().await;
-    core.pairs_ready().await;
+    sets.ready().await;
     registers.csts.set(Csts::new().with_rdy(true));
 }
 
@@ -182,7 +161,7 @@ async fn enable(core: &Rc<Core>) {
 fn is_offered(core: &Core, cc: Cc) -> bool {
     match cc.css() {
         Cc::CSS_NVM => true,
-        Cc::CSS_ALL => core.config.kv.is_some(),
+        Cc::CSS_ALL => CommandSet::are_several(&core.config),
         _ => false,
     }
 }
@@ -198,43 +177,37 @@ impl Core {
 }
 
 /// Controller reset: no command runs on, none completes; when all have ended, RDY is cleared.
-async fn disable(core: &Rc<Core>) {
-    core.shadow.clear();
-    for queue in core.queues.borrow().submission.iter().flatten() {
-        queue.fate.set(Fate::Reset);
-    }
-    core.trains.clear();
-    core.halves.clear();
-    core.partials.clear(core.config.controller.io_queues_max);
-    core.commits.switch_off();
-    core.iterators.clear();
+async fn disable(sets: &CommandSets) {
+    let core = &sets.core;
+    core.queues.shadow.clear();
+    core.queues.set_fates(Fate::Reset);
+    core.parked.clear(core.config.controller.io_queues_max);
+    core.memory.commits.switch_off();
+    sets.reset();
     core.events.clear();
-    core.operations.changed.notify_all(); // commands that wait for one look at their queue
+    core.background.operations.changed.notify_all(); // commands that wait for one look at their queue
     core.end_short_self_test();
-    while core.in_flight.get() > 0 {
-        core.quiet.notified().await;
-    }
+    core.slots.drain().await;
     settle(core).await; // a host that sees RDY cleared reuses its memory
-    core.buffer.borrow_mut().clear();
     core.memory.clear();
     core.events.clear(); // doorbells may have rung meanwhile
-    debug_assert!(core.permits_are_free(), "a command that has ended has given back its place");
+    debug_assert!(core.queues.permits_are_free(), "a command that has ended has given back its place");
     core.interrupts.reset(); // nothing is announced after a reset that was completed before
-    core.arbiter.reset(Mechanism::RoundRobin, core.features.weights());
-    core.reset_queues();
-    core.queues_granted.set(None);
+    core.queues.arbiter.reset(Mechanism::RoundRobin, core.features.weights());
+    core.queues.clear();
+    core.queues.granted.set(None);
     core.registers.reset();
-    core.timestamp.reset(core.clock.now());
+    core.features.timestamp.reset(core.clock.now());
     add(&core.counters.resets, 1);
 }
 
 /// All resets of the function that were asked for: they are one.
-async fn put_back(core: &Rc<Core>, running: bool) {
-    let resets = &core.function_resets;
+async fn put_back(sets: &CommandSets, running: bool) {
+    let core = &sets.core;
+    let resets = &core.lifecycle.resets;
     if running {
-        disable(core).await;
+        disable(sets).await;
     }
-    core.buffer.borrow_mut().clear();
     core.memory.clear(); // also what was stored while the controller was not enabled
     core.registers.power_on();
     core.port.lose_writes(); // one that enables, and was sent before, would undo this
@@ -243,11 +216,12 @@ async fn put_back(core: &Rc<Core>, running: bool) {
 }
 
 /// Shutdown: what is in the write buffer goes to flash, and what recovery would have to find out is written down.
-async fn shut_down(core: &Rc<Core>) {
+async fn shut_down(sets: &CommandSets) {
+    let core = &sets.core;
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
     // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
-    let _ = core.flush_pairs(SpanId::NONE).await;
+    let _ = sets.flush(SpanId::NONE).await;
     let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
     core.store_clean().await;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_COMPLETE));

@@ -1,162 +1,134 @@
-//! Command slots: tasks made once, each executing one command after another.
+//! A command slot: it executes one command after another.
 
-use crate::controller::partial::Waiting;
-use crate::controller::queue::{Fate, Permit, SubmissionQueue};
-use byteway_clock::{Clock, Notify, SpanId, TaskId};
-use byteway_wire::nvme::vendor::InlineSlots;
-use byteway_wire::nvme::{AdminOpcode, Sqe, Status};
-use std::cell::{Cell, RefCell};
-use std::future::poll_fn;
+use crate::controller::admin;
+use crate::controller::command::context::{Context, Reply};
+use crate::controller::command::workspace::Workspace;
+use crate::controller::command_set::CommandSets;
+use crate::controller::queue::ring::Fate;
+use crate::controller::queue::waiting::Waiting;
+use crate::controller::state::slot::{Command, Member, Payload, Slot};
+use byteway_clock::{Delay, Stage};
+use byteway_firmware::Work;
+use byteway_transfer::collector::Supported;
+use byteway_wire::nvme::vendor::Chunk;
+use byteway_wire::nvme::{SglRules, Status};
 use std::rc::Rc;
-use std::task::Poll;
 
-/// A command that was fetched.
-pub struct Command {
-    /// Its entry.
-    pub sqe: Sqe,
-    /// The right and duty to complete it.
-    pub permit: Permit,
-    /// Who follows it.
-    pub span: SpanId,
-    /// Where its payload is.
-    pub payload: Payload,
-    /// The other command, if this is the first of a fused operation.
-    pub second: Option<Box<Waiting>>,
-}
-
-/// Which of the commands in a slot: a fused operation has two, all others only the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Member {
-    /// The first, or the only one.
-    First,
-    /// The second of a fused operation.
-    Second,
-}
-
-/// The commands in a slot.
-#[derive(Clone, Copy)]
-struct Running {
-    sqid: u16,
-    first: u16,
-    second: Option<u16>,
-}
-
-/// Where a command's payload is, when the command is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Payload {
-    /// Where its data pointer says, if it has any.
-    Pointer,
-    /// It came behind the command, and lies in the slot's buffer.
-    Train(InlineSlots),
-    /// It came in chunks, and lies in the slot's buffer.
-    Chunked(InlineSlots),
-    /// It can't be had, for this reason.
-    Refused(Status),
-}
-
-/// A place in which commands are executed.
-pub struct Slot {
-    clock: Clock,
-    waiting: Cell<Option<TaskId>>,
-    inbox: RefCell<Option<Command>>,
-    /// Payload that came by the queue, filled before the command is handed over. Reused from command to command.
-    pub carried: RefCell<Vec<u8>>,
-    running: Cell<Option<Running>>,
-    /// Whether that command can be aborted.
-    abortable: Cell<bool>,
-    /// Whether an Abort has asked for the first, and for the second.
-    aborted: [Cell<bool>; 2],
-    /// Counts the commands that ran here, fused ones as one.
-    turn: Cell<u64>,
-    /// How the commands of the last turn ended.
-    ended_with: Cell<[Status; 2]>,
-    ended: Notify,
-}
-
-impl Slot {
-    /// An empty slot.
-    pub fn new(clock: &Clock) -> Rc<Self> {
-        Rc::new(Slot {
-            clock: clock.clone(),
-            waiting: Cell::default(),
-            inbox: RefCell::default(),
-            carried: RefCell::default(),
-            running: Cell::default(),
-            abortable: Cell::default(),
-            aborted: Default::default(),
-            turn: Cell::default(),
-            ended_with: Cell::default(),
-            ended: Notify::new(clock),
-        })
-    }
-
-    /// Hands the slot a command.
-    pub fn dispatch(&self, command: Command) {
-        let qid = command.permit.queue().id;
-        let second = command.second.as_ref().map(|second| second.sqe.cid());
-        self.running.set(Some(Running { sqid: qid, first: command.sqe.cid(), second }));
-        // Two that abort each other would wait for each other; and a queue that is half deleted can't be kept.
-        let opcode = AdminOpcode(command.sqe.opcode());
-        self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
-        self.aborted.iter().for_each(|aborted| aborted.set(false));
-        self.inbox.replace(Some(command));
-        if let Some(task) = self.waiting.take() {
-            self.clock.wake(task);
+/// A command slot's life.
+pub async fn run(sets: Rc<CommandSets>, index: u32) {
+    let core = &sets.core;
+    let slot = core.slots.at(index).clone();
+    let sgl = core.config.controller.sgl.then(SglRules::default);
+    let mut workspace = Workspace::new(Supported { sgl });
+    loop {
+        let Command { sqe, permit, span, payload, second } = slot.next().await;
+        if let Some(second) = second {
+            run_fused(&sets, &slot, &mut workspace, Waiting { sqe, permit, span }, *second).await;
+            core.free_slot(index);
+            core.end();
+            continue;
         }
-    }
-
-    /// The next command, for the slot's task.
-    pub async fn next(&self) -> Command {
-        poll_fn(|_| match self.inbox.take() {
-            Some(command) => Poll::Ready(command),
-            None => {
-                self.waiting.set(Some(self.clock.current()));
-                Poll::Pending
+        let queue = permit.queue().clone();
+        core.clock.works_for([span]);
+        let context = Context {
+            core,
+            slot: &slot,
+            queue: &queue,
+            permit: &permit,
+            sqe: &sqe,
+            span,
+            payload,
+            member: Member::First,
+        };
+        (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
+        let parse = core.placement.chain(Work::Fetch, Work::Parse).await;
+        let pipeline = if queue.id == 0 { Delay::ZERO } else { sets.pipeline(&sqe) };
+        core.clock.sleep_until(parse.end + pipeline).await;
+        context.charge_firmware(parse.queued);
+        match payload {
+            Payload::Train(slots) => context.take_in(slots.count()).await,
+            Payload::Chunked(slots) => context.take_in(Chunk::count(slots.bytes)).await,
+            Payload::Pointer | Payload::Refused(_) => {}
+        }
+        let outcome = match context.check() {
+            Err(status) => Err(status),
+            Ok(()) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
+            Ok(()) => sets.execute(&context, &mut workspace).await,
+        };
+        let mut result = None;
+        let (status, dwords) = match outcome {
+            Ok(Reply::Done(dwords)) => (Status::SUCCESS, dwords),
+            Ok(Reply::Result(dwords)) => {
+                result = Some(&workspace.bytes[..]);
+                (Status::SUCCESS, dwords)
             }
-        })
-        .await
+            Ok(Reply::Parked) => {
+                core.park(permit, sqe.cid());
+                slot.clear(Status::SUCCESS, Status::SUCCESS);
+                core.free_slot(index);
+                core.end();
+                continue;
+            }
+            Err(status) => {
+                sets.end_failed(&context);
+                (status, [workspace.failed_dword, 0])
+            }
+        };
+        core.background.command_ended();
+        let complete = core.placement.run(Work::Complete, 1).await;
+        context.charge_firmware(complete.queued);
+        if queue.fate.get() != Fate::Reset {
+            if status != Status::SUCCESS {
+                let (lba, information) = (workspace.failed_lba, workspace.failed_information);
+                core.errors.record(queue.id, &sqe, status, lba, information);
+            }
+            match result {
+                Some(bytes) => core.post_result(permit, sqe.cid(), dwords, bytes, span),
+                None => core.post(permit, sqe.cid(), status, dwords, span),
+            }
+        }
+        slot.clear(status, Status::SUCCESS);
+        core.free_slot(index);
+        core.end();
     }
+}
 
-    /// The command has ended, with `status`; of a fused operation, both have.
-    pub fn clear(&self, first: Status, second: Status) {
-        self.running.set(None);
-        self.ended_with.set([first, second]);
-        self.turn.set(self.turn.get() + 1);
-        self.ended.notify_all();
-    }
-
-    /// Which command of this slot is `cid` of queue `sqid`, if one is.
-    pub fn runs(&self, sqid: u16, cid: u16) -> Option<Member> {
-        let running = self.running.get().filter(|running| running.sqid == sqid)?;
-        match running {
-            Running { first, .. } if first == cid => Some(Member::First),
-            Running { second: Some(second), .. } if second == cid => Some(Member::Second),
-            _ => None,
+/// Executes a fused operation, and completes both commands in their order, in a slot that the caller frees.
+async fn run_fused(
+    sets: &CommandSets,
+    slot: &Slot,
+    workspace: &mut Workspace,
+    first: Waiting,
+    second: Waiting,
+) {
+    let core = &sets.core;
+    let queue = first.permit.queue().clone();
+    core.clock.works_for([first.span, second.span]);
+    let both = [(&first, Member::First), (&second, Member::Second)].map(|(command, member)| {
+        let Waiting { sqe, permit, span } = command;
+        Context { core, slot, queue: &queue, permit, sqe, span: *span, payload: Payload::Pointer, member }
+    });
+    (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
+    let parsed = [
+        core.placement.chain(Work::Fetch, Work::Parse).await,
+        core.placement.chain(Work::Fetch, Work::Parse).await,
+    ];
+    let pipelines = sets.pipeline(both[0].sqe) + sets.pipeline(both[1].sqe);
+    core.clock.sleep_until(parsed[0].end.max(parsed[1].end) + pipelines).await;
+    both.iter().for_each(|context| context.charge_firmware(parsed[0].queued + parsed[1].queued));
+    let statuses = sets.execute_fused(&both, workspace).await;
+    core.background.command_ended();
+    both[1].charge(Stage::Queueing); // until here for what the first needed alone
+    let complete = core.placement.run(Work::Complete, 2).await;
+    both[0].charge_firmware(complete.queued);
+    both[1].charge_firmware(complete.queued);
+    if queue.fate.get() != Fate::Reset {
+        for (Waiting { sqe, permit, span }, status) in [first, second].into_iter().zip(statuses) {
+            if status != Status::SUCCESS {
+                core.errors.record(queue.id, &sqe, status, workspace.failed_lba, 0);
+            }
+            core.post(permit, sqe.cid(), status, [0; 2], span);
         }
     }
-
-    /// Asks the command to end, which looks after each wait, and waits until it has. Whether this has aborted it: not if an
-    /// earlier Abort has asked for the same, which is the one that says so.
-    pub async fn abort(&self, member: Member) -> bool {
-        if !self.abortable.get() || self.aborted[member as usize].replace(true) {
-            return false;
-        }
-        let turn = self.turn.get();
-        let mut status = None;
-        while status.is_none() {
-            self.ended.notified().await;
-            // Read at the first notification: the slot's next command may end before its second.
-            status = (self.turn.get() != turn).then(|| self.ended_with.get()[member as usize]);
-        }
-        status == Some(Status::ABORT_REQUESTED)
-    }
-
-    /// Whether a command that runs here, from `queue`, is to go on.
-    pub fn check(&self, queue: &SubmissionQueue, member: Member) -> Result<(), Status> {
-        match queue.fate.get() {
-            Fate::Live if self.aborted[member as usize].get() => Err(Status::ABORT_REQUESTED),
-            Fate::Live => Ok(()),
-            Fate::Deleting | Fate::Reset => Err(Status::ABORTED_SQ_DELETED),
-        }
-    }
+    slot.clear(statuses[0], statuses[1]);
 }

@@ -1,0 +1,213 @@
+//! Identify (NVMe Base 2.1, 5.1.13): what the drive says of itself. What it doesn't support it doesn't advertise.
+
+use crate::config::{CommandSet, DriveConfig};
+use crate::controller::admin::keep_alive;
+use crate::controller::background::self_test;
+use crate::controller::command::context::Context;
+use crate::controller::command_set::nvm;
+use crate::controller::core::Core;
+use crate::controller::namespace::{DriveIdentity, Limits, Namespace};
+use crate::controller::state::counters::ERROR_ENTRIES;
+use crate::controller::state::event::EVENT_REQUESTS_MAX;
+use crate::controller::state::feature::Features;
+use crate::controller::state::slot::ABORTS_MAX;
+use byteway_wire::IntoBytes;
+use byteway_wire::content::UNIT_BYTES;
+use byteway_wire::nvme::identify::{
+    PowerState, ascii_field, ctratt, lpa, nwpc, oacs, oaes, oncs, sanicap, sgls, vwc,
+};
+use byteway_wire::nvme::inventory::GranularityDescriptor;
+use byteway_wire::nvme::kv::identify::CommandSetCombinations;
+use byteway_wire::nvme::vendor::Capabilities;
+use byteway_wire::nvme::{
+    ActiveNamespaceList, Cns, ControllerList, GranularityList, Identify, IdentifyController, NSID_ALL,
+    NamespaceDescriptor, SglRules, Status,
+};
+use std::rc::Rc;
+
+/// The controller's identifier in its subsystem, in which it is alone.
+pub const CONTROLLER_ID: u16 = 1;
+const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
+
+/// The data structure that an Identify command asks for.
+///
+/// Of a namespace that is not attached, structures of attached ones are zeroes (NVMe Base 2.1, 5.1.13.1).
+pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status> {
+    let core = context.core;
+    let inventory = &core.inventory;
+    let nsid = context.sqe.nsid;
+    let set = CommandSet::of_csi(command.csi, &core.config);
+    // Namespace identifiers from here on are reserved for lists.
+    let above = || if nsid >= 0xffff_fffe { Err(Status::INVALID_NAMESPACE.with_dnr()) } else { Ok(nsid) };
+    let list = |attached| -> Result<Vec<u8>, Status> {
+        Ok(ActiveNamespaceList::above(above()?, inventory.nsids(attached)).as_bytes().to_vec())
+    };
+    let list_of = |attached, set| -> Result<Vec<u8>, Status> {
+        Ok(ActiveNamespaceList::above(above()?, inventory.nsids_of(attached, set)).as_bytes().to_vec())
+    };
+    let zeroes = || vec![0; Identify::BYTES as usize];
+    let active = || match inventory.active(nsid) {
+        Err(status) if status.is(Status::INVALID_FIELD) => Ok(None),
+        namespace => namespace.map(Some),
+    };
+    let allocated = || match core.known(nsid) {
+        Err(status) if status.is(Status::INVALID_FIELD) => Ok(None),
+        namespace => namespace.map(Some),
+    };
+    let structure = |namespace: &Namespace| CommandSet::identify_blocks(namespace, core.limits(namespace));
+    let of_set = |namespace: Option<Rc<Namespace>>| {
+        let namespace = namespace.as_deref().map(|namespace| (namespace, core.limits(namespace)));
+        set.ok_or(INVALID_FIELD)?.identify_namespace(core, namespace)
+    };
+    let bytes = match command.cns {
+        // All namespaces: what they have in common.
+        Cns::NAMESPACE if nsid == NSID_ALL => {
+            let transfer_bytes_max = core.config.controller.transfer_bytes_max;
+            nvm::identify::capabilities(transfer_bytes_max).as_bytes().to_vec()
+        }
+        Cns::NAMESPACE => active()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?,
+        Cns::ALLOCATED_NAMESPACE => {
+            allocated()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?
+        }
+        Cns::CONTROLLER => controller(context).as_bytes().to_vec(),
+        Cns::ACTIVE_NAMESPACES => list(true)?,
+        Cns::COMMAND_SET_ACTIVE_NAMESPACES => list_of(true, set.ok_or(INVALID_FIELD)?)?,
+        Cns::ALLOCATED_NAMESPACES => list(false)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACES => list_of(false, set.ok_or(INVALID_FIELD)?)?,
+        Cns::NAMESPACE_DESCRIPTORS => {
+            let namespace = inventory.active(nsid)?;
+            let drive = DriveIdentity::new(&core.config.serial);
+            let csi = namespace.set.csi().ok_or(Status::INTERNAL_ERROR)?;
+            let descriptors = [
+                NamespaceDescriptor::Eui64(namespace.eui64(drive)),
+                NamespaceDescriptor::Nguid(namespace.nguid(drive)),
+                NamespaceDescriptor::Uuid(namespace.uuid(drive)),
+                NamespaceDescriptor::Csi(csi),
+            ];
+            NamespaceDescriptor::list(&descriptors).to_vec()
+        }
+        Cns::COMMAND_SET_NAMESPACE if set.is_some() => of_set(active()?)?,
+        Cns::COMMAND_SET_ALLOCATED_NAMESPACE if set.is_some() => of_set(allocated()?)?,
+        Cns::COMMAND_SET_CONTROLLER => set.ok_or(INVALID_FIELD)?.identify_controller(),
+        Cns::COMMAND_SETS if CommandSet::are_several(&core.config) => {
+            let mut all = CommandSetCombinations::default();
+            all.vectors[0] = CommandSet::vector(&core.config);
+            all.as_bytes().to_vec()
+        }
+        Cns::INDEPENDENT_NAMESPACE => {
+            active()?.map_or_else(zeroes, |namespace| namespace.identify_independent().as_bytes().to_vec())
+        }
+        Cns::NAMESPACE_CONTROLLERS => {
+            let attached = core.known(nsid)?.attached.get();
+            let ids = attached.then_some(CONTROLLER_ID);
+            ControllerList::from(command.cntid, ids).as_bytes().to_vec()
+        }
+        Cns::CONTROLLERS => ControllerList::from(command.cntid, [CONTROLLER_ID]).as_bytes().to_vec(),
+        Cns::NAMESPACE_GRANULARITY => {
+            let bytes = inventory.capacity.borrow().chunk_units() * UNIT_BYTES as u64;
+            let mut list = GranularityList::default();
+            list.descriptors[0] = GranularityDescriptor { nszegran: bytes, ncapgran: bytes };
+            list.as_bytes().to_vec()
+        }
+        _ => return Err(INVALID_FIELD),
+    };
+    Ok(bytes)
+}
+
+impl Core {
+    /// What a namespace's identification needs to know.
+    fn limits(&self, namespace: &Namespace) -> Limits {
+        Limits {
+            drive: DriveIdentity::new(&self.config.serial),
+            transfer_bytes_max: self.config.controller.transfer_bytes_max,
+            units: self.inventory.capacity.borrow().units_of(namespace.nsid),
+        }
+    }
+}
+
+fn controller(context: &Context<'_>) -> IdentifyController {
+    let config = &context.core.config;
+    let mut id = IdentifyController {
+        vid: VENDOR_ID,
+        ssvid: VENDOR_ID,
+        sn: ascii_field(&config.serial),
+        mn: ascii_field(&config.model),
+        fr: ascii_field(env!("CARGO_PKG_VERSION")),
+        rab: (config.controller.arbitration_burst.ilog2()).min(7) as u8,
+        mdts: (config.controller.transfer_bytes_max / 4096).ilog2() as u8,
+        cntlid: CONTROLLER_ID,
+        oaes: oaes::NAMESPACE_ATTRIBUTE,
+        ctratt: ctratt::TRAFFIC_BASED_KEEP_ALIVE | ctratt::NAMESPACE_GRANULARITY,
+        ver: context.core.registers.vs.into_bits(),
+        cntrltype: 1,
+        oacs: oacs::FORMAT | oacs::NAMESPACE_MANAGEMENT | oacs::SELF_TEST,
+        acl: (ABORTS_MAX - 1) as u8,
+        aerl: (EVENT_REQUESTS_MAX - 1) as u8,
+        // One firmware slot, read-only.
+        frmw: 1 << 1 | 1,
+        lpa: lpa::COMMANDS_SUPPORTED | lpa::EXTENDED | lpa::SUPPORTED_LOG_PAGES,
+        elpe: (ERROR_ENTRIES - 1) as u8,
+        wctemp: Features::OVER_TEMPERATURE,
+        cctemp: 353,
+        kas: keep_alive::GRANULARITY,
+        sqes: 0x66,
+        cqes: 0x44,
+        // One test at a time in the subsystem.
+        edstt: self_test::EXTENDED_MINUTES,
+        dsto: 1,
+        sanicap: sanicap::BLOCK_ERASE | sanicap::NO_DEALLOCATE_INHIBITED | sanicap::NOT_MODIFIED_AFTER,
+        nn: context.core.inventory.nsid_max(),
+        mnan: context.core.inventory.nsid_max(),
+        oncs: oncs::SAVE | oncs::TIMESTAMP,
+        // The other states ask for a Replay Protected Memory Block that controls them.
+        nwpc: nwpc::WRITE_PROTECT,
+        vwc: vwc::PRESENT | vwc::FLUSH_ALL,
+        ..Default::default()
+    };
+    let offered = CommandSet::ALL.into_iter().filter(|set| set.is_offered(config));
+    offered.for_each(|set| set.describe(context.core, &mut id));
+    if config.controller.sgl {
+        let rules = SglRules::default();
+        id.sgls = if rules.dword_aligned { sgls::SUPPORTED_DWORD } else { sgls::SUPPORTED };
+        id.sgls |= if rules.bit_bucket { sgls::BIT_BUCKET } else { 0 };
+        id.sgls |= if rules.allow_excess { sgls::EXCESS } else { 0 };
+    }
+    if config.controller.shadow_doorbells {
+        id.oacs |= oacs::DOORBELL_BUFFER;
+    }
+    let capacity = u128::from(config.user_bytes());
+    id.tnvmcap.copy_from_slice(&capacity.to_le_bytes());
+    id.unvmcap.copy_from_slice(&context.core.unallocated_bytes().to_le_bytes());
+    id.psd[0] = PowerState { mp: 900, ..Default::default() };
+    let nqn = format!("nqn.2026-11.org.byteway:{}", config.serial);
+    id.subnqn[..nqn.len()].copy_from_slice(nqn.as_bytes());
+    if let Some(capabilities) = capabilities(config) {
+        capabilities.write(&mut id.vs);
+    }
+    id
+}
+
+/// What the drive offers beyond plain NVMe, if it does.
+fn capabilities(config: &DriveConfig) -> Option<Capabilities> {
+    let transfer = &config.transfer;
+    let is_plain = transfer.methods.is_empty() && transfer.sink_bytes == 0;
+    (!is_plain).then(|| Capabilities {
+        signature: Capabilities::SIGNATURE,
+        version: Capabilities::VERSION,
+        methods: transfer.methods.into_bits(),
+        inline_bytes_max: transfer.inline_bytes_max,
+        reassembly_bytes_max: transfer.reassembly_bytes_max,
+        piggyback_bytes_max: transfer.piggyback_bytes_max,
+        inline_result_bytes_max: transfer.inline_result_bytes_max,
+        partial_payloads_max: transfer.partial_payloads_max,
+        partial_timeout_us: transfer.partial_timeout.ps().div_ceil(1_000_000).min(u64::from(u32::MAX)) as u32,
+        bar_offset: if transfer.bar_bytes > 0 { config.bar_offset() } else { 0 },
+        bar_bytes: transfer.bar_bytes,
+        dma_unit: config.controller.dma_granularity,
+        sink_bytes: transfer.sink_bytes,
+    })
+}
+
+/// The PCI vendor. There is no free one: Red Hat's for virtual devices has a range of devices that is open to experiments
+/// without registration (1af4:10f0 to 10ff), which will do as long as Byteway has none of its own.
+pub const VENDOR_ID: u16 = 0x1af4;

@@ -1,0 +1,144 @@
+//! Log pages (NVMe Base 2.1, 5.1.12): errors, the drive's health with live counters, and what is supported.
+
+use crate::config::{CommandSet, DriveConfig};
+use crate::controller::admin::setting::is_supported;
+use crate::controller::namespace::record::Totals;
+use crate::controller::state::feature::{TEMPERATURE, is_of_namespace};
+use byteway_clock::{Delay, Pace, Timing};
+use byteway_firmware::Health;
+use byteway_wire::nvme::log::scope;
+use byteway_wire::nvme::vendor::pace::PaceLog;
+use byteway_wire::nvme::{
+    AdminOpcode, CommandsSupportedLog, FeaturesSupportedLog, SmartLog, SupportedLogPages, lid,
+};
+
+/// The health page.
+pub fn smart(totals: &Totals, critical_warning: u8, percentage_used: u8, health: &Health) -> SmartLog {
+    SmartLog {
+        critical_warning,
+        composite_temperature: TEMPERATURE.into(),
+        available_spare: health.available_spare_percent,
+        available_spare_threshold: health.spare_threshold_percent,
+        percentage_used,
+        data_units_read: SmartLog::data_units(totals.read_bytes.into()).into(),
+        data_units_written: SmartLog::data_units(totals.written_bytes.into()).into(),
+        host_read_commands: u128::from(totals.reads).into(),
+        host_write_commands: u128::from(totals.writes).into(),
+        controller_busy_time: u128::from(totals.busy_ms / MINUTE_MS).into(),
+        power_cycles: u128::from(totals.power_cycles).into(),
+        power_on_hours: u128::from(totals.on_ms / (60 * MINUTE_MS)).into(),
+        unsafe_shutdowns: u128::from(totals.unsafe_shutdowns).into(),
+        media_errors: u128::from(totals.media_errors).into(),
+        error_log_entries: u128::from(totals.errors).into(),
+        ..Default::default()
+    }
+}
+
+const MINUTE_MS: u64 = 60_000;
+
+/// Which log pages there are.
+pub fn supported_log_pages(config: &DriveConfig, timing: Option<Timing>) -> SupportedLogPages {
+    let mut page = SupportedLogPages::default();
+    for lid in [
+        lid::SUPPORTED_LOG_PAGES,
+        lid::ERROR_INFORMATION,
+        lid::SMART,
+        lid::FIRMWARE_SLOT,
+        lid::CHANGED_NAMESPACE_LIST,
+        lid::COMMANDS_SUPPORTED,
+        lid::DEVICE_SELF_TEST,
+        lid::FEATURES_SUPPORTED,
+        lid::NVME_MI_COMMANDS_SUPPORTED,
+        lid::SANITIZE_STATUS,
+    ] {
+        page.lids[usize::from(lid)] = SupportedLogPages::LSUPP;
+    }
+    if config.transfer.memory.is_some() {
+        page.lids[usize::from(lid::DEVICE_MEMORY)] = SupportedLogPages::LSUPP;
+    }
+    if timing.is_some() {
+        page.lids[usize::from(lid::PACE)] = SupportedLogPages::LSUPP;
+    }
+    page
+}
+
+/// How a drive that is served in real time keeps to its model.
+pub fn pace(timing: Timing, pace: Pace) -> PaceLog {
+    let ns = |delay: Delay| delay.0 / 1_000;
+    match timing {
+        Timing::None => PaceLog::default(),
+        Timing::Model => PaceLog {
+            modelled: 1,
+            late_from_ns: ns(Pace::LATE) as u32,
+            waits: pace.waits,
+            late: pace.late,
+            lateness_ns: ns(pace.lateness),
+            worst_ns: ns(pace.worst),
+            slipped_ns: ns(pace.slipped),
+            ..PaceLog::default()
+        },
+    }
+}
+
+/// Which commands there are, those for I/O of one command set, and what they may change.
+pub fn commands_supported(config: &DriveConfig, set: CommandSet) -> CommandsSupportedLog {
+    const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
+    const CHANGES_BLOCKS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
+    let mut page = CommandsSupportedLog::default();
+    for opcode in [
+        AdminOpcode::DELETE_SQ,
+        AdminOpcode::CREATE_SQ,
+        AdminOpcode::GET_LOG_PAGE,
+        AdminOpcode::DELETE_CQ,
+        AdminOpcode::CREATE_CQ,
+        AdminOpcode::IDENTIFY,
+        AdminOpcode::ABORT,
+        AdminOpcode::SET_FEATURES,
+        AdminOpcode::GET_FEATURES,
+        AdminOpcode::ASYNC_EVENT_REQUEST,
+        AdminOpcode::KEEP_ALIVE,
+    ] {
+        page.acs[usize::from(opcode.0)] = SUPPORTED | scope::CONTROLLER;
+    }
+    // A host stops its I/O around these, and looks at its namespaces again.
+    const CHANGES_NAMESPACES: u32 = SUPPORTED | CommandsSupportedLog::NIC;
+    for (opcode, effects) in [
+        (
+            AdminOpcode::FORMAT_NVM,
+            CHANGES_BLOCKS | CommandsSupportedLog::NCC | CommandsSupportedLog::CSE_ANY | scope::NAMESPACE,
+        ),
+        (
+            AdminOpcode::NAMESPACE_MANAGEMENT,
+            CHANGES_NAMESPACES
+                | CommandsSupportedLog::LBCC
+                | CommandsSupportedLog::CSE_ANY
+                | scope::SUBSYSTEM,
+        ),
+        (
+            AdminOpcode::NAMESPACE_ATTACHMENT,
+            CHANGES_NAMESPACES | CommandsSupportedLog::CSE_NAMESPACE | scope::NAMESPACE,
+        ),
+        (AdminOpcode::SANITIZE, CHANGES_BLOCKS | CommandsSupportedLog::CSE_ANY | scope::SUBSYSTEM),
+        (AdminOpcode::DEVICE_SELF_TEST, SUPPORTED | scope::CONTROLLER),
+    ] {
+        page.acs[usize::from(opcode.0)] = effects;
+    }
+    if config.controller.shadow_doorbells {
+        page.acs[usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0)] = SUPPORTED | scope::CONTROLLER;
+    }
+    set.add_commands(config, &mut page);
+    page
+}
+
+/// Which features there are, and what setting one may change: nothing but whether a namespace can be written.
+pub fn features_supported(config: &DriveConfig) -> FeaturesSupportedLog {
+    let mut page = FeaturesSupportedLog::default();
+    for fid in (0..=u8::MAX).filter(|fid| is_supported(*fid, config)) {
+        let effects = match is_of_namespace(fid) {
+            true => FeaturesSupportedLog::NCC | scope::NAMESPACE,
+            false => scope::CONTROLLER,
+        };
+        page.fids[usize::from(fid)] = FeaturesSupportedLog::FSUPP | effects;
+    }
+    page
+}

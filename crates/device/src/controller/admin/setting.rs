@@ -1,0 +1,278 @@
+//! Set Features and Get Features (NVMe Base 2.1, 5.1.25 and 5.1.11).
+
+use crate::config::{CommandSet, DriveConfig};
+use crate::controller::admin::keep_alive;
+use crate::controller::background::operation::perform;
+use crate::controller::command::context::Context;
+use crate::controller::command::send::send_page;
+use crate::controller::command::workspace::{Landing, Workspace};
+use crate::controller::core::Core;
+use crate::controller::queue::ring::SubmissionQueue;
+use crate::controller::state::feature::{Features, TEMPERATURE, is_of_namespace, is_saveable};
+use crate::controller::state::operations::Operation;
+use byteway_wire::nvme::feature::{
+    Arbitration, AsyncEventConfig, HostBehavior, InterruptCoalescing, InterruptVectorConfiguration,
+    NumberOfQueues, TemperatureThreshold, Timestamp, VolatileWriteCache, WriteProtection, fid,
+};
+use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::{GetFeatures, NSID_ALL, Select, SetFeatures, Status};
+use std::rc::Rc;
+
+/// Set Features. Gives dword 0 of the completion.
+pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
+    let core = context.core;
+    let command = SetFeatures::parse(context.sqe);
+    let nsid = context.sqe.nsid;
+    if !is_supported(command.fid, &core.config) {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    if command.sv && !is_saveable(command.fid) {
+        return Err(Status::FEATURE_NOT_SAVEABLE.with_dnr());
+    }
+    // One of the controller's: a namespace is not to be named.
+    if !is_of_namespace(command.fid) && nsid != 0 && nsid != NSID_ALL {
+        return Err(Status::FEATURE_NOT_NAMESPACE_SPECIFIC.with_dnr());
+    }
+    match command.fid {
+        fid::TIMESTAMP => {
+            context.bring(workspace, 8, Landing::Bytes).await?;
+            let bytes = workspace.bytes[..].try_into().map_err(|_| Status::INTERNAL_ERROR)?;
+            core.features.timestamp.set(Timestamp::from_bytes(bytes).milliseconds, core.clock.now());
+            // Not one of the changes of namespaces, which may take minutes: hosts set the time whenever they come up.
+            core.store().await;
+            return Ok(0);
+        }
+        fid::HOST_BEHAVIOR_SUPPORT => {
+            context.bring(workspace, HostBehavior::BYTES as u64, Landing::Bytes).await?;
+            let bytes = workspace.bytes[..].try_into().map_err(|_| Status::INTERNAL_ERROR)?;
+            core.features.host_behavior.set(possible(HostBehavior::from_bytes(bytes))?);
+            return Ok(0);
+        }
+        fid::NAMESPACE_WRITE_PROTECTION => {
+            let state = WriteProtection::from_bits(command.cdw11)
+                .filter(|state| matches!(state, WriteProtection::None | WriteProtection::Protected))
+                .ok_or(Status::INVALID_FIELD.with_dnr())?;
+            if nsid != NSID_ALL {
+                core.inventory.active(nsid)?;
+            }
+            return perform(context, Operation::Protect { nsid, state }).await;
+        }
+        _ => {}
+    }
+    let dw0 = set_value(context, &command)?;
+    if command.sv {
+        let (which, value) = to_save(&command);
+        core.features.save(command.fid, which, value);
+        core.store().await;
+    }
+    Ok(dw0)
+}
+
+/// Host behavior that the drive can go along with. A host says what it can deal with, so it may say more than the drive
+/// makes use of; formats of Copy descriptors it enables, and there is none to be enabled (CDFS).
+fn possible(behavior: HostBehavior) -> Result<HostBehavior, Status> {
+    let HostBehavior { acre, etdas, lbafee, hdisns, cdfe } = behavior;
+    let is_possible = [acre, etdas, lbafee, hdisns].iter().all(|field| *field <= 1) && cdfe == 0;
+    is_possible.then_some(behavior).ok_or(Status::INVALID_FIELD.with_dnr())
+}
+
+/// Which of a feature's values has been set, and to what, as it is saved.
+fn to_save(command: &SetFeatures) -> (u8, u32) {
+    match command.fid {
+        fid::TEMPERATURE_THRESHOLD => {
+            let threshold = TemperatureThreshold::from_bits(command.cdw11);
+            (threshold.thsel(), threshold.tmpth().into())
+        }
+        fid::ERROR_RECOVERY | fid::INTERRUPT_COALESCING => (0, command.cdw11 & 0xffff),
+        fid::VOLATILE_WRITE_CACHE | fid::WRITE_ATOMICITY => (0, command.cdw11 & 1),
+        _ => (0, command.cdw11),
+    }
+}
+
+/// Sets a feature whose value is a dword.
+fn set_value(context: &Context<'_>, command: &SetFeatures) -> Result<u32, Status> {
+    let core = context.core;
+    let features = &core.features;
+    let value = command.cdw11;
+    let invalid = Err(Status::INVALID_FIELD.with_dnr());
+    let offered = core.config.transfer.methods;
+    match command.fid {
+        fid::ARBITRATION => {
+            features.arbitration.set(Arbitration::from_bits(value));
+            core.queues.arbiter.set_weights(features.weights());
+        }
+        fid::POWER_MANAGEMENT if value & 0x1f != 0 => return invalid,
+        fid::POWER_MANAGEMENT => features.power.set(value),
+        fid::TEMPERATURE_THRESHOLD => {
+            let threshold = TemperatureThreshold::from_bits(value);
+            // Only the composite temperature exists; 15 stands for all.
+            if !matches!(threshold.tmpsel(), 0 | 15) || threshold.thsel() > 1 {
+                return invalid;
+            }
+            let under = threshold.thsel() == 1;
+            let cell = if under { &features.under_temperature } else { &features.over_temperature };
+            cell.set(threshold.tmpth());
+            let crossed =
+                if under { TEMPERATURE <= threshold.tmpth() } else { TEMPERATURE >= threshold.tmpth() };
+            if crossed && features.async_events.get().smart() & 0b10 != 0 {
+                core.events.raise(byteway_wire::nvme::AsyncEvent::TEMPERATURE_THRESHOLD);
+            }
+        }
+        fid::ERROR_RECOVERY => features.error_recovery.set(value & 0xffff),
+        fid::VOLATILE_WRITE_CACHE => features.write_cache.set(VolatileWriteCache::from_bits(value & 1)),
+        fid::NUMBER_OF_QUEUES => {
+            let wanted = NumberOfQueues::from_bits(value);
+            if core.queues.has_io_queues() {
+                return Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
+            }
+            if wanted.nsq_z() == u16::MAX || wanted.ncq_z() == u16::MAX {
+                return invalid;
+            }
+            let most = core.config.controller.io_queues_max;
+            let granted = ((wanted.nsq_z() + 1).min(most), (wanted.ncq_z() + 1).min(most));
+            core.queues.granted.set(Some(granted));
+            return Ok(queues_dword(granted));
+        }
+        fid::INTERRUPT_COALESCING => {
+            let mask = core.registers.interrupt_mask.get();
+            core.interrupts.set_coalescing(InterruptCoalescing::from_bits(value & 0xffff), mask);
+        }
+        fid::INTERRUPT_VECTOR_CONFIGURATION => {
+            let vector = InterruptVectorConfiguration::from_bits(value);
+            if !core.interrupts.set_uncoalesced(vector.iv(), vector.cd()) {
+                return invalid;
+            }
+        }
+        fid::WRITE_ATOMICITY => features.write_atomicity.set(value & 1),
+        fid::ASYNC_EVENT_CONFIGURATION => features.async_events.set(AsyncEventConfig::from_bits(value)),
+        fid::KEEP_ALIVE_TIMER => keep_alive::set(core, value)?,
+        // There is one combination of command sets.
+        fid::COMMAND_SET_PROFILE if value & 0x1FF != 0 => {
+            return Err(Status::COMMAND_SET_COMBINATION_REJECTED.with_dnr());
+        }
+        fid::COMMAND_SET_PROFILE => {}
+        fid::PAYLOAD_METHODS => {
+            let methods = Methods::from_bits(value);
+            if !methods.is_within(offered) {
+                return invalid;
+            }
+            io_queue(core, context.sqe.cdw12)?.methods.set(methods);
+            if methods.cxl_commit() {
+                core.memory.commits.switch_on();
+            }
+        }
+        _ => return invalid,
+    }
+    Ok(0)
+}
+
+/// The I/O submission queue whose identifier stands in the low half of `dword`.
+fn io_queue(core: &Core, dword: u32) -> Result<Rc<SubmissionQueue>, Status> {
+    let id = dword as u16;
+    let queue = (id > 0).then(|| core.queues.submission(id)).flatten();
+    queue.ok_or(Status::INVALID_QUEUE_ID.with_dnr())
+}
+
+fn queues_dword((sqs, cqs): (u16, u16)) -> u32 {
+    NumberOfQueues::new().with_nsq_z(sqs - 1).with_ncq_z(cqs - 1).into_bits()
+}
+
+/// Get Features. Gives dword 0 of the completion; a timestamp and host behavior are data.
+pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
+    let core = context.core;
+    let command = GetFeatures::parse(context.sqe);
+    if !is_supported(command.fid, &core.config) || command.sel.0 > Select::SUPPORTED.0 {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    if command.sel == Select::SUPPORTED {
+        let saveable = if is_saveable(command.fid) { Select::SAVEABLE } else { 0 };
+        let of_namespace = if is_of_namespace(command.fid) { Select::NAMESPACE_SPECIFIC } else { 0 };
+        return Ok(Select::CHANGEABLE | saveable | of_namespace);
+    }
+    match command.fid {
+        fid::TIMESTAMP => {
+            // Its default, and what is saved, is that nobody has set it.
+            let timestamp = match command.sel {
+                Select::CURRENT => core.features.timestamp.get(core.clock.now()),
+                _ => Timestamp::default(),
+            };
+            send_page(context, workspace, timestamp.to_bytes().to_vec()).await
+        }
+        fid::HOST_BEHAVIOR_SUPPORT => {
+            let behavior = match command.sel {
+                Select::CURRENT => core.features.host_behavior.get(),
+                _ => HostBehavior::default(),
+            };
+            send_page(context, workspace, behavior.to_bytes().to_vec()).await
+        }
+        fid::NAMESPACE_WRITE_PROTECTION => {
+            let protection = core.inventory.active(context.sqe.nsid)?.protection.get();
+            Ok(if command.sel == Select::CURRENT { protection.bits() } else { 0 })
+        }
+        _ => get_value(core, &command),
+    }
+}
+
+/// The value of a feature that is a dword: as it is, as it was at first, or as it was saved, which is as at first if it
+/// was not.
+fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
+    let features = &core.features;
+    let most = core.config.controller.io_queues_max;
+    let which = match command.fid {
+        fid::TEMPERATURE_THRESHOLD => TemperatureThreshold::from_bits(command.cdw11).thsel(),
+        _ => 0,
+    };
+    let pick = |current: u32, initial: u32| match command.sel {
+        Select::CURRENT => current,
+        Select::SAVED => features.saved_value(command.fid, which).unwrap_or(initial),
+        _ => initial,
+    };
+    Ok(match command.fid {
+        fid::ARBITRATION => {
+            pick(features.arbitration.get().into_bits(), features.default_arbitration().into_bits())
+        }
+        fid::POWER_MANAGEMENT => pick(features.power.get(), 0),
+        fid::TEMPERATURE_THRESHOLD => {
+            let threshold = TemperatureThreshold::from_bits(command.cdw11);
+            match (threshold.tmpsel(), threshold.thsel()) {
+                (0, 0) => pick(features.over_temperature.get().into(), Features::OVER_TEMPERATURE.into()),
+                (0, 1) => pick(features.under_temperature.get().into(), 0),
+                _ => return Err(Status::INVALID_FIELD.with_dnr()),
+            }
+        }
+        fid::ERROR_RECOVERY => pick(features.error_recovery.get(), 0),
+        fid::VOLATILE_WRITE_CACHE => pick(features.write_cache.get().into_bits(), 1),
+        fid::NUMBER_OF_QUEUES => {
+            let all = (most, most);
+            pick(queues_dword(core.queues.granted.get().unwrap_or(all)), queues_dword(all))
+        }
+        fid::INTERRUPT_COALESCING => pick(core.interrupts.coalescing().into_bits(), 0),
+        fid::INTERRUPT_VECTOR_CONFIGURATION => {
+            let wanted = InterruptVectorConfiguration::from_bits(command.cdw11);
+            let current = core.interrupts.uncoalesced(wanted.iv()).ok_or(Status::INVALID_FIELD.with_dnr())?;
+            let answer = InterruptVectorConfiguration::new().with_iv(wanted.iv());
+            pick(answer.with_cd(current).into_bits(), answer.into_bits())
+        }
+        fid::WRITE_ATOMICITY => pick(features.write_atomicity.get(), 0),
+        fid::ASYNC_EVENT_CONFIGURATION => pick(features.async_events.get().into_bits(), 0),
+        fid::KEEP_ALIVE_TIMER => pick(features.keep_alive_ms.get(), 0),
+        fid::COMMAND_SET_PROFILE => 0,
+        fid::PAYLOAD_METHODS => pick(io_queue(core, command.cdw11)?.methods.get().into_bits(), 0),
+        _ => return Err(Status::INVALID_FIELD.with_dnr()),
+    })
+}
+
+/// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers methods, the profile of command
+/// sets where it has several.
+pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
+    match feature {
+        fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),
+        fid::COMMAND_SET_PROFILE => CommandSet::are_several(config),
+        fid::TIMESTAMP
+        | fid::KEEP_ALIVE_TIMER
+        | fid::HOST_BEHAVIOR_SUPPORT
+        | fid::NAMESPACE_WRITE_PROTECTION => true,
+        fid::LBA_RANGE_TYPE => false,
+        _ => matches!(feature, fid::ARBITRATION..=fid::ASYNC_EVENT_CONFIGURATION),
+    }
+}

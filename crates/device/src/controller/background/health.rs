@@ -1,0 +1,53 @@
+//! Warnings of the drive's health, and the events that tell of them (NVMe Base 2.1, 5.1.2.1 and 5.1.12.1.3).
+//!
+//! A warning is told once, when it comes. One that is there when the power comes is in the log only.
+
+use crate::controller::core::Core;
+use crate::controller::state::feature::TEMPERATURE;
+use byteway_firmware::Health;
+use byteway_wire::nvme::{AsyncEvent, SmartLog};
+use std::rc::Rc;
+
+/// The warnings that stay until the end, and what tells of each: that media are read-only is a loss of reliability.
+const WARNINGS: [(u8, AsyncEvent); 2] = [
+    (SmartLog::WARNING_SPARE, AsyncEvent::SPARE_BELOW_THRESHOLD),
+    (SmartLog::WARNING_READ_ONLY, AsyncEvent::RELIABILITY_DEGRADED),
+];
+
+/// Those of the Critical Warning.
+fn lasting_warnings(health: &Health) -> u8 {
+    let spare_is_low = health.available_spare_percent < health.spare_threshold_percent;
+    let when = |is_so, bit| if is_so { bit } else { 0 };
+    when(spare_is_low, SmartLog::WARNING_SPARE) | when(health.is_read_only, SmartLog::WARNING_READ_ONLY)
+}
+
+impl Core {
+    /// The share of the flash's endurance that is used, in per cent, by the mean of its erases over its life.
+    pub(crate) fn percentage_used(&self) -> u8 {
+        let flash = self.ftl.flash();
+        let mut erases = 0;
+        flash.each_erases(|of_block| erases += u64::from(of_block));
+        let endured = u64::from(flash.geometry().total_blocks()) * u64::from(self.config.endurance_erases);
+        (erases.saturating_mul(100) / endured.max(1)).min(u8::MAX.into()) as u8
+    }
+
+    /// The Critical Warning as it is now.
+    pub(crate) fn critical_warning(&self) -> u8 {
+        let is_hot_or_cold = TEMPERATURE >= self.features.over_temperature.get()
+            || TEMPERATURE <= self.features.under_temperature.get();
+        lasting_warnings(&self.ftl.health()) | if is_hot_or_cold { SmartLog::WARNING_TEMPERATURE } else { 0 }
+    }
+}
+
+/// Tells of warnings that the host has asked for, with feature 0Bh.
+pub async fn run(core: Rc<Core>) {
+    core.ftl.ready().await;
+    let mut told = lasting_warnings(&core.ftl.health());
+    loop {
+        core.ftl.worsened().await;
+        let now = lasting_warnings(&core.ftl.health());
+        let wanted = now & !told & core.features.async_events.get().smart();
+        told = now;
+        WARNINGS.iter().filter(|(bit, _)| wanted & bit != 0).for_each(|(_, event)| core.events.raise(*event));
+    }
+}

@@ -1,0 +1,16 @@
+//! Work behind commands: it goes on in tasks of its own, through resets.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`operation`] | changes of namespaces |
+//! | [`sanitize`], [`self_test`] | sanitize operations, self-tests |
+//! | [`restore`] | what a power cut has interrupted is carried on |
+//! | [`incomplete`] | payloads that are incomplete for too long |
+//! | [`health`] | warnings |
+
+pub mod health;
+pub mod incomplete;
+pub mod operation;
+pub mod restore;
+pub mod sanitize;
+pub mod self_test;

@@ -1,0 +1,87 @@
+//! What outlives the power, put together and taken apart: [`Record`].
+//!
+//! Changes that the host must be able to rely on are stored before their command completes. What is only counted is
+//! stored a while after it has changed, and at shutdown, so a power cut takes a few seconds of it.
+
+use crate::controller::background::operation;
+use crate::controller::command_set::CommandSets;
+use crate::controller::core::Core;
+use crate::controller::namespace::Namespace;
+use crate::controller::namespace::record::{Record, SanitizeState, Totals};
+use byteway_clock::Delay;
+use std::rc::Rc;
+
+/// How long what is counted may wait for being stored.
+const TOTALS_WAIT: Delay = Delay::from_s(10);
+
+/// Looks at the record at power-on, carries on what the power has interrupted, and from then on stores what is counted.
+pub async fn run(sets: Rc<CommandSets>) {
+    let core = &sets.core;
+    core.ftl.ready().await;
+    restore(core);
+    let pending = core.background.persistence.pending.borrow().clone();
+    operation::carry_on(&sets, pending).await;
+    // A sanitize operation that goes on gives them back when it has ended.
+    if core.background.sanitize.state() != SanitizeState::InProgress {
+        for namespace in core.inventory.all() {
+            let _ = sets.open(&namespace); // if that fails, its commands say that it is not ready
+        }
+    }
+    core.background.persistence.is_restored.set(true);
+    core.background.persistence.restored.notify_all();
+    loop {
+        core.background.persistence.unsaved.notified().await;
+        core.clock.timer(TOTALS_WAIT).await; // real also where modelled waits take no time
+        core.store().await;
+    }
+}
+
+/// Puts into force what the record says; a new drive has none.
+fn restore(core: &Core) {
+    let units = core.inventory.capacity.borrow().units();
+    let record = core.ftl.record().and_then(|bytes| Record::decode(&bytes));
+    let Some(record) = record.filter(|record| record.units == units) else {
+        core.background.persistence.before.set(Totals { power_cycles: 1, ..Totals::default() });
+        return;
+    };
+    restore_namespaces(core, &record);
+    core.features.restore(&record.features);
+    core.features.timestamp.restore(record.timestamp);
+    core.errors.restore(record.totals.errors);
+    core.background.self_test.restore(record.results, record.extended_test);
+    core.background.persistence.pending.replace(record.pending);
+    core.background.persistence.before.set(Totals {
+        power_cycles: record.totals.power_cycles + 1,
+        unsafe_shutdowns: record.totals.unsafe_shutdowns + u64::from(!record.is_clean),
+        ..record.totals
+    });
+    core.background.sanitize.restore(record.sanitize);
+    if record.sanitize.state == SanitizeState::InProgress {
+        core.background.sanitize.wake();
+    }
+    core.refresh_refusals();
+}
+
+fn restore_namespaces(core: &Core, record: &Record) {
+    let inventory = &core.inventory;
+    inventory.clear();
+    inventory.next_uid.set(record.next_uid);
+    for namespace in &record.namespaces {
+        // A record with a checksum that fits was written here; what it says of too much space is not believed still.
+        let is_possible = (1..=inventory.nsid_max()).contains(&namespace.nsid)
+            && inventory.allocated(namespace.nsid).is_none();
+        let mut capacity = inventory.capacity.borrow_mut();
+        if !is_possible || !capacity.claim(namespace.nsid, &namespace.runs) {
+            continue;
+        }
+        let per_unit = namespace.format.block.per_unit() as u64;
+        let most = capacity.units_of(namespace.nsid).saturating_mul(per_unit);
+        let extents = capacity.extents(namespace.nsid);
+        drop(capacity);
+        let blocks = namespace.blocks.min(most);
+        let restored = Namespace::new(namespace.nsid, namespace.uid, namespace.format, blocks, extents);
+        restored.attached.set(namespace.attached);
+        restored.protection.set(namespace.protection);
+        inventory.put(restored);
+    }
+}

@@ -1,0 +1,117 @@
+//! Sanitize (NVMe Base 2.1, 5.1.22 and 8.1.24), by block erase: all that hosts have written is deallocated, and every
+//! superblock that still holds some of it is erased.
+//!
+//! It goes on in a task of its own, through resets, and after a power cut begins anew. Meanwhile, and after one has
+//! failed, nearly all commands are refused.
+
+use crate::controller::command_set::CommandSets;
+use crate::controller::core::Core;
+use crate::controller::namespace::record::{SanitizeRecord, SanitizeState};
+use crate::controller::state::counters::add;
+use byteway_clock::SpanId;
+use byteway_firmware::MediaError;
+use byteway_wire::nvme::{AsyncEvent, Sanitize, SelfTestResult, Sqe, Status};
+use std::rc::Rc;
+
+/// Carries out one sanitize operation after another.
+pub async fn run(sets: Rc<CommandSets>) {
+    let core = &sets.core;
+    loop {
+        core.background.sanitize.begun.notified().await;
+        if core.background.sanitize.state() != SanitizeState::InProgress {
+            continue;
+        }
+        let erased = erase_all(&sets).await;
+        for namespace in core.inventory.all() {
+            let _ = sets.open(&namespace); // it had them before, at that size
+        }
+        if erased.is_err() {
+            add(&core.counters.media_errors, 1);
+        }
+        core.background.sanitize.written_then.set(Some(core.ftl.counters().user_units_written));
+        // Until that is on the medium nothing may be written: after a power cut it would be erased.
+        let outcome = if erased.is_ok() { SanitizeState::Succeeded } else { SanitizeState::Failed };
+        core.background.sanitize.outcome.set(Some(outcome));
+        core.store().await;
+        core.background.sanitize.outcome.set(None);
+        core.background.sanitize.set(outcome);
+        core.refresh_refusals();
+        core.events.raise(AsyncEvent::SANITIZE_COMPLETED);
+    }
+}
+
+impl Core {
+    /// Begins a sanitize operation, or leaves the failure of one; the command has been looked at.
+    pub(crate) async fn begin_sanitize(&self, command: Sanitize) -> Result<u32, Status> {
+        let sanitize = &self.background.sanitize;
+        let record = sanitize.record.get();
+        if record.state == SanitizeState::InProgress {
+            return Err(Status::SANITIZE_IN_PROGRESS);
+        }
+        // Whatever it is to do (NVMe Base 2.1, 8.1.16).
+        for namespace in self.inventory.all() {
+            namespace.check_writable()?;
+        }
+        // Whoever did not allow an unrestricted exit gets out by another restricted one only.
+        let was_restricted =
+            record.state == SanitizeState::Failed && !Sanitize::parse(&with_cdw10(record.cdw10)).ause;
+        if command.sanact == Sanitize::EXIT_FAILURE {
+            if was_restricted {
+                return Err(Status::SANITIZE_FAILED.with_dnr());
+            }
+            if record.state == SanitizeState::Failed {
+                sanitize.set(SanitizeState::Left);
+                self.refresh_refusals();
+                self.store().await;
+            }
+            return Ok(0);
+        }
+        if was_restricted && command.ause {
+            return Err(Status::SANITIZE_FAILED.with_dnr());
+        }
+        // One that can't end would only take away what can still be read.
+        if self.ftl.health().is_read_only {
+            return Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr());
+        }
+        let cdw10 = command.sqe(0).cdw10;
+        sanitize.record.set(SanitizeRecord { state: SanitizeState::InProgress, cdw10 });
+        sanitize.progress.set(0);
+        self.events.withdraw(AsyncEvent::SANITIZE_COMPLETED); // that was another one
+        self.refresh_refusals();
+        self.end_self_test(SelfTestResult::ABORTED_SANITIZE);
+        self.store().await;
+        sanitize.wake();
+        Ok(0)
+    }
+
+    /// Erases every superblock that holds what is not valid any more; what is valid in it is moved. `progress` is told
+    /// how much is done, per cent.
+    pub(crate) async fn erase_stale(&self, progress: impl Fn(u32)) -> Result<(), MediaError> {
+        self.ftl.purge(progress).await
+    }
+}
+
+fn with_cdw10(cdw10: u32) -> Sqe {
+    Sqe { cdw10, ..Sqe::default() }
+}
+
+/// The share of a sanitize operation that is deallocating, of 65536; the rest is erasing.
+const DEALLOCATED: u32 = 65536 / 16;
+
+/// Erases all that hosts have written.
+async fn erase_all(sets: &CommandSets) -> Result<(), MediaError> {
+    let core = &sets.core;
+    for namespace in core.inventory.all() {
+        core.quiesce(&namespace, 2).await;
+        sets.close(&namespace).await?;
+    }
+    core.ftl.trim(SpanId::NONE, core.port.spans(), 0, core.ftl.user_units()).await?;
+    core.flush().await?;
+    core.background.sanitize.progress.set(DEALLOCATED as u16);
+    sets.sanitize();
+    let progress = |done: u32| {
+        let done = u64::from(65536 - DEALLOCATED) * u64::from(done) / 100;
+        core.background.sanitize.progress.set((u64::from(DEALLOCATED) + done).min(65534) as u16);
+    };
+    core.erase_stale(progress).await
+}

@@ -1,0 +1,71 @@
+//! Data to where the data pointer says.
+
+use crate::controller::command::context::Context;
+use crate::controller::command::workspace::Workspace;
+use crate::controller::state::counters::add;
+use byteway_clock::{Stage, Time};
+use byteway_link::{Fault, Purpose};
+use byteway_transfer::Extent;
+use byteway_wire::nvme::{Segment, Status};
+use std::rc::Rc;
+
+/// Posts `workspace.bytes` to the extents of the host, of which it may fill only the first; gives when the last has left.
+pub(crate) fn send_bytes(context: &Context<'_>, workspace: &Workspace) -> Result<Time, Status> {
+    let core = context.core;
+    let epoch = workspace.collector.epoch();
+    let mut sent = core.clock.now();
+    let mut at = 0;
+    for extent in workspace.collector.extents() {
+        let count = (extent.bytes() as usize).min(workspace.bytes.len() - at);
+        if count == 0 {
+            continue;
+        }
+        if let Extent::Memory(segment) = extent {
+            let segment = Segment { bytes: count as u32, ..*segment };
+            let part = workspace.bytes[at..at + count].iter().copied();
+            let padding = context.padding(segment);
+            let bytes: Rc<[u8]> = part.chain(std::iter::repeat_n(0, padding as usize)).collect();
+            let written = core.port.write_bytes(segment.address, bytes, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, count as u64 + u64::from(padding));
+        }
+        at += count;
+    }
+    Ok(sent)
+}
+
+/// Sends a page of data to the host.
+pub(crate) async fn send_page(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    page: Vec<u8>,
+) -> Result<u32, Status> {
+    let core = context.core;
+    context.resolve(workspace, page.len() as u64, true).await?;
+    let mut at = 0;
+    let mut sent = core.clock.now();
+    for extent in workspace.collector.extents() {
+        let count = extent.bytes() as usize;
+        if let Extent::Memory(segment) = extent {
+            let bytes: Rc<[u8]> = page[at..at + count].into();
+            let epoch = workspace.collector.epoch();
+            let written = core.port.write_bytes(segment.address, bytes, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, count as u64);
+        }
+        at += count;
+    }
+    core.clock.sleep_until(sent).await;
+    context.charge(Stage::Link);
+    context.check()?;
+    Ok(0)
+}
+
+/// Sends `workspace.bytes` to where the data pointer says, which has been resolved; there may be room for more.
+pub(crate) async fn send(context: &Context<'_>, workspace: &Workspace) -> Result<(), Status> {
+    context.set_up_dma(workspace.bytes.len() as u64).await?;
+    let sent = send_bytes(context, workspace)?;
+    context.core.clock.sleep_until(sent).await;
+    context.charge(Stage::Link);
+    context.check()
+}

@@ -1,0 +1,87 @@
+//! What a command slot works with, reused from command to command.
+
+use byteway_firmware::Key;
+use byteway_transfer::Collector;
+use byteway_transfer::collector::Supported;
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::nvme::CopyRange;
+
+/// What a command slot works with, reused from command to command.
+pub struct Workspace {
+    /// Resolves data pointers.
+    pub collector: Collector,
+    /// Units on their way between host and flash.
+    pub(crate) contents: Vec<Content>,
+    /// Bytes on their way, where they are no whole units.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) unit: Box<[u8; UNIT_BYTES]>,
+    /// The source ranges of a Copy.
+    pub(crate) ranges: Vec<CopyRange>,
+    /// What a List has found.
+    pub(crate) keys: Vec<Key>,
+    /// The first block of the command that failed, for the error log.
+    pub failed_lba: u64,
+    /// Dword 0 of the completion of a command that failed.
+    pub failed_dword: u32,
+    /// What the error log says of it beside: its command specific information.
+    pub failed_information: u64,
+}
+
+impl Workspace {
+    /// For a device that takes the data pointers `supported`.
+    pub fn new(supported: Supported) -> Self {
+        Workspace {
+            collector: Collector::new(supported),
+            contents: Vec::new(),
+            bytes: Vec::new(),
+            unit: Box::new([0; UNIT_BYTES]),
+            ranges: Vec::new(),
+            keys: Vec::new(),
+            failed_lba: 0,
+            failed_dword: 0,
+            failed_information: 0,
+        }
+    }
+
+    /// Adds a part of the payload, which stands at `offset` of it; parts come in order.
+    pub(crate) fn land(&mut self, landing: Landing, keep: Keep, offset: usize, part: &[u8]) {
+        match landing {
+            Landing::Units => assemble(&mut self.contents, &mut self.unit, keep, offset, part),
+            Landing::Bytes | Landing::Dram => self.bytes.extend_from_slice(part),
+        }
+    }
+}
+
+/// Where a payload from the host goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landing {
+    /// Into `contents`: whole units.
+    Units,
+    /// Into `bytes`.
+    Bytes,
+    /// Into `bytes`, and on to the drive's DRAM.
+    Dram,
+}
+
+/// Adds a part of the payload to the units that it makes up; parts come in order.
+pub(crate) fn assemble(
+    contents: &mut Vec<Content>,
+    unit: &mut [u8; UNIT_BYTES],
+    keep: Keep,
+    offset: usize,
+    mut part: &[u8],
+) {
+    let mut at = offset % UNIT_BYTES;
+    while !part.is_empty() {
+        let (now, later) = part.split_at(part.len().min(UNIT_BYTES - at));
+        if now.len() == UNIT_BYTES {
+            contents.push(Content::of(now, keep));
+        } else {
+            unit[at..at + now.len()].copy_from_slice(now);
+            if at + now.len() == UNIT_BYTES {
+                contents.push(Content::of(&unit[..], keep));
+            }
+        }
+        (at, part) = (0, later);
+    }
+}

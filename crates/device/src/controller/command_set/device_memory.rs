@@ -1,0 +1,57 @@
+//! The device's memory, which the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]): an area for payloads of
+//! any command, behind it the ring of commit records, and what a command set adds.
+
+use crate::controller::command_set::CommandSets;
+use crate::controller::command_set::kv::page_buffer;
+use byteway_clock::Time;
+use byteway_link::Hdm;
+use byteway_wire::cxl::DeviceDvsec;
+use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
+
+impl CommandSets {
+    /// What the device's memory is used for.
+    pub(crate) fn memory_log(&self) -> DeviceMemoryLog {
+        page_buffer::log(&self.core)
+    }
+
+    /// How the device says in its configuration space that it has memory for the host; none: it has none.
+    pub(crate) fn dvsec(&self) -> Option<DeviceDvsec> {
+        let bytes = self.memory_log().bytes;
+        (bytes > 0).then(|| DeviceDvsec::new(bytes))
+    }
+}
+
+impl Hdm for CommandSets {
+    fn bytes(&self) -> u64 {
+        self.memory_log().bytes
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        let memory = &self.core.memory;
+        if let Some((at, pairs)) = page_buffer::find(&self.core, offset) {
+            return pairs.buffer_store(at, bytes);
+        }
+        if let Some(at) = memory.commits.position(offset) {
+            return memory.commits.store(at, bytes);
+        }
+        memory.area.bytes().store(offset, bytes);
+    }
+
+    fn load(&self, offset: u64, into: &mut [u8]) {
+        let memory = &self.core.memory;
+        if let Some((at, pairs)) = page_buffer::find(&self.core, offset) {
+            return pairs.buffer_load(at, into);
+        }
+        if let Some(at) = memory.commits.position(offset) {
+            return memory.commits.load(at, into);
+        }
+        memory.area.bytes().load(offset, into);
+    }
+
+    fn announce(&self, offset: u64, _bytes: u64, at: Time) {
+        let commits = &self.core.memory.commits;
+        if let Some(position) = commits.position(offset) {
+            commits.announce(position, at);
+        }
+    }
+}

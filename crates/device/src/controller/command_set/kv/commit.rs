@@ -1,0 +1,118 @@
+//! Commit records ([`byteway_wire::nvme::vendor::commit`]): pairs that the host stores without a command. A task looks at the
+//! ring in the device's memory, takes what is there in order, one record after the other, and answers.
+//!
+//! The drive looks every [`MemoryConfig::poll`](crate::MemoryConfig), counted from the moment at which the ring went on, and
+//! again at once behind each record that it has taken. Looks at which nothing can be there, because no store to the ring is
+//! under way, are only counted ([`Commits::looks`]): they take no event, and whatever is there is found at the instant at which
+//! a drive that looks always would have found it. What they cost its cores is in no one's way: a core that polls has nothing
+//! else to do, or is another one.
+//!
+//! A look that is made costs [`Work::Poll`] and a line's way out of DRAM; a record [`Work::Parse`] and what the pipeline takes for a
+//! write, as of a command, then the store, and its answer's way into DRAM. Fetching and completing there are not.
+
+use crate::config::CommandSet;
+use crate::controller::command_set::kv::page_buffer;
+use crate::controller::command_set::kv::pairs::{check_value, key, mode, writable_pairs};
+use crate::controller::core::Core;
+use crate::controller::state::counters::add;
+use byteway_clock::{SpanId, Stage};
+use byteway_firmware::{Stored, Work};
+use byteway_transfer::cxl_mem;
+use byteway_transfer::cxl_mem::Place;
+use byteway_wire::nvme::Status;
+use byteway_wire::nvme::vendor::commit::{ANSWER_BYTES, CommitAnswer, CommitRecord, RECORD_BYTES};
+use byteway_wire::nvme::vendor::cxl::InDeviceMemory;
+use std::rc::Rc;
+
+/// Takes records for as long as there is a drive.
+pub async fn run(core: Rc<Core>) {
+    let commits = &core.memory.commits;
+    let mut value = Vec::new();
+    loop {
+        commits.due().await;
+        while commits.is_on() {
+            let Some((record, arrived)) = commits.look(&core.port) else {
+                pay_for_look(&core, SpanId::NONE).await;
+                commits.was_busy();
+                break;
+            };
+            core.begin(); // a reset waits for it
+            let span = core.port.followed_stored(commits.index_of(&record));
+            core.port.spans().charge(span, arrived, Stage::Link);
+            core.port.spans().charge(span, core.clock.now(), Stage::Fetch);
+            core.clock.works_for([span]);
+            take_record(&core, &record, &mut value, span).await;
+            core.end();
+            commits.was_busy();
+        }
+    }
+}
+
+/// Looking at a line of the ring.
+async fn pay_for_look(core: &Core, span: SpanId) {
+    let spans = core.port.spans();
+    let looked = core.placement.run(Work::Poll, 1).await;
+    spans.charge_split(span, core.clock.now(), looked.queued, Stage::Firmware);
+    move_dram(core, "commit record", RECORD_BYTES, span).await;
+}
+
+async fn move_dram(core: &Core, what: &'static str, bytes: u32, span: SpanId) {
+    let passage = core.placement.site(Work::Poll).dram(what, bytes.into());
+    core.clock.sleep_until(passage.arrival).await;
+    core.port.spans().charge_split(span, core.clock.now(), passage.queued, Stage::Dram);
+}
+
+/// Stores what a record says, and answers, unless a reset has come between.
+async fn take_record(core: &Core, record: &CommitRecord, value: &mut Vec<u8>, span: SpanId) {
+    let life = core.memory.commits.generation();
+    let is_live = || core.memory.commits.generation() == life;
+    pay_for_look(core, span).await;
+    let parse = core.placement.run(Work::Parse, 1).await;
+    core.clock.sleep(core.config.controller.write_pipeline).await;
+    core.port.spans().charge_split(span, core.clock.now(), parse.queued, Stage::Firmware);
+    let stored = match is_live() {
+        true => store_record(core, record, value, span, is_live).await,
+        false => return,
+    };
+    core.background.command_ended();
+    move_dram(core, "commit answer", ANSWER_BYTES, span).await;
+    if !is_live() {
+        return;
+    }
+    add(&core.counters.records, 1);
+    let number = record.number;
+    core.memory.commits.answer(&match stored {
+        Ok(Stored { pointer, limit, .. }) => CommitAnswer { number, pointer, limit, ..Default::default() },
+        Err(status) => CommitAnswer { number, status: status.bits(), ..Default::default() },
+    });
+}
+
+async fn store_record(
+    core: &Core,
+    record: &CommitRecord,
+    value: &mut Vec<u8>,
+    span: SpanId,
+    is_live: impl Fn() -> bool,
+) -> Result<Stored, Status> {
+    let namespace = core.inventory.allocated(record.nsid);
+    if namespace.is_some_and(|namespace| namespace.set != CommandSet::KeyValue) {
+        return Err(Status::INVALID_NAMESPACE.with_dnr());
+    }
+    let (_namespace, pairs) = writable_pairs(core, record.nsid)?;
+    let store = record.store().ok_or(Status::INVALID_FIELD.with_dnr())?;
+    let key = key(&store.key)?;
+    if store.bytes == 0 {
+        return Err(Status::INVALID_VALUE_SIZE.with_dnr()); // it lies nowhere: it goes by a command
+    }
+    check_value(core, store.bytes)?;
+    let mode = mode(&store)?;
+    let named =
+        InDeviceMemory { address: record.address, bytes: store.bytes, checksum: Some(record.checksum) };
+    let log = page_buffer::log(core);
+    let at = match cxl_mem::find(&log, named, store.bytes.into())? {
+        Place::Buffer(at) if log.nsid == record.nsid => at,
+        Place::Buffer(_) | Place::Area(_) => return Err(Status::SGL_OFFSET_INVALID.with_dnr()),
+    };
+    let goes_on = || if is_live() { Ok(()) } else { Err(Status::ABORTED_SQ_DELETED) };
+    page_buffer::store_at(core, (span, &goes_on), value, &pairs, key, (at, named), mode).await
+}

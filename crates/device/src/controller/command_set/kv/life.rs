@@ -1,0 +1,109 @@
+//! The life of a namespace of key-value pairs: its store is opened, closed, flushed.
+
+use crate::config::{CommandSet, ConfigError, DriveConfig};
+use crate::controller::command_set::kv::pairs::{status_of, store_of};
+use crate::controller::core::Core;
+use crate::controller::namespace::{Contents, Namespace};
+use byteway_clock::{Delay, SpanId};
+use byteway_firmware::{Kv, KvConfig, MediaError, UnitExtent};
+use byteway_wire::nvme::Status;
+
+/// The parameters of a namespace's store; none if the drive has no such stores.
+fn store_config(config: &DriveConfig, namespace: &Namespace) -> Option<KvConfig> {
+    let policy = config.kv.as_ref()?;
+    let extents = namespace.extents();
+    let extents = extents.iter().map(|extent| UnitExtent { first: extent.first, count: extent.units });
+    Some(KvConfig {
+        extents: extents.collect(),
+        uid: namespace.uid,
+        plp: config.ftl.power_loss_protection,
+        seed: config.seed,
+        ..policy.store.clone()
+    })
+}
+
+/// Checks what the description of a drive says of the command set.
+pub(crate) fn check_config(config: &DriveConfig) -> Result<(), ConfigError> {
+    let error = |message: &str| Err(ConfigError { message: message.to_owned() });
+    let Some(policy) = &config.kv else {
+        return match config.namespaces.iter().any(|namespace| namespace.set == CommandSet::KeyValue) {
+            true => error("a key value namespace needs the drive to have that command set"),
+            false => Ok(()),
+        };
+    };
+    if !(1..=1024).contains(&policy.iterators_max) || policy.iterator_timeout == Delay::ZERO {
+        return error("kv.iterators_max must be from 1 to 1024, kv.iterator_timeout longer than 0");
+    }
+    Ok(())
+}
+
+/// Whether a namespace of the drive can have a store.
+pub(crate) fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Result<(), ConfigError> {
+    match store_config(config, namespace) {
+        Some(store) => store.check().map_err(|error| ConfigError { message: error.to_string() }),
+        None => Ok(()),
+    }
+}
+
+/// Gives a namespace its store, over what its units hold, if it has none.
+///
+/// # Errors
+/// There can be no store of its size.
+pub(crate) fn open(core: &Core, namespace: &Namespace) -> Result<(), Status> {
+    let Some(config) = store_config(&core.config, namespace) else { return Ok(()) };
+    if store_of(namespace).is_some() {
+        return Ok(());
+    }
+    let store = Kv::power_on(&core.clock, core.placement.clone(), core.ftl.clone(), config);
+    let store = store.map_err(|_| Status::INVALID_FIELD.with_dnr())?;
+    namespace.set_contents(Contents::KeyValue(store));
+    Ok(())
+}
+
+/// Takes a namespace its store, which no command uses any more: its units are to be deallocated.
+///
+/// # Errors
+/// At the end of the drive's life. The namespace has its store then, with what was in it, or none if that is to be found
+/// out anew.
+pub(crate) async fn close(core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
+    let Some(store) = store_of(namespace) else { return Ok(()) };
+    // Empty, it has nothing left to do to its units. If it can't be for another reason, the units go all the same.
+    let is_left = store.format().await.is_err() && core.ftl.health().is_read_only;
+    if is_left && store.is_known() {
+        return Err(MediaError::WriteProtected);
+    }
+    store.stop();
+    namespace.set_contents(Contents::None);
+    if is_left { Err(MediaError::WriteProtected) } else { Ok(()) }
+}
+
+/// Everything that key-value namespaces have acknowledged is on flash when this ends.
+pub(crate) async fn flush(core: &Core, span: SpanId) -> Result<(), Status> {
+    for store in stores(core) {
+        let flushed = store.flush(span, core.port.spans()).await;
+        flushed.map_err(|error| status_of(core, error))?;
+    }
+    Ok(())
+}
+
+/// All stores. Who waits for one of them holds no namespace.
+pub(crate) fn stores(core: &Core) -> Vec<Kv> {
+    core.inventory.all().iter().filter_map(|namespace| store_of(namespace)).collect()
+}
+
+/// The first namespace that has a store, and that.
+pub(crate) fn first_store(core: &Core) -> Option<(u32, Kv)> {
+    core.inventory.find_map(|namespace| Some((namespace.nsid, store_of(namespace)?)))
+}
+
+/// Waits until all stores know what they hold.
+pub(crate) async fn ready(core: &Core) {
+    for store in stores(core) {
+        store.ready().await;
+    }
+}
+
+/// The power goes: what stores keep for the next power-on is on the medium.
+pub(crate) fn power_off(core: &Core) {
+    stores(core).iter().for_each(Kv::save);
+}

@@ -1,0 +1,388 @@
+//! The I/O command sets, a folder each, behind one closed enum: [`CommandSet`]. This is the one file that knows them all.
+//! Whatever else there is in the controller asks here: how an entry is framed in its queue, what the pipeline takes, who
+//! executes a command, what Identify says, what may be formatted, and how a namespace lives (create, format, sanitize, delete,
+//! power cut).
+//!
+//! | folder | what |
+//! |---|---|
+//! | [`nvm`] | logical blocks |
+//! | [`kv`] | pairs of keys and values |
+//! | [`sink`] | the payload sink |
+//!
+//! A further set is a module here, a line in [`CommandSet`], and an arm wherever a match below has to say something of it. One
+//! that keeps state has a field in [`CommandSets`], or a variant of [`Contents`](super::namespace::Contents) where it is a
+//! namespace's.
+
+use crate::config::{CommandSet, ConfigError, DriveConfig};
+use crate::controller::command::context::{Context, Reply};
+use crate::controller::command::stream;
+use crate::controller::command::stream::StreamStart;
+use crate::controller::command::workspace::Workspace;
+use crate::controller::command_set::kv::KeyValue;
+use crate::controller::command_set::kv::pairs::value_bytes_max;
+use crate::controller::command_set::nvm::compare_and_write;
+use crate::controller::command_set::sink::Sink;
+use crate::controller::core::Core;
+use crate::controller::namespace::{Format, Limits, Namespace};
+use byteway_clock::{Delay, SpanId};
+use byteway_firmware::MediaError;
+use byteway_wire::IntoBytes;
+use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::vendor::{Framing, Methods};
+use byteway_wire::nvme::{
+    CommandsSupportedLog, Identify, IdentifyController, NSID_ALL, NvmOpcode, Sqe, Status, csi,
+};
+use std::rc::Rc;
+
+pub mod device_memory;
+pub mod kv;
+pub mod nvm;
+pub mod sink;
+
+/// What a drive says of its command sets, and of namespaces that there could be.
+impl CommandSet {
+    /// Whether a drive has it.
+    pub(crate) fn is_offered(self, config: &DriveConfig) -> bool {
+        match self {
+            CommandSet::Nvm => true,
+            CommandSet::KeyValue => kv::is_offered(config),
+            CommandSet::Sink => sink::is_offered(config),
+        }
+    }
+
+    /// Its Command Set Identifier; none: it has none, and no namespace is of it.
+    pub(crate) fn csi(self) -> Option<u8> {
+        match self {
+            CommandSet::Nvm => Some(csi::NVM),
+            CommandSet::KeyValue => Some(csi::KEY_VALUE),
+            CommandSet::Sink => None,
+        }
+    }
+
+    /// The sets of a drive that have an identifier.
+    fn identified(config: &DriveConfig) -> impl Iterator<Item = (CommandSet, u8)> {
+        let offered = Self::ALL.into_iter().filter(|set| set.is_offered(config));
+        offered.filter_map(|set| Some((set, set.csi()?)))
+    }
+
+    /// The set of a drive that has this identifier.
+    pub(crate) fn of_csi(csi: u8, config: &DriveConfig) -> Option<CommandSet> {
+        Self::identified(config).find(|(_, own)| *own == csi).map(|(set, _)| set)
+    }
+
+    /// The identifiers of a drive's sets, a bit each: a vector of the Identify I/O Command Set data structure.
+    pub(crate) fn vector(config: &DriveConfig) -> u64 {
+        Self::identified(config).fold(0, |vector, (_, csi)| vector | 1 << csi)
+    }
+
+    /// Whether a drive has more than NVM, so that a host can enable all of its sets.
+    pub(crate) fn are_several(config: &DriveConfig) -> bool {
+        Self::identified(config).count() > 1
+    }
+
+    /// CAP.CSS: NVM, and with more sets all that are supported (NVMe Base 2.1, 3.1.4.1).
+    pub(crate) fn css(config: &DriveConfig) -> u8 {
+        if Self::are_several(config) { 1 | 1 << 6 } else { 1 }
+    }
+
+    /// Checks what the description of a drive says of the set.
+    pub(crate) fn check_config(self, config: &DriveConfig) -> Result<(), ConfigError> {
+        match self {
+            CommandSet::KeyValue => kv::life::check_config(config),
+            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+        }
+    }
+
+    /// Whether there can be such a namespace of the set.
+    pub(crate) fn check_namespace(
+        self,
+        config: &DriveConfig,
+        namespace: &Namespace,
+    ) -> Result<(), ConfigError> {
+        match self {
+            CommandSet::KeyValue => kv::life::check_namespace(config, namespace),
+            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+        }
+    }
+
+    /// The format with this index of a namespace of the set: blocks of which size.
+    pub(crate) fn format(self, index: u8) -> Result<BlockSize, Status> {
+        if self != CommandSet::Nvm && index != 0 {
+            return Err(Status::INVALID_FORMAT.with_dnr()); // without blocks there is one format
+        }
+        nvm::identify::format_of(index)
+    }
+
+    /// The size and format of a namespace that is to be created, if the drive can make one like it. `bytes` are its
+    /// Identify Namespace data structure.
+    pub(crate) fn wanted(self, bytes: &[u8]) -> Result<(u64, Format), Status> {
+        match self {
+            CommandSet::Nvm => nvm::identify::wanted(bytes),
+            CommandSet::KeyValue => kv::identify::wanted(bytes),
+            CommandSet::Sink => Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr()),
+        }
+    }
+
+    /// The Identify Controller data structure of the set.
+    pub(crate) fn identify_controller(self) -> Vec<u8> {
+        match self {
+            CommandSet::Nvm => nvm::identify::controller().as_bytes().to_vec(),
+            CommandSet::KeyValue => kv::identify::controller().as_bytes().to_vec(),
+            CommandSet::Sink => vec![0; Identify::BYTES as usize],
+        }
+    }
+
+    /// Adds what the set offers to the Identify Controller data structure for all sets.
+    pub(crate) fn describe(self, core: &Core, id: &mut IdentifyController) {
+        match self {
+            CommandSet::Nvm => nvm::identify::describe(core, id),
+            CommandSet::KeyValue | CommandSet::Sink => {}
+        }
+    }
+
+    /// The Identify Namespace data structure (NVMe Base 2.1, 5.1.13.2.1), which only namespaces with blocks have.
+    pub(crate) fn identify_blocks(namespace: &Namespace, limits: Limits) -> Result<Vec<u8>, Status> {
+        match namespace.set {
+            CommandSet::Nvm => Ok(nvm::identify::namespace(namespace, limits).as_bytes().to_vec()),
+            _ => Err(Status::INVALID_NAMESPACE.with_dnr()),
+        }
+    }
+
+    /// The Identify Namespace data structure of the set, for `namespace`, or for none.
+    pub(crate) fn identify_namespace(
+        self,
+        core: &Core,
+        namespace: Option<(&Namespace, Limits)>,
+    ) -> Result<Vec<u8>, Status> {
+        if namespace.is_some_and(|(namespace, _)| namespace.set != self) {
+            return Err(Status::INVALID_COMMAND_SET.with_dnr());
+        }
+        Ok(match (self, namespace) {
+            (CommandSet::Nvm, _) => nvm::identify::of_set().as_bytes().to_vec(),
+            (CommandSet::KeyValue, Some((namespace, limits))) => {
+                kv::identify::namespace(namespace, limits, value_bytes_max(core)).as_bytes().to_vec()
+            }
+            (CommandSet::KeyValue, None) | (CommandSet::Sink, _) => vec![0; Identify::BYTES as usize],
+        })
+    }
+
+    /// Adds the effects of its commands to the log of those that are supported.
+    pub(crate) fn add_commands(self, config: &DriveConfig, page: &mut CommandsSupportedLog) {
+        match self {
+            CommandSet::Nvm => {
+                nvm::add_commands(page);
+                sink::add_commands(config, page);
+            }
+            CommandSet::KeyValue => kv::add_commands(config, page),
+            CommandSet::Sink => sink::add_commands(config, page),
+        }
+    }
+
+    /// Whether a command is one that this set alone has.
+    fn has_own(self, opcode: u8) -> bool {
+        match self {
+            CommandSet::Nvm => false,
+            CommandSet::KeyValue => kv::has_own(opcode),
+            CommandSet::Sink => sink::has(opcode),
+        }
+    }
+
+    /// Whether a piece of a stream may name a namespace of the set.
+    fn takes_pieces(self, config: &DriveConfig) -> bool {
+        match self {
+            CommandSet::Nvm | CommandSet::Sink => sink::is_offered(config),
+            CommandSet::KeyValue => true,
+        }
+    }
+
+    /// What a command says of the stream that it begins, if it is one of the set that does.
+    fn stream_start(self, sqe: &Sqe) -> Option<StreamStart> {
+        match self {
+            CommandSet::Nvm => None,
+            CommandSet::KeyValue => kv::stream_start(sqe),
+            CommandSet::Sink => sink::stream_start(sqe),
+        }
+    }
+}
+
+/// The command sets of a controller, upon what they share.
+pub struct CommandSets {
+    pub(crate) core: Rc<Core>,
+    kv: KeyValue,
+    sink: Sink,
+}
+
+/// Commands: each is of one set.
+impl CommandSets {
+    /// Those of a controller.
+    pub(crate) fn new(core: Rc<Core>) -> Self {
+        let (clock, config) = (&core.clock, &core.config);
+        CommandSets { kv: KeyValue::new(clock, config), sink: Sink::new(config), core }
+    }
+
+    /// The set that an I/O command is of: that of its namespace, or the sink's.
+    #[inline]
+    fn set_of(&self, sqe: &Sqe) -> CommandSet {
+        if sink::has(sqe.opcode()) { CommandSet::Sink } else { self.core.inventory.set_of(sqe.nsid) }
+    }
+
+    /// What an entry is: a command, payload, or a command with payload behind it.
+    #[inline]
+    pub(crate) fn framing(&self, sqe: &Sqe, methods: Methods) -> Framing {
+        match self.set_of(sqe) {
+            CommandSet::KeyValue => kv::framing(sqe, methods),
+            CommandSet::Nvm | CommandSet::Sink => Framing::of(sqe, methods),
+        }
+    }
+
+    /// The fixed part of what the pipeline takes for a command.
+    #[inline]
+    pub(crate) fn pipeline(&self, sqe: &Sqe) -> Delay {
+        match self.set_of(sqe) {
+            CommandSet::Nvm => nvm::pipeline(&self.core, sqe),
+            CommandSet::KeyValue => kv::pipeline(&self.core, sqe),
+            CommandSet::Sink => Delay::ZERO,
+        }
+    }
+
+    /// Executes an I/O command.
+    pub(crate) async fn execute(
+        &self,
+        context: &Context<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<Reply, Status> {
+        context.check_payload()?;
+        let (core, sqe) = (context.core, context.sqe);
+        let set = self.set_of(sqe);
+        match set {
+            CommandSet::Nvm if nvm::has(sqe.opcode()) => {
+                if sqe.nsid == NSID_ALL && NvmOpcode(sqe.opcode()) == NvmOpcode::FLUSH {
+                    self.flush(context.span).await?;
+                }
+                nvm::execute(context, workspace).await
+            }
+            CommandSet::Sink => self.sink.execute(context, workspace).await,
+            _ => match stream::is_piece(sqe) {
+                Some(pipelined)
+                    if set.takes_pieces(&core.config) && stream::is_enabled(context, pipelined) =>
+                {
+                    self.transfer(context, workspace, pipelined).await
+                }
+                _ if set == CommandSet::KeyValue => self.kv.execute(context, workspace).await,
+                _ => {
+                    let mut offered = CommandSet::ALL.into_iter().filter(|set| set.is_offered(&core.config));
+                    if offered.any(|set| set.has_own(sqe.opcode())) {
+                        // There may be no such namespace; one that there is has blocks.
+                        core.namespace(sqe.nsid)?;
+                    }
+                    Err(Status::INVALID_OPCODE.with_dnr())
+                }
+            },
+        }
+    }
+
+    /// A piece of a stream. The last has the set that the stream is of store the payload.
+    async fn transfer(
+        &self,
+        context: &Context<'_>,
+        workspace: &mut Workspace,
+        pipelined: bool,
+    ) -> Result<Reply, Status> {
+        let Some(head) = stream::transfer(context, workspace, pipelined).await? else {
+            return Ok(Reply::Done([0; 2]));
+        };
+        match head.set {
+            CommandSet::Nvm => Err(Status::INTERNAL_ERROR), // it has no streams
+            CommandSet::KeyValue => kv::commands::end_stream(context, &head, &workspace.bytes).await,
+            CommandSet::Sink => Ok(self.sink.end_stream(context, &head.sqe, &workspace.bytes)),
+        }
+    }
+
+    /// A command has failed: a stream that it was of ends.
+    pub(crate) fn end_failed(&self, context: &Context<'_>) {
+        let start = CommandSet::ALL.into_iter().find_map(|set| set.stream_start(context.sqe));
+        stream::end_failed(context, start);
+    }
+
+    /// Executes a fused operation: what both commands complete with.
+    pub(crate) async fn execute_fused(
+        &self,
+        both: &[Context<'_>; 2],
+        workspace: &mut Workspace,
+    ) -> [Status; 2] {
+        if let Err(status) = both[0].check_queue() {
+            return [status; 2];
+        }
+        match self.set_of(both[0].sqe) {
+            CommandSet::Nvm => compare_and_write::execute(both, workspace).await,
+            CommandSet::KeyValue | CommandSet::Sink => [Status::INVALID_FIELD.with_dnr(); 2],
+        }
+    }
+}
+
+/// The life of namespaces, and of what the sets keep.
+impl CommandSets {
+    /// Gives a namespace what its set keeps for it, if it has not got that.
+    ///
+    /// # Errors
+    /// There can be no such namespace of its size.
+    pub(crate) fn open(&self, namespace: &Namespace) -> Result<(), Status> {
+        match namespace.set {
+            CommandSet::KeyValue => kv::life::open(&self.core, namespace),
+            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+        }
+    }
+
+    /// Takes a namespace what its set keeps for it, which no command uses any more: its units are to be deallocated.
+    ///
+    /// # Errors
+    /// At the end of the drive's life. The namespace is then as it was.
+    pub(crate) async fn close(&self, namespace: &Namespace) -> Result<(), MediaError> {
+        match namespace.set {
+            CommandSet::KeyValue => self.kv.close(&self.core, namespace).await,
+            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+        }
+    }
+
+    /// Everything that sets buffer for their namespaces, in addition to what the translation layer does, is on flash
+    /// when this ends.
+    pub(crate) async fn flush(&self, span: SpanId) -> Result<(), Status> {
+        kv::life::flush(&self.core, span).await
+    }
+
+    /// Waits until it is known what all namespaces hold.
+    pub(crate) async fn ready(&self) {
+        kv::life::ready(&self.core).await;
+    }
+
+    /// The controller is reset.
+    pub(crate) fn reset(&self) {
+        self.kv.reset();
+    }
+
+    /// The drive is sanitized: what no namespace holds goes, too.
+    pub(crate) fn sanitize(&self) {
+        self.sink.clear();
+    }
+
+    /// The power goes.
+    pub(crate) fn power_off(&self) {
+        kv::life::power_off(&self.core);
+    }
+
+    /// Begins what the sets do besides commands.
+    pub(crate) fn spawn_tasks(self: &Rc<Self>) {
+        let (core, config) = (&self.core, &self.core.config);
+        if CommandSet::KeyValue.is_offered(config) {
+            let sets = self.clone();
+            core.clock.spawn("iterators", async move { sets.kv.end_iterators(&sets.core.clock).await });
+        }
+    }
+
+    /// Takes commit records, if the drive offers them.
+    pub(crate) fn spawn_commits(&self) {
+        if self.core.config.transfer.methods.cxl_commit() {
+            self.core.clock.spawn("commit records", kv::commit::run(self.core.clone()));
+        }
+    }
+}

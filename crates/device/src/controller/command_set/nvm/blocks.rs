@@ -1,0 +1,214 @@
+//! Logical blocks over units: read, written, compared, for all commands of the set.
+
+use crate::controller::command::context::Context;
+use crate::controller::command::media::{settle, status_of};
+use crate::controller::command::workspace::Workspace;
+use crate::controller::namespace::{Namespace, Span};
+use crate::controller::state::counters::add;
+use byteway_firmware::MediaError;
+use byteway_wire::content::{Content, UNIT_BYTES, marred_parts};
+use byteway_wire::nvme::{ReadWrite, Status};
+use std::rc::Rc;
+
+impl Context<'_> {
+    /// Where the blocks of a transfer lie, if it is a transfer that the drive takes.
+    pub(crate) fn transfer(
+        &self,
+        rw: &ReadWrite,
+        workspace: &mut Workspace,
+    ) -> Result<(Rc<Namespace>, Span), Status> {
+        workspace.failed_lba = rw.slba;
+        let namespace = self.core.namespace(self.sqe.nsid)?;
+        let span = namespace.span(rw.slba, u64::from(rw.blocks()))?;
+        if span.bytes > u64::from(self.core.config.controller.transfer_bytes_max) {
+            return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        Ok((namespace, span))
+    }
+
+    /// The namespace that the command names, if it can be written.
+    pub(crate) fn writable(&self) -> Result<Rc<Namespace>, Status> {
+        let namespace = self.core.namespace(self.sqe.nsid)?;
+        namespace.check_writable()?;
+        Ok(namespace)
+    }
+
+    /// With `fua`: what is about to be read is on flash when this ends, and is read from there.
+    pub(crate) async fn commit(&self, fua: bool) -> Result<(), Status> {
+        if fua {
+            settle(self).await?;
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a write is to be on flash when it completes.
+    pub(crate) fn durable(&self, fua: bool) -> bool {
+        fua || !self.core.features.write_cache.get().wce()
+    }
+}
+
+/// Reads the units of `span` into `workspace.contents`. If not all of it can be read, `workspace.failed_lba`, which was
+/// the span's first block, is the first that can't.
+pub(crate) async fn fetch_units(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    span: Span,
+) -> Result<(), Status> {
+    let (core, contents) = (context.core, &mut workspace.contents);
+    let (first, count) = namespace.run(span.unit, span.units.into());
+    let spans = core.port.spans();
+    let mut read = core.ftl.read(context.span, spans, first, count as u32, contents).await;
+    if count < u64::from(span.units) && read.is_ok() {
+        read = fetch_rest(context, contents, namespace, span, count).await;
+    }
+    read.map_err(|error: MediaError| {
+        add(&core.counters.media_errors, 1);
+        status_of(error, Status::UNRECOVERED_READ_ERROR)
+    })?;
+    context.check()?;
+    check_readable(context, workspace, namespace, span)
+}
+
+/// Whether all of `span` can be read, whose units have been.
+pub(crate) fn check_readable(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    span: Span,
+) -> Result<(), Status> {
+    if workspace.contents.iter().any(|content| content.marred() != 0) {
+        return check_marred(context, workspace, namespace, span);
+    }
+    Ok(())
+}
+
+/// Reads what lies in further extents.
+#[cold]
+async fn fetch_rest(
+    context: &Context<'_>,
+    contents: &mut Vec<Content>,
+    namespace: &Namespace,
+    span: Span,
+    mut done: u64,
+) -> Result<(), MediaError> {
+    let mut more = Vec::new();
+    while done < u64::from(span.units) {
+        let (first, count) = namespace.run(span.unit + done, u64::from(span.units) - done);
+        let spans = context.core.port.spans();
+        context.core.ftl.read(context.span, spans, first, count as u32, &mut more).await?;
+        contents.append(&mut more);
+        done += count;
+    }
+    Ok(())
+}
+
+/// Whether what can't be read of the units lies outside of the span.
+#[cold]
+fn check_marred(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    namespace: &Namespace,
+    span: Span,
+) -> Result<(), Status> {
+    for (index, content) in (0..).zip(&workspace.contents) {
+        let (offset, bytes) = span.part(index);
+        if let Some(at) = content.first_marred(offset, bytes) {
+            let before = u64::from(index) * UNIT_BYTES as u64 + at as u64 - u64::from(span.offset);
+            workspace.failed_lba += before / namespace.block.bytes() as u64;
+            add(&context.core.counters.media_errors, 1);
+            return Err(Status::UNRECOVERED_READ_ERROR);
+        }
+    }
+    Ok(())
+}
+
+/// Writes whole units, which it takes out of `contents`.
+pub(crate) async fn write_units(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    mut unit: u64,
+    contents: &mut Vec<Content>,
+    durable: bool,
+) -> Result<(), Status> {
+    let core = context.core;
+    loop {
+        let (first, count) = namespace.run(unit, contents.len() as u64);
+        // What lies in another extent comes after.
+        let mut rest = Vec::new();
+        if count < contents.len() as u64 {
+            rest = contents.split_off(count as usize);
+        }
+        let written = core.ftl.write(context.span, core.port.spans(), first, contents, durable).await;
+        written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+        if rest.is_empty() {
+            return Ok(());
+        }
+        *contents = rest;
+        unit += count;
+    }
+}
+
+/// What a span is filled with.
+#[derive(Clone, Copy)]
+pub(crate) enum Fill<'a> {
+    /// These bytes, as many as the span has.
+    Bytes(&'a [u8]),
+    /// Zeroes.
+    Zero,
+    /// Nothing: it can't be read any more.
+    Unreadable,
+}
+
+/// Writes over a span that is not whole units: each unit is read, changed and written as one step.
+pub(crate) async fn write_part(
+    context: &Context<'_>,
+    namespace: &Namespace,
+    span: Span,
+    fill: Fill<'_>,
+    durable: bool,
+) -> Result<(), Status> {
+    let core = context.core;
+    let mut at = 0;
+    for index in 0..span.units {
+        let (offset, count) = span.part(index);
+        let edit = |unit: &mut [u8; UNIT_BYTES], marred: &mut u8| {
+            let (part, parts) = (&mut unit[offset..offset + count], marred_parts(offset, count));
+            match fill {
+                Fill::Bytes(bytes) => part.copy_from_slice(&bytes[at..at + count]),
+                Fill::Zero => part.fill(0),
+                Fill::Unreadable => return *marred |= parts,
+            }
+            *marred &= !parts;
+        };
+        let (unit, _) = namespace.run(span.unit + u64::from(index), 1);
+        let edited = core.ftl.edit(context.span, core.port.spans(), unit, edit, durable).await;
+        edited.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
+        at += count;
+        context.check()?;
+    }
+    Ok(())
+}
+
+/// Whether the units of `span`, which have been read, hold `expected` in it: the end of a Compare.
+pub(crate) fn check_equal(
+    context: &Context<'_>,
+    workspace: &mut Workspace,
+    span: Span,
+    expected: &[u8],
+) -> Result<(), Status> {
+    for (index, content) in (0..).zip(&workspace.contents) {
+        let (offset, bytes) = span.part(index);
+        let at = (index as usize * UNIT_BYTES + offset) - span.offset as usize;
+        let held = &mut workspace.unit[..bytes];
+        content.write_part(offset, held);
+        if *held != expected[at..at + bytes] {
+            return Err(Status::COMPARE_FAILURE);
+        }
+    }
+    let counters = &context.core.counters;
+    add(&counters.reads, 1);
+    add(&counters.read_bytes, span.bytes);
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare. Copy is in
+//! [`copy`], Verify and Write Uncorrectable in [`integrity`].
+
+use crate::controller::command::context::Context;
+use crate::controller::command::media::{settle, status_of};
+use crate::controller::command::workspace::{Landing, Workspace};
+use crate::controller::command_set::nvm::blocks::{Fill, check_equal, fetch_units, write_part, write_units};
+use crate::controller::namespace::{Namespace, Span};
+use crate::controller::state::counters::add;
+use byteway_clock::Stage;
+use byteway_link::{Fault, Purpose};
+use byteway_transfer::Extent;
+use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::nvme::dataset::RANGES_MAX;
+use byteway_wire::nvme::{DatasetManagement, NSID_ALL, Range, ReadWrite, Status, WriteZeroes};
+
+/// Blocks of one range of Dataset Management, at most (DMRSL).
+pub const DEALLOCATE_RANGE_BLOCKS_MAX: u32 = 1 << 20;
+/// Blocks of all its ranges together, at most (DMSL).
+pub const DEALLOCATE_BLOCKS_MAX: u64 = 1 << 22;
+/// Units deallocated between two looks at whether the command is to go on.
+const DEALLOCATE_STEP_UNITS: u64 = 1 << 16;
+
+pub(crate) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let core = context.core;
+    let rw = ReadWrite::parse(context.sqe);
+    let (namespace, span) = context.transfer(&rw, workspace)?;
+    context.resolve(workspace, span.bytes, true).await?;
+    context.commit(rw.fua).await?;
+    fetch_units(context, workspace, &namespace, span).await?;
+    context.set_up_dma(span.bytes).await?;
+    let passage = send(context, workspace, span)?;
+    core.clock.sleep_until(passage).await;
+    context.charge(Stage::Link);
+    context.check()?;
+    add(&core.counters.reads, 1);
+    add(&core.counters.read_bytes, span.bytes);
+    Ok(())
+}
+
+/// Posts the bytes of `span` to the extents of the host; gives when the last has left.
+fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byteway_clock::Time, Status> {
+    let core = context.core;
+    let mut at = span.offset as usize;
+    let mut sent = core.clock.now();
+    let epoch = workspace.collector.epoch();
+    for extent in workspace.collector.extents() {
+        let Extent::Memory(segment) = *extent else {
+            at += extent.bytes() as usize;
+            continue;
+        };
+        let mut done = 0;
+        while done < segment.bytes {
+            let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
+            let count = (segment.bytes - done).min((UNIT_BYTES - offset) as u32);
+            let content = workspace.contents[unit].clone();
+            let address = segment.address + u64::from(done);
+            let written =
+                core.port.write_content(address, content, offset as u32, count, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, u64::from(count));
+            done += count;
+            at += count as usize;
+        }
+        let padding = context.padding(segment);
+        if padding > 0 {
+            let address = segment.address + u64::from(segment.bytes);
+            let zeroes = Content::Zero;
+            let written = core.port.write_content(address, zeroes, 0, padding, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, u64::from(padding));
+        }
+    }
+    Ok(sent)
+}
+
+pub(crate) async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let core = context.core;
+    let rw = ReadWrite::parse(context.sqe);
+    let (namespace, span) = context.transfer(&rw, workspace)?;
+    namespace.check_writable()?;
+    let durable = context.durable(rw.fua);
+    let landing = if span.is_whole() { Landing::Units } else { Landing::Bytes };
+    context.bring(workspace, span.bytes, landing).await?;
+    if span.is_whole() {
+        write_units(context, &namespace, span.unit, &mut workspace.contents, durable).await?;
+    } else {
+        let bytes = std::mem::take(&mut workspace.bytes);
+        let written = write_part(context, &namespace, span, Fill::Bytes(&bytes), durable).await;
+        workspace.bytes = bytes;
+        written?;
+    }
+    add(&core.counters.writes, 1);
+    add(&core.counters.written_bytes, span.bytes);
+    Ok(())
+}
+
+pub(crate) async fn flush(context: &Context<'_>) -> Result<(), Status> {
+    if context.sqe.nsid != NSID_ALL {
+        // Also while its namespace is sanitized (NVMe Base 2.1, 8.1.24).
+        context.core.inventory.active(context.sqe.nsid)?;
+    }
+    settle(context).await?;
+    context.check()
+}
+
+pub(crate) async fn write_zeroes(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let command = WriteZeroes::parse(context.sqe);
+    workspace.failed_lba = command.slba;
+    let namespace = context.writable()?;
+    let span = namespace.span(command.slba, u64::from(command.blocks()))?;
+    zero(context, &namespace, span).await?;
+    if context.durable(command.fua) {
+        settle(context).await?;
+    }
+    Ok(())
+}
+
+/// Makes a span read as zeroes: whole units are unmapped, parts of units overwritten.
+async fn zero(context: &Context<'_>, namespace: &Namespace, span: Span) -> Result<(), Status> {
+    let core = context.core;
+    let unit = UNIT_BYTES as u64;
+    let (first, count) = span.whole_units().unwrap_or((span.unit, 0));
+    let head = (first - span.unit) * unit; // bytes of the span's units before the whole ones
+    if count == 0 {
+        return write_part(context, namespace, span, Fill::Zero, false).await;
+    }
+    if head > 0 {
+        let bytes = head - u64::from(span.offset);
+        write_part(context, namespace, Span { units: 1, bytes, ..span }, Fill::Zero, false).await?;
+    }
+    let mut done = 0;
+    while done < count {
+        let (at, step) = namespace.run(first + done, (count - done).min(DEALLOCATE_STEP_UNITS));
+        let trimmed = core.ftl.trim(context.span, core.port.spans(), at, step).await;
+        trimmed.map_err(|error| status_of(error, Status::INTERNAL_ERROR))?;
+        done += step;
+        context.check()?;
+    }
+    let tail = u64::from(span.offset) + span.bytes - head - count * unit;
+    if tail > 0 {
+        let rest = Span { unit: first + count, units: 1, offset: 0, bytes: tail };
+        write_part(context, namespace, rest, Fill::Zero, false).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn deallocate(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let command = DatasetManagement::parse(context.sqe);
+    // Without the attribute it only gives hints, which change nothing.
+    let namespace =
+        if command.ad { context.writable()? } else { context.core.namespace(context.sqe.nsid)? };
+    let bytes = command.ranges() * Range::SIZE;
+    context.bring(workspace, bytes as u64, Landing::Bytes).await?;
+    let mut ranges = [Range::default(); RANGES_MAX];
+    let mut blocks = 0;
+    for (range, into) in Range::parse_list(&workspace.bytes).zip(&mut ranges) {
+        workspace.failed_lba = range.slba;
+        namespace.span(range.slba, u64::from(range.length))?;
+        blocks += u64::from(range.length);
+        if range.length > DEALLOCATE_RANGE_BLOCKS_MAX || blocks > DEALLOCATE_BLOCKS_MAX {
+            return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.with_dnr());
+        }
+        *into = range;
+    }
+    if !command.ad {
+        return Ok(()); // the other attributes are hints
+    }
+    for range in ranges.iter().filter(|range| range.length > 0) {
+        let span = namespace.span(range.slba, u64::from(range.length))?;
+        zero(context, &namespace, span).await?;
+    }
+    if context.durable(false) {
+        settle(context).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn compare(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    let rw = ReadWrite::parse(context.sqe);
+    let (namespace, span) = context.transfer(&rw, workspace)?;
+    context.bring(workspace, span.bytes, Landing::Bytes).await?;
+    context.commit(rw.fua).await?;
+    fetch_units(context, workspace, &namespace, span).await?;
+    let expected = std::mem::take(&mut workspace.bytes);
+    let compared = check_equal(context, workspace, span, &expected);
+    workspace.bytes = expected;
+    compared
+}

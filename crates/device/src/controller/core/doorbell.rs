@@ -1,0 +1,93 @@
+//! Writes to BAR0: registers, doorbells, the payload buffer.
+
+use crate::controller::core::Core;
+use crate::controller::queue::ring::{CompletionQueue, DoorbellError, SubmissionQueue};
+use crate::controller::state::registers::Effect;
+use byteway_link::{Bar, MmioWrite};
+use byteway_wire::nvme::Doorbell;
+
+impl Core {
+    pub(crate) fn register_write(&self, write: MmioWrite) {
+        let MmioWrite { offset, value, bytes } = write;
+        if !matches!(bytes, 4 | 8) || !offset.is_multiple_of(4) {
+            return; // undefined by the specification; ignored
+        }
+        if self.lifecycle.resets.under_way() {
+            return;
+        }
+        if self.memory.buffer.position(offset).is_some() {
+            return self.memory.buffer.store(offset, &value.to_le_bytes()[..bytes as usize]);
+        }
+        if offset < byteway_wire::nvme::register::DOORBELLS {
+            for effect in self.registers.write(offset, value, bytes) {
+                match effect {
+                    Effect::Lifecycle => self.lifecycle.changed.notify_one(),
+                    Effect::Unmasked => self.interrupts.unmasked(self.registers.interrupt_mask.get()),
+                    Effect::None => {}
+                }
+            }
+            return;
+        }
+        match Doorbell::decode(offset, self.config.controller.dstrd) {
+            Some(doorbell) => self.ring(doorbell, value as u32),
+            None if self.registers.csts.get().rdy() => self.events.raise(DoorbellError::Register.event()),
+            None => {}
+        }
+    }
+
+    /// A doorbell was written. One of a controller that is not ready means nothing.
+    pub(crate) fn ring(&self, doorbell: Doorbell, value: u32) {
+        if !self.registers.csts.get().rdy() || self.lifecycle.resets.under_way() {
+            return;
+        }
+        let rung = match doorbell {
+            Doorbell::SubmissionTail(id) => match self.queues.submission(id) {
+                Some(queue) if self.tail_hint(&queue) => Ok(()),
+                Some(queue) => self.submitted(&queue, value),
+                None => Err(DoorbellError::Register),
+            },
+            Doorbell::CompletionHead(id) => match self.queues.completion(id) {
+                Some(queue) if self.head_hint(&queue) => Ok(()),
+                Some(queue) => self.consumed(&queue, value),
+                None => Err(DoorbellError::Register),
+            },
+        };
+        if let Err(error) = rung {
+            self.events.raise(error.event());
+        }
+    }
+
+    /// The host has submitted commands up to `tail`.
+    pub(crate) fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
+        queue.set_tail(tail)?;
+        if queue.missing.get() > 0 {
+            self.skip_train(queue);
+        }
+        self.queues.wake_fetch();
+        Ok(())
+    }
+
+    /// The host has consumed completions up to `head`.
+    pub(crate) fn consumed(&self, queue: &CompletionQueue, head: u32) -> Result<(), DoorbellError> {
+        queue.set_head(head)?;
+        if queue.id == 0 {
+            self.events.wake();
+        }
+        self.queues.freed();
+        Ok(())
+    }
+}
+
+impl Bar for Core {
+    fn read(&self, offset: u64, bytes: u32) -> u64 {
+        self.memory.buffer.load(offset, bytes).unwrap_or_else(|| self.registers.read(offset, bytes))
+    }
+
+    fn write(&self, write: MmioWrite) {
+        self.register_write(write);
+    }
+
+    fn store(&self, offset: u64, bytes: &[u8]) {
+        self.memory.buffer.store(offset, bytes);
+    }
+}

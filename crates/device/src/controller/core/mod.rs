@@ -1,0 +1,143 @@
+//! What all parts of the controller share, and what they all do with it.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`doorbell`] | writes to BAR0 |
+//! | [`shadow`] | doorbells in host memory |
+//! | [`completion`] | completions, posted and announced |
+//! | [`waiting`] | how commands end that have no command slot |
+//! | [`record`] | what the controller must not forget |
+//!
+//! It knows no command and no command set.
+
+use crate::config::DriveConfig;
+use crate::controller::memory::Memory;
+use crate::controller::namespace::Namespace;
+use crate::controller::namespace::inventory::Inventory;
+use crate::controller::queue::Queues;
+use crate::controller::queue::parked::Parked;
+use crate::controller::state::background::Background;
+use crate::controller::state::counters::{Counters, ErrorLog};
+use crate::controller::state::event::Events;
+use crate::controller::state::feature::Features;
+use crate::controller::state::interrupt::Interrupts;
+use crate::controller::state::lifecycle::Lifecycle;
+use crate::controller::state::registers::Registers;
+use crate::controller::state::slot::{Command, Slots};
+use byteway_clock::Clock;
+use byteway_firmware::{Ftl, Placement};
+use byteway_link::DeviceEnd;
+use byteway_wire::nvme::Status;
+use byteway_wire::nvme::register::Cap;
+use std::rc::Rc;
+
+pub mod completion;
+pub mod doorbell;
+pub mod record;
+pub mod shadow;
+pub mod waiting;
+
+/// The controller's state, shared by its tasks.
+pub struct Core {
+    pub(crate) clock: Clock,
+    pub(crate) config: DriveConfig,
+    pub(crate) port: DeviceEnd,
+    pub(crate) placement: Placement,
+    pub(crate) ftl: Ftl,
+    pub(crate) registers: Registers,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) interrupts: Interrupts,
+    pub(crate) queues: Queues,
+    pub(crate) slots: Slots,
+    pub(crate) parked: Parked,
+    pub(crate) events: Events,
+    pub(crate) features: Features,
+    pub(crate) counters: Counters,
+    pub(crate) errors: ErrorLog,
+    pub(crate) inventory: Inventory,
+    pub(crate) background: Background,
+    pub(crate) memory: Memory,
+}
+
+impl Core {
+    /// The state of a controller that is powered on and not enabled.
+    pub(crate) fn new(
+        port: &DeviceEnd,
+        config: DriveConfig,
+        cap: Cap,
+        placement: Placement,
+        ftl: Ftl,
+    ) -> Self {
+        let clock = port.clock().clone();
+        let c = &config.controller;
+        let features = Features::new(c.arbitration_burst);
+        Core {
+            registers: Registers::new(cap),
+            lifecycle: Lifecycle::new(&clock),
+            interrupts: Interrupts::new(port, c.vectors),
+            queues: Queues::new(&clock, c.io_queues_max, features.weights()),
+            slots: Slots::new(&clock, c.command_slots as usize),
+            parked: Parked::new(&clock, &config),
+            events: Events::new(&clock),
+            features,
+            counters: Counters::default(),
+            errors: ErrorLog::default(),
+            inventory: Inventory::new(&config),
+            background: Background::new(&clock),
+            memory: Memory::new(&clock, &config),
+            placement,
+            ftl,
+            port: port.clone(),
+            clock,
+            config,
+        }
+    }
+
+    /// Begins something that a reset waits for.
+    pub(crate) fn begin(&self) {
+        self.slots.begin(self.clock.now());
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self) {
+        if let Some(busy) = self.slots.end(self.clock.now()) {
+            self.counters.busy.set(self.counters.busy.get() + busy);
+        }
+    }
+
+    /// A command goes to a slot, which was taken for it.
+    pub(crate) fn start(&self, slot: u32, command: Command) {
+        self.begin();
+        self.slots.at(slot).dispatch(command);
+    }
+
+    /// A slot is free again.
+    pub(crate) fn free_slot(&self, index: u32) {
+        self.slots.give_back(index);
+        self.queues.freed();
+    }
+
+    /// A namespace that takes commands. Whoever executes one holds it until the command ends.
+    #[inline]
+    pub(crate) fn namespace(&self, nsid: u32) -> Result<Rc<Namespace>, Status> {
+        let namespace = self.inventory.active(nsid)?;
+        match namespace.refusal.get() {
+            Status::SUCCESS => Ok(namespace),
+            status => Err(status),
+        }
+    }
+
+    /// A queue lies in memory that is not there: Controller Fatal Status. The host resets.
+    pub(crate) fn fail(&self) {
+        self.registers.csts.set(self.registers.csts.get().with_cfs(true));
+    }
+
+    /// Whether every slot, permit and fetch is free: nothing leaked.
+    pub(crate) fn is_quiet(&self) -> bool {
+        !self.slots.is_busy()
+            && self.queues.permits_are_free()
+            && self.parked.partials.is_empty()
+            && self.slots.all_free()
+            && self.port.tags_free()
+    }
+}

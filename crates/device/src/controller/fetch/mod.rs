@@ -1,0 +1,319 @@
+//! Fetching: reads submission queue entries and hands each to a slot. As many of these tasks run as the profile allows
+//! reads outstanding.
+//!
+//! A queue with payload among its entries is taken in order, by one task at a time. What a batch holds of a train is taken
+//! from it, and the rest is read on, if the doorbell has exposed that; else the train waits ([`train`](super::train)).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`place`] | what an entry is given before it is read |
+//! | [`pairing`] | the two commands of a fused operation find each other |
+//! | [`train`] | payload in the entries behind its command |
+//! | [`chunks`] | payload in chunks |
+
+use crate::controller::command_set::CommandSets;
+use crate::controller::core::Core;
+use crate::controller::fetch::pairing::Pairing;
+use crate::controller::fetch::place::Place;
+use crate::controller::queue::ring::{Fate, Fetching, SubmissionQueue};
+use crate::controller::queue::train::Train;
+use crate::controller::state::counters::add;
+use crate::controller::state::slot::{Command, Payload};
+use byteway_clock::Stage;
+use byteway_link::{Direction, Entry, Fault, Purpose};
+use byteway_wire::nvme::vendor::{Chunk, Framing, Methods};
+use byteway_wire::nvme::{Sqe, Status};
+use std::rc::Rc;
+
+pub mod chunks;
+pub mod pairing;
+pub mod place;
+pub mod train;
+
+/// Entries in one read, at most.
+const BURST_MAX: usize = 64;
+
+/// What is read into.
+type Bytes = [u8; BURST_MAX * Sqe::SIZE];
+
+/// What a fetch task does next.
+enum Task {
+    /// Fetches entries.
+    Batch(Batch),
+    /// Reads what a train lacks, which has waited for the doorbell.
+    Rest {
+        /// The train.
+        train: Train,
+        /// The slot for its command.
+        slot: u32,
+    },
+}
+
+/// A batch of entries being fetched.
+struct Batch {
+    queue: Rc<SubmissionQueue>,
+    /// The first entry's slot in the ring; they follow one another.
+    first: u32,
+    places: Vec<Place>,
+    /// What was enabled for the queue when the batch was taken.
+    methods: Methods,
+}
+
+/// A fetch task's life.
+pub async fn run(sets: Rc<CommandSets>) {
+    let core = &sets.core;
+    let mut bytes = [0u8; BURST_MAX * Sqe::SIZE];
+    let mut places = Vec::with_capacity(BURST_MAX);
+    loop {
+        let waiting = core.queues.arbiter.has_waiting();
+        let Some(task) = waiting.then(|| next(core, &mut places)).flatten() else {
+            core.queues.fetchable(waiting).await;
+            continue;
+        };
+        match task {
+            Task::Batch(mut batch) => {
+                fetch(&sets, &mut batch, &mut bytes).await;
+                places = batch.places;
+            }
+            Task::Rest { train, slot } => {
+                let queue = train.queue().clone();
+                read_rest(core, train, slot, &mut bytes).await;
+                release(&queue);
+            }
+        }
+        core.end();
+    }
+}
+
+/// Takes the next batch that may be fetched.
+fn next(core: &Core, places: &mut Vec<Place>) -> Option<Task> {
+    if !core.registers.csts.get().rdy() || core.registers.csts.get().cfs() {
+        return None;
+    }
+    let (admin, io) = core.slots.free();
+    let most = core.config.controller.fetch_burst.min(io);
+    let (queue, count) = core.queues.arbiter.pick(admin, io > 0, most)?;
+    core.begin();
+    let task = match queue.missing.get() {
+        0 => Task::Batch(take_batch(core, queue, count, places)),
+        missing => {
+            queue.owed.set(queue.owed.get() + missing.saturating_sub(count));
+            take_rest(core, &queue)
+        }
+    };
+    if core.queues.arbiter.has_waiting() {
+        core.queues.wake_fetch(); // for another fetch task
+    }
+    Some(task)
+}
+
+/// Takes `count` entries from `queue`.
+fn take_batch(core: &Core, queue: Rc<SubmissionQueue>, count: u32, places: &mut Vec<Place>) -> Batch {
+    let methods = queue.methods.get();
+    if methods.is_in_order() {
+        queue.fetching.set(Fetching::Held);
+    }
+    let first = queue.head();
+    if queue.lent.get() > 0 {
+        core.parked.halves.take_back(&queue);
+    }
+    for _ in 0..count {
+        let slot = core.slots.take(queue.id == 0).expect("the arbiter was told how many slots are free");
+        let (entry, permit) = queue.take();
+        let span = core.port.followed(queue.id, entry as u16);
+        core.port.spans().charge(span, core.clock.now(), Stage::Doorbell);
+        places.push(Place { permit, slot, span });
+    }
+    queue.begin_read(first);
+    Batch { queue, first, places: std::mem::take(places), methods }
+}
+
+/// Takes the train that waits in `queue`, all of which is there now.
+fn take_rest(core: &Core, queue: &SubmissionQueue) -> Task {
+    let (train, carried) = core.parked.trains.take(queue.id).expect("what lacks entries is a train");
+    let slot = core.slots.take(false).expect("the arbiter was told how many slots are free");
+    core.slots.at(slot).carried.replace(carried);
+    queue.fetching.set(Fetching::Held);
+    core.port.spans().charge(train.span, core.clock.now(), Stage::Doorbell);
+    Task::Rest { train, slot }
+}
+
+/// Another task may fetch from the queue, unless it is broken.
+fn release(queue: &SubmissionQueue) {
+    if queue.fetching.get() == Fetching::Held {
+        queue.fetching.set(Fetching::Free);
+    }
+}
+
+async fn fetch(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes) {
+    let core = &sets.core;
+    let queue = &batch.queue;
+    let count = batch.places.len();
+    let into = &mut bytes[..count * Sqe::SIZE];
+    let spans = core.port.spans();
+    core.clock.works_for(batch.places.iter().map(|place| place.span));
+    let read = core.port.read(queue.address(batch.first), into, Purpose::SqeFetch).await;
+    queue.end_read(batch.first);
+    match read {
+        Ok(()) => add(&core.counters.fetched, count as u64),
+        Err(_) => core.fail(),
+    }
+    let is_lost = read.is_err() || queue.fate.get() == Fate::Reset;
+    let is_in_order = batch.methods.is_in_order();
+    if is_in_order && !is_lost {
+        take_in_order(sets, batch, bytes).await;
+        return release(&batch.queue);
+    }
+    let mut pairing = Pairing::new(core, queue, batch.first);
+    for ((place, entry), index) in batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)).zip(0..) {
+        spans.charge(place.span, core.clock.now(), Stage::Fetch);
+        match is_lost {
+            true => place.give_back(core),
+            false => pairing.command(index, entry_of(entry), place),
+        }
+    }
+    if !is_lost {
+        pairing.end(count as u32);
+    }
+    if is_in_order {
+        release(queue);
+    }
+}
+
+fn entry_of(bytes: &[u8]) -> Sqe {
+    Sqe::from_bytes(bytes.try_into().expect("an entry is 64 bytes"))
+}
+
+/// Hands out the entries of a batch, among which there may be payload.
+async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes) {
+    let core = &sets.core;
+    let Batch { queue, first, places, methods, .. } = batch;
+    let count = places.len() as u32;
+    let now = core.clock.now();
+    let mut entries = places.drain(..).zip(bytes.chunks_exact(Sqe::SIZE)).zip(0..);
+    let mut carried = 0;
+    let mut rest = None;
+    let mut pairing = Pairing::new(core, queue, *first);
+    while let Some(((place, entry), index)) = entries.next() {
+        core.port.spans().charge(place.span, now, Stage::Fetch);
+        let sqe = entry_of(entry);
+        let framing = sets.framing(&sqe, *methods);
+        let is_chunked = methods.reassembly() && Chunk::named_by(&sqe).is_some();
+        if framing == Framing::Command && !is_chunked {
+            pairing.command(index, sqe, place);
+            continue;
+        }
+        pairing.part(index);
+        match framing {
+            Framing::Command => core.take_chunked(sqe, place),
+            Framing::Chunk => {
+                carried += 1;
+                core.take_chunk(&sqe, place);
+            }
+            Framing::Train(slots) if core.takes_train(queue, slots) => {
+                let Place { permit, slot, span } = place;
+                let count = slots.count();
+                let behind = entries.by_ref().map(|(entry, _)| entry).take(count as usize);
+                let found = load(core, slot, behind);
+                carried += found;
+                let train = Train { sqe, permit, span, slots };
+                if found == count {
+                    depart(core, train, slot);
+                } else {
+                    rest = Some((train, slot, count - found));
+                }
+            }
+            Framing::Train(_) => {
+                core.break_queue(queue);
+                let Place { permit, slot, span } = place;
+                let payload = Payload::Refused(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
+                core.start(slot, Command { sqe, permit, span, payload, second: None });
+                entries.by_ref().for_each(|((place, _), _)| place.give_back(core));
+            }
+        }
+    }
+    drop(entries);
+    pairing.end(count);
+    if carried > 0 {
+        add(&core.counters.carried_entries, u64::from(carried));
+        book_payload(core, queue.address(*first), carried, count);
+    }
+    let Some((train, slot, missing)) = rest else { return };
+    if queue.waiting() >= missing {
+        queue.owed.set(queue.owed.get() + missing);
+        queue.missing.set(missing);
+        read_rest(core, train, slot, bytes).await;
+    } else {
+        let carried = core.slots.at(slot).carried.take();
+        core.park_train(train, carried, missing);
+        core.free_slot(slot);
+    }
+}
+
+/// Of the `count` entries that were read from `address` on, `carried` were payload. A read of nothing else is the
+/// payload's with all that it took; otherwise its packets are the commands'.
+fn book_payload(core: &Core, address: u64, carried: u32, count: u32) {
+    let (ledger, link) = (core.port.ledger(), core.port.config());
+    let bytes = u64::from(carried) * Sqe::SIZE as u64;
+    let mut part = Entry { tlps: 0, payload: bytes, wire: bytes };
+    if carried == count {
+        let requests = link.read_requests(address, bytes).carrying(0);
+        ledger.reassign(Purpose::SqeFetch, Purpose::InlineChunk, Direction::Up, requests);
+        part = link.read_completions(address, bytes).carrying(bytes);
+    }
+    ledger.reassign(Purpose::SqeFetch, Purpose::InlineChunk, Direction::Down, part);
+}
+
+/// Puts what a batch holds of a train into the buffer of its slot; gives how many entries that was.
+fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (Place, &'a [u8])>) -> u32 {
+    let mut carried = core.slots.at(slot).carried.borrow_mut();
+    carried.clear();
+    let mut found = 0;
+    for (place, entry) in entries {
+        place.give_back(core);
+        carried.extend_from_slice(entry);
+        found += 1;
+    }
+    found
+}
+
+/// A train is complete: its command goes to its slot.
+fn depart(core: &Core, train: Train, slot: u32) {
+    let Train { sqe, permit, span, slots } = train;
+    core.slots.at(slot).carried.borrow_mut().truncate(slots.bytes as usize);
+    core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots), second: None });
+}
+
+/// Reads the entries that a train lacks, which the doorbell has exposed, and lets it depart.
+async fn read_rest(core: &Core, train: Train, slot: u32, bytes: &mut Bytes) {
+    let queue = train.queue().clone();
+    core.clock.works_for([train.span]);
+    let mut read = Ok(());
+    // Of a queue that is being deleted the command only has to end.
+    while queue.missing.get() > 0 && queue.fate.get() == Fate::Live && read.is_ok() {
+        read = read_some(core, &queue, slot, bytes).await;
+    }
+    queue.missing.set(0);
+    core.port.spans().charge(train.span, core.clock.now(), Stage::Fetch);
+    if read.is_err() {
+        core.fail();
+    }
+    if read.is_err() || queue.fate.get() == Fate::Reset {
+        core.free_slot(slot);
+    } else {
+        depart(core, train, slot);
+    }
+}
+
+/// Reads as many of the entries that a train lacks as one read can.
+async fn read_some(core: &Core, queue: &SubmissionQueue, slot: u32, bytes: &mut Bytes) -> Result<(), Fault> {
+    let count = queue.missing.get().min(queue.contiguous()).min(core.config.controller.fetch_burst);
+    let into = &mut bytes[..count as usize * Sqe::SIZE];
+    core.port.read(queue.address(queue.head()), into, Purpose::InlineChunk).await?;
+    add(&core.counters.fetched, u64::from(count));
+    add(&core.counters.carried_entries, u64::from(count));
+    core.slots.at(slot).carried.borrow_mut().extend_from_slice(into);
+    queue.consume(count);
+    queue.missing.set(queue.missing.get() - count);
+    Ok(())
+}

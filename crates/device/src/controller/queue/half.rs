@@ -1,0 +1,55 @@
+//! First commands of fused operations that wait for their second (NVMe Base 2.1, 3.4.2).
+
+use crate::controller::queue::ring::SubmissionQueue;
+use crate::controller::queue::waiting::Waiting;
+use std::cell::RefCell;
+
+/// A first command that waits for the second.
+pub(crate) struct Half {
+    /// The slot of its entry in the ring.
+    pub(crate) entry: u32,
+    pub(crate) command: Waiting,
+}
+
+impl Half {
+    pub(crate) fn is(&self, sqid: u16, cid: u16) -> bool {
+        self.command.permit.queue().id == sqid && self.command.sqe.cid() == cid
+    }
+}
+
+/// The first commands that wait for their second: at most one at the end of each read.
+#[derive(Default)]
+pub struct Halves(pub(crate) RefCell<Vec<Half>>);
+
+impl Halves {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Forgets them, as a reset does: they do not complete.
+    pub fn clear(&self) {
+        drop(self.0.take());
+    }
+
+    /// Those of `queue` that have lent their places take them again.
+    pub fn take_back(&self, queue: &SubmissionQueue) {
+        let halves = self.0.borrow();
+        let own = halves.iter().filter(|half| half.command.permit.queue().id == queue.id);
+        own.for_each(|half| half.command.permit.take_back());
+    }
+
+    pub(crate) fn put(&self, entry: u32, command: Waiting) {
+        self.0.borrow_mut().push(Half { entry, command });
+    }
+
+    /// Takes the first half that is meant.
+    pub(crate) fn take(&self, is_meant: impl Fn(&Half) -> bool) -> Option<Waiting> {
+        let mut halves = self.0.borrow_mut();
+        let index = halves.iter().position(is_meant)?;
+        Some(halves.remove(index).command)
+    }
+
+    pub(crate) fn take_at(&self, queue: &SubmissionQueue, entry: u32) -> Option<Waiting> {
+        self.take(|half| half.entry == entry && half.command.permit.queue().id == queue.id)
+    }
+}

@@ -1,0 +1,161 @@
+//! Features (NVMe Base 2.1, 5.1.25): what the host has set, and what it may.
+
+use crate::controller::queue::arbiter::Weights;
+use crate::controller::state::keep_alive::KeepAliveTimer;
+use crate::controller::state::timestamp::Clockwork;
+use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, HostBehavior, VolatileWriteCache, fid};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// Whether a value of the feature can be saved: it is then in force after every reset and power cycle.
+pub fn is_saveable(feature: u8) -> bool {
+    matches!(
+        feature,
+        fid::ARBITRATION
+            | fid::TEMPERATURE_THRESHOLD
+            | fid::ERROR_RECOVERY
+            | fid::VOLATILE_WRITE_CACHE
+            | fid::INTERRUPT_COALESCING
+            | fid::WRITE_ATOMICITY
+            | fid::ASYNC_EVENT_CONFIGURATION
+    )
+}
+
+/// Whether the feature is one of each namespace.
+pub fn is_of_namespace(feature: u8) -> bool {
+    feature == fid::NAMESPACE_WRITE_PROTECTION
+}
+
+/// The features that hold a value of their own.
+pub struct Features {
+    /// Arbitration.
+    pub arbitration: Cell<Arbitration>,
+    /// Volatile write cache.
+    pub write_cache: Cell<VolatileWriteCache>,
+    /// Which events are reported.
+    pub async_events: Cell<AsyncEventConfig>,
+    /// Power state: only 0.
+    pub power: Cell<u32>,
+    /// Temperature threshold, over, composite.
+    pub over_temperature: Cell<u16>,
+    /// The same, under.
+    pub under_temperature: Cell<u16>,
+    /// Error recovery.
+    pub error_recovery: Cell<u32>,
+    /// Write atomicity.
+    pub write_atomicity: Cell<u32>,
+    /// Keep Alive Timeout in milliseconds, 0: the timer is off.
+    pub keep_alive_ms: Cell<u32>,
+    /// What the host can deal with. Nothing that the controller does depends on it: it names no retry delay, has no
+    /// telemetry, two LBA formats, no dispersed namespaces and no optional format of Copy descriptors.
+    pub host_behavior: Cell<HostBehavior>,
+    /// The timestamp.
+    pub timestamp: Clockwork,
+    /// The Keep Alive Timer.
+    pub keep_alive: KeepAliveTimer,
+    /// Saved values, by feature and which of its values.
+    saved: RefCell<BTreeMap<(u8, u8), u32>>,
+    arbitration_burst: u32,
+}
+
+impl Features {
+    /// As after power-on, with the arbitration burst of the profile.
+    pub fn new(arbitration_burst: u32) -> Self {
+        let features = Features {
+            arbitration: Cell::new(Arbitration::new()),
+            write_cache: Cell::new(VolatileWriteCache::new()),
+            async_events: Cell::new(AsyncEventConfig::new()),
+            power: Cell::default(),
+            over_temperature: Cell::default(),
+            under_temperature: Cell::default(),
+            error_recovery: Cell::default(),
+            write_atomicity: Cell::default(),
+            keep_alive_ms: Cell::default(),
+            host_behavior: Cell::default(),
+            timestamp: Clockwork::default(),
+            keep_alive: KeepAliveTimer::default(),
+            saved: RefCell::default(),
+            arbitration_burst,
+        };
+        features.reset();
+        features
+    }
+
+    /// The default of Arbitration.
+    pub fn default_arbitration(&self) -> Arbitration {
+        // Seven in the three bits of the burst stands for "no limit".
+        let exponent = self.arbitration_burst.ilog2().min(7) as u8;
+        Arbitration::new().with_ab(exponent)
+    }
+
+    /// The default over temperature threshold, kelvin: that of the warning.
+    pub const OVER_TEMPERATURE: u16 = 343;
+
+    /// Saves a value, which has been set.
+    pub fn save(&self, feature: u8, which: u8, value: u32) {
+        self.saved.borrow_mut().insert((feature, which), value);
+    }
+
+    /// A saved value.
+    pub fn saved_value(&self, feature: u8, which: u8) -> Option<u32> {
+        self.saved.borrow().get(&(feature, which)).copied()
+    }
+
+    /// All saved values: feature, which of its values, value.
+    pub fn saved(&self) -> Vec<(u8, u8, u32)> {
+        self.saved.borrow().iter().map(|((feature, which), value)| (*feature, *which, *value)).collect()
+    }
+
+    /// What was saved in an earlier power cycle.
+    pub fn restore(&self, saved: &[(u8, u8, u32)]) {
+        let known = saved.iter().filter(|(feature, ..)| is_saveable(*feature));
+        self.saved.replace(known.map(|(feature, which, value)| ((*feature, *which), *value)).collect());
+        self.reset();
+    }
+
+    /// Back to what is saved, or else to the defaults.
+    pub fn reset(&self) {
+        self.reset_to_defaults();
+        for ((feature, which), value) in self.saved.borrow().iter() {
+            match (*feature, *which) {
+                (fid::ARBITRATION, _) => self.arbitration.set(Arbitration::from_bits(*value)),
+                (fid::TEMPERATURE_THRESHOLD, 0) => self.over_temperature.set(*value as u16),
+                (fid::TEMPERATURE_THRESHOLD, _) => self.under_temperature.set(*value as u16),
+                (fid::ERROR_RECOVERY, _) => self.error_recovery.set(*value),
+                (fid::VOLATILE_WRITE_CACHE, _) => self.write_cache.set(VolatileWriteCache::from_bits(*value)),
+                (fid::WRITE_ATOMICITY, _) => self.write_atomicity.set(*value),
+                (fid::ASYNC_EVENT_CONFIGURATION, _) => {
+                    self.async_events.set(AsyncEventConfig::from_bits(*value));
+                }
+                _ => {} // coalescing is the interrupts' own
+            }
+        }
+    }
+
+    fn reset_to_defaults(&self) {
+        self.arbitration.set(self.default_arbitration());
+        self.write_cache.set(VolatileWriteCache::new().with_wce(true));
+        self.async_events.set(AsyncEventConfig::new());
+        self.power.set(0);
+        self.over_temperature.set(Self::OVER_TEMPERATURE);
+        self.under_temperature.set(0);
+        self.error_recovery.set(0);
+        self.write_atomicity.set(0);
+        self.keep_alive_ms.set(0);
+        self.host_behavior.set(HostBehavior::default());
+    }
+
+    /// What the arbiter goes by.
+    pub fn weights(&self) -> Weights {
+        let arbitration = self.arbitration.get();
+        Weights {
+            high: u32::from(arbitration.hpw_z()) + 1,
+            medium: u32::from(arbitration.mpw_z()) + 1,
+            low: u32::from(arbitration.lpw_z()) + 1,
+            burst: arbitration.burst().unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// The drive has no thermometer: it reports 40 degrees Celsius, in kelvin.
+pub const TEMPERATURE: u16 = 313;

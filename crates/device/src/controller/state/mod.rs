@@ -1,0 +1,27 @@
+//! The parts of the controller's state. Each owns its fields; none knows another.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`registers`] | the property registers |
+//! | [`lifecycle`] | disabled, ready, shut down |
+//! | [`interrupt`] | interrupt messages and their coalescing |
+//! | [`slot`] | command slots, and how many commands are in flight |
+//! | [`event`] | asynchronous events |
+//! | [`feature`], [`timestamp`], [`keep_alive`] | what the host has set |
+//! | [`counters`] | what is counted of commands, and the error log |
+//! | [`background`] | work behind commands: [`operations`], [`sanitizer`], [`self_test`], [`persistence`] |
+
+pub mod background;
+pub mod counters;
+pub mod event;
+pub mod feature;
+pub mod interrupt;
+pub mod keep_alive;
+pub mod lifecycle;
+pub mod operations;
+pub mod persistence;
+pub mod registers;
+pub mod sanitizer;
+pub mod self_test;
+pub mod slot;
+pub mod timestamp;

@@ -1,0 +1,118 @@
+//! The self-test in progress, and the results of former ones (NVMe Base 2.1, 8.1.7).
+
+use byteway_clock::{Clock, Notify};
+use byteway_wire::nvme::{DeviceSelfTest, SelfTestLog, SelfTestResult, Status};
+use std::cell::{Cell, RefCell};
+
+/// Results that are kept.
+pub(crate) const RESULTS: usize = 20;
+
+/// A test that is going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Test {
+    pub(crate) extended: bool,
+    /// What it tests beside the controller: 0 nothing, or one namespace, or all.
+    pub(crate) nsid: u32,
+    pub(crate) percent: u8,
+}
+
+/// The test that is going on, and the results of former ones.
+pub struct SelfTest {
+    pub(crate) test: Cell<Option<Test>>,
+    /// Counts tests, so that the task knows whether the one that it works at is still the one.
+    pub(crate) turn: Cell<u64>,
+    pub(crate) results: RefCell<Vec<SelfTestResult>>,
+    pub(crate) begun: Notify,
+}
+
+/// What was found wrong.
+pub(crate) struct Failure {
+    pub(crate) segment: u8,
+    pub(crate) nsid: Option<u32>,
+    pub(crate) lba: Option<u64>,
+    pub(crate) status: Option<Status>,
+}
+
+impl Failure {
+    pub(crate) fn of(segment: u8) -> Self {
+        Failure { segment, nsid: None, lba: None, status: None }
+    }
+}
+
+impl SelfTest {
+    /// None was ever made.
+    pub fn new(clock: &Clock) -> Self {
+        SelfTest {
+            test: Cell::default(),
+            turn: Cell::default(),
+            results: RefCell::default(),
+            begun: Notify::new(clock),
+        }
+    }
+
+    /// Results, newest first.
+    pub fn results(&self) -> Vec<SelfTestResult> {
+        self.results.borrow().clone()
+    }
+
+    /// The extended test that is going on: its namespaces, and how much is done.
+    pub fn extended(&self) -> Option<(u32, u8)> {
+        self.test.get().filter(|test| test.extended).map(|test| (test.nsid, test.percent))
+    }
+
+    /// What was remembered.
+    pub fn restore(&self, results: Vec<SelfTestResult>, extended: Option<(u32, u8)>) {
+        let mut results = results;
+        results.truncate(RESULTS);
+        self.results.replace(results);
+        if let Some((nsid, _)) = extended {
+            self.begin(Test { extended: true, nsid, percent: 0 });
+        }
+    }
+
+    pub(crate) fn begin(&self, test: Test) {
+        self.turn.set(self.turn.get() + 1);
+        self.test.set(Some(test));
+        self.begun.notify_one();
+    }
+
+    /// Ends the test that is going on, if there is one, after `hours` with power.
+    pub(crate) fn conclude(&self, result: u8, hours: u64, failure: Option<Failure>) {
+        let Some(test) = self.test.take() else { return };
+        let code = if test.extended { DeviceSelfTest::EXTENDED } else { DeviceSelfTest::SHORT };
+        let mut entry = SelfTestResult {
+            status: code << 4 | result,
+            power_on_hours: hours.into(),
+            ..SelfTestResult::default()
+        };
+        if let Some(Failure { segment, nsid, lba, status }) = failure {
+            entry.segment = segment;
+            if let Some(nsid) = nsid {
+                (entry.nsid, entry.valid) = (nsid, entry.valid | SelfTestResult::VALID_NSID);
+            }
+            if let Some(lba) = lba {
+                (entry.failing_lba, entry.valid) = (lba.into(), entry.valid | SelfTestResult::VALID_LBA);
+            }
+            if let Some(status) = status {
+                (entry.status_code_type, entry.status_code) = (status.sct(), status.sc());
+                entry.valid |= SelfTestResult::VALID_SCT | SelfTestResult::VALID_SC;
+            }
+        }
+        let mut results = self.results.borrow_mut();
+        results.insert(0, entry);
+        results.truncate(RESULTS);
+    }
+
+    /// The log page.
+    pub fn log(&self) -> SelfTestLog {
+        let mut log = SelfTestLog::default();
+        if let Some(test) = self.test.get() {
+            log.current = if test.extended { DeviceSelfTest::EXTENDED } else { DeviceSelfTest::SHORT };
+            log.completion = test.percent.min(99);
+        }
+        for (into, result) in log.results.iter_mut().zip(self.results.borrow().iter()) {
+            *into = *result;
+        }
+        log
+    }
+}

@@ -1,0 +1,147 @@
+//! Whether there can be such a drive: what one field of its description can't check for itself.
+
+use crate::config::{CommandSet, ConfigError, DriveConfig, MemoryConfig};
+use crate::controller::namespace::Namespace;
+use byteway_clock::Delay;
+use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIPELINED_PIECE_BYTES};
+use byteway_wire::nvme::vendor::{Chunk, ResultSlot};
+
+/// What chunks that are counted with 16 bits carry.
+const REASSEMBLY_BYTES_MAX: u32 = u16::MAX as u32 * Chunk::PAYLOAD_BYTES as u32;
+/// What pieces that are counted with 16 bits carry, with their head.
+const PIPELINED_BYTES_MAX: u32 = (HEAD_BYTES + u16::MAX as usize * PIPELINED_PIECE_BYTES) as u32;
+/// What slots that are counted with 15 bits carry.
+const RESULT_BYTES_MAX: u32 = (u16::MAX as u32 >> 1) * ResultSlot::PAYLOAD_BYTES as u32;
+
+impl DriveConfig {
+    /// Checks what one field can't check for itself.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let c = &self.controller;
+        let t = &self.transfer;
+        let is_inline = t.methods.inline() || t.methods.inline_tail();
+        let checks = [
+            ((1..=4096).contains(&c.io_queues_max), "controller.io_queues_max must be from 1 to 4096"),
+            (
+                (2..=65536).contains(&c.queue_entries_max),
+                "controller.queue_entries_max must be from 2 to 65536",
+            ),
+            ((1..=65536).contains(&c.command_slots), "controller.command_slots must be from 1 to 65536"),
+            (
+                (1..=1024).contains(&c.fetch_outstanding),
+                "controller.fetch_outstanding must be from 1 to 1024",
+            ),
+            ((1..=64).contains(&c.fetch_burst), "controller.fetch_burst must be from 1 to 64"),
+            (
+                c.transfer_bytes_max.is_power_of_two() && (8192..=1 << 24).contains(&c.transfer_bytes_max),
+                "controller.transfer_bytes_max must be a power of two from 8 KiB to 16 MiB",
+            ),
+            (
+                c.dma_granularity.is_power_of_two() && c.dma_granularity <= 4096,
+                "controller.dma_granularity must be a power of two from 1 B to 4 KiB",
+            ),
+            (c.dstrd <= 8, "controller.dstrd must be from 0 to 8"),
+            (
+                // Two words a queue, with the admin queue, in one page.
+                !c.shadow_doorbells || c.io_queues_max < 512 >> c.dstrd.min(9),
+                "controller.shadow_doorbells needs the doorbells of all queues to fit in 4 KiB",
+            ),
+            ((1..=2048).contains(&c.vectors), "controller.vectors must be from 1 to 2048"),
+            (
+                c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,
+                "controller.arbitration_burst must be a power of two from 1 to 128 (128: no limit)",
+            ),
+            (
+                t.memory.is_some() == t.methods.cxl_mem(),
+                "transfer.memory: there is such memory if cxl_mem is offered",
+            ),
+            (
+                t.memory.as_ref().is_none_or(|memory| {
+                    memory.area_bytes.is_multiple_of(4096) && memory.area_bytes <= 1 << 28
+                }),
+                "transfer.memory.area_bytes must be a multiple of 4 KiB, at most 256 MiB",
+            ),
+            (
+                t.memory.as_ref().is_none_or(MemoryConfig::has_possible_ring),
+                "transfer.memory.records must be a power of two up to 65536, or 0; transfer.memory.poll from 1 ns to 1 s",
+            ),
+            (
+                t.memory.as_ref().is_some_and(|memory| memory.records > 0) == t.methods.cxl_commit(),
+                "transfer.memory.records: there are such records if cxl_commit is offered",
+            ),
+            (
+                !is_inline || (1..=c.transfer_bytes_max).contains(&t.inline_bytes_max),
+                "transfer.inline_bytes_max must be from 1 B to the longest transfer of a command",
+            ),
+            (
+                !t.methods.reassembly()
+                    || (1..=REASSEMBLY_BYTES_MAX.min(c.transfer_bytes_max)).contains(&t.reassembly_bytes_max),
+                "transfer.reassembly_bytes_max must be from 1 B to the longest transfer of a command, and at most 65535 chunks",
+            ),
+            (
+                !t.has_streams() || (1..=c.transfer_bytes_max).contains(&t.piggyback_bytes_max),
+                "transfer.piggyback_bytes_max must be from 1 B to the longest transfer of a command",
+            ),
+            (
+                !t.methods.piggyback_pipelined() || t.piggyback_bytes_max <= PIPELINED_BYTES_MAX,
+                "transfer.piggyback_bytes_max must be at most 65535 pieces",
+            ),
+            (
+                !t.has_partials() || t.partial_timeout > Delay::ZERO,
+                "transfer.partial_timeout must be longer than 0",
+            ),
+            (
+                !t.has_partials() || (1..=4096).contains(&t.partial_payloads_max),
+                "transfer.partial_payloads_max must be from 1 to 4096",
+            ),
+            (
+                // Buffers go round between incomplete payloads and commands, so each may have grown to a transfer.
+                !t.has_partials()
+                    || u64::from(t.partial_payloads_max) * u64::from(c.transfer_bytes_max) <= 1 << 32,
+                "transfer.partial_payloads_max times controller.transfer_bytes_max must be at most 4 GiB",
+            ),
+            (
+                !t.methods.inline_result()
+                    || (1..=c.transfer_bytes_max.min(RESULT_BYTES_MAX)).contains(&t.inline_result_bytes_max),
+                "transfer.inline_result_bytes_max must be from 1 B to the longest transfer of a command, and at most 32767 slots",
+            ),
+            (
+                t.bar_bytes.is_multiple_of(4096)
+                    && t.bar_bytes <= 1 << 30
+                    && (t.bar_bytes > 0) == t.methods.mmio(),
+                "transfer.bar_bytes must be a multiple of 4 KiB, at most 1 GiB; there is a buffer if mmio is offered",
+            ),
+            (t.sink_bytes <= 1 << 40, "transfer.sink_bytes must be at most 1 TiB"),
+            (self.endurance_erases > 0, "flash.endurance must be at least 1"),
+            ((1..=1024).contains(&self.site.cores), "firmware.cores must be from 1 to 1024"),
+            (self.site.hertz >= 1_000_000, "firmware.clock must be at least 1 MHz"),
+            (
+                !self.namespaces.is_empty() && self.namespaces.len() <= 1024,
+                "a drive has 1 to 1024 namespaces",
+            ),
+            (self.namespaces.iter().all(|n| n.units > 0), "a namespace holds at least 4 KiB"),
+        ];
+        first_broken(&checks)?;
+        CommandSet::ALL.iter().try_for_each(|set| set.check_config(self))?;
+        let checks = [
+            (
+                self.model.is_ascii() && self.model.len() <= 40,
+                "drive.model must be at most 40 ASCII characters",
+            ),
+            (
+                self.serial.is_ascii() && self.serial.len() <= 20,
+                "drive.serial must be at most 20 ASCII characters",
+            ),
+        ];
+        first_broken(&checks)?;
+        let namespaces = Namespace::layout(&self.namespaces);
+        namespaces.iter().try_for_each(|namespace| namespace.set.check_namespace(self, namespace))
+    }
+}
+
+/// The first that does not hold is the error.
+fn first_broken(checks: &[(bool, &str)]) -> Result<(), ConfigError> {
+    match checks.iter().find(|(holds, _)| !holds) {
+        Some((_, message)) => Err(ConfigError { message: (*message).to_owned() }),
+        None => Ok(()),
+    }
+}
