@@ -21,14 +21,11 @@ const ARRIVAL: Delay = Delay::from_ns(100);
 /// Resets the function, and waits until that is done.
 pub async fn reset_function(core: &Core) {
     let resets = &core.lifecycle.resets;
-    let turn = resets.asked.get() + 1;
-    resets.asked.set(turn);
+    let number = resets.ask();
     // At once, so that an enabling that is under way ends without one.
     core.registers.cc.set(Cc::new());
     core.lifecycle.changed.notify_one();
-    while resets.done.get() < turn {
-        resets.ended.notified().await;
-    }
+    resets.done(number).await;
     settle(core).await;
 }
 
@@ -109,8 +106,8 @@ async fn unless_preempted(core: &Core, shutdown: impl Future<Output = ()>) {
 async fn enable(sets: &CommandSets) {
     let core = &sets.core;
     core.clock.timer(core.config.controller.ready_delay).await;
-    core.restored().await;
-    core.in_use();
+    core.background.persistence.restored().await;
+    core.background.persistence.begin_use();
     let registers = &core.registers;
     let cc = registers.cc.get();
     if !cc.en() {
@@ -185,7 +182,7 @@ async fn disable(sets: &CommandSets) {
     core.memory.commits.switch_off();
     sets.reset();
     core.events.clear();
-    core.background.operations.changed.notify_all(); // commands that wait for one look at their queue
+    core.background.operations.wake_commands(); // commands that wait for one look at their queue
     core.end_short_self_test();
     core.slots.drain().await;
     settle(core).await; // a host that sees RDY cleared reuses its memory
@@ -204,15 +201,13 @@ async fn disable(sets: &CommandSets) {
 /// All resets of the function that were asked for: they are one.
 async fn put_back(sets: &CommandSets, running: bool) {
     let core = &sets.core;
-    let resets = &core.lifecycle.resets;
     if running {
         disable(sets).await;
     }
     core.memory.clear(); // also what was stored while the controller was not enabled
     core.registers.power_on();
     core.port.lose_writes(); // one that enables, and was sent before, would undo this
-    resets.done.set(resets.asked.get());
-    resets.ended.notify_all();
+    core.lifecycle.resets.end();
 }
 
 /// Shutdown: what is in the write buffer goes to flash, and what recovery would have to find out is written down.
@@ -223,6 +218,7 @@ async fn shut_down(sets: &CommandSets) {
     // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
     let _ = sets.flush(SpanId::NONE).await;
     let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
-    core.store_clean().await;
+    core.background.persistence.end_use();
+    core.store().await;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_COMPLETE));
 }

@@ -144,7 +144,7 @@ impl Controller {
     /// Waits until it knows what its medium holds, pairs too.
     pub async fn ready(&self) {
         self.0.core.ftl.ready().await;
-        self.0.core.restored().await;
+        self.0.core.background.persistence.restored().await;
         self.0.ready().await;
     }
 

@@ -21,7 +21,7 @@ pub fn command(context: &Context<'_>) -> Result<(), Status> {
     if nsid != 0 && nsid != NSID_ALL {
         core.inventory.active(nsid)?;
     }
-    if core.background.self_test.test.get().is_some() {
+    if core.background.self_test.current().is_some() {
         return Err(Status::SELF_TEST_IN_PROGRESS);
     }
     core.background.self_test.begin(Test { extended, nsid, percent: 0 });

@@ -13,12 +13,11 @@ use std::rc::Rc;
 pub async fn run(core: Rc<Core>) {
     loop {
         core.give_up_late();
-        let until = core.parked.partials.state.borrow().until();
+        let until = core.parked.partials.until();
         match until {
             Some(until) => core.clock.timer(until.since(core.clock.now())).await,
             None => {
-                core.parked.partials.rests.set(true);
-                core.parked.partials.begun.notified().await;
+                core.parked.partials.begun().await;
             }
         }
     }
@@ -28,7 +27,7 @@ impl Core {
     fn give_up_late(&self) {
         let now = self.clock.now();
         loop {
-            let mut state = self.parked.partials.state.borrow_mut();
+            let mut state = self.parked.partials.known();
             let State { pool, streams, reassembly, serialized, pipelined } = &mut *state;
             let late = reassembly.give_up_late(pool, now);
             let is_late =

@@ -6,7 +6,7 @@
 //! the end of the drive's life nothing can be deallocated any more: then it is as it was before, but for what had been.
 //!
 //! Nothing of what a namespace held can be had by another. It is deallocated, and that is durable, before its chunks are
-//! free; and before that, every command that found the namespace in the inventory has ended (`Core::quiesce`). Until then
+//! free; and before that, every command that found the namespace in the inventory has ended (`Operations::quiesce`). Until then
 //! the record has the namespace still, whatever it is written for: else a power cut would free what is not deallocated.
 
 use crate::controller::command::context::Context;
@@ -15,7 +15,7 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::namespace::record::{Pending, SanitizeState};
 use crate::controller::namespace::{Format, Namespace};
-use crate::controller::state::operations::{Operation, Outcome};
+use crate::controller::state::operations::Operation;
 use byteway_clock::SpanId;
 use byteway_firmware::MediaError;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
@@ -29,16 +29,13 @@ const STEP_UNITS: u64 = 1 << 18;
 /// Has a change made, for a command that waits for it. Gives dword 0 of its completion.
 pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32, Status> {
     let operations = &context.core.background.operations;
-    while operations.is_busy.get() {
-        operations.changed.notified().await;
+    while operations.is_busy() {
+        operations.changed().await;
         context.check()?;
     }
-    operations.is_busy.set(true);
-    let outcome = Outcome::default();
-    operations.next.replace(Some((operation, outcome.clone())));
-    operations.arrived.notify_one();
+    let outcome = operations.accept(operation);
     loop {
-        operations.changed.notified().await;
+        operations.changed().await;
         if let Some(outcome) = outcome.get() {
             return outcome;
         }
@@ -49,14 +46,11 @@ pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32,
 
 /// Makes one change after another.
 pub async fn run(sets: Rc<CommandSets>) {
-    let core = &sets.core;
+    let operations = &sets.core.background.operations;
     loop {
-        core.background.operations.arrived.notified().await;
-        let Some((operation, outcome)) = core.background.operations.next.take() else { continue };
+        let (operation, outcome) = operations.next().await;
         let result = execute(&sets, operation).await;
-        outcome.set(Some(result));
-        core.background.operations.is_busy.set(false);
-        core.background.operations.changed.notify_all();
+        operations.end(&outcome, result);
     }
 }
 
@@ -134,7 +128,7 @@ async fn delete_all(sets: &CommandSets, nsids: &[u32]) -> Result<u32, Status> {
     for nsid in nsids {
         let Some(namespace) = inventory.take(*nsid) else { continue };
         core.end_self_test_on(*nsid, SelfTestResult::ABORTED_NAMESPACE);
-        core.quiesce(&namespace, 2).await;
+        core.background.operations.quiesce(&namespace, 2).await;
         if emptied.is_ok() {
             emptied = sets.close(&namespace).await;
         }
@@ -179,7 +173,7 @@ async fn attach(sets: &CommandSets, nsid: u32, attach: bool) -> Result<u32, Stat
     namespace.attached.set(attach);
     core.refresh_refusals();
     if !attach {
-        core.quiesce(&namespace, 2).await;
+        core.background.operations.quiesce(&namespace, 2).await;
     }
     core.store().await;
     core.note_change(nsid);
@@ -217,7 +211,7 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
         drop(inventory.put(namespace));
         core.refresh_refusals();
         core.end_self_test_on(*nsid, SelfTestResult::ABORTED_FORMAT);
-        core.quiesce(&old, 1).await;
+        core.background.operations.quiesce(&old, 1).await;
         if closed.is_ok() {
             closed = sets.close(&old).await;
         }
@@ -262,7 +256,7 @@ async fn protect(sets: &CommandSets, nsid: u32, state: WriteProtection) -> Resul
     }
     if state != WriteProtection::None {
         for namespace in &namespaces {
-            core.quiesce(namespace, 2).await;
+            core.background.operations.quiesce(namespace, 2).await;
         }
         // What was written before is on the media (NVMe Base 2.1, 8.1.16).
         sets.flush(SpanId::NONE).await?;
@@ -282,16 +276,6 @@ impl Core {
             return Err(Status::INVALID_NAMESPACE.with_dnr());
         }
         self.inventory.allocated(nsid).ok_or(Status::INVALID_FIELD.with_dnr())
-    }
-
-    /// Waits until nobody holds a namespace but those who are known to: `holders`.
-    pub(crate) async fn quiesce(&self, namespace: &Rc<Namespace>, holders: usize) {
-        let operations = &self.background.operations;
-        operations.quiescing.set(operations.quiescing.get() + 1);
-        while Rc::strong_count(namespace) > holders {
-            operations.released.notified().await;
-        }
-        operations.quiescing.set(operations.quiescing.get() - 1);
     }
 
     /// Fails if nothing can be changed any more: what is begun then could not be carried through.

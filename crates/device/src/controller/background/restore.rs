@@ -27,10 +27,9 @@ pub async fn run(sets: Rc<CommandSets>) {
             let _ = sets.open(&namespace); // if that fails, its commands say that it is not ready
         }
     }
-    core.background.persistence.is_restored.set(true);
-    core.background.persistence.restored.notify_all();
+    core.background.persistence.end_restore();
     loop {
-        core.background.persistence.unsaved.notified().await;
+        core.background.persistence.unsaved().await;
         core.clock.timer(TOTALS_WAIT).await; // real also where modelled waits take no time
         core.store().await;
     }

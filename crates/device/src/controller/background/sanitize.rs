@@ -102,7 +102,7 @@ const DEALLOCATED: u32 = 65536 / 16;
 async fn erase_all(sets: &CommandSets) -> Result<(), MediaError> {
     let core = &sets.core;
     for namespace in core.inventory.all() {
-        core.quiesce(&namespace, 2).await;
+        core.background.operations.quiesce(&namespace, 2).await;
         sets.close(&namespace).await?;
     }
     core.ftl.trim(SpanId::NONE, core.port.spans(), 0, core.ftl.user_units()).await?;

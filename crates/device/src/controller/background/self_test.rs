@@ -33,15 +33,13 @@ const SEGMENTS_BEFORE: u8 = 3;
 /// Makes one test after another.
 pub async fn run(core: Rc<Core>) {
     loop {
-        core.background.self_test.begun.notified().await;
-        let Some(test) = core.background.self_test.test.get() else { continue };
-        let turn = core.background.self_test.turn.get();
+        let (test, turn) = core.background.self_test.begun().await;
         if test.extended {
             core.store().await; // it goes on after a power cut
         }
         let outcome = make(&core, test, turn).await;
         let self_test = &core.background.self_test;
-        if self_test.turn.get() == turn && self_test.test.get().is_some() {
+        if self_test.goes_on(turn) {
             let hours = core.power_on_hours();
             match outcome {
                 Ok(()) => self_test.conclude(SelfTestResult::PASSED, hours, None),
@@ -65,7 +63,7 @@ impl Core {
 
     /// The same, if it tests namespace `nsid`.
     pub(crate) fn end_self_test_on(&self, nsid: u32, result: u8) {
-        if self.background.self_test.test.get().is_some_and(|test| test.nsid == nsid || test.nsid == NSID_ALL)
+        if self.background.self_test.current().is_some_and(|test| test.nsid == nsid || test.nsid == NSID_ALL)
         {
             self.end_self_test(result);
         }
@@ -73,26 +71,15 @@ impl Core {
 
     /// A reset ends a short test.
     pub(crate) fn end_short_self_test(&self) {
-        if self.background.self_test.test.get().is_some_and(|test| !test.extended) {
+        if self.background.self_test.current().is_some_and(|test| !test.extended) {
             self.end_self_test(SelfTestResult::ABORTED_RESET);
         }
-    }
-
-    /// Whether the test is still going on; notes how much of it is done.
-    fn tests_on(&self, turn: u64, percent: u8) -> bool {
-        let test =
-            self.background.self_test.test.get().filter(|_| self.background.self_test.turn.get() == turn);
-        self.background.self_test.test.set(match test {
-            Some(test) => Some(Test { percent, ..test }),
-            None => self.background.self_test.test.get(),
-        });
-        test.is_some()
     }
 }
 
 async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
     take_dram(core).await;
-    if !core.tests_on(turn, 1) {
+    if !core.background.self_test.has_done(turn, 1) {
         return Ok(());
     }
     let health = core.ftl.health();
@@ -102,7 +89,7 @@ async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
     if core.ftl.record().is_some_and(|bytes| Record::decode(&bytes).is_none()) {
         return Err(Failure::of(3));
     }
-    if !core.tests_on(turn, SEGMENTS_BEFORE) {
+    if !core.background.self_test.has_done(turn, SEGMENTS_BEFORE) {
         return Ok(());
     }
     let nsids = match test.nsid {
@@ -119,7 +106,7 @@ async fn make(core: &Core, test: Test, turn: u64) -> Result<(), Failure> {
             let (units, per_unit) = (namespace.units(), namespace.block.per_unit() as u64);
             let share = (done as u64 * samples + sample) * (100 - u64::from(SEGMENTS_BEFORE));
             let percent = share / (nsids.len() as u64 * samples).max(1) + u64::from(SEGMENTS_BEFORE);
-            if !core.tests_on(turn, percent as u8) {
+            if !core.background.self_test.has_done(turn, percent as u8) {
                 return Ok(());
             }
             let unit = (u128::from(sample) * u128::from(units) / u128::from(samples)) as u64;

@@ -61,7 +61,7 @@ impl Core {
     pub(crate) fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
         queue.set_tail(tail)?;
         if queue.missing.get() > 0 {
-            self.skip_train(queue);
+            self.parked.trains.skip(queue);
         }
         self.queues.wake_fetch();
         Ok(())

@@ -5,33 +5,12 @@ use crate::controller::namespace::record::{NamespaceRecord, Record, Totals};
 use byteway_clock::Delay;
 
 impl Core {
-    /// Waits until what the medium says is in force.
-    pub(crate) async fn restored(&self) {
-        while !self.background.persistence.is_restored.get() {
-            self.background.persistence.restored.notified().await;
-        }
-    }
-
     /// Stores everything that outlives the power; it is durable when this ends.
     pub(crate) async fn store(&self) {
-        let turn = self.background.persistence.turn.acquire(1).await;
-        self.background.persistence.is_unsaved.set(false);
+        let turn = self.background.persistence.begin_store().await;
         let record = self.record().encode();
         self.ftl.store_record(record.into()).await;
         drop(turn);
-    }
-
-    /// The drive is in use: it is not shut down any more.
-    pub(crate) fn in_use(&self) {
-        if self.background.persistence.is_clean.replace(false) {
-            self.background.persistence.counted();
-        }
-    }
-
-    /// Stores everything, and that the drive was shut down.
-    pub(crate) async fn store_clean(&self) {
-        self.background.persistence.is_clean.set(true);
-        self.store().await;
     }
 
     /// What is counted over the drive's life, until now.
@@ -51,7 +30,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn record(&self) -> Record {
+    fn record(&self) -> Record {
         let capacity = self.inventory.capacity.borrow();
         let namespaces = self.inventory.all_and_leaving().into_iter().map(|namespace| NamespaceRecord {
             nsid: namespace.nsid,
@@ -73,7 +52,7 @@ impl Core {
             results: self.background.self_test.results(),
             extended_test: self.background.self_test.extended(),
             totals: self.totals(),
-            is_clean: self.background.persistence.is_clean.get(),
+            is_clean: self.background.persistence.is_clean(),
         }
     }
 }

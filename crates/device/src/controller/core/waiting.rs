@@ -19,28 +19,11 @@ impl Core {
 
     /// Aborts the command `cid` of queue `sqid`, if that is a train that waits.
     pub(crate) fn abort_train(&self, sqid: u16, cid: u16) -> bool {
-        let mut trains = self.parked.trains.0.borrow_mut();
-        let Some(waiting) = trains.get_mut(&sqid) else { return false };
-        let Some(train) = waiting.train.take_if(|train| train.sqe.cid() == cid) else { return false };
-        drop(trains);
-        let queue = train.permit.queue().clone();
-        self.skip_train(&queue); // first: the completion says that the entries are free
+        let Some(train) = self.parked.trains.abort(sqid, cid) else { return false };
+        self.parked.trains.skip(train.queue()); // first: the completion says that the entries are free
         self.refuse(train, Status::ABORT_REQUESTED);
         self.queues.wake_fetch(); // what is behind it, if all of it was there, and only a slot was not
         true
-    }
-
-    /// Skips what the doorbell has exposed of a train that was aborted.
-    pub(crate) fn skip_train(&self, queue: &SubmissionQueue) {
-        let mut trains = self.parked.trains.0.borrow_mut();
-        if trains.get(&queue.id).is_some_and(|waiting| waiting.train.is_none()) {
-            let count = queue.missing.get().min(queue.waiting());
-            queue.consume(count);
-            queue.missing.set(queue.missing.get() - count);
-            if queue.missing.get() == 0 {
-                trains.remove(&queue.id);
-            }
-        }
     }
 
     /// Completes a command that had no slot yet.
@@ -74,7 +57,7 @@ impl Core {
     /// The queue is being deleted: its streams, and its commands that wait, end.
     pub(crate) fn delete_partials(&self, queue: u16) {
         loop {
-            let mut state = self.parked.partials.state.borrow_mut();
+            let mut state = self.parked.partials.known();
             let State { pool, streams, reassembly, serialized, pipelined } = &mut *state;
             serialized.give_up(streams, queue);
             pipelined.give_up_queue(pool, queue);
@@ -87,7 +70,7 @@ impl Core {
 
     /// Aborts the command `cid` of queue `sqid`, if it waits for chunks.
     pub(crate) fn abort_waiting(&self, sqid: u16, cid: u16) -> bool {
-        let mut state = self.parked.partials.state.borrow_mut();
+        let mut state = self.parked.partials.known();
         let State { pool, reassembly, .. } = &mut *state;
         let is_meant = |waiting: &Waiting| waiting.permit.queue().id == sqid && waiting.sqe.cid() == cid;
         let waiting = reassembly.give_up_command(pool, is_meant);

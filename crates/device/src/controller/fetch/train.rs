@@ -11,7 +11,7 @@
 
 use crate::controller::core::Core;
 use crate::controller::queue::ring::{Fate, Fetching, SubmissionQueue};
-use crate::controller::queue::train::{ParkedTrain, Train};
+use crate::controller::queue::train::Train;
 use byteway_transfer::method::fits;
 use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AsyncEvent, Status};
@@ -30,16 +30,8 @@ impl Core {
 
     /// The train waits until the doorbell has exposed the entries that are missing; `carried` is what has come.
     pub(crate) fn park_train(&self, train: Train, carried: Vec<u8>, missing: u32) {
-        let queue = train.permit.queue().clone();
-        match queue.fate.get() {
-            Fate::Live => {
-                queue.missing.set(missing);
-                self.parked
-                    .trains
-                    .0
-                    .borrow_mut()
-                    .insert(queue.id, ParkedTrain { train: Some(train), carried });
-            }
+        match train.queue().fate.get() {
+            Fate::Live => self.parked.trains.park(train, carried, missing),
             Fate::Deleting => self.refuse(train, Status::ABORTED_SQ_DELETED),
             Fate::Reset => {}
         }

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 /// A first command that waits for the second.
 pub(crate) struct Half {
     /// The slot of its entry in the ring.
-    pub(crate) entry: u32,
+    entry: u32,
     pub(crate) command: Waiting,
 }
 
@@ -19,7 +19,7 @@ impl Half {
 
 /// The first commands that wait for their second: at most one at the end of each read.
 #[derive(Default)]
-pub struct Halves(pub(crate) RefCell<Vec<Half>>);
+pub struct Halves(RefCell<Vec<Half>>);
 
 impl Halves {
     pub(crate) fn is_empty(&self) -> bool {

@@ -5,7 +5,7 @@
 //! | [`ring`] | the rings, and permits to complete a command |
 //! | [`arbiter`] | whose turn it is |
 //! | [`shadow`] | where shadow doorbells are |
-//! | [`waiting`] | commands that were fetched and have no command slot yet |
+//! | [`parked`], [`waiting`] | commands that were fetched and have no command slot yet |
 //! | [`train`], [`half`], [`partial`] | what they wait for: entries, the other half, chunks |
 //!
 //! Nothing here fetches or executes: [`fetch`](super::fetch) does.

@@ -24,7 +24,7 @@ pub struct State {
 }
 
 impl State {
-    pub(crate) fn until(&self) -> Option<Time> {
+    fn until(&self) -> Option<Time> {
         let all = [self.reassembly.until(), self.serialized.until(), self.pipelined.until()];
         all.into_iter().flatten().min()
     }
@@ -32,10 +32,10 @@ impl State {
 
 /// All incomplete payloads of a controller.
 pub struct Partials {
-    pub(crate) state: RefCell<State>,
-    /// Nothing was incomplete when [`run`] last looked.
-    pub(crate) rests: Cell<bool>,
-    pub(crate) begun: Notify,
+    state: RefCell<State>,
+    /// Nothing was incomplete when the task that gives up what is late last looked.
+    rests: Cell<bool>,
+    begun: Notify,
 }
 
 impl Partials {
@@ -61,12 +61,28 @@ impl Partials {
         state.pool.used() == 0 && state.streams.used() == 0
     }
 
-    /// What is incomplete, to add to it: [`run`] looks after it from now on.
+    /// What is incomplete, to add to it: what is late is given up from now on.
     pub fn state(&self) -> RefMut<'_, State> {
         if self.rests.take() {
             self.begun.notify_one();
         }
         self.state.borrow_mut()
+    }
+
+    /// What is incomplete, to take from it.
+    pub(crate) fn known(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
+    /// When the first is late; None: nothing is incomplete.
+    pub(crate) fn until(&self) -> Option<Time> {
+        self.state.borrow().until()
+    }
+
+    /// Waits until something is incomplete again.
+    pub(crate) async fn begun(&self) {
+        self.rests.set(true);
+        self.begun.notified().await;
     }
 
     /// Forgets everything, as a reset does: commands that wait do not complete.

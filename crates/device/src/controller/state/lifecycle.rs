@@ -5,16 +5,35 @@ use std::cell::Cell;
 
 /// Resets of the function, by count.
 pub struct FunctionResets {
-    pub(crate) asked: Cell<u64>,
-    pub(crate) done: Cell<u64>,
+    asked: Cell<u64>,
+    done: Cell<u64>,
     /// One is done.
-    pub(crate) ended: Notify,
+    ended: Notify,
 }
 
 impl FunctionResets {
     /// None yet.
     pub fn new(clock: &Clock) -> Self {
         FunctionResets { asked: Cell::default(), done: Cell::default(), ended: Notify::new(clock) }
+    }
+
+    /// Asks for one, which is done at the latest when the number that this gives is.
+    pub(crate) fn ask(&self) -> u64 {
+        self.asked.set(self.asked.get() + 1);
+        self.asked.get()
+    }
+
+    /// Waits until the reset with this number is done.
+    pub(crate) async fn done(&self, number: u64) {
+        while self.done.get() < number {
+            self.ended.notified().await;
+        }
+    }
+
+    /// All that were asked for are done.
+    pub(crate) fn end(&self) {
+        self.done.set(self.asked.get());
+        self.ended.notify_all();
     }
 
     /// Whether one was asked for and is not done.

@@ -1,6 +1,6 @@
 //! Changes of namespaces that commands wait for: one at a time.
 
-use crate::controller::namespace::Format;
+use crate::controller::namespace::{Format, Namespace};
 use byteway_clock::{Clock, Notify};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
@@ -47,19 +47,20 @@ pub enum Operation {
     Sanitize(Sanitize),
 }
 
+/// How a change has ended, as soon as it has: dword 0 of its command's completion.
 pub(crate) type Outcome = Rc<Cell<Option<Result<u32, Status>>>>;
 
 /// Where changes wait for being made.
 pub struct Operations {
     /// One was accepted and has not ended.
-    pub(crate) is_busy: Cell<bool>,
-    pub(crate) next: RefCell<Option<(Operation, Outcome)>>,
-    pub(crate) arrived: Notify,
+    is_busy: Cell<bool>,
+    next: RefCell<Option<(Operation, Outcome)>>,
+    arrived: Notify,
     /// One has ended; or whoever waits is to look at its queue.
-    pub changed: Notify,
+    changed: Notify,
     /// How many wait for commands to end.
-    pub(crate) quiescing: Cell<u32>,
-    pub(crate) released: Notify,
+    quiescing: Cell<u32>,
+    released: Notify,
 }
 
 impl Operations {
@@ -81,5 +82,56 @@ impl Operations {
         if self.quiescing.get() > 0 {
             self.released.notify_all();
         }
+    }
+
+    /// Whether a change was accepted and has not ended.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy.get()
+    }
+
+    /// Accepts a change, while there is none.
+    pub(crate) fn accept(&self, operation: Operation) -> Outcome {
+        debug_assert!(!self.is_busy.get(), "changes are made one at a time");
+        self.is_busy.set(true);
+        let outcome = Outcome::default();
+        self.next.replace(Some((operation, outcome.clone())));
+        self.arrived.notify_one();
+        outcome
+    }
+
+    /// Waits for a change to be made.
+    pub(crate) async fn next(&self) -> (Operation, Outcome) {
+        loop {
+            self.arrived.notified().await;
+            if let Some(next) = self.next.take() {
+                return next;
+            }
+        }
+    }
+
+    /// The change has ended.
+    pub(crate) fn end(&self, outcome: &Outcome, result: Result<u32, Status>) {
+        outcome.set(Some(result));
+        self.is_busy.set(false);
+        self.changed.notify_all();
+    }
+
+    /// Commands that wait for a change are to look at their queue.
+    pub(crate) fn wake_commands(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Waits until a change has ended, or a command that waits for one is to look at its queue.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Waits until no command holds a namespace: only `holders`, who are known to.
+    pub(crate) async fn quiesce(&self, namespace: &Rc<Namespace>, holders: usize) {
+        self.quiescing.set(self.quiescing.get() + 1);
+        while Rc::strong_count(namespace) > holders {
+            self.released.notified().await;
+        }
+        self.quiescing.set(self.quiescing.get() - 1);
     }
 }

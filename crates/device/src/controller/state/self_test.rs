@@ -18,11 +18,11 @@ pub(crate) struct Test {
 
 /// The test that is going on, and the results of former ones.
 pub struct SelfTest {
-    pub(crate) test: Cell<Option<Test>>,
+    test: Cell<Option<Test>>,
     /// Counts tests, so that the task knows whether the one that it works at is still the one.
-    pub(crate) turn: Cell<u64>,
-    pub(crate) results: RefCell<Vec<SelfTestResult>>,
-    pub(crate) begun: Notify,
+    turn: Cell<u64>,
+    results: RefCell<Vec<SelfTestResult>>,
+    begun: Notify,
 }
 
 /// What was found wrong.
@@ -101,6 +101,35 @@ impl SelfTest {
         let mut results = self.results.borrow_mut();
         results.insert(0, entry);
         results.truncate(RESULTS);
+    }
+
+    /// The test that is going on.
+    pub(crate) fn current(&self) -> Option<Test> {
+        self.test.get()
+    }
+
+    /// Waits until a test has begun: it, and its number.
+    pub(crate) async fn begun(&self) -> (Test, u64) {
+        loop {
+            self.begun.notified().await;
+            if let Some(test) = self.test.get() {
+                return (test, self.turn.get());
+            }
+        }
+    }
+
+    /// Whether the test with this number is still going on.
+    pub(crate) fn goes_on(&self, turn: u64) -> bool {
+        self.turn.get() == turn && self.test.get().is_some()
+    }
+
+    /// The same; notes how much of it is done.
+    pub(crate) fn has_done(&self, turn: u64, percent: u8) -> bool {
+        let goes_on = self.goes_on(turn);
+        if goes_on {
+            self.test.set(self.test.get().map(|test| Test { percent, ..test }));
+        }
+        goes_on
     }
 
     /// The log page.
