@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`config`] | the constants that a profile gives |
+//! | [`config`] | the constants that a profile gives; `validate`: whether there can be such a drive |
 //! | [`drive`] | a drive put together: link, controller, firmware, flash |
 //! | [`controller`] | registers, queues, arbitration, fetching, commands |
 //!

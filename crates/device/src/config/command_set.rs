@@ -14,6 +14,6 @@ pub enum CommandSet {
 }
 
 impl CommandSet {
-    /// All of them. The first whose a command is executes it.
+    /// All of them.
     pub const ALL: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Sink];
 }

@@ -2,11 +2,11 @@
 //!
 //! | folder | what |
 //! |---|---|
-//! | [`state`] | the parts of the controller's state |
 //! | [`queue`] | submission and completion queues, arbitration, commands that wait without a slot |
 //! | [`namespace`] | namespaces, and which part of the drive each has |
 //! | [`memory`] | memory that the host stores to |
-//! | [`core`] | those together, and what they all do: doorbells, completions |
+//! | [`state`] | the other parts of the state: registers, interrupts, slots, events, features |
+//! | [`core`] | these parts together, and what they all do: doorbells, completions |
 //! | [`command`] | a command while it is executed: payload, results |
 //! | [`command_set`] | the I/O command sets, a folder each, behind one enum |
 //! | [`fetch`] | reading submission queue entries |
@@ -15,14 +15,12 @@
 //! | [`slot`] | a command slot: from parsing to completion |
 //! | [`lifecycle`] | enable, disable, shutdown, reset of the function |
 //!
-//! Each folder uses those above it, and none below: the parts of the state know nothing of each other, [`core`] knows no
-//! command, and what all command sets use knows none of them.
+//! Each uses what stands above it, and nothing below: a part of the state never sees the whole, [`core`] knows no command,
+//! and what all command sets have in common knows none of them.
 
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::media::status_of;
 use crate::controller::command_set::CommandSets;
-use crate::controller::command_set::kv::life::stores;
-use crate::controller::command_set::kv::pairs::store_of;
 use crate::controller::core::Core;
 use crate::controller::state::counters::Counters;
 use byteway_clock::SpanId;
@@ -101,15 +99,15 @@ impl Controller {
     }
 
     /// How often it has looked for commit records since power-on: every [`MemoryConfig::poll`](crate::MemoryConfig) while it was
-    /// busy with none, and behind each that it had taken. Times the cycles of [`Work::Poll`] it is what looking takes of a core,
-    /// the looks that took no event included.
+    /// busy with none, and behind each that it had taken. Times the cycles of [`Work::Poll`](byteway_firmware::Work::Poll) it is
+    /// what looking takes of a core, the looks that took no event included.
     pub fn commit_looks(&self) -> u64 {
         self.0.core.memory.commits.looks()
     }
 
     /// Shows the store of each key-value namespace that can be used now.
     pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
-        stores(&self.0.core).iter().for_each(&mut each);
+        self.0.stores().iter().for_each(&mut each);
     }
 
     /// The translation layer behind it.
@@ -119,7 +117,7 @@ impl Controller {
 
     /// The store of a namespace of pairs, while that can be used.
     pub fn pairs(&self, nsid: u32) -> Option<Kv> {
-        store_of(&*self.0.core.inventory.allocated(nsid)?)
+        self.0.store_of(nsid)
     }
 
     /// The power goes: it answers nothing any more, and its link lets go of it.

@@ -1,4 +1,4 @@
-//! A command slot: it executes one command after another.
+//! A command slot: it executes one command after another, from parsing to completion.
 
 use crate::controller::admin;
 use crate::controller::command::context::{Context, Reply};

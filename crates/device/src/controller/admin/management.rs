@@ -74,10 +74,7 @@ pub async fn attach(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     let nsid = context.sqe.nsid;
     context.core.known(nsid)?;
     context.bring(workspace, NamespaceAttachment::BYTES.into(), Landing::Bytes).await?;
-    let list = ControllerList::read_from_bytes(&workspace.bytes).map_err(|_| INVALID_FIELD)?;
-    if list.ids() != Some(&[CONTROLLER_ID]) {
-        return Err(Status::CONTROLLER_LIST_INVALID.with_dnr());
-    }
+    check_controllers(&workspace.bytes)?;
     perform(context, Operation::Attach { nsid, attach }).await
 }
 
@@ -96,4 +93,11 @@ fn is_offered(command: &Sanitize) -> Result<(), Status> {
         Sanitize::EXIT_FAILURE => Ok(()),
         _ => Err(Status::INVALID_FIELD.with_dnr()),
     }
+}
+
+/// Whether a list names the one controller that there is.
+fn check_controllers(bytes: &[u8]) -> Result<(), Status> {
+    let list = ControllerList::read_from_bytes(bytes).map_err(|_| INVALID_FIELD)?;
+    let is_own = list.ids() == Some(&[CONTROLLER_ID]);
+    if is_own { Ok(()) } else { Err(Status::CONTROLLER_LIST_INVALID.with_dnr()) }
 }

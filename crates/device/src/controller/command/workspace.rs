@@ -4,7 +4,7 @@ use byteway_firmware::Key;
 use byteway_transfer::Collector;
 use byteway_transfer::collector::Supported;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
-use byteway_wire::nvme::CopyRange;
+use byteway_wire::nvme::{CopyRange, Range};
 
 /// What a command slot works with, reused from command to command.
 pub struct Workspace {
@@ -17,6 +17,8 @@ pub struct Workspace {
     pub(crate) unit: Box<[u8; UNIT_BYTES]>,
     /// The source ranges of a Copy.
     pub(crate) ranges: Vec<CopyRange>,
+    /// The ranges of a Dataset Management.
+    pub(crate) dataset: Vec<Range>,
     /// What a List has found.
     pub(crate) keys: Vec<Key>,
     /// The first block of the command that failed, for the error log.
@@ -36,6 +38,7 @@ impl Workspace {
             bytes: Vec::new(),
             unit: Box::new([0; UNIT_BYTES]),
             ranges: Vec::new(),
+            dataset: Vec::new(),
             keys: Vec::new(),
             failed_lba: 0,
             failed_dword: 0,

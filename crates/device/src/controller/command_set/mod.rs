@@ -9,23 +9,22 @@
 //! | [`kv`] | pairs of keys and values |
 //! | [`sink`] | the payload sink |
 //!
-//! A further set is a module here, a line in [`CommandSet`], and an arm wherever a match below has to say something of it. One
-//! that keeps state has a field in [`CommandSets`], or a variant of [`Contents`](super::namespace::Contents) where it is a
-//! namespace's.
+//! A further set is a module here, a line in [`CommandSet`], and an arm in those matches below where it is to say something:
+//! the compiler names the ones that it can't leave out. One that keeps state has a field in [`CommandSets`], or, if that is a
+//! namespace's, a variant of [`Contents`](super::namespace::Contents).
 
 use crate::config::{CommandSet, ConfigError, DriveConfig};
 use crate::controller::command::context::{Context, Reply};
-use crate::controller::command::stream;
-use crate::controller::command::stream::StreamStart;
+use crate::controller::command::stream::{self, StreamStart};
 use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::kv::KeyValue;
-use crate::controller::command_set::kv::pairs::value_bytes_max;
+use crate::controller::command_set::kv::pairs::{store_of, value_bytes_max};
 use crate::controller::command_set::nvm::compare_and_write;
 use crate::controller::command_set::sink::Sink;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use byteway_clock::{Delay, SpanId};
-use byteway_firmware::MediaError;
+use byteway_firmware::{Kv, MediaError};
 use byteway_wire::IntoBytes;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::{Framing, Methods};
@@ -89,7 +88,7 @@ impl CommandSet {
     pub(crate) fn check_config(self, config: &DriveConfig) -> Result<(), ConfigError> {
         match self {
             CommandSet::KeyValue => kv::life::check_config(config),
-            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -101,7 +100,7 @@ impl CommandSet {
     ) -> Result<(), ConfigError> {
         match self {
             CommandSet::KeyValue => kv::life::check_namespace(config, namespace),
-            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -134,9 +133,8 @@ impl CommandSet {
 
     /// Adds what the set offers to the Identify Controller data structure for all sets.
     pub(crate) fn describe(self, core: &Core, id: &mut IdentifyController) {
-        match self {
-            CommandSet::Nvm => nvm::identify::describe(core, id),
-            CommandSet::KeyValue | CommandSet::Sink => {}
+        if self == CommandSet::Nvm {
+            nvm::identify::describe(core, id);
         }
     }
 
@@ -181,26 +179,26 @@ impl CommandSet {
     /// Whether a command is one that this set alone has.
     fn has_own(self, opcode: u8) -> bool {
         match self {
-            CommandSet::Nvm => false,
             CommandSet::KeyValue => kv::has_own(opcode),
             CommandSet::Sink => sink::has(opcode),
+            _ => false,
         }
     }
 
     /// Whether a piece of a stream may name a namespace of the set.
     fn takes_pieces(self, config: &DriveConfig) -> bool {
         match self {
-            CommandSet::Nvm | CommandSet::Sink => sink::is_offered(config),
             CommandSet::KeyValue => true,
+            _ => sink::is_offered(config),
         }
     }
 
     /// What a command says of the stream that it begins, if it is one of the set that does.
     fn stream_start(self, sqe: &Sqe) -> Option<StreamStart> {
         match self {
-            CommandSet::Nvm => None,
             CommandSet::KeyValue => kv::stream_start(sqe),
             CommandSet::Sink => sink::stream_start(sqe),
+            _ => None,
         }
     }
 }
@@ -231,7 +229,7 @@ impl CommandSets {
     pub(crate) fn framing(&self, sqe: &Sqe, methods: Methods) -> Framing {
         match self.set_of(sqe) {
             CommandSet::KeyValue => kv::framing(sqe, methods),
-            CommandSet::Nvm | CommandSet::Sink => Framing::of(sqe, methods),
+            _ => Framing::of(sqe, methods),
         }
     }
 
@@ -241,7 +239,7 @@ impl CommandSets {
         match self.set_of(sqe) {
             CommandSet::Nvm => nvm::pipeline(&self.core, sqe),
             CommandSet::KeyValue => kv::pipeline(&self.core, sqe),
-            CommandSet::Sink => Delay::ZERO,
+            _ => Delay::ZERO,
         }
     }
 
@@ -252,33 +250,38 @@ impl CommandSets {
         workspace: &mut Workspace,
     ) -> Result<Reply, Status> {
         context.check_payload()?;
-        let (core, sqe) = (context.core, context.sqe);
-        let set = self.set_of(sqe);
+        let (sqe, set) = (context.sqe, self.set_of(context.sqe));
+        if let Some(pipelined) = self.takes_piece(set, context) {
+            return self.transfer(context, workspace, pipelined).await;
+        }
         match set {
-            CommandSet::Nvm if nvm::has(sqe.opcode()) => {
+            CommandSet::Nvm if !nvm::has(sqe.opcode()) => self.refuse(sqe),
+            CommandSet::Nvm => {
                 if sqe.nsid == NSID_ALL && NvmOpcode(sqe.opcode()) == NvmOpcode::FLUSH {
                     self.flush(context.span).await?;
                 }
                 nvm::execute(context, workspace).await
             }
+            CommandSet::KeyValue => self.kv.execute(context, workspace).await,
             CommandSet::Sink => self.sink.execute(context, workspace).await,
-            _ => match stream::is_piece(sqe) {
-                Some(pipelined)
-                    if set.takes_pieces(&core.config) && stream::is_enabled(context, pipelined) =>
-                {
-                    self.transfer(context, workspace, pipelined).await
-                }
-                _ if set == CommandSet::KeyValue => self.kv.execute(context, workspace).await,
-                _ => {
-                    let mut offered = CommandSet::ALL.into_iter().filter(|set| set.is_offered(&core.config));
-                    if offered.any(|set| set.has_own(sqe.opcode())) {
-                        // There may be no such namespace; one that there is has blocks.
-                        core.namespace(sqe.nsid)?;
-                    }
-                    Err(Status::INVALID_OPCODE.with_dnr())
-                }
-            },
         }
+    }
+
+    /// Refuses a command that the NVM command set has not.
+    fn refuse(&self, sqe: &Sqe) -> Result<Reply, Status> {
+        let mut offered = CommandSet::ALL.into_iter().filter(|set| set.is_offered(&self.core.config));
+        if offered.any(|set| set.has_own(sqe.opcode())) {
+            // There may be no such namespace; one that there is has blocks.
+            self.core.namespace(sqe.nsid)?;
+        }
+        Err(Status::INVALID_OPCODE.with_dnr())
+    }
+
+    /// Whether a command to a namespace of `set` is a piece of a stream that may be, and that is pipelined.
+    fn takes_piece(&self, set: CommandSet, context: &Context<'_>) -> Option<bool> {
+        let pipelined = stream::is_piece(context.sqe)?;
+        let is_taken = set.takes_pieces(&self.core.config) && stream::is_enabled(context, pipelined);
+        is_taken.then_some(pipelined)
     }
 
     /// A piece of a stream. The last has the set that the stream is of store the payload.
@@ -292,9 +295,9 @@ impl CommandSets {
             return Ok(Reply::Done([0; 2]));
         };
         match head.set {
-            CommandSet::Nvm => Err(Status::INTERNAL_ERROR), // it has no streams
             CommandSet::KeyValue => kv::commands::end_stream(context, &head, &workspace.bytes).await,
             CommandSet::Sink => Ok(self.sink.end_stream(context, &head.sqe, &workspace.bytes)),
+            _ => Err(Status::INTERNAL_ERROR), // it has no streams
         }
     }
 
@@ -315,7 +318,7 @@ impl CommandSets {
         }
         match self.set_of(both[0].sqe) {
             CommandSet::Nvm => compare_and_write::execute(both, workspace).await,
-            CommandSet::KeyValue | CommandSet::Sink => [Status::INVALID_FIELD.with_dnr(); 2],
+            _ => [Status::INVALID_FIELD.with_dnr(); 2],
         }
     }
 }
@@ -329,7 +332,7 @@ impl CommandSets {
     pub(crate) fn open(&self, namespace: &Namespace) -> Result<(), Status> {
         match namespace.set {
             CommandSet::KeyValue => kv::life::open(&self.core, namespace),
-            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -340,7 +343,7 @@ impl CommandSets {
     pub(crate) async fn close(&self, namespace: &Namespace) -> Result<(), MediaError> {
         match namespace.set {
             CommandSet::KeyValue => self.kv.close(&self.core, namespace).await,
-            CommandSet::Nvm | CommandSet::Sink => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -363,6 +366,16 @@ impl CommandSets {
     /// The drive is sanitized: what no namespace holds goes, too.
     pub(crate) fn sanitize(&self) {
         self.sink.clear();
+    }
+
+    /// The store of a key-value namespace, while that can be used.
+    pub(crate) fn store_of(&self, nsid: u32) -> Option<Kv> {
+        store_of(&*self.core.inventory.allocated(nsid)?)
+    }
+
+    /// The stores of all key-value namespaces that can be used now.
+    pub(crate) fn stores(&self) -> Vec<Kv> {
+        kv::life::stores(&self.core)
     }
 
     /// The power goes.

@@ -7,6 +7,7 @@ use byteway_link::{Bar, MmioWrite};
 use byteway_wire::nvme::Doorbell;
 
 impl Core {
+    /// A register, a doorbell or a word of the payload buffer was written.
     pub(crate) fn register_write(&self, write: MmioWrite) {
         let MmioWrite { offset, value, bytes } = write;
         if !matches!(bytes, 4 | 8) || !offset.is_multiple_of(4) {
@@ -36,7 +37,7 @@ impl Core {
     }
 
     /// A doorbell was written. One of a controller that is not ready means nothing.
-    pub(crate) fn ring(&self, doorbell: Doorbell, value: u32) {
+    fn ring(&self, doorbell: Doorbell, value: u32) {
         if !self.registers.csts.get().rdy() || self.lifecycle.resets.under_way() {
             return;
         }

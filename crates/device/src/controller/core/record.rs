@@ -1,4 +1,7 @@
-//! What the controller must not forget, put together and stored.
+//! What the controller must not forget, put together and stored: [`Record`].
+//!
+//! Changes that the host must be able to rely on are stored before their command completes. What is only counted is
+//! stored a while after it has changed, and at shutdown, so a power cut takes a few seconds of it.
 
 use crate::controller::core::Core;
 use crate::controller::namespace::record::{NamespaceRecord, Record, Totals};

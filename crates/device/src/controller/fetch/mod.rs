@@ -2,7 +2,7 @@
 //! reads outstanding.
 //!
 //! A queue with payload among its entries is taken in order, by one task at a time. What a batch holds of a train is taken
-//! from it, and the rest is read on, if the doorbell has exposed that; else the train waits ([`train`](super::train)).
+//! from it, and the rest is read on, if the doorbell has exposed that; else the train waits ([`train`]).
 //!
 //! | file | what |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! The parts of the controller's state. Each owns its fields; none knows another.
+//! The parts of the controller's state that are neither queues nor namespaces nor memory. Each owns its fields, and none sees
+//! the whole.
 //!
 //! | file | what |
 //! |---|---|

@@ -3,7 +3,7 @@
 //!
 //! The drive looks every [`MemoryConfig::poll`](crate::MemoryConfig), counted from the moment at which the ring went on, and
 //! again at once behind each record that it has taken. Looks at which nothing can be there, because no store to the ring is
-//! under way, are only counted ([`Commits::looks`]): they take no event, and whatever is there is found at the instant at which
+//! under way, are only counted ([`Commits::looks`](crate::controller::memory::commit_ring::Commits::looks)): they take no event, and whatever is there is found at the instant at which
 //! a drive that looks always would have found it. What they cost its cores is in no one's way: a core that polls has nothing
 //! else to do, or is another one.
 //!

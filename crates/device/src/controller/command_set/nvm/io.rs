@@ -1,5 +1,4 @@
-//! The NVM command set (NVM Command Set 1.1): Read, Write, Flush, Write Zeroes, Dataset Management, Compare. Copy is in
-//! [`copy`], Verify and Write Uncorrectable in [`integrity`].
+//! Read, Write, Flush, Write Zeroes, Dataset Management, Compare (NVM Command Set 1.1).
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::{settle, status_of};
@@ -11,7 +10,6 @@ use byteway_clock::Stage;
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::Extent;
 use byteway_wire::content::{Content, UNIT_BYTES};
-use byteway_wire::nvme::dataset::RANGES_MAX;
 use byteway_wire::nvme::{DatasetManagement, NSID_ALL, Range, ReadWrite, Status, WriteZeroes};
 
 /// Blocks of one range of Dataset Management, at most (DMRSL).
@@ -152,21 +150,22 @@ pub(crate) async fn deallocate(context: &Context<'_>, workspace: &mut Workspace)
         if command.ad { context.writable()? } else { context.core.namespace(context.sqe.nsid)? };
     let bytes = command.ranges() * Range::SIZE;
     context.bring(workspace, bytes as u64, Landing::Bytes).await?;
-    let mut ranges = [Range::default(); RANGES_MAX];
+    let Workspace { bytes, dataset, failed_lba, .. } = workspace;
+    dataset.clear();
     let mut blocks = 0;
-    for (range, into) in Range::parse_list(&workspace.bytes).zip(&mut ranges) {
-        workspace.failed_lba = range.slba;
+    for range in Range::parse_list(bytes) {
+        *failed_lba = range.slba;
         namespace.span(range.slba, u64::from(range.length))?;
         blocks += u64::from(range.length);
         if range.length > DEALLOCATE_RANGE_BLOCKS_MAX || blocks > DEALLOCATE_BLOCKS_MAX {
             return Err(Status::COMMAND_SIZE_LIMIT_EXCEEDED.with_dnr());
         }
-        *into = range;
+        dataset.push(range);
     }
     if !command.ad {
         return Ok(()); // the other attributes are hints
     }
-    for range in ranges.iter().filter(|range| range.length > 0) {
+    for range in dataset.iter().filter(|range| range.length > 0) {
         let span = namespace.span(range.slba, u64::from(range.length))?;
         zero(context, &namespace, span).await?;
     }
