@@ -1,7 +1,5 @@
-//! What outlives the power, put together and taken apart: [`Record`].
-//!
-//! Changes that the host must be able to rely on are stored before their command completes. What is only counted is
-//! stored a while after it has changed, and at shutdown, so a power cut takes a few seconds of it.
+//! Power-on: puts into force what the record says ([`Record`]), and carries on what the power has interrupted. From then on
+//! it stores what is counted, a while after that has changed.
 
 use crate::controller::background::operation;
 use crate::controller::command_set::CommandSets;

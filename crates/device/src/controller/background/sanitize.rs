@@ -6,21 +6,21 @@
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
-use crate::controller::namespace::record::{SanitizeRecord, SanitizeState};
+use crate::controller::namespace::record::SanitizeState;
 use crate::controller::state::counters::add;
 use byteway_clock::SpanId;
 use byteway_firmware::MediaError;
 use byteway_wire::nvme::{AsyncEvent, Sanitize, SelfTestResult, Sqe, Status};
 use std::rc::Rc;
 
+/// The share of a sanitize operation that is deallocating, of 65536; the rest is erasing.
+const DEALLOCATED: u32 = 65536 / 16;
+
 /// Carries out one sanitize operation after another.
 pub async fn run(sets: Rc<CommandSets>) {
     let core = &sets.core;
     loop {
-        core.background.sanitize.begun.notified().await;
-        if core.background.sanitize.state() != SanitizeState::InProgress {
-            continue;
-        }
+        core.background.sanitize.begun().await;
         let erased = erase_all(&sets).await;
         for namespace in core.inventory.all() {
             let _ = sets.open(&namespace); // it had them before, at that size
@@ -28,13 +28,11 @@ pub async fn run(sets: Rc<CommandSets>) {
         if erased.is_err() {
             add(&core.counters.media_errors, 1);
         }
-        core.background.sanitize.written_then.set(Some(core.ftl.counters().user_units_written));
         // Until that is on the medium nothing may be written: after a power cut it would be erased.
         let outcome = if erased.is_ok() { SanitizeState::Succeeded } else { SanitizeState::Failed };
-        core.background.sanitize.outcome.set(Some(outcome));
+        core.background.sanitize.conclude(outcome, core.ftl.counters().user_units_written);
         core.store().await;
-        core.background.sanitize.outcome.set(None);
-        core.background.sanitize.set(outcome);
+        core.background.sanitize.end();
         core.refresh_refusals();
         core.events.raise(AsyncEvent::SANITIZE_COMPLETED);
     }
@@ -44,7 +42,7 @@ impl Core {
     /// Begins a sanitize operation, or leaves the failure of one; the command has been looked at.
     pub(crate) async fn begin_sanitize(&self, command: Sanitize) -> Result<u32, Status> {
         let sanitize = &self.background.sanitize;
-        let record = sanitize.record.get();
+        let record = sanitize.last();
         if record.state == SanitizeState::InProgress {
             return Err(Status::SANITIZE_IN_PROGRESS);
         }
@@ -60,7 +58,7 @@ impl Core {
                 return Err(Status::SANITIZE_FAILED.with_dnr());
             }
             if record.state == SanitizeState::Failed {
-                sanitize.set(SanitizeState::Left);
+                sanitize.leave();
                 self.refresh_refusals();
                 self.store().await;
             }
@@ -73,9 +71,7 @@ impl Core {
         if self.ftl.health().is_read_only {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr());
         }
-        let cdw10 = command.sqe(0).cdw10;
-        sanitize.record.set(SanitizeRecord { state: SanitizeState::InProgress, cdw10 });
-        sanitize.progress.set(0);
+        sanitize.begin(command.sqe(0).cdw10);
         self.events.withdraw(AsyncEvent::SANITIZE_COMPLETED); // that was another one
         self.refresh_refusals();
         self.end_self_test(SelfTestResult::ABORTED_SANITIZE);
@@ -95,9 +91,6 @@ fn with_cdw10(cdw10: u32) -> Sqe {
     Sqe { cdw10, ..Sqe::default() }
 }
 
-/// The share of a sanitize operation that is deallocating, of 65536; the rest is erasing.
-const DEALLOCATED: u32 = 65536 / 16;
-
 /// Erases all that hosts have written.
 async fn erase_all(sets: &CommandSets) -> Result<(), MediaError> {
     let core = &sets.core;
@@ -107,11 +100,11 @@ async fn erase_all(sets: &CommandSets) -> Result<(), MediaError> {
     }
     core.ftl.trim(SpanId::NONE, core.port.spans(), 0, core.ftl.user_units()).await?;
     core.flush().await?;
-    core.background.sanitize.progress.set(DEALLOCATED as u16);
+    core.background.sanitize.set_progress(DEALLOCATED as u16);
     sets.sanitize();
     let progress = |done: u32| {
         let done = u64::from(65536 - DEALLOCATED) * u64::from(done) / 100;
-        core.background.sanitize.progress.set((u64::from(DEALLOCATED) + done).min(65534) as u16);
+        core.background.sanitize.set_progress((u64::from(DEALLOCATED) + done).min(65534) as u16);
     };
     core.erase_stale(progress).await
 }

@@ -100,6 +100,9 @@ impl CommandSet {
     ) -> Result<(), ConfigError> {
         match self {
             CommandSet::KeyValue => kv::life::check_namespace(config, namespace),
+            _ if self.csi().is_none() => {
+                Err(ConfigError { message: "a namespace needs a command set with an identifier".to_owned() })
+            }
             _ => Ok(()),
         }
     }

@@ -1,7 +1,6 @@
 //! The controller's registers (NVMe Base 2.1, 3.1.4): what they hold, and what may be written.
 
-use byteway_wire::nvme::register;
-use byteway_wire::nvme::register::{Aqa, Cap, Cc, Csts, Vs};
+use byteway_wire::nvme::register::{self, Aqa, Cap, Cc, Csts, Vs};
 use std::cell::Cell;
 
 /// The property registers, but for the doorbells.

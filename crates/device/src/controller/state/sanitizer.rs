@@ -7,14 +7,14 @@ use std::cell::Cell;
 
 /// The last sanitize operation, and the one that is going on.
 pub struct Sanitizer {
-    pub(crate) record: Cell<SanitizeRecord>,
+    record: Cell<SanitizeRecord>,
     /// How the one that goes on has ended, as long as that is not on the medium.
-    pub(crate) outcome: Cell<Option<SanitizeState>>,
+    outcome: Cell<Option<SanitizeState>>,
     /// Of 65536.
-    pub(crate) progress: Cell<u16>,
+    progress: Cell<u16>,
     /// What the host had written when the last one succeeded, units; none if that was in an earlier power cycle.
-    pub(crate) written_then: Cell<Option<u64>>,
-    pub(crate) begun: Notify,
+    written_then: Cell<Option<u64>>,
+    begun: Notify,
 }
 
 impl Sanitizer {
@@ -45,12 +45,56 @@ impl Sanitizer {
         self.record.set(record);
     }
 
+    /// The last one, as far as the medium knows.
+    pub(crate) fn last(&self) -> SanitizeRecord {
+        self.record.get()
+    }
+
+    /// One begins; `cdw10` is dword 10 of its command.
+    pub(crate) fn begin(&self, cdw10: u32) {
+        self.record.set(SanitizeRecord { state: SanitizeState::InProgress, cdw10 });
+        self.progress.set(0);
+    }
+
+    /// Waits until there is one to be carried out.
+    pub(crate) async fn begun(&self) {
+        loop {
+            self.begun.notified().await;
+            if self.state() == SanitizeState::InProgress {
+                return;
+            }
+        }
+    }
+
+    /// How much of it is done, of 65536.
+    pub(crate) fn set_progress(&self, progress: u16) {
+        self.progress.set(progress);
+    }
+
+    /// It has ended like this, when the host had written so many units; the medium is yet to know.
+    pub(crate) fn conclude(&self, outcome: SanitizeState, written: u64) {
+        self.written_then.set(Some(written));
+        self.outcome.set(Some(outcome));
+    }
+
+    /// The medium knows how it has ended.
+    pub(crate) fn end(&self) {
+        if let Some(outcome) = self.outcome.take() {
+            self.set(outcome);
+        }
+    }
+
+    /// The host leaves the state after a failure.
+    pub(crate) fn leave(&self) {
+        self.set(SanitizeState::Left);
+    }
+
     /// It is to go on.
     pub fn wake(&self) {
         self.begun.notify_one();
     }
 
-    pub(crate) fn set(&self, state: SanitizeState) {
+    fn set(&self, state: SanitizeState) {
         self.record.set(SanitizeRecord { state, ..self.record.get() });
     }
 

@@ -4,8 +4,7 @@ use crate::config::CommandSet;
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::media::settle;
 use crate::controller::command::send::send;
-use crate::controller::command::stream;
-use crate::controller::command::stream::StreamStart;
+use crate::controller::command::stream::{self, StreamStart};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::kv::page_buffer;
 use crate::controller::command_set::kv::pairs::{
@@ -16,10 +15,8 @@ use crate::controller::queue::partial::StreamHead;
 use crate::controller::state::counters::add;
 use byteway_firmware::{Key, Origin, StoreMode};
 use byteway_wire::nvme::Status;
-use byteway_wire::nvme::kv::list;
-use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store};
-use byteway_wire::nvme::vendor::kv;
-use byteway_wire::nvme::vendor::kv::{Malformed, StoreMany};
+use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store, list};
+use byteway_wire::nvme::vendor::kv::{self, Malformed, StoreMany};
 
 pub(crate) async fn store(context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
     let command = Store::parse(context.sqe);

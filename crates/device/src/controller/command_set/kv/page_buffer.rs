@@ -9,8 +9,7 @@ use crate::controller::command_set::kv::pairs::{make_durable, pairs_of, status_o
 use crate::controller::core::Core;
 use crate::controller::state::counters::add;
 use byteway_firmware::{Key, Kv, StoreMode, Stored};
-use byteway_transfer::cxl_mem;
-use byteway_transfer::cxl_mem::Place;
+use byteway_transfer::cxl_mem::{self, Place};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, PagePointer};
 

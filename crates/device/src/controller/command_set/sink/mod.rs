@@ -4,8 +4,7 @@
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send_bytes;
-use crate::controller::command::stream;
-use crate::controller::command::stream::StreamStart;
+use crate::controller::command::stream::{self, StreamStart};
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::sink::memory::SinkMemory;
 use crate::controller::queue::partial::StreamHead;
