@@ -1,6 +1,7 @@
 //! Waiting for file descriptors: who waits for which, and the wait itself. Only the real runner looks at them.
 
-use crate::executor::{Clock, TaskId};
+use crate::executor::Clock;
+use crate::task::TaskId;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::cell::{Cell, RefCell};
 use std::future::Future;

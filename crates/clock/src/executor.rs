@@ -6,6 +6,7 @@
 
 use crate::descriptor::Watches;
 use crate::real::{Pace, Timing, Wall};
+use crate::task::TaskId;
 use crate::time::{Delay, Time};
 use crate::tracer::Tracing;
 use crate::wheel::{Timer, Wheel};
@@ -16,17 +17,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-
-/// A task: its place in the slab, and which of the tasks that have lived there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct TaskId {
-    pub(crate) index: u32,
-    pub(crate) generation: u32,
-}
-
-impl TaskId {
-    pub(crate) const NONE: TaskId = TaskId { index: u32::MAX, generation: 0 };
-}
 
 struct Task {
     name: &'static str,

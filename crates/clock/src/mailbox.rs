@@ -2,7 +2,8 @@
 //!
 //! Posted writes, doorbells and interrupts: the sender goes on at once, the receiver sees the value when it arrives.
 
-use crate::executor::{Clock, TaskId};
+use crate::executor::Clock;
+use crate::task::TaskId;
 use crate::time::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

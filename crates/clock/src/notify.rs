@@ -1,6 +1,7 @@
 //! A nudge: "look again".
 
-use crate::executor::{Clock, TaskId};
+use crate::executor::Clock;
+use crate::task::TaskId;
 use crate::wait::{Ticket, WaitLine};
 use std::cell::Cell;
 use std::future::Future;

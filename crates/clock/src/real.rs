@@ -6,7 +6,8 @@
 //! what comes from outside happens at the wall's time. How late modelled waits end is counted ([`Pace`]).
 #![allow(clippy::disallowed_methods, reason = "the real runner is where wall time comes from")]
 
-use crate::executor::{Clock, Executor, Stalled, TaskId};
+use crate::executor::{Clock, Executor, Stalled};
+use crate::task::TaskId;
 use crate::time::{Delay, Time};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use std::future::Future;

@@ -3,7 +3,7 @@
 //! A node is a waiter. Granting moves a value into it and takes it off the line; a waiter that is dropped leaves the
 //! line, or gives back the grant that it did not get to see.
 
-use crate::executor::TaskId;
+use crate::task::TaskId;
 use std::cell::RefCell;
 
 const NONE: u32 = u32::MAX;

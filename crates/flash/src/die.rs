@@ -119,9 +119,6 @@ pub(crate) struct Work {
     pub(crate) steps: Vec<u8>,
 }
 
-/// Retries that a unit takes which no retry corrects.
-pub(crate) const UNCORRECTABLE: u8 = u8::MAX;
-
 impl Work {
     /// The units that the sensing so far have not corrected.
     pub(crate) fn uncorrected(&self) -> u64 {

@@ -20,10 +20,11 @@
 
 use crate::array::{Array, Counters, Inner};
 use crate::channel::{Request, Use};
-use crate::die::{Die, Operation, Phase, Priority, UNCORRECTABLE, Verb, Work};
+use crate::die::{Die, Operation, Phase, Priority, Verb, Work};
 use crate::store::Batch;
 use crate::ticket::Outcome;
 use crate::timing::{ChannelOrder, Mode, Suspend};
+use crate::trouble::UNCORRECTABLE;
 use byteway_clock::{Delay, Time};
 use byteway_wire::content::UNIT_BYTES;
 use std::future::Future;

@@ -1,10 +1,12 @@
 //! Chance at work: which operation of which die fails, from the error model and from the plan of faults.
 
-use crate::die::UNCORRECTABLE;
 use crate::fault::{FaultPlan, FaultVerb, Faults};
 use crate::reliability::Reliability;
 use crate::timing::Mode;
 use byteway_clock::random::{Rng, Stream};
+
+/// Retries that a unit takes which no retry corrects.
+pub(crate) const UNCORRECTABLE: u8 = u8::MAX;
 
 /// Absent where nothing can fail, so that nothing is paid for it.
 pub(crate) struct Trouble {

@@ -1,8 +1,11 @@
 //! A command's payload to the device: by the way that rules and limits choose, counted.
 
-use crate::device_memory::PageOwner;
-use crate::io::{IoBuffer, IoError};
-use crate::queue::{Chunks, Lost, Part, QueuePair, Request};
+use crate::buffer::IoBuffer;
+use crate::buffer::Part;
+use crate::error::IoError;
+use crate::error::Lost;
+use crate::page_owner::PageOwner;
+use crate::queue::{Chunks, QueuePair, Request};
 use crate::stream::Stream;
 use byteway_clock::{Delay, SpanId, Stage};
 use byteway_link::Memory;

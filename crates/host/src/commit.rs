@@ -9,8 +9,8 @@
 //!
 //! A record whose store was given up half-way would leave a hole, behind which the drive finds none; a void one fills it.
 
+use crate::error::Lost;
 use crate::port::Port;
-use crate::queue::Lost;
 use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, TaskId, Time};
 use byteway_link::cxl::LINE_BYTES;
 use byteway_wire::nvme::vendor::commit::{ANSWER_BYTES, CommitAnswer, CommitRecord, CommitRing};

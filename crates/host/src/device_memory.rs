@@ -2,57 +2,30 @@
 //! payload's buffer, or, values of a key value namespace, to the place in the page buffer where they stay. Of that there is
 //! one owner. There, a record ([`commit`](crate::commit)) may stand in the place of the command.
 
+use crate::buffer::IoBuffer;
+use crate::buffer::Part;
 use crate::carrier::Carrier;
 use crate::commit::Commits;
-use crate::io::IoBuffer;
-use crate::queue::{Lost, Part, QueuePair, Request};
-use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage};
+use crate::error::Lost;
+use crate::page_owner::PageOwner;
+use crate::queue::{QueuePair, Request};
+use byteway_clock::{Delay, Permit, SpanId, Stage};
 use byteway_link::{Lines, Manner};
 use byteway_transfer::Ordering;
-use byteway_transfer::cxl_mem::{Outcome, PageBuffer, Wait};
+use byteway_transfer::cxl_mem::{Outcome, Wait};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::kv::Store;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::commit::CommitRecord;
-use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, Large};
+use byteway_wire::nvme::vendor::cxl::{InDeviceMemory, Large};
 use byteway_wire::nvme::{Cqe, Sqe, Status};
-use std::cell::RefCell;
 
 /// How often a value is placed anew that was not where the controller has room, before it goes another way.
 const TRIES: u32 = 3;
 /// How often the controller is asked for room in one wait for it.
 const QUESTIONS: u32 = 3;
 
-/// The one owner of a page buffer: all clients of its namespace ask it where values go, and tell it of those that the
-/// controller places. Whoever stores without it makes values be refused, which are then placed anew.
-pub struct PageOwner {
-    log: DeviceMemoryLog,
-    page: RefCell<PageBuffer>,
-    /// Who comes first is served first: else one kind of stores would keep the other out for ever.
-    line: Semaphore,
-    changed: Notify,
-}
-
 impl PageOwner {
-    pub(crate) fn new(clock: &Clock, log: &DeviceMemoryLog) -> Option<PageOwner> {
-        Some(PageOwner {
-            log: *log,
-            page: RefCell::new(PageBuffer::new(log)?),
-            line: Semaphore::new(clock, 1),
-            changed: Notify::new(clock),
-        })
-    }
-
-    /// The controller was reset.
-    pub(crate) fn forget(&self) {
-        self.page.borrow_mut().forget();
-    }
-
-    /// The longest value that it places, bytes.
-    pub(crate) fn bytes_max(&self) -> u32 {
-        self.log.page_bytes
-    }
-
     /// Takes the place of a value of `bytes`, at most a page.
     async fn place(&self, queue: &QueuePair, bytes: u32) -> Result<Placed<'_>, Lost> {
         let _turn = self.line.acquire(1).await;

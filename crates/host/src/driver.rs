@@ -3,9 +3,10 @@
 use crate::completion::{CompletionConfig, CompletionQueue, Sharers, handle, poll};
 use crate::costs::HostCosts;
 use crate::error::DriverError;
+use crate::error::Lost;
 use crate::extension::Extensions;
 use crate::port::{ABSENT, Port};
-use crate::queue::{Lost, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
+use crate::queue::{Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
 use crate::watchdog;
 use byteway_clock::{Clock, Delay, Notify, Station, TaskId};
 use byteway_link::memory::PAGE_BYTES;

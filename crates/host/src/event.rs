@@ -1,7 +1,8 @@
 //! Asynchronous events: requests that stay with the controller until something happens.
 
 use crate::driver::Driver;
-use crate::queue::{Lost, Request};
+use crate::error::Lost;
+use crate::queue::Request;
 use byteway_clock::Channel;
 use byteway_wire::nvme::{AsyncEvent, AsyncEventRequest};
 

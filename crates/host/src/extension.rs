@@ -3,9 +3,9 @@
 //! buffer's owner, and the ring of commit records.
 
 use crate::commit::Commits;
-use crate::device_memory::PageOwner;
+use crate::error::Lost;
+use crate::page_owner::PageOwner;
 use crate::port::Port;
-use crate::queue::Lost;
 use byteway_clock::{Clock, Delay, Semaphore};
 use byteway_transfer::Limits;
 use byteway_transfer::mmio::{Area, Areas};

@@ -1,17 +1,17 @@
 //! Block I/O: one command each, followed from start to end by a span, and verified if there is an oracle.
 
+use crate::buffer::IoBuffer;
 use crate::carrier::{Carrier, Counts, TransferConfig, each_extent};
 use crate::driver::Namespace;
-use crate::extension::HeldArea;
-use crate::kv::KvMismatch;
-use crate::oracle::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, WriteToken};
+use crate::error::IoError;
+use crate::error::Lost;
+use crate::oracle::{FlushToken, Oracle, Outcome, ReadToken, WriteToken};
 use crate::port::Port;
-use crate::queue::{Lost, QueuePair, Request};
-use crate::sink_oracle::WrongByte;
+use crate::queue::{QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord, Time};
 use byteway_link::memory::Fault;
 use byteway_transfer::Rules;
-use byteway_transfer::host::{Buffer, PlanError};
+use byteway_transfer::host::Buffer;
 use byteway_wire::content::{BlockSize, Stamp};
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::{
@@ -20,90 +20,6 @@ use byteway_wire::nvme::{
 };
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// Why an I/O failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IoError {
-    /// The controller completed it with an error.
-    #[error("the command failed: {0}")]
-    Status(Status),
-    /// It has no completion.
-    #[error(transparent)]
-    Lost(#[from] Lost),
-    /// A block that was read holds what it must not.
-    #[error(transparent)]
-    Mismatch(Box<Mismatch>),
-    /// Its payload cannot be described, or doesn't fit its buffer.
-    #[error("the payload cannot be described: {0}")]
-    Plan(#[from] PlanError),
-    /// A command has 1 to 65536 blocks, or 1 to 256 ranges, all below 2^64.
-    #[error("{count} blocks or ranges from {lba} on cannot be one command")]
-    Extent {
-        /// The first block.
-        lba: u64,
-        /// How many.
-        count: u64,
-    },
-    /// What the block holds isn't certain, so it cannot be compared.
-    #[error("what logical block {lba} holds is not certain while writes to it are under way")]
-    Unsettled {
-        /// The block.
-        lba: u64,
-    },
-    /// A Compare and Write has written although what was compared differs.
-    #[error("a Compare and Write of logical block {lba} has written although a byte differs")]
-    WroteUnequal {
-        /// The first of its blocks.
-        lba: u64,
-    },
-    /// The buffer isn't host memory any more.
-    #[error("the buffer: {0}")]
-    Memory(Fault),
-    /// No room in host memory for a buffer.
-    #[error("no room in host memory for a buffer of {bytes} bytes")]
-    NoRoom {
-        /// Its size.
-        bytes: u32,
-    },
-    /// A format that this client doesn't speak.
-    #[error("blocks of {block_bytes} bytes with {metadata_bytes} bytes of metadata are not supported")]
-    Format {
-        /// Data bytes of a block.
-        block_bytes: u32,
-        /// Metadata bytes of a block.
-        metadata_bytes: u16,
-    },
-    /// A result that should lie behind its completion is not whole, or not the one that was asked for.
-    #[error("the result behind the completion is not whole")]
-    BrokenResult,
-    /// The drive has no payload sink.
-    #[error("the drive has no payload sink")]
-    NoSink,
-    /// What crossed is not what was sent: the checksums differ.
-    #[error(
-        "the payload at {offset} was corrupted: its CRC-32C is {found:#010x} and must be {expected:#010x}"
-    )]
-    Corrupt {
-        /// Where in the sink.
-        offset: u64,
-        /// The sender's checksum.
-        expected: u32,
-        /// The receiver's.
-        found: u32,
-    },
-    /// A byte of the sink that was read holds what it must not.
-    #[error(transparent)]
-    WrongByte(#[from] WrongByte),
-    /// A key holds what it must not.
-    #[error(transparent)]
-    KvMismatch(Box<KvMismatch>),
-    /// The buffer is too small for a pair.
-    #[error("the next pair takes {bytes} bytes")]
-    TooSmall {
-        /// What it takes.
-        bytes: u32,
-    },
-}
 
 /// How a client does its I/O.
 #[derive(Clone)]
@@ -115,23 +31,6 @@ pub struct ClientConfig {
     /// Verifies every read, and fills every write with patterns. Shared by the clients of one namespace. None: buffers
     /// are written as they are, and nothing is verified.
     pub oracle: Option<Rc<RefCell<Oracle>>>,
-}
-
-/// Memory for the payload of one command at a time, with its lists.
-pub struct IoBuffer {
-    pub(crate) buffer: Buffer,
-    pub(crate) slot: usize,
-    /// Of the device's buffer, for payloads that go there.
-    pub(crate) area: Option<HeldArea>,
-    /// The same of the device's memory.
-    pub(crate) memory: Option<HeldArea>,
-}
-
-impl IoBuffer {
-    /// Where it lies.
-    pub fn place(&self) -> &Buffer {
-        &self.buffer
-    }
 }
 
 struct Inner {

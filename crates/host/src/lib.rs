@@ -9,7 +9,8 @@
 //! | `event.rs` | Asynchronous Event Requests |
 //! | `watchdog.rs` | timeouts: Abort, then reset |
 //! | [`costs`] | what all of this costs in processor time |
-//! | `device_memory.rs` | payloads stored to the controller's memory; the page buffer's one owner |
+//! | `buffer.rs` | host memory for payloads |
+//! | `device_memory.rs`, `page_owner.rs` | payloads stored to the controller's memory; the page buffer's one owner |
 //! | `commit.rs` | commit records: pairs stored without a command |
 //! | `extension.rs` | what a controller offers beyond NVMe, shared by its queues |
 //! | `carrier.rs` | a command's payload to the device, by the way that rules and limits choose |
@@ -25,6 +26,7 @@
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
 //! of that unchecked. It chooses no workload (`lab` does), of a block layer it has only the splitting of long I/Os.
 
+mod buffer;
 mod carrier;
 mod commit;
 mod completion;
@@ -37,6 +39,7 @@ mod extension;
 pub mod io;
 pub mod kv;
 pub mod oracle;
+mod page_owner;
 pub mod payload;
 pub mod port;
 pub mod queue;
@@ -45,13 +48,14 @@ pub mod split;
 mod stream;
 mod watchdog;
 
+pub use buffer::{IoBuffer, Part};
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
 pub use carrier::{Counts, Results, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
-pub use error::DriverError;
-pub use io::{Client, ClientConfig, IoBuffer, IoError};
+pub use error::{DriverError, IoError, Lost};
+pub use io::{Client, ClientConfig};
 pub use kv::{
     Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvMismatch, KvOracle, KvOutcome,
     KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
@@ -59,6 +63,6 @@ pub use kv::{
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig};
 pub use port::{Port, Registers};
-pub use queue::{Lost, Part, Pending, QueuePair, Request};
+pub use queue::{Pending, QueuePair, Request};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};

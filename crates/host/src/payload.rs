@@ -4,10 +4,14 @@
 //! the checksum of what the drive has sent with that of what arrived. An oracle knows in addition what the bytes of the
 //! sink must be.
 
+use crate::buffer::IoBuffer;
+use crate::buffer::Part;
 use crate::carrier::{Carrier, Counts, Results, TransferConfig};
-use crate::io::{IoBuffer, IoError, Opened};
+use crate::error::IoError;
+use crate::error::Lost;
+use crate::io::Opened;
 use crate::port::Port;
-use crate::queue::{Came, Lost, Part, QueuePair, Request};
+use crate::queue::{Came, QueuePair, Request};
 use crate::sink_oracle::{SinkOracle, SinkToken};
 use byteway_clock::SpanRecord;
 use byteway_transfer::host::Buffer;

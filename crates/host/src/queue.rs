@@ -7,15 +7,14 @@
 //! Entries may carry payload: a train behind its command, chunks of a payload that is put together by its identifier. A
 //! command and what is placed with it get their room at once, or wait for it.
 
+use crate::buffer::Part;
 use crate::completion::{CompletionQueue, Work};
 use crate::costs::HostCosts;
+use crate::error::Lost;
 use crate::extension::{Extensions, PAYLOAD_ID_MIN};
 use crate::port::Port;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, Station, TaskId, Time};
-use byteway_link::Memory;
-use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::Limits;
-use byteway_transfer::host::Buffer;
 use byteway_transfer::inline;
 use byteway_transfer::mmio::{self, Area};
 use byteway_transfer::reassembly::Chunked;
@@ -26,56 +25,6 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-
-/// Why a command has no completion. Whether it took effect is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
-    /// The controller was reset while the command was outstanding.
-    #[error("the controller was reset while the command was outstanding")]
-    Reset,
-    /// Its queue was deleted.
-    #[error("the command's queue was deleted")]
-    Deleted,
-    /// The controller was shut down.
-    #[error("the controller was shut down")]
-    ShutDown,
-    /// The controller didn't come back from a reset.
-    #[error("the controller has failed: it didn't come back from a reset")]
-    Failed,
-    /// It was not placed: its payload can never fit, or the queue is not enabled for it any more.
-    #[error("the command was not placed: the queue cannot take its payload")]
-    NotPlaced,
-}
-
-/// A part of a buffer: payload that the host itself moves.
-#[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
-    /// Where it lies.
-    pub buffer: &'a Buffer,
-    /// From which byte of the buffer on.
-    pub offset: u32,
-    /// How long it is.
-    pub bytes: u32,
-}
-
-impl Part<'_> {
-    /// Copies what begins at `at` of it into `into`, as far as there is something.
-    pub(crate) fn read(&self, memory: &Memory, at: u32, into: &mut [u8]) {
-        let count = (into.len() as u32).min(self.bytes.saturating_sub(at));
-        let mut place = u64::from(self.buffer.offset()) + u64::from(self.offset) + u64::from(at);
-        let mut rest = &mut into[..count as usize];
-        while !rest.is_empty() {
-            let Some(page) = self.buffer.pages().get((place / PAGE_BYTES) as usize) else { return };
-            let within = place % PAGE_BYTES;
-            let now = rest.len().min((PAGE_BYTES - within) as usize);
-            let (part, later) = rest.split_at_mut(now);
-            if memory.read(page + within, part).is_err() {
-                return; // not memory any more: the checksum will tell
-            }
-            (rest, place) = (later, place + now as u64);
-        }
-    }
-}
 
 /// Chunks of a payload: every `step`th from `first` on.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,9 @@
 //! Linux splits at `max_hw_sectors`, which its NVMe driver takes from MDTS (NVMe Base 2.1, 5.1.13.2.1), and earlier where
 //! `max_sectors_kb` is lower or memory is scattered over too many segments. Here only the former binds.
 
-use crate::io::{Client, IoBuffer, IoError};
+use crate::buffer::IoBuffer;
+use crate::error::IoError;
+use crate::io::Client;
 use byteway_clock::{Notify, SpanRecord, Trail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

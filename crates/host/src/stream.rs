@@ -1,8 +1,10 @@
 //! Payloads in the fields of commands: a head that says what is to be done with them, and pieces. Serialized, one command
 //! after the other; or pipelined, all under way at once.
 
+use crate::buffer::Part;
 use crate::carrier::Carrier;
-use crate::queue::{Lost, Part, Pending, Request};
+use crate::error::Lost;
+use crate::queue::{Pending, Request};
 use byteway_clock::{Delay, SpanId, Stage};
 use byteway_transfer::piggyback::Pieces;
 use byteway_wire::nvme::vendor::Methods;

@@ -3,7 +3,8 @@
 //! is the end of the controller.
 
 use crate::driver::Driver;
-use crate::queue::{Lost, QueuePair, Request, State};
+use crate::error::Lost;
+use crate::queue::{QueuePair, Request, State};
 use byteway_clock::Delay;
 use byteway_wire::nvme::Abort;
 

@@ -9,13 +9,14 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
 use byteway_console::error::InputError;
 use byteway_host::driver::{Driver, Namespace, QueueConfig};
-use byteway_host::io::{Client, ClientConfig, IoBuffer, IoError};
+use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::split::{SplitBuffer, SplitDone};
 use byteway_host::{
     Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
     SinkBase, SinkOracle,
 };
+use byteway_host::{IoBuffer, IoError};
 use byteway_measure::timeline::{Ended, Queue, Timeline};
 use byteway_measure::{Completed, Meter};
 use byteway_scenario::RUNTIME_MAX;

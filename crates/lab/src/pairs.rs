@@ -15,7 +15,7 @@ use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::Drive;
 use byteway_flash::file::{Directory, Files, Overlay};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
-use byteway_host::io::{IoBuffer, IoError};
+use byteway_host::{IoBuffer, IoError};
 use byteway_host::{KvClient, KvConfig, KvNamespace, Method, Port, Rules, StoreIf};
 use byteway_link::{Link, Memory};
 use byteway_wire::nvme::Status;

@@ -7,6 +7,7 @@ use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, Way, broken, fit};
 use super::plan::{Extent, Op};
+use super::rig::Pending;
 use super::space::{Holds, Space};
 use byteway_clock::Delay;
 use byteway_host::{BaseState, Client, Data, Driver, DriverError, IoBuffer, IoError, Lost};
@@ -19,14 +20,6 @@ use byteway_wire::nvme::{
 use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// A change of which nobody knows yet whether it was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pending {
-    Format { nsid: u32 },
-    Create,
-    Delete { nsid: u32 },
-}
 
 /// Looks at a sanitize operation's progress, at most: each a tenth of a millisecond.
 const LOOKS_MAX: u32 = 1_000_000;

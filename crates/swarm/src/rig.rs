@@ -6,7 +6,6 @@
 //! take operations in order. A life ends with a power cut before a numbered poll, with an orderly shutdown, or when all
 //! operations have ended. Then everything is flushed, the power is cut once more, and every block is read a last time.
 
-use super::alone::Pending;
 use super::drive;
 use super::failure::{Failure, Kind};
 use super::life::{Life, Moment};
@@ -23,6 +22,14 @@ use byteway_wire::content::BlockSize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// A change of which nobody knows yet whether it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pending {
+    Format { nsid: u32 },
+    Create,
+    Delete { nsid: u32 },
+}
 
 /// What a run did: so that one can see that a swarm does what it says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

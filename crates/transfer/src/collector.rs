@@ -1,31 +1,10 @@
 //! The device's end: resolves a command's data pointer to extents of host memory.
 
+use crate::extent::Extent;
 use crate::{prp, sgl};
 use byteway_link::{DeviceEnd, Direction, Epoch, Fault};
 use byteway_wire::nvme::command::{PSDT_PRP, PSDT_SGL};
 use byteway_wire::nvme::{PrpWalker, Segment, SglDescriptor, SglRules, SglWalker, Sqe, Status};
-
-/// A part of a payload's place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
-    /// In host memory.
-    Memory(Segment),
-    /// Nowhere: an SGL bit bucket, in reads.
-    Discard {
-        /// How many bytes are not sent.
-        bytes: u32,
-    },
-}
-
-impl Extent {
-    /// Its length.
-    pub fn bytes(self) -> u32 {
-        match self {
-            Extent::Memory(segment) => segment.bytes,
-            Extent::Discard { bytes } => bytes,
-        }
-    }
-}
 
 /// Which data pointers a device takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@
 //! | [`cxl_mem`] | memory of the device that the host stores to over CXL.mem |
 //! | [`result`] | results behind a completion |
 //! | [`host`] | the host's end of every method: from a buffer to a command's data pointer |
+//! | `extent.rs` | where a part of a payload lies |
 //! | [`collector`] | the device's end of every method: from a command's data pointer to extents of host memory |
 //!
 //! What it does not do: it moves no payload itself (the link does), allocates no host memory while I/O runs, and
@@ -20,6 +21,7 @@
 
 pub mod collector;
 pub mod cxl_mem;
+mod extent;
 pub mod host;
 pub mod inline;
 pub mod method;
@@ -31,5 +33,6 @@ pub mod reassembly;
 pub mod result;
 pub mod sgl;
 
-pub use collector::{Collector, Extent};
+pub use collector::Collector;
+pub use extent::Extent;
 pub use method::{Choice, Limits, Method, Ordering, Rules, Way};

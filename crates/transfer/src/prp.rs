@@ -1,6 +1,6 @@
 //! `prp`: Physical Region Pages (NVMe Base 2.1, 4.3.1).
 
-use crate::collector::Extent;
+use crate::extent::Extent;
 use crate::host::{Buffer, DataPointer};
 use byteway_link::memory::PAGE_BYTES;
 use byteway_link::{DeviceEnd, Purpose};

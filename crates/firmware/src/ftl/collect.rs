@@ -32,7 +32,7 @@
 
 use super::Inner;
 use super::blocks::Stream;
-use super::config::Canary;
+use super::config::{Canary, ROUND_UNITS};
 use super::duplicates;
 use super::map::Entry;
 use super::nameless::Nameless;
@@ -42,10 +42,6 @@ use crate::work::Work;
 use byteway_flash::{BlockId, Geometry, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
-
-/// Units that a round reads, about: enough that rounds cost little, and few enough that the cores are not taken for
-/// long at a time.
-pub(super) const ROUND_UNITS: u32 = 64;
 
 /// A unit that is being moved.
 #[derive(Clone, Copy)]

@@ -7,6 +7,10 @@ use byteway_clock::random::Rng;
 use byteway_flash::{BlockId, FlashError, Geometry, GeometryError};
 use byteway_wire::content::{BlockSize, Keep};
 
+/// Units that a round of collection reads, about: enough that rounds cost little, and few enough that the cores are not taken for
+/// long at a time.
+pub(super) const ROUND_UNITS: u32 = 64;
+
 /// Which superblock the collector takes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Victim {

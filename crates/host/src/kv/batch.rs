@@ -2,7 +2,8 @@
 //! made once carry them out.
 
 use super::{KvClient, StoreIf};
-use crate::io::{IoBuffer, IoError};
+use crate::buffer::IoBuffer;
+use crate::error::IoError;
 use byteway_clock::{Channel, Semaphore, SpanRecord};
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;

@@ -5,8 +5,11 @@
 use super::noted::is_refusal;
 use super::oracle::KvWrite;
 use super::{KvClient, KvOutcome, LossWindow};
-use crate::io::{IoBuffer, IoError, Opened};
-use crate::queue::{Lost, Request};
+use crate::buffer::IoBuffer;
+use crate::error::IoError;
+use crate::error::Lost;
+use crate::io::Opened;
+use crate::queue::Request;
 use byteway_clock::{Delay, SpanId, SpanRecord, Stage, Time};
 use byteway_transfer::host::PlanError;
 use byteway_transfer::{Choice, Way};

@@ -2,7 +2,9 @@
 
 use super::oracle::KvRead;
 use super::{KvClient, KvOracle};
-use crate::io::{IoBuffer, IoError, Opened};
+use crate::buffer::IoBuffer;
+use crate::error::IoError;
+use crate::io::Opened;
 use byteway_wire::nvme::kv::{Key, KeyField};
 use byteway_wire::nvme::vendor::kv::{Close, Next, pairs, seek};
 use std::cell::RefCell;

@@ -24,10 +24,14 @@ pub use cursor::KvCursor;
 pub use oracle::{Held, KvClear, KvMismatch, KvOracle, KvOutcome, KvRead, KvWrite};
 pub use window::{LossFigures, LossWindow};
 
+use crate::buffer::IoBuffer;
+use crate::buffer::Part;
 use crate::carrier::{Carrier, Counts, Results, TransferConfig};
-use crate::io::{IoBuffer, IoError, Opened};
+use crate::error::IoError;
+use crate::error::Lost;
+use crate::io::Opened;
 use crate::port::Port;
-use crate::queue::{Came, Lost, Part, QueuePair, Request};
+use crate::queue::{Came, QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord};
 use byteway_transfer::host::Buffer;
 use byteway_transfer::{Choice, Way};

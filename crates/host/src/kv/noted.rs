@@ -2,7 +2,7 @@
 
 use super::oracle::{KvRead, KvWrite};
 use super::{KvOracle, KvOutcome, StoreIf};
-use crate::io::IoError;
+use crate::error::IoError;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;

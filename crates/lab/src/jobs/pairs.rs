@@ -8,10 +8,10 @@ use anyhow::{anyhow, bail};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord, Stage};
 use byteway_console::error::InputError;
-use byteway_host::io::{IoBuffer, IoError};
 use byteway_host::{
     BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
 };
+use byteway_host::{IoBuffer, IoError};
 use byteway_measure::{Completed, Operated};
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};

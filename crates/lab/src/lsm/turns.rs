@@ -5,7 +5,8 @@
 use super::UNIT_BYTES;
 use super::files::{Files, Units};
 use byteway_clock::{Clock, SpanRecord, Stage};
-use byteway_host::io::{Client, IoBuffer, IoError};
+use byteway_host::io::Client;
+use byteway_host::{IoBuffer, IoError};
 use byteway_wire::nvme::Range;
 use rusty_leveldb::{DB, LdbIterator, Options, WriteBatch};
 use std::cell::{Cell, RefCell};

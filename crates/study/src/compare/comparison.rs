@@ -27,7 +27,8 @@ use serde::ser::{Serialize, Serializer};
 
 use super::figures::{Figures, Metric, busiest};
 use super::finding::{Fact, Finding, Seen, findings, most_telling_first, throughput_of};
-use super::outcome::{Found, Outcome};
+use super::found::Found;
+use super::outcome::Outcome;
 use super::plan::{Plan, describe};
 use super::sizes;
 use super::vary::{Axis, Scale};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::outcome::Found;
+use super::found::Found;
 use byteway_console::number::ratio;
 use byteway_console::table::{Quantity, bytes, grouped, number, percent, rate, time};
 use byteway_measure::summary::{KindSummary, Latency, Summary};

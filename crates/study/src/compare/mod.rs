@@ -7,6 +7,7 @@
 //! | `plan.rs` | all points, each a scenario that was loaded and checked; what is compared with what |
 //! | `fingerprint.rs` | what a point comes to, as a number |
 //! | `fnv.rs` | the hash behind it |
+//! | `found.rs` | what is kept of a run |
 //! | `store.rs` | points that were run before |
 //! | `outcome.rs` | running points, several at once, and what became of each |
 //! | `figures.rs` | the figures, and differences between them |
@@ -23,6 +24,7 @@ mod figures;
 mod finding;
 mod fingerprint;
 mod fnv;
+mod found;
 mod outcome;
 mod plan;
 mod report;
@@ -36,8 +38,9 @@ pub(crate) use figures::equal;
 pub use figures::{Figures, Metric};
 pub use finding::{Corner, Fact, Finding, SHOWN_MAX, Seen};
 pub use fingerprint::{Fingerprint, SOURCES};
+pub use found::Found;
 pub(crate) use outcome::run_one;
-pub use outcome::{Found, Manner, Outcome, Ran, probe, run_all};
+pub use outcome::{Manner, Outcome, Ran, probe, run_all};
 pub use plan::{Plan, Planned, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};

@@ -5,14 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::{Deserialize, Serialize};
-
+use super::found::Found;
 use super::plan::Plan;
 use super::store::Store;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Points, Progress};
 use byteway_lab::run::{Session, run};
-use byteway_measure::results::Curve;
 use byteway_measure::summary::Summary;
 use byteway_scenario::Scenario;
 
@@ -25,15 +23,6 @@ pub enum Outcome {
     Failed(String, Option<Box<Found>>),
     /// The comparison was interrupted before.
     NotRun,
-}
-
-/// What a comparison keeps of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Found {
-    /// As `byteway run` has it.
-    pub summary: Summary,
-    /// How the latencies are distributed.
-    pub curves: Vec<Curve>,
 }
 
 impl Outcome {

@@ -4,7 +4,8 @@
 use super::comparison::{Comparison, Point};
 use super::figures::Metric;
 use super::finding::{Corner, Fact, SHOWN_MAX, Seen, Series, series, throughput_of, without};
-use super::outcome::{Found, Outcome};
+use super::found::Found;
+use super::outcome::Outcome;
 use super::plan::describe;
 use super::sizes::is_method;
 use super::vary::{Axis as Key, Scale};

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::comparison::is_fallback;
 use super::figures::{Figures, Metric, equal};
 use super::finding::{Fact, Finding, Seen, without};
-use super::outcome::Found;
+use super::found::Found;
 use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
 use byteway_console::table::{grouped, time};

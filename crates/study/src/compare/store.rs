@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::fingerprint::Fingerprint;
-use super::outcome::Found;
+use super::found::Found;
 use byteway_console::error::InputError;
 use byteway_measure::output::{Output, POINT_RESULTS, POINTS, RESULTS, folders};
 

@@ -26,8 +26,7 @@
 mod course;
 mod dram;
 
-use super::collect::ROUND_UNITS;
-use super::config::FtlConfig;
+use super::config::{FtlConfig, ROUND_UNITS};
 use super::space::Space;
 use byteway_clock::Delay;
 use byteway_clock::permutation::Permutation;
