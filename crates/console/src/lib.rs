@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`units`] | numbers with their units: "4 KiB", "3.2 us" |
 //! | [`error`] | wrong input: place, mistake, cure |
-//! | [`file`] | small text files, read whole |
+//! | [`mod@file`] | small text files, read whole |
 //! | [`table`] | tables for the terminal: 80 columns, one unit a column |
 //! | [`number`] | ratios that are the same on every machine |
 //! | [`progress`] | how far long work is, for whoever shows it |

@@ -7,7 +7,7 @@
 //! Nothing is said of
 //! - jobs whose rate is not the drive's: open loops, traces at their times, limits of rate, pauses;
 //! - runs in phases, or of jobs that begin later or end earlier than others: they ask for a change;
-//! - what is too short to judge: fewer than [`IOS_LEAST`] I/Os in a half, or less than [`SPAN_LEAST_NS`] in all, of which
+//! - what is too short to judge: fewer than `IOS_LEAST` I/Os in a half, or less than `SPAN_LEAST_NS` in all, of which
 //!   a few collections make up most.
 
 use super::Series;

@@ -122,7 +122,7 @@ pub enum Engine {
     /// The drive, which is a key-value drive.
     #[default]
     Drive,
-    /// A tree on the host, on a drive of blocks ([`crate::lsm`]).
+    /// A tree on the host, on a drive of blocks (the crate `lab`).
     Leveldb {
         /// Each store and delete is on the medium before it ends, as it is on a key-value drive with power-loss protection.
         sync: bool,
