@@ -2,7 +2,6 @@
 //! polling, in real time. Jobs, verification and result are those of a run in simulation; what only the drive's process
 //! knows is not in the result.
 
-use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
@@ -18,11 +17,10 @@ use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
 use byteway_measure::{Meter, SeriesRecorder};
 use byteway_scenario::profile::Fault;
-use byteway_scenario::{
-    Draft, Encoding, FineMethod, JobSection, Keys, Limits, LineOrdering, OUTSTANDING_MAX, Pointer, ResultWay,
-    TransferMethod, TransferPlan, Warmup,
-};
+use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Warmup};
 use byteway_serve::attach::Attachment;
+use byteway_transfer::Method;
+use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
@@ -61,25 +59,17 @@ pub struct Transfer {
     /// To and from the drive's sink, instead of blocks.
     pub sink: bool,
     /// By which method.
-    pub method: TransferMethod,
+    pub method: Method,
     /// Under `adaptive`: shorter payloads cross inline.
     pub threshold: Bytes,
     /// How results of a sink's reads come back.
-    pub result: ResultWay,
+    pub result: byteway_host::Results,
 }
 
 impl Transfer {
     fn rules(&self) -> Rules {
-        build::rules(&TransferPlan {
-            method: self.method,
-            fine: FineMethod::Inline,
-            threshold_bytes: self.threshold.0.min(u64::from(u32::MAX)) as u32,
-            fallback: Pointer::Prp,
-            sgl_bytes_min: 0,
-            encoding: Encoding::Sgl,
-            ordering: LineOrdering::Flush,
-            result: self.result,
-        })
+        let threshold_bytes = self.threshold.0.min(u64::from(u32::MAX)) as u32;
+        Rules { threshold_bytes, ..Rules::only(self.method) }
     }
 
     /// Whether the drive offers what is asked for.
@@ -91,15 +81,14 @@ impl Transfer {
             return Err(InputError::new(what, cure));
         }
         let name = self.method.name();
-        if matches!(self.method, TransferMethod::Piggyback | TransferMethod::PiggybackPipelined) && !self.sink
-        {
+        if self.method.entry().of == Of::Payloads && !self.sink {
             let what = format!("`--method {name}`: blocks have no field in which their payload could be");
             return Err(InputError::new(what, "add --sink, or choose another method"));
         }
         let result = match self.result {
-            ResultWay::Pointer => Methods::new(),
-            ResultWay::Inline => Methods::new().with_inline_result(true),
-            ResultWay::Rounded => Methods::new().with_rounded_results(true),
+            byteway_host::Results::Pointer => Methods::new(),
+            byteway_host::Results::Inline => Methods::new().with_inline_result(true),
+            byteway_host::Results::Rounded => Methods::new().with_rounded_results(true),
         };
         for (methods, flag) in [(self.rules().methods(), "--method"), (result, "--result")] {
             if !methods.is_within(capabilities.offered()) {
@@ -279,9 +268,9 @@ impl Stage {
         let manner = Manner {
             completion: Completion::Polled,
             rules: transfer.rules(),
-            sink: transfer.sink.then(|| {
-                Sink::new(build::results(transfer.result), bench.verify, bench.assume == Assume::Empty)
-            }),
+            sink: transfer
+                .sink
+                .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),
             results: byteway_host::Results::Pointer,
             cores: 1,
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
@@ -326,7 +315,7 @@ impl Stage {
         if let Err(error) = driver.shutdown().await {
             notes.push(format!("the drive did not shut down: {error}"));
         }
-        let is_plain = matches!(transfer.method, TransferMethod::Prp | TransferMethod::Sgl) && !transfer.sink;
+        let is_plain = transfer.method.is_pointer() && !transfer.sink;
         // Processor time is not modelled here: this host's work is whatever it takes.
         let (counts, _) = play.host_used();
         let crossed =

@@ -12,20 +12,12 @@ use byteway_firmware::{
 };
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
-use byteway_host::{HostCosts, Results};
+use byteway_host::HostCosts;
 use byteway_link::{CxlConfig, Flit, Generation, PcieConfig};
-use byteway_scenario::TransferPlan;
-use byteway_scenario::profile::{
-    self, CellKind, Completion, Extension, GcPolicy, Geometry, KvPacking, Profile,
-};
-use byteway_scenario::{
-    Arbitration, Device, DrivePlan, Encoding, HostPlan, LineOrdering, Pointer, Precondition, ResultWay,
-    Scenario, Store, TransferMethod,
-};
-use byteway_transfer::host::PointerKind;
-use byteway_transfer::{Method, Ordering, Rules};
+use byteway_scenario::profile::{self, CellKind, Completion, GcPolicy, Geometry, KvPacking, Profile};
+use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
-use byteway_wire::nvme::vendor::Methods;
+use byteway_wire::nvme::vendor::{Extension, Methods};
 use std::time::Duration;
 
 /// MSI-X vectors of every drive.
@@ -132,21 +124,12 @@ fn controller(profile: &Profile) -> ControllerConfig {
 
 fn transfer(profile: &Profile) -> TransferConfig {
     let transfer = &profile.transfer;
-    let methods = transfer.methods.iter().fold(Methods::new(), |methods, extension| match extension {
-        Extension::Inline => methods.with_inline(true),
-        Extension::InlineTail => methods.with_inline_tail(true),
-        Extension::InlineReassembly => methods.with_reassembly(true),
-        Extension::Piggyback => methods.with_piggyback(true),
-        Extension::PiggybackPipelined => methods.with_piggyback_pipelined(true),
-        Extension::Mmio => methods.with_mmio(true),
-        Extension::CxlMem => methods.with_cxl_mem(true),
-        Extension::CxlCommit => methods.with_cxl_commit(true),
-        Extension::InlineResult => methods.with_inline_result(true),
-        Extension::RoundedResults => methods.with_rounded_results(true),
-    });
-    let methods = methods
-        .with_cxl_mem(profile.offers(Extension::CxlMem))
-        .with_cxl_commit(profile.offers(Extension::CxlCommit));
+    let offered: Vec<Extension> = Extension::TABLE
+        .iter()
+        .map(|(extension, ..)| *extension)
+        .filter(|one| profile.offers(*one))
+        .collect();
+    let methods = Methods::of(&offered);
     TransferConfig {
         methods,
         inline_bytes_max: transfer.inline_max.0 as u32,
@@ -386,52 +369,6 @@ pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
     match plan.profile.completion {
         Completion::Polled => byteway_host::Completion::Polled,
         Completion::Interrupt => byteway_host::Completion::Interrupt,
-    }
-}
-
-/// How payloads cross.
-pub fn rules(transfer: &TransferPlan) -> Rules {
-    Rules {
-        method: method(transfer.method),
-        fallback: match transfer.fallback {
-            Pointer::Prp => PointerKind::Prp,
-            Pointer::Sgl => PointerKind::Sgl,
-        },
-        fine: method(transfer.fine.method()),
-        threshold_bytes: transfer.threshold_bytes,
-        sgl_bytes_min: transfer.sgl_bytes_min,
-        paper_encoding: transfer.encoding == Encoding::Paper,
-        ordering: match transfer.ordering {
-            LineOrdering::Flush => Ordering::Flushed,
-            LineOrdering::ReadBack => Ordering::ReadBack,
-            LineOrdering::Checksum => Ordering::Checksum,
-        },
-    }
-}
-
-fn method(method: TransferMethod) -> Method {
-    match method {
-        TransferMethod::Prp => Method::Prp,
-        TransferMethod::Sgl => Method::Sgl,
-        TransferMethod::Piggyback => Method::Piggyback,
-        TransferMethod::PiggybackPipelined => Method::PiggybackPipelined,
-        TransferMethod::Inline => Method::Inline,
-        TransferMethod::InlineReassembly => Method::InlineReassembly,
-        TransferMethod::Mmio => Method::Mmio,
-        TransferMethod::Adaptive => Method::Adaptive,
-        TransferMethod::Hybrid => Method::Hybrid,
-        TransferMethod::CxlMem => Method::CxlMem,
-        TransferMethod::PiggybackCxl => Method::PiggybackCxl,
-        TransferMethod::CxlCommit => Method::CxlCommit,
-    }
-}
-
-/// How the results of a sink's reads come.
-pub fn results(way: ResultWay) -> Results {
-    match way {
-        ResultWay::Pointer => Results::Pointer,
-        ResultWay::Inline => Results::Inline,
-        ResultWay::Rounded => Results::Rounded,
     }
 }
 

@@ -19,7 +19,7 @@ use byteway_measure::summary::{
 };
 use byteway_measure::timeline::{Stage, Timeline};
 use byteway_measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
-use byteway_scenario::{Precondition, Scenario, TransferMethod};
+use byteway_scenario::{Precondition, Scenario};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;
@@ -226,12 +226,12 @@ impl Setting {
         };
         let manner = Manner {
             completion,
-            rules: build::rules(&plan.transfer),
+            rules: plan.transfer.rules,
             sink: scenario
                 .drive
                 .is_sink()
-                .then(|| Sink::new(build::results(plan.transfer.result), scenario.verifies(), true)),
-            results: build::results(plan.transfer.result),
+                .then(|| Sink::new(plan.transfer.results, scenario.verifies(), true)),
+            results: plan.transfer.results,
             cores: plan.profile.cores,
             queue_entries_max: scenario.drive.profile.controller.max_queue_entries,
             seed: scenario.seed,
@@ -310,15 +310,14 @@ impl Setting {
 
     /// How payloads crossed, if not as on any drive.
     fn transfer(&self, play: &Play, begin: &Snapshot, end: &Snapshot, ios: u64) -> Option<TransferSummary> {
-        let plan = &self.scenario.host.transfer;
-        let is_plain = matches!(plan.method, TransferMethod::Prp | TransferMethod::Sgl);
-        if is_plain && !self.scenario.drive.has_payloads() {
+        let method = self.scenario.host.transfer.rules.method;
+        if method.is_pointer() && !self.scenario.drive.has_payloads() {
             return None;
         }
         let (counts, host) = play.host_used();
         let device = end.cores.saturating_sub(begin.cores);
         Some(TransferSummary::new(
-            plan.method.name(),
+            method.name(),
             self.scenario.drive.is_sink(),
             &counts,
             Some((host.0, device.0)),

@@ -4,7 +4,7 @@ use super::Snapshot;
 use crate::summary::{CommitSummary, KvStoreSummary};
 use byteway_firmware::{KvCounters, KvUsage};
 use byteway_scenario::DrivePlan;
-use byteway_scenario::profile::Extension;
+use byteway_wire::nvme::vendor::Extension;
 
 /// Between two snapshots, over all namespaces of pairs.
 pub fn store(drive: &DrivePlan, begin: &Snapshot, end: &Snapshot) -> KvStoreSummary {

@@ -7,6 +7,7 @@
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
+//! | `word.rs` | [`Word`]: values that are a word of a table, such as methods |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
 //! | `kv.rs` | the same of a key-value drive's job |
 //! | `fio.rs` | from a fio job file to the text of a scenario |
@@ -27,6 +28,7 @@ pub mod source;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod word;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -48,9 +50,8 @@ pub use drive::DrivePlan;
 pub use file::*;
 pub use job::{Draft, Keys, Limits};
 pub use kv::{EngineName, KvSection, Order, Shares};
-pub use transfer::{
-    Encoding, FineMethod, LineOrdering, Pointer, ResultWay, TransferMethod, TransferPlan, TransferSection,
-};
+pub use transfer::{Encoding, LineOrdering, Pointer, ResultWay, TransferPlan, TransferSection};
+pub use word::{Fine, Word, Written};
 
 /// A scenario that can be run: everything looked up, laid on, checked.
 #[derive(Clone, Debug)]

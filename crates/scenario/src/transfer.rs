@@ -5,9 +5,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::DrivePlan;
-use crate::profile::{Extension, Fault, Profile, Thresholds, drives_with, fault, within};
+use crate::profile::{Fault, Profile, drives_with, fault, within};
 use crate::source::Index;
+use crate::word::{Fine, Written};
 use byteway_console::units::Bytes;
+use byteway_host::Results;
+use byteway_transfer::host::PointerKind;
+use byteway_transfer::method::Of;
+use byteway_transfer::{Method, Ordering, Rules};
+use byteway_wire::nvme::vendor::Extension;
 
 /// `[transfer]`
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -15,10 +21,10 @@ use byteway_console::units::Bytes;
 pub struct TransferSection {
     /// How payloads cross.
     #[serde(default)]
-    pub method: TransferMethod,
+    pub method: Written<Method>,
     /// With `method = "adaptive"`: how payloads below the threshold cross; left out, inline.
     #[serde(default)]
-    pub fine: Option<FineMethod>,
+    pub fine: Option<Written<Fine>>,
     /// With `method = "adaptive"`: payloads shorter than this cross by the fine-grained method, before `alpha`; left out, the
     /// profile's (`transfer.threshold`).
     #[serde(default)]
@@ -38,61 +44,6 @@ pub struct TransferSection {
     /// How results of reads come back; of the payload sink and of key-value drives only.
     #[serde(default)]
     pub result: ResultWay,
-}
-
-/// How payloads cross.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum TransferMethod {
-    /// Whole pages, by Physical Region Pages.
-    #[default]
-    Prp,
-    /// Exactly the bytes, by Scatter Gather Lists.
-    Sgl,
-    /// In the fields of commands, one after the other.
-    Piggyback,
-    /// In the fields of commands, all under way at once.
-    PiggybackPipelined,
-    /// In the queue entries behind the command.
-    Inline,
-    /// In chunks of queue entries, put together by the drive.
-    InlineReassembly,
-    /// By stores to a buffer of the drive.
-    Mmio,
-    /// By a fine-grained method below a threshold, by data pointer from it on.
-    Adaptive,
-    /// Whole pages by PRP, and what is beyond them inline.
-    Hybrid,
-    /// By stores to memory of the drive over CXL.mem.
-    CxlMem,
-    /// In the fields of a command up to 35 B, by CXL.mem above.
-    PiggybackCxl,
-    /// By stores to memory of the drive over CXL.mem, and without a command: by a record that the drive looks for. Of key-value
-    /// drives only.
-    CxlCommit,
-}
-
-/// How short payloads cross under `adaptive`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum FineMethod {
-    /// As `method = "piggyback"`.
-    Piggyback,
-    /// As `method = "piggyback-pipelined"`.
-    PiggybackPipelined,
-    /// As `method = "inline"`.
-    #[default]
-    Inline,
-    /// As `method = "inline-reassembly"`.
-    InlineReassembly,
-    /// As `method = "mmio"`.
-    Mmio,
-    /// As `method = "cxl-mem"`.
-    CxlMem,
-    /// As `method = "piggyback-cxl"`.
-    PiggybackCxl,
-    /// As `method = "cxl-commit"`.
-    CxlCommit,
 }
 
 /// How what is stored to the drive's memory is made sure to be there before its command.
@@ -143,91 +94,24 @@ pub enum ResultWay {
     Rounded,
 }
 
+impl From<ResultWay> for Results {
+    fn from(way: ResultWay) -> Results {
+        match way {
+            ResultWay::Pointer => Results::Pointer,
+            ResultWay::Inline => Results::Inline,
+            ResultWay::Rounded => Results::Rounded,
+        }
+    }
+}
+
 /// How payloads cross: everything looked up and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferPlan {
-    /// The method.
-    pub method: TransferMethod,
-    /// How payloads below the threshold cross, under [`TransferMethod::Adaptive`].
-    pub fine: FineMethod,
-    /// The threshold, bytes: alpha x tau, rounded up, so that a whole number of bytes is below it if it is below the product.
-    pub threshold_bytes: u32,
-    /// What takes those that the method cannot carry.
-    pub fallback: Pointer,
-    /// Under [`TransferMethod::Sgl`]: shorter payloads go by PRP.
-    pub sgl_bytes_min: u32,
-    /// How an inline payload is announced.
-    pub encoding: Encoding,
-    /// How what is stored to the drive's memory is made sure to be there.
-    pub ordering: LineOrdering,
+    /// How they go to the drive. The threshold is alpha x tau, rounded up, so that a whole number of bytes is below it if it is
+    /// below the product.
+    pub rules: Rules,
     /// How results come back.
-    pub result: ResultWay,
-}
-
-impl TransferMethod {
-    /// All, in the order in which they are reported.
-    pub const ALL: [TransferMethod; 12] = [
-        TransferMethod::Prp,
-        TransferMethod::Sgl,
-        TransferMethod::Piggyback,
-        TransferMethod::PiggybackPipelined,
-        TransferMethod::Inline,
-        TransferMethod::InlineReassembly,
-        TransferMethod::Mmio,
-        TransferMethod::Adaptive,
-        TransferMethod::Hybrid,
-        TransferMethod::CxlMem,
-        TransferMethod::PiggybackCxl,
-        TransferMethod::CxlCommit,
-    ];
-
-    /// Its name in scenarios and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TransferMethod::Prp => "prp",
-            TransferMethod::Sgl => "sgl",
-            TransferMethod::Piggyback => "piggyback",
-            TransferMethod::PiggybackPipelined => "piggyback-pipelined",
-            TransferMethod::Inline => "inline",
-            TransferMethod::InlineReassembly => "inline-reassembly",
-            TransferMethod::Mmio => "mmio",
-            TransferMethod::Adaptive => "adaptive",
-            TransferMethod::Hybrid => "hybrid",
-            TransferMethod::CxlMem => "cxl-mem",
-            TransferMethod::PiggybackCxl => "piggyback-cxl",
-            TransferMethod::CxlCommit => "cxl-commit",
-        }
-    }
-}
-
-impl FineMethod {
-    /// The method that it is.
-    pub const fn method(self) -> TransferMethod {
-        match self {
-            FineMethod::Piggyback => TransferMethod::Piggyback,
-            FineMethod::PiggybackPipelined => TransferMethod::PiggybackPipelined,
-            FineMethod::Inline => TransferMethod::Inline,
-            FineMethod::InlineReassembly => TransferMethod::InlineReassembly,
-            FineMethod::Mmio => TransferMethod::Mmio,
-            FineMethod::CxlMem => TransferMethod::CxlMem,
-            FineMethod::PiggybackCxl => TransferMethod::PiggybackCxl,
-            FineMethod::CxlCommit => TransferMethod::CxlCommit,
-        }
-    }
-
-    /// What a drive's profile has measured for it.
-    pub const fn threshold(self, of: &Thresholds) -> Option<Bytes> {
-        match self {
-            FineMethod::Piggyback => of.piggyback,
-            FineMethod::PiggybackPipelined => of.piggyback_pipelined,
-            FineMethod::Inline => of.inline,
-            FineMethod::InlineReassembly => of.inline_reassembly,
-            FineMethod::Mmio => of.mmio,
-            FineMethod::CxlMem => of.cxl_mem,
-            FineMethod::PiggybackCxl => of.piggyback_cxl,
-            FineMethod::CxlCommit => of.cxl_commit,
-        }
-    }
+    pub results: Results,
 }
 
 impl TransferSection {
@@ -238,27 +122,26 @@ impl TransferSection {
         sgl_min: Bytes,
         index: &Index,
     ) -> Result<TransferPlan, Fault> {
-        let is_adaptive = self.method == TransferMethod::Adaptive;
+        let Written(wanted) = self.method;
+        let is_adaptive = wanted == Method::Adaptive;
         for key in ["fine", "threshold", "alpha"] {
             let path = format!("transfer.{key}");
             if index.has(&path) && !is_adaptive {
-                let what = format!("`{path}` has no effect with `method = \"{}\"`", self.method.name());
+                let what = format!("`{path}` has no effect with `method = \"{}\"`", wanted.name());
                 return Err(fault(path, what, "choose `method = \"adaptive\"`, or leave it out"));
             }
         }
-        let fine = self.fine.unwrap_or_default();
+        let fine = self.fine.map_or(Method::Inline, |Written(Fine(method))| method);
         let (key, method) = match is_adaptive {
-            true if self.fine.is_some() => ("transfer.fine", fine.method()),
-            true => ("transfer.method", fine.method()),
-            false => ("transfer.method", self.method),
+            true if self.fine.is_some() => ("transfer.fine", fine),
+            true => ("transfer.method", fine),
+            false => ("transfer.method", wanted),
         };
-        let is_inline = method == TransferMethod::Inline;
-        if index.has("transfer.encoding") && !is_inline {
+        if index.has("transfer.encoding") && method != Method::Inline {
             let what = format!("`transfer.encoding` has no effect with `{}`", method.name());
             return Err(fault("transfer.encoding", what, "leave it out: it says how `inline` is announced"));
         }
-        let by_cxl = [TransferMethod::CxlMem, TransferMethod::PiggybackCxl, TransferMethod::CxlCommit];
-        let is_stored = by_cxl.contains(&method);
+        let is_stored = method.entry().needs.contains(&Extension::CxlMem);
         if index.has("transfer.ordering") && !is_stored {
             let what = format!("`transfer.ordering` has no effect with `{}`", method.name());
             return Err(fault(
@@ -283,59 +166,55 @@ impl TransferSection {
             return Err(fault("transfer.result", what, cure));
         }
         let threshold_bytes = if is_adaptive { self.threshold_bytes(drive, fine)? } else { 0 };
-        Ok(TransferPlan {
-            method: self.method,
+        let rules = Rules {
+            method: wanted,
+            fallback: match self.fallback {
+                Pointer::Prp => PointerKind::Prp,
+                Pointer::Sgl => PointerKind::Sgl,
+            },
             fine,
             threshold_bytes,
-            fallback: self.fallback,
             sgl_bytes_min: sgl_min.0 as u32,
-            encoding: self.encoding,
-            ordering: self.ordering,
-            result: self.result,
-        })
+            paper_encoding: self.encoding == Encoding::Paper,
+            ordering: match self.ordering {
+                LineOrdering::Flush => Ordering::Flushed,
+                LineOrdering::ReadBack => Ordering::ReadBack,
+                LineOrdering::Checksum => Ordering::Checksum,
+            },
+        };
+        Ok(TransferPlan { rules, results: self.result.into() })
     }
 
-    fn check_offered(&self, drive: &DrivePlan, key: &str, method: TransferMethod) -> Result<(), Fault> {
+    fn check_offered(&self, drive: &DrivePlan, key: &str, method: Method) -> Result<(), Fault> {
         let name = method.name();
-        let extension = match method {
-            TransferMethod::Prp | TransferMethod::Adaptive => return Ok(()),
-            TransferMethod::Sgl => return needs_sgl(drive, key),
-            TransferMethod::Piggyback => Extension::Piggyback,
-            TransferMethod::PiggybackPipelined => Extension::PiggybackPipelined,
-            TransferMethod::Inline if self.encoding == Encoding::Paper => Extension::InlineTail,
-            TransferMethod::Inline => Extension::Inline,
-            TransferMethod::InlineReassembly => Extension::InlineReassembly,
-            TransferMethod::Mmio => Extension::Mmio,
-            TransferMethod::Hybrid => Extension::InlineTail,
-            TransferMethod::CxlMem => Extension::CxlMem,
-            TransferMethod::PiggybackCxl => {
-                needs(drive, key, name, Extension::CxlMem)?;
-                Extension::Piggyback
+        if method == Method::Sgl {
+            return needs_sgl(drive, key);
+        }
+        match method.entry().of {
+            Of::Pairs if !drive.has_pairs() => {
+                let what =
+                    format!("`{key}` = {name}: only pairs of keys and values are stored without a command");
+                return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
             }
-            TransferMethod::CxlCommit => Extension::CxlCommit,
-        };
-        if extension == Extension::CxlCommit && !drive.has_pairs() {
-            let what =
-                format!("`{key}` = {name}: only pairs of keys and values are stored without a command");
-            return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
+            Of::Payloads if !drive.has_payloads() => {
+                let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
+                let cure = "set `drive.personality = \"sink\"`, or choose another method";
+                return Err(fault(key, what, cure));
+            }
+            _ => {}
         }
-        if matches!(extension, Extension::Piggyback | Extension::PiggybackPipelined) && !drive.has_payloads()
-        {
-            let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
-            let cure = "set `drive.personality = \"sink\"`, or choose another method";
-            return Err(fault(key, what, cure));
-        }
-        needs(drive, key, name, extension)
+        let is_paper = self.encoding == Encoding::Paper;
+        method.needs(is_paper).iter().try_for_each(|extension| needs(drive, key, name, *extension))
     }
 
     /// Alpha x tau, rounded up.
-    fn threshold_bytes(&self, drive: &DrivePlan, fine: FineMethod) -> Result<u32, Fault> {
+    fn threshold_bytes(&self, drive: &DrivePlan, fine: Method) -> Result<u32, Fault> {
         const MOST: Bytes = Bytes(1 << 24);
         let alpha = self.alpha.unwrap_or(1.0);
         within("transfer.alpha", alpha, 0.0, 1000.0)?;
-        let measured = fine.threshold(&drive.profile.transfer.threshold);
+        let measured = drive.profile.transfer.threshold.of(fine);
         let Some(tau) = self.threshold.or(measured) else {
-            let name = fine.method().name();
+            let name = fine.name();
             let what = format!("the drive `{}` has no measured threshold for {name}", drive.profile_name);
             let cure = "write `threshold = \"128 B\"` in [transfer]; `byteway threshold` measures it";
             return Err(fault("transfer.threshold", what, cure));
@@ -372,7 +251,7 @@ fn needs(drive: &DrivePlan, key: &str, name: &str, extension: Extension) -> Resu
         let cure = "write `cxl.records = 64` in [drive.override]; a drive without [cxl] needs that, too";
         return Err(fault(key, what, cure));
     }
-    let mut offered: Vec<&str> = transfer.methods.iter().map(|extension| extension.name()).collect();
+    let mut offered: Vec<&str> = transfer.methods.iter().map(|Written(extension)| extension.name()).collect();
     offered.push(wanted);
     let list = offered.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
     let known = drives_with(|profile| profile.offers(extension));

@@ -12,14 +12,15 @@ use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::table::time;
 use byteway_console::units::Bytes;
-use byteway_scenario::profile::{Completion, Extension, Profile};
-use byteway_scenario::{Encoding, FineMethod, Scenario, TransferMethod};
+use byteway_scenario::Scenario;
+use byteway_scenario::profile::Completion;
+use byteway_transfer::Method;
 
 /// What was found for a method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
     /// The method.
-    pub fine: FineMethod,
+    pub fine: Method,
     /// Tau: shorter payloads are faster by the method; 0: none is, not even one byte.
     pub bytes: u32,
     /// The method is faster for every payload that it can carry, of which the longest has one byte less than tau.
@@ -34,20 +35,7 @@ pub struct Thresholds {
     /// Those that were measured.
     pub found: Vec<Threshold>,
     /// Those that were not, because it was interrupted.
-    pub missing: Vec<FineMethod>,
-}
-
-/// The fine-grained methods, with what a drive offers for each and the longest payload that it takes.
-fn all(profile: &Profile) -> [(FineMethod, Extension, Bytes); 6] {
-    let transfer = &profile.transfer;
-    [
-        (FineMethod::Inline, Extension::Inline, transfer.inline_max),
-        (FineMethod::InlineReassembly, Extension::InlineReassembly, transfer.reassembly_max),
-        (FineMethod::Piggyback, Extension::Piggyback, transfer.piggyback_max),
-        (FineMethod::PiggybackPipelined, Extension::PiggybackPipelined, transfer.piggyback_max),
-        (FineMethod::Mmio, Extension::Mmio, transfer.bar),
-        (FineMethod::CxlMem, Extension::CxlMem, profile.cxl.as_ref().map_or(Bytes(0), |cxl| cxl.area)),
-    ]
+    pub missing: Vec<Method>,
 }
 
 /// Measures the thresholds of all fine-grained methods that the scenario's drive offers.
@@ -62,9 +50,10 @@ pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Thr
         let cure = "set `drive.personality = \"sink\"` and one `bs`, as scenarios/small-payloads.toml has it";
         return Err(InputError::new(what, cure).into());
     }
-    let offered = all(profile).into_iter().filter(|(_, extension, _)| profile.offers(*extension));
     let mut thresholds = Thresholds { found: Vec::new(), missing: Vec::new() };
-    for (fine, _, most) in offered {
+    for fine in Method::ALL {
+        let is_offered = fine.needs(false).iter().all(|extension| profile.offers(*extension));
+        let Some(most) = profile.longest(fine).filter(|_| is_offered) else { continue };
         match search(scenario, fine, most, interrupt) {
             Ok(found) => thresholds.found.push(found),
             // A run that was stopped has no figures.
@@ -77,15 +66,15 @@ pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Thr
 
 fn search(
     scenario: &Scenario,
-    fine: FineMethod,
+    fine: Method,
     most: Bytes,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Threshold> {
     let most = most.0.min(scenario.drive.profile.controller.mdts.0) as u32;
-    let mean = |method: TransferMethod, bytes: u32| -> anyhow::Result<f64> {
+    let mean = |method: Method, bytes: u32| -> anyhow::Result<f64> {
         let mut scenario = scenario.clone();
-        scenario.host.transfer.method = method;
-        scenario.host.transfer.encoding = Encoding::Sgl;
+        scenario.host.transfer.rules.method = method;
+        scenario.host.transfer.rules.paper_encoding = false;
         let found = with_payload(&scenario, bytes).and_then(|scenario| probe(&scenario, interrupt));
         let ios = found.as_ref().map_or(0, |found| found.summary.ios);
         let spans = found.iter().flat_map(|found| &found.summary.spans).map(|row| row.mean_ns);
@@ -94,7 +83,7 @@ fn search(
             _ => Ok(spans.sum()),
         }
     };
-    let both = |bytes: u32| anyhow::Ok((mean(fine.method(), bytes)?, mean(TransferMethod::Prp, bytes)?));
+    let both = |bytes: u32| anyhow::Ok((mean(fine, bytes)?, mean(Method::Prp, bytes)?));
     let mut low: Option<(u32, (f64, f64))> = None;
     let mut size = 1;
     let mut high = loop {
@@ -132,10 +121,10 @@ pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
         scenario.drive.profile_name, scenario.host.profile_name
     );
     for fine in &thresholds.missing {
-        let _ = writeln!(out, "# PARTIAL: interrupted before {} was measured", fine.method().name());
+        let _ = writeln!(out, "# PARTIAL: interrupted before {} was measured", fine.name());
     }
     for found in &thresholds.found {
-        let key = found.fine.method().name();
+        let key = found.fine.name();
         let (own, prp) = (time(found.at_ns.0), time(found.at_ns.1));
         let bytes = found.bytes;
         let said = match (bytes, found.is_longest) {

@@ -2,7 +2,7 @@
 
 use crate::host::PointerKind;
 use byteway_wire::nvme::vendor::piggyback::HEAD_BYTES;
-use byteway_wire::nvme::vendor::{Chunk, InlineSlots, Methods};
+use byteway_wire::nvme::vendor::{Chunk, Extension, InlineSlots, Methods};
 
 /// How payloads are to cross.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,6 +34,38 @@ pub enum Method {
     CxlCommit,
 }
 
+/// What a method's payloads have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Whatever a command has as its data.
+    Data,
+    /// Payloads in whose commands there is room for them: of a sink, or of pairs.
+    Payloads,
+    /// Pairs of keys and values.
+    Pairs,
+}
+
+/// A method's line in the table of methods: what it is called, and what it asks of a drive. What it does is in
+/// [`choose`] and in the two ends that its file has.
+pub struct Entry {
+    /// Its name in scenarios and reports.
+    pub name: &'static str,
+    /// What it does, for who chooses one.
+    pub about: &'static str,
+    /// What a drive has to offer for it, and a queue to be enabled for.
+    pub needs: &'static [Extension],
+    /// What its payloads have to be.
+    pub of: Of,
+    /// It may carry what is below the threshold of [`Method::Adaptive`].
+    pub is_fine: bool,
+}
+
+/// A method that every drive has, or that stands for others.
+const PLAIN: Entry = Entry { name: "", about: "", needs: &[], of: Of::Data, is_fine: false };
+
+/// A method that carries short payloads.
+const FINE: Entry = Entry { is_fine: true, ..PLAIN };
+
 impl Method {
     /// All, in the order in which they are reported.
     pub const ALL: [Method; 12] = [
@@ -51,22 +83,97 @@ impl Method {
         Method::CxlCommit,
     ];
 
+    /// Its line.
+    pub const fn entry(self) -> &'static Entry {
+        match self {
+            Method::Prp => &Entry { name: "prp", about: "Whole pages, by Physical Region Pages.", ..PLAIN },
+            Method::Sgl => {
+                &Entry { name: "sgl", about: "Exactly the bytes, by Scatter Gather Lists.", ..PLAIN }
+            }
+            Method::Piggyback => &Entry {
+                name: "piggyback",
+                about: "In the fields of commands, one after the other.",
+                needs: &[Extension::Piggyback],
+                of: Of::Payloads,
+                ..FINE
+            },
+            Method::PiggybackPipelined => &Entry {
+                name: "piggyback-pipelined",
+                about: "In the fields of commands, all under way at once.",
+                needs: &[Extension::PiggybackPipelined],
+                of: Of::Payloads,
+                ..FINE
+            },
+            Method::Inline => &Entry {
+                name: "inline",
+                about: "In the queue entries behind the command.",
+                needs: &[Extension::Inline],
+                ..FINE
+            },
+            Method::InlineReassembly => &Entry {
+                name: "inline-reassembly",
+                about: "In chunks of queue entries, put together by the drive.",
+                needs: &[Extension::InlineReassembly],
+                ..FINE
+            },
+            Method::Mmio => &Entry {
+                name: "mmio",
+                about: "By stores to a buffer of the drive.",
+                needs: &[Extension::Mmio],
+                ..FINE
+            },
+            Method::Adaptive => &Entry {
+                name: "adaptive",
+                about: "By a fine-grained method below a threshold, by data pointer from it on.",
+                ..PLAIN
+            },
+            Method::Hybrid => &Entry {
+                name: "hybrid",
+                about: "Whole pages by PRP, and what is beyond them inline.",
+                needs: &[Extension::InlineTail],
+                ..PLAIN
+            },
+            Method::CxlMem => &Entry {
+                name: "cxl-mem",
+                about: "By stores to memory of the drive over CXL.mem.",
+                needs: &[Extension::CxlMem],
+                ..FINE
+            },
+            Method::PiggybackCxl => &Entry {
+                name: "piggyback-cxl",
+                about: "In the fields of a command up to 35 B, by CXL.mem above.",
+                needs: &[Extension::CxlMem, Extension::Piggyback],
+                of: Of::Payloads,
+                ..FINE
+            },
+            Method::CxlCommit => &Entry {
+                name: "cxl-commit",
+                about: "By stores to memory of the drive over CXL.mem, and without a command: by a record that the drive \
+                        looks for. Of key-value drives only.",
+                needs: &[Extension::CxlCommit, Extension::CxlMem],
+                of: Of::Pairs,
+                ..FINE
+            },
+        }
+    }
+
     /// Its name in scenarios and reports.
     pub const fn name(self) -> &'static str {
+        self.entry().name
+    }
+
+    /// What a drive has to offer for it, and a queue to be enabled for, when payloads in the entries behind a command are
+    /// announced as ByteExpress does it (`paper_encoding`) or not.
+    pub const fn needs(self, paper_encoding: bool) -> &'static [Extension] {
         match self {
-            Method::Prp => "prp",
-            Method::Sgl => "sgl",
-            Method::Piggyback => "piggyback",
-            Method::PiggybackPipelined => "piggyback-pipelined",
-            Method::Inline => "inline",
-            Method::InlineReassembly => "inline-reassembly",
-            Method::Mmio => "mmio",
-            Method::Adaptive => "adaptive",
-            Method::Hybrid => "hybrid",
-            Method::CxlMem => "cxl-mem",
-            Method::PiggybackCxl => "piggyback-cxl",
-            Method::CxlCommit => "cxl-commit",
+            Method::Inline if paper_encoding => &[Extension::InlineTail],
+            method => method.entry().needs,
         }
+    }
+
+    /// Whether all of it is described by a data pointer, which asks nothing of a drive.
+    pub const fn is_pointer(self) -> bool {
+        matches!(self, Method::Prp | Method::Sgl)
     }
 }
 
@@ -125,20 +232,7 @@ impl Rules {
             Method::Adaptive => self.fine,
             method => method,
         };
-        let none = Methods::new();
-        match method {
-            Method::Prp | Method::Sgl | Method::Adaptive => none,
-            Method::Piggyback => none.with_piggyback(true),
-            Method::PiggybackPipelined => none.with_piggyback_pipelined(true),
-            Method::Inline if self.paper_encoding => none.with_inline_tail(true),
-            Method::Inline => none.with_inline(true),
-            Method::InlineReassembly => none.with_reassembly(true),
-            Method::Mmio => none.with_mmio(true),
-            Method::Hybrid => none.with_inline_tail(true),
-            Method::CxlMem => none.with_cxl_mem(true),
-            Method::PiggybackCxl => none.with_piggyback(true).with_cxl_mem(true),
-            Method::CxlCommit => none.with_cxl_mem(true).with_cxl_commit(true),
-        }
+        Methods::of(method.needs(self.paper_encoding))
     }
 }
 

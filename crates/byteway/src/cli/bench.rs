@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use super::{OutputFormat, Tables, show, size};
+use super::{OutputFormat, Tables, method, show, size};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::units::{Bytes, Picos, Rate};
 use byteway_lab::bench::{Assume, Bench, Transfer};
 use byteway_measure::output::Output;
-use byteway_scenario::{JobSection, ResultWay, TransferMethod, Warmup};
+use byteway_scenario::{JobSection, ResultWay, Warmup};
+use byteway_transfer::Method;
 use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 
 pub(super) const EXAMPLES: &str = "\
@@ -103,8 +104,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     sink: bool,
     /// How payloads cross.
-    #[arg(long, value_enum, default_value_t = TransferMethod::Prp)]
-    method: TransferMethod,
+    #[arg(long, value_parser = method(), default_value = "prp")]
+    method: Method,
     /// With --method adaptive: payloads shorter than this cross inline.
     #[arg(long, value_parser = size, required_if_eq("method", "adaptive"))]
     threshold: Option<Bytes>,
@@ -170,7 +171,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             sink: arguments.sink,
             method: arguments.method,
             threshold: arguments.threshold.unwrap_or_default(),
-            result: arguments.result,
+            result: arguments.result.into(),
         },
         verify: !arguments.no_verify,
         assume: arguments.assume,

@@ -10,7 +10,7 @@ use byteway_host::StoreIf;
 use byteway_wire::nvme::kv::Key;
 use clap::Subcommand;
 
-use super::{OutputFormat, Tables, print, show, size};
+use super::{OutputFormat, Tables, method, print, show, size};
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
@@ -20,8 +20,9 @@ use byteway_lab::pairs::bench::PairsBench;
 use byteway_lab::pairs::{Answer, Place, Request, ask, key, shown};
 use byteway_lab::run::{Session, run};
 use byteway_measure::output::Output;
-use byteway_scenario::{Options, Scenario, TransferMethod};
+use byteway_scenario::{Options, Scenario};
 use byteway_study::report::run_report;
+use byteway_transfer::Method;
 use byteway_workload::kv::{Preset, ValueSizes};
 
 pub(super) const EXAMPLES: &str = "\
@@ -196,8 +197,8 @@ struct Bench {
     #[arg(long, value_parser = size, default_value = "4 GiB")]
     capacity: Bytes,
     /// How values cross.
-    #[arg(long, value_enum, default_value_t = TransferMethod::Prp)]
-    method: TransferMethod,
+    #[arg(long, value_parser = method(), default_value = "prp")]
+    method: Method,
     /// Replace or add a key of the scenario that this comes to, such as drive.override.kv.packing=all; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,

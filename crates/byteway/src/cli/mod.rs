@@ -30,6 +30,8 @@ use byteway_measure::summary::Summary;
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, scenario_schema};
 use byteway_study::report::Page;
+use byteway_transfer::Method;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// An NVMe solid-state drive in software.
 ///
@@ -104,6 +106,16 @@ enum Command {
         #[arg(value_enum, default_value_t = SchemaOf::Scenario)]
         of: SchemaOf,
     },
+}
+
+/// A transfer method by its name.
+fn method() -> impl TypedValueParser<Value = Method> {
+    let names = Method::ALL
+        .map(|method| PossibleValue::new(method.name()).help(method.entry().about.trim_end_matches('.')));
+    PossibleValuesParser::new(names).map(|name| {
+        let found = Method::ALL.into_iter().find(|method| method.name() == name);
+        found.expect("it is one of the names")
+    })
 }
 
 /// A size as people who come from fio write it, too: 4k, 1g, or bytes without a unit.

@@ -5,9 +5,10 @@ use crate::common::run;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Hidden;
 use byteway_measure::summary::{Summary, TransferSummary};
-use byteway_scenario::{Options, Scenario, TransferMethod};
+use byteway_scenario::{Options, Scenario};
 use byteway_study::compare::{Comparison, Fact, Manner, Plan, Reach, Request, probe, run_all};
 use byteway_study::threshold::{measure, to_toml};
+use byteway_transfer::Method;
 use std::path::{Path, PathBuf};
 
 fn sink(method: &str, job: &str, more: &str) -> Summary {
@@ -41,7 +42,7 @@ fn wire(summary: &Summary) -> u64 {
 #[test]
 fn every_method_goes_its_own_way() {
     // Records are of pairs.
-    let methods = TransferMethod::ALL.map(TransferMethod::name);
+    let methods = Method::ALL.map(Method::name);
     for method in methods.into_iter().filter(|method| *method != "cxl-commit") {
         let memory = if method.contains("cxl") {
             "[drive.override.cxl]\nflit = '68 B'\nmemory_latency = '80 ns'"
@@ -138,14 +139,14 @@ fn thresholds_of_the_profiles_are_what_is_measured() {
         let sets = vec![format!("drive.profile={profile}")];
         let scenario = Scenario::load(&small_payloads(), &Options { sets, ..Options::default() }).unwrap();
         let found = measure(&scenario, &Interrupt::default()).unwrap();
-        let stored = scenario.drive.profile.transfer.threshold;
+        let stored = scenario.drive.profile.transfer.threshold.clone();
         let methods = 5 + usize::from(scenario.drive.profile.cxl.is_some());
         assert_eq!((found.found.len(), found.missing.len()), (methods, 0), "{profile}");
         for threshold in &found.found {
-            let wanted = threshold.fine.threshold(&stored).map(|bytes| bytes.0 as u32);
+            let wanted = stored.of(threshold.fine).map(|bytes| bytes.0 as u32);
             assert_eq!(Some(threshold.bytes), wanted, "{profile}: {threshold:?}");
         }
-        assert!(to_toml(&scenario, &found).contains("[transfer.threshold]\ninline = \""));
+        assert!(to_toml(&scenario, &found).contains("[transfer.threshold]\npiggyback = \""));
     }
 }
 

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use super::{Access, Place, in_directory, namespace};
 use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, attached, kept_pace};
-use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play};
 use anyhow::{Context, bail};
 use byteway_clock::Clock;
@@ -18,7 +17,7 @@ use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Po
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
 use byteway_measure::{Meter, SeriesRecorder};
-use byteway_scenario::{TransferMethod, TransferPlan};
+use byteway_scenario::TransferPlan;
 use byteway_wire::nvme::FormatNvm;
 use byteway_workload::{JobPlan, Source};
 
@@ -73,7 +72,7 @@ impl PairsBench {
     fn memory_bytes(&self) -> Result<u64, InputError> {
         // Parts of scans have 16 KiB at least, and in queue entries a value takes up to five times its length.
         let value = u64::from(self.value_bytes_max()).max(16 << 10).next_multiple_of(4096);
-        let command = value * if self.transfer.method == TransferMethod::Prp { 1 } else { 6 } + (16 << 10);
+        let command = value * if self.transfer.rules.method == Method::Prp { 1 } else { 6 } + (16 << 10);
         let outstanding: u64 =
             self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
         let bytes = outstanding.saturating_mul(command).saturating_add(64 << 20);
@@ -110,9 +109,9 @@ impl PairsBench {
         }
         let manner = Manner {
             completion: Completion::Polled,
-            rules: build::rules(&self.transfer),
+            rules: self.transfer.rules,
             sink: None,
-            results: build::results(self.transfer.result),
+            results: self.transfer.results,
             cores: 1,
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: self.seed,
@@ -149,7 +148,7 @@ impl PairsBench {
         }
         // Processor time is not modelled here: this host's work is whatever it takes.
         let (counts, _) = play.host_used();
-        let method = self.transfer.method.name();
+        let method = self.transfer.rules.method.name();
         let summary = Summary {
             transfer: Some(TransferSummary::new(method, false, &counts, None, measured.ios)),
             scenario: "kv-bench".to_owned(),
@@ -172,12 +171,10 @@ impl PairsBench {
             let what = format!("values of up to {} are longer than the drive takes", Bytes(longest));
             return Err(InputError::new(what, format!("at most {}", Bytes(most))));
         }
-        let wanted = KvConfig {
-            results: build::results(self.transfer.result),
-            ..KvConfig::new(build::rules(&self.transfer), 0)
-        };
+        let wanted = KvConfig { results: self.transfer.results, ..KvConfig::new(self.transfer.rules, 0) };
         if !wanted.methods().is_within(driver.capabilities().offered()) {
-            let what = format!("`--method {}`: the drive does not offer it", self.transfer.method.name());
+            let what =
+                format!("`--method {}`: the drive does not offer it", self.transfer.rules.method.name());
             let cure = "serve one whose profile has it in `transfer.methods`, or choose another";
             return Err(InputError::new(what, cure));
         }

@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
+use byteway_wire::nvme::vendor::Extension;
 
 use switch::Switch;
 
@@ -26,7 +27,7 @@ pub(crate) use load::load;
 pub use load::profile_schema;
 pub use reliability::{CellKind, OneBit, Reliability};
 pub(crate) use transfer::drives_with;
-pub use transfer::{Extension, Thresholds, Transfer};
+pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, Refresh, Wear};
 
 /// The profiles of drives that are part of the program, by name.
@@ -884,7 +885,7 @@ mod tests {
             let mut wanted = board.clone();
             wanted.drive.model = found.drive.model.clone();
             (wanted.link.generation, wanted.link.lanes) = (generation, lanes);
-            wanted.transfer.threshold = found.transfer.threshold; // measured on each link
+            wanted.transfer.threshold = found.transfer.threshold.clone(); // measured on each link
             assert_eq!(found.cxl.is_some(), generation >= 5, "{name}: CXL came with Gen5");
             wanted.cxl = found.cxl.clone();
             assert_eq!(found, wanted, "{name}");

@@ -1,10 +1,17 @@
 //! `[transfer]` of a profile: what a drive offers small payloads beyond PRPs and SGLs, and up to where it pays.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Fault, Profile, SECOND, fault, within};
+use crate::word::{Fine, Word, Written};
 use byteway_console::units::{Bytes, Picos};
+use byteway_transfer::Method;
+use byteway_wire::nvme::vendor::Extension;
 
 /// What a drive offers small payloads. Left out: nothing, a plain NVMe drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -12,7 +19,7 @@ use byteway_console::units::{Bytes, Picos};
 pub struct Transfer {
     /// The methods, each of which a host enables for the queues that are to use it.
     #[serde(default)]
-    pub methods: Vec<Extension>,
+    pub methods: Vec<Written<Extension>>,
     /// The longest payload inline; left out, 8 KiB.
     #[serde(default = "eight_kib")]
     pub inline_max: Bytes,
@@ -64,89 +71,84 @@ impl Default for Transfer {
     }
 }
 
-/// Something that a drive may offer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Extension {
-    /// Payload in the queue entries behind its command.
-    Inline,
-    /// The same announced in CDW3, behind whole pages by PRP or alone: hybrids, and ByteExpress's own encoding.
-    InlineTail,
-    /// Payload in chunks, in any order and by any queue.
-    InlineReassembly,
-    /// Payload in the fields of commands, one after the other.
-    Piggyback,
-    /// The same, all under way at once.
-    PiggybackPipelined,
-    /// Payload stored to a buffer of the drive.
-    Mmio,
-    /// Payload stored to the drive's memory over CXL.mem. A profile with `[cxl]` offers it without naming it.
-    CxlMem,
-    /// Pairs stored over CXL.mem without a command. A profile with `cxl.records` offers it without naming it.
-    CxlCommit,
-    /// Results behind their completion.
-    InlineResult,
-    /// Results in whole DMA units, where the host has room for them.
-    RoundedResults,
-}
+/// Tau of each fine-grained method, as far as it has been measured: shorter payloads are faster by it than by PRPs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Thresholds(BTreeMap<Fine, Bytes>);
 
-impl Extension {
-    /// Its name in profiles.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Extension::Inline => "inline",
-            Extension::InlineTail => "inline-tail",
-            Extension::InlineReassembly => "inline-reassembly",
-            Extension::Piggyback => "piggyback",
-            Extension::PiggybackPipelined => "piggyback-pipelined",
-            Extension::Mmio => "mmio",
-            Extension::CxlMem => "cxl-mem",
-            Extension::CxlCommit => "cxl-commit",
-            Extension::InlineResult => "inline-result",
-            Extension::RoundedResults => "rounded-results",
-        }
+impl Thresholds {
+    /// Of that method.
+    pub fn of(&self, method: Method) -> Option<Bytes> {
+        self.0.get(&Fine(method)).copied()
     }
 }
 
-/// The longest payload that each fine-grained method carries faster than PRPs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Thresholds {
-    /// `inline`.
-    #[serde(default)]
-    pub inline: Option<Bytes>,
-    /// `inline-reassembly`.
-    #[serde(default)]
-    pub inline_reassembly: Option<Bytes>,
-    /// `piggyback`.
-    #[serde(default)]
-    pub piggyback: Option<Bytes>,
-    /// `piggyback-pipelined`.
-    #[serde(default)]
-    pub piggyback_pipelined: Option<Bytes>,
-    /// `mmio`.
-    #[serde(default)]
-    pub mmio: Option<Bytes>,
-    /// `cxl-mem`.
-    #[serde(default)]
-    pub cxl_mem: Option<Bytes>,
-    /// `piggyback-cxl`.
-    #[serde(default)]
-    pub piggyback_cxl: Option<Bytes>,
-    /// `cxl-commit`.
-    #[serde(default)]
-    pub cxl_commit: Option<Bytes>,
+impl Serialize for Thresholds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(Fine::all().map(|(fine, word, _)| (word, self.of(fine.0))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Thresholds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Thresholds;
+            fn expecting(&self, formatter: &mut std::fmt::Formatter) -> std::fmt::Result {
+                formatter.write_str("a threshold for each fine-grained method")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Thresholds, A::Error> {
+                let mut thresholds = BTreeMap::new();
+                while let Some(key) = entries.next_key::<String>()? {
+                    let Some((fine, ..)) = Fine::all().find(|(_, word, _)| *word == key) else {
+                        let known: Vec<String> =
+                            Fine::all().map(|(_, word, _)| format!("`{word}`")).collect();
+                        let what = format!("unknown field `{key}`, expected one of {}", known.join(", "));
+                        return Err(de::Error::custom(what));
+                    };
+                    if let Some(bytes) = entries.next_value::<Option<Bytes>>()? {
+                        thresholds.insert(fine, bytes);
+                    }
+                }
+                Ok(Thresholds(thresholds))
+            }
+        }
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+impl JsonSchema for Thresholds {
+    fn schema_name() -> Cow<'static, str> {
+        "Thresholds".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let bytes = generator.subschema_for::<Option<Bytes>>();
+        let properties: serde_json::Map<String, serde_json::Value> = Fine::all()
+            .map(|(_, word, _)| {
+                let mut one = bytes.clone();
+                one.insert("description".into(), format!("`{word}`.").into());
+                one.insert("default".into(), serde_json::Value::Null);
+                (word.to_owned(), one.into())
+            })
+            .collect();
+        json_schema!({
+            "description": "The longest payload that each fine-grained method carries faster than PRPs.",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    }
 }
 
 impl Transfer {
     /// Whether its methods name it.
     pub fn offers(&self, extension: Extension) -> bool {
-        self.methods.contains(&extension)
+        self.methods.contains(&Written(extension))
     }
 
     pub(super) fn check(&self) -> Result<(), Fault> {
         for (at, extension) in self.methods.iter().enumerate() {
             if self.methods[..at].contains(extension) {
+                let Written(extension) = extension;
                 let what = format!("`transfer.methods` names `{}` twice", extension.name());
                 return Err(fault("transfer.methods", what, "leave one of them out"));
             }
@@ -165,34 +167,29 @@ impl Transfer {
         }
         within("transfer.sink", self.sink, Bytes(0), Bytes(1 << 40))?;
         within("transfer.chunk_store", self.chunk_store, Picos(0), SECOND)?;
-        let Thresholds {
-            inline,
-            inline_reassembly,
-            piggyback,
-            piggyback_pipelined,
-            mmio,
-            cxl_mem,
-            piggyback_cxl,
-            cxl_commit,
-        } = self.threshold;
-        for (key, threshold) in [
-            ("inline", inline),
-            ("inline-reassembly", inline_reassembly),
-            ("piggyback", piggyback),
-            ("piggyback-pipelined", piggyback_pipelined),
-            ("mmio", mmio),
-            ("cxl-mem", cxl_mem),
-            ("piggyback-cxl", piggyback_cxl),
-            ("cxl-commit", cxl_commit),
-        ] {
-            let path = format!("transfer.threshold.{key}");
-            within(&path, threshold.unwrap_or_default(), Bytes(0), Bytes(1 << 24))?;
+        for (fine, threshold) in &self.threshold.0 {
+            let path = format!("transfer.threshold.{}", fine.0.name());
+            within(&path, *threshold, Bytes(0), Bytes(1 << 24))?;
         }
         Ok(())
     }
 }
 
 impl Profile {
+    /// The longest payload that the drive takes by a fine-grained method which stands for itself, and not for two.
+    pub fn longest(&self, fine: Method) -> Option<Bytes> {
+        let transfer = &self.transfer;
+        match fine {
+            Method::Piggyback | Method::PiggybackPipelined => Some(transfer.piggyback_max),
+            Method::Inline => Some(transfer.inline_max),
+            Method::InlineReassembly => Some(transfer.reassembly_max),
+            Method::Mmio => Some(transfer.bar),
+            Method::CxlMem => self.cxl.as_ref().map(|cxl| cxl.area),
+            Method::Prp | Method::Sgl | Method::Adaptive | Method::Hybrid => None,
+            Method::PiggybackCxl | Method::CxlCommit => None,
+        }
+    }
+
     /// Whether a host may enable it.
     pub fn offers(&self, extension: Extension) -> bool {
         self.transfer.offers(extension)

@@ -17,7 +17,8 @@ use super::found::Found;
 use super::plan::{Plan, Planned};
 use super::vary::{Axis, Scale};
 use byteway_console::table::{grouped, time};
-use byteway_scenario::{Scenario, TransferMethod};
+use byteway_scenario::Scenario;
+use byteway_transfer::Method;
 use byteway_workload::{Source, Synthetic};
 
 /// I/Os of a run between the points.
@@ -226,15 +227,14 @@ impl Table<'_> {
 
     /// What of inline's gain over whole pages an SGL brings as well, at 64 B or the shortest payload.
     fn gain(&self, others: &[usize]) -> Option<Finding> {
-        let method = |wanted: TransferMethod| {
+        let method = |wanted: Method| {
             let name = wanted.name();
             (0..self.plan.axes[self.method].values.len()).find(|at| self.label(*at) == name)
         };
         let sizes = self.sizes();
         let &(bytes, at) = sizes.iter().find(|(bytes, _)| *bytes == 64).or_else(|| sizes.first())?;
         let mean = |wanted| self.figures(others, method(wanted)?, bytes, Some(at))?.get(Metric::MeanNs);
-        let (prp_ns, sgl_ns, inline_ns) =
-            (mean(TransferMethod::Prp)?, mean(TransferMethod::Sgl)?, mean(TransferMethod::Inline)?);
+        let (prp_ns, sgl_ns, inline_ns) = (mean(Method::Prp)?, mean(Method::Sgl)?, mean(Method::Inline)?);
         let named = without(&self.plan.axes, others, &[self.method, self.size]);
         let (pages, setup) = (prp_ns - sgl_ns, sgl_ns - inline_ns);
         if inline_ns >= prp_ns || equal(inline_ns, prp_ns) || pages < 0.0 || setup < 0.0 {

@@ -7,6 +7,7 @@ use crate::reproduce::point::{Job, Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
 use byteway_console::table::{grouped, time};
+use byteway_transfer::Method;
 
 pub(super) const RECIPES: [Recipe; 13] = [
     Recipe { id: "BS01", points: || PAGES.map(|bytes| board(Way::Prp, bytes)).to_vec(), measure: pages },
@@ -248,7 +249,7 @@ fn best(points: &Points) -> anyhow::Result<Measurement> {
 /// Tau of piggybacking as the board's profile has it.
 pub(super) fn exact_threshold(board: &Board) -> anyhow::Result<String> {
     let profile = board.sink().by("prp").job(Job::new("payloads", 64)).scenario(1)?.drive.profile;
-    let tau = profile.transfer.threshold.piggyback.unwrap_or_default();
+    let tau = profile.transfer.threshold.of(Method::Piggyback).unwrap_or_default();
     Ok(tau.to_string())
 }
 

@@ -36,7 +36,85 @@ pub struct Methods {
     __: u32,
 }
 
+/// One of what [`Methods`] may have in it; its value is the number of its bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Extension {
+    /// [`Methods::inline`].
+    Inline = 0,
+    /// [`Methods::inline_tail`].
+    InlineTail = 1,
+    /// [`Methods::reassembly`].
+    InlineReassembly = 2,
+    /// [`Methods::piggyback`].
+    Piggyback = 3,
+    /// [`Methods::piggyback_pipelined`].
+    PiggybackPipelined = 4,
+    /// [`Methods::mmio`].
+    Mmio = 5,
+    /// [`Methods::cxl_mem`].
+    CxlMem = 6,
+    /// [`Methods::cxl_commit`].
+    CxlCommit = 9,
+    /// [`Methods::inline_result`].
+    InlineResult = 7,
+    /// [`Methods::rounded_results`].
+    RoundedResults = 8,
+}
+
+impl Extension {
+    /// All of them, each with its name in profiles and what a drive that offers it does.
+    pub const TABLE: [(Extension, &'static str, &'static str); 10] = [
+        (Extension::Inline, "inline", "Payload in the queue entries behind its command."),
+        (
+            Extension::InlineTail,
+            "inline-tail",
+            "The same announced in CDW3, behind whole pages by PRP or alone: hybrids, and ByteExpress's own encoding.",
+        ),
+        (
+            Extension::InlineReassembly,
+            "inline-reassembly",
+            "Payload in chunks, in any order and by any queue.",
+        ),
+        (Extension::Piggyback, "piggyback", "Payload in the fields of commands, one after the other."),
+        (Extension::PiggybackPipelined, "piggyback-pipelined", "The same, all under way at once."),
+        (Extension::Mmio, "mmio", "Payload stored to a buffer of the drive."),
+        (
+            Extension::CxlMem,
+            "cxl-mem",
+            "Payload stored to the drive's memory over CXL.mem. A profile with `[cxl]` offers it without naming it.",
+        ),
+        (
+            Extension::CxlCommit,
+            "cxl-commit",
+            "Pairs stored over CXL.mem without a command. A profile with `cxl.records` offers it without naming it.",
+        ),
+        (Extension::InlineResult, "inline-result", "Results behind their completion."),
+        (
+            Extension::RoundedResults,
+            "rounded-results",
+            "Results in whole DMA units, where the host has room for them.",
+        ),
+    ];
+
+    /// Its name in profiles.
+    pub fn name(self) -> &'static str {
+        let entry = Extension::TABLE.iter().find(|(extension, ..)| *extension == self);
+        entry.expect("the table has all of them").1
+    }
+}
+
 impl Methods {
+    /// Those, and nothing else.
+    pub const fn of(extensions: &[Extension]) -> Methods {
+        let (mut bits, mut at) = (0, 0);
+        while at < extensions.len() {
+            bits |= 1 << extensions[at] as u32;
+            at += 1;
+        }
+        Methods::from_bits(bits)
+    }
+
     /// Whether it has nothing that `offered` has not.
     pub const fn is_within(self, offered: Methods) -> bool {
         self.into_bits() & !offered.into_bits() == 0
@@ -126,6 +204,23 @@ impl Capabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A table that names a bit by another's name would enable what nobody asked for.
+    #[test]
+    fn every_extension_is_its_own_bit() {
+        let all: Vec<Extension> = Extension::TABLE.iter().map(|(extension, ..)| *extension).collect();
+        assert_eq!(Methods::of(&all).into_bits(), 0x3FF);
+        let methods = Methods::of(&[Extension::CxlCommit, Extension::InlineReassembly]);
+        assert_eq!(methods, Methods::new().with_cxl_commit(true).with_reassembly(true));
+        let others =
+            [Extension::Inline, Extension::InlineTail, Extension::Piggyback, Extension::PiggybackPipelined];
+        let others_set = Methods::new().with_inline(true).with_inline_tail(true).with_piggyback(true);
+        assert_eq!(Methods::of(&others), others_set.with_piggyback_pipelined(true));
+        let results = Methods::new().with_inline_result(true).with_rounded_results(true);
+        assert_eq!(Methods::of(&[Extension::InlineResult, Extension::RoundedResults]), results);
+        let stored = Methods::new().with_mmio(true).with_cxl_mem(true);
+        assert_eq!(Methods::of(&[Extension::Mmio, Extension::CxlMem]), stored);
+    }
 
     /// Without this a drive of another make would be taken for one with these extensions.
     #[test]

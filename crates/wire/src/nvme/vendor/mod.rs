@@ -38,7 +38,7 @@ pub mod pace;
 pub mod piggyback;
 pub mod sink;
 
-pub use capability::{Capabilities, Methods};
+pub use capability::{Capabilities, Extension, Methods};
 pub use inline::{Chunk, Framing, InlineSlots, ResultSlot};
 pub use sink::Sink;
 
