@@ -6,6 +6,7 @@
 
 use crate::descriptor::Watches;
 use crate::real::{Pace, Timing, Wall};
+use crate::span::Spans;
 use crate::task::TaskId;
 use crate::time::{Delay, Time};
 use crate::tracer::Tracing;
@@ -155,6 +156,7 @@ struct Inner {
     real: Cell<Option<(Wall, Timing)>>,
     observer: RefCell<Option<Observer>>,
     tracing: Tracing,
+    spans: Spans,
     /// Whether somebody waits for what the tasks do.
     duty: RefCell<Option<Duty>>,
 }
@@ -235,6 +237,7 @@ impl Executor {
                 real: Cell::default(),
                 observer: RefCell::default(),
                 tracing: Tracing::default(),
+                spans: Spans::default(),
                 duty: RefCell::default(),
             })),
         }
@@ -312,6 +315,12 @@ impl Clock {
     /// Now.
     pub fn now(&self) -> Time {
         Time(self.0.now.get())
+    }
+
+    /// The I/Os that are being followed, on whatever links, queues and sites they are.
+    #[inline]
+    pub fn spans(&self) -> &Spans {
+        &self.0.spans
     }
 
     /// What the executor has done so far.

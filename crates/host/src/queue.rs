@@ -100,6 +100,12 @@ impl From<Sqe> for Request<'_> {
 }
 
 impl<'a> Request<'a> {
+    /// As a part of the I/O that `span` follows, wherever that began: on another link, too.
+    pub fn within(mut self, span: SpanId) -> Self {
+        self.span = span;
+        self
+    }
+
     /// With `train` in the entries behind it, as the command's data pointer or CDW3 says.
     pub fn with_train(self, train: Part<'a>) -> Self {
         let needs = match inline::is_described(&self.sqe) {

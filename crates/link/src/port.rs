@@ -134,7 +134,6 @@ pub struct Link {
     up: Pipe,
     ledger: Ledger,
     memory: Memory,
-    spans: Spans,
     tags: Semaphore,
     mmio: Mailbox<Downstream>,
     upstream: Mailbox<Upstream>,
@@ -178,7 +177,6 @@ impl Link {
             up: Pipe::new(clock, rate, config.propagation),
             ledger: Ledger::default(),
             memory,
-            spans: Spans::default(),
             tags: Semaphore::new(clock, config.read_tags as usize),
             mmio: Mailbox::new(clock),
             upstream: Mailbox::new(clock),
@@ -366,7 +364,7 @@ macro_rules! shared {
 
             /// The spans of the I/Os that are followed.
             pub fn spans(&self) -> &Spans {
-                &self.0.spans
+                self.0.clock.spans()
             }
 
             /// How long each direction has been busy: down, up.
