@@ -30,6 +30,7 @@ mod serve;
 mod shutdown;
 mod spans;
 mod steady;
+mod structure;
 mod tables;
 mod trace_convert;
 mod trace_formats;
