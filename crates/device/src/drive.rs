@@ -9,7 +9,6 @@ use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region,
 use byteway_flash::file::{Files, Opened, Tuning};
 use byteway_flash::{FlashConfig, Medium};
 use byteway_link::DeviceEnd;
-use byteway_wire::content::UNIT_BYTES;
 use std::sync::Arc;
 
 /// A drive.
@@ -145,6 +144,7 @@ fn wear_in(medium: &mut Medium, config: &DriveConfig) {
     medium.wear_in(|_| mean - scatter + stream.below(u64::from(2 * scatter) + 1) as u32);
 }
 
+/// The translation layer's parameters, with those that follow from the drive.
 fn ftl_config(config: &DriveConfig) -> FtlConfig {
     let namespaces = Namespace::layout(&config.namespaces);
     // The pattern that a preconditioned block holds names its namespace and its address there.
@@ -156,24 +156,15 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
             block: namespace.block,
         })
         .collect();
-    let policy = &config.ftl;
     let config = FtlConfig {
         user_units: config.user_units(),
-        write_buffer_units: (policy.write_buffer_bytes / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32,
-        gc: policy.victim,
-        gc_start_free_blocks: policy.collect_start_blocks,
-        gc_reserve_blocks: policy.collect_reserve_blocks,
-        plp: policy.power_loss_protection,
-        map_cache_pages: policy.map_cache_pages,
-        wide_map: policy.wide_map || config.geometry.is_wide(),
-        checkpoint_units: policy.checkpoint_units,
-        upkeep: policy.upkeep.clone(),
+        wide_map: config.ftl.wide_map || config.geometry.is_wide(),
         seed: config.seed,
         rhythm: Rhythm::of(&config.geometry, &config.timing),
         base: config.base,
         regions,
         keep: config.keep,
-        canary: config.ftl.canary,
+        ..config.ftl.clone()
     };
     FtlConfig { rhythm: config.rhythm.with_map_of(&config), ..config }
 }

@@ -15,8 +15,9 @@ pub mod drive;
 mod validate;
 
 pub use config::{
-    CommandSet, ConfigError, ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig,
+    CommandSet, ConfigError, ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig,
     NamespaceConfig, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
+pub use controller::core::Router;
 pub use drive::Drive;

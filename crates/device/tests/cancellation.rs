@@ -645,7 +645,7 @@ fn cut_short(cases: &[Case], actions: &[Action]) {
     for (case, action) in cases.iter().flat_map(|case| actions.iter().map(|action| (*case, *action))) {
         let mut bench = Bench::default();
         if case == Case::WriteToFullBuffer {
-            bench.drive.ftl.write_buffer_bytes = 32 << 10;
+            bench.drive.ftl.write_buffer_units = 8;
         }
         let which = Rc::new(Cell::new((case, action, -1)));
         let _says = Says(which.clone());

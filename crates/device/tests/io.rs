@@ -277,7 +277,7 @@ fn without_the_write_cache_every_write_is_on_flash() {
 #[test]
 fn with_power_loss_protection_nothing_waits_for_flash() {
     let mut bench = Bench::default();
-    bench.drive.ftl.power_loss_protection = true;
+    bench.drive.ftl.plp = true;
     bench.with_queue(async |host, pair| {
         assert!(!is_durable(&host, &pair, true).await);
         let begun = host.clock().now();

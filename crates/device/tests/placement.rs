@@ -2,17 +2,19 @@
 //! else those cores do.
 //!
 //! Verified: whose cores are busy and for how long, to the cycle; that the borrower's latency rises with the lender's
-//! load and with nothing else; that data is right throughout. Not verified: what it costs to reach the lender, which
-//! is a fabric's to say.
+//! load and with nothing else; that data is right throughout; that a command whose work is done elsewhere pays the distance to
+//! what it works on, to the picosecond; that firmware on the host's cores competes with the application.
 
 mod fixture;
 
-use byteway_clock::{Delay, Executor};
-use byteway_device::Drive;
-use byteway_firmware::{Placement, Site, Work};
+use byteway_clock::{Clock, Delay, Executor, Rate, Station};
+use byteway_device::{Drive, DriveConfig, Router};
+use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
 use byteway_link::{Link, Memory};
-use byteway_wire::nvme::{NvmOpcode, Status};
+use byteway_wire::nvme::{NvmOpcode, Sqe, Status};
 use fixture::{NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, link_config, pattern, read_write};
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Cycles that looking a unit up takes here: with one GHz, 5 us.
 const TRANSLATE_CYCLES: u64 = 5_000;
@@ -150,4 +152,127 @@ fn the_lender_waits_behind_the_borrower() {
     let (alone, lending) = (of_lender(false), of_lender(true));
     let line = Delay::from_ns(TRANSLATE_CYCLES * 20);
     assert!(lending > alone + line, "{lending} while it lends, {alone} while it doesn't");
+}
+
+/// Runs `test` with a host and its drive, which holds a pattern; its placement comes from its own site and another.
+fn run_placed<T: 'static>(
+    place: impl FnOnce(&Clock, Placement, &Site) -> (Placement, Option<Router>),
+    peer: impl FnOnce(&Clock) -> Site,
+    test: impl AsyncFnOnce(TestHost, Site) -> T + 'static,
+) -> T {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let mut config = DriveConfig { base: Base::Filled, ..drive_config() };
+    config.site.cycles = config.site.cycles.with(Work::Translate, TRANSLATE_CYCLES);
+    let (own, peer) = (Drive::site(&clock, &config), peer(&clock));
+    let (placement, router) = place(&clock, Placement::all_at(&own, config.site.cycles), &peer);
+    let memory = Memory::simulated();
+    let (end, device) = Link::connect(&clock, link_config(), memory.clone());
+    let drive = Drive::placed(&device, config, own, placement).expect("a possible drive");
+    if let Some(router) = router {
+        drive.controller.route_by(router);
+    }
+    let host = TestHost::over(&clock, end, device, memory, drive);
+    let finished = executor.run(async move {
+        host.enable().await;
+        test(host, peer).await
+    });
+    finished.unwrap_or_else(|stalled| panic!("{stalled}"))
+}
+
+/// How long a read of one block of 4 KiB takes, alone.
+async fn read_alone(host: &TestHost, pair: &Pair, slba: u64) -> Delay {
+    let before = host.clock().now();
+    host.read(pair, NS_4K, slba, 1).await;
+    host.clock().now().since(before)
+}
+
+/// How long a write of one takes, alone.
+async fn write_alone(host: &TestHost, pair: &Pair, slba: u64) -> Delay {
+    let bytes = pattern(slba, 4096);
+    let before = host.clock().now();
+    assert_eq!(host.write(pair, NS_4K, slba, &bytes).await, Status::SUCCESS);
+    host.clock().now().since(before)
+}
+
+/// Commands to odd blocks have `work` done elsewhere: cores and DRAM like the drive's own, 300 ns away at 10 GB/s.
+fn odd_ones_elsewhere(work: Work) -> impl FnOnce(&Clock, Placement, &Site) -> (Placement, Option<Router>) {
+    move |clock, placement, peer| {
+        let distance = Distance::new(clock, Delay::from_ns(300), Rate::per_second(10_000_000_000));
+        let own = placement.site(work).clone();
+        let mut placement = placement.with_distance(peer, &own, &distance);
+        let route = placement.add_route(work, peer).expect("there is room for a route");
+        let router = move |sqe: &Sqe| if sqe.cdw10 % 2 == 1 { route } else { Route::OWN };
+        (placement, Some(Rc::new(router)))
+    }
+}
+
+// Work that is lent by the command, but reads the owner's map as if it were next to it, would make lending free.
+#[test]
+fn a_command_translated_elsewhere_pays_the_distance_to_the_picosecond() {
+    let alike = |clock: &Clock| Drive::site(clock, &drive_config());
+    let (near, far, near_write, far_write, peers) =
+        run_placed(odd_ones_elsewhere(Work::Translate), alike, async |host, peer| {
+            let pair = host.create_pair(1, 64).await;
+            let (near, busy) = (read_alone(&host, &pair, 10).await, peer.busy());
+            let far = read_alone(&host, &pair, 11).await;
+            let peers = Delay(peer.busy().0 - busy.0);
+            (near, far, write_alone(&host, &pair, 20).await, write_alone(&host, &pair, 21).await, peers)
+        });
+    assert_eq!(peers, Delay::from_ns(TRANSLATE_CYCLES), "the peer has translated one unit");
+    // There and back, and a line of 64 B at 10 GB/s.
+    let line = Delay(6_400);
+    assert_eq!(far, near + Delay::from_ns(600) + line);
+    // Buffering and translating are two pieces of work now, of as many cycles; the changed entry crosses once.
+    assert_eq!(far_write, near_write + Delay::from_ns(300) + line);
+}
+
+// The write buffer's bytes cross as well.
+#[test]
+fn a_command_buffered_elsewhere_pays_for_its_bytes() {
+    let alike = |clock: &Clock| Drive::site(clock, &drive_config());
+    let (near, far, read_near, read_far) =
+        run_placed(odd_ones_elsewhere(Work::Buffer), alike, async |host, _| {
+            let pair = host.create_pair(1, 64).await;
+            let (near, far) = (write_alone(&host, &pair, 20).await, write_alone(&host, &pair, 21).await);
+            // They are still there.
+            (near, far, read_alone(&host, &pair, 20).await, read_alone(&host, &pair, 21).await)
+        });
+    let unit = Delay(409_600); // 4 KiB at 10 GB/s
+    assert_eq!(far, near + Delay::from_ns(300) + unit);
+    assert_eq!(read_far, read_near + Delay::from_ns(600) + unit);
+}
+
+// Firmware on the host that had cores of its own would take nothing from the application.
+#[test]
+fn firmware_on_the_host_and_the_application_compete_for_its_cores() {
+    let application = Delay::from_us(40);
+    let took = |busy: bool| {
+        let cores: Rc<RefCell<Option<Rc<Station>>>> = Rc::default();
+        let shared = cores.clone();
+        let of_host = move |clock: &Clock| {
+            let station = Rc::new(Station::new(clock, 1));
+            shared.replace(Some(station.clone()));
+            Site::over(clock, station, 1_000_000_000, Delay::from_ns(50), Rate::per_second(10_000_000_000))
+        };
+        let place =
+            |_: &Clock, placement: Placement, peer: &Site| (placement.with(Work::Translate, peer), None);
+        run_placed(place, of_host, async move |host, site| {
+            let station = cores.take().expect("the host has a core");
+            let pair = host.create_pair(1, 64).await;
+            let before = station.busy();
+            if busy {
+                station.reserve_for("application", application);
+            }
+            let took = read_alone(&host, &pair, 10).await;
+            let all = Delay(station.busy().0 - before.0);
+            let own = if busy { application } else { Delay::ZERO };
+            assert_eq!(all, own + Delay::from_ns(TRANSLATE_CYCLES), "one core does both");
+            assert_eq!(site.served(), station.served());
+            took
+        })
+    };
+    let (alone, beside) = (took(false), took(true));
+    // Less what the command takes until it is to be translated.
+    assert!(beside > alone + Delay::from_us(35) && beside < alone + application, "{alone}, {beside}");
 }

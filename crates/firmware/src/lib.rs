@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`work`] | the kinds of firmware work, and what each costs |
 //! | [`site`] | cores and DRAM: where work runs |
-//! | [`placement`] | which site runs which kind |
+//! | [`placement`] | which site runs which kind, by command; what lies between sites |
 //! | [`ftl`] | the translation layer: the verbs that a controller calls |
 //! | [`ftl::config`] | its parameters and errors |
 //! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
@@ -55,6 +55,6 @@ pub use kv::{
     Cursor, Key, Kv, KvConfig, KvConfigError, KvCounters, KvError, KvUsage, Origin, Packing, StoreMode,
     Stored, UnitExtent,
 };
-pub use placement::Placement;
+pub use placement::{Distance, Errand, Placement, Route};
 pub use site::Site;
 pub use work::{Cycles, Work};

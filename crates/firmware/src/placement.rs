@@ -1,32 +1,139 @@
-//! Which site runs which kind of work.
+//! Which site runs which kind of work, and what lies between sites.
 
 use crate::site::Site;
 use crate::work::{Cycles, Work};
-use byteway_clock::Service;
+use byteway_clock::{Clock, Delay, Pipe, Rate, Service, SpanId, Spans, Stage};
+use std::rc::Rc;
+
+/// One of the ways in which a drive's work is done. A command goes by [`Route::OWN`] unless whoever takes it says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Route(u8);
+
+impl Route {
+    /// As the placement has it for all commands.
+    pub const OWN: Route = Route(0);
+}
+
+/// What work is done for: the I/O that it is charged to, and the route by which it is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Errand {
+    /// The I/O.
+    pub span: SpanId,
+    /// The route.
+    pub route: Route,
+}
+
+impl From<SpanId> for Errand {
+    fn from(span: SpanId) -> Errand {
+        Errand { span, route: Route::OWN }
+    }
+}
+
+/// What lies between two sites: a fabric, with a latency and a bandwidth each way. Cheap to clone; clones are the same.
+#[derive(Clone)]
+pub struct Distance(Rc<Ways>);
+
+struct Ways {
+    clock: Clock,
+    there: Pipe,
+    back: Pipe,
+}
+
+impl Distance {
+    /// A line of a cache: what an access to a word of another site's DRAM brings.
+    pub const LINE_BYTES: u64 = 64;
+
+    /// `latency` and `rate`, bytes a second, hold for each way.
+    pub fn new(clock: &Clock, latency: Delay, rate: Rate) -> Self {
+        let way = || Pipe::new(clock, rate, latency);
+        Distance(Rc::new(Ways { clock: clock.clone(), there: way(), back: way() }))
+    }
+
+    /// Reads `bytes` at the other end, where they come out of the DRAM after `access`: a request there, and the bytes back.
+    /// Gives how long they waited for others.
+    async fn read(&self, bytes: u64, access: Delay) -> Delay {
+        let Ways { clock, there, back } = &*self.0;
+        clock.sleep(there.propagation() + access).await;
+        let passage = back.send(bytes);
+        clock.sleep_until(passage.arrival).await;
+        passage.queued
+    }
+
+    /// Brings `bytes` to the other end. Gives how long they waited for others.
+    async fn write(&self, bytes: u64) -> Delay {
+        let passage = self.0.there.send(bytes);
+        self.0.clock.sleep_until(passage.arrival).await;
+        passage.queued
+    }
+
+    /// Bytes that have gone there, and that have come back.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.0.there.bytes(), self.0.back.bytes())
+    }
+}
 
 /// Which [`Site`] runs each kind of [`Work`], and what it costs there. The cost in cycles is the firmware's; how long
-/// a cycle takes is the site's.
+/// a cycle takes is the site's. Whose DRAM holds the map and the write buffer is the placement's, too: another site that works
+/// on them pays the [`Distance`].
 #[derive(Clone)]
 pub struct Placement {
-    sites: [Site; Work::ALL.len()],
+    /// By route.
+    sites: Vec<[Site; Work::ALL.len()]>,
     cycles: Cycles,
+    /// Between which sites there is what; between others there is nothing.
+    distances: Vec<(Site, Site, Distance)>,
 }
 
 impl Placement {
     /// All work at one site: a drive of the usual kind.
     pub fn all_at(site: &Site, cycles: Cycles) -> Self {
-        Placement { sites: std::array::from_fn(|_| site.clone()), cycles }
+        let sites = vec![std::array::from_fn(|_| site.clone())];
+        Placement { sites, cycles, distances: Vec::new() }
     }
 
-    /// The same, but with `work` at `site`.
+    /// The same, but with `work` at `site`, whose DRAM then holds what the work is on.
     pub fn with(mut self, work: Work, site: &Site) -> Self {
-        self.sites[work as usize] = site.clone();
+        self.sites[0][work as usize] = site.clone();
         self
     }
 
-    /// Where `work` runs.
+    /// The same, with `distance` from the first site to the second.
+    pub fn with_distance(mut self, from: &Site, to: &Site, distance: &Distance) -> Self {
+        self.distances.push((from.clone(), to.clone(), distance.clone()));
+        self
+    }
+
+    /// A further route: as [`Route::OWN`], but with `work` at `site`. The map and the write buffer stay where they are. None:
+    /// there are 256 already.
+    pub fn add_route(&mut self, work: Work, site: &Site) -> Option<Route> {
+        let route = Route(u8::try_from(self.sites.len()).ok()?);
+        let mut sites = self.sites[0].clone();
+        sites[work as usize] = site.clone();
+        self.sites.push(sites);
+        Some(route)
+    }
+
+    /// Where `work` runs for commands that go by [`Route::OWN`].
     pub fn site(&self, work: Work) -> &Site {
-        &self.sites[work as usize]
+        &self.sites[0][work as usize]
+    }
+
+    /// Where `work` runs for one that goes by `route`. Of a route that this placement has not: as by [`Route::OWN`].
+    pub fn site_by(&self, work: Work, route: Route) -> &Site {
+        match self.sites.get(route.0 as usize) {
+            Some(sites) => &sites[work as usize],
+            None => self.site(work),
+        }
+    }
+
+    /// What there is between the site that does `work` by `route` and the DRAM that holds what the work is on.
+    fn distance(&self, work: Work, route: Route) -> Option<&Distance> {
+        if route == Route::OWN {
+            return None;
+        }
+        let (site, holder) = (self.site_by(work, route), self.site(work));
+        let is_between = |(from, to, _): &&(Site, Site, Distance)| from.is(site) && to.is(holder);
+        self.distances.iter().find(is_between).map(|(.., distance)| distance)
     }
 
     /// What each kind costs.
@@ -36,7 +143,12 @@ impl Placement {
 
     /// Reserves cores for `count` times `work`; the caller waits for the end.
     pub fn reserve(&self, work: Work, count: u64) -> Service {
-        self.site(work).reserve(work, self.cycles.of(work).saturating_mul(count))
+        self.reserve_by(Route::OWN, work, count)
+    }
+
+    /// The same by `route`.
+    pub fn reserve_by(&self, route: Route, work: Work, count: u64) -> Service {
+        self.site_by(work, route).reserve(work, self.cycles.of(work).saturating_mul(count))
     }
 
     /// Does `first` and then `second`, which follow one another without a pause where they run at the same site; gives
@@ -54,6 +166,56 @@ impl Placement {
     /// Does `count` times `work`: one after another, on one core.
     pub async fn run(&self, work: Work, count: u64) -> Service {
         self.site(work).work(work, self.cycles.of(work).saturating_mul(count)).await
+    }
+
+    /// Does `count` times [`Work::Translate`] and the one access to the map that it waits for, and charges both.
+    pub(crate) async fn translate(&self, clock: &Clock, errand: Errand, spans: &Spans, count: u64) {
+        let Errand { span, route } = errand;
+        let service = self.reserve_by(route, Work::Translate, count);
+        let access = self.site(Work::Translate).dram_latency();
+        let Some(distance) = self.distance(Work::Translate, route) else {
+            clock.sleep_until(service.end + access).await;
+            let now = clock.now();
+            spans.charge_split(span, service.end.min(now), service.queued, Stage::Firmware);
+            if access > Delay::ZERO {
+                spans.charge(span, now, Stage::Dram);
+            }
+            return;
+        };
+        clock.sleep_until(service.end).await;
+        spans.charge_split(span, clock.now(), service.queued, Stage::Firmware);
+        let queued = distance.read(Distance::LINE_BYTES, access).await;
+        spans.charge_split(span, clock.now(), queued, Stage::Dram);
+    }
+
+    /// Brings a changed entry of the map to the DRAM that holds it, if that is elsewhere.
+    pub(crate) async fn update_map(&self, clock: &Clock, errand: Errand, spans: &Spans) {
+        if let Some(distance) = self.distance(Work::Translate, errand.route) {
+            let queued = distance.write(Distance::LINE_BYTES).await;
+            spans.charge_split(errand.span, clock.now(), queued, Stage::Dram);
+        }
+    }
+
+    /// Moves `bytes` into the DRAM of the write buffer from where the work of buffering is done.
+    pub(crate) async fn into_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+        let mut queued = Delay::ZERO;
+        if let Some(distance) = self.distance(Work::Buffer, errand.route) {
+            queued += distance.write(bytes).await;
+        }
+        let passage = self.site(Work::Buffer).dram("into the buffer", bytes);
+        clock.sleep_until(passage.arrival).await;
+        spans.charge_split(errand.span, clock.now(), queued + passage.queued, Stage::Dram);
+    }
+
+    /// The same out of it.
+    pub(crate) async fn out_of_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+        let mut queued = Delay::ZERO;
+        let passage = self.site(Work::Buffer).dram("out of the buffer", bytes);
+        clock.sleep_until(passage.arrival).await;
+        if let Some(distance) = self.distance(Work::Buffer, errand.route) {
+            queued += distance.read(bytes, Delay::ZERO).await;
+        }
+        spans.charge_split(errand.span, clock.now(), queued + passage.queued, Stage::Dram);
     }
 }
 

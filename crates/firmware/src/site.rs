@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 struct Inner {
     clock: Clock,
-    cores: Station,
+    cores: Rc<Station>,
     frequency: Rate,
     dram: Pipe,
     /// A trace shows what is done here.
@@ -24,20 +24,25 @@ impl Site {
     /// `cores` of `hertz` each (at least one of each), and a DRAM of `dram_rate` bytes a second whose accesses take
     /// `dram_latency`.
     pub fn new(clock: &Clock, cores: usize, hertz: u64, dram_latency: Delay, dram_rate: Rate) -> Self {
+        Self::over(clock, Rc::new(Station::new(clock, cores)), hertz, dram_latency, dram_rate)
+    }
+
+    /// The same over cores that others use, too: firmware on the host competes with the host's software for them.
+    pub fn over(clock: &Clock, cores: Rc<Station>, hertz: u64, dram_latency: Delay, dram_rate: Rate) -> Self {
         Site(Rc::new(Inner {
             clock: clock.clone(),
-            cores: Station::new(clock, cores),
+            cores,
             frequency: Rate::per_second(hertz),
             dram: Pipe::new(clock, dram_rate, dram_latency),
             traced: false,
         }))
     }
 
-    /// The drive's own, which a trace shows: its cores and its DRAM. To be called before it is shared.
+    /// The drive's own, which a trace shows: its cores, which nobody else has, and its DRAM. To be called before it is shared.
     pub fn traced(mut self) -> Self {
         if let Some(inner) = Rc::get_mut(&mut self.0) {
             let cores = Station::new(&inner.clock, inner.cores.servers());
-            inner.cores = cores.traced_as(Resource::Core, 0);
+            inner.cores = Rc::new(cores.traced_as(Resource::Core, 0));
             inner.traced = true;
         }
         self

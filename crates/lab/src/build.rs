@@ -2,13 +2,13 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Rate};
-use byteway_console::units::{Percent, Picos};
+use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
-    ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
-    SiteConfig, TransferConfig,
+    ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig, SiteConfig,
+    TransferConfig,
 };
 use byteway_firmware::{
-    Background, Base, Cycles, KvConfig, Packing, Refresh, Upkeep, Victim, WearConfig, Work,
+    Background, Base, Cycles, FtlConfig, KvConfig, Packing, Refresh, Upkeep, Victim, WearConfig, Work,
 };
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
@@ -254,26 +254,28 @@ fn reliability(own: &profile::Reliability, endurance: u32) -> Reliability {
     }
 }
 
-fn ftl(plan: &DrivePlan) -> FtlPolicy {
+fn ftl(plan: &DrivePlan) -> FtlConfig {
     let firmware = &plan.profile.firmware;
-    FtlPolicy {
-        write_buffer_bytes: firmware.write_buffer.0,
-        victim: match firmware.gc.policy {
+    FtlConfig {
+        write_buffer_units: units(firmware.write_buffer),
+        gc: match firmware.gc.policy {
             GcPolicy::Greedy => Victim::Greedy,
             GcPolicy::CostBenefit => Victim::CostBenefit,
         },
-        collect_start_blocks: plan.geometry.gc_start_blocks,
-        collect_reserve_blocks: plan.geometry.gc_urgent_blocks,
+        gc_start_free_blocks: plan.geometry.gc_start_blocks,
+        gc_reserve_blocks: plan.geometry.gc_urgent_blocks,
         // Nothing protects a process, nor what its system has not written yet.
-        power_loss_protection: firmware.plp && plan.store != Store::File,
-        map_cache_pages: firmware.map_cache.map(|bytes| {
-            (bytes.0 / byteway_scenario::profile::MAP_PAGE_BYTES).min(u64::from(u32::MAX)) as u32
-        }),
-        wide_map: false,
+        plp: firmware.plp && plan.store != Store::File,
+        map_cache_pages: firmware.map_cache.map(units),
         checkpoint_units: share(firmware.checkpoint, plan.geometry.capacity_bytes / UNIT_BYTES as u64),
         upkeep: upkeep(plan),
-        canary: None,
+        ..FtlConfig::default()
     }
+}
+
+/// In units of 4 KiB, of which translation pages are, too.
+fn units(bytes: Bytes) -> u32 {
+    (bytes.0 / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32
 }
 
 /// What the drive does for its flash.
@@ -338,7 +340,7 @@ fn pairs(plan: &DrivePlan) -> KvPolicy {
             memtable_bytes: store.memtable.0,
             filter_bits_per_key: store.filter_bits,
             filter_bytes: store.filters.0,
-            cache_units: (store.cache.0 / UNIT_BYTES as u64).min(u64::from(u32::MAX)) as u32,
+            cache_units: units(store.cache),
             l0_runs: store.l0_runs,
             level_ratio: store.level_ratio,
             value_bytes_max: store.value_max.0 as u32,

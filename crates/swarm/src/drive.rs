@@ -3,12 +3,12 @@
 use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
-    ControllerConfig, Drive, DriveConfig, FtlPolicy, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig,
-    TransferConfig,
+    ControllerConfig, Drive, DriveConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
 use byteway_firmware::kv::KvCanary;
 use byteway_firmware::{
-    Background, Base, Canary, Cycles, KvConfig, Refresh, UnitExtent, Upkeep, Victim, WearConfig, Work,
+    Background, Base, Canary, Cycles, FtlConfig, KvConfig, Refresh, UnitExtent, Upkeep, Victim, WearConfig,
+    Work,
 };
 use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
 use byteway_host::BaseState;
@@ -94,12 +94,12 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
         timing: timing(spec),
         media: MediaConfig { faults: faults(plan, 0), ..MediaConfig::default() },
         endurance_erases: 3000,
-        ftl: FtlPolicy {
-            write_buffer_bytes: u64::from(spec.buffer_units) * 4096,
-            victim: if spec.cost_benefit { Victim::CostBenefit } else { Victim::Greedy },
-            collect_start_blocks: spec.collect_start,
-            collect_reserve_blocks: spec.collect_reserve,
-            power_loss_protection: spec.protected,
+        ftl: FtlConfig {
+            write_buffer_units: spec.buffer_units,
+            gc: if spec.cost_benefit { Victim::CostBenefit } else { Victim::Greedy },
+            gc_start_free_blocks: spec.collect_start,
+            gc_reserve_blocks: spec.collect_reserve,
+            plp: spec.protected,
             map_cache_pages: spec.map_cache_pages,
             wide_map: spec.wide_map,
             checkpoint_units: spec.checkpoint_units,
@@ -113,6 +113,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
                 CanarySpec::TakeAlong => Canary::TakeAlong,
                 CanarySpec::StallShutdown => Canary::StallShutdown,
             }),
+            ..FtlConfig::default()
         },
         namespaces: spec
             .namespaces

@@ -46,7 +46,7 @@ fn the_geometry_leaves_what_the_translation_layer_calls_spare() {
             let drive = build::drive(&scenario(&text));
             let geometry = &drive.geometry;
             let op = f64::from(op) / 100.0;
-            let units = FtlConfig::user_units_at(geometry, drive.ftl.collect_reserve_blocks, op);
+            let units = FtlConfig::user_units_at(geometry, drive.ftl.gc_reserve_blocks, op);
             let a_block_each = u64::from(geometry.units_per_block() * geometry.dies());
             assert!(units >= drive.user_units(), "{profile}: less spare than asked for");
             assert!(units <= drive.user_units() + a_block_each, "{profile}: more than a block more");

@@ -1,7 +1,7 @@
 //! What a drive is made of: the constants that a profile gives.
 
 use byteway_clock::{Delay, Rate};
-use byteway_firmware::{Base, Canary, Cycles, KvConfig, Upkeep, Victim};
+use byteway_firmware::{Base, Cycles, FtlConfig, KvConfig};
 use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
 use byteway_link::CxlConfig;
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
@@ -152,32 +152,6 @@ pub struct SiteConfig {
     pub dram_rate: Rate,
 }
 
-/// The flash translation layer.
-#[derive(Clone, Debug)]
-pub struct FtlPolicy {
-    /// Write buffer, bytes.
-    pub write_buffer_bytes: u64,
-    /// How the collector chooses.
-    pub victim: Victim,
-    /// Free superblocks of a die at which collection starts.
-    pub collect_start_blocks: u32,
-    /// Free superblocks of a die that only the collector may take.
-    pub collect_reserve_blocks: u32,
-    /// Whether what is in the write buffer survives a power cut.
-    pub power_loss_protection: bool,
-    /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
-    pub map_cache_pages: Option<u32>,
-    /// Entries of the map take 8 bytes even where 4 would do. Those of a drive that needs them do so anyway.
-    pub wide_map: bool,
-    /// Units programmed between two checkpoints of the map; 0: there is one at shutdown, and when the journal is full.
-    pub checkpoint_units: u64,
-    /// What it does for its flash.
-    pub upkeep: Upkeep,
-    /// What is deliberately broken, for tests of tests.
-    #[doc(hidden)]
-    pub canary: Option<Canary>,
-}
-
 /// A namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceConfig {
@@ -252,8 +226,9 @@ pub struct DriveConfig {
     pub media: MediaConfig,
     /// Erases that a block endures: what SMART's percentage used refers to.
     pub endurance_erases: u32,
-    /// Translation layer.
-    pub ftl: FtlPolicy,
+    /// Translation layer. Its units, seed, rhythm, base, regions and how it keeps contents follow from the drive, whatever
+    /// stands here.
+    pub ftl: FtlConfig,
     /// Namespaces, numbered from 1.
     pub namespaces: Vec<NamespaceConfig>,
     /// Pairs of keys and values; none: the drive has only the NVM command set.

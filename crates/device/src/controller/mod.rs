@@ -21,7 +21,7 @@
 use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::media::status_of;
 use crate::controller::command_set::CommandSets;
-use crate::controller::core::Core;
+use crate::controller::core::{Core, Router};
 use crate::controller::state::counters::Counters;
 use byteway_clock::SpanId;
 use byteway_firmware::{Ftl, Kv, Placement};
@@ -144,6 +144,12 @@ impl Controller {
         self.0.core.ftl.ready().await;
         self.0.core.background.persistence.restored().await;
         self.0.ready().await;
+    }
+
+    /// From now on `router` says, by its command, where the translation layer's work for a read or a write is done. To be called
+    /// once: the first one stays.
+    pub fn route_by(&self, router: Router) {
+        self.0.core.router.set(router).ok();
     }
 
     /// Where its firmware runs.

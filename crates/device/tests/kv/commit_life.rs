@@ -136,7 +136,7 @@ fn a_power_cut_keeps_what_was_answered() {
     let mut lost = 0;
     for seed in 0..12 {
         let mut config = offering(COMMIT).drive;
-        config.ftl.power_loss_protection = true;
+        config.ftl.plp = true;
         let mut medium = None;
         let acknowledged: Rc<RefCell<BTreeMap<u64, u64>>> = Rc::default();
         let under_way: Rc<RefCell<BTreeMap<u64, u64>>> = Rc::default();

@@ -23,7 +23,7 @@ const TASKS: u64 = 4;
 fn config(plp: bool) -> DriveConfig {
     let mut config = drive_config();
     with_pairs(&mut config);
-    config.ftl.power_loss_protection = plp;
+    config.ftl.plp = plp;
     // Small enough that tables are flushed and merged, and segments collected.
     let policy = config.kv.as_mut().expect("pairs");
     (policy.store.memtable_bytes, policy.store.segment_units) = (4 << 10, 16);

@@ -41,7 +41,7 @@ const OWN: usize = 700;
 
 fn config(plp: bool) -> DriveConfig {
     let mut config = offering(CXL).drive;
-    config.ftl.power_loss_protection = plp;
+    config.ftl.plp = plp;
     config
 }
 

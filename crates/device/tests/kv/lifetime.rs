@@ -22,7 +22,7 @@ const NO_KEY: Status = Status::KEY_DOES_NOT_EXIST.with_dnr();
 fn config(plp: bool) -> DriveConfig {
     let mut config = drive_config();
     with_pairs(&mut config);
-    config.ftl.power_loss_protection = plp;
+    config.ftl.plp = plp;
     config
 }
 

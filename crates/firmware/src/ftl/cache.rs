@@ -187,7 +187,7 @@ impl Ftl {
         let load = Load { inner, cache, frame, is_done: false };
         match from {
             Found::Nowhere => {}
-            Found::Buffered(_) => self.leave_buffer(span, spans, 1).await,
+            Found::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
             Found::Flash(ppa) => {
                 let ticket = inner.flash.ticket();
                 inner.read_page(ppa, &ticket);

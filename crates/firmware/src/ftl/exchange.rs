@@ -47,8 +47,8 @@ impl Ftl {
         }
         self.ready().await;
         let attending = inner.attend_writing()?;
-        self.translate(span, spans, count.into()).await;
-        self.admit(span, spans, count.into()).await;
+        self.translate(span.into(), spans, count.into()).await;
+        self.admit(span.into(), spans, count.into()).await;
         if inner.cache.is_some() {
             let mut last = None;
             for unit in &units {
@@ -86,7 +86,7 @@ impl Exchange<'_> {
         self.ftl.0.state.borrow_mut().counters.units_read += self.units.len() as u64;
         let mut run = Vec::new();
         for units in self.units.chunk_by(|one, next| one + 1 == *next) {
-            self.ftl.read_units(span, spans, units[0], units.len() as u32, true, &mut run).await?;
+            self.ftl.read_units(span.into(), spans, units[0], units.len() as u32, true, &mut run).await?;
             contents.append(&mut run);
         }
         Ok(())

@@ -49,8 +49,7 @@ pub use medium::{MediumError, space_of};
 pub use space::Space;
 pub use steady::Rhythm;
 
-use crate::placement::Placement;
-use crate::work::Work;
+use crate::placement::{Errand, Placement};
 use background::Idleness;
 use base::BaseState;
 use blocks::{Blocks, Marks, Stream};
@@ -497,37 +496,38 @@ impl Ftl {
     /// If not all are units of the drive, or flash can't give one of them; `out` is then of no use.
     pub async fn read(
         &self,
-        span: SpanId,
+        errand: impl Into<Errand>,
         spans: &Spans,
         first: u64,
         count: u32,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
+        let errand = errand.into();
         out.clear();
         let first = self.check(first, u64::from(count))?;
         self.ready().await;
         let _attending = self.0.attend();
-        self.translate(span, spans, u64::from(count)).await;
+        self.translate(errand, spans, u64::from(count)).await;
         self.0.state.borrow_mut().counters.units_read += u64::from(count);
         if count == 1 {
             if self.0.cache.is_some() {
-                self.page(span, spans, self.0.space.page_of(first), Access::Read).await;
+                self.page(errand.span, spans, self.0.space.page_of(first), Access::Read).await;
             }
-            let content = self.read_unit(span, spans, first).await?;
+            let content = self.read_unit(errand, spans, first).await?;
             out.push(content);
             return Ok(());
         }
-        self.read_units(span, spans, first, count, false, out).await
+        self.read_units(errand, spans, first, count, false, out).await
     }
 
     /// Reads a unit whose translation is paid for.
-    async fn read_unit(&self, span: SpanId, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
+    async fn read_unit(&self, errand: Errand, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
         let inner = &*self.0;
         let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
         match found {
             Found::Nowhere => Ok(Content::Zero),
             Found::Buffered(content) => {
-                self.leave_buffer(span, spans, 1).await;
+                self.leave_buffer(errand, spans, 1).await;
                 Ok(content)
             }
             Found::Flash(ppa) => {
@@ -535,7 +535,7 @@ impl Ftl {
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
                 inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
-                spans.charge_split(span, inner.clock.now(), outcome.queued, Stage::Flash);
+                spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
                 if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.content(0)) }
             }
@@ -545,14 +545,14 @@ impl Ftl {
     /// Reads units whose translation is paid for; with `has_pages` the pages of the map have been looked up, too.
     async fn read_units(
         &self,
-        span: SpanId,
+        errand: Errand,
         spans: &Spans,
         first: u64,
         count: u32,
         has_pages: bool,
         out: &mut Vec<Content>,
     ) -> Result<(), MediaError> {
-        let inner = &*self.0;
+        let (inner, span) = (&*self.0, errand.span);
         let scratch = inner.scratch.borrow_mut().pop().unwrap_or_default();
         let mut lent = Lent { pool: &inner.scratch, scratch };
         let Scratch { groups, wanted, contents } = &mut lent.scratch;
@@ -609,7 +609,7 @@ impl Ftl {
             }
         }
         if buffered > 0 {
-            self.leave_buffer(span, spans, buffered).await;
+            self.leave_buffer(errand, spans, buffered).await;
         }
         Ok(())
     }
@@ -757,25 +757,15 @@ impl Ftl {
         }
     }
 
-    /// Does the work of translating `count` units, with the one access to the DRAM that it waits for.
-    async fn translate(&self, span: SpanId, spans: &Spans, count: u64) {
-        let inner = &*self.0;
-        let service = inner.placement.reserve(Work::Translate, count);
-        let latency = inner.placement.site(Work::Translate).dram_latency();
-        inner.clock.sleep_until(service.end + latency).await;
-        let now = inner.clock.now();
-        spans.charge_split(span, service.end.min(now), service.queued, Stage::Firmware);
-        if latency > Delay::ZERO {
-            spans.charge(span, now, Stage::Dram);
-        }
+    /// Does the work of translating `count` units, with the one access to the map that it waits for.
+    async fn translate(&self, errand: Errand, spans: &Spans, count: u64) {
+        self.0.placement.translate(&self.0.clock, errand, spans, count).await;
     }
 
     /// Waits for units to come out of the buffer's DRAM.
-    async fn leave_buffer(&self, span: SpanId, spans: &Spans, units: u64) {
-        let inner = &*self.0;
-        let passage = inner.placement.site(Work::Buffer).dram("out of the buffer", units * UNIT_BYTES as u64);
-        inner.clock.sleep_until(passage.arrival).await;
-        spans.charge_split(span, inner.clock.now(), passage.queued, Stage::Dram);
+    async fn leave_buffer(&self, errand: Errand, spans: &Spans, units: u64) {
+        let bytes = units * UNIT_BYTES as u64;
+        self.0.placement.out_of_buffer(&self.0.clock, errand, spans, bytes).await;
     }
 }
 

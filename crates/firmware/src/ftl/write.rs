@@ -12,6 +12,7 @@ use super::map::{Entry, Place, REGION_UNITS};
 use super::space::Space;
 use super::wordline::Held;
 use super::{Ftl, Inner, MediaError, State};
+use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
 use byteway_flash::{BlockId, Flash, Geometry, Priority, Spare, Ticket};
@@ -140,13 +141,14 @@ impl Ftl {
     /// If not all are units of the drive.
     pub async fn write(
         &self,
-        span: SpanId,
+        errand: impl Into<Errand>,
         spans: &Spans,
         first: u64,
         contents: &mut Vec<Content>,
         durable: bool,
     ) -> Result<(), MediaError> {
-        let inner = &*self.0;
+        let (inner, errand) = (&*self.0, errand.into());
+        let span = errand.span;
         let count = contents.len() as u64;
         let mut next = self.check(first, count)?;
         self.ready().await;
@@ -154,7 +156,7 @@ impl Ftl {
         if inner.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(span, spans, count).await;
+        self.admit(errand, spans, count).await;
         let mut contents = contents.drain(..);
         let mut left = count as u32;
         let mut paged = None;
@@ -183,13 +185,13 @@ impl Ftl {
     /// If it is no unit of the drive, or can't be read; then nothing is written.
     pub async fn modify(
         &self,
-        span: SpanId,
+        errand: impl Into<Errand>,
         spans: &Spans,
         unit: u64,
         change: impl FnOnce(&mut [u8; UNIT_BYTES]),
         durable: bool,
     ) -> Result<(), MediaError> {
-        self.edit(span, spans, unit, |bytes, _| change(bytes), durable).await
+        self.edit(errand, spans, unit, |bytes, _| change(bytes), durable).await
     }
 
     /// The same, where also which parts of the unit can't be read may change ([`Content::edited`]).
@@ -198,27 +200,28 @@ impl Ftl {
     /// As [`Ftl::modify`].
     pub async fn edit(
         &self,
-        span: SpanId,
+        errand: impl Into<Errand>,
         spans: &Spans,
         unit: u64,
         edit: impl FnOnce(&mut [u8; UNIT_BYTES], &mut u8),
         durable: bool,
     ) -> Result<(), MediaError> {
-        let inner = &*self.0;
+        let (inner, errand) = (&*self.0, errand.into());
+        let span = errand.span;
         let lpa = self.check(unit, 1)?;
         self.ready().await;
         let _attending = inner.attend_writing()?;
         if inner.is_untouched.take() {
             inner.go_on_overwriting();
         }
-        self.admit(span, spans, 1).await;
+        self.admit(errand, spans, 1).await;
         if inner.cache.is_some() {
             self.pages(span, spans, lpa, 1, &mut None).await;
         }
         let permit = inner.slots(1).await?;
         let lock = inner.locks.lock(lpa).await;
         spans.charge(span, inner.clock.now(), Stage::Queueing);
-        let old = self.read_unit(span, spans, lpa).await?;
+        let old = self.read_unit(errand, spans, lpa).await?;
         let new = old.edited(inner.config.keep, edit);
         let taken = inner.take(lpa, std::iter::once(new));
         permit.forget();
@@ -291,19 +294,20 @@ impl Ftl {
     }
 
     /// Does the work of buffering `count` units, and moves them into the buffer's DRAM.
-    pub(super) async fn admit(&self, span: SpanId, spans: &Spans, count: u64) {
-        let inner = &*self.0;
-        let service = inner.reserve_buffering(count);
+    pub(super) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
+        let (inner, Errand { span, route }) = (&*self.0, errand);
+        let service = inner.reserve_buffering(route, count);
         inner.clock.sleep_until(service.end).await;
         let mut queued = service.queued;
-        if !inner.placement.site(Work::Buffer).is(inner.placement.site(Work::Translate)) {
-            let service = inner.placement.run(Work::Translate, count).await;
+        let placement = &inner.placement;
+        if !placement.site_by(Work::Buffer, route).is(placement.site_by(Work::Translate, route)) {
+            let service = placement.reserve_by(route, Work::Translate, count);
+            inner.clock.sleep_until(service.end).await;
             queued += service.queued;
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
-        let passage = inner.placement.site(Work::Buffer).dram("into the buffer", count * UNIT_BYTES as u64);
-        inner.clock.sleep_until(passage.arrival).await;
-        spans.charge_split(span, inner.clock.now(), passage.queued, Stage::Dram);
+        placement.update_map(&inner.clock, errand, spans).await;
+        placement.into_buffer(&inner.clock, errand, spans, count * UNIT_BYTES as u64).await;
     }
 
     /// If it must be durable: waits until all that is buffered now is programmed.
@@ -377,13 +381,13 @@ impl Inner {
     }
 
     /// Buffering and translating at the same site are one piece of work.
-    fn reserve_buffering(&self, count: u64) -> Service {
+    fn reserve_buffering(&self, route: Route, count: u64) -> Service {
         let placement = &self.placement;
-        let site = placement.site(Work::Buffer);
+        let site = placement.site_by(Work::Buffer, route);
         let cycles = |work| (work, placement.cycles().of(work).saturating_mul(count));
-        match site.is(placement.site(Work::Translate)) {
+        match site.is(placement.site_by(Work::Translate, route)) {
             true => site.reserve_both(cycles(Work::Buffer), cycles(Work::Translate)),
-            false => placement.reserve(Work::Buffer, count),
+            false => placement.reserve_by(route, Work::Buffer, count),
         }
     }
 

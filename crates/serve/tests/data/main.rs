@@ -9,8 +9,8 @@
 
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, Timing};
-use byteway_device::{ControllerConfig, DriveConfig, FtlPolicy, KvPolicy, NamespaceConfig, SiteConfig};
-use byteway_firmware::{Cycles, Ftl, Space};
+use byteway_device::{ControllerConfig, DriveConfig, KvPolicy, NamespaceConfig, SiteConfig};
+use byteway_firmware::{Cycles, Ftl, FtlConfig, Space};
 use byteway_flash::Geometry;
 use byteway_flash::file::{self, Directory};
 use byteway_host::{
@@ -69,7 +69,7 @@ fn drive() -> DriveConfig {
             program: vec![Delay::from_us(50); 3],
             ..small.timing
         },
-        ftl: FtlPolicy { checkpoint_units: 2048, ..small.ftl },
+        ftl: FtlConfig { checkpoint_units: 2048, ..small.ftl },
         namespaces: vec![
             NamespaceConfig::blocks(UNITS, BlockSize::B4096),
             NamespaceConfig::key_value(PAIRS_UNITS),

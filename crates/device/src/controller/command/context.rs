@@ -4,7 +4,7 @@ use crate::controller::core::Core;
 use crate::controller::queue::ring::{Fate, Permit, SubmissionQueue};
 use crate::controller::state::slot::{Member, Payload, Slot};
 use byteway_clock::{Delay, SpanId, Stage};
-use byteway_firmware::Work;
+use byteway_firmware::{Errand, Work};
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::{Sqe, Status};
@@ -33,6 +33,11 @@ pub struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// What the translation layer's work for it is done for.
+    pub(crate) fn errand(&self) -> Errand {
+        Errand { span: self.span, route: self.core.route(self.sqe) }
+    }
+
     /// Whether to go on; asked after each wait.
     pub(crate) fn check(&self) -> Result<(), Status> {
         self.slot.check(self.queue, self.member)

@@ -25,10 +25,11 @@ use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
 use byteway_clock::Clock;
-use byteway_firmware::{Ftl, Placement};
+use byteway_firmware::{Ftl, Placement, Route};
 use byteway_link::DeviceEnd;
-use byteway_wire::nvme::Status;
 use byteway_wire::nvme::register::Cap;
+use byteway_wire::nvme::{Sqe, Status};
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 pub mod completion;
@@ -37,12 +38,16 @@ pub mod record;
 pub mod shadow;
 pub mod waiting;
 
+/// Says by which route of the placement a command's firmware work is done.
+pub type Router = Rc<dyn Fn(&Sqe) -> Route>;
+
 /// The controller's state, shared by its tasks.
 pub struct Core {
     pub(crate) clock: Clock,
     pub(crate) config: DriveConfig,
     pub(crate) port: DeviceEnd,
     pub(crate) placement: Placement,
+    pub(crate) router: OnceCell<Router>,
     pub(crate) ftl: Ftl,
     pub(crate) registers: Registers,
     pub(crate) lifecycle: Lifecycle,
@@ -86,11 +91,18 @@ impl Core {
             background: Background::new(&clock),
             memory: Memory::new(&clock, &config),
             placement,
+            router: OnceCell::new(),
             ftl,
             port: port.clone(),
             clock,
             config,
         }
+    }
+
+    /// The route of a command.
+    #[inline]
+    pub(crate) fn route(&self, sqe: &Sqe) -> Route {
+        self.router.get().map_or(Route::OWN, |router| router(sqe))
     }
 
     /// Begins something that a reset waits for.

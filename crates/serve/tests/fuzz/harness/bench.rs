@@ -1,10 +1,8 @@
 //! A small drive and its function, in an executor of their own.
 
 use byteway_clock::{Clock, Delay, Executor, Time, Timing};
-use byteway_device::{
-    ControllerConfig, Drive, DriveConfig, FtlPolicy, NamespaceConfig, SiteConfig, TransferConfig,
-};
-use byteway_firmware::{Base, Cycles};
+use byteway_device::{ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
+use byteway_firmware::{Base, Cycles, FtlConfig};
 use byteway_flash::Geometry;
 use byteway_link::{Bar, Link, Memory, MmioWrite};
 use byteway_serve::function::{Doorbells, Function};
@@ -77,7 +75,7 @@ impl Shape {
             transfer: if self.offers { transfer() } else { TransferConfig::default() },
             site: SiteConfig { cycles: Cycles::FREE, ..small.site },
             geometry: Geometry { ways: 1, blocks: 16, pages: 16, ..small.geometry },
-            ftl: FtlPolicy { write_buffer_bytes: 256 << 10, ..small.ftl },
+            ftl: FtlConfig { write_buffer_units: 64, ..small.ftl },
             namespaces: vec![
                 NamespaceConfig::blocks(NS_UNITS, BlockSize::B512),
                 NamespaceConfig::blocks(NS_UNITS, BlockSize::B4096),

@@ -16,7 +16,7 @@ fn store_config(config: &DriveConfig, namespace: &Namespace) -> Option<KvConfig>
     Some(KvConfig {
         extents: extents.collect(),
         uid: namespace.uid,
-        plp: config.ftl.power_loss_protection,
+        plp: config.ftl.plp,
         seed: config.seed,
         ..policy.store.clone()
     })

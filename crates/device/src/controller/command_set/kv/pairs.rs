@@ -37,7 +37,7 @@ pub(crate) fn writable_pairs(core: &Core, nsid: u32) -> Result<(Rc<Namespace>, K
 
 /// Without a volatile write cache, what was done is durable before it is acknowledged.
 pub(crate) async fn make_durable(core: &Core, span: SpanId, pairs: &Kv) -> Result<(), Status> {
-    if !core.features.write_cache.get().wce() && !core.config.ftl.power_loss_protection {
+    if !core.features.write_cache.get().wce() && !core.config.ftl.plp {
         let flushed = pairs.flush(span, core.port.spans()).await;
         flushed.map_err(|error| status_of(core, error))?;
     }

@@ -59,7 +59,7 @@ pub(crate) async fn fetch_units(
     let (core, contents) = (context.core, &mut workspace.contents);
     let (first, count) = namespace.run(span.unit, span.units.into());
     let spans = core.port.spans();
-    let mut read = core.ftl.read(context.span, spans, first, count as u32, contents).await;
+    let mut read = core.ftl.read(context.errand(), spans, first, count as u32, contents).await;
     if count < u64::from(span.units) && read.is_ok() {
         read = fetch_rest(context, contents, namespace, span, count).await;
     }
@@ -97,7 +97,7 @@ async fn fetch_rest(
     while done < u64::from(span.units) {
         let (first, count) = namespace.run(span.unit + done, u64::from(span.units) - done);
         let spans = context.core.port.spans();
-        context.core.ftl.read(context.span, spans, first, count as u32, &mut more).await?;
+        context.core.ftl.read(context.errand(), spans, first, count as u32, &mut more).await?;
         contents.append(&mut more);
         done += count;
     }
@@ -140,7 +140,7 @@ pub(crate) async fn write_units(
         if count < contents.len() as u64 {
             rest = contents.split_off(count as usize);
         }
-        let written = core.ftl.write(context.span, core.port.spans(), first, contents, durable).await;
+        let written = core.ftl.write(context.errand(), core.port.spans(), first, contents, durable).await;
         written.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         if rest.is_empty() {
             return Ok(());
@@ -183,7 +183,7 @@ pub(crate) async fn write_part(
             *marred &= !parts;
         };
         let (unit, _) = namespace.run(span.unit + u64::from(index), 1);
-        let edited = core.ftl.edit(context.span, core.port.spans(), unit, edit, durable).await;
+        let edited = core.ftl.edit(context.errand(), core.port.spans(), unit, edit, durable).await;
         edited.map_err(|error| status_of(error, Status::WRITE_FAULT))?;
         at += count;
         context.check()?;
