@@ -328,6 +328,41 @@ fn only_pages_of_which_something_stays_are_read_to_deallocate() {
     assert_eq!(counters.units_programmed_map, 0, "nothing had to make room");
 }
 
+// Pages of DRAM that is given up are dropped if they are clean, and written if they are not; who needs one later reads it. And
+// what is taken is used.
+#[test]
+fn dirty_pages_are_written_before_their_places_are_given_up() {
+    let lending = FtlConfig { map_segment_pages: 2, ..config(5) };
+    let (counters, _) = run(SMALL, lending, |clock, ftl| async move {
+        for page in 0..3 {
+            write(&ftl, page * PAGE).await;
+        }
+        flush(&ftl).await;
+        read(&ftl, 3 * PAGE, 1).await;
+        read(&ftl, 4 * PAGE, 1).await;
+        assert_eq!((ftl.map_frames(), ftl.map_pages_held(), ftl.counters().map_reads), (Some(5), 5, 5));
+        let begin = clock.now();
+        assert_eq!(ftl.give_up_map_segments(9).await, 2, "a place is left");
+        assert_eq!(clock.now(), begin, "there is room in the buffer for all that is dirty");
+        assert_eq!((ftl.map_frames(), ftl.map_pages_held()), (Some(1), 1));
+        // Pages 1 to 4 had the places: two of them are dirty.
+        assert_eq!((ftl.counters().map_evictions_dirty, ftl.units_buffered()), (2, 2));
+        read(&ftl, 0, 1).await;
+        assert_eq!(ftl.counters().map_reads, 5, "it is still there");
+        ftl.take_map_segments(1);
+        for page in [3, 0, 3, 0] {
+            read(&ftl, page * PAGE, 1).await;
+        }
+        assert_eq!((ftl.counters().map_reads, ftl.map_pages_held()), (6, 2), "each has a place");
+    });
+    assert_eq!(counters.map_evictions_dirty, 2);
+    let (counters, _) = run(SMALL, FtlConfig { map_cache_pages: None, ..config(1) }, |_, ftl| async move {
+        ftl.take_map_segments(3);
+        assert_eq!((ftl.map_frames(), ftl.give_up_map_segments(3).await), (None, 0), "it is all in DRAM");
+    });
+    assert_eq!(counters.map_reads, 0);
+}
+
 // A unit whose page left the cache before it was programmed: the page on flash is wrong until it is read and written.
 #[test]
 fn pages_that_change_while_they_are_away_are_read_and_written() {

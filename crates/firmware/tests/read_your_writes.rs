@@ -105,9 +105,27 @@ async fn host(ftl: Ftl, model: Model, mut stream: Stream, number: u64, hosts: u6
     }
 }
 
+/// Takes DRAM for the map, and gives it up, a page or a few at a time, over and over.
+async fn lend(clock: Clock, ftl: Ftl, mut stream: Stream) {
+    loop {
+        clock.sleep(Delay::from_us(stream.below(3000))).await;
+        let (before, segments) = (ftl.map_frames().unwrap(), 1 + stream.below(3) as u32);
+        if stream.chance(0.5) && before < 8 {
+            ftl.take_map_segments(segments);
+            assert_eq!(ftl.map_frames(), Some(before + segments));
+            continue;
+        }
+        let given = ftl.give_up_map_segments(segments).await;
+        assert_eq!(given, segments.min(before - 1), "one place is left");
+        assert_eq!(ftl.map_frames(), Some(before - given));
+        assert!(ftl.map_pages_held() <= before - given, "nothing is left in what was given up");
+    }
+}
+
 fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u32) -> (Time, FtlCounters) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
+    let lends = config.map_segment_pages != FtlConfig::MAP_SEGMENT_PAGES;
     let (base, plp, is_cached) = (config.base, config.plp, config.map_cache_pages.is_some());
     let ftl = ftl(&clock, geometry, config);
     let version = if base == Base::Empty { u32::MAX } else { 0 };
@@ -122,6 +140,7 @@ fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u3
             *done.borrow_mut() += 1;
         });
     }
+    let lender = lends.then(|| clock.spawn("lender", lend(clock.clone(), ftl.clone(), rng.stream("lender"))));
     let (inner, model_then) = (ftl.clone(), model.clone());
     let end = executor.run(async move {
         let (spans, span) = (Spans::default(), SpanId::NONE);
@@ -130,6 +149,7 @@ fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u3
             let pause = clock.now().since(Time::ZERO) > Delay::from_ms(u64::from(200 * steps));
             assert!(!pause, "seed {seed}: the hosts wait for ever: {:?}", inner.counters());
         }
+        lender.into_iter().for_each(|lender| clock.kill(lender));
         for (lpa, version) in model_then.borrow().iter().enumerate() {
             assert_eq!(inner.peek(lpa as u64), stamp(lpa as u64, *version), "unit {lpa} before the flush");
         }
@@ -240,6 +260,28 @@ fn with_a_cached_map_what_was_written_last_is_read() {
     let FtlCounters { map_misses_shared, map_evictions_dirty, map_updates, map_units_collected, .. } = total;
     assert!(map_misses_shared > 100 && map_evictions_dirty > 1000 && map_updates > 1000, "{total:?}");
     assert!(map_units_collected > 100, "{total:?}");
+}
+
+// DRAM that goes while pages in it are dirty, are being loaded, or are waited for, and comes back: what has changed in them
+// must be read all the same, and nobody may wait for a place that is gone.
+#[test]
+fn with_places_of_the_map_that_come_and_go_what_was_written_last_is_read() {
+    let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
+    let mut evicted = 0;
+    for seed in 0..6 {
+        for base in [Base::Empty, Base::Filled, Base::Steady] {
+            let config = FtlConfig {
+                seed,
+                map_cache_pages: Some(4),
+                map_segment_pages: 1,
+                write_buffer_units: 8 * (1 + seed as u32 % 3),
+                plp: seed % 4 == 3,
+                ..config(7434 - 400 * (seed % 3), base)
+            };
+            evicted += check(seed, geometry, config, 1 + seed % 5, 1500).1.map_evictions_dirty;
+        }
+    }
+    assert!(evicted > 1000, "{evicted}");
 }
 
 // A drive without a unit to spare must still take every write: a reserve too small by one and it stands still.

@@ -246,17 +246,26 @@ fn history(tib: u32, base: Base, cached: bool, in_files: bool, seed: u64) {
 }
 
 // A unit beyond the border that is taken for the one 2^32 before it is another tenant's data.
-#[test]
-fn units_beyond_32_bits_are_there_after_any_power_cut() {
-    for (tib, base, cached, in_files) in [
-        (17, Base::Empty, false, false),
-        (17, Base::Filled, true, true),
-        (17, Base::Steady, true, false),
-        (64, Base::Empty, true, true),
-        (64, Base::Filled, false, false),
-        (64, Base::Steady, false, false),
-    ] {
-        history(tib, base, cached, in_files, tib.into());
+mod units_beyond_32_bits_are_there_after_any_power_cut {
+    use super::*;
+
+    // One test for each: they take long, and run beside each other.
+    macro_rules! histories {
+        ($($name:ident: $tib:literal, $base:ident, $cached:literal, $in_files:literal;)*) => {$(
+            #[test]
+            fn $name() {
+                history($tib, Base::$base, $cached, $in_files, $tib);
+            }
+        )*};
+    }
+
+    histories! {
+        of_17_tib_empty: 17, Empty, false, false;
+        of_17_tib_filled_in_files: 17, Filled, true, true;
+        of_17_tib_steady: 17, Steady, true, false;
+        of_64_tib_empty_in_files: 64, Empty, true, true;
+        of_64_tib_filled: 64, Filled, false, false;
+        of_64_tib_steady: 64, Steady, false, false;
     }
 }
 

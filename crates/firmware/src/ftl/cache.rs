@@ -23,6 +23,8 @@
 //! again from the spare areas of what it points to, or from parity); the DRAM that remembers changes of pages that are away is not limited; the directory never
 //! leaves DRAM; pages are loaded and written as wholes, and an entry is of one unit.
 
+#[cfg(doc)]
+use super::FtlConfig;
 use super::map::Place;
 use super::{Found, Ftl, Inner, State};
 use byteway_clock::{Clock, Notify, SpanId, Spans, Stage};
@@ -40,10 +42,8 @@ pub(super) enum Access {
 
 /// Who waits for what. The pages themselves are in [`State`].
 pub(super) struct Cache {
-    /// How many of the pages that go next are kept clean.
-    ahead: usize,
-    /// More than so many pages that are away are written.
-    away_most: u64,
+    /// How many of the pages that go next are kept clean, at most: a stripe's worth.
+    ahead_most: u32,
     /// The load of one of the frames with this number, modulo, has ended.
     loaded: [Notify; 16],
     /// There may be a place for another page.
@@ -53,11 +53,10 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn new(clock: &Clock, pages: u32, stripe_units: u32) -> Self {
+    pub(super) fn new(clock: &Clock, stripe_units: u32) -> Self {
         let notify = || Notify::new(clock);
         Cache {
-            ahead: (pages / 8).min(stripe_units) as usize,
-            away_most: u64::from(pages),
+            ahead_most: stripe_units,
             loaded: std::array::from_fn(|_| notify()),
             room: notify(),
             evictor: notify(),
@@ -201,6 +200,72 @@ impl Ftl {
         load.end();
     }
 
+    /// Translation pages that are in DRAM, of a cached map.
+    pub fn map_pages_held(&self) -> u32 {
+        self.0.state.borrow().frames.oldest().count() as u32
+    }
+
+    /// Translation pages that the DRAM has places for; none where it holds the whole map.
+    pub fn map_frames(&self) -> Option<u32> {
+        self.0.cache.as_ref().map(|_| self.0.state.borrow().frames.most())
+    }
+
+    /// DRAM for so many more segments of [`FtlConfig::map_segment_pages`] has come: from a peer, or back from one.
+    /// Where the DRAM holds the whole map, nothing comes of it.
+    pub fn take_map_segments(&self, segments: u32) {
+        let Some(cache) = &self.0.cache else { return };
+        {
+            let frames = &mut self.0.state.borrow_mut().frames;
+            frames.resize(
+                frames.most().saturating_add(segments.saturating_mul(self.0.config.map_segment_pages)),
+            );
+        }
+        cache.room.notify_all();
+    }
+
+    /// Gives DRAM of so many segments up, or of fewer: a place for one page is left. The pages in it leave, the dirty ones
+    /// when they are buffered; I/O goes on meanwhile. When this ends nothing is in it any more; it gives how many segments
+    /// those are. Dropped early, the places are not used for other pages, and the ones that are in them stay.
+    pub async fn give_up_map_segments(&self, segments: u32) -> u32 {
+        let inner = &*self.0;
+        let Some(cache) = &inner.cache else { return 0 };
+        let given = {
+            let frames = &mut inner.state.borrow_mut().frames;
+            let given = segments.min(frames.most().saturating_sub(1) / inner.config.map_segment_pages.max(1));
+            frames.resize(frames.most() - given * inner.config.map_segment_pages);
+            given
+        };
+        loop {
+            let (frame, page, load, is_dirty) = {
+                let state = inner.state.borrow();
+                let Some((frame, page)) = state.frames.to_give_back() else { break };
+                (frame, page, state.frames.load(frame), state.pages.is_dirty(page))
+            };
+            match load {
+                Some(load) => {
+                    while inner.state.borrow().frames.load(frame) == Some(load) {
+                        cache.loaded(frame).notified().await;
+                    }
+                }
+                None if is_dirty => {
+                    inner
+                        .clean(cache, || {
+                            let state = inner.state.borrow();
+                            let goes = state.frames.to_give_back() == Some((frame, page));
+                            (goes && state.pages.is_dirty(page)).then_some(page)
+                        })
+                        .await
+                }
+                None => {
+                    let mut state = inner.state.borrow_mut();
+                    state.frames.drop_page(frame);
+                    state.pages.hold(page, false);
+                }
+            }
+        }
+        given
+    }
+
     /// Translation pages that lie in flash.
     pub fn map_pages_in_flash(&self) -> u64 {
         let state = self.0.state.borrow();
@@ -275,18 +340,40 @@ impl Inner {
 
     /// The page that the evictor writes next: one of the next to go, if it is dirty.
     fn to_evict(&self, cache: &Cache) -> Option<u32> {
-        let next = cache.ahead.max(cache.room.waiting());
         let state = self.state.borrow();
+        let ahead = (state.frames.most() / 8).min(cache.ahead_most) as usize;
+        let next = ahead.max(cache.room.waiting());
         if !state.frames.is_full() {
             return None;
         }
         state.frames.oldest().take(next).find(|page| state.pages.is_dirty(*page))
     }
 
-    /// The pages that the updater writes next.
-    fn to_update(&self, cache: &Cache, pages: &mut Vec<u32>) {
+    /// Buffers a dirty page, so that it can leave: the one that is `wanted` when there is a slot for it, if there is one then.
+    async fn clean(&self, cache: &Cache, wanted: impl Fn() -> Option<u32>) {
+        let permit = self.slots(1).await;
+        let Some(page) = wanted() else { return };
         let mut state = self.state.borrow_mut();
-        let surplus = state.pages.away().saturating_sub(cache.away_most);
+        let Ok(permit) = permit else {
+            // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
+            state.checkpoints.is_over = true;
+            state.pages.written(page);
+            cache.room.notify_one();
+            return;
+        };
+        state.counters.map_evictions_dirty += 1;
+        let taken = state.buffer_page(page, self.config.keep);
+        drop(state);
+        permit.forget();
+        self.give_back(u32::from(!taken));
+        cache.room.notify_one();
+        self.dispatch();
+    }
+
+    /// The pages that the updater writes next.
+    fn to_update(&self, pages: &mut Vec<u32>) {
+        let mut state = self.state.borrow_mut();
+        let surplus = state.pages.away().saturating_sub(state.frames.most().into());
         let count = surplus.min(state.updates).min(u64::from(self.geometry.units_per_stripe()));
         state.updates -= count;
         pages.clear();
@@ -342,23 +429,7 @@ pub(super) async fn evict(inner: Rc<Inner>) {
             cache.evictor.notified().await;
             continue;
         }
-        let permit = inner.slots(1).await;
-        let Some(page) = inner.to_evict(cache) else { continue };
-        let mut state = inner.state.borrow_mut();
-        let Ok(permit) = permit else {
-            // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
-            state.checkpoints.is_over = true;
-            state.pages.written(page);
-            cache.room.notify_one();
-            continue;
-        };
-        state.counters.map_evictions_dirty += 1;
-        let taken = state.buffer_page(page, inner.config.keep);
-        drop(state);
-        permit.forget();
-        inner.give_back(u32::from(!taken));
-        cache.room.notify_one();
-        inner.dispatch();
+        inner.clean(cache, || inner.to_evict(cache)).await;
     }
 }
 
@@ -367,7 +438,7 @@ pub(super) async fn update(inner: Rc<Inner>) {
     let Some(cache) = &inner.cache else { return };
     let mut pages = Vec::with_capacity(inner.geometry.units_per_stripe() as usize);
     loop {
-        inner.to_update(cache, &mut pages);
+        inner.to_update(&mut pages);
         if pages.is_empty() {
             cache.updater.notified().await;
             continue;

@@ -123,6 +123,9 @@ pub struct FtlConfig {
     pub plp: bool,
     /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
     pub map_cache_pages: Option<u32>,
+    /// Translation pages in what DRAM for the map is taken and given up in, at least one: see
+    /// [`Ftl::take_map_segments`](super::Ftl::take_map_segments).
+    pub map_segment_pages: u32,
     /// Entries of the map take 8 bytes, not 4: an array of more than [`Geometry::NARROW_UNITS_MAX`] units needs that.
     pub wide_map: bool,
     /// Units programmed between two checkpoints; 0: there is one at shutdown, and when the journal is full.
@@ -166,6 +169,8 @@ pub enum Canary {
 }
 
 impl FtlConfig {
+    /// Translation pages of 4 KiB in 2 MiB.
+    pub const MAP_SEGMENT_PAGES: u32 = 512;
     /// The most slots that a write buffer can have.
     pub const BUFFER_UNITS_MAX: u32 = super::map::Entry::SLOTS;
 
@@ -215,6 +220,7 @@ impl Default for FtlConfig {
             gc_reserve_blocks: 1,
             plp: false,
             map_cache_pages: None,
+            map_segment_pages: FtlConfig::MAP_SEGMENT_PAGES,
             wide_map: false,
             checkpoint_units: 0,
             upkeep: Upkeep::default(),

@@ -1,7 +1,8 @@
 //! The places of the cached map: which translation pages they hold, and which of those was used least recently.
 //!
 //! A frame is free, is *loading* its page, or has it. Frames that have theirs are in a list by their last use. Frames
-//! are made as they are needed, up to the number that the DRAM has.
+//! are made as they are needed, up to the number that the DRAM has. When that becomes smaller, those that are taken back
+//! stay until their pages have left.
 
 use rustc_hash::FxHashMap;
 
@@ -12,6 +13,7 @@ struct Frame {
     /// How often it has begun to load: who waits for a load knows by this which one.
     loads: u64,
     is_loading: bool,
+    is_taken: bool,
     newer: u32,
     older: u32,
 }
@@ -40,6 +42,35 @@ impl Frames {
         }
     }
 
+    /// How many there are; those that are to be given back and still have a page don't count.
+    pub(super) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// From now on there are `most`.
+    pub(super) fn resize(&mut self, most: u32) {
+        let made = self.frames.len() as u32;
+        for index in self.most..most.min(made) {
+            if !self.frames[index as usize].is_taken {
+                self.free.push(index);
+            }
+        }
+        self.free.retain(|index| *index < most);
+        self.most = most;
+    }
+
+    /// A frame that is to be given back and has a page, or is loading one.
+    pub(super) fn to_give_back(&self) -> Option<(u32, u32)> {
+        let beyond = self.frames.iter().enumerate().skip(self.most as usize);
+        beyond.rev().find(|(_, frame)| frame.is_taken).map(|(index, frame)| (index as u32, frame.page))
+    }
+
+    /// Frees a frame that has its page.
+    pub(super) fn drop_page(&mut self, frame: u32) {
+        self.unlink(frame);
+        self.release(frame);
+    }
+
     /// The frame of a page, if it has one.
     #[inline]
     pub(super) fn find(&self, page: u32) -> Option<u32> {
@@ -54,7 +85,7 @@ impl Frames {
 
     /// Whether no frame is free.
     pub(super) fn is_full(&self) -> bool {
-        self.free.is_empty() && self.frames.len() as u32 == self.most
+        self.free.is_empty() && self.frames.len() as u32 >= self.most
     }
 
     /// A free frame begins to load a page.
@@ -62,13 +93,14 @@ impl Frames {
         let index = match self.free.pop() {
             Some(index) => index,
             None if (self.frames.len() as u32) < self.most => {
-                self.frames.push(Frame { page, loads: 0, is_loading: true, newer: NONE, older: NONE });
+                let (newer, older) = (NONE, NONE);
+                self.frames.push(Frame { page, loads: 0, is_loading: true, is_taken: true, newer, older });
                 self.frames.len() as u32 - 1
             }
             None => return None,
         };
         let frame = &mut self.frames[index as usize];
-        (frame.page, frame.loads, frame.is_loading) = (page, frame.loads + 1, true);
+        (frame.page, frame.loads, frame.is_loading, frame.is_taken) = (page, frame.loads + 1, true, true);
         self.index.insert(page, index);
         Some(index)
     }
@@ -111,10 +143,12 @@ impl Frames {
     }
 
     fn release(&mut self, frame: u32) -> u32 {
-        let Frame { page, is_loading, .. } = &mut self.frames[frame as usize];
-        *is_loading = false;
+        let Frame { page, is_loading, is_taken, .. } = &mut self.frames[frame as usize];
+        (*is_loading, *is_taken) = (false, false);
         self.index.remove(page);
-        self.free.push(frame);
+        if frame < self.most {
+            self.free.push(frame);
+        }
         *page
     }
 
@@ -180,6 +214,44 @@ mod tests {
                 }
                 model.push(page);
                 assert_eq!(frames.oldest().collect::<Vec<_>>(), model, "step {step}");
+            }
+        }
+    }
+
+    // A frame that is given back and used all the same, or taken and never used, would make lending a word.
+    #[test]
+    fn frames_are_given_back_and_taken_again() {
+        let mut stream = Rng::new(4).stream("lending");
+        for _ in 0..200 {
+            let mut frames = Frames::new(8);
+            let mut held = std::collections::BTreeSet::new();
+            for _ in 0..100 {
+                match stream.below(4) {
+                    0 => {
+                        frames.resize(1 + stream.below(16) as u32);
+                        while let Some((frame, page)) = frames.to_give_back() {
+                            assert!(frame >= frames.most());
+                            frames.drop_page(frame);
+                            assert!(held.remove(&page));
+                        }
+                    }
+                    1 if !held.is_empty() => {
+                        assert!(held.remove(&frames.drop_oldest().expect("there is one")));
+                    }
+                    _ => {
+                        let page = stream.below(1000) as u32;
+                        if frames.find(page).is_none() && !frames.is_full() {
+                            let frame = frames.begin(page).expect("one is free");
+                            assert!(frame < frames.most());
+                            frames.loaded(frame);
+                            held.insert(page);
+                        }
+                    }
+                }
+                assert!(held.len() as u32 <= frames.most());
+                assert_eq!(frames.is_full(), held.len() as u32 == frames.most());
+                assert_eq!(frames.oldest().count(), held.len());
+                assert!(held.iter().all(|page| frames.find(*page).is_some()));
             }
         }
     }

@@ -438,7 +438,7 @@ impl Ftl {
             credits: Semaphore::new(clock, slots as usize),
             slots,
             locks: Locks::new(clock),
-            cache: cached.map(|pages| Cache::new(clock, pages, geometry.units_per_stripe())),
+            cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
             settled: Notify::new(clock),
             idleness: Idleness::new(clock),
             attended: Cell::new(0),

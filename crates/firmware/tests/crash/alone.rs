@@ -39,6 +39,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u3
 fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed: u64, what: &str) -> Medium {
     let executor = Executor::new();
     let ftl = case.power_on(executor.clock(), medium, seed);
+    case.lend(executor.clock(), &ftl, seed);
     let (inner, model, what_then) = (ftl.clone(), model.clone(), what.to_owned());
     let ended = executor.run_cut(
         async move {
@@ -109,6 +110,14 @@ fn what_was_durable_is_there_after_any_cut() {
 fn translation_pages_that_were_evicted_are_found() {
     for case in cached_cases() {
         histories(&case, 0..8 * share(), history);
+    }
+}
+
+// A page that is given up when it is dirty must be on flash before the place is another's: or a cut between the two loses it.
+#[test]
+fn places_of_the_map_come_and_go_over_cuts() {
+    for case in cached_cases() {
+        histories(&case.lending(), 0..8 * share(), history);
     }
 }
 

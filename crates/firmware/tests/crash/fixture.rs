@@ -99,6 +99,31 @@ pub struct Case {
 }
 
 impl Case {
+    /// The same drive with places for a few pages of the map, which come and go one by one.
+    pub fn lending(self) -> Case {
+        let config = FtlConfig { map_cache_pages: Some(4), map_segment_pages: 1, ..self.config };
+        Case { config, ..self }
+    }
+
+    /// If the drive is [`Case::lending`]: takes places for pages of the map, and gives them up, until the power goes.
+    pub fn lend(&self, clock: &Clock, ftl: &Ftl, seed: u64) {
+        if self.config.map_segment_pages == FtlConfig::MAP_SEGMENT_PAGES {
+            return;
+        }
+        let (after, ftl) = (clock.clone(), ftl.clone());
+        let mut stream = Rng::new(seed).stream("lender");
+        clock.spawn("lender", async move {
+            ftl.ready().await;
+            loop {
+                after.sleep(Delay::from_us(stream.below(500))).await;
+                match ftl.map_frames().is_some_and(|frames| frames < 6) && stream.chance(0.5) {
+                    true => ftl.take_map_segments(1 + stream.below(2) as u32),
+                    false => _ = ftl.give_up_map_segments(1 + stream.below(3) as u32).await,
+                }
+            }
+        });
+    }
+
     pub fn broken(self, canary: Canary) -> Case {
         let config = FtlConfig { canary: Some(canary), ..self.config };
         Case { config, ..self }
