@@ -197,7 +197,7 @@ impl Placement {
     }
 
     /// Moves `bytes` into the DRAM of the write buffer from where the work of buffering is done.
-    pub(crate) async fn into_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+    pub(crate) async fn add_to_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
         let mut queued = Delay::ZERO;
         if let Some(distance) = self.distance(Work::Buffer, errand.route) {
             queued += distance.write(bytes).await;
@@ -208,7 +208,7 @@ impl Placement {
     }
 
     /// The same out of it.
-    pub(crate) async fn out_of_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
+    pub(crate) async fn take_from_buffer(&self, clock: &Clock, errand: Errand, spans: &Spans, bytes: u64) {
         let mut queued = Delay::ZERO;
         let passage = self.site(Work::Buffer).dram("out of the buffer", bytes);
         clock.sleep_until(passage.arrival).await;

@@ -7,9 +7,9 @@
 //! - *Filled*: written once in order. Consecutive stripes go to consecutive dies, channels first.
 //! - *Steady*: as uniform random overwrites under greedy collection leave it, in the midst of it; see `ftl/steady`.
 
-use super::config::{Base, FtlConfig, Region};
-use super::space::{Space, UnitKind};
-use super::steady::{Steady, UpkeepFound, reclaimed_share};
+use crate::ftl::config::{Base, FtlConfig, Region};
+use crate::ftl::space::{Space, UnitKind};
+use crate::ftl::steady::{Steady, UpkeepFound, reclaimed_share};
 use byteway_flash::{BaseContent, BlockId, Geometry, Mode, Ppa};
 use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
@@ -98,7 +98,7 @@ impl BaseState {
     }
 
     /// Whether translation pages lie there, too.
-    pub(super) fn holds_pages(&self) -> bool {
+    pub(in crate::ftl) fn holds_pages(&self) -> bool {
         !matches!(self.layout, Layout::Empty) && self.held > self.space.user
     }
 
@@ -158,12 +158,12 @@ impl BaseState {
     }
 
     /// Units programmed for each that the host writes, as the steady state has it; 1 in other states.
-    pub(super) fn write_amplification(&self) -> f64 {
+    pub(in crate::ftl) fn write_amplification(&self) -> f64 {
         if let Layout::Steady(steady) = &self.layout { steady.write_amplification() } else { 1.0 }
     }
 
     /// What a die's collector is found at in the steady state.
-    pub(super) fn upkeep(&self, die: u32) -> Option<UpkeepFound> {
+    pub(in crate::ftl) fn upkeep(&self, die: u32) -> Option<UpkeepFound> {
         if let Layout::Steady(steady) = &self.layout { Some(steady.upkeep(die)) } else { None }
     }
 
@@ -174,7 +174,7 @@ impl BaseState {
 }
 
 /// The base state as the array sees it.
-pub(super) struct Written(pub(super) Rc<BaseState>);
+pub(in crate::ftl) struct Written(pub(in crate::ftl) Rc<BaseState>);
 
 impl BaseContent for Written {
     fn mode(&self, block: BlockId) -> Mode {
@@ -199,9 +199,9 @@ pub fn greedy_write_amplification(op: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Upkeep;
-    use super::super::steady::Rhythm;
     use super::*;
+    use crate::ftl::config::Upkeep;
+    use crate::ftl::steady::Rhythm;
     use byteway_clock::random::Rng;
     use byteway_wire::content::BlockSize;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};

@@ -14,15 +14,15 @@
 //! costs less than one of the moves that follow, so an ordered structure that every overwrite would have to maintain
 //! is not worth it.
 
-use super::base::BaseState;
-use super::config::{FtlConfig, Victim};
+use crate::ftl::base::BaseState;
+use crate::ftl::config::{FtlConfig, Victim};
 use byteway_flash::{BlockId, Flash, Geometry, Ppa};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// Whose units an open superblock takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(in crate::ftl) enum Stream {
     /// What the host writes.
     Host = 0,
     /// What the collector moves.
@@ -57,18 +57,18 @@ struct Filling {
 
 /// What the medium says of a superblock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(in crate::ftl) struct Marks {
     /// How often it was erased.
-    pub(super) erases: u32,
+    pub(in crate::ftl) erases: u32,
     /// It takes no more programs.
-    pub(super) is_bad: bool,
+    pub(in crate::ftl) is_bad: bool,
     /// It is bad, and holds nothing any more.
-    pub(super) is_done: bool,
+    pub(in crate::ftl) is_done: bool,
 }
 
 impl Marks {
     /// What an array says.
-    pub(super) fn of(flash: &Flash) -> impl Fn(BlockId) -> Marks {
+    pub(in crate::ftl) fn of(flash: &Flash) -> impl Fn(BlockId) -> Marks {
         |block| {
             let is_bad = flash.is_bad(block);
             Marks {
@@ -82,7 +82,7 @@ impl Marks {
 
 /// What is to be emptied although it is not for the space that it gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+pub(in crate::ftl) enum Queue {
     /// Bad, and not empty.
     Retiring,
     /// Read too often, or old.
@@ -111,19 +111,19 @@ struct DieBlocks {
 
 /// What recovery says of a superblock.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(in crate::ftl) struct Found {
     /// Stripes that are programmed, or spoilt.
-    pub(super) programmed: u32,
+    pub(in crate::ftl) programmed: u32,
     /// The number of the last one that can be read; 0 if none can.
-    pub(super) last: u64,
+    pub(in crate::ftl) last: u64,
     /// It holds what the base state put there, beside what came behind it.
-    pub(super) is_base: bool,
+    pub(in crate::ftl) is_base: bool,
     /// The next stripe may be programmed.
-    pub(super) can_go_on: bool,
+    pub(in crate::ftl) can_go_on: bool,
 }
 
 /// All superblocks of a drive.
-pub(super) struct Blocks {
+pub(in crate::ftl) struct Blocks {
     geometry: Geometry,
     /// Valid units, with [`NOT_CLOSED`].
     counts: Vec<u32>,
@@ -151,7 +151,7 @@ pub(super) struct Blocks {
 
 /// What became of a superblock that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failed {
+pub(in crate::ftl) enum Failed {
     /// It was bad already.
     Before,
     /// A spare one takes its place, or the cache has one less.
@@ -209,7 +209,7 @@ impl Blocks {
 
     /// As the base state has them; `marks` is what the medium says of each. A superblock that ends within a wordline of so
     /// many stripes takes no more: what a program that is cut off would take with it is there already.
-    pub(super) fn new(
+    pub(in crate::ftl) fn new(
         geometry: Geometry,
         base: &BaseState,
         config: &FtlConfig,
@@ -239,7 +239,7 @@ impl Blocks {
     /// As recovery found them: of each superblock, how many units are valid, and what it says of it. On a die with a
     /// free superblock, which is neither spare nor of the cache, those go on that can; there are two at most of the usual kind, for a stream opens one when it has
     /// filled another, and one of the cache. On one without, none does: see `collect`.
-    pub(super) fn recovered(
+    pub(in crate::ftl) fn recovered(
         geometry: Geometry,
         base: &BaseState,
         config: &FtlConfig,
@@ -320,79 +320,79 @@ impl Blocks {
     }
 
     /// Free superblocks of a die that are not spare.
-    pub(super) fn free(&self, die: u32) -> u32 {
+    pub(in crate::ftl) fn free(&self, die: u32) -> u32 {
         let of_die = &self.dies[die as usize];
         (of_die.free.len() as u32).saturating_sub(of_die.spares)
     }
 
     /// Valid units of a superblock.
-    pub(super) fn valid(&self, block: BlockId) -> u32 {
+    pub(in crate::ftl) fn valid(&self, block: BlockId) -> u32 {
         self.counts[block.0 as usize] & !NOT_CLOSED
     }
 
     /// Whether a superblock is closed: full, all of it programmed, and not being collected. One of the cache never is.
-    pub(super) fn is_closed(&self, block: BlockId) -> bool {
+    pub(in crate::ftl) fn is_closed(&self, block: BlockId) -> bool {
         self.counts[block.0 as usize] & NOT_CLOSED == 0
     }
 
     /// Whether a stripe holds what the base state put there.
-    pub(super) fn is_base(&self, block: BlockId, stripe: u32) -> bool {
+    pub(in crate::ftl) fn is_base(&self, block: BlockId, stripe: u32) -> bool {
         stripe < self.base_stripes[block.0 as usize]
     }
 
     /// Whether it is out of use, or will be when it is empty.
-    pub(super) fn is_bad(&self, block: BlockId) -> bool {
+    pub(in crate::ftl) fn is_bad(&self, block: BlockId) -> bool {
         self.marks[block.0 as usize].is_bad
     }
 
     /// How often a superblock was erased.
-    pub(super) fn erases(&self, block: BlockId) -> u32 {
+    pub(in crate::ftl) fn erases(&self, block: BlockId) -> u32 {
         self.marks[block.0 as usize].erases
     }
 
     /// Whether it is of one bit a cell.
-    pub(super) fn is_cache(&self, block: BlockId) -> bool {
+    pub(in crate::ftl) fn is_cache(&self, block: BlockId) -> bool {
         block.0 % self.geometry.blocks >= self.geometry.blocks - self.cache
     }
 
     /// Whether it is free for anybody once it is erased.
-    pub(super) fn gives_back(&self, block: BlockId) -> bool {
+    pub(in crate::ftl) fn gives_back(&self, block: BlockId) -> bool {
         !self.is_cache(block) && !self.is_bad(block)
     }
 
     /// Stripes of a superblock.
-    pub(super) fn pages(&self, block: BlockId) -> u32 {
+    pub(in crate::ftl) fn pages(&self, block: BlockId) -> u32 {
         if self.is_cache(block) { self.cache_pages } else { self.geometry.pages }
     }
 
     /// Whether a die has lost more superblocks than it had spare ones.
-    pub(super) fn is_exhausted(&self) -> bool {
+    pub(in crate::ftl) fn is_exhausted(&self) -> bool {
         self.is_exhausted
     }
 
     /// Stripes of a superblock of the cache.
-    pub(super) fn cache_pages(&self) -> u32 {
+    pub(in crate::ftl) fn cache_pages(&self) -> u32 {
         self.cache_pages
     }
 
     /// Spare superblocks of a die that are left.
-    pub(super) fn spares(&self, die: u32) -> u32 {
+    pub(in crate::ftl) fn spares(&self, die: u32) -> u32 {
         self.dies[die as usize].spares
     }
 
     /// The superblock that a stream fills.
-    pub(super) fn opened(&self, die: u32, stream: Stream) -> Option<BlockId> {
+    pub(in crate::ftl) fn opened(&self, die: u32, stream: Stream) -> Option<BlockId> {
         self.dies[die as usize].open[stream as usize].map(|open| BlockId(open.block))
     }
 
     /// Stripes that are left in a stream's open superblock.
-    pub(super) fn stripes_left(&self, die: u32, stream: Stream) -> u32 {
+    pub(in crate::ftl) fn stripes_left(&self, die: u32, stream: Stream) -> u32 {
         let open = self.dies[die as usize].open[stream as usize];
         open.map_or(0, |open| self.pages(BlockId(open.block)) - open.next_stripe)
     }
 
     /// Whether a stream can have a stripe of a die.
-    pub(super) fn has_room(&self, die: u32, stream: Stream) -> bool {
+    pub(in crate::ftl) fn has_room(&self, die: u32, stream: Stream) -> bool {
         let of_die = &self.dies[die as usize];
         if of_die.open[stream as usize].is_some() {
             return true;
@@ -407,7 +407,7 @@ impl Blocks {
 
     /// The next stripe of a stream, if it can have one: the caller programs it. Stripes of a superblock are given out
     /// in order.
-    pub(super) fn take_stripe(&mut self, die: u32, stream: Stream) -> Option<(BlockId, u32)> {
+    pub(in crate::ftl) fn take_stripe(&mut self, die: u32, stream: Stream) -> Option<(BlockId, u32)> {
         if !self.has_room(die, stream) {
             return None;
         }
@@ -447,7 +447,7 @@ impl Blocks {
 
     /// A stripe has been programmed, `valid` units of which are valid. The last one closes its superblock. Gives the
     /// die if its collector wants to know of that.
-    pub(super) fn programmed(&mut self, block: BlockId, valid: u32) -> Option<u32> {
+    pub(in crate::ftl) fn programmed(&mut self, block: BlockId, valid: u32) -> Option<u32> {
         let die = self.geometry.die_of_block(block);
         self.counts[block.0 as usize] += valid;
         self.fill(die, block, 1).then_some(die)
@@ -473,7 +473,7 @@ impl Blocks {
 
     /// A program or an erase of a superblock has failed: it takes no more. Of its stripes only those are still to be
     /// [`programmed`](Blocks::programmed) that were given out.
-    pub(super) fn fail(&mut self, block: BlockId) -> Failed {
+    pub(in crate::ftl) fn fail(&mut self, block: BlockId) -> Failed {
         if std::mem::replace(&mut self.marks[block.0 as usize].is_bad, true) {
             return Failed::Before;
         }
@@ -505,7 +505,7 @@ impl Blocks {
 
     /// A unit is stale from now on. Gives the die if its collector wants to know.
     #[inline]
-    pub(super) fn lost(&mut self, ppa: Ppa) -> Option<u32> {
+    pub(in crate::ftl) fn lost(&mut self, ppa: Ppa) -> Option<u32> {
         let block = self.geometry.block_of(ppa);
         let count = &mut self.counts[block.0 as usize];
         debug_assert!(*count & !NOT_CLOSED > 0, "a unit that was valid was counted");
@@ -515,32 +515,37 @@ impl Blocks {
     }
 
     /// A unit is valid that was not counted.
-    pub(super) fn gained(&mut self, ppa: Ppa) {
+    pub(in crate::ftl) fn gained(&mut self, ppa: Ppa) {
         self.counts[self.geometry.block_of(ppa).0 as usize] += 1;
     }
 
     /// No unit is valid any more.
-    pub(super) fn lose_all(&mut self) {
+    pub(in crate::ftl) fn lose_all(&mut self) {
         self.counts.iter_mut().for_each(|count| *count &= NOT_CLOSED);
     }
 
     /// A die's collector has found nothing to do.
-    pub(super) fn starve(&mut self, die: u32) {
+    pub(in crate::ftl) fn starve(&mut self, die: u32) {
         self.dies[die as usize].starved = true;
     }
 
     /// Nothing is kept from the host any more.
-    pub(super) fn give_reserve(&mut self) {
+    pub(in crate::ftl) fn give_reserve(&mut self) {
         self.reserve = 0;
     }
 
     /// Keeps one more free superblock from the host, or not.
-    pub(super) fn claim(&mut self, die: u32, is_claimed: bool) {
+    pub(in crate::ftl) fn claim(&mut self, die: u32, is_claimed: bool) {
         self.dies[die as usize].is_claimed = is_claimed;
     }
 
     /// The superblock to collect next, if one has no more than `valid_most` valid units. It is no longer closed.
-    pub(super) fn take_victim(&mut self, die: u32, policy: Victim, valid_most: u32) -> Option<BlockId> {
+    pub(in crate::ftl) fn take_victim(
+        &mut self,
+        die: u32,
+        policy: Victim,
+        valid_most: u32,
+    ) -> Option<BlockId> {
         let all = self.all_of(die);
         if self.doomed_of[die as usize] > 0 {
             // One that gives nothing back may need a second superblock for what it and the one before it held.
@@ -594,7 +599,7 @@ impl Blocks {
 
     /// Of the superblocks that wait to be refreshed, the one with the fewest valid units, if it has no more than
     /// `valid_most` and gives one back that the host can have.
-    pub(super) fn take_refreshing(&mut self, die: u32, valid_most: u32) -> Option<BlockId> {
+    pub(in crate::ftl) fn take_refreshing(&mut self, die: u32, valid_most: u32) -> Option<BlockId> {
         let waiting = self.dies[die as usize].refreshing.iter().map(|block| BlockId(*block)).enumerate();
         let fits = |(_, block): &(usize, BlockId)| {
             !self.is_cache(*block) && !self.is_bad(*block) && self.valid(*block) <= valid_most
@@ -605,7 +610,7 @@ impl Blocks {
     }
 
     /// How many erases the most worn superblock of a die has more than the least worn one that is closed.
-    pub(super) fn spread(&self, die: u32) -> u32 {
+    pub(in crate::ftl) fn spread(&self, die: u32) -> u32 {
         let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
         let closed = self.normal(die).filter(|block| self.is_closed(*block));
         let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
@@ -615,7 +620,7 @@ impl Blocks {
 
     /// Of the closed superblocks of a die that were erased no more than `most` times, the one that has been closed for
     /// longest.
-    pub(super) fn coldest(&self, die: u32, most: u32) -> Option<BlockId> {
+    pub(in crate::ftl) fn coldest(&self, die: u32, most: u32) -> Option<BlockId> {
         let now = self.dies[die as usize].closings;
         let age = |block: &BlockId| now.wrapping_sub(self.closed_at[block.0 as usize]);
         let little_worn = |block: &BlockId| self.is_closed(*block) && self.erases(*block) <= most;
@@ -623,7 +628,7 @@ impl Blocks {
     }
 
     /// Erases of the most worn superblock of a die that is in use, and of the most worn free one.
-    pub(super) fn most_worn(&self, die: u32) -> (u32, u32) {
+    pub(in crate::ftl) fn most_worn(&self, die: u32) -> (u32, u32) {
         let in_use = self.normal(die).filter(|block| !self.is_bad(*block));
         let most = in_use.map(|block| self.erases(block)).max().unwrap_or(0);
         let free = self.dies[die as usize].free.iter().map(|block| self.erases(BlockId(*block)));
@@ -636,13 +641,13 @@ impl Blocks {
     }
 
     /// Takes a closed superblock to be emptied.
-    pub(super) fn take_closed(&mut self, block: BlockId) {
+    pub(in crate::ftl) fn take_closed(&mut self, block: BlockId) {
         debug_assert!(self.is_closed(block));
         self.counts[block.0 as usize] |= NOT_CLOSED;
     }
 
     /// Has a closed or cached superblock of a die emptied for its own sake; false if it will be anyway, or isn't closed.
-    pub(super) fn refresh(&mut self, block: BlockId) -> bool {
+    pub(in crate::ftl) fn refresh(&mut self, block: BlockId) -> bool {
         let is_closed = self.is_closed(block);
         let of_die = &mut self.dies[self.geometry.die_of_block(block) as usize];
         if is_closed {
@@ -657,7 +662,7 @@ impl Blocks {
     }
 
     /// Whether any superblock of a die waits in a queue.
-    pub(super) fn is_queued(&self, die: u32, queue: Queue) -> bool {
+    pub(in crate::ftl) fn is_queued(&self, die: u32, queue: Queue) -> bool {
         let of_die = &self.dies[die as usize];
         match queue {
             Queue::Retiring => !of_die.retiring.is_empty(),
@@ -666,7 +671,7 @@ impl Blocks {
     }
 
     /// Takes the first superblock of a queue to be emptied.
-    pub(super) fn take_queued(&mut self, die: u32, queue: Queue) -> Option<BlockId> {
+    pub(in crate::ftl) fn take_queued(&mut self, die: u32, queue: Queue) -> Option<BlockId> {
         let of_die = &mut self.dies[die as usize];
         let first = match queue {
             Queue::Retiring => of_die.retiring.pop_front(),
@@ -676,18 +681,18 @@ impl Blocks {
     }
 
     /// Free superblocks of the cache of a die, and full ones.
-    pub(super) fn cache(&self, die: u32) -> (u32, u32) {
+    pub(in crate::ftl) fn cache(&self, die: u32) -> (u32, u32) {
         let of_die = &self.dies[die as usize];
         (of_die.free_cache.len() as u32, of_die.cached.len() as u32)
     }
 
     /// Takes the full superblock of the cache that has been so for longest, to be emptied.
-    pub(super) fn take_cached(&mut self, die: u32) -> Option<BlockId> {
+    pub(in crate::ftl) fn take_cached(&mut self, die: u32) -> Option<BlockId> {
         self.dies[die as usize].cached.pop_front().map(BlockId)
     }
 
     /// Dooms every superblock that is not free and holds less valid units than it could, open ones as well.
-    pub(super) fn doom(&mut self) {
+    pub(in crate::ftl) fn doom(&mut self) {
         let all_valid = self.geometry.units_per_block();
         self.doomed.resize(self.counts.len(), false);
         for die in 0..self.dies.len() as u32 {
@@ -732,13 +737,13 @@ impl Blocks {
     }
 
     /// Superblocks that are doomed.
-    pub(super) fn doomed(&self) -> u32 {
+    pub(in crate::ftl) fn doomed(&self) -> u32 {
         self.doomed_in_all
     }
 
     /// Superblocks of a die that are doomed.
     #[inline]
-    pub(super) fn doomed_of(&self, die: u32) -> u32 {
+    pub(in crate::ftl) fn doomed_of(&self, die: u32) -> u32 {
         self.doomed_of[die as usize]
     }
 
@@ -752,7 +757,7 @@ impl Blocks {
     }
 
     /// A superblock has been erased.
-    pub(super) fn erased(&mut self, block: BlockId) {
+    pub(in crate::ftl) fn erased(&mut self, block: BlockId) {
         debug_assert_eq!(self.valid(block), 0, "nothing valid is erased");
         self.counts[block.0 as usize] = NOT_CLOSED;
         self.base_stripes[block.0 as usize] = 0;
@@ -776,8 +781,8 @@ impl Blocks {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::{Base, FtlConfig};
     use super::*;
+    use crate::ftl::config::{Base, FtlConfig};
 
     const GEOMETRY: Geometry =
         Geometry { channels: 1, ways: 1, planes: 1, blocks: 6, pages: 2, page_bytes: 8192 };

@@ -1,7 +1,7 @@
 //! The parameters of a translation layer, and what can be wrong with them.
 
-use super::space::Space;
-use super::steady::Rhythm;
+use crate::ftl::space::Space;
+use crate::ftl::steady::Rhythm;
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_flash::{BlockId, FlashError, Geometry, GeometryError};
@@ -9,7 +9,7 @@ use byteway_wire::content::{BlockSize, Keep};
 
 /// Units that a round of collection reads, about: enough that rounds cost little, and few enough that the cores are not taken for
 /// long at a time.
-pub(super) const ROUND_UNITS: u32 = 64;
+pub(in crate::ftl) const ROUND_UNITS: u32 = 64;
 
 /// Which superblock the collector takes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Upkeep {
     }
 
     /// Whether data is moved that is cold.
-    pub(super) fn has_cold(&self) -> bool {
+    pub(in crate::ftl) fn has_cold(&self) -> bool {
         self.wear.static_spread.is_some() || self.refresh.is_some()
     }
 }
@@ -124,7 +124,7 @@ pub struct FtlConfig {
     /// Translation pages of 4 KiB that the DRAM holds; none: the whole map is there.
     pub map_cache_pages: Option<u32>,
     /// Translation pages in what DRAM for the map is taken and given up in, at least one: see
-    /// [`Ftl::take_map_segments`](super::Ftl::take_map_segments).
+    /// [`Ftl::take_map_segments`](crate::ftl::Ftl::take_map_segments).
     pub map_segment_pages: u32,
     /// Entries of the map take 8 bytes, not 4: an array of more than [`Geometry::NARROW_UNITS_MAX`] units needs that.
     pub wide_map: bool,
@@ -140,7 +140,7 @@ pub struct FtlConfig {
     pub base: Base,
     /// Whose patterns those are, by rising first unit. What lies before the first region holds zeroes.
     pub regions: Vec<Region>,
-    /// How units are kept that [`Ftl::modify`](super::Ftl::modify) has changed.
+    /// How units are kept that [`Ftl::modify`](crate::ftl::Ftl::modify) has changed.
     pub keep: Keep,
     /// What is deliberately broken, for tests of tests.
     #[doc(hidden)]
@@ -172,10 +172,10 @@ impl FtlConfig {
     /// Translation pages of 4 KiB in 2 MiB.
     pub const MAP_SEGMENT_PAGES: u32 = 512;
     /// The most slots that a write buffer can have.
-    pub const BUFFER_UNITS_MAX: u32 = super::map::Entry::SLOTS;
+    pub const BUFFER_UNITS_MAX: u32 = crate::ftl::map::table::Entry::SLOTS;
 
     /// Units that always lie in flash: the host's, and its translation pages, if not all of them are in DRAM.
-    pub(super) fn units_held(&self) -> u64 {
+    pub(in crate::ftl) fn units_held(&self) -> u64 {
         let map = Space::new(self.user_units, self.wide_map).map.1;
         self.user_units.saturating_add(if self.map_cache_pages.is_some() { map } else { 0 })
     }
@@ -192,13 +192,13 @@ impl FtlConfig {
 
 impl FtlConfig {
     /// Whether a superblock is of the cache: those are the last ones of a die.
-    pub(super) fn is_cache(&self, geometry: &Geometry, block: BlockId) -> bool {
+    pub(in crate::ftl) fn is_cache(&self, geometry: &Geometry, block: BlockId) -> bool {
         block.0 % geometry.blocks >= geometry.blocks.saturating_sub(self.upkeep.slc_blocks)
     }
 
     /// The superblocks that are bad from the factory. A superblock's number is given out after the bad blocks are known,
     /// so they are the last ones of a die, before those of the cache.
-    pub(super) fn factory_bad(&self, geometry: &Geometry) -> impl Iterator<Item = BlockId> {
+    pub(in crate::ftl) fn factory_bad(&self, geometry: &Geometry) -> impl Iterator<Item = BlockId> {
         let mut stream = Rng::new(self.seed).stream("factory-bad");
         let (geometry, upkeep) = (*geometry, self.upkeep.clone());
         let most = u64::from(upkeep.factory_bad_blocks);

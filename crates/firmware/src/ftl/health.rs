@@ -4,7 +4,11 @@
 //! there is room, for which the host's stream may have the reserve as well once no collector has anything to do. When
 //! that doesn't do either, a flush fails: nothing waits for what can't come.
 
-use super::{Ftl, FtlConfig, Inner, MediaError, State};
+use crate::ftl::Ftl;
+use crate::ftl::FtlConfig;
+use crate::ftl::Inner;
+use crate::ftl::MediaError;
+use crate::ftl::State;
 use byteway_clock::{Notify, Permit};
 use byteway_flash::Geometry;
 
@@ -26,7 +30,7 @@ pub struct Health {
 
 /// How near the end is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum EndOfLife {
+pub(in crate::ftl) enum EndOfLife {
     /// It is not.
     Far,
     /// Nothing new is taken.
@@ -64,14 +68,14 @@ impl Ftl {
 
     /// Counts units that flash could not give.
     #[cold]
-    pub(super) fn unreadable(&self, units: u32) -> MediaError {
+    pub(in crate::ftl) fn unreadable(&self, units: u32) -> MediaError {
         self.0.state.borrow_mut().counters.units_unreadable += u64::from(units);
         MediaError::Unreadable
     }
 }
 
 impl State {
-    pub(super) fn is_read_only(&self) -> bool {
+    pub(in crate::ftl) fn is_read_only(&self) -> bool {
         self.end > EndOfLife::Far
     }
 
@@ -94,7 +98,7 @@ impl Inner {
     ///
     /// # Errors
     /// If the drive takes no more, also if it does so while this waits.
-    pub(super) async fn slots(&self, count: u32) -> Result<Permit, MediaError> {
+    pub(in crate::ftl) async fn slots(&self, count: u32) -> Result<Permit, MediaError> {
         let permit = self.credits.acquire(count as usize).await;
         if permit.credits() < count as usize || self.state.borrow().is_read_only() {
             return Err(MediaError::WriteProtected);
@@ -103,17 +107,17 @@ impl Inner {
     }
 
     /// Fails if the drive takes nothing new.
-    pub(super) fn check_writable(&self) -> Result<(), MediaError> {
+    pub(in crate::ftl) fn check_writable(&self) -> Result<(), MediaError> {
         if self.state.borrow().is_read_only() { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
     /// Fails if what is buffered has nowhere to go.
-    pub(super) fn check_room(&self) -> Result<(), MediaError> {
+    pub(in crate::ftl) fn check_room(&self) -> Result<(), MediaError> {
         if self.state.borrow().end == EndOfLife::Full { Err(MediaError::WriteProtected) } else { Ok(()) }
     }
 
     /// From now on nothing new is taken, and whoever waits to write is told so.
-    pub(super) fn end_life(&self, state: &mut State) {
+    pub(in crate::ftl) fn end_life(&self, state: &mut State) {
         if state.is_read_only() {
             return;
         }
@@ -126,14 +130,14 @@ impl Inner {
     }
 
     /// The collector of a die has nothing to do.
-    pub(super) fn rest(&self, die: u32) {
+    pub(in crate::ftl) fn rest(&self, die: u32) {
         self.state.borrow_mut().resting += 1;
         self.look_for_an_end_but(Some(die));
     }
 
     /// Whether no collector has anything to do, nor has been called, and no program of the host's is under way. The
     /// collector of `but` asks itself.
-    pub(super) fn is_at_rest(&self, but: Option<u32>) -> bool {
+    pub(in crate::ftl) fn is_at_rest(&self, but: Option<u32>) -> bool {
         let state = self.state.borrow();
         let is_called = |(die, collector): (u32, &Notify)| but != Some(die) && collector.waiting() == 0;
         state.resting == self.geometry.dies()
@@ -142,7 +146,7 @@ impl Inner {
     }
 
     /// If something waits for what won't come, it is told; at the end of life, goes on to the next resort.
-    pub(super) fn look_for_an_end(&self) {
+    pub(in crate::ftl) fn look_for_an_end(&self) {
         self.look_for_an_end_but(None);
     }
 

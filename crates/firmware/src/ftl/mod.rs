@@ -8,67 +8,48 @@
 //! What a read gives is decided when its map entries are looked up. Flash keeps an erase from overtaking the read, and
 //! a superblock is only erased when the map has left it, so a read never has to look twice.
 
-pub mod audit;
-mod background;
 pub mod base;
 mod blocks;
-mod buffer;
-mod cache;
-mod checkpoint;
 mod collect;
 pub mod config;
-mod duplicates;
-mod exchange;
-mod frames;
+mod durable;
 pub mod health;
-mod journal;
-mod lock;
 mod map;
-mod medium;
-mod nameless;
-mod pages;
-mod purge;
-mod recover;
-mod refresh;
-mod retire;
-mod root;
 pub mod space;
 mod steady;
-mod upkeep;
-mod wordline;
 mod write;
 
-pub use audit::{Audit, Disagreement, Holds};
 pub use base::greedy_write_amplification;
 pub use config::{
     Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Upkeep, Victim, WearConfig,
 };
-pub use exchange::Exchange;
+pub use durable::audit::{Audit, Disagreement, Holds};
+pub use durable::medium::{MediumError, space_of};
 pub use health::Health;
-pub use medium::{MediumError, space_of};
 pub use space::Space;
 pub use steady::Rhythm;
+pub use write::exchange::Exchange;
 
 use crate::placement::{Errand, Placement};
-use background::Idleness;
 use base::BaseState;
 use blocks::{Blocks, Marks, Stream};
-use buffer::Buffer;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
 use byteway_flash::{BlockId, Dump, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare};
 use byteway_wire::content::{Content, UNIT_BYTES};
-use cache::{Access, Cache};
-use checkpoint::Checkpoints;
-use frames::Frames;
+use collect::background::Idleness;
+use collect::upkeep::DieUpkeep;
+use durable::checkpoint::Checkpoints;
+use durable::journal::Journal;
 use health::EndOfLife;
-use journal::Journal;
-use lock::Locks;
-use map::{Entry, Place, Table};
-use pages::Pages;
+use map::cache::{Access, Cache};
+use map::frames::Frames;
+use map::pages::Pages;
+use map::table::{Entry, Place, Table};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use upkeep::DieUpkeep;
-use wordline::Wordlines;
+use write::buffer::Buffer;
+use write::lock::Locks;
+use write::wordline::Wordlines;
 use write::{DieSet, Job, Writer};
 
 /// What a translation layer has done so far.
@@ -465,19 +446,19 @@ impl Ftl {
         let mut tasks: Vec<TaskId> = writers.collect();
         tasks.extend((0..dies).map(|die| clock.spawn("collector", collect::run(inner.clone(), die))));
         if inner.config.upkeep.background.is_some() {
-            tasks.push(clock.spawn("idleness", background::run(inner.clone())));
+            tasks.push(clock.spawn("idleness", collect::background::run(inner.clone())));
         }
         if inner.config.upkeep.refresh.is_some() {
-            tasks.push(clock.spawn("refresh", refresh::run(inner.clone())));
+            tasks.push(clock.spawn("refresh", collect::refresh::run(inner.clone())));
         }
         if inner.cache.is_some() {
-            tasks.push(clock.spawn("map evictor", cache::evict(inner.clone())));
-            tasks.push(clock.spawn("map updater", cache::update(inner.clone())));
+            tasks.push(clock.spawn("map evictor", map::cache::evict(inner.clone())));
+            tasks.push(clock.spawn("map updater", map::cache::update(inner.clone())));
         }
-        tasks.push(clock.spawn("journal", journal::run(inner.clone())));
-        tasks.push(clock.spawn("checkpoint", checkpoint::run(inner.clone())));
+        tasks.push(clock.spawn("journal", durable::journal::run(inner.clone())));
+        tasks.push(clock.spawn("checkpoint", durable::checkpoint::run(inner.clone())));
         if !is_new {
-            tasks.push(clock.spawn("recovery", recover::run(inner.clone())));
+            tasks.push(clock.spawn("recovery", durable::recover::run(inner.clone())));
         }
         inner.tasks.replace(tasks);
         // A drive that was used before has something to restore first: its recovery says so.
@@ -489,8 +470,9 @@ impl Ftl {
 
     /// Reads `count` units from `first`; `out` is cleared and gets their contents in order.
     ///
-    /// Charges [`Work::Translate`] for each unit and one access to the DRAM at the site that translates. Units of one
-    /// stripe are one operation of flash. Units in the write buffer cost their passage out of its DRAM.
+    /// Charges [`Translate`](crate::work::Work::Translate) for each unit and one access to the DRAM at the site that
+    /// translates. Units of one stripe are one operation of flash. Units in the write buffer cost their passage out of
+    /// its DRAM.
     ///
     /// # Errors
     /// If not all are units of the drive, or flash can't give one of them; `out` is then of no use.
@@ -765,7 +747,7 @@ impl Ftl {
     /// Waits for units to come out of the buffer's DRAM.
     async fn leave_buffer(&self, errand: Errand, spans: &Spans, units: u64) {
         let bytes = units * UNIT_BYTES as u64;
-        self.0.placement.out_of_buffer(&self.0.clock, errand, spans, bytes).await;
+        self.0.placement.take_from_buffer(&self.0.clock, errand, spans, bytes).await;
     }
 }
 
@@ -791,13 +773,13 @@ impl Inner {
 impl State {
     /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
     fn dump(&self, user_units: u64, late: Vec<(u64, Content)>) -> Dump {
-        let is_latest = |slot: &&buffer::Slot| {
+        let is_latest = |slot: &&write::buffer::Slot| {
             let entry = self.map.get(slot.lpa).as_slot();
             slot.lpa < user_units
                 && entry.is_some_and(|entry| self.buffer.slot(entry).sequence == slot.sequence)
         };
         let units = self.buffer.iter().filter(is_latest);
-        let spare = |slot: &buffer::Slot| Spare { lpa: slot.lpa, sequence: slot.sequence };
+        let spare = |slot: &write::buffer::Slot| Spare { lpa: slot.lpa, sequence: slot.sequence };
         let mut units: Vec<(Spare, Content)> =
             units.map(|slot| (spare(slot), slot.content.clone())).collect();
         // They come back in order, so of a unit that is there twice the later state counts.

@@ -4,7 +4,7 @@
 //! unit like the host's: it goes through the same buffer, lies in the same stripes, and is moved by the same collectors.
 //! The journal of deallocations is none of these: its pages lie in the system area (`journal`).
 
-use super::map::REGION_UNITS;
+use crate::ftl::map::table::REGION_UNITS;
 use std::ops::Range;
 
 /// Where each kind of unit begins.

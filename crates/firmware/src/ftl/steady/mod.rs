@@ -21,13 +21,13 @@
 //! What it is not: the state that other workloads leave. Larger blocks, skewed addresses or a host that writes less than
 //! it could leave other counts, and more free superblocks.
 //!
-//! [`Inner::go_on_overwriting`]: super::Inner::go_on_overwriting
+//! [`Inner::go_on_overwriting`]: crate::ftl::Inner::go_on_overwriting
 
 mod course;
 mod dram;
 
-use super::config::{FtlConfig, ROUND_UNITS};
-use super::space::Space;
+use crate::ftl::config::{FtlConfig, ROUND_UNITS};
+use crate::ftl::space::Space;
 use byteway_clock::Delay;
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
@@ -36,7 +36,7 @@ use byteway_wire::content::UNIT_BYTES;
 use course::{Course, Doing, Moment, Part, Shape};
 use std::collections::BTreeMap;
 
-/// How long a die works on a superblock, in whose middle [`Base::Steady`](super::Base::Steady) finds it.
+/// How long a die works on a superblock, in whose middle [`Base::Steady`](crate::ftl::Base::Steady) finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rhythm {
     /// Stripes of a wordline: an open superblock ends with a whole one.
@@ -120,7 +120,7 @@ impl Rhythm {
 }
 
 /// x: the share of a victim that collecting it gains.
-pub(super) fn reclaimed_share(op: f64) -> f64 {
+pub(in crate::ftl) fn reclaimed_share(op: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
@@ -152,22 +152,22 @@ struct DieState {
 
 /// What the collector of a die with a cache of one bit a cell is found at.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct UpkeepFound {
-    pub(super) begun: Option<Begun>,
+pub(in crate::ftl) struct UpkeepFound {
+    pub(in crate::ftl) begun: Option<Begun>,
     /// Victims since the last fold.
-    pub(super) collections: u32,
+    pub(in crate::ftl) collections: u32,
 }
 
 /// What it is in the midst of emptying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begun {
+pub(in crate::ftl) enum Begun {
     /// The cache's oldest superblock.
     Fold,
     /// The first one of the die.
     Collect,
 }
 
-pub(super) struct Steady {
+pub(in crate::ftl) struct Steady {
     blocks_per_die: u32,
     stripe_units: u32,
     block_units: u32,
@@ -238,7 +238,7 @@ impl Ranks {
 
 impl Steady {
     /// Of so many units.
-    pub(super) fn new(geometry: &Geometry, config: &FtlConfig, held: u64) -> Self {
+    pub(in crate::ftl) fn new(geometry: &Geometry, config: &FtlConfig, held: u64) -> Self {
         let rng = Rng::new(config.seed);
         let mut phases = rng.stream("steady-phases");
         let mut keys = rng.stream("steady-places");
@@ -281,20 +281,20 @@ impl Steady {
         (&self.dies[(block / self.blocks_per_die) as usize], block % self.blocks_per_die)
     }
 
-    pub(super) fn is_one_bit(&self, block: u32) -> bool {
+    pub(in crate::ftl) fn is_one_bit(&self, block: u32) -> bool {
         block % self.blocks_per_die >= self.cache.0
     }
 
-    pub(super) fn write_amplification(&self) -> f64 {
+    pub(in crate::ftl) fn write_amplification(&self) -> f64 {
         self.amplification
     }
 
     /// What a die's collector is at.
-    pub(super) fn upkeep(&self, die: u32) -> UpkeepFound {
+    pub(in crate::ftl) fn upkeep(&self, die: u32) -> UpkeepFound {
         self.dies[die as usize].upkeep
     }
 
-    pub(super) fn stripes(&self, block: u32) -> u32 {
+    pub(in crate::ftl) fn stripes(&self, block: u32) -> u32 {
         let (die, of_die) = self.die_of(block);
         if let Some(number) = of_die.checked_sub(self.cache.0) {
             return self.in_cache(die, number).1;
@@ -317,12 +317,12 @@ impl Steady {
     }
 
     /// Whether the collector fills a superblock that is open.
-    pub(super) fn is_collectors(&self, block: u32) -> bool {
+    pub(in crate::ftl) fn is_collectors(&self, block: u32) -> bool {
         let (die, of_die) = self.die_of(block);
         of_die == die.closed + u32::from(die.is_host_open)
     }
 
-    pub(super) fn valid(&self, block: u32) -> u32 {
+    pub(in crate::ftl) fn valid(&self, block: u32) -> u32 {
         self.kinds[0].valid(block) + self.kinds[1].valid(block)
     }
 
@@ -342,7 +342,7 @@ impl Steady {
         }
     }
 
-    pub(super) fn find(&self, lpa: u64) -> Ppa {
+    pub(in crate::ftl) fn find(&self, lpa: u64) -> Ppa {
         let (block, image) = match lpa.checked_sub(self.user_units) {
             None => self.kinds[0].find(lpa),
             Some(page) => {
@@ -365,7 +365,7 @@ impl Steady {
         Ppa(u64::from(block) * u64::from(self.block_units) + u64::from(position))
     }
 
-    pub(super) fn lpa(&self, ppa: Ppa) -> Option<u64> {
+    pub(in crate::ftl) fn lpa(&self, ppa: Ppa) -> Option<u64> {
         let block_units = u64::from(self.block_units);
         let (block, position) = ((ppa.0 / block_units) as u32, (ppa.0 % block_units) as u32);
         let valid = self.valid(block);

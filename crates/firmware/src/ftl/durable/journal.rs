@@ -14,19 +14,19 @@
 //! There is always room for what is not written yet: when there is none for another record, the host waits for a
 //! checkpoint, after which earlier records say nothing any more.
 
-use super::Inner;
-use super::root::COUNT_MAX;
-use super::space::Space;
+use crate::ftl::Inner;
+use crate::ftl::durable::root::COUNT_MAX;
+use crate::ftl::space::Space;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A deallocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Trim {
-    pub(super) first: u64,
-    pub(super) count: u64,
+pub(in crate::ftl) struct Trim {
+    pub(in crate::ftl) first: u64,
+    pub(in crate::ftl) count: u64,
     /// States of its units with lower numbers are history.
-    pub(super) sequence: u64,
+    pub(in crate::ftl) sequence: u64,
 }
 
 const PAGE_BYTES: usize = 4096;
@@ -46,7 +46,7 @@ const fn page_records(is_wide: bool) -> usize {
 }
 
 /// What is in the journal, and what is to come into it.
-pub(super) struct Journal {
+pub(in crate::ftl) struct Journal {
     /// Of each page in flash, the number of its last record. The oldest first.
     pages: VecDeque<u64>,
     /// How many pages there can be.
@@ -62,12 +62,12 @@ pub(super) struct Journal {
     /// Records before this number say nothing any more when the checkpoint is written that is under way.
     sealed: u64,
     /// Collectors that hold an erase back.
-    pub(super) waiting: Vec<u32>,
+    pub(in crate::ftl) waiting: Vec<u32>,
 }
 
 impl Journal {
     /// An empty one, for these units.
-    pub(super) fn new(space: Space) -> Self {
+    pub(in crate::ftl) fn new(space: Space) -> Self {
         Journal {
             pages: VecDeque::new(),
             most: space.journal_pages as usize,
@@ -81,17 +81,17 @@ impl Journal {
     }
 
     /// As a power cut left it: the pages' last numbers, and what was saved of the rest.
-    pub(super) fn recovered(space: Space, pages: VecDeque<u64>, pending: VecDeque<Trim>) -> Self {
+    pub(in crate::ftl) fn recovered(space: Space, pages: VecDeque<u64>, pending: VecDeque<Trim>) -> Self {
         Journal { pages, pending, ..Self::new(space) }
     }
 
     /// Whether there is nothing in it, and nothing to come.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::ftl) fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.pending.is_empty()
     }
 
     /// Whether another record can be taken.
-    pub(super) fn has_room(&self) -> bool {
+    pub(in crate::ftl) fn has_room(&self) -> bool {
         let free = self.most.saturating_sub(self.pages.len() + usize::from(self.writing > 0));
         free * self.page_records() > self.pending.len() - self.writing
     }
@@ -101,12 +101,12 @@ impl Journal {
     }
 
     /// Whether a checkpoint is due, so that nobody comes to wait for room.
-    pub(super) fn is_half_full(&self) -> bool {
+    pub(in crate::ftl) fn is_half_full(&self) -> bool {
         self.pages.len() * 2 >= self.most
     }
 
     /// Notes that `count` units from `first` are deallocated; `next` is the counter of numbers.
-    pub(super) fn add(&mut self, first: u64, count: u64, next: &mut u64) {
+    pub(in crate::ftl) fn add(&mut self, first: u64, count: u64, next: &mut u64) {
         let is_open = self.writing < self.pending.len();
         if let Some(last) = self.pending.back_mut()
             && is_open
@@ -124,23 +124,23 @@ impl Journal {
 
     /// A checkpoint begins to write pages, with which records before this number will say nothing any more: what is noted
     /// from now on is no part of them.
-    pub(super) fn seal(&mut self, sequence: u64) {
+    pub(in crate::ftl) fn seal(&mut self, sequence: u64) {
         self.sealed = self.sealed.max(sequence);
     }
 
     /// Notes that the collector of a die has left a superblock, of a drive with so many units of the host's. There need be no
     /// room: it is one record, and rare. A checkpoint can't be waited for where nothing moves.
-    pub(super) fn note_left(&mut self, die: u32, user: u64, next: &mut u64) {
+    pub(in crate::ftl) fn note_left(&mut self, die: u32, user: u64, next: &mut u64) {
         self.add(user + u64::from(die), 1, next);
     }
 
     /// Every record before this number is durable.
-    pub(super) fn durable_to(&self) -> u64 {
+    pub(in crate::ftl) fn durable_to(&self) -> u64 {
         self.pending.front().map_or(u64::MAX, |trim| trim.sequence)
     }
 
     /// Records before this number are wanted in flash. Whether there is anything to be written for that.
-    pub(super) fn want(&mut self, sequence: u64) -> bool {
+    pub(in crate::ftl) fn want(&mut self, sequence: u64) -> bool {
         self.wanted = self.wanted.max(sequence);
         self.is_due()
     }
@@ -150,7 +150,7 @@ impl Journal {
     }
 
     /// Whether a page is full, or wanted.
-    pub(super) fn begin(&mut self) -> Option<Rc<[u8]>> {
+    pub(in crate::ftl) fn begin(&mut self) -> Option<Rc<[u8]>> {
         if !self.is_due() {
             return None;
         }
@@ -165,7 +165,7 @@ impl Journal {
     }
 
     /// Records before this number say nothing any more. Gives how many pages, from the first, are to go.
-    pub(super) fn pass(&mut self, sequence: u64) -> usize {
+    pub(in crate::ftl) fn pass(&mut self, sequence: u64) -> usize {
         let pages = self.pages.partition_point(|last| *last < sequence);
         self.pages.drain(..pages);
         if self.writing == 0 {
@@ -176,7 +176,7 @@ impl Journal {
     }
 
     /// What is not durable, for capacitors to save.
-    pub(super) fn dump(&self) -> Vec<u8> {
+    pub(in crate::ftl) fn dump(&self) -> Vec<u8> {
         let pending: Vec<Trim> = self.pending.iter().copied().collect();
         let pages = pending.chunks(self.page_records());
         pages.flat_map(|page| encode(page.iter(), self.is_wide).to_vec()).collect()
@@ -185,7 +185,7 @@ impl Journal {
 
 impl Trim {
     /// The dies that it names as those whose collectors have left a superblock.
-    pub(super) fn dies_left(&self, user: u64) -> std::ops::Range<u64> {
+    pub(in crate::ftl) fn dies_left(&self, user: u64) -> std::ops::Range<u64> {
         let (first, end) = (self.first, self.first.saturating_add(self.count));
         first.saturating_sub(user)..end.saturating_sub(user)
     }
@@ -211,7 +211,7 @@ fn encode<'a>(records: impl Iterator<Item = &'a Trim>, is_wide: bool) -> Rc<[u8]
 }
 
 /// The records of pages, one behind another. A page that is not whole has none.
-pub(super) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
+pub(in crate::ftl) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
     let word =
         |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
     let long =
@@ -235,7 +235,7 @@ pub(super) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
 }
 
 /// The task that writes the journal's pages, one at a time.
-pub(super) async fn run(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     loop {
         inner.journal.notified().await;
         loop {
@@ -249,7 +249,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
 impl Inner {
     /// Whether another deallocation can be noted. If not, a checkpoint makes room, and calls those who wait for things to
     /// settle.
-    pub(super) fn has_journal_room(&self) -> bool {
+    pub(in crate::ftl) fn has_journal_room(&self) -> bool {
         let has_room = self.state.borrow().journal.has_room();
         if !has_room {
             self.want_checkpoint();
@@ -258,14 +258,14 @@ impl Inner {
     }
 
     /// Records have come.
-    pub(super) fn journal_filled(&self) {
+    pub(in crate::ftl) fn journal_filled(&self) {
         if self.state.borrow().journal.is_due() {
             self.journal.notify_one();
         }
     }
 
     /// More is durable: collectors that hold an erase back look again.
-    pub(super) fn journal_moved(&self) {
+    pub(in crate::ftl) fn journal_moved(&self) {
         let waiting = std::mem::take(&mut self.state.borrow_mut().journal.waiting);
         waiting.into_iter().for_each(|die| self.collectors[die as usize].notify_one());
     }

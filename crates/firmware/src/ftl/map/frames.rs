@@ -19,7 +19,7 @@ struct Frame {
 }
 
 /// The frames.
-pub(super) struct Frames {
+pub(in crate::ftl) struct Frames {
     most: u32,
     frames: Vec<Frame>,
     free: Vec<u32>,
@@ -31,7 +31,7 @@ pub(super) struct Frames {
 
 impl Frames {
     /// `most` of them, all free.
-    pub(super) fn new(most: u32) -> Self {
+    pub(in crate::ftl) fn new(most: u32) -> Self {
         Frames {
             most,
             frames: Vec::new(),
@@ -43,12 +43,12 @@ impl Frames {
     }
 
     /// How many there are; those that are to be given back and still have a page don't count.
-    pub(super) fn most(&self) -> u32 {
+    pub(in crate::ftl) fn most(&self) -> u32 {
         self.most
     }
 
     /// From now on there are `most`.
-    pub(super) fn resize(&mut self, most: u32) {
+    pub(in crate::ftl) fn resize(&mut self, most: u32) {
         let made = self.frames.len() as u32;
         for index in self.most..most.min(made) {
             if !self.frames[index as usize].is_taken {
@@ -60,36 +60,36 @@ impl Frames {
     }
 
     /// A frame that is to be given back and has a page, or is loading one.
-    pub(super) fn to_give_back(&self) -> Option<(u32, u32)> {
+    pub(in crate::ftl) fn to_give_back(&self) -> Option<(u32, u32)> {
         let beyond = self.frames.iter().enumerate().skip(self.most as usize);
         beyond.rev().find(|(_, frame)| frame.is_taken).map(|(index, frame)| (index as u32, frame.page))
     }
 
     /// Frees a frame that has its page.
-    pub(super) fn drop_page(&mut self, frame: u32) {
+    pub(in crate::ftl) fn drop_page(&mut self, frame: u32) {
         self.unlink(frame);
         self.release(frame);
     }
 
     /// The frame of a page, if it has one.
     #[inline]
-    pub(super) fn find(&self, page: u32) -> Option<u32> {
+    pub(in crate::ftl) fn find(&self, page: u32) -> Option<u32> {
         self.index.get(&page).copied()
     }
 
     /// The load that is under way in a frame, by its number.
-    pub(super) fn load(&self, frame: u32) -> Option<u64> {
+    pub(in crate::ftl) fn load(&self, frame: u32) -> Option<u64> {
         let frame = &self.frames[frame as usize];
         frame.is_loading.then_some(frame.loads)
     }
 
     /// Whether no frame is free.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::ftl) fn is_full(&self) -> bool {
         self.free.is_empty() && self.frames.len() as u32 >= self.most
     }
 
     /// A free frame begins to load a page.
-    pub(super) fn begin(&mut self, page: u32) -> Option<u32> {
+    pub(in crate::ftl) fn begin(&mut self, page: u32) -> Option<u32> {
         let index = match self.free.pop() {
             Some(index) => index,
             None if (self.frames.len() as u32) < self.most => {
@@ -106,19 +106,19 @@ impl Frames {
     }
 
     /// A frame has its page, which was just used.
-    pub(super) fn loaded(&mut self, frame: u32) {
+    pub(in crate::ftl) fn loaded(&mut self, frame: u32) {
         self.frames[frame as usize].is_loading = false;
         self.link(frame);
     }
 
     /// A load was given up. Gives the page.
-    pub(super) fn abandoned(&mut self, frame: u32) -> u32 {
+    pub(in crate::ftl) fn abandoned(&mut self, frame: u32) -> u32 {
         self.release(frame)
     }
 
     /// A page is used.
     #[inline]
-    pub(super) fn touch(&mut self, frame: u32) {
+    pub(in crate::ftl) fn touch(&mut self, frame: u32) {
         if self.newest != frame {
             self.unlink(frame);
             self.link(frame);
@@ -126,7 +126,7 @@ impl Frames {
     }
 
     /// Frees the frame whose page was used least recently. Gives the page.
-    pub(super) fn drop_oldest(&mut self) -> Option<u32> {
+    pub(in crate::ftl) fn drop_oldest(&mut self) -> Option<u32> {
         let frame = self.oldest;
         if frame == NONE {
             return None;
@@ -136,7 +136,7 @@ impl Frames {
     }
 
     /// The pages that were used least recently, those first.
-    pub(super) fn oldest(&self) -> impl Iterator<Item = u32> {
+    pub(in crate::ftl) fn oldest(&self) -> impl Iterator<Item = u32> {
         let first = self.frames.get(self.oldest as usize);
         let next = |frame: &&Frame| self.frames.get(frame.newer as usize);
         std::iter::successors(first, next).map(|frame| frame.page)

@@ -23,17 +23,20 @@
 //! again from the spare areas of what it points to, or from parity); the DRAM that remembers changes of pages that are away is not limited; the directory never
 //! leaves DRAM; pages are loaded and written as wholes, and an entry is of one unit.
 
+use crate::ftl::Found;
+use crate::ftl::Ftl;
 #[cfg(doc)]
-use super::FtlConfig;
-use super::map::Place;
-use super::{Found, Ftl, Inner, State};
+use crate::ftl::FtlConfig;
+use crate::ftl::Inner;
+use crate::ftl::State;
+use crate::ftl::map::table::Place;
 use byteway_clock::{Clock, Notify, SpanId, Spans, Stage};
 use byteway_flash::{Ppa, Priority, Ticket};
 use std::rc::Rc;
 
 /// How a page is to be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
+pub(in crate::ftl) enum Access {
     /// Its entries are looked at. Of a page with none, the directory says so.
     Read,
     /// They will change.
@@ -41,7 +44,7 @@ pub(super) enum Access {
 }
 
 /// Who waits for what. The pages themselves are in [`State`].
-pub(super) struct Cache {
+pub(in crate::ftl) struct Cache {
     /// How many of the pages that go next are kept clean, at most: a stripe's worth.
     ahead_most: u32,
     /// The load of one of the frames with this number, modulo, has ended.
@@ -53,7 +56,7 @@ pub(super) struct Cache {
 }
 
 impl Cache {
-    pub(super) fn new(clock: &Clock, stripe_units: u32) -> Self {
+    pub(in crate::ftl) fn new(clock: &Clock, stripe_units: u32) -> Self {
         let notify = || Notify::new(clock);
         Cache {
             ahead_most: stripe_units,
@@ -116,7 +119,7 @@ impl Drop for Load<'_> {
 impl Ftl {
     /// Waits until the pages of `count` units from `first` have been in DRAM, each looked up once; `last` is the one
     /// that the command looked up last.
-    pub(super) async fn pages(
+    pub(in crate::ftl) async fn pages(
         &self,
         span: SpanId,
         spans: &Spans,
@@ -133,7 +136,7 @@ impl Ftl {
     }
 
     /// The same for those pages of units that are deallocated of which something stays.
-    pub(super) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
+    pub(in crate::ftl) async fn pages_in_part(&self, span: SpanId, spans: &Spans, first: u64, end: u64) {
         let user = self.0.config.user_units;
         let space = self.0.space;
         let page = |unit: u64| space.page_of(unit);
@@ -150,7 +153,7 @@ impl Ftl {
     /// Waits until a page is in DRAM. It is from then on until the caller waits again, or was when its turn came.
     ///
     /// Charges what a read of flash takes, if there has to be one, and waiting for a place as queueing.
-    pub(super) async fn page(&self, span: SpanId, spans: &Spans, page: u32, access: Access) {
+    pub(in crate::ftl) async fn page(&self, span: SpanId, spans: &Spans, page: u32, access: Access) {
         let inner = &*self.0;
         let Some(cache) = &inner.cache else { return };
         let mut has_waited = false;
@@ -318,7 +321,7 @@ impl Inner {
     }
 
     /// Reads those of the pages that are away, as is to be done before they are written. Charges no span.
-    pub(super) async fn read_away(&self, pages: &[u32]) {
+    pub(in crate::ftl) async fn read_away(&self, pages: &[u32]) {
         let mut ticket = None;
         for page in pages {
             let found = {
@@ -383,7 +386,7 @@ impl Inner {
     }
 
     /// Pages may be away that are to be written.
-    pub(super) fn call_updater(&self) {
+    pub(in crate::ftl) fn call_updater(&self) {
         if let Some(cache) = &self.cache {
             cache.updater.notify_one();
         }
@@ -402,7 +405,7 @@ impl State {
     }
 
     /// So many units of the host's have been programmed: as many pages that are away may be. Whether there are any.
-    pub(super) fn allow_updates(&mut self, units: u64) -> bool {
+    pub(in crate::ftl) fn allow_updates(&mut self, units: u64) -> bool {
         self.updates = (self.updates + units).min(UPDATES_MOST);
         self.pages.away() > 0
     }
@@ -418,7 +421,7 @@ impl State {
 const UPDATES_MOST: u64 = 4096;
 
 /// The task that writes dirty pages before their places are needed.
-pub(super) async fn evict(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn evict(inner: Rc<Inner>) {
     let Some(cache) = &inner.cache else { return };
     loop {
         if inner.to_evict(cache).is_none() {
@@ -434,7 +437,7 @@ pub(super) async fn evict(inner: Rc<Inner>) {
 }
 
 /// The task that reads and writes pages that have changed while they were away.
-pub(super) async fn update(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn update(inner: Rc<Inner>) {
     let Some(cache) = &inner.cache else { return };
     let mut pages = Vec::with_capacity(inner.geometry.units_per_stripe() as usize);
     loop {

@@ -4,7 +4,8 @@
 //! Age is looked at when the power comes, since most of it passes without, and again when the oldest superblock will be
 //! too old. A superblock that is still open is left until it is closed.
 
-use super::{Ftl, Inner};
+use crate::ftl::Ftl;
+use crate::ftl::Inner;
 use crate::ftl::config::Refresh;
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Ppa};
@@ -15,7 +16,7 @@ use std::time::Duration;
 const LOOK_MIN: Duration = Duration::from_secs(1);
 
 /// The task that looks at the age of what is stored. It is only there if that matters.
-pub(super) async fn run(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let Some(Refresh { age, .. }) = inner.config.upkeep.refresh else { return };
     let age = Duration::from_nanos(age.0 / 1000);
     Ftl(inner.clone()).ready().await;
@@ -43,7 +44,7 @@ impl Inner {
 
     /// A stripe has been read for the host.
     #[inline]
-    pub(super) fn note_read(&self, ppa: Ppa) {
+    pub(in crate::ftl) fn note_read(&self, ppa: Ppa) {
         if let Some(refresh) = &self.config.upkeep.refresh {
             let block = self.geometry.block_of(ppa);
             if self.flash.reads_since_erase(block) >= refresh.reads {

@@ -5,24 +5,29 @@
 //! moved like the others, as what can't be read. Recovery can't do as much: of what no translation page says yet, the
 //! spare area is all that there is.
 
-use super::State;
-use super::map::{Entry, Place};
-use super::space::{Space, UnitKind};
+use crate::ftl::State;
+use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::space::{Space, UnitKind};
 use byteway_flash::{BlockId, Geometry, Ppa};
 
 /// A unit that the map has in a superblock.
-pub(super) struct Nameless {
-    pub(super) lpa: u64,
+pub(in crate::ftl) struct Nameless {
+    pub(in crate::ftl) lpa: u64,
     /// A number for what takes its place: later than that of the state that is lost, and earlier than any after that.
-    pub(super) sequence: u64,
-    pub(super) from: Entry,
-    pub(super) ppa: Ppa,
+    pub(in crate::ftl) sequence: u64,
+    pub(in crate::ftl) from: Entry,
+    pub(in crate::ftl) ppa: Ppa,
 }
 
 impl State {
     /// All units that the map has in a superblock that was programmed since the base state, found by a look at each entry.
     #[cold]
-    pub(super) fn units_in(&mut self, geometry: &Geometry, space: &Space, block: BlockId) -> Vec<Nameless> {
+    pub(in crate::ftl) fn units_in(
+        &mut self,
+        geometry: &Geometry,
+        space: &Space,
+        block: BlockId,
+    ) -> Vec<Nameless> {
         let (first, count) = space.map;
         let mut found = Vec::new();
         for lpa in (0..space.user).chain(first..first + count) {

@@ -6,22 +6,22 @@
 //!
 //! With power-loss protection a program that has begun ends, and each stripe is a wordline of its own.
 
-use super::write::DieSet;
+use crate::ftl::write::DieSet;
 use byteway_flash::{BlockId, Geometry};
 use std::ops::Range;
 
 /// A stripe that is programmed, and waits for its wordline.
-pub(super) struct Held {
-    pub(super) block: BlockId,
-    pub(super) stripe: u32,
+pub(in crate::ftl) struct Held {
+    pub(in crate::ftl) block: BlockId,
+    pub(in crate::ftl) stripe: u32,
     /// In the order in which stripes were given out.
-    pub(super) number: u64,
+    pub(in crate::ftl) number: u64,
     /// The slots whose units it has, in the order of the stripe.
-    pub(super) slots: Vec<u32>,
+    pub(in crate::ftl) slots: Vec<u32>,
 }
 
 /// The wordlines of all dies.
-pub(super) struct Wordlines {
+pub(in crate::ftl) struct Wordlines {
     stripes: u32,
     pages: u32,
     /// How many may be begun at once: the slots of all their units are taken until they end.
@@ -41,13 +41,13 @@ pub(super) struct Wordlines {
     closed: Vec<Vec<(BlockId, u32)>>,
     /// Memory of held stripes' slots.
     spare: Vec<Vec<u32>>,
-    /// Broken on purpose: see [`Canary::TakeAlong`](super::Canary::TakeAlong).
+    /// Broken on purpose: see [`Canary::TakeAlong`](crate::ftl::Canary::TakeAlong).
     takes_along: bool,
 }
 
 impl Wordlines {
     /// Of so many stripes each, for a buffer of so many slots.
-    pub(super) fn new(geometry: &Geometry, stripes: u32, slots: u32, takes_along: bool) -> Self {
+    pub(in crate::ftl) fn new(geometry: &Geometry, stripes: u32, slots: u32, takes_along: bool) -> Self {
         let dies = geometry.dies();
         let units = geometry.units_per_stripe();
         Wordlines {
@@ -67,17 +67,17 @@ impl Wordlines {
     }
 
     /// Stripes of a wordline.
-    pub(super) fn stripes(&self) -> u32 {
+    pub(in crate::ftl) fn stripes(&self) -> u32 {
         self.stripes
     }
 
     /// Whether a stripe is the last one of its wordline.
-    pub(super) fn ends_with(&self, stripe: u32) -> bool {
+    pub(in crate::ftl) fn ends_with(&self, stripe: u32) -> bool {
         (stripe + 1).is_multiple_of(self.stripes) || stripe + 1 == self.pages
     }
 
     /// A stripe of a die is given out, whose first unit has this number.
-    pub(super) fn give(&mut self, die: u32, block: BlockId, stripe: u32, first: Option<u64>) {
+    pub(in crate::ftl) fn give(&mut self, die: u32, block: BlockId, stripe: u32, first: Option<u64>) {
         if self.stripes == 1 {
             return;
         }
@@ -98,7 +98,7 @@ impl Wordlines {
 
     /// The superblock that a die has been filling is closed as it is. Returns it, with the stripes of its last wordline, if
     /// they are safe already: no program of that wordline is in flight.
-    pub(super) fn close(&mut self, die: u32) -> Option<(BlockId, Range<u32>)> {
+    pub(in crate::ftl) fn close(&mut self, die: u32) -> Option<(BlockId, Range<u32>)> {
         let index = die as usize;
         if self.stripes == 1 || !self.begun.contains(die) {
             return None;
@@ -116,7 +116,7 @@ impl Wordlines {
     /// may run in any: with `timing = "none"` a later wordline can be whole here before this end of an earlier one is known.
     /// Had the later one taken a part of the earlier one along, the rest of that would wait for its fellows indefinitely, and
     /// with it every Flush, every shutdown and the collection of the superblock.
-    pub(super) fn safe_wordline(&self, die: u32, block: BlockId, stripe: u32) -> Option<Range<u32>> {
+    pub(in crate::ftl) fn safe_wordline(&self, die: u32, block: BlockId, stripe: u32) -> Option<Range<u32>> {
         let first = stripe / self.stripes * self.stripes;
         let mut end = (first + self.stripes).min(self.pages);
         let closed = self.closed[die as usize].iter().find(|(closed, _)| *closed == block);
@@ -131,7 +131,7 @@ impl Wordlines {
 
     /// Of the dies that are ready, the one that takes the next stripe, looking from `from` on. `full`: a stripe's worth
     /// waits. `urgent`: what waits must not wait on. What was buffered before `flush_to` must not be held up either.
-    pub(super) fn choose(
+    pub(in crate::ftl) fn choose(
         &self,
         ready: &DieSet,
         from: u32,
@@ -156,28 +156,28 @@ impl Wordlines {
     }
 
     /// Whether a wordline is to be padded for the sake of what was buffered before `flush_to`.
-    pub(super) fn must_end(&self, ready: &DieSet, flush_to: u64) -> bool {
+    pub(in crate::ftl) fn must_end(&self, ready: &DieSet, flush_to: u64) -> bool {
         self.count > 0 && ready.find(&self.begun, 0, |die| self.since[die as usize] < flush_to).is_some()
     }
 
     /// Memory for the slots of another stripe.
-    pub(super) fn slots(&mut self) -> Vec<u32> {
+    pub(in crate::ftl) fn slots(&mut self) -> Vec<u32> {
         self.spare.pop().unwrap_or_default()
     }
 
     /// A stripe is programmed, and waits.
-    pub(super) fn hold(&mut self, die: u32, held: Held) {
+    pub(in crate::ftl) fn hold(&mut self, die: u32, held: Held) {
         self.held[die as usize].push(held);
     }
 
     /// Whether a die has a wordline that is begun and not given out as a whole.
-    pub(super) fn is_begun(&self, die: u32) -> bool {
+    pub(in crate::ftl) fn is_begun(&self, die: u32) -> bool {
         self.count > 0 && self.begun.contains(die)
     }
 
     /// Nothing more of the wordline that a die has begun is given out: its superblock has failed. What was programmed in it
     /// is lost.
-    pub(super) fn abandon(&mut self, die: u32) {
+    pub(in crate::ftl) fn abandon(&mut self, die: u32) {
         if self.is_begun(die) {
             self.begun.set(die, false);
             self.count -= 1;
@@ -185,7 +185,7 @@ impl Wordlines {
     }
 
     /// Takes those of a superblock's `stripes` that are held. To be given back empty.
-    pub(super) fn take_held(&mut self, die: u32, block: BlockId, stripes: Range<u32>) -> Vec<Held> {
+    pub(in crate::ftl) fn take_held(&mut self, die: u32, block: BlockId, stripes: Range<u32>) -> Vec<Held> {
         let mut taken = std::mem::take(&mut self.taken);
         let held = &mut self.held[die as usize];
         taken.extend(held.extract_if(.., |held| held.block == block && stripes.contains(&held.stripe)));
@@ -195,13 +195,13 @@ impl Wordlines {
     }
 
     /// Gives back the memory of stripes that no longer wait.
-    pub(super) fn give_back(&mut self, mut held: Vec<Held>) {
+    pub(in crate::ftl) fn give_back(&mut self, mut held: Vec<Held>) {
         self.spare.extend(held.drain(..).map(|held| held.slots));
         self.taken = held;
     }
 
     /// The lowest number of a stripe that waits.
-    pub(super) fn lowest(&self) -> Option<u64> {
+    pub(in crate::ftl) fn lowest(&self) -> Option<u64> {
         self.held.iter().flatten().map(|held| held.number).min()
     }
 }

@@ -9,17 +9,19 @@
 //! Collectors keep stripes unfinished for as long as they have nothing to move. They are named one by one, so that the
 //! first stripe does not wait for them.
 
-use super::config::Canary;
-use super::map::{Entry, Place};
-use super::root::{PageRun, Root};
-use super::{Inner, MediaError, State};
+use crate::ftl::Inner;
+use crate::ftl::MediaError;
+use crate::ftl::State;
+use crate::ftl::config::Canary;
+use crate::ftl::durable::root::{PageRun, Root};
+use crate::ftl::map::table::{Entry, Place};
 use std::rc::Rc;
 
 /// Checkpoints: what was written, and what is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Checkpoints {
+pub(in crate::ftl) struct Checkpoints {
     /// Of the last root; its slot is this modulo 2.
-    pub(super) generation: u64,
+    pub(in crate::ftl) generation: u64,
     /// Units that had been programmed when the last one began.
     units_then: u64,
     /// How many were asked for, and how many of those have ended.
@@ -32,14 +34,14 @@ pub(super) struct Checkpoints {
     /// The last root is of a shutdown, and nothing has come since.
     is_clean: bool,
     /// Translation pages that had changed left DRAM without being written: a root would say that they are.
-    pub(super) is_over: bool,
-    pub(super) power_cycles: u64,
-    pub(super) unsafe_shutdowns: u64,
+    pub(in crate::ftl) is_over: bool,
+    pub(in crate::ftl) power_cycles: u64,
+    pub(in crate::ftl) unsafe_shutdowns: u64,
 }
 
 impl Checkpoints {
     /// Goes on from the last root; a cut came after it, unless it `was_clean`.
-    pub(super) fn recovered(&mut self, root: &Root, was_clean: bool) {
+    pub(in crate::ftl) fn recovered(&mut self, root: &Root, was_clean: bool) {
         self.generation = root.generation;
         self.power_cycles = root.power_cycles + 1;
         self.unsafe_shutdowns = root.unsafe_shutdowns + u64::from(!was_clean);
@@ -47,7 +49,7 @@ impl Checkpoints {
 }
 
 /// The task that writes checkpoints.
-pub(super) async fn run(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     loop {
         inner.checkpoint.notified().await;
         loop {
@@ -109,7 +111,7 @@ impl State {
     }
 
     /// Units have been programmed. Whether so many that there is to be a checkpoint.
-    pub(super) fn is_checkpoint_due(&self, every: u64) -> bool {
+    pub(in crate::ftl) fn is_checkpoint_due(&self, every: u64) -> bool {
         let Checkpoints { units_then, asked, done, .. } = self.checkpoints;
         every > 0 && asked == done && self.counters.units_programmed() - units_then >= every
     }
@@ -117,7 +119,7 @@ impl State {
 
 impl Inner {
     /// Asks for a checkpoint, if none is under way.
-    pub(super) fn want_checkpoint(&self) {
+    pub(in crate::ftl) fn want_checkpoint(&self) {
         let checkpoints = &mut self.state.borrow_mut().checkpoints;
         if checkpoints.asked == checkpoints.done {
             checkpoints.asked += 1;
@@ -130,7 +132,7 @@ impl Inner {
     ///
     /// # Errors
     /// At the end of life, if flash has no free space: then there is no checkpoint.
-    pub(super) async fn shut_down(&self) -> Result<(), MediaError> {
+    pub(in crate::ftl) async fn shut_down(&self) -> Result<(), MediaError> {
         // One that has begun may not hold what was settled since.
         while self.is_checkpoint_pending() {
             self.settled.notified().await;

@@ -9,9 +9,9 @@
 //! in the whole die: what is found among the stripes that are replayed anyway may be an older state, which a collector
 //! was moving when this one was written. So before the superblock is erased the journal says that it was left.
 
-use super::Inner;
-use super::map::Entry;
-use super::space::UnitKind;
+use crate::ftl::Inner;
+use crate::ftl::map::table::Entry;
+use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, Ppa, Priority, Spare};
 use rustc_hash::FxHashMap;
 
@@ -24,7 +24,7 @@ struct Duplicate {
 }
 
 /// Leaves a superblock of a die that holds nothing but duplicates. Whether there was one.
-pub(super) async fn leave(inner: &Inner, die: u32) -> bool {
+pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
     let geometry = &inner.geometry;
     let of_die = || (0..geometry.blocks).map(|block| geometry.block(die, block));
     let opened = |block: BlockId| {

@@ -19,14 +19,15 @@
 //! moved, or followed by a still newer one that is safe in flash, or deallocated by a record that is in the journal; and a
 //! record leaves the journal only when a root is written whose pages reflect it.
 
-use super::blocks::{Blocks, Found, Marks};
-use super::config::Canary;
-use super::journal::{self, Journal, Trim};
-use super::map::{Entry, Place, Table};
-use super::pages::{self, Pages};
-use super::root::Root;
-use super::space::UnitKind;
-use super::{Base, Inner};
+use crate::ftl::Base;
+use crate::ftl::Inner;
+use crate::ftl::blocks::{Blocks, Found, Marks};
+use crate::ftl::config::Canary;
+use crate::ftl::durable::journal::{self, Journal, Trim};
+use crate::ftl::durable::root::Root;
+use crate::ftl::map::pages::{self, Pages};
+use crate::ftl::map::table::{Entry, Place, Table};
+use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
 use byteway_wire::content::UNIT_BYTES;
 use rustc_hash::FxHashMap;
@@ -80,7 +81,7 @@ struct Recovery<'a> {
 }
 
 /// The task that finds out what the medium holds. Whoever asks something of the translation layer waits for it.
-pub(super) async fn run(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let began = inner.clock.now();
     let roots = [inner.flash.read_root(0).await, inner.flash.read_root(1).await];
     let roots = roots.iter().flatten().filter_map(|bytes| Root::decode(bytes));
@@ -639,7 +640,8 @@ impl Inner {
                 continue;
             }
             let permit = self.credits.acquire(1).await;
-            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, super::buffer::NOBODY);
+            let slot =
+                self.state.borrow_mut().buffer_unit(spare.lpa, content, crate::ftl::write::buffer::NOBODY);
             permit.forget();
             if slot.is_none() {
                 self.credits.release(1);
@@ -660,10 +662,11 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::FtlConfig;
-    use super::super::root::PageRun;
-    use super::super::{Ftl, Placement};
     use super::*;
+    use crate::ftl::Ftl;
+    use crate::ftl::Placement;
+    use crate::ftl::config::FtlConfig;
+    use crate::ftl::durable::root::PageRun;
     use crate::site::Site;
     use crate::work::Cycles;
     use byteway_clock::{Delay, Executor, Rate, SpanId, Spans};

@@ -14,10 +14,10 @@ struct Inner {
 
 /// The locked units: a handful at most, so a list.
 #[derive(Clone)]
-pub(super) struct Locks(Rc<Inner>);
+pub(in crate::ftl) struct Locks(Rc<Inner>);
 
 impl Locks {
-    pub(super) fn new(clock: &Clock) -> Self {
+    pub(in crate::ftl) fn new(clock: &Clock) -> Self {
         Locks(Rc::new(Inner { units: RefCell::default(), unlocked: Notify::new(clock) }))
     }
 
@@ -29,27 +29,27 @@ impl Locks {
     }
 
     /// Waits until none of `count` units from `first` is locked. That holds until the caller waits again.
-    pub(super) async fn wait(&self, first: u64, count: u32) {
+    pub(in crate::ftl) async fn wait(&self, first: u64, count: u32) {
         while self.any(first, count) {
             self.0.unlocked.notified().await;
         }
     }
 
     /// Locks a unit, when nobody else does.
-    pub(super) async fn lock(&self, unit: u64) -> UnitLock {
+    pub(in crate::ftl) async fn lock(&self, unit: u64) -> UnitLock {
         self.wait(unit, 1).await;
         self.0.units.borrow_mut().push(unit);
         UnitLock { locks: self.clone(), unit }
     }
 
     /// How many units are locked.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::ftl) fn len(&self) -> usize {
         self.0.units.borrow().len()
     }
 }
 
 /// A locked unit, until dropped.
-pub(super) struct UnitLock {
+pub(in crate::ftl) struct UnitLock {
     locks: Locks,
     unit: u64,
 }

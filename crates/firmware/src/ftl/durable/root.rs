@@ -2,42 +2,42 @@
 //!
 //! It tells where the translation pages are, and from where on the medium must be read to know what has happened since.
 
-use super::map::Entry;
+use crate::ftl::map::table::Entry;
 use std::rc::Rc;
 
 /// A run of translation pages that flash has, or that say of all units that they are nowhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PageRun {
-    pub(super) first: u32,
-    pub(super) count: u32,
+pub(in crate::ftl) struct PageRun {
+    pub(in crate::ftl) first: u32,
+    pub(in crate::ftl) count: u32,
     /// Where the first one is, and the only one if it is somewhere.
-    pub(super) place: Entry,
+    pub(in crate::ftl) place: Entry,
 }
 
 /// A root.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Root {
+pub(in crate::ftl) struct Root {
     /// Which one it is.
-    pub(super) generation: u64,
+    pub(in crate::ftl) generation: u64,
     /// Everything that was numbered before this is in the translation pages.
-    pub(super) settled: u64,
+    pub(in crate::ftl) settled: u64,
     /// Everything that was numbered later is in stripes from this number on, or in `moving`.
-    pub(super) first_stripe: u64,
+    pub(in crate::ftl) first_stripe: u64,
     /// The next numbers of units and of stripes.
-    pub(super) next_sequence: u64,
-    pub(super) next_number: u64,
-    pub(super) power_cycles: u64,
-    pub(super) unsafe_shutdowns: u64,
+    pub(in crate::ftl) next_sequence: u64,
+    pub(in crate::ftl) next_number: u64,
+    pub(in crate::ftl) power_cycles: u64,
+    pub(in crate::ftl) unsafe_shutdowns: u64,
     /// Written at a shutdown.
-    pub(super) is_clean: bool,
+    pub(in crate::ftl) is_clean: bool,
     /// The translation pages that there are, by rising number.
-    pub(super) pages: Vec<PageRun>,
+    pub(in crate::ftl) pages: Vec<PageRun>,
     /// Stripes of lower numbers that hold what may be nowhere else by now: superblock and stripe.
-    pub(super) moving: Vec<(u32, u32)>,
+    pub(in crate::ftl) moving: Vec<(u32, u32)>,
 }
 
 /// Further than this no drive counts: what says so comes from elsewhere.
-pub(super) const COUNT_MAX: u64 = 1 << 62;
+pub(in crate::ftl) const COUNT_MAX: u64 = 1 << 62;
 
 const MAGIC: u64 = 0x3154_4f4f_5257_4242; // "BBWROOT1"
 /// Of a root whose lists are of words of 64 bits: a place takes more than 32.
@@ -47,7 +47,7 @@ const HEADER_WORDS: usize = 12;
 
 impl Root {
     /// As bytes.
-    pub(super) fn encode(&self) -> Rc<[u8]> {
+    pub(in crate::ftl) fn encode(&self) -> Rc<[u8]> {
         let pages = self.pages.iter().flat_map(|PageRun { first, count, place }| {
             [u64::from(*first), u64::from(*count), place.kept().expect("a root names no slot")]
         });
@@ -78,7 +78,7 @@ impl Root {
     }
 
     /// From bytes; none if they are not whole.
-    pub(super) fn decode(bytes: &[u8]) -> Option<Root> {
+    pub(in crate::ftl) fn decode(bytes: &[u8]) -> Option<Root> {
         let (header, lists) = bytes.split_at_checked(HEADER_WORDS * 8)?;
         let mut words =
             header.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));

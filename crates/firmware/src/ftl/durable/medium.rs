@@ -1,9 +1,14 @@
 //! The medium of a drive: new and in memory, or in files, where what it was made as is checked. The names and values in
 //! the file `format` are given here ([`format()`]), and understood here ([`told_by`]).
 
-use super::base::{BaseState, Written};
-use super::config::{Base, FtlConfig, FtlError};
-use super::{Ftl, Region, Rhythm, Space, Upkeep, validate};
+use crate::ftl::Ftl;
+use crate::ftl::Region;
+use crate::ftl::Rhythm;
+use crate::ftl::Space;
+use crate::ftl::Upkeep;
+use crate::ftl::base::{BaseState, Written};
+use crate::ftl::config::{Base, FtlConfig, FtlError};
+use crate::ftl::validate;
 use crate::placement::Placement;
 use crate::site::Site;
 use crate::work::Cycles;
@@ -227,8 +232,8 @@ fn region_of(text: &str) -> Option<Region> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::config::Upkeep;
     use super::*;
+    use crate::ftl::config::Upkeep;
     use byteway_flash::file::SimulatedFiles;
 
     const GEOMETRY: Geometry =

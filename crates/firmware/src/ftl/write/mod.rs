@@ -3,15 +3,29 @@
 //! When a stripe's worth waits, or something that may not wait, it goes to the next die in turn that has room and is
 //! not busy with programs of the host's already. A task made once for each program that can be under way waits for its
 //! end; nothing is allocated for a write.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`buffer`] | the write buffer: slots, stripes, what is not programmed yet |
+//! | [`wordline`] | stripes that wait for the rest of their wordline |
+//! | [`lock`], [`exchange`] | read-modify-write of a unit; units that are read and then written as one step |
 
-use super::base::BaseState;
-use super::blocks::Stream;
-use super::buffer::NOBODY;
-use super::config::Base;
-use super::map::{Entry, Place, REGION_UNITS};
-use super::space::Space;
-use super::wordline::Held;
-use super::{Ftl, Inner, MediaError, State};
+pub(in crate::ftl) mod buffer;
+pub(in crate::ftl) mod exchange;
+pub(in crate::ftl) mod lock;
+pub(in crate::ftl) mod wordline;
+
+use crate::ftl::Ftl;
+use crate::ftl::Inner;
+use crate::ftl::MediaError;
+use crate::ftl::State;
+use crate::ftl::base::BaseState;
+use crate::ftl::blocks::Stream;
+use crate::ftl::config::Base;
+use crate::ftl::map::table::{Entry, Place, REGION_UNITS};
+use crate::ftl::space::Space;
+use crate::ftl::write::buffer::NOBODY;
+use crate::ftl::write::wordline::Held;
 use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
@@ -21,38 +35,43 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// How many programs of the host's a die has under way at most: one at work, and the next one ready behind it.
-pub(super) const PROGRAMS_PER_DIE: u32 = 2;
+pub(in crate::ftl) const PROGRAMS_PER_DIE: u32 = 2;
 
 /// Dies as a set of bits.
-pub(super) struct DieSet(Vec<u64>);
+pub(in crate::ftl) struct DieSet(Vec<u64>);
 
 impl DieSet {
-    pub(super) fn new(dies: u32) -> Self {
+    pub(in crate::ftl) fn new(dies: u32) -> Self {
         DieSet(vec![0; dies.div_ceil(64) as usize])
     }
 
-    pub(super) fn set(&mut self, die: u32, is_in: bool) {
+    pub(in crate::ftl) fn set(&mut self, die: u32, is_in: bool) {
         let (word, bit) = (&mut self.0[(die / 64) as usize], 1 << (die % 64));
         if is_in { *word |= bit } else { *word &= !bit }
     }
 
     /// Whether a die is one of them.
-    pub(super) fn contains(&self, die: u32) -> bool {
+    pub(in crate::ftl) fn contains(&self, die: u32) -> bool {
         self.0[(die / 64) as usize] >> (die % 64) & 1 == 1
     }
 
     /// Whether there is none.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::ftl) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
     /// The first one from `from` on; behind the last comes the first.
-    pub(super) fn next(&self, from: u32) -> Option<u32> {
+    pub(in crate::ftl) fn next(&self, from: u32) -> Option<u32> {
         self.search(from, |index| self.0[index], |_| true)
     }
 
     /// The first one that is in the other set, too, and that `accepts` takes.
-    pub(super) fn find(&self, other: &DieSet, from: u32, accepts: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(in crate::ftl) fn find(
+        &self,
+        other: &DieSet,
+        from: u32,
+        accepts: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
         self.search(from, |index| self.0[index] & other.0[index], accepts)
     }
 
@@ -81,36 +100,36 @@ impl DieSet {
 }
 
 /// A program of the host's that is under way.
-pub(super) struct Job {
+pub(in crate::ftl) struct Job {
     block: BlockId,
     stripe: u32,
     /// Of the stripe, in the order in which they were given out; none while it is idle.
-    pub(super) number: Option<u64>,
+    pub(in crate::ftl) number: Option<u64>,
     /// The slots whose units are programmed, in the order of the stripe.
     slots: Vec<u32>,
 }
 
 impl Job {
-    pub(super) fn new(geometry: &Geometry) -> Self {
+    pub(in crate::ftl) fn new(geometry: &Geometry) -> Self {
         let slots = Vec::with_capacity(geometry.units_per_stripe() as usize);
         Job { block: BlockId(0), stripe: 0, number: None, slots }
     }
 }
 
 /// What waits for the end of a job.
-pub(super) struct Writer {
+pub(in crate::ftl) struct Writer {
     start: Notify,
     ticket: Ticket,
 }
 
 impl Writer {
-    pub(super) fn new(clock: &Clock, flash: &Flash) -> Self {
+    pub(in crate::ftl) fn new(clock: &Clock, flash: &Flash) -> Self {
         Writer { start: Notify::new(clock), ticket: flash.ticket() }
     }
 }
 
 /// The task of a writer.
-pub(super) async fn run(inner: Rc<Inner>, index: usize) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
     let writer = &inner.writers[index];
     loop {
         writer.start.notified().await;
@@ -294,7 +313,7 @@ impl Ftl {
     }
 
     /// Does the work of buffering `count` units, and moves them into the buffer's DRAM.
-    pub(super) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
+    pub(in crate::ftl) async fn admit(&self, errand: Errand, spans: &Spans, count: u64) {
         let (inner, Errand { span, route }) = (&*self.0, errand);
         let service = inner.reserve_buffering(route, count);
         inner.clock.sleep_until(service.end).await;
@@ -307,11 +326,16 @@ impl Ftl {
         }
         spans.charge_split(span, inner.clock.now(), queued, Stage::Firmware);
         placement.update_map(&inner.clock, errand, spans).await;
-        placement.into_buffer(&inner.clock, errand, spans, count * UNIT_BYTES as u64).await;
+        placement.add_to_buffer(&inner.clock, errand, spans, count * UNIT_BYTES as u64).await;
     }
 
     /// If it must be durable: waits until all that is buffered now is programmed.
-    pub(super) async fn settle(&self, span: SpanId, spans: &Spans, durable: bool) -> Result<(), MediaError> {
+    pub(in crate::ftl) async fn settle(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        durable: bool,
+    ) -> Result<(), MediaError> {
         let inner = &*self.0;
         if !durable || inner.config.plp {
             return Ok(());
@@ -365,7 +389,7 @@ impl Inner {
     ///
     /// # Errors
     /// As [`Inner::settle_all`].
-    pub(super) async fn settle_units(&self) -> Result<(), MediaError> {
+    pub(in crate::ftl) async fn settle_units(&self) -> Result<(), MediaError> {
         let target = {
             let mut state = self.state.borrow_mut();
             state.flush_to = state.buffer.next_sequence();
@@ -391,14 +415,14 @@ impl Inner {
         }
     }
 
-    pub(super) fn give_back(&self, slots: u32) {
+    pub(in crate::ftl) fn give_back(&self, slots: u32) {
         if slots > 0 {
             self.credits.release(slots as usize);
         }
     }
 
     /// Puts units into the buffer; the caller holds a credit for each. Gives how many took a slot.
-    pub(super) fn take(&self, first: u64, contents: impl Iterator<Item = Content>) -> u32 {
+    pub(in crate::ftl) fn take(&self, first: u64, contents: impl Iterator<Item = Content>) -> u32 {
         let mut state = self.state.borrow_mut();
         let (mut count, mut taken) = (0, 0);
         let io = self.clock.io().unwrap_or(NOBODY);
@@ -412,7 +436,7 @@ impl Inner {
     }
 
     /// Sends stripes to dies as long as there is one to send, and a die to take it.
-    pub(super) fn dispatch(&self) {
+    pub(in crate::ftl) fn dispatch(&self) {
         let stripe_units = self.geometry.units_per_stripe();
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
@@ -539,7 +563,7 @@ impl Inner {
     }
 
     /// The host's open superblocks have been closed as they are: what waited for the rest of a wordline is safe.
-    pub(super) fn settle_closed(&self) {
+    pub(in crate::ftl) fn settle_closed(&self) {
         let mut freed = 0;
         for die in 0..self.geometry.dies() {
             let mut guard = self.state.borrow_mut();
@@ -732,7 +756,7 @@ impl State {
     }
 
     /// Buffers a unit; the caller holds a credit. Gives the slot, if it took one: not if it replaced one that waits.
-    pub(super) fn buffer_unit(&mut self, lpa: u64, content: Content, io: u32) -> Option<u32> {
+    pub(in crate::ftl) fn buffer_unit(&mut self, lpa: u64, content: Content, io: u32) -> Option<u32> {
         let State { map, buffer, .. } = self;
         let entry = map.get(lpa);
         let slot = match entry.as_slot() {
@@ -759,7 +783,7 @@ impl State {
     }
 
     /// Buffers a translation page as it is now; the caller holds a credit. Whether it took a slot.
-    pub(super) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
+    pub(in crate::ftl) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
         let unit = self.pages.unit(page);
         let (content, reflects) = self.capture(page, keep);
         let taken = self.buffer_unit(unit, content, NOBODY).is_some();

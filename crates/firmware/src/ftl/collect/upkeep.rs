@@ -5,14 +5,16 @@
 //! it takes, so it gives back no more than it takes, and takes first: it begins only when a superblock is free beyond
 //! the reserve, which is kept from the host until then (`Blocks::claim`).
 
-use super::blocks::{Queue, Stream};
-use super::steady::{Begun, UpkeepFound};
-use super::{FtlCounters, Inner, State};
+use crate::ftl::FtlCounters;
+use crate::ftl::Inner;
+use crate::ftl::State;
+use crate::ftl::blocks::{Queue, Stream};
+use crate::ftl::steady::{Begun, UpkeepFound};
 use byteway_flash::{BlockId, Priority};
 
 /// Why a superblock is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(in crate::ftl) enum Cause {
     /// Free superblocks are few.
     Space,
     /// The host is idle, and there could be more free ones.
@@ -29,12 +31,12 @@ pub(super) enum Cause {
 
 impl Cause {
     /// Whether the end of it is awaited, so that what would not fill a stripe is padded.
-    pub(super) fn is_to_end(self) -> bool {
+    pub(in crate::ftl) fn is_to_end(self) -> bool {
         matches!(self, Cause::Retire | Cause::Refresh | Cause::Level | Cause::Fold)
     }
 
     /// The stream that takes what is moved.
-    pub(super) fn stream(self) -> Stream {
+    pub(in crate::ftl) fn stream(self) -> Stream {
         match self {
             Cause::Refresh | Cause::Level => Stream::Cold,
             Cause::Space | Cause::Idle | Cause::Retire | Cause::Fold => Stream::Collector,
@@ -44,7 +46,7 @@ impl Cause {
 
 impl FtlCounters {
     /// Units programmed elsewhere for a cause.
-    pub(super) fn units_moved(&mut self, cause: Cause) -> &mut u64 {
+    pub(in crate::ftl) fn units_moved(&mut self, cause: Cause) -> &mut u64 {
         match cause {
             Cause::Space | Cause::Idle => &mut self.units_programmed_collector,
             Cause::Retire => &mut self.units_programmed_retirement,
@@ -55,7 +57,7 @@ impl FtlCounters {
     }
 
     /// Superblocks emptied and erased for a cause.
-    pub(super) fn blocks_emptied(&mut self, cause: Cause) -> &mut u64 {
+    pub(in crate::ftl) fn blocks_emptied(&mut self, cause: Cause) -> &mut u64 {
         match cause {
             Cause::Space => &mut self.blocks_collected,
             Cause::Idle => &mut self.blocks_collected_idle,
@@ -68,11 +70,11 @@ impl FtlCounters {
 }
 
 /// How many superblocks are collected for the host before another cause has its turn.
-pub(super) const TURN: u32 = 2;
+pub(in crate::ftl) const TURN: u32 = 2;
 
 /// What there is to do in a die beside making room.
 #[derive(Default)]
-pub(super) struct DieUpkeep {
+pub(in crate::ftl) struct DieUpkeep {
     /// Superblocks collected since another cause had its turn.
     since: u32,
     /// Wear is being levelled.
@@ -85,16 +87,16 @@ pub(super) struct DieUpkeep {
 }
 
 /// How a collector stands when it asks for the next superblock.
-pub(super) struct Standing {
+pub(in crate::ftl) struct Standing {
     /// Superblocks that it is erasing.
-    pub(super) erasing: u32,
+    pub(in crate::ftl) erasing: u32,
     /// Those of which not everything is programmed elsewhere.
-    pub(super) victims: u32,
+    pub(in crate::ftl) victims: u32,
 }
 
 impl State {
     /// The superblock that a die's collector should empty next. It is no longer closed.
-    pub(super) fn next_victim(
+    pub(in crate::ftl) fn next_victim(
         &mut self,
         inner: &Inner,
         die: u32,
@@ -145,7 +147,7 @@ impl State {
 
     /// A die, whose first superblock is this, is found in the midst of something: what its collector has begun to empty
     /// comes first. For a fold, and for what is to be folded soon, one more free superblock is kept from the host.
-    pub(super) fn go_on_upkeep(&mut self, die: u32, first: BlockId, found: UpkeepFound) {
+    pub(in crate::ftl) fn go_on_upkeep(&mut self, die: u32, first: BlockId, found: UpkeepFound) {
         let UpkeepFound { begun, collections } = found;
         self.blocks.claim(die, begun == Some(Begun::Fold) || collections > TURN);
         let begun = match begun {
@@ -196,7 +198,7 @@ impl State {
     }
 
     /// A superblock of a die has been erased.
-    pub(super) fn note_erase(&mut self, die: u32) {
+    pub(in crate::ftl) fn note_erase(&mut self, die: u32) {
         self.upkeep[die as usize].looked = false;
     }
 
@@ -233,7 +235,7 @@ impl State {
     }
 
     /// How urgent it is what a die's collector does for a cause.
-    pub(super) fn priority(&self, die: u32, cause: Cause) -> Priority {
+    pub(in crate::ftl) fn priority(&self, die: u32, cause: Cause) -> Priority {
         let awaited = cause == Cause::Space || !self.blocks.has_room(die, Stream::Host);
         if awaited { Priority::Collector } else { Priority::Background }
     }

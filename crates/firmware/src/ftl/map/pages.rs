@@ -2,17 +2,17 @@
 //!
 //! A page is *dirty* when the map has changed and nothing that is on flash, or on its way there, says so. Buffering a
 //! unit changes no page: until it is programmed, a page says where flash has the unit's state before
-//! ([`Slot::old`](super::buffer::Slot::old)).
+//! ([`Slot::old`](crate::ftl::write::buffer::Slot::old)).
 //!
 //! Under a cached map a page is *held* while the cache has it, or reads it. A dirty one that is not is *away*: what has
 //! changed is remembered, but the page is to be read before it can be written. A *void* page is one that was deallocated
 //! as a whole: a mark in the directory that says where the pages are, and so there is nothing to be read.
 
-use super::State;
-use super::buffer::Buffer;
-use super::map::Entry;
-use super::map::Table;
-use super::space::Space;
+use crate::ftl::State;
+use crate::ftl::map::table::Entry;
+use crate::ftl::map::table::Table;
+use crate::ftl::space::Space;
+use crate::ftl::write::buffer::Buffer;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ impl Bits {
 }
 
 /// The state of all translation pages.
-pub(super) struct Pages {
+pub(in crate::ftl) struct Pages {
     space: Space,
     /// There is a cache, so that pages can be away.
     is_cached: bool,
@@ -62,7 +62,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    pub(super) fn new(space: Space, is_cached: bool) -> Self {
+    pub(in crate::ftl) fn new(space: Space, is_cached: bool) -> Self {
         let count = space.map.1;
         let cached = if is_cached { count } else { 0 };
         Pages {
@@ -77,23 +77,23 @@ impl Pages {
     }
 
     /// How many there are.
-    pub(super) fn count(&self) -> u32 {
+    pub(in crate::ftl) fn count(&self) -> u32 {
         self.space.map.1 as u32
     }
 
     /// The unit in which flash has a page.
-    pub(super) fn unit(&self, page: u32) -> u64 {
+    pub(in crate::ftl) fn unit(&self, page: u32) -> u64 {
         self.space.map.0 + u64::from(page)
     }
 
     /// The units of which a page says where they are.
-    pub(super) fn units(&self, page: u32) -> Range<u64> {
+    pub(in crate::ftl) fn units(&self, page: u32) -> Range<u64> {
         self.space.units_of(page)
     }
 
     /// Where flash has a unit has changed, or that it has it. Units that are not the host's are in no page.
     #[inline]
-    pub(super) fn changed(&mut self, lpa: u64) {
+    pub(in crate::ftl) fn changed(&mut self, lpa: u64) {
         if lpa >= self.space.user {
             return;
         }
@@ -109,7 +109,7 @@ impl Pages {
     }
 
     /// Units have been deallocated.
-    pub(super) fn deallocated(&mut self, first: u64, end: u64) {
+    pub(in crate::ftl) fn deallocated(&mut self, first: u64, end: u64) {
         if (first, end) == (0, self.space.user) {
             return self.deallocated_all();
         }
@@ -123,7 +123,7 @@ impl Pages {
     }
 
     /// Every unit has been deallocated.
-    pub(super) fn deallocated_all(&mut self) {
+    pub(in crate::ftl) fn deallocated_all(&mut self) {
         self.dirty.set_all(self.count());
         if self.is_cached {
             for (void, held) in self.void.0.iter_mut().zip(&self.held.0) {
@@ -134,12 +134,12 @@ impl Pages {
     }
 
     /// Whether flash will have a page as the map says it.
-    pub(super) fn is_dirty(&self, page: u32) -> bool {
+    pub(in crate::ftl) fn is_dirty(&self, page: u32) -> bool {
         self.dirty.get(page)
     }
 
     /// The pages that are dirty now.
-    pub(super) fn dirty(&self) -> impl Iterator<Item = u32> + use<> {
+    pub(in crate::ftl) fn dirty(&self) -> impl Iterator<Item = u32> + use<> {
         let words = self.dirty.0.iter().enumerate().filter(|(_, word)| **word != 0);
         let words: Vec<(usize, u64)> = words.map(|(index, word)| (index, *word)).collect();
         words.into_iter().flat_map(|(index, word)| {
@@ -148,12 +148,12 @@ impl Pages {
     }
 
     /// Whether there is nothing in a page that would have to be read.
-    pub(super) fn is_void(&self, page: u32) -> bool {
+    pub(in crate::ftl) fn is_void(&self, page: u32) -> bool {
         self.is_cached && self.void.get(page)
     }
 
     /// Flash will have a page as the map says it now.
-    pub(super) fn written(&mut self, page: u32) {
+    pub(in crate::ftl) fn written(&mut self, page: u32) {
         self.update(page, |pages| {
             pages.dirty.set(page, false);
             if pages.is_cached {
@@ -163,7 +163,7 @@ impl Pages {
     }
 
     /// The cache has a page, or has it no more.
-    pub(super) fn hold(&mut self, page: u32, is_held: bool) {
+    pub(in crate::ftl) fn hold(&mut self, page: u32, is_held: bool) {
         self.update(page, |pages| {
             pages.held.set(page, is_held);
             pages.void.set(page, false);
@@ -171,12 +171,12 @@ impl Pages {
     }
 
     /// How many pages are away.
-    pub(super) fn away(&self) -> u64 {
+    pub(in crate::ftl) fn away(&self) -> u64 {
         self.away
     }
 
     /// A page that is away; another one each time, as long as there are others.
-    pub(super) fn next_away(&mut self) -> Option<u32> {
+    pub(in crate::ftl) fn next_away(&mut self) -> Option<u32> {
         if self.away == 0 {
             return None;
         }
@@ -198,7 +198,7 @@ impl Pages {
     }
 
     /// Whether a page is away.
-    pub(super) fn is_away(&self, page: u32) -> bool {
+    pub(in crate::ftl) fn is_away(&self, page: u32) -> bool {
         self.is_cached && self.dirty.get(page) && !self.held.get(page) && !self.void.get(page)
     }
 
@@ -214,14 +214,14 @@ impl State {
     /// everything that was buffered before is in it.
     ///
     /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
-    pub(super) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
+    pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
         let content = self.page_content(page, keep);
         self.pages.written(page);
         (content, self.buffer.settled())
     }
 
     /// What a translation page says now.
-    pub(super) fn page_content(&self, page: u32, keep: Keep) -> Content {
+    pub(in crate::ftl) fn page_content(&self, page: u32, keep: Keep) -> Content {
         Content::of(&encode(&self.map, &self.buffer, self.pages.space, page), keep)
     }
 }
@@ -241,7 +241,7 @@ fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BY
 
 /// The units of a page, each with its entry, from a page's bytes. What no array has is a place beyond the array, for which
 /// the map has room.
-pub(super) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
+pub(in crate::ftl) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
     let most = if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX };
     let entries = bytes.chunks_exact(entry_bytes(space)).map(move |word| {
         let mut kept = [0; 8];
@@ -257,9 +257,9 @@ fn entry_bytes(space: Space) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::buffer::NOBODY;
-    use super::super::map::Place;
     use super::*;
+    use crate::ftl::map::table::Place;
+    use crate::ftl::write::buffer::NOBODY;
     use byteway_flash::{Geometry, Ppa};
 
     fn pages() -> Pages {

@@ -7,13 +7,13 @@
 //! A slot remembers where flash has the unit's last state ([`Slot::old`]), and that place stays valid until the new
 //! state is programmed: a unit is at every moment in flash, old or new.
 
-use super::map::Entry;
+use crate::ftl::map::table::Entry;
 use byteway_wire::content::Content;
 
 const NONE: u32 = u32::MAX;
 
 /// Of no I/O that is traced.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(in crate::ftl) const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -23,21 +23,21 @@ enum State {
 }
 
 /// A unit in the buffer.
-pub(super) struct Slot {
-    pub(super) lpa: u64,
+pub(in crate::ftl) struct Slot {
+    pub(in crate::ftl) lpa: u64,
     /// Where flash has the unit's state before this one.
-    pub(super) old: Entry,
+    pub(in crate::ftl) old: Entry,
     /// Results of programs that began for slots before this sequence number are older than what `old` says.
-    pub(super) old_sequence: u64,
+    pub(in crate::ftl) old_sequence: u64,
     /// Slots are numbered as they are taken.
-    pub(super) sequence: u64,
+    pub(in crate::ftl) sequence: u64,
     /// What its spare area will say: its number; of a translation page, which number it reflects.
-    pub(super) stamp: u64,
-    pub(super) content: Content,
+    pub(in crate::ftl) stamp: u64,
+    pub(in crate::ftl) content: Content,
     /// The number of the first stripe that was to have it and failed.
-    pub(super) failed_in: Option<u64>,
+    pub(in crate::ftl) failed_in: Option<u64>,
     /// In a trace: the I/O that wrote it.
-    pub(super) io: u32,
+    pub(in crate::ftl) io: u32,
     state: State,
     previous: u32,
     next: u32,
@@ -45,7 +45,7 @@ pub(super) struct Slot {
 
 /// The slots. Those in use are in a list by sequence number: first those under way, then those that wait; where a program
 /// failed, some may wait among those under way.
-pub(super) struct Buffer {
+pub(in crate::ftl) struct Buffer {
     slots: Vec<Slot>,
     free: Vec<u32>,
     head: u32,
@@ -56,7 +56,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn new(slots: u32) -> Self {
+    pub(in crate::ftl) fn new(slots: u32) -> Self {
         let slot = |_| Slot {
             lpa: 0,
             old: Entry::UNMAPPED,
@@ -82,32 +82,32 @@ impl Buffer {
     }
 
     /// How many slots are taken.
-    pub(super) fn used(&self) -> u32 {
+    pub(in crate::ftl) fn used(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
     }
 
     /// How many units wait to be programmed.
-    pub(super) fn waiting(&self) -> u32 {
+    pub(in crate::ftl) fn waiting(&self) -> u32 {
         self.waiting
     }
 
     /// The sequence number of the unit that has waited longest; the next number, if none waits.
-    pub(super) fn waiting_since(&self) -> u64 {
+    pub(in crate::ftl) fn waiting_since(&self) -> u64 {
         self.sequence_of(self.first_waiting)
     }
 
     /// Everything before this sequence number has been programmed.
-    pub(super) fn settled(&self) -> u64 {
+    pub(in crate::ftl) fn settled(&self) -> u64 {
         self.sequence_of(self.head)
     }
 
     /// The number that the next slot will get.
-    pub(super) fn next_sequence(&self) -> u64 {
+    pub(in crate::ftl) fn next_sequence(&self) -> u64 {
         self.next_sequence
     }
 
     /// The counter of numbers.
-    pub(super) fn counter(&mut self) -> &mut u64 {
+    pub(in crate::ftl) fn counter(&mut self) -> &mut u64 {
         &mut self.next_sequence
     }
 
@@ -115,27 +115,34 @@ impl Buffer {
         if slot == NONE { self.next_sequence } else { self.slots[slot as usize].sequence }
     }
 
-    pub(super) fn slot(&self, slot: u32) -> &Slot {
+    pub(in crate::ftl) fn slot(&self, slot: u32) -> &Slot {
         &self.slots[slot as usize]
     }
 
-    pub(super) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
+    pub(in crate::ftl) fn slot_mut(&mut self, slot: u32) -> &mut Slot {
         &mut self.slots[slot as usize]
     }
 
     /// Where flash has the last state of a unit of which this is the map entry.
     #[inline]
-    pub(super) fn in_flash(&self, entry: Entry) -> Entry {
+    pub(in crate::ftl) fn in_flash(&self, entry: Entry) -> Entry {
         entry.as_slot().map_or(entry, |slot| self.slot(slot).old)
     }
 
     /// Whether a slot's unit still waits, so that it can be replaced or dropped.
-    pub(super) fn waits(&self, slot: u32) -> bool {
+    pub(in crate::ftl) fn waits(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Waits
     }
 
     /// Takes a slot for a unit. The caller holds a credit for it.
-    pub(super) fn take(&mut self, lpa: u64, content: Content, io: u32, old: Entry, old_sequence: u64) -> u32 {
+    pub(in crate::ftl) fn take(
+        &mut self,
+        lpa: u64,
+        content: Content,
+        io: u32,
+        old: Entry,
+        old_sequence: u64,
+    ) -> u32 {
         let index = self.free.pop().expect("a credit stands for a free slot");
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -165,7 +172,7 @@ impl Buffer {
     }
 
     /// The unit that has waited longest is under way from now on.
-    pub(super) fn send_first(&mut self) -> Option<u32> {
+    pub(in crate::ftl) fn send_first(&mut self) -> Option<u32> {
         let index = self.first_waiting;
         if index == NONE {
             return None;
@@ -188,7 +195,7 @@ impl Buffer {
     }
 
     /// A unit that was under way waits again: its stripe, of this number, has failed.
-    pub(super) fn send_back(&mut self, index: u32, number: u64) {
+    pub(in crate::ftl) fn send_back(&mut self, index: u32, number: u64) {
         let slot = &mut self.slots[index as usize];
         let sequence = slot.sequence;
         slot.state = State::Waits;
@@ -200,7 +207,7 @@ impl Buffer {
     }
 
     /// Frees a slot: programmed, or dropped while it waits.
-    pub(super) fn free(&mut self, index: u32) {
+    pub(in crate::ftl) fn free(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         let (previous, next) = (slot.previous, slot.next);
         if slot.state == State::Waits {
@@ -225,7 +232,7 @@ impl Buffer {
 
 impl Buffer {
     /// Frees the slots of those units that wait and that `drops` names. Gives how many.
-    pub(super) fn drop_waiting(&mut self, drops: impl Fn(u64) -> bool) -> u32 {
+    pub(in crate::ftl) fn drop_waiting(&mut self, drops: impl Fn(u64) -> bool) -> u32 {
         let mut next = self.first_waiting;
         let mut dropped = 0;
         while let Some(slot) = self.slots.get(next as usize) {
@@ -240,7 +247,7 @@ impl Buffer {
     }
 
     /// The slots in use, oldest first.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Slot> {
+    pub(in crate::ftl) fn iter(&self) -> impl Iterator<Item = &Slot> {
         let first = self.slots.get(self.head as usize);
         std::iter::successors(first, |slot| self.slots.get(slot.next as usize))
     }

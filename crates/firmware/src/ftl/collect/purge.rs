@@ -11,8 +11,9 @@
 //! once more, those that failed before the purge as well; what that says is what the purge says. When nothing moves any
 //! more and superblocks are still doomed, as at the end of the drive's life, the purge has failed too. They stay doomed.
 
-use super::config::MediaError;
-use super::{Ftl, Inner};
+use crate::ftl::Ftl;
+use crate::ftl::Inner;
+use crate::ftl::config::MediaError;
 use byteway_clock::Notify;
 use byteway_flash::{BlockId, Priority};
 
@@ -75,7 +76,7 @@ impl Inner {
     }
 
     /// Superblocks have been erased, or nothing moves any more: whoever purges wants to know.
-    pub(super) fn erased_some(&self) {
+    pub(in crate::ftl) fn erased_some(&self) {
         self.purged.notify_all();
     }
 }

@@ -29,15 +29,32 @@
 //! one the drive takes nothing new (`health`): a die may then be stuck, and what is buffered with it, and a flush says so.
 //! After a power cut the marks of bad superblocks are in the medium, so as many spare ones are counted as before;
 //! superblocks are closed early and have stale units for that, and what is left is what `duplicates` is for.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`upkeep`] | which superblock is emptied next, and why: room, levelling, folding |
+//! | [`background`] | collection while the host is idle |
+//! | [`refresh`] | moving what was read too often, or is old |
+//! | [`retire`] | superblocks of which a program or an erase failed |
+//! | [`purge`] | erasing what was deleted |
+//! | [`duplicates`] | a die that a power cut has left without a free superblock |
+//! | [`nameless`] | units that the map has where no spare area names them |
 
-use super::Inner;
-use super::blocks::Stream;
-use super::config::{Canary, ROUND_UNITS};
-use super::duplicates;
-use super::map::Entry;
-use super::nameless::Nameless;
-use super::space::UnitKind;
-use super::upkeep::{Cause, Standing};
+pub(in crate::ftl) mod background;
+pub(in crate::ftl) mod duplicates;
+pub(in crate::ftl) mod nameless;
+pub(in crate::ftl) mod purge;
+pub(in crate::ftl) mod refresh;
+pub(in crate::ftl) mod retire;
+pub(in crate::ftl) mod upkeep;
+
+use crate::ftl::Inner;
+use crate::ftl::blocks::Stream;
+use crate::ftl::collect::nameless::Nameless;
+use crate::ftl::collect::upkeep::{Cause, Standing};
+use crate::ftl::config::{Canary, ROUND_UNITS};
+use crate::ftl::map::table::Entry;
+use crate::ftl::space::UnitKind;
 use crate::work::Work;
 use byteway_flash::{BlockId, Geometry, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
@@ -115,7 +132,7 @@ struct Collector {
 }
 
 /// The task of a die's collector.
-pub(super) async fn run(inner: Rc<Inner>, die: u32) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
     let ticket = inner.flash.ticket();
     let units = (ROUND_UNITS + 2 * inner.geometry.units_per_stripe()) as usize;
     let mut collector = Collector {
@@ -595,7 +612,7 @@ fn done(victims: &mut [Emptied], geometry: &Geometry, ppa: Ppa) {
     victim.expect("a victim is one until all of it has been moved").outstanding -= 1;
 }
 
-impl super::State {
+impl crate::ftl::State {
     /// Whether a superblock of which nothing is left may be erased. One that then isn't free waits for one that is: in the
     /// last one there is nothing but duplicates then.
     fn may_erase(&self, block: BlockId, die: u32) -> bool {
@@ -605,13 +622,13 @@ impl super::State {
     /// Whether flash has the latest programmed state of a unit at `from`: its map entry says so, or the slot that holds
     /// a newer one.
     #[inline]
-    pub(super) fn holds(&self, entry: Entry, from: Entry) -> bool {
+    pub(in crate::ftl) fn holds(&self, entry: Entry, from: Entry) -> bool {
         entry == from || entry.as_slot().is_some_and(|slot| self.buffer.slot(slot).old == from)
     }
 
     /// Flash now has it at `to`, if it still had it at `from`.
     #[inline]
-    pub(super) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
+    pub(in crate::ftl) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
         let entry = self.map.get(lpa);
         if entry == from {
             self.map.set(lpa, to);

@@ -5,13 +5,14 @@
 //! are free than they would see to otherwise, and fold the cache; when something comes they end the round that they are
 //! at, and leave the rest of the victim for later. A drive that was never written to is left as it is.
 
-use super::{Inner, MediaError};
+use crate::ftl::Inner;
+use crate::ftl::MediaError;
 use byteway_clock::{Clock, Notify, Time};
 use std::cell::Cell;
 use std::rc::Rc;
 
 /// How long nothing has come from the host.
-pub(super) struct Idleness {
+pub(in crate::ftl) struct Idleness {
     last: Cell<Time>,
     /// What has come and is not done.
     under_way: Cell<u32>,
@@ -21,7 +22,7 @@ pub(super) struct Idleness {
 }
 
 impl Idleness {
-    pub(super) fn new(clock: &Clock) -> Self {
+    pub(in crate::ftl) fn new(clock: &Clock) -> Self {
         Idleness {
             last: Cell::new(Time::ZERO),
             under_way: Cell::new(0),
@@ -32,7 +33,7 @@ impl Idleness {
 }
 
 /// The task that finds out that the host is idle. It is only there if that matters.
-pub(super) async fn run(inner: Rc<Inner>) {
+pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let Some(background) = inner.config.upkeep.background else { return };
     let idleness = &inner.idleness;
     loop {
@@ -58,7 +59,7 @@ pub(super) async fn run(inner: Rc<Inner>) {
 }
 
 /// Something that the host has asked for, until it is dropped.
-pub(super) struct Attending<'a>(&'a Inner);
+pub(in crate::ftl) struct Attending<'a>(&'a Inner);
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
@@ -79,7 +80,7 @@ impl Drop for Attending<'_> {
 impl Inner {
     /// Something has come from the host.
     #[inline]
-    pub(super) fn attend(&self) -> Attending<'_> {
+    pub(in crate::ftl) fn attend(&self) -> Attending<'_> {
         self.attended.set(self.attended.get() + 1);
         if self.config.upkeep.background.is_some() {
             self.stir();
@@ -100,7 +101,7 @@ impl Inner {
     ///
     /// # Errors
     /// If the drive takes nothing new.
-    pub(super) fn attend_writing(&self) -> Result<Attending<'_>, MediaError> {
+    pub(in crate::ftl) fn attend_writing(&self) -> Result<Attending<'_>, MediaError> {
         self.check_writable()?;
         Ok(self.attend())
     }

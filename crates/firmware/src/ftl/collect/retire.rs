@@ -4,13 +4,14 @@
 //! collector moves that when it has room, and then the superblock is done with. All its planes go: a program or an
 //! erase of a superblock is one of all planes together, and tells no more than that one of them failed.
 
-use super::blocks::Failed;
-use super::{Inner, State};
+use crate::ftl::Inner;
+use crate::ftl::State;
+use crate::ftl::blocks::Failed;
 use byteway_flash::BlockId;
 
 impl Inner {
     /// A program or an erase of a superblock has failed.
-    pub(super) fn fail(&self, state: &mut State, block: BlockId) {
+    pub(in crate::ftl) fn fail(&self, state: &mut State, block: BlockId) {
         let failed = state.blocks.fail(block);
         if failed == Failed::Before {
             return;

@@ -12,12 +12,13 @@
 //! It does not verify contents, other than those of translation pages, nor that what is nowhere was deallocated if no
 //! translation page says that it was anywhere.
 
-use super::journal::{self, Trim};
-use super::map::{Entry, Place};
-use super::pages;
-use super::root::Root;
-use super::space::UnitKind;
-use super::{Ftl, Inner};
+use crate::ftl::Ftl;
+use crate::ftl::Inner;
+use crate::ftl::durable::journal::{self, Trim};
+use crate::ftl::durable::root::Root;
+use crate::ftl::map::pages;
+use crate::ftl::map::table::{Entry, Place};
+use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, NO_LPA, Ppa};
 use byteway_wire::content::UNIT_BYTES;
 use std::ops::Range;

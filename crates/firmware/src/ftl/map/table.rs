@@ -8,7 +8,7 @@
 //! Deallocating is by region: a bit says that nothing of a region is where the base state has it, so that a host that
 //! deallocates terabytes neither waits for a table of them nor makes one.
 
-use super::space::Space;
+use crate::ftl::space::Space;
 use byteway_flash::{Geometry, Ppa};
 use byteway_wire::words::Words;
 use rustc_hash::FxHashMap;
@@ -16,11 +16,11 @@ use std::ops::Range;
 
 /// Where a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry(u64);
+pub(in crate::ftl) struct Entry(u64);
 
 /// The cases of an [`Entry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(in crate::ftl) enum Place {
     /// Where the base state has it; nowhere, if it has not.
     Base,
     /// Nowhere: it was deallocated.
@@ -32,21 +32,21 @@ pub(super) enum Place {
 }
 
 impl Entry {
-    pub(super) const BASE: Entry = Entry(0);
-    pub(super) const UNMAPPED: Entry = Entry(1);
+    pub(in crate::ftl) const BASE: Entry = Entry(0);
+    pub(in crate::ftl) const UNMAPPED: Entry = Entry(1);
     const SLOT_FIRST: u64 = 2;
     /// How many slots there can be.
-    pub(super) const SLOTS: u32 = 1 << 24;
+    pub(in crate::ftl) const SLOTS: u32 = 1 << 24;
     const FLASH_FIRST: u64 = Self::SLOT_FIRST + Self::SLOTS as u64;
     /// Where flash has it, as it is kept.
     const KEPT_FIRST: u64 = 2;
 
     /// A place beyond any array, as it is kept; and one for which a map has room that is not wide.
-    pub(super) const KEPT_MAX: u64 = Self::KEPT_FIRST + Geometry::UNITS_MAX as u64;
-    pub(super) const KEPT_NARROW_MAX: u64 = Self::KEPT_FIRST + Geometry::NARROW_UNITS_MAX;
+    pub(in crate::ftl) const KEPT_MAX: u64 = Self::KEPT_FIRST + Geometry::UNITS_MAX as u64;
+    pub(in crate::ftl) const KEPT_NARROW_MAX: u64 = Self::KEPT_FIRST + Geometry::NARROW_UNITS_MAX;
 
     /// From what is kept. That may come from damaged files: a place may be none of the array.
-    pub(super) fn of_kept(kept: u64) -> Entry {
+    pub(in crate::ftl) fn of_kept(kept: u64) -> Entry {
         match kept.min(Self::KEPT_MAX).checked_sub(Self::KEPT_FIRST) {
             None => Entry(kept),
             Some(ppa) => Entry::flash(Ppa(ppa)),
@@ -54,17 +54,17 @@ impl Entry {
     }
 
     #[inline]
-    pub(super) fn flash(ppa: Ppa) -> Entry {
+    pub(in crate::ftl) fn flash(ppa: Ppa) -> Entry {
         Entry(ppa.0 + Self::FLASH_FIRST)
     }
 
     #[inline]
-    pub(super) fn slot(slot: u32) -> Entry {
+    pub(in crate::ftl) fn slot(slot: u32) -> Entry {
         Entry(Self::SLOT_FIRST + u64::from(slot))
     }
 
     #[inline]
-    pub(super) fn place(self) -> Place {
+    pub(in crate::ftl) fn place(self) -> Place {
         match self.0 {
             0 => Place::Base,
             1 => Place::Unmapped,
@@ -74,7 +74,7 @@ impl Entry {
     }
 
     /// As it is kept: 0 is the base state, 1 is nowhere, and then come the units of the array. None of a slot.
-    pub(super) fn kept(self) -> Option<u64> {
+    pub(in crate::ftl) fn kept(self) -> Option<u64> {
         match self.place() {
             Place::Base => Some(0),
             Place::Unmapped => Some(1),
@@ -92,7 +92,7 @@ impl Entry {
 
     /// The slot, if it is one.
     #[inline]
-    pub(super) fn as_slot(self) -> Option<u32> {
+    pub(in crate::ftl) fn as_slot(self) -> Option<u32> {
         let slot = self.0.wrapping_sub(Self::SLOT_FIRST);
         (slot < u64::from(Self::SLOTS)).then_some(slot as u32)
     }
@@ -104,7 +104,7 @@ const _: () = assert!(Geometry::NARROW_UNITS_MAX + Entry::FLASH_FIRST <= u32::MA
 const DENSE_UNITS: u64 = 64 << 30 >> 12;
 
 /// Units of a region that is deallocated by a bit.
-pub(super) const REGION_UNITS: u64 = 4096;
+pub(in crate::ftl) const REGION_UNITS: u64 = 4096;
 
 /// Few enough that most groups of a drive of which little is touched have none, and many enough that the bits are few.
 const GROUP: u64 = 8;
@@ -120,7 +120,7 @@ enum Entries {
 }
 
 /// A drive's map.
-pub(super) struct Table {
+pub(in crate::ftl) struct Table {
     /// The host's units, which are deallocated by region or all together.
     space: Space,
     entries: Entries,
@@ -132,7 +132,7 @@ pub(super) struct Table {
 
 impl Table {
     /// For these units; all are where the base state has them.
-    pub(super) fn new(space: Space) -> Self {
+    pub(in crate::ftl) fn new(space: Space) -> Self {
         let units = space.units();
         let (entries, bits) = match units {
             _ if space.is_wide => (Entries::Wide(FxHashMap::default()), units),
@@ -144,7 +144,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&self, lpa: u64) -> Entry {
+    pub(in crate::ftl) fn get(&self, lpa: u64) -> Entry {
         let entry = match &self.entries {
             Entries::Dense(entries) => Entry(entries[lpa as usize].into()),
             // Most units of a large drive are in no hash table, and to look for one there is a miss of every cache.
@@ -166,7 +166,7 @@ impl Table {
 
     /// Looks many units up. Nothing but loads that don't wait for each other: most of them miss every cache, and so
     /// they miss at once.
-    pub(super) fn get_all(&self, lpas: &[u64], entries: &mut Vec<Entry>) {
+    pub(in crate::ftl) fn get_all(&self, lpas: &[u64], entries: &mut Vec<Entry>) {
         entries.clear();
         match &self.entries {
             Entries::Dense(dense) => {
@@ -184,7 +184,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn set(&mut self, lpa: u64, entry: Entry) {
+    pub(in crate::ftl) fn set(&mut self, lpa: u64, entry: Entry) {
         let mut is_dense_smaller = false;
         match &mut self.entries {
             Entries::Dense(entries) => {
@@ -206,7 +206,7 @@ impl Table {
     }
 
     /// Gives those of these units that are not where the base state has them, in order.
-    pub(super) fn each_changed(&self, units: Range<u64>, mut take: impl FnMut(u64, Entry)) {
+    pub(in crate::ftl) fn each_changed(&self, units: Range<u64>, mut take: impl FnMut(u64, Entry)) {
         let mut next = units.start;
         while next < units.end {
             let stop = ((next / REGION_UNITS + 1) * REGION_UNITS).min(units.end);
@@ -219,7 +219,7 @@ impl Table {
     }
 
     /// Gives those of these units that have entries of their own, in order: not those that were deallocated by region.
-    pub(super) fn each_kept(&self, units: Range<u64>, mut take: impl FnMut(u64, Entry)) {
+    pub(in crate::ftl) fn each_kept(&self, units: Range<u64>, mut take: impl FnMut(u64, Entry)) {
         let mut give = |lpa, entry| {
             if entry != Entry::BASE {
                 take(lpa, entry);
@@ -255,7 +255,7 @@ impl Table {
 
     /// Deallocates a whole region, named by its first unit; the last may be short. The caller has seen to what its
     /// entries pointed at.
-    pub(super) fn deallocate_region(&mut self, first: u64) {
+    pub(in crate::ftl) fn deallocate_region(&mut self, first: u64) {
         self.make_bits();
         let region = first / REGION_UNITS;
         self.deallocated[(region / 64) as usize] |= 1 << (region % 64);
@@ -279,7 +279,7 @@ impl Table {
     }
 
     /// Whether no unit of the host's is where the base state has it.
-    pub(super) fn is_all_deallocated(&self) -> bool {
+    pub(in crate::ftl) fn is_all_deallocated(&self) -> bool {
         let regions = self.space.user.div_ceil(REGION_UNITS);
         (0..regions).step_by(64).all(|first| {
             let bits = u64::MAX >> (64 - (regions - first).min(64));
@@ -288,7 +288,7 @@ impl Table {
     }
 
     /// Deallocates every unit of the host's.
-    pub(super) fn deallocate_all(&mut self) {
+    pub(in crate::ftl) fn deallocate_all(&mut self) {
         self.make_bits();
         for region in 0..self.space.user.div_ceil(REGION_UNITS) {
             self.deallocated[(region / 64) as usize] |= 1 << (region % 64);
@@ -306,7 +306,7 @@ impl Table {
     }
 
     /// Units are nowhere, by region where it can be: the host's, or others. The caller has seen to what their entries pointed at.
-    pub(super) fn unmap(&mut self, units: Range<u64>) {
+    pub(in crate::ftl) fn unmap(&mut self, units: Range<u64>) {
         let Space { user, .. } = self.space;
         if units == (0..user) {
             return self.deallocate_all();
@@ -326,7 +326,7 @@ impl Table {
 
     /// Of each translation page's worth of units, whether some may be in the hash table. None of an array, in which that is
     /// quickly seen.
-    pub(super) fn occupied(&self) -> Option<Vec<bool>> {
+    pub(in crate::ftl) fn occupied(&self) -> Option<Vec<bool>> {
         if let Entries::Dense(_) = self.entries {
             return None;
         }
@@ -341,7 +341,7 @@ impl Table {
     }
 
     /// Whether units of one region are nowhere, all of them. `occupied` is what [`Table::occupied`] says.
-    pub(super) fn is_blank(&self, mut units: Range<u64>, occupied: Option<&[bool]>) -> bool {
+    pub(in crate::ftl) fn is_blank(&self, mut units: Range<u64>, occupied: Option<&[bool]>) -> bool {
         if let Some(occupied) = occupied
             && !occupied[self.space.page_of(units.start) as usize]
         {
