@@ -63,7 +63,7 @@ impl Ftl {
     /// Ends when [`health`](Ftl::health) may be worse than at the last call: spares have gone, or writes fail. For one task,
     /// which hears of what came in between as well.
     pub async fn worsened(&self) {
-        self.0.ails.notified().await;
+        self.0.signals.ails.notified().await;
     }
 
     /// Counts units that flash could not give.
@@ -122,16 +122,16 @@ impl Inner {
             return;
         }
         state.end = EndOfLife::ReadOnly;
-        self.ails.notify_one();
+        self.signals.ails.notify_one();
         self.credits.close();
-        self.settled.notify_all();
+        self.signals.settled.notify_all();
         // A die that waits for something to become stale may be what a flush waits for.
-        self.collectors.iter().for_each(Notify::notify_one);
+        self.signals.collectors.iter().for_each(Notify::notify_one);
     }
 
     /// The collector of a die has nothing to do.
     pub(in crate::ftl) fn rest(&self, die: u32) {
-        self.state.borrow_mut().resting += 1;
+        self.state.borrow_mut().collecting.resting += 1;
         self.look_for_an_end_but(Some(die));
     }
 
@@ -140,9 +140,9 @@ impl Inner {
     pub(in crate::ftl) fn is_at_rest(&self, but: Option<u32>) -> bool {
         let state = self.state.borrow();
         let is_called = |(die, collector): (u32, &Notify)| but != Some(die) && collector.waiting() == 0;
-        state.resting == self.geometry.dies()
-            && state.under_way.iter().all(|count| *count == 0)
-            && !(0..).zip(&self.collectors).any(is_called)
+        state.collecting.resting == self.geometry.dies()
+            && state.filling.under_way.iter().all(|count| *count == 0)
+            && !(0..).zip(&self.signals.collectors).any(is_called)
     }
 
     /// If something waits for what won't come, it is told; at the end of life, goes on to the next resort.
@@ -161,7 +161,7 @@ impl Inner {
         self.erased_some();
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        if !is_read_only || state.buffer.waiting() == 0 || !state.ready.is_empty() {
+        if !is_read_only || state.buffer.waiting() == 0 || !state.filling.ready.is_empty() {
             return;
         }
         match state.end {
@@ -175,7 +175,7 @@ impl Inner {
             }
             EndOfLife::LastRoom => {
                 state.end = EndOfLife::Full;
-                self.settled.notify_all();
+                self.signals.settled.notify_all();
             }
             EndOfLife::Far | EndOfLife::Full => {}
         }

@@ -36,21 +36,20 @@ use blocks::{Blocks, Marks, Stream};
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
 use byteway_flash::{BlockId, Dump, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare};
 use byteway_wire::content::{Content, UNIT_BYTES};
+use collect::Collecting;
 use collect::background::Idleness;
-use collect::upkeep::DieUpkeep;
+use durable::Power;
 use durable::checkpoint::Checkpoints;
 use durable::journal::Journal;
 use health::EndOfLife;
+use map::Mapping;
 use map::cache::{Access, Cache};
-use map::frames::Frames;
-use map::pages::Pages;
-use map::table::{Entry, Place, Table};
+use map::table::{Entry, Place};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use write::buffer::Buffer;
 use write::lock::Locks;
-use write::wordline::Wordlines;
-use write::{DieSet, Job, Writer};
+use write::{Filling, Writer};
 
 /// What a translation layer has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,47 +169,47 @@ impl FtlCounters {
     }
 }
 
+/// What the translation layer knows and is at; each part is of the folder that has its name.
 struct State {
-    map: Table,
-    pages: Pages,
-    /// Those of them that are in DRAM, if not all are.
-    frames: Frames,
-    /// How many pages that are away may be written.
-    updates: u64,
+    map: Mapping,
     buffer: Buffer,
     blocks: Blocks,
-    counters: FtlCounters,
-    /// The number of the next stripe.
-    next_number: u64,
-    /// What was buffered before this sequence number must not wait for a full stripe.
-    flush_to: u64,
-    /// Deallocations before this number have dropped units that waited in the buffer.
-    dropped_to: u64,
-    /// The die whose turn it is.
-    next_die: u32,
-    /// Dies that can take a stripe of the host's.
-    ready: DieSet,
-    /// Programs of the host's that are under way, of each die.
-    under_way: Vec<u32>,
-    wordlines: Wordlines,
-    /// Of each die, the stripes that its collector has filled and that are not safe yet.
-    moving: Vec<Vec<(BlockId, u32)>>,
+    filling: Filling,
+    collecting: Collecting,
     journal: Journal,
     checkpoints: Checkpoints,
-    jobs: Vec<Job>,
-    idle_jobs: Vec<u32>,
-    /// Every collector has been called at least once.
-    roused: bool,
-    /// Of each die, what there is to do beside making room.
-    upkeep: Vec<DieUpkeep>,
-    /// Collectors that have nothing to do.
-    resting: u32,
-    /// Nothing has come from the host for a while.
-    is_idle: bool,
+    counters: FtlCounters,
     /// What may still be written.
     end: EndOfLife,
-    /// For a moment, in a trace: the I/Os whose units a stripe holds.
-    ios: Vec<u32>,
+}
+
+/// What its tasks wait for.
+struct Signals {
+    /// Slots have become free: programmed, or dropped while they waited.
+    settled: Notify,
+    /// There may be a page of the journal to be written.
+    journal: Notify,
+    /// A checkpoint is wanted.
+    checkpoint: Notify,
+    /// Superblocks have been erased, or never will be.
+    purged: Notify,
+    /// The drive may be worse than it was.
+    ails: Notify,
+    /// For each die: there may be something to collect.
+    collectors: Vec<Notify>,
+}
+
+impl Signals {
+    fn new(clock: &Clock, dies: u32) -> Self {
+        Signals {
+            settled: Notify::new(clock),
+            journal: Notify::new(clock),
+            checkpoint: Notify::new(clock),
+            purged: Notify::new(clock),
+            ails: Notify::new(clock),
+            collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
+        }
+    }
 }
 
 struct Inner {
@@ -227,30 +226,11 @@ struct Inner {
     locks: Locks,
     /// If the DRAM does not hold the whole map.
     cache: Option<Cache>,
-    /// Slots have become free: programmed, or dropped while they waited.
-    settled: Notify,
     idleness: Idleness,
     /// Reads, writes, flushes and the like that have begun and not ended.
     attended: Cell<u32>,
-    /// There may be a page of the journal to be written.
-    journal: Notify,
-    /// A checkpoint is wanted.
-    checkpoint: Notify,
-    /// It was made in the steady state, and nothing has been written to it yet.
-    is_untouched: Cell<bool>,
-    /// What the medium holds is known.
-    is_ready: Cell<bool>,
-    readied: Notify,
-    /// What capacitors have saved, until it is in the buffer again.
-    saved: RefCell<Option<Dump>>,
-    /// What somebody above had in DRAM, handed over when the power goes.
-    late: RefCell<Vec<(u64, Content)>>,
-    /// Superblocks have been erased, or never will be.
-    purged: Notify,
-    /// The drive may be worse than it was.
-    ails: Notify,
-    /// For each die: there may be something to collect.
-    collectors: Vec<Notify>,
+    power: Power,
+    signals: Signals,
     writers: Vec<Writer>,
     state: RefCell<State>,
     scratch: RefCell<Vec<Scratch>>,
@@ -379,32 +359,17 @@ impl Ftl {
         }
         let cache_pages = geometry.pages.div_ceil(flash.timing().stripes_per_wordline());
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
+        let takes_along = config.canary == Some(Canary::TakeAlong);
         let state = State {
-            map: Table::new(space),
-            pages: Pages::new(space, config.map_cache_pages.is_some()),
-            frames: Frames::new(config.map_cache_pages.unwrap_or(0)),
-            updates: 0,
+            map: Mapping::new(space, config.map_cache_pages),
             buffer: Buffer::new(slots),
             blocks,
-            counters: FtlCounters::default(),
-            next_number: 1,
-            flush_to: 0,
-            dropped_to: 0,
-            next_die: 0,
-            ready: DieSet::new(dies),
-            under_way: vec![0; dies as usize],
-            wordlines: Wordlines::new(&geometry, wordline, slots, config.canary == Some(Canary::TakeAlong)),
-            moving: vec![Vec::new(); dies as usize],
+            filling: Filling::new(&geometry, wordline, slots, takes_along, writers.len()),
+            collecting: Collecting::new(dies),
             journal: Journal::new(space),
             checkpoints: Checkpoints::default(),
-            jobs: writers.iter().map(|_| Job::new(&geometry)).collect(),
-            idle_jobs: (0..writers.len() as u32).rev().collect(),
-            roused: false,
-            upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
-            resting: dies,
-            is_idle: false,
+            counters: FtlCounters::default(),
             end: EndOfLife::Far,
-            ios: Vec::new(),
         };
         let cached = config.map_cache_pages;
         let is_steady = config.base == Base::Steady;
@@ -420,19 +385,10 @@ impl Ftl {
             slots,
             locks: Locks::new(clock),
             cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
-            settled: Notify::new(clock),
             idleness: Idleness::new(clock),
             attended: Cell::new(0),
-            journal: Notify::new(clock),
-            checkpoint: Notify::new(clock),
-            is_untouched: Cell::new(is_new && is_steady),
-            is_ready: Cell::new(is_new),
-            readied: Notify::new(clock),
-            saved: RefCell::new(saved),
-            late: RefCell::default(),
-            purged: Notify::new(clock),
-            ails: Notify::new(clock),
-            collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
+            power: Power::new(clock, is_new, is_steady, saved),
+            signals: Signals::new(clock, dies),
             writers,
             state: RefCell::new(state),
             scratch: RefCell::default(),
@@ -665,8 +621,8 @@ impl Ftl {
 
     /// Waits until what the medium holds is known: until then everything that is asked of it waits.
     pub async fn ready(&self) {
-        while !self.0.is_ready.get() {
-            self.0.readied.notified().await;
+        while !self.0.power.is_ready.get() {
+            self.0.power.readied.notified().await;
         }
     }
 
@@ -690,10 +646,10 @@ impl Ftl {
         let inner = &*self.0;
         let plp = inner.config.plp;
         let mut medium = inner.flash.power_off(plp);
-        if let Some(dump) = inner.saved.take() {
+        if let Some(dump) = inner.power.saved.take() {
             medium.save(dump); // not all of it had come back
         } else if plp {
-            let late = inner.late.take();
+            let late = inner.power.late.take();
             medium.save(inner.state.borrow().dump(inner.config.user_units, late));
         }
         medium
@@ -705,7 +661,7 @@ impl Ftl {
         if let Ok(lpa) = self.check(lpa, 1)
             && self.0.config.plp
         {
-            self.0.late.borrow_mut().push((lpa, content));
+            self.0.power.late.borrow_mut().push((lpa, content));
         }
     }
 
@@ -774,7 +730,7 @@ impl State {
     /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
     fn dump(&self, user_units: u64, late: Vec<(u64, Content)>) -> Dump {
         let is_latest = |slot: &&write::buffer::Slot| {
-            let entry = self.map.get(slot.lpa).as_slot();
+            let entry = self.map.table.get(slot.lpa).as_slot();
             slot.lpa < user_units
                 && entry.is_some_and(|entry| self.buffer.slot(entry).sequence == slot.sequence)
         };
@@ -791,7 +747,7 @@ impl State {
     /// Where a unit can be had now.
     #[inline]
     fn find(&self, base: &BaseState, lpa: u64) -> Found {
-        match self.map.get(lpa).place() {
+        match self.map.table.get(lpa).place() {
             Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
             Place::Unmapped => Found::Nowhere,
             Place::Flash(ppa) => Found::Flash(ppa),
@@ -824,9 +780,9 @@ impl State {
 
     /// Notes whether a die can take a stripe of the host's.
     fn refresh(&mut self, die: u32) {
-        let idle = self.under_way[die as usize] < write::PROGRAMS_PER_DIE;
+        let idle = self.filling.under_way[die as usize] < write::PROGRAMS_PER_DIE;
         let has_room = self.blocks.has_room(die, Stream::Cache) || self.blocks.has_room(die, Stream::Host);
-        self.ready.set(die, idle && has_room);
+        self.filling.ready.set(die, idle && has_room);
     }
 }
 

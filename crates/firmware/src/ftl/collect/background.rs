@@ -50,10 +50,10 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
         }
         idleness.is_watched.set(false);
         let mut state = inner.state.borrow_mut();
-        if state.next_number > 1 {
-            state.is_idle = true;
+        if state.filling.next_number > 1 {
+            state.collecting.is_idle = true;
             drop(state);
-            inner.collectors.iter().for_each(Notify::notify_one);
+            inner.signals.collectors.iter().for_each(Notify::notify_one);
         }
     }
 }
@@ -92,7 +92,7 @@ impl Inner {
         let idleness = &self.idleness;
         idleness.under_way.set(idleness.under_way.get() + 1);
         if !idleness.is_watched.replace(true) {
-            self.state.borrow_mut().is_idle = false;
+            self.state.borrow_mut().collecting.is_idle = false;
             idleness.stirred.notify_one();
         }
     }

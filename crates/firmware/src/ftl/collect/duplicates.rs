@@ -58,9 +58,9 @@ pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
         }
         if missing == 0 {
             let noted = go_back(inner, die, &duplicates);
-            inner.journal.notify_one();
+            inner.signals.journal.notify_one();
             while !inner.config.plp && inner.state.borrow().journal.durable_to() < noted {
-                inner.settled.notified().await;
+                inner.signals.settled.notified().await;
             }
             return true;
         }
@@ -86,7 +86,7 @@ async fn units(inner: &Inner, block: BlockId) -> Vec<(Ppa, Spare)> {
 async fn valid_units(inner: &Inner, block: BlockId) -> Vec<Duplicate> {
     let units = units(inner, block).await;
     let state = inner.state.borrow();
-    let is_valid = |ppa: Ppa, lpa| state.holds(state.map.get(lpa), Entry::flash(ppa));
+    let is_valid = |ppa: Ppa, lpa| state.holds(state.map.table.get(lpa), Entry::flash(ppa));
     let valid = units.into_iter().filter(|(ppa, spare)| is_valid(*ppa, spare.lpa));
     valid.map(|(at, spare)| Duplicate { spare, at, original: None }).collect()
 }

@@ -51,7 +51,7 @@ pub(in crate::ftl) mod upkeep;
 use crate::ftl::Inner;
 use crate::ftl::blocks::Stream;
 use crate::ftl::collect::nameless::Nameless;
-use crate::ftl::collect::upkeep::{Cause, Standing};
+use crate::ftl::collect::upkeep::{Cause, DieUpkeep, Standing};
 use crate::ftl::config::{Canary, ROUND_UNITS};
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
@@ -59,6 +59,32 @@ use crate::work::Work;
 use byteway_flash::{BlockId, Geometry, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
+
+/// What the collectors are at.
+pub(in crate::ftl) struct Collecting {
+    /// Of each die, the stripes that its collector has filled and that are not safe yet.
+    pub(in crate::ftl) moving: Vec<Vec<(BlockId, u32)>>,
+    /// Of each die, what there is to do beside making room.
+    pub(in crate::ftl) upkeep: Vec<DieUpkeep>,
+    /// Every collector has been called at least once.
+    pub(in crate::ftl) roused: bool,
+    /// Collectors that have nothing to do.
+    pub(in crate::ftl) resting: u32,
+    /// Nothing has come from the host for a while.
+    pub(in crate::ftl) is_idle: bool,
+}
+
+impl Collecting {
+    pub(in crate::ftl) fn new(dies: u32) -> Self {
+        Collecting {
+            moving: vec![Vec::new(); dies as usize],
+            upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
+            roused: false,
+            resting: dies,
+            is_idle: false,
+        }
+    }
+}
 
 /// A unit that is being moved.
 #[derive(Clone, Copy)]
@@ -159,8 +185,8 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
     let mut rests = true;
     loop {
         // A drive that is only read from stays as it was found.
-        collector.inner.collectors[die as usize].notified().await;
-        collector.inner.state.borrow_mut().resting -= u32::from(rests);
+        collector.inner.signals.collectors[die as usize].notified().await;
+        collector.inner.state.borrow_mut().collecting.resting -= u32::from(rests);
         loop {
             while collector.works().await {}
             if !(collector.is_cornered() && duplicates::leave(&collector.inner, die).await) {
@@ -249,7 +275,7 @@ impl Collector {
             return false;
         }
         let state = self.inner.state.borrow();
-        !state.is_idle
+        !state.collecting.is_idle
             && state.blocks.doomed_of(self.die) == 0
             && state.blocks.free(self.die) > self.inner.config.gc_start_free_blocks
     }
@@ -275,7 +301,7 @@ impl Collector {
             if state.journal.durable_to() < target {
                 state.journal.waiting.push(*die);
                 if state.journal.want(target) {
-                    inner.journal.notify_one();
+                    inner.signals.journal.notify_one();
                 }
                 return;
             }
@@ -339,7 +365,7 @@ impl Collector {
         }
         let state = inner.state.borrow();
         for moved in again.drain(..) {
-            if !state.holds(state.map.get(moved.lpa), moved.from) {
+            if !state.holds(state.map.table.get(moved.lpa), moved.from) {
                 done(victims, &inner.geometry, moved.ppa);
                 continue;
             }
@@ -373,7 +399,7 @@ impl Collector {
                 }
             }
         }
-        state.map.get_all(lpas, entries);
+        state.map.table.get_all(lpas, entries);
         let submit = |(start, mask)| {
             inner.flash.submit_read(start, mask, priority, &self.ticket);
         };
@@ -434,7 +460,8 @@ impl Collector {
                     break;
                 }
             }
-            if pads && self.programs.last().is_some_and(|last| state.wordlines.ends_with(last.stripe)) {
+            if pads && self.programs.last().is_some_and(|last| state.filling.wordlines.ends_with(last.stripe))
+            {
                 break;
             }
             let had = state.blocks.free(self.die);
@@ -444,16 +471,16 @@ impl Collector {
             }
             let units = left.min(stripe_units);
             let mut batch = inner.flash.take_batch();
-            let number = state.next_number;
+            let number = state.filling.next_number;
             batch.number = number;
-            state.next_number += 1;
+            state.filling.next_number += 1;
             let moved = self.carry[sent..sent + units].iter();
             let spares = moved.clone().map(|moved| Spare { lpa: moved.lpa, sequence: moved.sequence });
             let contents = self.contents[sent..sent + units].iter_mut().map(std::mem::take);
             batch.units.extend(spares.zip(contents));
             inner.flash.submit_program(block, stripe, batch, priority, &self.ticket);
             self.programs.push(Program { block, stripe, units: units as u32, number });
-            state.moving[self.die as usize].push((block, stripe));
+            state.collecting.moving[self.die as usize].push((block, stripe));
             for moved in &self.carry[sent..sent + units] {
                 *state.counters.units_moved(moved.cause) += 1;
                 state.counters.map_units_collected += u64::from(inner.space.is_map(moved.lpa));
@@ -535,8 +562,9 @@ impl Collector {
         let state = &mut *guard;
         // Nothing comes behind the last stripe of a wordline, or in a superblock that is closed, or has failed.
         let opened = state.blocks.opened(self.die, self.stream);
-        let is_safe =
-            |program: &Program| state.wordlines.ends_with(program.stripe) || opened != Some(program.block);
+        let is_safe = |program: &Program| {
+            state.filling.wordlines.ends_with(program.stripe) || opened != Some(program.block)
+        };
         let safe = self.held.iter().rposition(is_safe).map_or(0, |last| last + 1);
         let mut moved = 0;
         for program in self.held.drain(..safe) {
@@ -554,7 +582,7 @@ impl Collector {
             state.blocks.programmed(program.block, valid); // nobody needs to call the one who asks
         }
         self.flying.drain(..moved);
-        state.moving[self.die as usize].drain(..safe);
+        state.collecting.moving[self.die as usize].drain(..safe);
     }
 
     /// Programs have failed: what they, and the stripes of their wordlines before, should have held is read again.
@@ -564,7 +592,7 @@ impl Collector {
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
         let mut left = std::mem::take(&mut self.flying).into_iter();
-        let moving = &mut state.moving[self.die as usize];
+        let moving = &mut state.collecting.moving[self.die as usize];
         moving.clear();
         let mut failed = Vec::new();
         self.held.retain(|program| {
@@ -629,16 +657,16 @@ impl crate::ftl::State {
     /// Flash now has it at `to`, if it still had it at `from`.
     #[inline]
     pub(in crate::ftl) fn relocate(&mut self, lpa: u64, from: Entry, to: Entry) -> bool {
-        let entry = self.map.get(lpa);
+        let entry = self.map.table.get(lpa);
         if entry == from {
-            self.map.set(lpa, to);
-            self.pages.changed(lpa);
+            self.map.table.set(lpa, to);
+            self.map.pages.changed(lpa);
             return true;
         }
         match entry.as_slot() {
             Some(slot) if self.buffer.slot(slot).old == from => {
                 self.buffer.slot_mut(slot).old = to;
-                self.pages.changed(lpa);
+                self.map.pages.changed(lpa);
                 true
             }
             _ => false,

@@ -31,7 +31,7 @@ impl State {
         let (first, count) = space.map;
         let mut found = Vec::new();
         for lpa in (0..space.user).chain(first..first + count) {
-            let entry = self.map.get(lpa);
+            let entry = self.map.table.get(lpa);
             let from = self.buffer.in_flash(entry);
             let Place::Flash(ppa) = from.place() else { continue };
             if geometry.block_of(ppa) != block {

@@ -41,7 +41,7 @@ impl Ftl {
                 }
                 let done = u64::from(all.saturating_sub(left)) * 100 / u64::from(all.max(1));
                 progress((round * 100 + done as u32) / ROUNDS);
-                inner.purged.notified().await;
+                inner.signals.purged.notified().await;
             }
         }
         inner.erase_failed().await
@@ -60,7 +60,7 @@ impl Inner {
             state.blocks.doomed()
         };
         self.settle_closed();
-        self.collectors.iter().for_each(Notify::notify_one);
+        self.signals.collectors.iter().for_each(Notify::notify_one);
         self.dispatch();
         doomed
     }
@@ -77,6 +77,6 @@ impl Inner {
 
     /// Superblocks have been erased, or nothing moves any more: whoever purges wants to know.
     pub(in crate::ftl) fn erased_some(&self) {
-        self.purged.notify_all();
+        self.signals.purged.notify_all();
     }
 }

@@ -56,7 +56,7 @@ impl Inner {
     /// Has a superblock moved, if it is closed.
     fn refresh(&self, block: BlockId) {
         if self.state.borrow_mut().blocks.refresh(block) {
-            self.collectors[self.geometry.die_of_block(block) as usize].notify_one();
+            self.signals.collectors[self.geometry.die_of_block(block) as usize].notify_one();
         }
     }
 }

@@ -18,10 +18,10 @@ impl Inner {
         }
         self.flash.mark_bad(block);
         state.counters.blocks_retired += 1;
-        self.ails.notify_one();
+        self.signals.ails.notify_one();
         let die = self.geometry.die_of_block(block);
         state.refresh(die);
-        self.collectors[die as usize].notify_one();
+        self.signals.collectors[die as usize].notify_one();
         if failed == Failed::Missed {
             self.end_life(state);
         }

@@ -102,31 +102,31 @@ impl State {
         die: u32,
         standing: &Standing,
     ) -> Option<(BlockId, Cause)> {
-        if let Some(begun) = self.upkeep[die as usize].begun.take() {
+        if let Some(begun) = self.collecting.upkeep[die as usize].begun.take() {
             return Some(begun);
         }
         let config = &inner.config;
         let (reserve, start) = (config.gc_reserve_blocks, config.gc_start_free_blocks);
         let free = self.blocks.free(die) + standing.erasing;
         let is_short = free + standing.victims <= start;
-        let its_turn = !is_short || self.upkeep[die as usize].since >= TURN;
+        let its_turn = !is_short || self.collecting.upkeep[die as usize].since >= TURN;
         let is_claimed = its_turn && self.is_due(inner, die);
         self.blocks.claim(die, is_claimed);
         self.refresh(die);
         if is_claimed && let Some(found) = self.take_due(inner, die) {
-            self.upkeep[die as usize].since = 0;
+            self.collecting.upkeep[die as usize].since = 0;
             return Some(found);
         }
         let kept = reserve + u32::from(is_claimed);
         let is_wanted = free + standing.victims <= start.max(kept) || free <= kept;
-        let is_idle = self.is_idle
+        let is_idle = self.collecting.is_idle
             && config.upkeep.background.is_some_and(|it| free + standing.victims < it.free_blocks);
         let is_doomed = self.blocks.doomed_of(die) > 0;
         if !is_wanted && !is_idle && !is_doomed {
             return None;
         }
         let fits = free > 0 || standing.victims > 0 && self.blocks.stripes_left(die, Stream::Collector) > 0;
-        let wordline = self.wordlines.stripes() * inner.geometry.units_per_stripe();
+        let wordline = self.filling.wordlines.stripes() * inner.geometry.units_per_stripe();
         let valid_most = inner.geometry.units_per_block().saturating_sub(wordline);
         // What holds nothing needs no room.
         let valid_most = if fits { valid_most } else { 0 };
@@ -134,7 +134,7 @@ impl State {
         // All that would do may wait to be refreshed, and for a free superblock, as after a long time without power.
         match victim.or_else(|| if is_wanted { self.blocks.take_refreshing(die, valid_most) } else { None }) {
             Some(block) => {
-                let of_die = &mut self.upkeep[die as usize];
+                let of_die = &mut self.collecting.upkeep[die as usize];
                 of_die.since = of_die.since.saturating_add(1);
                 Some((block, if is_idle && !is_wanted { Cause::Idle } else { Cause::Space }))
             }
@@ -158,7 +158,7 @@ impl State {
             }
             _ => None,
         };
-        let of_die = &mut self.upkeep[die as usize];
+        let of_die = &mut self.collecting.upkeep[die as usize];
         (of_die.since, of_die.begun) = (collections, begun);
         self.refresh(die);
     }
@@ -187,7 +187,7 @@ impl State {
             return Some((block, Cause::Refresh));
         }
         if self.is_uneven(inner, die) {
-            let coldest = self.upkeep[die as usize].coldest.take()?;
+            let coldest = self.collecting.upkeep[die as usize].coldest.take()?;
             self.blocks.take_closed(coldest);
             return Some((coldest, Cause::Level));
         }
@@ -199,7 +199,7 @@ impl State {
 
     /// A superblock of a die has been erased.
     pub(in crate::ftl) fn note_erase(&mut self, die: u32) {
-        self.upkeep[die as usize].looked = false;
+        self.collecting.upkeep[die as usize].looked = false;
     }
 
     /// Whether the wear of a die is to be levelled, by moving what is in its `coldest` superblock.
@@ -210,8 +210,8 @@ impl State {
     /// to come up: moved to one that is little worn itself, the same data would soon be moved again.
     fn is_uneven(&mut self, inner: &Inner, die: u32) -> bool {
         let Some(limit) = inner.config.upkeep.wear.static_spread else { return false };
-        let State { upkeep, blocks, .. } = self;
-        let of_die = &mut upkeep[die as usize];
+        let State { collecting, blocks, .. } = self;
+        let of_die = &mut collecting.upkeep[die as usize];
         if !std::mem::replace(&mut of_die.looked, true) {
             let end = limit - limit / 4;
             let spread = blocks.spread(die);
@@ -231,7 +231,7 @@ impl State {
     /// must go.
     fn is_to_fold(&self, die: u32) -> bool {
         let (free, full) = self.blocks.cache(die);
-        full > 0 && (self.is_idle || free <= (free + full) / 4 || self.blocks.doomed_of(die) > 0)
+        full > 0 && (self.collecting.is_idle || free <= (free + full) / 4 || self.blocks.doomed_of(die) > 0)
     }
 
     /// How urgent it is what a die's collector does for a cause.

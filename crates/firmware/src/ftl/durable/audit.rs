@@ -170,7 +170,7 @@ impl Ftl {
 }
 
 fn entry(inner: &Inner, lpa: u64) -> Entry {
-    inner.state.borrow().map.get(lpa)
+    inner.state.borrow().map.table.get(lpa)
 }
 
 fn holds(inner: &Inner, ppa: Ppa) -> Holds {
@@ -185,11 +185,11 @@ fn sequence(inner: &Inner, lpa: u64, ppa: Ppa) -> Option<u64> {
 /// The unit of a translation page, and the host's units that it is about: from the first to the last.
 fn page_units(inner: &Inner, page: u32) -> (u64, Range<u64>) {
     let state = inner.state.borrow();
-    (state.pages.unit(page), state.pages.units(page))
+    (state.map.pages.unit(page), state.map.pages.units(page))
 }
 
 fn page_count(inner: &Inner) -> u32 {
-    inner.state.borrow().pages.count()
+    inner.state.borrow().map.pages.count()
 }
 
 /// The translation pages that the root names are there, or newer ones.
@@ -289,7 +289,7 @@ fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
 /// Where the map says that units are, they are.
 fn check_places(inner: &Inner, audit: &mut Audit) {
     let mut places: Vec<(u64, Ppa)> = Vec::new();
-    inner.state.borrow().map.each_kept(0..inner.space.user, |lpa, entry| {
+    inner.state.borrow().map.table.each_kept(0..inner.space.user, |lpa, entry| {
         if let Place::Flash(ppa) = entry.place() {
             places.push((lpa, ppa));
         }

@@ -51,7 +51,7 @@ impl Checkpoints {
 /// The task that writes checkpoints.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     loop {
-        inner.checkpoint.notified().await;
+        inner.signals.checkpoint.notified().await;
         loop {
             let (turn, is_shutdown) = {
                 let checkpoints = &mut inner.state.borrow_mut().checkpoints;
@@ -69,7 +69,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
             if is_shutdown {
                 checkpoints.failed = written.err(); // without free space there is none
             }
-            inner.settled.notify_all();
+            inner.signals.settled.notify_all();
         }
     }
 }
@@ -78,17 +78,21 @@ impl State {
     /// The lowest number of a stripe of the host's that is not finished, or has failed and what it was to have is not
     /// programmed yet: what was numbered after that is in stripes behind it, though they may be finished.
     fn first_unfinished(&self) -> u64 {
-        let under_way = self.jobs.iter().filter_map(|job| job.number);
+        let under_way = self.filling.jobs.iter().filter_map(|job| job.number);
         let failed = self.buffer.iter().filter_map(|slot| slot.failed_in);
-        under_way.chain(self.wordlines.lowest()).chain(failed).min().unwrap_or(self.next_number)
+        under_way
+            .chain(self.filling.wordlines.lowest())
+            .chain(failed)
+            .min()
+            .unwrap_or(self.filling.next_number)
     }
 
     /// The translation pages that flash has.
     fn page_runs(&self) -> Vec<PageRun> {
         let mut runs: Vec<PageRun> = Vec::new();
-        let units = self.pages.unit(0)..self.pages.unit(self.pages.count());
-        self.map.each_changed(units, |unit, entry| {
-            let page = (unit - self.pages.unit(0)) as u32;
+        let units = self.map.pages.unit(0)..self.map.pages.unit(self.map.pages.count());
+        self.map.table.each_changed(units, |unit, entry| {
+            let page = (unit - self.map.pages.unit(0)) as u32;
             let place = self.buffer.in_flash(entry);
             match (place.place(), runs.last_mut()) {
                 (Place::Base | Place::Slot(_), _) => {}
@@ -107,7 +111,7 @@ impl State {
             && self.buffer.used() == 0
             && self.journal.is_empty()
             && !self.checkpoints.is_over
-            && self.pages.dirty().next().is_none()
+            && self.map.pages.dirty().next().is_none()
     }
 
     /// Units have been programmed. Whether so many that there is to be a checkpoint.
@@ -123,7 +127,7 @@ impl Inner {
         let checkpoints = &mut self.state.borrow_mut().checkpoints;
         if checkpoints.asked == checkpoints.done {
             checkpoints.asked += 1;
-            self.checkpoint.notify_one();
+            self.signals.checkpoint.notify_one();
         }
     }
 
@@ -135,7 +139,7 @@ impl Inner {
     pub(in crate::ftl) async fn shut_down(&self) -> Result<(), MediaError> {
         // One that has begun may not hold what was settled since.
         while self.is_checkpoint_pending() {
-            self.settled.notified().await;
+            self.signals.settled.notified().await;
         }
         let turn = {
             let checkpoints = &mut self.state.borrow_mut().checkpoints;
@@ -143,9 +147,9 @@ impl Inner {
             checkpoints.is_shutdown = true;
             checkpoints.asked
         };
-        self.checkpoint.notify_one();
+        self.signals.checkpoint.notify_one();
         while self.state.borrow().checkpoints.done < turn {
-            self.settled.notified().await;
+            self.signals.settled.notified().await;
         }
         self.state.borrow().checkpoints.failed.map_or(Ok(()), Err)
     }
@@ -177,15 +181,21 @@ impl Inner {
                 power_cycles: state.checkpoints.power_cycles,
                 unsafe_shutdowns: state.checkpoints.unsafe_shutdowns,
                 is_clean,
-                moving: state.moving.iter().flatten().map(|(block, stripe)| (block.0, *stripe)).collect(),
+                moving: state
+                    .collecting
+                    .moving
+                    .iter()
+                    .flatten()
+                    .map(|(block, stripe)| (block.0, *stripe))
+                    .collect(),
                 ..Root::default()
             };
             state.journal.seal(root.settled);
-            (root, state.pages.dirty())
+            (root, state.map.pages.dirty())
         };
-        let occupied = self.state.borrow().map.occupied();
+        let occupied = self.state.borrow().map.table.occupied();
         for page in dirty {
-            if !self.state.borrow().pages.is_dirty(page) || self.is_marked(page, occupied.as_deref()) {
+            if !self.state.borrow().map.pages.is_dirty(page) || self.is_marked(page, occupied.as_deref()) {
                 continue;
             }
             self.read_away(&[page]).await;
@@ -202,7 +212,8 @@ impl Inner {
         let bytes = {
             let state = self.state.borrow();
             root.pages = state.page_runs();
-            (root.next_sequence, root.next_number) = (state.buffer.next_sequence(), state.next_number);
+            (root.next_sequence, root.next_number) =
+                (state.buffer.next_sequence(), state.filling.next_number);
             root.encode()
         };
         self.flash.write_root((root.generation % 2) as usize, bytes).await;
@@ -225,15 +236,15 @@ impl Inner {
     fn is_marked(&self, page: u32, occupied: Option<&[bool]>) -> bool {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        let unit = state.pages.unit(page);
-        let entry = state.map.get(unit);
+        let unit = state.map.pages.unit(page);
+        let entry = state.map.table.get(unit);
         let is_blank = matches!(entry, Entry::BASE | Entry::UNMAPPED)
-            && state.map.is_blank(state.pages.units(page), occupied);
+            && state.map.table.is_blank(state.map.pages.units(page), occupied);
         if is_blank {
             let die = state.lose(&self.base, unit, entry);
-            die.inspect(|die| self.collectors[*die as usize].notify_one());
-            state.map.set(unit, Entry::UNMAPPED);
-            state.pages.written(page);
+            die.inspect(|die| self.signals.collectors[*die as usize].notify_one());
+            state.map.table.set(unit, Entry::UNMAPPED);
+            state.map.pages.written(page);
         }
         is_blank
     }

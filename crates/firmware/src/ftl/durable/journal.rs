@@ -237,7 +237,7 @@ pub(in crate::ftl) fn decode(bytes: &[u8]) -> impl Iterator<Item = Trim> {
 /// The task that writes the journal's pages, one at a time.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     loop {
-        inner.journal.notified().await;
+        inner.signals.journal.notified().await;
         loop {
             let Some(page) = inner.state.borrow_mut().journal.begin() else { break };
             inner.flash.append_journal(page).await;
@@ -260,14 +260,14 @@ impl Inner {
     /// Records have come.
     pub(in crate::ftl) fn journal_filled(&self) {
         if self.state.borrow().journal.is_due() {
-            self.journal.notify_one();
+            self.signals.journal.notify_one();
         }
     }
 
     /// More is durable: collectors that hold an erase back look again.
     pub(in crate::ftl) fn journal_moved(&self) {
         let waiting = std::mem::take(&mut self.state.borrow_mut().journal.waiting);
-        waiting.into_iter().for_each(|die| self.collectors[die as usize].notify_one());
+        waiting.into_iter().for_each(|die| self.signals.collectors[die as usize].notify_one());
     }
 
     fn journal_written(&self) {
@@ -277,7 +277,7 @@ impl Inner {
         guard.counters.journal_pages_programmed += 1;
         drop(guard);
         self.journal_moved();
-        self.settled.notify_all();
+        self.signals.settled.notify_all();
         if is_half_full {
             self.want_checkpoint();
         }

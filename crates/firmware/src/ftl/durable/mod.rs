@@ -14,3 +14,34 @@ pub(in crate::ftl) mod journal;
 pub(in crate::ftl) mod medium;
 pub(in crate::ftl) mod recover;
 pub(in crate::ftl) mod root;
+
+use byteway_clock::{Clock, Notify};
+use byteway_flash::Dump;
+use byteway_wire::content::Content;
+use std::cell::{Cell, RefCell};
+
+/// What the last loss of power has left, and the next one would take.
+pub(in crate::ftl) struct Power {
+    /// It was made in the steady state, and nothing has been written to it yet.
+    pub(in crate::ftl) is_untouched: Cell<bool>,
+    /// What the medium holds is known.
+    pub(in crate::ftl) is_ready: Cell<bool>,
+    pub(in crate::ftl) readied: Notify,
+    /// What capacitors have saved, until it is in the buffer again.
+    pub(in crate::ftl) saved: RefCell<Option<Dump>>,
+    /// What somebody above had in DRAM, handed over when the power goes.
+    pub(in crate::ftl) late: RefCell<Vec<(u64, Content)>>,
+}
+
+impl Power {
+    /// Over a new medium, made in the steady state or not, or over one in which capacitors may have saved something.
+    pub(in crate::ftl) fn new(clock: &Clock, is_new: bool, is_steady: bool, saved: Option<Dump>) -> Self {
+        Power {
+            is_untouched: Cell::new(is_new && is_steady),
+            is_ready: Cell::new(is_new),
+            readied: Notify::new(clock),
+            saved: RefCell::new(saved),
+            late: RefCell::default(),
+        }
+    }
+}

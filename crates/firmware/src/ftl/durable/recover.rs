@@ -87,7 +87,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     let roots = roots.iter().flatten().filter_map(|bytes| Root::decode(bytes));
     let root = roots.max_by_key(|root| root.generation).unwrap_or_default();
     let pages = inner.flash.read_journal().await;
-    let saved = inner.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
+    let saved = inner.power.saved.borrow().as_ref().map(|dump| dump.records.clone()).unwrap_or_default();
     let mut trims: Vec<Trim> = pages.iter().flat_map(|page| journal::decode(page)).collect();
     trims.extend(journal::decode(&saved));
     let last_of = |page: &Rc<[u8]>| journal::decode(page).last().map_or(0, |trim| trim.sequence);
@@ -117,13 +117,13 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
     }
     recovery.install(journal, is_clean, recovered);
     inner.restore_saved().await;
-    inner.saved.take();
+    inner.power.saved.take();
     if inner.state.borrow().blocks.is_exhausted() {
         inner.end_life(&mut inner.state.borrow_mut());
     }
     inner.state.borrow_mut().counters.recovery_time = inner.clock.now().since(began);
-    inner.is_ready.set(true);
-    inner.readied.notify_all();
+    inner.power.is_ready.set(true);
+    inner.power.readied.notify_all();
     inner.rouse_cornered();
     if inner.state.borrow().journal.is_half_full() {
         inner.want_checkpoint();
@@ -186,7 +186,7 @@ impl<'a> Recovery<'a> {
     /// never touched, and cost nothing.
     async fn look_at_blocks(&mut self) {
         let (flash, geometry) = (&self.inner.flash, self.inner.geometry);
-        let wordline = self.inner.state.borrow().wordlines.stripes();
+        let wordline = self.inner.state.borrow().filling.wordlines.stripes();
         // Die by die in turn, so that all of them read at once.
         let turns = (0..geometry.blocks).flat_map(|block| (0..geometry.dies()).map(move |die| (die, block)));
         for block in turns.map(|(die, block)| geometry.block(die, block)) {
@@ -618,9 +618,9 @@ impl<'a> Recovery<'a> {
         let (marks, found) = (Marks::of(&inner.flash), |block: BlockId| found[block.0 as usize]);
         let cache_pages = state.blocks.cache_pages();
         state.blocks = Blocks::recovered(geometry, &inner.base, config, cache_pages, marks, counts, found);
-        (state.map, state.pages, state.journal) = (map, pages, journal);
+        (state.map.table, state.map.pages, state.journal) = (map, pages, journal);
         *state.buffer.counter() = next_sequence;
-        state.next_number = next_number;
+        state.filling.next_number = next_number;
         state.checkpoints.recovered(&root, is_clean);
         state.counters.stripes_scanned = stripes_scanned;
         state.counters.units_recovered = recovered;
@@ -634,7 +634,7 @@ impl Inner {
         if self.config.canary == Some(Canary::ForgetDump) {
             return;
         }
-        let units = self.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
+        let units = self.power.saved.borrow().as_ref().map(|dump| dump.units.clone()).unwrap_or_default();
         for (spare, content) in units {
             if spare.lpa >= self.space.user {
                 continue;
@@ -654,7 +654,7 @@ impl Inner {
     fn rouse_cornered(&self) {
         for die in 0..self.geometry.dies() {
             if self.state.borrow().blocks.free(die) == 0 {
-                self.collectors[die as usize].notify_one();
+                self.signals.collectors[die as usize].notify_one();
             }
         }
     }

@@ -95,7 +95,7 @@ struct Load<'a> {
 impl Load<'_> {
     fn end(mut self) {
         self.is_done = true;
-        self.inner.state.borrow_mut().frames.loaded(self.frame);
+        self.inner.state.borrow_mut().map.frames.loaded(self.frame);
     }
 }
 
@@ -103,8 +103,8 @@ impl Drop for Load<'_> {
     fn drop(&mut self) {
         if !self.is_done {
             let mut state = self.inner.state.borrow_mut();
-            let page = state.frames.abandoned(self.frame);
-            state.pages.hold(page, false);
+            let page = state.map.frames.abandoned(self.frame);
+            state.map.pages.hold(page, false);
         }
         self.cache.loaded(self.frame).notify_all();
         if self.cache.room.waiting() > 0 {
@@ -167,7 +167,7 @@ impl Ftl {
                 Look::Here => return,
                 Look::Room(frame, from) => return self.load(span, spans, page, frame, from).await,
                 Look::Coming(frame, load) => {
-                    while inner.state.borrow().frames.load(frame) == Some(load) {
+                    while inner.state.borrow().map.frames.load(frame) == Some(load) {
                         cache.loaded(frame).notified().await;
                     }
                     return spans.charge(span, inner.clock.now(), Stage::Flash);
@@ -205,12 +205,12 @@ impl Ftl {
 
     /// Translation pages that are in DRAM, of a cached map.
     pub fn map_pages_held(&self) -> u32 {
-        self.0.state.borrow().frames.oldest().count() as u32
+        self.0.state.borrow().map.frames.oldest().count() as u32
     }
 
     /// Translation pages that the DRAM has places for; none where it holds the whole map.
     pub fn map_frames(&self) -> Option<u32> {
-        self.0.cache.as_ref().map(|_| self.0.state.borrow().frames.most())
+        self.0.cache.as_ref().map(|_| self.0.state.borrow().map.frames.most())
     }
 
     /// DRAM for so many more segments of [`FtlConfig::map_segment_pages`] has come: from a peer, or back from one.
@@ -218,7 +218,7 @@ impl Ftl {
     pub fn take_map_segments(&self, segments: u32) {
         let Some(cache) = &self.0.cache else { return };
         {
-            let frames = &mut self.0.state.borrow_mut().frames;
+            let frames = &mut self.0.state.borrow_mut().map.frames;
             frames.resize(
                 frames.most().saturating_add(segments.saturating_mul(self.0.config.map_segment_pages)),
             );
@@ -233,7 +233,7 @@ impl Ftl {
         let inner = &*self.0;
         let Some(cache) = &inner.cache else { return 0 };
         let given = {
-            let frames = &mut inner.state.borrow_mut().frames;
+            let frames = &mut inner.state.borrow_mut().map.frames;
             let given = segments.min(frames.most().saturating_sub(1) / inner.config.map_segment_pages.max(1));
             frames.resize(frames.most() - given * inner.config.map_segment_pages);
             given
@@ -241,12 +241,12 @@ impl Ftl {
         loop {
             let (frame, page, load, is_dirty) = {
                 let state = inner.state.borrow();
-                let Some((frame, page)) = state.frames.to_give_back() else { break };
-                (frame, page, state.frames.load(frame), state.pages.is_dirty(page))
+                let Some((frame, page)) = state.map.frames.to_give_back() else { break };
+                (frame, page, state.map.frames.load(frame), state.map.pages.is_dirty(page))
             };
             match load {
                 Some(load) => {
-                    while inner.state.borrow().frames.load(frame) == Some(load) {
+                    while inner.state.borrow().map.frames.load(frame) == Some(load) {
                         cache.loaded(frame).notified().await;
                     }
                 }
@@ -254,15 +254,15 @@ impl Ftl {
                     inner
                         .clean(cache, || {
                             let state = inner.state.borrow();
-                            let goes = state.frames.to_give_back() == Some((frame, page));
-                            (goes && state.pages.is_dirty(page)).then_some(page)
+                            let goes = state.map.frames.to_give_back() == Some((frame, page));
+                            (goes && state.map.pages.is_dirty(page)).then_some(page)
                         })
                         .await
                 }
                 None => {
                     let mut state = inner.state.borrow_mut();
-                    state.frames.drop_page(frame);
-                    state.pages.hold(page, false);
+                    state.map.frames.drop_page(frame);
+                    state.map.pages.hold(page, false);
                 }
             }
         }
@@ -272,11 +272,15 @@ impl Ftl {
     /// Translation pages that lie in flash.
     pub fn map_pages_in_flash(&self) -> u64 {
         let state = self.0.state.borrow();
-        let lies = |page: &u32| match state.buffer.in_flash(state.map.get(state.pages.unit(*page))).place() {
-            Place::Base => self.0.base.find(state.pages.unit(*page)).is_some(),
+        let lies = |page: &u32| match state
+            .buffer
+            .in_flash(state.map.table.get(state.map.pages.unit(*page)))
+            .place()
+        {
+            Place::Base => self.0.base.find(state.map.pages.unit(*page)).is_some(),
             place => matches!(place, Place::Flash(_)),
         };
-        (0..state.pages.count()).filter(lies).count() as u64
+        (0..state.map.pages.count()).filter(lies).count() as u64
     }
 }
 
@@ -285,31 +289,31 @@ impl Inner {
     fn look(&self, page: u32, access: Access) -> Look {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        if let Some(frame) = state.frames.find(page) {
-            if let Some(load) = state.frames.load(frame) {
+        if let Some(frame) = state.map.frames.find(page) {
+            if let Some(load) = state.map.frames.load(frame) {
                 return Look::Coming(frame, load);
             }
-            state.frames.touch(frame);
+            state.map.frames.touch(frame);
             return Look::Here;
         }
-        let is_void = state.pages.is_void(page);
-        let from = if is_void { Found::Nowhere } else { state.find(&self.base, state.pages.unit(page)) };
-        let is_empty = is_void || matches!(from, Found::Nowhere) && !state.pages.is_dirty(page);
+        let is_void = state.map.pages.is_void(page);
+        let from = if is_void { Found::Nowhere } else { state.find(&self.base, state.map.pages.unit(page)) };
+        let is_empty = is_void || matches!(from, Found::Nowhere) && !state.map.pages.is_dirty(page);
         if is_empty && access == Access::Read {
             return Look::Here;
         }
-        let frame = match state.frames.begin(page) {
+        let frame = match state.map.frames.begin(page) {
             Some(frame) => frame,
             None => {
-                let clean = |page: &u32| !state.pages.is_dirty(*page);
-                let Some(victim) = state.frames.oldest().next().filter(clean) else { return Look::Full };
-                state.frames.drop_oldest();
-                state.pages.hold(victim, false);
-                let Some(frame) = state.frames.begin(page) else { return Look::Full };
+                let clean = |page: &u32| !state.map.pages.is_dirty(*page);
+                let Some(victim) = state.map.frames.oldest().next().filter(clean) else { return Look::Full };
+                state.map.frames.drop_oldest();
+                state.map.pages.hold(victim, false);
+                let Some(frame) = state.map.frames.begin(page) else { return Look::Full };
                 frame
             }
         };
-        state.pages.hold(page, true);
+        state.map.pages.hold(page, true);
         Look::Room(frame, from)
     }
 
@@ -326,10 +330,10 @@ impl Inner {
         for page in pages {
             let found = {
                 let state = self.state.borrow();
-                if !state.pages.is_away(*page) {
+                if !state.map.pages.is_away(*page) {
                     continue;
                 }
-                state.find(&self.base, state.pages.unit(*page))
+                state.find(&self.base, state.map.pages.unit(*page))
             };
             if let Found::Flash(ppa) = found {
                 self.read_page(ppa, ticket.get_or_insert_with(|| self.flash.ticket()));
@@ -344,12 +348,12 @@ impl Inner {
     /// The page that the evictor writes next: one of the next to go, if it is dirty.
     fn to_evict(&self, cache: &Cache) -> Option<u32> {
         let state = self.state.borrow();
-        let ahead = (state.frames.most() / 8).min(cache.ahead_most) as usize;
+        let ahead = (state.map.frames.most() / 8).min(cache.ahead_most) as usize;
         let next = ahead.max(cache.room.waiting());
-        if !state.frames.is_full() {
+        if !state.map.frames.is_full() {
             return None;
         }
-        state.frames.oldest().take(next).find(|page| state.pages.is_dirty(*page))
+        state.map.frames.oldest().take(next).find(|page| state.map.pages.is_dirty(*page))
     }
 
     /// Buffers a dirty page, so that it can leave: the one that is `wanted` when there is a slot for it, if there is one then.
@@ -360,7 +364,7 @@ impl Inner {
         let Ok(permit) = permit else {
             // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
             state.checkpoints.is_over = true;
-            state.pages.written(page);
+            state.map.pages.written(page);
             cache.room.notify_one();
             return;
         };
@@ -376,11 +380,11 @@ impl Inner {
     /// The pages that the updater writes next.
     fn to_update(&self, pages: &mut Vec<u32>) {
         let mut state = self.state.borrow_mut();
-        let surplus = state.pages.away().saturating_sub(state.frames.most().into());
-        let count = surplus.min(state.updates).min(u64::from(self.geometry.units_per_stripe()));
-        state.updates -= count;
+        let surplus = state.map.pages.away().saturating_sub(state.map.frames.most().into());
+        let count = surplus.min(state.map.updates).min(u64::from(self.geometry.units_per_stripe()));
+        state.map.updates -= count;
         pages.clear();
-        pages.extend((0..count).map_while(|_| state.pages.next_away()));
+        pages.extend((0..count).map_while(|_| state.map.pages.next_away()));
         pages.sort_unstable();
         pages.dedup();
     }
@@ -406,14 +410,14 @@ impl State {
 
     /// So many units of the host's have been programmed: as many pages that are away may be. Whether there are any.
     pub(in crate::ftl) fn allow_updates(&mut self, units: u64) -> bool {
-        self.updates = (self.updates + units).min(UPDATES_MOST);
-        self.pages.away() > 0
+        self.map.updates = (self.map.updates + units).min(UPDATES_MOST);
+        self.map.pages.away() > 0
     }
 
     /// Flash could not give a page: it is to be written anew.
     fn rebuild(&mut self, page: u32) {
         self.counters.map_reads_failed += 1;
-        self.pages.changed(self.pages.units(page).start);
+        self.map.pages.changed(self.map.pages.units(page).start);
     }
 }
 
@@ -426,7 +430,7 @@ pub(in crate::ftl) async fn evict(inner: Rc<Inner>) {
     loop {
         if inner.to_evict(cache).is_none() {
             // Clean already, by somebody else's doing: nobody has told those who wait.
-            if cache.room.waiting() > 0 && inner.state.borrow().frames.oldest().next().is_some() {
+            if cache.room.waiting() > 0 && inner.state.borrow().map.frames.oldest().next().is_some() {
                 cache.room.notify_one();
             }
             cache.evictor.notified().await;
@@ -451,7 +455,7 @@ pub(in crate::ftl) async fn update(inner: Rc<Inner>) {
             let Ok(permit) = inner.slots(1).await else { return };
             let mut state = inner.state.borrow_mut();
             // The host may have asked for it meanwhile, or deallocated all that is in it.
-            if !state.pages.is_away(*page) {
+            if !state.map.pages.is_away(*page) {
                 continue;
             }
             state.counters.map_updates += 1;

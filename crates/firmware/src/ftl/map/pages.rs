@@ -216,13 +216,13 @@ impl State {
     /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
     pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
         let content = self.page_content(page, keep);
-        self.pages.written(page);
+        self.map.pages.written(page);
         (content, self.buffer.settled())
     }
 
     /// What a translation page says now.
     pub(in crate::ftl) fn page_content(&self, page: u32, keep: Keep) -> Content {
-        Content::of(&encode(&self.map, &self.buffer, self.pages.space, page), keep)
+        Content::of(&encode(&self.map.table, &self.buffer, self.map.pages.space, page), keep)
     }
 }
 

@@ -26,7 +26,7 @@ impl Inner {
         let mut taken = 0;
         let buffered = f64::from(self.config.rhythm.map_pages_ppm) * 1e-6;
         let share = if self.cache.is_some() { buffered / (1.0 + buffered) } else { 0.0 };
-        let count = u64::from(state.pages.count());
+        let count = u64::from(state.map.pages.count());
         let mut pages = Vec::new();
         if share > 0.0 {
             let order = Permutation::new(stream.next_u64(), count).expect("pages are fewer than units");
@@ -45,7 +45,7 @@ impl Inner {
                 continue;
             }
             let lpa = stream.below(self.config.user_units);
-            if state.map.get(lpa) == Entry::BASE {
+            if state.map.table.get(lpa) == Entry::BASE {
                 let content = self.base.content(lpa);
                 taken += usize::from(state.buffer_unit(lpa, content, NOBODY).is_some());
             }
@@ -57,7 +57,7 @@ impl Inner {
         }
         drop(guard);
         self.give_back((free - taken) as u32);
-        self.collectors.iter().for_each(Notify::notify_one);
+        self.signals.collectors.iter().for_each(Notify::notify_one);
         self.dispatch();
     }
 
@@ -65,7 +65,7 @@ impl Inner {
     /// many as are put up with have changed while they were away.
     fn fill_map_cache(&self, state: &mut State, stream: &mut Stream) {
         let Some(frames) = self.config.map_cache_pages.filter(|_| self.cache.is_some()) else { return };
-        let count = state.pages.count();
+        let count = state.map.pages.count();
         let held = frames.min(count);
         let order =
             Permutation::new(stream.next_u64(), u64::from(count)).expect("pages are fewer than units");
@@ -74,19 +74,19 @@ impl Inner {
         let changes = self.base.write_amplification() / (missing * f64::from(count));
         for rank in 0..held {
             let page = page(rank);
-            if state.frames.find(page).is_some() {
+            if state.map.frames.find(page).is_some() {
                 continue;
             }
-            let Some(frame) = state.frames.begin(page) else { break };
-            state.frames.loaded(frame);
-            state.pages.hold(page, true);
+            let Some(frame) = state.map.frames.begin(page) else { break };
+            state.map.frames.loaded(frame);
+            state.map.pages.hold(page, true);
             let unchanged = libm::exp(-changes * f64::from(held - rank));
             if stream.unit() >= unchanged {
-                state.pages.changed(state.pages.units(page).start);
+                state.map.pages.changed(state.map.pages.units(page).start);
             }
         }
         for rank in held..count.min(held.saturating_add(frames)) {
-            state.pages.changed(state.pages.units(page(rank)).start);
+            state.map.pages.changed(state.map.pages.units(page(rank)).start);
         }
     }
 }

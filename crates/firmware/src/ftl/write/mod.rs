@@ -25,7 +25,7 @@ use crate::ftl::config::Base;
 use crate::ftl::map::table::{Entry, Place, REGION_UNITS};
 use crate::ftl::space::Space;
 use crate::ftl::write::buffer::NOBODY;
-use crate::ftl::write::wordline::Held;
+use crate::ftl::write::wordline::{Held, Wordlines};
 use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
@@ -96,6 +96,52 @@ impl DieSet {
             }
         }
         None
+    }
+}
+
+/// How stripes of the host's are filled and programmed.
+pub(in crate::ftl) struct Filling {
+    /// The number of the next stripe.
+    pub(in crate::ftl) next_number: u64,
+    /// What was buffered before this sequence number must not wait for a full stripe.
+    pub(in crate::ftl) flush_to: u64,
+    /// Deallocations before this number have dropped units that waited in the buffer.
+    pub(in crate::ftl) dropped_to: u64,
+    /// The die whose turn it is.
+    pub(in crate::ftl) next_die: u32,
+    /// Dies that can take a stripe of the host's.
+    pub(in crate::ftl) ready: DieSet,
+    /// Programs of the host's that are under way, of each die.
+    pub(in crate::ftl) under_way: Vec<u32>,
+    pub(in crate::ftl) wordlines: Wordlines,
+    pub(in crate::ftl) jobs: Vec<Job>,
+    pub(in crate::ftl) idle_jobs: Vec<u32>,
+    /// For a moment, in a trace: the I/Os whose units a stripe holds.
+    pub(in crate::ftl) ios: Vec<u32>,
+}
+
+impl Filling {
+    /// `wordline` stripes to a wordline, `slots` of the buffer, `jobs` programs under way at most; for `takes_along` see
+    /// [`Wordlines::new`].
+    pub(in crate::ftl) fn new(
+        geometry: &Geometry,
+        wordline: u32,
+        slots: u32,
+        takes_along: bool,
+        jobs: usize,
+    ) -> Self {
+        Filling {
+            next_number: 1,
+            flush_to: 0,
+            dropped_to: 0,
+            next_die: 0,
+            ready: DieSet::new(geometry.dies()),
+            under_way: vec![0; geometry.dies() as usize],
+            wordlines: Wordlines::new(geometry, wordline, slots, takes_along),
+            jobs: (0..jobs).map(|_| Job::new(geometry)).collect(),
+            idle_jobs: (0..jobs as u32).rev().collect(),
+            ios: Vec::new(),
+        }
     }
 }
 
@@ -172,7 +218,7 @@ impl Ftl {
         let mut next = self.check(first, count)?;
         self.ready().await;
         let _attending = inner.attend_writing()?;
-        if inner.is_untouched.take() {
+        if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
         self.admit(errand, spans, count).await;
@@ -230,7 +276,7 @@ impl Ftl {
         let lpa = self.check(unit, 1)?;
         self.ready().await;
         let _attending = inner.attend_writing()?;
-        if inner.is_untouched.take() {
+        if inner.power.is_untouched.take() {
             inner.go_on_overwriting();
         }
         self.admit(errand, spans, 1).await;
@@ -281,7 +327,7 @@ impl Ftl {
         }
         while !inner.has_journal_room() {
             inner.check_writable()?;
-            inner.settled.notified().await;
+            inner.signals.settled.notified().await;
         }
         if first == 0 && end == inner.config.user_units && inner.locks.len() == 0 {
             inner.deallocate_all();
@@ -297,7 +343,7 @@ impl Ftl {
             inner.locks.wait(next, (stop - next) as u32).await;
             while !inner.has_journal_room() {
                 inner.check_writable()?;
-                inner.settled.notified().await;
+                inner.signals.settled.notified().await;
                 inner.locks.wait(next, (stop - next) as u32).await;
             }
             inner.deallocate(next, stop);
@@ -357,30 +403,30 @@ impl Inner {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             let target = state.buffer.next_sequence();
-            state.flush_to = target;
+            state.filling.flush_to = target;
             (target, state.journal.want(target))
         };
         if writes_journal {
-            self.journal.notify_one();
+            self.signals.journal.notify_one();
         }
         self.dispatch();
         self.look_for_an_end();
         while !self.state.borrow().is_durable(target) {
             self.check_room()?;
-            self.settled.notified().await;
+            self.signals.settled.notified().await;
         }
         // A deallocation that came meanwhile may have dropped some of it from the buffer. Its record must be safe then, or
         // what flash had before would come back.
         let (dropped_to, writes_journal) = {
             let mut guard = self.state.borrow_mut();
-            let dropped_to = guard.dropped_to;
+            let dropped_to = guard.filling.dropped_to;
             (dropped_to, dropped_to > target && guard.journal.want(dropped_to))
         };
         if writes_journal {
-            self.journal.notify_one();
+            self.signals.journal.notify_one();
         }
         while self.state.borrow().journal.durable_to() < dropped_to {
-            self.settled.notified().await;
+            self.signals.settled.notified().await;
         }
         Ok(())
     }
@@ -392,14 +438,14 @@ impl Inner {
     pub(in crate::ftl) async fn settle_units(&self) -> Result<(), MediaError> {
         let target = {
             let mut state = self.state.borrow_mut();
-            state.flush_to = state.buffer.next_sequence();
-            state.flush_to
+            state.filling.flush_to = state.buffer.next_sequence();
+            state.filling.flush_to
         };
         self.dispatch();
         self.look_for_an_end();
         while self.state.borrow().buffer.settled() < target {
             self.check_room()?;
-            self.settled.notified().await;
+            self.signals.settled.notified().await;
         }
         Ok(())
     }
@@ -442,32 +488,39 @@ impl Inner {
         let state = &mut *guard;
         loop {
             let waiting = state.buffer.waiting();
-            let urgent = waiting > 0 && state.buffer.waiting_since() < state.flush_to;
+            let urgent = waiting > 0 && state.buffer.waiting_since() < state.filling.flush_to;
             let full = waiting >= stripe_units;
-            if !full && !urgent && !state.wordlines.must_end(&state.ready, state.flush_to) {
+            if !full
+                && !urgent
+                && !state.filling.wordlines.must_end(&state.filling.ready, state.filling.flush_to)
+            {
                 return;
             }
-            let (ready, wordlines) = (&state.ready, &state.wordlines);
-            let Some(die) = wordlines.choose(ready, state.next_die, full, urgent, state.flush_to) else {
-                if !std::mem::replace(&mut state.roused, true) {
-                    self.collectors.iter().for_each(Notify::notify_one);
+            let (ready, wordlines) = (&state.filling.ready, &state.filling.wordlines);
+            let Some(die) =
+                wordlines.choose(ready, state.filling.next_die, full, urgent, state.filling.flush_to)
+            else {
+                if !std::mem::replace(&mut state.collecting.roused, true) {
+                    self.signals.collectors.iter().for_each(Notify::notify_one);
                 }
                 return;
             };
-            state.next_die = (die + 1) % self.geometry.dies();
-            let is_cached = !state.wordlines.is_begun(die) && state.blocks.has_room(die, Stream::Cache);
+            state.filling.next_die = (die + 1) % self.geometry.dies();
+            let is_cached =
+                !state.filling.wordlines.is_begun(die) && state.blocks.has_room(die, Stream::Cache);
             let stream = if is_cached { Stream::Cache } else { Stream::Host };
             let (block, stripe) =
                 state.blocks.take_stripe(die, stream).expect("a die that is ready has room");
-            let index = state.idle_jobs.pop().expect("there are as many jobs as programs can be under way");
-            let job = &mut state.jobs[index as usize];
+            let index =
+                state.filling.idle_jobs.pop().expect("there are as many jobs as programs can be under way");
+            let job = &mut state.filling.jobs[index as usize];
             (job.block, job.stripe) = (block, stripe);
             let mut batch = self.flash.take_batch();
-            (batch.number, job.number) = (state.next_number, Some(state.next_number));
-            state.next_number += 1;
+            (batch.number, job.number) = (state.filling.next_number, Some(state.filling.next_number));
+            state.filling.next_number += 1;
             let first = (waiting > 0).then(|| state.buffer.waiting_since());
             if !is_cached {
-                state.wordlines.give(die, block, stripe, first);
+                state.filling.wordlines.give(die, block, stripe, first);
             }
             let mut map_units = 0;
             for _ in 0..stripe_units.min(waiting) {
@@ -482,7 +535,7 @@ impl Inner {
             state.counters.units_programmed_map += map_units;
             state.counters.units_programmed_cache += if is_cached { units } else { 0 };
             state.counters.units_programmed_padding += u64::from(stripe_units) - units;
-            state.under_way[die as usize] += 1;
+            state.filling.under_way[die as usize] += 1;
             state.refresh(die);
             let writer = &self.writers[index as usize];
             let traced = self.clock.is_traced();
@@ -491,11 +544,11 @@ impl Inner {
             }
             self.flash.submit_program(block, stripe, batch, Priority::HostProgram, &writer.ticket);
             if traced {
-                self.clock.swap_ios(&mut state.ios);
+                self.clock.swap_ios(&mut state.filling.ios);
             }
             writer.start.notify_one();
             if stripe == 0 {
-                self.collectors[die as usize].notify_one();
+                self.signals.collectors[die as usize].notify_one();
             }
         }
     }
@@ -504,7 +557,7 @@ impl Inner {
     fn finish(&self, index: u32) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        let job = &mut state.jobs[index as usize];
+        let job = &mut state.filling.jobs[index as usize];
         let (block, stripe) = (job.block, job.stripe);
         let number = job.number.take().expect("a job that ends has begun");
         let mut slots = std::mem::take(&mut job.slots);
@@ -513,30 +566,30 @@ impl Inner {
         // One of the cache is a wordline by itself. A superblock that has failed takes no more programs, so nothing can go
         // wrong with this one any more.
         let is_bad = state.blocks.is_bad(block);
-        if state.wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
+        if state.filling.wordlines.stripes() == 1 || state.blocks.is_cache(block) || is_bad {
             if is_bad {
                 (count, host_units) = self.settle_held(state, die, block, 0..u32::MAX);
             }
             count += slots.len();
             host_units += self.settle_stripe(state, block, stripe, &mut slots);
         } else {
-            let memory = state.wordlines.slots();
+            let memory = state.filling.wordlines.slots();
             let slots = std::mem::replace(&mut slots, memory);
-            state.wordlines.hold(die, Held { block, stripe, number, slots });
-            if let Some(stripes) = state.wordlines.safe_wordline(die, block, stripe) {
+            state.filling.wordlines.hold(die, Held { block, stripe, number, slots });
+            if let Some(stripes) = state.filling.wordlines.safe_wordline(die, block, stripe) {
                 (count, host_units) = self.settle_held(state, die, block, stripes);
             }
         }
-        state.under_way[die as usize] -= 1;
+        state.filling.under_way[die as usize] -= 1;
         state.refresh(die);
-        state.jobs[index as usize].slots = slots;
-        state.idle_jobs.push(index);
+        state.filling.jobs[index as usize].slots = slots;
+        state.filling.idle_jobs.push(index);
         let is_checkpoint_due = state.is_checkpoint_due(self.config.checkpoint_units);
         let calls_updater = self.cache.is_some() && state.allow_updates(host_units);
         drop(guard);
         if count > 0 {
             self.credits.release(count);
-            self.settled.notify_all();
+            self.signals.settled.notify_all();
         }
         if calls_updater {
             self.call_updater();
@@ -549,16 +602,16 @@ impl Inner {
     /// Those of a superblock's `stripes` that waited for their wordline are safe. Returns how many slots that frees, and
     /// how many units of the host's there are in them.
     fn settle_held(&self, state: &mut State, die: u32, block: BlockId, stripes: Range<u32>) -> (usize, u64) {
-        if state.wordlines.stripes() == 1 {
+        if state.filling.wordlines.stripes() == 1 {
             return (0, 0);
         }
-        let mut held = state.wordlines.take_held(die, block, stripes);
+        let mut held = state.filling.wordlines.take_held(die, block, stripes);
         let (mut count, mut host_units) = (0, 0);
         for Held { block, stripe, slots, .. } in &mut held {
             count += slots.len();
             host_units += self.settle_stripe(state, *block, *stripe, slots);
         }
-        state.wordlines.give_back(held);
+        state.filling.wordlines.give_back(held);
         (count, host_units)
     }
 
@@ -569,7 +622,7 @@ impl Inner {
             let mut guard = self.state.borrow_mut();
             let state = &mut *guard;
             if state.blocks.opened(die, Stream::Host).is_none()
-                && let Some((block, stripes)) = state.wordlines.close(die)
+                && let Some((block, stripes)) = state.filling.wordlines.close(die)
             {
                 freed += self.settle_held(state, die, block, stripes).0;
             }
@@ -586,10 +639,10 @@ impl Inner {
             let done = state.buffer.slot(slot);
             let (lpa, sequence) = (done.lpa, done.sequence);
             host_units += u64::from(lpa < self.space.user);
-            let current = state.map.get(lpa);
+            let current = state.map.table.get(lpa);
             let history = if current == Entry::slot(slot) {
-                state.map.set(lpa, entry);
-                state.pages.changed(lpa);
+                state.map.table.set(lpa, entry);
+                state.map.pages.changed(lpa);
                 done.old
             } else {
                 match current.as_slot() {
@@ -597,7 +650,7 @@ impl Inner {
                     Some(later) if state.buffer.slot(later).old_sequence <= sequence => {
                         let later = state.buffer.slot_mut(later);
                         later.old_sequence = sequence;
-                        state.pages.changed(lpa);
+                        state.map.pages.changed(lpa);
                         std::mem::replace(&mut later.old, entry)
                     }
                     _ => entry,
@@ -611,7 +664,7 @@ impl Inner {
             }
         }
         if let Some(die) = state.blocks.programmed(block, 0) {
-            self.collectors[die as usize].notify_one();
+            self.signals.collectors[die as usize].notify_one();
         }
         host_units
     }
@@ -620,7 +673,7 @@ impl Inner {
     /// that failure may be learned first.
     fn is_spoilt(&self, index: usize) -> bool {
         let state = self.state.borrow();
-        let Job { block, stripe, number, .. } = &state.jobs[index];
+        let Job { block, stripe, number, .. } = &state.filling.jobs[index];
         state.blocks.is_bad(*block) && self.flash.stripe_number(*block, *stripe) != *number
     }
 
@@ -629,25 +682,25 @@ impl Inner {
     fn send_back(&self, index: u32) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        let job = &mut state.jobs[index as usize];
+        let job = &mut state.filling.jobs[index as usize];
         let number = job.number.take().expect("a job that ends has begun");
         let block = job.block;
         for slot in job.slots.drain(..) {
             state.buffer.send_back(slot, number);
         }
-        state.idle_jobs.push(index);
+        state.filling.idle_jobs.push(index);
         let die = self.geometry.die_of_block(block);
-        state.under_way[die as usize] -= 1;
+        state.filling.under_way[die as usize] -= 1;
         if state.blocks.opened(die, Stream::Host) == Some(block) {
-            state.wordlines.abandon(die);
+            state.filling.wordlines.abandon(die);
         }
         self.fail(state, block);
-        let mut held = state.wordlines.take_held(die, block, 0..u32::MAX);
+        let mut held = state.filling.wordlines.take_held(die, block, 0..u32::MAX);
         for Held { number, slots, .. } in &mut held {
             slots.drain(..).for_each(|slot| state.buffer.send_back(slot, *number));
             self.close(state, block);
         }
-        state.wordlines.give_back(held);
+        state.filling.wordlines.give_back(held);
         self.close(state, block);
         state.refresh(die);
     }
@@ -655,13 +708,13 @@ impl Inner {
     /// Nothing of a stripe is valid.
     fn close(&self, state: &mut State, block: BlockId) {
         if let Some(die) = state.blocks.programmed(block, 0) {
-            self.collectors[die as usize].notify_one();
+            self.signals.collectors[die as usize].notify_one();
         }
     }
 
     fn lose(&self, state: &mut State, lpa: u64, entry: Entry) {
         if let Some(die) = state.lose(&self.base, lpa, entry) {
-            self.collectors[die as usize].notify_one();
+            self.signals.collectors[die as usize].notify_one();
         }
     }
 
@@ -675,24 +728,24 @@ impl Inner {
         if whole && self.config.base == Base::Empty {
             // What has no entry is nowhere already: a host may deallocate terabytes of that.
             let mut kept = Vec::new();
-            state.map.each_kept(first..end, |lpa, entry| kept.push((lpa, entry)));
+            state.map.table.each_kept(first..end, |lpa, entry| kept.push((lpa, entry)));
             for (lpa, entry) in kept {
                 freed += self.drop_unit(state, lpa, entry);
             }
-            state.map.deallocate_region(first);
+            state.map.table.deallocate_region(first);
         } else {
             for lpa in first..end {
-                let entry = state.map.get(lpa);
+                let entry = state.map.table.get(lpa);
                 freed += self.drop_unit(state, lpa, entry);
                 if !whole && entry != Entry::UNMAPPED {
-                    state.map.set(lpa, Entry::UNMAPPED);
+                    state.map.table.set(lpa, Entry::UNMAPPED);
                 }
             }
             if whole {
-                state.map.deallocate_region(first);
+                state.map.table.deallocate_region(first);
             }
         }
-        state.pages.deallocated(first, end);
+        state.map.pages.deallocated(first, end);
         state.counters.units_deallocated += end - first;
         state.journal.add(first, end - first, state.buffer.counter());
         state.note_dropped(freed);
@@ -719,8 +772,8 @@ impl Inner {
     fn deallocate_all(&self) {
         let mut guard = self.state.borrow_mut();
         let state = &mut *guard;
-        state.map.deallocate_all();
-        state.pages.deallocated_all();
+        state.map.table.deallocate_all();
+        state.map.pages.deallocated_all();
         state.blocks.lose_all();
         let user = self.config.user_units;
         state.counters.units_deallocated += user;
@@ -730,14 +783,14 @@ impl Inner {
         state.note_dropped(freed);
         drop(guard);
         self.dropped(freed);
-        self.collectors.iter().for_each(Notify::notify_one);
+        self.signals.collectors.iter().for_each(Notify::notify_one);
     }
 
     /// Slots are free without a program: whoever waits for them to settle is not called by the end of one.
     fn dropped(&self, slots: u32) {
         if slots > 0 {
             self.give_back(slots);
-            self.settled.notify_all();
+            self.signals.settled.notify_all();
         }
     }
 }
@@ -751,14 +804,14 @@ impl State {
     /// A deallocation, whose record is in the journal, has dropped so many units that waited.
     fn note_dropped(&mut self, units: u32) {
         if units > 0 {
-            self.dropped_to = self.buffer.next_sequence();
+            self.filling.dropped_to = self.buffer.next_sequence();
         }
     }
 
     /// Buffers a unit; the caller holds a credit. Gives the slot, if it took one: not if it replaced one that waits.
     pub(in crate::ftl) fn buffer_unit(&mut self, lpa: u64, content: Content, io: u32) -> Option<u32> {
         let State { map, buffer, .. } = self;
-        let entry = map.get(lpa);
+        let entry = map.table.get(lpa);
         let slot = match entry.as_slot() {
             Some(slot) if buffer.waits(slot) => {
                 let slot = buffer.slot_mut(slot);
@@ -778,16 +831,16 @@ impl State {
                 buffer.take(lpa, content, io, entry, sequence)
             }
         };
-        map.set(lpa, Entry::slot(slot));
+        map.table.set(lpa, Entry::slot(slot));
         Some(slot)
     }
 
     /// Buffers a translation page as it is now; the caller holds a credit. Whether it took a slot.
     pub(in crate::ftl) fn buffer_page(&mut self, page: u32, keep: Keep) -> bool {
-        let unit = self.pages.unit(page);
+        let unit = self.map.pages.unit(page);
         let (content, reflects) = self.capture(page, keep);
         let taken = self.buffer_unit(unit, content, NOBODY).is_some();
-        if let Some(slot) = self.map.get(unit).as_slot() {
+        if let Some(slot) = self.map.table.get(unit).as_slot() {
             self.buffer.slot_mut(slot).stamp = reflects;
         }
         taken
@@ -797,7 +850,7 @@ impl State {
     fn count_own(&mut self, base: &BaseState, space: &Space) {
         let (first, count) = space.map;
         for lpa in first..first + count {
-            match self.buffer.in_flash(self.map.get(lpa)).place() {
+            match self.buffer.in_flash(self.map.table.get(lpa)).place() {
                 Place::Base => base.find(lpa).into_iter().for_each(|ppa| self.blocks.gained(ppa)),
                 Place::Flash(ppa) => self.blocks.gained(ppa),
                 Place::Unmapped | Place::Slot(_) => {}
@@ -809,12 +862,12 @@ impl State {
     /// works for them until its own I/Os are swapped back.
     #[cold]
     fn work_for_writers(&mut self, clock: &Clock, job: u32) {
-        let slots = self.jobs[job as usize].slots.iter().map(|slot| self.buffer.slot(*slot).io);
-        self.ios.clear();
-        self.ios.extend(slots.filter(|io| *io != NOBODY));
-        self.ios.sort_unstable();
-        self.ios.dedup();
-        clock.swap_ios(&mut self.ios);
+        let slots = self.filling.jobs[job as usize].slots.iter().map(|slot| self.buffer.slot(*slot).io);
+        self.filling.ios.clear();
+        self.filling.ios.extend(slots.filter(|io| *io != NOBODY));
+        self.filling.ios.sort_unstable();
+        self.filling.ios.dedup();
+        clock.swap_ios(&mut self.filling.ios);
     }
 }
 
