@@ -4,8 +4,10 @@
 //! (`self_test.rs`), what outlives the power (`persistence.rs`), and that all that is advertised works
 //! (`advertised.rs`); and what the drive doesn't have: firmware download.
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, LONG, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, TestHost, cc, create_cq, create_sq,
+    delete_cq, delete_sq, drive_config, get_features, pattern, read_write, set_features,
+};
 use byteway_clock::Delay;
 use byteway_wire::nvme::feature::{
     Arbitration, AsyncEventConfig, HostBehavior, InterruptCoalescing, InterruptVectorConfiguration,
@@ -23,10 +25,6 @@ use byteway_wire::nvme::{
     SglDescriptor, SmartLog, Sqe, Status, SupportedLogPages, Vs, csi, fid, lid,
 };
 use byteway_wire::{FromBytes, IntoBytes};
-use fixture::{
-    Bench, LONG, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, TestHost, cc, create_cq, create_sq,
-    delete_cq, delete_sq, drive_config, get_features, pattern, read_write, set_features,
-};
 
 /// The structure in a page.
 fn parse<T: FromBytes>(page: &[u8]) -> T {

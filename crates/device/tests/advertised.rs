@@ -1,8 +1,9 @@
 //! What Identify and the logs advertise is there, and what they don't is refused: every bit of OACS, ONCS, SANICAP, FNA,
 //! LPA, OAES and the others, one by one.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::management::{format, wanted};
+use crate::fixture::{Bench, NS_4K, NS_512, Pair, TestHost, pattern, read_write, set_features};
 use byteway_wire::FromBytes;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
@@ -13,8 +14,6 @@ use byteway_wire::nvme::{
     IdentifyController, NSID_ALL, NvmOpcode, Range, Sanitize, Select, SetFeatures, Sqe, Status,
     SupportedLogPages, WriteZeroes, fid, lid,
 };
-use fixture::management::{format, wanted};
-use fixture::{Bench, NS_4K, NS_512, Pair, TestHost, pattern, read_write, set_features};
 
 /// A bit of a field, and whether what it stands for is there.
 struct Bit {

@@ -4,14 +4,12 @@
 //! Verified: shares by class and by queue within 2 %, bursts, how soon an urgent or an admin command is served. Not
 //! verified: shares of queues that are not kept full, of which the specification says nothing.
 
-mod fixture;
-
+use crate::fixture::{Bench, Cq, NS_4K, Pair, TestHost, cc, read_write};
 use byteway_clock::Delay;
 use byteway_firmware::Base;
 use byteway_wire::nvme::feature::Arbitration;
 use byteway_wire::nvme::register::Cc;
 use byteway_wire::nvme::{Cns, Identify, NvmOpcode, QueuePriority, Sqe, Status, fid};
-use fixture::{Bench, Cq, NS_4K, Pair, TestHost, cc, read_write};
 use std::rc::Rc;
 
 /// Commands that a host keeps in each queue.

@@ -9,18 +9,16 @@
 //! block has changed; an aborted command completes before its Abort does, and a deleted queue's commands before the
 //! deletion. Not verified: two waits that end within the same nanosecond are one here; power loss.
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, create_cq, create_sq, delete_cq,
+    delete_sq, get_features, pattern, read_write, set_features,
+};
 use byteway_clock::{Delay, Time};
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::register::CC;
 use byteway_wire::nvme::{
     Abort, AdminOpcode, AsyncEventRequest, Cns, Cqe, DatasetManagement, GetLogPage, Identify, NSID_ALL,
     NvmOpcode, QueuePriority, Range, ReadWrite, Select, Sqe, Status, WriteZeroes, fid, lid,
-};
-use fixture::{
-    Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, create_cq, create_sq, delete_cq,
-    delete_sq, get_features, pattern, read_write, set_features,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

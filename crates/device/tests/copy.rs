@@ -1,11 +1,9 @@
 //! Copy (NVM Command Set 1.1, 3.2.2).
 
-mod fixture;
-
+use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, Pair, TestHost, block_bytes, pattern};
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::identify::oncs;
 use byteway_wire::nvme::{Cns, Copy, CopyRange, IdentifyController, NvmOpcode, SmartLog, Sqe, Status, lid};
-use fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, Pair, TestHost, block_bytes, pattern};
 
 fn copy(host: &TestHost, nsid: u32, sdlba: u64, ranges: &[(u64, u32)]) -> Sqe {
     let bytes: Vec<u8> =

@@ -2,12 +2,10 @@
 //!
 //! Not here: memory that goes while a transfer is under way, and lists that change under the walk.
 
-mod fixture;
-
+use crate::fixture::{Bench, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, pattern, read_write};
 use byteway_link::{Direction, Purpose};
 use byteway_wire::nvme::sgl::{SglSubType, SglType};
 use byteway_wire::nvme::{Cns, NvmOpcode, SglDescriptor, Sqe, Status};
-use fixture::{Bench, NS_4K, NS_512, PAGE, Pair, TestHost, block_bytes, cc, pattern, read_write};
 
 /// What memory holds where no data is to come.
 const UNTOUCHED: u8 = 0x5c;

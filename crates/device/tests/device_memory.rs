@@ -4,15 +4,13 @@
 //! overtaken waits for them if it says their checksum, and fails if they never come; where the memory ends; that nothing of
 //! it is left after a reset; both ledgers.
 
-mod fixture;
-
+use crate::fixture::payload::sink_write;
+use crate::fixture::{Bench, Pair, TestHost, pattern};
 use byteway_link::{Direction, Entry, Manner, Purpose};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory};
 use byteway_wire::nvme::{GetLogPage, Sqe, Status, lid};
-use fixture::payload::sink_write;
-use fixture::{Bench, Pair, TestHost, pattern};
 
 const CXL: Methods = Methods::new().with_cxl_mem(true);
 /// Bytes of the area.

@@ -1,15 +1,13 @@
 //! Format NVM (NVMe Base 2.1, 5.1.10).
 
-mod fixture;
-
+use crate::fixture::management::format;
+use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, Pair, TestHost, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
 use byteway_wire::content::BlockSize::{B512, B4096};
 use byteway_wire::nvme::{
     Abort, Cns, FormatNvm, IdentifyController, IdentifyNamespace, NSID_ALL, NvmOpcode, Status,
 };
-use fixture::management::format;
-use fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, Pair, TestHost, pattern, read_write};
 
 async fn zeroes(host: &TestHost, pair: &Pair, nsid: u32, blocks: u64, block_bytes: usize) {
     let step = (128 << 10) / block_bytes as u64;

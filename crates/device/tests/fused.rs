@@ -2,8 +2,8 @@
 //!
 //! Cuts at every wait are in `cancellation.rs`; power cuts are the swarm's.
 
-mod fixture;
-
+use crate::fixture::payload::INLINE;
+use crate::fixture::{Bench, NS_4K, NS_512, Pair, TestHost, block_bytes, delete_sq, pattern, read_write};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Notify};
 use byteway_firmware::Base;
@@ -14,8 +14,6 @@ use byteway_wire::nvme::{
     Abort, AdminOpcode, Cns, Copy, CopyRange, DatasetManagement, Flush, IdentifyController, NvmOpcode,
     QueuePriority, Range, SetFeatures, Sqe, Status, WriteZeroes, fid,
 };
-use fixture::payload::INLINE;
-use fixture::{Bench, NS_4K, NS_512, Pair, TestHost, block_bytes, delete_sq, pattern, read_write};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

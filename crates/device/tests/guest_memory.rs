@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
-mod fixture;
-
+use crate::fixture::*;
 use byteway_clock::{Delay, Executor};
 use byteway_device::Drive;
 use byteway_link::memory::{Access, Backing, Mapped};
 use byteway_link::{Link, Memory};
 use byteway_wire::nvme::{Cns, Identify, NvmOpcode, Status};
-use fixture::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 

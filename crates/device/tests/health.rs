@@ -1,15 +1,13 @@
 //! Warnings of the drive's health (NVMe Base 2.1, 5.1.2.1 and 5.1.12.1.3).
 
-mod fixture;
-
+use crate::fixture::management::{delete, format};
+use crate::fixture::power::power_cycle;
+use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, pattern};
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb};
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::feature::{AsyncEventConfig, TemperatureThreshold};
 use byteway_wire::nvme::{AsyncEvent, NSID_ALL, Sanitize, SanitizeStatusLog, SmartLog, Status, fid, lid};
-use fixture::management::{delete, format};
-use fixture::power::power_cycle;
-use fixture::{Bench, NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, pattern};
 
 /// A drive with one spare superblock a die.
 fn bench() -> Bench {

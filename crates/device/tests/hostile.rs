@@ -13,8 +13,9 @@
 //! `BYTEWAY_HOSTILE_FIRST` (1) the first of them. A failure prints its seed and step. The long run is
 //! `BYTEWAY_HOSTILE_STEPS=100000 BYTEWAY_HOSTILE_SEEDS=20`.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::management::delete;
+use crate::fixture::{Bench, NS_4K, NS_512, NS_512_UNITS, PAGE, TestHost, block_bytes, cc, pattern};
 use byteway_clock::Delay;
 use byteway_clock::random::{Rng, Stream};
 use byteway_device::TransferConfig;
@@ -34,8 +35,6 @@ use byteway_wire::nvme::{
     lid, sgl::SglSubType, sgl::SglType,
 };
 use byteway_wire::{FromBytes, IntoBytes};
-use fixture::management::delete;
-use fixture::{Bench, NS_4K, NS_512, NS_512_UNITS, PAGE, TestHost, block_bytes, cc, pattern};
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -1,13 +1,11 @@
 //! Interrupt messages: which vector, when, and when not (NVMe Base 2.1, 5.1.25.2.2, 5.1.25.2.3 and 3.1.4.3).
 
-mod fixture;
-
+use crate::fixture::{Bench, NS_4K, Pair, TestHost};
 use byteway_clock::Delay;
 use byteway_link::Purpose;
 use byteway_wire::nvme::feature::{InterruptCoalescing, InterruptVectorConfiguration};
 use byteway_wire::nvme::register::{INTMC, INTMS};
 use byteway_wire::nvme::{Cns, Flush, QueuePriority, Sqe, fid};
-use fixture::{Bench, NS_4K, Pair, TestHost};
 
 /// A queue pair whose completions `vector` announces.
 async fn pair(host: &TestHost, id: u16, vector: u16) -> Pair {

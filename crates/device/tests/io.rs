@@ -3,15 +3,13 @@
 //! Not here: Copy (`copy.rs`), blocks that can't be read (`unreadable.rs`), protection information and metadata (no
 //! format has any).
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, Pair, TestHost, block_bytes, pattern, read_write,
+};
 use byteway_clock::Delay;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{
     DatasetManagement, Flush, NSID_ALL, NvmOpcode, Range, ReadWrite, Sqe, Status, WriteZeroes, fid,
-};
-use fixture::{
-    Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, PAGE, Pair, TestHost, block_bytes, pattern, read_write,
 };
 
 /// Blocks of the namespace.

@@ -3,8 +3,9 @@
 //! Verified: a drive that offers nothing and a queue that enables nothing are plain NVMe; what the feature takes and
 //! refuses; when it is forgotten.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::payload::{INLINE, SINK_BYTES, TAIL, set_methods, sink_write};
+use crate::fixture::{Bench, Pair, TestHost, delete_sq, pattern};
 use byteway_clock::Delay;
 use byteway_device::{Drive, TransferConfig};
 use byteway_link::{Link, Memory};
@@ -13,8 +14,6 @@ use byteway_wire::nvme::{
     Cns, CommandsSupportedLog, FeaturesSupportedLog, GetFeatures, QueuePriority, Select, Status,
     VendorOpcode, fid, lid,
 };
-use fixture::payload::{INLINE, SINK_BYTES, TAIL, set_methods, sink_write};
-use fixture::{Bench, Pair, TestHost, delete_sq, pattern};
 
 fn get_methods(sel: Select, sqid: u16) -> byteway_wire::nvme::Sqe {
     GetFeatures { fid: fid::PAYLOAD_METHODS, sel, cdw11: sqid.into(), uidx: 0 }.sqe(0, 0)

@@ -3,8 +3,8 @@
 //! Verified: every byte that arrives, in the order in which it was sent; where the buffer begins and ends; that nothing of
 //! it is left after a reset; the ledger.
 
-mod fixture;
-
+use crate::fixture::payload::{TAIL, sink_write};
+use crate::fixture::{Bench, NS_512, Pair, TestHost, drive_config, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_device::ControllerConfig;
 use byteway_link::{Direction, MmioWrite, Purpose};
@@ -13,8 +13,6 @@ use byteway_transfer::mmio::{Area, Areas};
 use byteway_wire::nvme::register::{self, DOORBELLS};
 use byteway_wire::nvme::vendor::{Capabilities, Methods, bar_descriptor};
 use byteway_wire::nvme::{AsyncEvent, Cns, NvmOpcode, Sqe, Status};
-use fixture::payload::{TAIL, sink_write};
-use fixture::{Bench, NS_512, Pair, TestHost, drive_config, pattern, read_write};
 
 const MMIO: Methods = Methods::new().with_mmio(true);
 /// Bytes of the buffer.

@@ -1,8 +1,9 @@
 //! Namespace Management and Attachment (NVMe Base 2.1, 5.1.20, 5.1.21 and 8.1.15): what is created, attached, detached
 //! and deleted, in any order; who has which capacity; and that nobody finds what another has left.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::management::{delete, wanted};
+use crate::fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, TestHost, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_wire::nvme::feature::AsyncEventConfig;
 use byteway_wire::nvme::{
@@ -11,8 +12,6 @@ use byteway_wire::nvme::{
     NamespaceAttachment, NamespaceManagement, NvmOpcode, Range, Status, fid, lid,
 };
 use byteway_wire::{FromBytes, IntoBytes};
-use fixture::management::{delete, wanted};
-use fixture::{Bench, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, TestHost, pattern, read_write};
 
 async fn list(host: &TestHost, cns: Cns) -> Vec<u32> {
     let page = host.identify(cns, 0).await;

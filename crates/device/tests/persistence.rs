@@ -1,8 +1,11 @@
 //! What outlives the power, beside data: namespaces, features, counters, the time of day; and changes that the power
 //! interrupts, cut at every moment.
 
-mod fixture;
-
+use crate::fixture::management::{delete, format, wanted};
+use crate::fixture::power::{enabled_cycle, power_cycle};
+use crate::fixture::{
+    NS_4K, NS_4K_UNITS, NS_512, TestHost, cc, drive_config, get_features, pattern, read_write,
+};
 use byteway_clock::Delay;
 use byteway_device::Drive;
 use byteway_flash::Medium;
@@ -14,9 +17,6 @@ use byteway_wire::nvme::{
     ActiveNamespaceList, Cns, DeviceSelfTest, ErrorLogEntry, Flush, FormatNvm, GetFeatures, NSID_ALL,
     NvmOpcode, Select, SetFeatures, SmartLog, Sqe, Status, fid, lid,
 };
-use fixture::management::{delete, format, wanted};
-use fixture::power::{enabled_cycle, power_cycle};
-use fixture::{NS_4K, NS_4K_UNITS, NS_512, TestHost, cc, drive_config, get_features, pattern, read_write};
 use std::cell::Cell;
 use std::rc::Rc;
 

@@ -4,8 +4,8 @@
 //! stream which is not complete ends, in each of the ways in which it may, stores nothing and leaves nothing behind.
 //! Orders and contradictions of all kinds are tested where payloads are put together, in `byteway-transfer`.
 
-mod fixture;
-
+use crate::fixture::payload::{PAYLOAD_BYTES_MAX, SINK_BYTES};
+use crate::fixture::{Bench, NS_4K, Pair, TestHost, delete_sq, pattern};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_link::{Direction, Purpose};
@@ -14,8 +14,6 @@ use byteway_transfer::reassembly::Chunked;
 use byteway_wire::nvme::vendor::piggyback::{HEAD_BYTES, PIECE_BYTES, Piece, PipelinedPiece};
 use byteway_wire::nvme::vendor::{Methods, Sink};
 use byteway_wire::nvme::{Abort, Flush, QueuePriority, Sqe, Status, VendorOpcode};
-use fixture::payload::{PAYLOAD_BYTES_MAX, SINK_BYTES};
-use fixture::{Bench, NS_4K, Pair, TestHost, delete_sq, pattern};
 
 const SERIALIZED: Methods = Methods::new().with_piggyback(true);
 const PIPELINED: Methods = Methods::new().with_piggyback_pipelined(true);

@@ -5,14 +5,12 @@
 //! load and with nothing else; that data is right throughout; that a command whose work is done elsewhere pays the distance to
 //! what it works on, to the picosecond; that firmware on the host's cores competes with the application.
 
-mod fixture;
-
+use crate::fixture::{NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, link_config, pattern, read_write};
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{Drive, DriveConfig, Router};
 use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
 use byteway_link::{Link, Memory};
 use byteway_wire::nvme::{NvmOpcode, Sqe, Status};
-use fixture::{NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, link_config, pattern, read_write};
 use std::cell::RefCell;
 use std::rc::Rc;
 

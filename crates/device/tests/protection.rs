@@ -1,7 +1,8 @@
 //! Namespace Write Protection (NVMe Base 2.1, 5.1.25.1.32 and 8.1.16).
 
-mod fixture;
-
+use crate::fixture::management::{delete, format};
+use crate::fixture::power::enabled_cycle;
+use crate::fixture::{Bench, NS_4K, NS_512, TestHost, pattern, read_write};
 use byteway_wire::FromBytes;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::feature::WriteProtection;
@@ -9,9 +10,6 @@ use byteway_wire::nvme::{
     Cns, Copy, CopyRange, DatasetManagement, GetFeatures, IdentifyController, IdentifyNamespace, NSID_ALL,
     NvmOpcode, Range, Sanitize, Select, SetFeatures, Sqe, Status, WriteZeroes, fid,
 };
-use fixture::management::{delete, format};
-use fixture::power::enabled_cycle;
-use fixture::{Bench, NS_4K, NS_512, TestHost, pattern, read_write};
 
 fn set(nsid: u32, state: u32) -> Sqe {
     SetFeatures { fid: fid::NAMESPACE_WRITE_PROTECTION, cdw11: state, ..SetFeatures::default() }.sqe(0, nsid)

@@ -3,14 +3,12 @@
 //! Not here: arbitration between queues, and deletion or reset at each wait of each command: they have files of their
 //! own.
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, LONG, NS_4K, Pair, TestHost, create_cq, create_sq, delete_cq, delete_sq, pattern, read_write,
+};
 use byteway_clock::Delay;
 use byteway_firmware::Base;
 use byteway_wire::nvme::{AsyncEvent, Cns, Cqe, Doorbell, Flush, NvmOpcode, QueuePriority, Sqe, Status};
-use fixture::{
-    Bench, LONG, NS_4K, Pair, TestHost, create_cq, create_sq, delete_cq, delete_sq, pattern, read_write,
-};
 
 /// A command that completes in a few microseconds.
 fn quick() -> Sqe {

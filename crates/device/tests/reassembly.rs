@@ -5,8 +5,9 @@
 //! holds; ledger and time. Orders and contradictions of all kinds are tested where payloads are put together, in
 //! `byteway-transfer`.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::payload::{INLINE, PAYLOAD_BYTES_MAX, set_methods, sink_write};
+use crate::fixture::{Bench, NS_4K, NS_512, Pair, Sq, TestHost, delete_sq, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_device::TransferConfig;
@@ -17,8 +18,6 @@ use byteway_wire::nvme::vendor::{Chunk, Methods, reassembled_descriptor};
 use byteway_wire::nvme::{
     Abort, Cqe, DatasetManagement, Flush, NvmOpcode, QueuePriority, Range, Sqe, Status, VendorOpcode,
 };
-use fixture::payload::{INLINE, PAYLOAD_BYTES_MAX, set_methods, sink_write};
-use fixture::{Bench, NS_4K, NS_512, Pair, Sq, TestHost, delete_sq, pattern, read_write};
 use std::collections::BTreeMap;
 
 const CHUNKS: Methods = Methods::new().with_reassembly(true);

@@ -1,7 +1,8 @@
 //! The property registers (NVMe Base 2.1, 3.1.4): what they say and take; enable, disable, shutdown.
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, LONG, NS_4K, TestHost, cc, create_sq, delete_cq, delete_sq, pattern, read_write,
+};
 use byteway_clock::Delay;
 use byteway_firmware::Canary;
 use byteway_link::MmioWrite;
@@ -11,7 +12,6 @@ use byteway_wire::nvme::register::{
     PMRCAP, VS, Vs,
 };
 use byteway_wire::nvme::{AsyncEvent, Cns, Doorbell, NvmOpcode, QueuePriority, Status, fid};
-use fixture::{Bench, LONG, NS_4K, TestHost, cc, create_sq, delete_cq, delete_sq, pattern, read_write};
 use std::cell::Cell;
 use std::rc::Rc;
 

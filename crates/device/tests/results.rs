@@ -4,8 +4,7 @@
 //! pointer; that entries and results of several queues that complete to one are never mixed; what a reset, a deletion
 //! and an Abort give back; the ledger.
 
-mod fixture;
-
+use crate::fixture::{Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, delete_sq, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_firmware::Work;
 use byteway_link::{Direction, Purpose};
@@ -15,7 +14,6 @@ use byteway_wire::nvme::vendor::{Methods, ResultSlot, Sink};
 use byteway_wire::nvme::{
     Abort, Cqe, Flush, NvmOpcode, QueuePriority, SglDescriptor, Sqe, Status, VendorOpcode, fid,
 };
-use fixture::{Bench, Cq, NS_4K, NS_512, PAGE, Pair, TestHost, delete_sq, pattern, read_write};
 
 const BEHIND: Methods = Methods::new().with_inline_result(true);
 const ROUNDED: Methods = Methods::new().with_rounded_results(true);

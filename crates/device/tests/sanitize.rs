@@ -1,7 +1,11 @@
 //! Sanitize (NVMe Base 2.1, 5.1.22 and 8.1.24).
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::management::{delete, format, wanted};
+use crate::fixture::power::{enabled_cycle, power_cycle};
+use crate::fixture::{
+    Bench, NS_4K, NS_512, Pair, TestHost, block_bytes, drive_config, get_features, pattern, read_write,
+};
 use byteway_clock::Delay;
 use byteway_device::controller::namespace::record::{Record, SanitizeRecord, SanitizeState};
 use byteway_flash::Medium;
@@ -9,11 +13,6 @@ use byteway_wire::FromBytes;
 use byteway_wire::nvme::{
     AdminOpcode, AsyncEvent, Cns, DeviceSelfTest, Flush, GetLogPage, IdentifyController, NSID_ALL, NvmOpcode,
     Sanitize, SanitizeStatusLog, Sqe, Status, fid, lid,
-};
-use fixture::management::{delete, format, wanted};
-use fixture::power::{enabled_cycle, power_cycle};
-use fixture::{
-    Bench, NS_4K, NS_512, Pair, TestHost, block_bytes, drive_config, get_features, pattern, read_write,
 };
 
 fn sanitize(sanact: u8) -> Sanitize {

@@ -1,16 +1,14 @@
 //! Device Self-test (NVMe Base 2.1, 5.1.5 and 8.1.7), and its log.
 
-mod fixture;
-
+use crate::fixture::management::{delete, format};
+use crate::fixture::power::power_cycle;
+use crate::fixture::{Bench, LONG, NS_4K, NS_512, TestHost, drive_config};
 use byteway_clock::Delay;
 use byteway_firmware::Base;
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::{
     Cns, DeviceSelfTest, IdentifyController, NSID_ALL, Sanitize, SelfTestLog, SelfTestResult, Status, lid,
 };
-use fixture::management::{delete, format};
-use fixture::power::power_cycle;
-use fixture::{Bench, LONG, NS_4K, NS_512, TestHost, drive_config};
 
 fn test(stc: u8, nsid: u32) -> byteway_wire::nvme::Sqe {
     DeviceSelfTest { stc }.sqe(0, nsid)

@@ -3,8 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, Cq, LONG, NS_4K, PAGE, Pair, Sq, TestHost, create_cq, delete_cq, delete_sq, drive_config,
+    read_write,
+};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_link::Memory;
@@ -16,10 +18,6 @@ use byteway_wire::nvme::register::{Csts, DOORBELLS};
 use byteway_wire::nvme::{
     AdminOpcode, AsyncEvent, Cns, CommandsSupportedLog, Cqe, Doorbell, DoorbellBufferConfig,
     IdentifyController, NvmOpcode, QueuePriority, Sqe, Status, lid,
-};
-use fixture::{
-    Bench, Cq, LONG, NS_4K, PAGE, Pair, Sq, TestHost, create_cq, delete_cq, delete_sq, drive_config,
-    read_write,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -3,16 +3,15 @@
 //! Verified: every byte, at and over page boundaries; checksums; what is outside or too long; what a reset leaves; what
 //! it costs, to the picosecond. Not verified: the other ways of payload, which have tests of their own.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::payload::{INLINE, SINK_BYTES, board_link, sink_write};
+use crate::fixture::{Bench, Pair, TestHost, pattern};
 use byteway_clock::{Delay, Rate};
 use byteway_firmware::{Cycles, Work};
 use byteway_link::{Direction, Purpose};
 use byteway_transfer::inline;
 use byteway_wire::nvme::vendor::{Methods, Sink, inline_descriptor};
 use byteway_wire::nvme::{SglDescriptor, Sqe, Status, VendorOpcode};
-use fixture::payload::{INLINE, SINK_BYTES, board_link, sink_write};
-use fixture::{Bench, Pair, TestHost, pattern};
 
 const PLAIN: Methods = Methods::new();
 

@@ -4,8 +4,9 @@
 //! how many entries a train takes, also one that fails; queues that break; shares of arbitration; ledger and time. How
 //! waits of trains end early is in `train_cancellation.rs`.
 
-mod fixture;
-
+use crate::fixture;
+use crate::fixture::payload::{INLINE, PAYLOAD_BYTES_MAX, TAIL, board_link, sink_write};
+use crate::fixture::{Bench, NS_4K, NS_512, Pair, TestHost, delete_cq, delete_sq, pattern, read_write};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_firmware::{Cycles, Work};
@@ -17,8 +18,6 @@ use byteway_wire::nvme::{
     AsyncEvent, AsyncEventType, Cns, DatasetManagement, Flush, Identify, NvmOpcode, QueuePriority, Range,
     Sqe, Status, fid, lid,
 };
-use fixture::payload::{INLINE, PAYLOAD_BYTES_MAX, TAIL, board_link, sink_write};
-use fixture::{Bench, NS_4K, NS_512, Pair, TestHost, delete_cq, delete_sq, pattern, read_write};
 use std::collections::BTreeMap;
 
 const BOTH: Methods = INLINE.or(TAIL);

@@ -9,13 +9,11 @@
 //! is held; nothing is written to host memory after a reset; the drive takes the next train. Not verified: two waits that
 //! end within the same nanosecond are one here.
 
-mod fixture;
-
+use crate::fixture::payload::{INLINE, sink_write};
+use crate::fixture::{Bench, NS_4K, Pair, TestHost, cc, delete_sq, pattern};
 use byteway_clock::Delay;
 use byteway_wire::nvme::vendor::inline_descriptor;
 use byteway_wire::nvme::{Abort, Cqe, Flush, NvmOpcode, QueuePriority, ReadWrite, Sqe, Status};
-use fixture::payload::{INLINE, sink_write};
-use fixture::{Bench, NS_4K, Pair, TestHost, cc, delete_sq, pattern};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 

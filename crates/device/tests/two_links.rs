@@ -2,8 +2,7 @@
 //! behind another, as the target of a fabric does.
 #![allow(clippy::unwrap_used, reason = "a test that meets an error has failed")]
 
-mod fixture;
-
+use crate::fixture::{NS_4K, drive_config, link_config};
 use byteway_clock::{Executor, SpanId, SpanRecord, Stage};
 use byteway_device::{Drive, DriveConfig};
 use byteway_firmware::Base;
@@ -12,7 +11,6 @@ use byteway_link::{DeviceEnd, Generation, HostEnd, Link, Memory, PcieConfig, Pur
 use byteway_wire::content::Keep;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe};
 use byteway_wire::{FromBytes, IntoBytes};
-use fixture::{NS_4K, drive_config, link_config};
 use std::rc::Rc;
 
 /// Where the relay's client has its ring, its completion and its data.

@@ -1,15 +1,13 @@
 //! Blocks that can't be read: Write Uncorrectable and Verify (NVM Command Set 1.1, 3.2.6 and 3.2.7), and what every
 //! other command makes of such blocks.
 
-mod fixture;
-
+use crate::fixture::{
+    Bench, LONG, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, Pair, TestHost, block_bytes, pattern, read_write,
+};
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::{
     Copy, CopyRange, DatasetManagement, ErrorLogEntry, NvmOpcode, Range, SmartLog, Sqe, Status, WriteZeroes,
     fid, lid,
-};
-use fixture::{
-    Bench, LONG, NS_4K, NS_4K_UNITS, NS_512, NS_512_UNITS, Pair, TestHost, block_bytes, pattern, read_write,
 };
 
 fn uncorrectable(nsid: u32, slba: u64, blocks: u32) -> Sqe {

@@ -15,7 +15,7 @@ const ROLE: &str = "BYTEWAY_TEST_ROLE";
 /// Runs the test `name` of this binary in a process of its own, where `ROLE` is set. Gives the signal that ended it.
 fn signal_that_ends(name: &str) -> Option<i32> {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", name, "--nocapture"]).env(ROLE, "1");
+    command.args(["--exact", &format!("signal::{name}"), "--nocapture"]).env(ROLE, "1");
     command.output().unwrap().status.signal()
 }
 

@@ -209,3 +209,22 @@ fn crates_depend_on_no_more_than_the_map_says() {
         assert!(!below.contains("byteway-testkit"), "{name}: testkit is for tests only");
     }
 }
+
+// A crate's tests are one binary, whose `main.rs` names the files: one that it forgets would never run.
+#[test]
+fn every_file_of_tests_is_run() {
+    let mut looked = 0;
+    for main in crates().into_iter().map(|folder| folder.join("tests/main.rs")).filter(|main| main.exists()) {
+        let source = syn::parse_file(&std::fs::read_to_string(&main).unwrap()).unwrap();
+        let named = source.items.iter().filter_map(|item| match item {
+            syn::Item::Mod(module) => Some(module.ident.to_string()),
+            _ => None,
+        });
+        let named: BTreeSet<String> = named.collect();
+        let there = main.parent().unwrap().read_dir().unwrap();
+        let there = there.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+        assert_eq!(there.filter(|name| name != "main").collect::<BTreeSet<_>>(), named, "{}", main.display());
+        looked += 1;
+    }
+    assert!(looked >= 4, "{looked} crates have tests in one binary");
+}

@@ -1,7 +1,7 @@
 //! Namespaces of both kinds on one drive: who is told of them, and whose commands they take.
 
-use super::fixture::{Bench, NS_4K, NS_512, pattern, read_write, set_features};
 use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, all_sets, bench, field, keyed, store};
+use crate::fixture::{Bench, NS_4K, NS_512, pattern, read_write, set_features};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::identify::csi;

@@ -5,8 +5,8 @@
 //! what its loss window says; batches beside values that the host places itself. Power cuts are in `cuts`.
 
 use super::client::{client, key, oracle, queue, run};
-use super::fixture::{TestHost, pattern};
 use super::pairs::{KV, VALUE_BYTES_MAX, bench};
+use crate::fixture::{TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_host::{BulkLimits, IoError, KvBulk, LossWindow, Method, StoreIf};

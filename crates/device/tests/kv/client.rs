@@ -1,8 +1,8 @@
 //! The host's client and its oracle against a drive: every value by every method, several at once, verified.
 
-use super::fixture::payload::PAYLOAD_BYTES_MAX;
-use super::fixture::{drive_config, link_config};
 use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, with_pairs};
+use crate::fixture::payload::PAYLOAD_BYTES_MAX;
+use crate::fixture::{drive_config, link_config};
 use byteway_clock::random::Rng;
 use byteway_clock::{Channel, Delay, Executor};
 use byteway_device::{Drive, DriveConfig, MemoryConfig, TransferConfig};

@@ -1,7 +1,7 @@
 //! The five commands and Flush, as they are to work.
 
-use super::fixture::pattern;
 use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, bench, field, store};
+use crate::fixture::pattern;
 use byteway_wire::nvme::kv::Retrieve;
 use byteway_wire::nvme::{Flush, Status};
 

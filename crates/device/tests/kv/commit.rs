@@ -6,9 +6,9 @@
 //! cuts ([`super::commit_life`]), time and bytes ([`super::commit_cost`]), the host's client ([`super::commit_client`]).
 
 use super::cxl::placed;
-use super::fixture::payload::RECORDS;
-use super::fixture::{Bench, NS_4K, Pair, TestHost, pattern};
 use super::pairs::{KV, VALUE_BYTES_MAX, offering, store};
+use crate::fixture::payload::RECORDS;
+use crate::fixture::{Bench, NS_4K, Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_link::Manner;

@@ -4,8 +4,8 @@
 //! early holds up others; a drive that does not answer is reset.
 
 use super::client::{self, client, key, oracle, run_with};
-use super::fixture::link_config;
 use super::pairs::{KV, VALUE_BYTES_MAX};
+use crate::fixture::link_config;
 use byteway_clock::random::Rng;
 use byteway_clock::{Channel, Delay, Executor};
 use byteway_device::Drive;

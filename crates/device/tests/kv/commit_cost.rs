@@ -6,8 +6,8 @@
 use super::client::{self, key, run_with};
 use super::commit::{pointer, with_ring};
 use super::commit_client::streaming;
-use super::fixture::payload::POLL;
-use super::fixture::{link_config, pattern};
+use crate::fixture::payload::POLL;
+use crate::fixture::{link_config, pattern};
 use byteway_clock::{Delay, Stage, Time};
 use byteway_device::DriveConfig;
 use byteway_firmware::Work;

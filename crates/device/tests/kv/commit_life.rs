@@ -4,11 +4,11 @@
 //! of the rest all or nothing; that nothing of a life of the ring is left in the next.
 
 use super::commit::{COMMIT, Ring, pointer, record, with_ring};
-use super::fixture::management::{delete, format};
-use super::fixture::payload::RECORDS;
-use super::fixture::power::power_cycle;
-use super::fixture::{Pair, TestHost, pattern, set_features};
 use super::pairs::{KV, all_sets, offering};
+use crate::fixture::management::{delete, format};
+use crate::fixture::payload::RECORDS;
+use crate::fixture::power::power_cycle;
+use crate::fixture::{Pair, TestHost, pattern, set_features};
 use byteway_clock::Delay;
 use byteway_clock::random::Rng;
 use byteway_device::DriveConfig;

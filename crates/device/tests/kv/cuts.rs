@@ -1,7 +1,7 @@
 //! Power cuts in the middle of anything: what was acknowledged and durable is there afterwards, whole, and nothing else is.
 
-use super::fixture::{drive_config, link_config};
 use super::pairs::{KV, offering, with_pairs};
+use crate::fixture::{drive_config, link_config};
 use byteway_clock::random::Rng;
 use byteway_clock::{Channel, Executor, Ran};
 use byteway_device::{Drive, DriveConfig};

@@ -5,8 +5,8 @@
 //! else; a reset, after which the host asks anew; both ledgers. Not verified here: packing (`byteway-firmware`).
 
 use super::client::{client, config, key, oracle, queue, run, run_with};
-use super::fixture::pattern;
 use super::pairs::{KV, VALUE_BYTES_MAX, offering, store};
+use crate::fixture::pattern;
 use byteway_clock::Channel;
 use byteway_clock::random::Rng;
 use byteway_firmware::Packing;

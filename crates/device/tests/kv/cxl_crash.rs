@@ -6,9 +6,9 @@
 //! always there. Not verified here: cuts in the middle of merging and collection (`byteway-firmware`).
 
 use super::cxl::{BUFFER, CXL, placed};
-use super::fixture::power::power_cycle;
-use super::fixture::{Pair, TestHost, pattern};
 use super::pairs::{KV, all_sets, keyed, offering};
+use crate::fixture::power::power_cycle;
+use crate::fixture::{Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_device::DriveConfig;
 use byteway_link::Manner;

@@ -1,13 +1,13 @@
 //! Commands as no host should send them: each gets its status, and nothing changes.
 
-use super::fixture::{PAGE, TestHost, pattern};
 use super::pairs::{KV, VALUE_BYTES_MAX, bench, field, keyed, store};
+use crate::fixture::{PAGE, TestHost, pattern};
 use byteway_clock::random::Rng;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND, PSDT_SGL};
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store};
 use byteway_wire::nvme::{KvOpcode, NvmOpcode, SglDescriptor, Sqe, Status, VendorOpcode};
 
-async fn refused(host: &TestHost, pair: &super::fixture::Pair, sqe: Sqe, status: Status) {
+async fn refused(host: &TestHost, pair: &crate::fixture::Pair, sqe: Sqe, status: Status) {
     let cqe = host.io(pair, sqe).await;
     assert_eq!((cqe.status(), cqe.dw0), (status.with_dnr(), 0), "opcode {:#x}", sqe.opcode());
 }

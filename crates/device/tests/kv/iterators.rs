@@ -1,8 +1,8 @@
 //! Iterators: what they show, how many there are, and how they end.
 
-use super::fixture::management::format;
-use super::fixture::{NS_4K, PAGE, Pair, TestHost, pattern};
 use super::pairs::{ITERATOR_TIMEOUT, ITERATORS_MAX, KV, bench, field};
+use crate::fixture::management::format;
+use crate::fixture::{NS_4K, PAGE, Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::kv::{Close, Next, pair_bytes, pairs, seek};

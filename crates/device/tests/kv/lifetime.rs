@@ -1,9 +1,9 @@
 //! What becomes of pairs: write protection, format, deletion and creation, sanitizing, shutdown, power cuts, resets.
 
-use super::fixture::management::{delete, format, wanted};
-use super::fixture::power::power_cycle;
-use super::fixture::{Bench, NS_4K, TestHost, delete_sq, drive_config, pattern, set_features};
 use super::pairs::{KV, KV_UNITS, all_sets, bench, keyed, store, with_pairs};
+use crate::fixture::management::{delete, format, wanted};
+use crate::fixture::power::power_cycle;
+use crate::fixture::{Bench, NS_4K, TestHost, delete_sq, drive_config, pattern, set_features};
 use byteway_clock::Delay;
 use byteway_device::DriveConfig;
 use byteway_wire::IntoBytes;
@@ -271,7 +271,7 @@ fn aborts_deletions_and_resets_leave_old_or_new() {
                     }
                     1 => {
                         host.succeed(delete_sq(1)).await;
-                        host.succeed(super::fixture::delete_cq(1)).await;
+                        host.succeed(crate::fixture::delete_cq(1)).await;
                         pair = host.create_pair(1, 64).await;
                     }
                     _ => {

@@ -1,6 +1,6 @@
 //! What the tests have in common: the drive, and a raw host's commands.
 
-use super::fixture::{Bench, PAGE, Pair, TestHost, cc};
+use crate::fixture::{Bench, PAGE, Pair, TestHost, cc};
 use byteway_clock::Delay;
 use byteway_device::{DriveConfig, KvPolicy, NamespaceConfig};
 use byteway_firmware::KvConfig;

@@ -1,8 +1,8 @@
 //! Values by every way: behind their command, in its fields, in chunks, in the buffer; results behind completions.
 
-use super::fixture::payload::PAYLOAD_BYTES_MAX;
-use super::fixture::{Pair, TestHost, pattern};
 use super::pairs::{KV, VALUE_BYTES_MAX, field, offering, store};
+use crate::fixture::payload::PAYLOAD_BYTES_MAX;
+use crate::fixture::{Pair, TestHost, pattern};
 use byteway_clock::Delay;
 use byteway_transfer::inline;
 use byteway_transfer::piggyback::Pieces;

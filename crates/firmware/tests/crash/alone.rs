@@ -1,7 +1,7 @@
 //! One host, which waits for each of its commands: what is under way when the power goes is one command. Flash fails, too,
 //! and is looked after.
 
-use crate::fixture::{
+use crate::crash::fixture::{
     Case, Host, Model, cached_cases, cases, find_canaries, histories, lives, regions, share, tiny,
 };
 use byteway_clock::random::{Rng, Stream};

@@ -1,7 +1,7 @@
 //! Drives of every shape, as small and as full as they may be, that do for their flash what there is to do while it fails.
 
-use crate::fixture::{Case, histories, regions, share};
-use crate::hosts::history;
+use crate::crash::fixture::{Case, histories, regions, share};
+use crate::crash::hosts::history;
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{

@@ -1,6 +1,6 @@
 //! Several hosts at once, each with units of its own.
 
-use crate::fixture::{
+use crate::crash::fixture::{
     Case, Host, Model, NOTHING, cached_cases, cases, find_canaries, histories, is_over, lives, share,
 };
 use byteway_clock::random::{Rng, Stream};

@@ -1,6 +1,6 @@
 //! Flash that can't give what it should, or gives what was never written: a status, and never a panic or another's data.
 
-use crate::fixture::{Case, NOBODY, key, spans, value};
+use crate::kv::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Ran};
 use byteway_firmware::Ftl;

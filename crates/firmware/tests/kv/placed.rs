@@ -1,6 +1,6 @@
 //! Values that the host stores into the page buffer itself.
 
-use crate::fixture::{Case, NOBODY, key, spans, value};
+use crate::kv::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::Executor;
 use byteway_firmware::kv::{KvError, Origin, Packing, StoreMode};
 

@@ -1,6 +1,6 @@
 //! Readers that are slow, while what they read is moved, given up and used again.
 
-use crate::fixture::{Case, NOBODY, key, spans, value};
+use crate::kv::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::Executor;
 use byteway_clock::random::{Rng, Stream};
 use byteway_firmware::kv::{Key, Kv, KvError, Origin, StoreMode};

@@ -1,6 +1,6 @@
 //! Full drives: errors instead of corruption, and room again when something is deleted.
 
-use crate::fixture::{Case, NOBODY, key, length, spans, value};
+use crate::kv::fixture::{Case, NOBODY, key, length, spans, value};
 use byteway_clock::Executor;
 use byteway_clock::random::Rng;
 use byteway_firmware::kv::{Key, Kv, KvError, Origin, Packing, StoreMode};

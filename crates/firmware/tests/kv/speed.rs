@@ -1,6 +1,6 @@
 //! How fast the store is on the host, without commands. By hand: `cargo test --release --test kv -- --ignored --nocapture`.
 
-use crate::fixture::{Case, NOBODY, spans};
+use crate::kv::fixture::{Case, NOBODY, spans};
 use byteway_clock::Executor;
 use byteway_clock::random::Rng;
 use byteway_firmware::FtlConfig;

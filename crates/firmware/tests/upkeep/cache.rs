@@ -1,6 +1,6 @@
 //! Superblocks of one bit a cell that take what the host writes first.
 
-use crate::fixture::*;
+use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{Background, Base, Ftl, Upkeep};
 use byteway_flash::{BlockId, FaultPlan, Geometry, Mode, SlcTiming, Timing};

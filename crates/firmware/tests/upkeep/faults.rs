@@ -1,6 +1,6 @@
 //! Programs, erases and reads that fail, one by one and by chance, until the drive's end.
 
-use crate::fixture::*;
+use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{Base, MediaError, Upkeep};
 use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Geometry};

@@ -1,6 +1,6 @@
 //! Collection while the host is idle.
 
-use crate::fixture::*;
+use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{Background, Base, Upkeep};
 

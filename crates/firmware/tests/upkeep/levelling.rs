@@ -1,6 +1,6 @@
 //! How evenly superblocks are worn.
 
-use crate::fixture::*;
+use crate::upkeep::fixture::*;
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{Base, Ftl, FtlConfig, Upkeep, WearConfig};

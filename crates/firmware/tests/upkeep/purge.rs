@@ -1,6 +1,6 @@
 //! Purges of a drive whose flash fails.
 
-use crate::fixture::*;
+use crate::upkeep::fixture::*;
 use byteway_clock::Executor;
 use byteway_firmware::{Base, Ftl, MediaError, Upkeep};
 use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Geometry};

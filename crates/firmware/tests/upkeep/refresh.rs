@@ -1,6 +1,6 @@
 //! Moving what was read too often, or lies too long.
 
-use crate::fixture::*;
+use crate::upkeep::fixture::*;
 use byteway_clock::{Delay, Executor};
 use byteway_firmware::{Base, Ftl, Refresh, Upkeep};
 use byteway_flash::{Flash, Geometry};

@@ -5,9 +5,6 @@
 //! of pairs by reset, format, deletion, sanitizing, shutdown and power cuts. The store itself is tested in
 //! `byteway-firmware`.
 
-#[path = "../fixture/mod.rs"]
-mod fixture;
-
 mod both_kinds;
 mod bulk;
 mod client;

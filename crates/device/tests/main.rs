@@ -1,0 +1,37 @@
+//! A drive, by what a host sees of it: a test binary in one, for each more takes as long to link as this one.
+
+mod admin;
+mod advertised;
+mod arbitration;
+mod cancellation;
+mod copy;
+mod data_pointer;
+mod device_memory;
+mod fixture;
+mod format;
+mod fused;
+mod guest_memory;
+mod health;
+mod hostile;
+mod interrupts;
+mod io;
+mod kv;
+mod methods;
+mod mmio;
+mod namespaces;
+mod persistence;
+mod piggyback;
+mod placement;
+mod protection;
+mod queues;
+mod reassembly;
+mod registers;
+mod results;
+mod sanitize;
+mod self_test;
+mod shadow;
+mod sink;
+mod train;
+mod train_cancellation;
+mod two_links;
+mod unreadable;

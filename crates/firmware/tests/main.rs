@@ -1,0 +1,11 @@
+//! What is decided in a drive, tested over the flash model: one binary, for each more takes as long to link.
+
+mod audit;
+mod cached_map;
+mod crash;
+mod files;
+mod kv;
+mod read_your_writes;
+mod upkeep;
+mod wide;
+mod write_amplification;

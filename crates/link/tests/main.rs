@@ -1,0 +1,7 @@
+//! The link, byte by byte: one binary, for each more takes as long to link.
+
+mod cxl;
+mod ledger;
+mod mapped;
+mod signal;
+mod store;
