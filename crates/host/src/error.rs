@@ -1,12 +1,10 @@
 //! What can go wrong between a driver and a controller.
 
-use crate::kv::oracle::KvMismatch;
-use crate::oracle::Mismatch;
-use crate::sink_oracle::WrongByte;
 use byteway_clock::Delay;
 use byteway_link::memory::Fault;
 use byteway_transfer::host::PlanError;
 use byteway_wire::nvme::Status;
+use std::convert::Infallible;
 
 /// Why a command has no completion. Whether it took effect is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,41 +94,18 @@ pub enum DriverError {
     Gone(Lost),
 }
 
-/// Why an I/O failed.
+/// Why an I/O failed. `E` is what only a client of its kind can say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum IoError {
+pub enum IoError<E = Infallible> {
     /// The controller completed it with an error.
     #[error("the command failed: {0}")]
     Status(Status),
     /// It has no completion.
     #[error(transparent)]
     Lost(#[from] Lost),
-    /// A block that was read holds what it must not.
-    #[error(transparent)]
-    Mismatch(Box<Mismatch>),
     /// Its payload cannot be described, or doesn't fit its buffer.
     #[error("the payload cannot be described: {0}")]
     Plan(#[from] PlanError),
-    /// A command has 1 to 65536 blocks, or 1 to 256 ranges, all below 2^64.
-    #[error("{count} blocks or ranges from {lba} on cannot be one command")]
-    Extent {
-        /// The first block.
-        lba: u64,
-        /// How many.
-        count: u64,
-    },
-    /// What the block holds isn't certain, so it cannot be compared.
-    #[error("what logical block {lba} holds is not certain while writes to it are under way")]
-    Unsettled {
-        /// The block.
-        lba: u64,
-    },
-    /// A Compare and Write has written although what was compared differs.
-    #[error("a Compare and Write of logical block {lba} has written although a byte differs")]
-    WroteUnequal {
-        /// The first of its blocks.
-        lba: u64,
-    },
     /// The buffer isn't host memory any more.
     #[error("the buffer: {0}")]
     Memory(Fault),
@@ -140,42 +115,73 @@ pub enum IoError {
         /// Its size.
         bytes: u32,
     },
-    /// A format that this client doesn't speak.
-    #[error("blocks of {block_bytes} bytes with {metadata_bytes} bytes of metadata are not supported")]
-    Format {
-        /// Data bytes of a block.
-        block_bytes: u32,
-        /// Metadata bytes of a block.
-        metadata_bytes: u16,
-    },
     /// A result that should lie behind its completion is not whole, or not the one that was asked for.
     #[error("the result behind the completion is not whole")]
     BrokenResult,
-    /// The drive has no payload sink.
-    #[error("the drive has no payload sink")]
-    NoSink,
-    /// What crossed is not what was sent: the checksums differ.
-    #[error(
-        "the payload at {offset} was corrupted: its CRC-32C is {found:#010x} and must be {expected:#010x}"
-    )]
-    Corrupt {
-        /// Where in the sink.
-        offset: u64,
-        /// The sender's checksum.
-        expected: u32,
-        /// The receiver's.
-        found: u32,
-    },
-    /// A byte of the sink that was read holds what it must not.
-    #[error(transparent)]
-    WrongByte(#[from] WrongByte),
-    /// A key holds what it must not.
-    #[error(transparent)]
-    KvMismatch(Box<KvMismatch>),
-    /// The buffer is too small for a pair.
-    #[error("the next pair takes {bytes} bytes")]
-    TooSmall {
-        /// What it takes.
-        bytes: u32,
-    },
+    /// What the client says.
+    #[error("{0}")]
+    Client(E),
+}
+
+impl IoError {
+    /// The same, said by a client of some kind.
+    pub fn of_client<E>(self) -> IoError<E> {
+        self.map_client(|never| match never {})
+    }
+}
+
+impl<E> IoError<E> {
+    fn map_client<F>(self, map: impl FnOnce(E) -> F) -> IoError<F> {
+        match self {
+            IoError::Status(status) => IoError::Status(status),
+            IoError::Lost(lost) => IoError::Lost(lost),
+            IoError::Plan(error) => IoError::Plan(error),
+            IoError::Memory(fault) => IoError::Memory(fault),
+            IoError::NoRoom { bytes } => IoError::NoRoom { bytes },
+            IoError::BrokenResult => IoError::BrokenResult,
+            IoError::Client(error) => IoError::Client(map(error)),
+        }
+    }
+}
+
+/// What an error that only one kind of client has means to who knows no kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// What was read, or what crossed, isn't what it must be.
+    WrongData,
+    /// What must be there isn't certain, so nothing is known to be wrong.
+    Uncertain,
+    /// The client could not do what was asked.
+    Refused,
+}
+
+/// An error that only one kind of client has.
+pub trait ClientError: std::fmt::Display {
+    /// What it means.
+    fn meaning(&self) -> Meaning;
+}
+
+impl ClientError for Infallible {
+    fn meaning(&self) -> Meaning {
+        match *self {}
+    }
+}
+
+/// An error of a client of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct AnyClientError {
+    /// What it means.
+    pub meaning: Meaning,
+    /// What it says.
+    pub text: String,
+}
+
+/// Why an I/O of a client of any kind failed.
+pub type AnyIoError = IoError<AnyClientError>;
+
+impl<E: ClientError> From<IoError<E>> for AnyIoError {
+    fn from(error: IoError<E>) -> Self {
+        error.map_client(|error| AnyClientError { meaning: error.meaning(), text: error.to_string() })
+    }
 }

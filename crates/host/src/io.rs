@@ -3,9 +3,9 @@
 use crate::buffer::IoBuffer;
 use crate::carrier::{Carrier, Counts, TransferConfig, each_extent};
 use crate::driver::Namespace;
-use crate::error::IoError;
 use crate::error::Lost;
-use crate::oracle::{FlushToken, Oracle, Outcome, ReadToken, WriteToken};
+use crate::error::{ClientError, IoError, Meaning};
+use crate::oracle::{FlushToken, Mismatch, Oracle, Outcome, ReadToken, WriteToken};
 use crate::port::Port;
 use crate::queue::{QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord, Time};
@@ -45,6 +45,63 @@ struct Inner {
 #[derive(Clone)]
 pub struct Client(Rc<Inner>);
 
+/// What can go wrong with blocks, beside what can with any I/O.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlockError {
+    /// A block that was read holds what it must not.
+    #[error(transparent)]
+    Mismatch(Box<Mismatch>),
+    /// A command has 1 to 65536 blocks, or 1 to 256 ranges, all below 2^64.
+    #[error("{count} blocks or ranges from {lba} on cannot be one command")]
+    Extent {
+        /// The first block.
+        lba: u64,
+        /// How many.
+        count: u64,
+    },
+    /// What the block holds isn't certain, so it cannot be compared.
+    #[error("what logical block {lba} holds is not certain while writes to it are under way")]
+    Unsettled {
+        /// The block.
+        lba: u64,
+    },
+    /// A Compare and Write has written although what was compared differs.
+    #[error("a Compare and Write of logical block {lba} has written although a byte differs")]
+    WroteUnequal {
+        /// The first of its blocks.
+        lba: u64,
+    },
+    /// A format that this client doesn't speak.
+    #[error("blocks of {block_bytes} bytes with {metadata_bytes} bytes of metadata are not supported")]
+    Format {
+        /// Data bytes of a block.
+        block_bytes: u32,
+        /// Metadata bytes of a block.
+        metadata_bytes: u16,
+    },
+}
+
+impl ClientError for BlockError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            BlockError::Mismatch(_) => Meaning::WrongData,
+            BlockError::Unsettled { .. } => Meaning::Uncertain,
+            BlockError::Extent { .. } | BlockError::WroteUnequal { .. } | BlockError::Format { .. } => {
+                Meaning::Refused
+            }
+        }
+    }
+}
+
+/// Why an I/O of such a client failed.
+pub type BlockIoError = IoError<BlockError>;
+
+impl From<IoError> for BlockIoError {
+    fn from(error: IoError) -> Self {
+        error.of_client()
+    }
+}
+
 /// Ends a read in the oracle, however it ends.
 struct Reading<'a> {
     oracle: &'a RefCell<Oracle>,
@@ -62,10 +119,10 @@ impl Client {
     ///
     /// # Errors
     /// The namespace's format has metadata, or blocks of another size than 512 or 4096 bytes.
-    pub fn new(queue: QueuePair, namespace: Namespace, config: ClientConfig) -> Result<Client, IoError> {
+    pub fn new(queue: QueuePair, namespace: Namespace, config: ClientConfig) -> Result<Client, BlockIoError> {
         let Namespace { block_bytes, metadata_bytes, .. } = namespace;
         let block = BlockSize::from_bytes(u64::from(block_bytes)).filter(|_| metadata_bytes == 0);
-        let block = block.ok_or(IoError::Format { block_bytes, metadata_bytes })?;
+        let block = block.ok_or(IoError::Client(BlockError::Format { block_bytes, metadata_bytes }))?;
         let carrier = Carrier::new(queue, &TransferConfig::<()>::new(config.rules, config.bytes_max));
         Ok(Client(Rc::new(Inner { carrier, namespace, block, oracle: config.oracle })))
     }
@@ -101,7 +158,12 @@ impl Client {
     }
 
     /// Reads `blocks` blocks from `lba` on, and verifies them.
-    pub async fn read(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+    pub async fn read(
+        &self,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, BlockIoError> {
         let bytes = self.bytes(lba, blocks)?;
         let span = Opened::open(self.port());
         let reading = self.0.oracle.as_deref().map(|oracle| {
@@ -116,7 +178,7 @@ impl Client {
                 Err(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
                     let mut oracle = reading.oracle.borrow_mut();
                     let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
-                    verified.map_err(IoError::Mismatch)?;
+                    verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))?;
                 }
                 Err(_) => {}
             }
@@ -125,7 +187,12 @@ impl Client {
     }
 
     /// Writes `blocks` blocks from `lba` on: a new version of each, or the buffer as it is if there is no oracle.
-    pub async fn write(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+    pub async fn write(
+        &self,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, BlockIoError> {
         self.write_with(buffer, lba, blocks, false).await
     }
 
@@ -135,7 +202,7 @@ impl Client {
         buffer: &mut IoBuffer,
         lba: u64,
         blocks: u32,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         self.write_with(buffer, lba, blocks, true).await
     }
 
@@ -145,7 +212,7 @@ impl Client {
         lba: u64,
         blocks: u32,
         fua: bool,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         let bytes = self.bytes(lba, blocks)?;
         self.0.carrier.fits(buffer, bytes)?;
         let span = Opened::open(self.port());
@@ -158,7 +225,7 @@ impl Client {
         let sqe = read_write(lba, blocks, fua).sqe(NvmOpcode::WRITE, 0, self.0.namespace.nsid);
         let result = match result {
             Ok(()) => self.transfer(span, sqe, buffer, bytes).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         let done = if fua { Outcome::Durable } else { Outcome::Done };
         self.end_write(begun.map(|(token, _)| token), &result, done);
@@ -167,7 +234,12 @@ impl Client {
 
     /// Compares `blocks` blocks from `lba` on with what they must hold, or with the buffer if there is no oracle. A
     /// difference is [`Status::COMPARE_FAILURE`].
-    pub async fn compare(&self, buffer: &mut IoBuffer, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+    pub async fn compare(
+        &self,
+        buffer: &mut IoBuffer,
+        lba: u64,
+        blocks: u32,
+    ) -> Result<SpanRecord, BlockIoError> {
         let bytes = self.bytes(lba, blocks)?;
         self.0.carrier.fits(buffer, bytes)?;
         let oracle = self.0.oracle.as_deref();
@@ -184,7 +256,7 @@ impl Client {
         oracle.end_read(read);
         match (result, touched) {
             (Err(IoError::Status(status)), Some(lba)) if status.is(Status::COMPARE_FAILURE) => {
-                Err(IoError::Unsettled { lba })
+                Err(IoError::Client(BlockError::Unsettled { lba }))
             }
             (result, _) => result,
         }
@@ -202,7 +274,7 @@ impl Client {
         written: &mut IoBuffer,
         lba: u64,
         blocks: u32,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         let bytes = self.bytes(lba, blocks)?;
         self.0.carrier.fits(compared, bytes)?;
         self.0.carrier.fits(written, bytes)?;
@@ -216,7 +288,7 @@ impl Client {
         };
         let result = match self.fill(&written.buffer, stamp, bytes) {
             Ok(()) => self.fused(compared, written, lba, blocks).await,
-            Err(error) => Err((error, Outcome::Undone)),
+            Err(error) => Err((error.into(), Outcome::Undone)),
         };
         let mut oracle = oracle.borrow_mut();
         oracle.end_write(write, result.as_ref().map_or_else(|(_, outcome)| *outcome, |_| Outcome::Done));
@@ -225,7 +297,7 @@ impl Client {
         oracle.end_read(read);
         match (result, touched) {
             (Err((IoError::Status(status), _)), Some(lba)) if status.is(Status::COMPARE_FAILURE) => {
-                Err(IoError::Unsettled { lba })
+                Err(IoError::Client(BlockError::Unsettled { lba }))
             }
             (result, _) => result.map_err(|(error, _)| error),
         }
@@ -234,14 +306,14 @@ impl Client {
     /// The same with a wrong byte in what is compared, so that nothing may be written.
     ///
     /// # Errors
-    /// [`IoError::WroteUnequal`]; or what else the Compare failed with than a difference.
+    /// [`BlockError::WroteUnequal`]; or what else the Compare failed with than a difference.
     pub async fn compare_and_write_wrong(
         &self,
         compared: &mut IoBuffer,
         written: &mut IoBuffer,
         lba: u64,
         blocks: u32,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), BlockIoError> {
         let bytes = self.bytes(lba, blocks)?;
         self.0.carrier.fits(compared, bytes)?;
         self.0.carrier.fits(written, bytes)?;
@@ -258,12 +330,12 @@ impl Client {
         let (write, stamp) = oracle.borrow_mut().begin_write(lba, u64::from(blocks));
         let result = match self.fill(&written.buffer, stamp, bytes) {
             Ok(()) => self.fused(compared, written, lba, blocks).await,
-            Err(error) => Err((error, Outcome::Undone)),
+            Err(error) => Err((error.into(), Outcome::Undone)),
         };
         let outcome = result.as_ref().map_or_else(|(_, outcome)| *outcome, |_| Outcome::Done);
         oracle.borrow_mut().end_write(write, outcome);
         match result {
-            Ok(_) => Err(IoError::WroteUnequal { lba }),
+            Ok(_) => Err(IoError::Client(BlockError::WroteUnequal { lba })),
             Err((IoError::Status(status), _)) if status.is(Status::COMPARE_FAILURE) => Ok(()),
             Err((error, _)) => Err(error),
         }
@@ -276,7 +348,7 @@ impl Client {
         buffer: &Buffer,
         lba: u64,
         bytes: u32,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), BlockIoError> {
         let oracle = oracle.borrow();
         let mut expected = Ok(());
         self.fill_parts(buffer, bytes, |done, part| {
@@ -284,7 +356,7 @@ impl Client {
                 expected = oracle.expected(lba + done, part);
             }
         })?;
-        expected.map_err(|lba| IoError::Unsettled { lba })
+        expected.map_err(|lba| IoError::Client(BlockError::Unsettled { lba }))
     }
 
     /// A Compare and a Write, fused, with one span for both. If it fails: what with, and what has become of the Write.
@@ -294,12 +366,12 @@ impl Client {
         written: &IoBuffer,
         lba: u64,
         blocks: u32,
-    ) -> Result<SpanRecord, (IoError, Outcome)> {
+    ) -> Result<SpanRecord, (BlockIoError, Outcome)> {
         let (carrier, nsid) = (&self.0.carrier, self.0.namespace.nsid);
         let undone = |error| (error, Outcome::Undone);
         let bytes = self.bytes(lba, blocks).map_err(undone)?;
         let kind = carrier.result_kind(bytes);
-        let half = |opcode, fuse, buffer: &IoBuffer| -> Result<(Sqe, u32), IoError> {
+        let half = |opcode, fuse, buffer: &IoBuffer| -> Result<(Sqe, u32), BlockIoError> {
             let sqe = read_write(lba, blocks, false).sqe(opcode, 0, nsid).with_fuse(fuse);
             Ok((carrier.plan(kind, buffer, bytes)?.placed_in(sqe), buffer.buffer.pages_touched(bytes)))
         };
@@ -322,13 +394,13 @@ impl Client {
         match (first.is_success(), second.is_success()) {
             (true, true) => Ok(record),
             (true, false) => Err((IoError::Status(second), Outcome::Uncertain)),
-            (false, true) => Err((IoError::WroteUnequal { lba }, Outcome::Uncertain)),
+            (false, true) => Err((IoError::Client(BlockError::WroteUnequal { lba }), Outcome::Uncertain)),
             (false, false) => Err((IoError::Status(first), Outcome::Undone)),
         }
     }
 
     /// Waits until everything that was completed is on the medium.
-    pub async fn flush(&self) -> Result<SpanRecord, IoError> {
+    pub async fn flush(&self) -> Result<SpanRecord, BlockIoError> {
         let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
         let begun: Option<FlushToken> = oracle.map(|oracle| oracle.borrow_mut().begin_flush());
@@ -340,14 +412,17 @@ impl Client {
     }
 
     /// Deallocates `ranges`, 1 to 256: they read as zeroes afterwards. The buffer takes the list.
-    pub async fn trim(&self, buffer: &mut IoBuffer, ranges: &[Range]) -> Result<SpanRecord, IoError> {
+    pub async fn trim(&self, buffer: &mut IoBuffer, ranges: &[Range]) -> Result<SpanRecord, BlockIoError> {
         let count = ranges.len() as u64;
         let lba = ranges.first().map_or(0, |range| range.slba);
         if ranges.is_empty() || ranges.len() > dataset::RANGES_MAX {
-            return Err(IoError::Extent { lba, count });
+            return Err(IoError::Client(BlockError::Extent { lba, count }));
         }
         if let Some(range) = ranges.iter().find(|range| range.end().is_none()) {
-            return Err(IoError::Extent { lba: range.slba, count: u64::from(range.length) });
+            return Err(IoError::Client(BlockError::Extent {
+                lba: range.slba,
+                count: u64::from(range.length),
+            }));
         }
         let command = DatasetManagement { nr_z: (count - 1) as u8, ad: true, ..DatasetManagement::default() };
         let bytes = command.bytes();
@@ -374,7 +449,12 @@ impl Client {
     }
 
     /// Writes zeroes to `blocks` blocks from `lba` on, with or without leave to deallocate them.
-    pub async fn write_zeroes(&self, lba: u64, blocks: u32, deallocate: bool) -> Result<SpanRecord, IoError> {
+    pub async fn write_zeroes(
+        &self,
+        lba: u64,
+        blocks: u32,
+        deallocate: bool,
+    ) -> Result<SpanRecord, BlockIoError> {
         self.bytes(lba, blocks)?;
         let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
@@ -387,7 +467,7 @@ impl Client {
     }
 
     /// Has the drive read `blocks` blocks from `lba` on, and transfers none of them.
-    pub async fn verify_media(&self, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+    pub async fn verify_media(&self, lba: u64, blocks: u32) -> Result<SpanRecord, BlockIoError> {
         self.bytes(lba, blocks)?;
         let span = Opened::open(self.port());
         let reading = self.0.oracle.as_deref().map(|oracle| {
@@ -401,13 +481,13 @@ impl Client {
         {
             let mut oracle = reading.oracle.borrow_mut();
             let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
-            verified.map_err(IoError::Mismatch)?;
+            verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))?;
         }
         result
     }
 
     /// Marks `blocks` blocks from `lba` on as unreadable, until they are written again.
-    pub async fn write_uncorrectable(&self, lba: u64, blocks: u32) -> Result<SpanRecord, IoError> {
+    pub async fn write_uncorrectable(&self, lba: u64, blocks: u32) -> Result<SpanRecord, BlockIoError> {
         self.bytes(lba, blocks)?;
         let span = Opened::open(self.port());
         let oracle = self.0.oracle.as_deref();
@@ -426,10 +506,10 @@ impl Client {
         buffer: &mut IoBuffer,
         lba: u64,
         sources: &[(u64, u32)],
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         let count = sources.len() as u64;
         if sources.is_empty() || sources.len() > dataset::RANGES_MAX {
-            return Err(IoError::Extent { lba, count });
+            return Err(IoError::Client(BlockError::Extent { lba, count }));
         }
         for (lba, blocks) in sources {
             self.bytes(*lba, *blocks)?;
@@ -449,7 +529,7 @@ impl Client {
                 let sources: Vec<_> =
                     sources.iter().map(|(lba, blocks)| (*lba, u64::from(*blocks))).collect();
                 let begun = oracle.borrow_mut().begin_copy(lba, &sources);
-                Some(begun.map_err(|lba| IoError::Unsettled { lba })?)
+                Some(begun.map_err(|lba| IoError::Client(BlockError::Unsettled { lba }))?)
             }
             None => None,
         };
@@ -475,11 +555,11 @@ impl Client {
     }
 
     /// Bytes of `blocks` blocks, if they can be one command.
-    fn bytes(&self, lba: u64, blocks: u32) -> Result<u32, IoError> {
+    fn bytes(&self, lba: u64, blocks: u32) -> Result<u32, BlockIoError> {
         let possible = (1..=1 << 16).contains(&blocks) && lba.checked_add(u64::from(blocks)).is_some();
         possible
             .then(|| blocks * self.0.block.bytes() as u32)
-            .ok_or(IoError::Extent { lba, count: u64::from(blocks) })
+            .ok_or(IoError::Client(BlockError::Extent { lba, count: u64::from(blocks) }))
     }
 
     /// A command that reads into the first `bytes` of `buffer`.
@@ -489,7 +569,7 @@ impl Client {
         sqe: Sqe,
         buffer: &IoBuffer,
         bytes: u32,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         let carrier = &self.0.carrier;
         match carrier.plan(carrier.result_kind(bytes), buffer, bytes) {
             Ok(pointer) => {
@@ -497,7 +577,7 @@ impl Client {
             }
             Err(error) => {
                 opened.close(self.port());
-                Err(error)
+                Err(error.into())
             }
         }
     }
@@ -509,18 +589,18 @@ impl Client {
         sqe: Sqe,
         buffer: &IoBuffer,
         bytes: u32,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         let completed = self.0.carrier.send(opened.span, sqe, buffer, bytes).await;
-        self.end(opened, completed)
+        self.end(opened, completed.map_err(IoError::of_client))
     }
 
-    async fn execute(&self, opened: Opened, sqe: Sqe, pages: u32) -> Result<SpanRecord, IoError> {
+    async fn execute(&self, opened: Opened, sqe: Sqe, pages: u32) -> Result<SpanRecord, BlockIoError> {
         let request = Request { span: opened.span, pages, ..sqe.into() };
         let completed = self.0.carrier.queue.execute(request).await;
         self.end(opened, completed.map_err(IoError::Lost))
     }
 
-    fn end(&self, opened: Opened, completed: Result<Cqe, IoError>) -> Result<SpanRecord, IoError> {
+    fn end(&self, opened: Opened, completed: Result<Cqe, BlockIoError>) -> Result<SpanRecord, BlockIoError> {
         let record = opened.close(self.port());
         match completed?.status() {
             status if status.is_success() => Ok(record),
@@ -531,7 +611,7 @@ impl Client {
     fn end_write(
         &self,
         tokens: impl IntoIterator<Item = WriteToken>,
-        result: &Result<SpanRecord, IoError>,
+        result: &Result<SpanRecord, BlockIoError>,
         done: Outcome,
     ) {
         let outcome = outcome(result, done);
@@ -545,7 +625,13 @@ impl Client {
         self.fill_parts(buffer, bytes, |done, part| Stamp { lba: stamp.lba + done, ..stamp }.fill(part))
     }
 
-    fn verify(&self, reading: &Reading<'_>, buffer: &Buffer, lba: u64, bytes: u32) -> Result<(), IoError> {
+    fn verify(
+        &self,
+        reading: &Reading<'_>,
+        buffer: &Buffer,
+        lba: u64,
+        bytes: u32,
+    ) -> Result<(), BlockIoError> {
         let mut oracle = reading.oracle.borrow_mut();
         let mut verified = Ok(());
         self.show_parts(buffer, bytes, |done, part| {
@@ -553,7 +639,7 @@ impl Client {
                 verified = oracle.verify_read(reading.token, lba + done, part);
             }
         })?;
-        verified.map_err(IoError::Mismatch)
+        verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))
     }
 
     /// Lets `fill` write the first `bytes` of `buffer`, in parts of whole blocks, each with how many blocks came
@@ -635,7 +721,7 @@ impl Opened {
 }
 
 /// What is certain of a write or flush that ended so; `done` if it succeeded.
-fn outcome(result: &Result<SpanRecord, IoError>, done: Outcome) -> Outcome {
+fn outcome(result: &Result<SpanRecord, BlockIoError>, done: Outcome) -> Outcome {
     if result.is_ok() { done } else { Outcome::Uncertain }
 }
 

@@ -54,14 +54,14 @@ pub use byteway_transfer::{Limits, Method, Rules};
 pub use carrier::{Counts, Results, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
-pub use error::{DriverError, IoError, Lost};
-pub use io::{Client, ClientConfig};
+pub use error::{AnyClientError, AnyIoError, ClientError, DriverError, IoError, Lost, Meaning};
+pub use io::{BlockError, BlockIoError, Client, ClientConfig};
 pub use kv::{
-    Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvMismatch, KvOracle, KvOutcome,
-    KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
+    Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch,
+    KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
 };
 pub use oracle::{BaseState, Mismatch, Oracle};
-pub use payload::{PayloadClient, PayloadConfig};
+pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};
 pub use queue::{Pending, QueuePair, Request};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};

@@ -7,12 +7,12 @@
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
 use crate::carrier::{Carrier, Counts, Results, TransferConfig};
-use crate::error::IoError;
 use crate::error::Lost;
+use crate::error::{ClientError, IoError, Meaning};
 use crate::io::Opened;
 use crate::port::Port;
 use crate::queue::{Came, QueuePair, Request};
-use crate::sink_oracle::{SinkOracle, SinkToken};
+use crate::sink_oracle::{SinkOracle, SinkToken, WrongByte};
 use byteway_clock::SpanRecord;
 use byteway_transfer::host::Buffer;
 use byteway_transfer::{Choice, Way};
@@ -30,6 +30,47 @@ struct Inner {
     nsid: u32,
     results: Results,
     oracle: Option<Rc<RefCell<SinkOracle>>>,
+}
+
+/// What can go wrong with payloads of the sink, beside what can with any I/O.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadError {
+    /// The drive has no payload sink.
+    #[error("the drive has no payload sink")]
+    NoSink,
+    /// What crossed is not what was sent: the checksums differ.
+    #[error(
+        "the payload at {offset} was corrupted: its CRC-32C is {found:#010x} and must be {expected:#010x}"
+    )]
+    Corrupt {
+        /// Where in the sink.
+        offset: u64,
+        /// The sender's checksum.
+        expected: u32,
+        /// The receiver's.
+        found: u32,
+    },
+    /// A byte of the sink that was read holds what it must not.
+    #[error(transparent)]
+    WrongByte(#[from] WrongByte),
+}
+
+impl ClientError for PayloadError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            PayloadError::Corrupt { .. } | PayloadError::WrongByte(_) => Meaning::WrongData,
+            PayloadError::NoSink => Meaning::Refused,
+        }
+    }
+}
+
+/// Why an I/O of such a client failed.
+pub type PayloadIoError = IoError<PayloadError>;
+
+impl From<IoError> for PayloadIoError {
+    fn from(error: IoError) -> Self {
+        error.of_client()
+    }
 }
 
 /// Payloads to and from a drive's sink over one queue pair. Cheap to clone; any number may be under way, each with a
@@ -68,9 +109,9 @@ impl PayloadClient {
     ///
     /// # Errors
     /// The drive has no sink.
-    pub fn new(queue: QueuePair, nsid: u32, config: PayloadConfig) -> Result<PayloadClient, IoError> {
+    pub fn new(queue: QueuePair, nsid: u32, config: PayloadConfig) -> Result<PayloadClient, PayloadIoError> {
         if queue.capabilities().sink_bytes == 0 {
-            return Err(IoError::NoSink);
+            return Err(IoError::Client(PayloadError::NoSink));
         }
         let carrier = Carrier::new(queue, &config);
         let PayloadConfig { results, oracle, .. } = config;
@@ -126,8 +167,13 @@ impl PayloadClient {
     /// on.
     ///
     /// # Errors
-    /// A command of it failed or was lost, or the drive stored something else ([`IoError::Corrupt`]).
-    pub async fn write(&self, buffer: &mut IoBuffer, offset: u64, bytes: u32) -> Result<SpanRecord, IoError> {
+    /// A command of it failed or was lost, or the drive stored something else ([`PayloadError::Corrupt`]).
+    pub async fn write(
+        &self,
+        buffer: &mut IoBuffer,
+        offset: u64,
+        bytes: u32,
+    ) -> Result<SpanRecord, PayloadIoError> {
         self.0.carrier.fits(buffer, bytes)?;
         let carrier = &self.0.carrier;
         let opened = Opened::open(self.port());
@@ -140,7 +186,7 @@ impl PayloadClient {
         });
         let stored = match filled {
             Ok(expected) => self.send(opened, buffer, Sink { offset, bytes }, expected).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         let record = opened.close(self.port());
         stored?;
@@ -155,9 +201,14 @@ impl PayloadClient {
     /// Reads `bytes` of the sink from `offset` on into the beginning of `buffer`, and verifies them.
     ///
     /// # Errors
-    /// The command failed or was lost, what arrived is not what the drive sent ([`IoError::Corrupt`]), or not what was
-    /// written ([`IoError::WrongByte`]).
-    pub async fn read(&self, buffer: &mut IoBuffer, offset: u64, bytes: u32) -> Result<SpanRecord, IoError> {
+    /// The command failed or was lost, what arrived is not what the drive sent ([`PayloadError::Corrupt`]), or not what was
+    /// written ([`PayloadError::WrongByte`]).
+    pub async fn read(
+        &self,
+        buffer: &mut IoBuffer,
+        offset: u64,
+        bytes: u32,
+    ) -> Result<SpanRecord, PayloadIoError> {
         self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let noted = self.note(offset, bytes, false);
@@ -167,11 +218,11 @@ impl PayloadClient {
         let verified = self.0.carrier.with_payload(&buffer.buffer, bytes, |payload| {
             let found = crc32c::crc32c(payload);
             if found != expected {
-                return Err(IoError::Corrupt { offset, expected, found });
+                return Err(IoError::Client(PayloadError::Corrupt { offset, expected, found }));
             }
             let mut verified = Ok(());
             noted.end(|oracle, token| verified = oracle.end_read(token, payload));
-            verified.map_err(IoError::WrongByte)
+            verified.map_err(|error| IoError::Client(PayloadError::WrongByte(error)))
         })?;
         verified.map(|()| record)
     }
@@ -183,7 +234,7 @@ impl PayloadClient {
         buffer: &IoBuffer,
         sink: Sink,
         expected: u32,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), PayloadIoError> {
         let carrier = &self.0.carrier;
         let choice = carrier.choose(buffer, sink.bytes);
         let payload = Part { buffer: &buffer.buffer, offset: 0, bytes: sink.bytes };
@@ -208,7 +259,7 @@ impl PayloadClient {
     }
 
     /// Fetches bytes of the sink and gives the checksum that the drive has made of them.
-    async fn fetch(&self, opened: Opened, buffer: &IoBuffer, sink: Sink) -> Result<u32, IoError> {
+    async fn fetch(&self, opened: Opened, buffer: &IoBuffer, sink: Sink) -> Result<u32, PayloadIoError> {
         let carrier = &self.0.carrier;
         let pointer = carrier.plan(carrier.result_kind(sink.bytes), buffer, sink.bytes)?;
         let mut sqe = pointer.placed_in(sink.sqe(VendorOpcode::SINK_READ, 0, self.0.nsid));
@@ -219,7 +270,7 @@ impl PayloadClient {
         let result_bytes = if behind { sink.bytes } else { 0 };
         let pages = buffer.buffer.pages_touched(sink.bytes);
         let request = Request { span: opened.span, pages, result_bytes, ..sqe.into() };
-        let taken = |cqe: &Cqe, came, result: &[u8]| -> Result<u32, IoError> {
+        let taken = |cqe: &Cqe, came, result: &[u8]| -> Result<u32, PayloadIoError> {
             match (cqe.status(), came) {
                 (status, _) if !status.is_success() => return Err(IoError::Status(status)),
                 (_, Came::Broken) => return Err(IoError::BrokenResult),
@@ -257,10 +308,12 @@ impl PayloadClient {
 }
 
 /// Whether the drive has stored what was sent.
-fn check(completed: &Cqe, offset: u64, expected: u32) -> Result<(), IoError> {
+fn check(completed: &Cqe, offset: u64, expected: u32) -> Result<(), PayloadIoError> {
     match completed.status() {
         status if !status.is_success() => Err(IoError::Status(status)),
-        _ if completed.dw0 != expected => Err(IoError::Corrupt { offset, expected, found: completed.dw0 }),
+        _ if completed.dw0 != expected => {
+            Err(IoError::Client(PayloadError::Corrupt { offset, expected, found: completed.dw0 }))
+        }
         _ => Ok(()),
     }
 }

@@ -7,6 +7,7 @@
 use crate::buffer::IoBuffer;
 use crate::error::IoError;
 use crate::io::Client;
+use crate::io::{BlockError, BlockIoError};
 use byteway_clock::{Notify, SpanRecord, Trail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -24,7 +25,7 @@ impl SplitBuffer {
 /// An I/O that has ended, as one command or several.
 pub struct SplitDone {
     /// What became of it: the record of the command that ended last, or the first error.
-    pub result: Result<SpanRecord, IoError>,
+    pub result: Result<SpanRecord, BlockIoError>,
     /// Commands that it became.
     pub commands: u32,
     /// The trail of the command that ended last, if there were several and it was recorded.
@@ -42,7 +43,7 @@ enum Direction {
 struct Part {
     index: usize,
     buffer: IoBuffer,
-    result: Result<SpanRecord, IoError>,
+    result: Result<SpanRecord, BlockIoError>,
     trail: Option<Trail>,
 }
 
@@ -77,7 +78,7 @@ impl Client {
         buffer: &mut IoBuffer,
         lba: u64,
         blocks: u32,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, BlockIoError> {
         match direction {
             Direction::Read => self.read(buffer, lba, blocks).await,
             Direction::Write => self.write(buffer, lba, blocks).await,
@@ -155,7 +156,7 @@ impl Client {
         let result = match (wrong, record) {
             (None, Some(record)) => Ok(record),
             (Some(error), _) => Err(error),
-            (None, None) => Err(IoError::Extent { lba, count: u64::from(blocks) }),
+            (None, None) => Err(IoError::Client(BlockError::Extent { lba, count: u64::from(blocks) })),
         };
         SplitDone { result, commands: count as u32, trail }
     }
@@ -163,13 +164,13 @@ impl Client {
 
 impl SplitDone {
     fn refused(lba: u64, blocks: u32) -> SplitDone {
-        let result = Err(IoError::Extent { lba, count: u64::from(blocks) });
+        let result = Err(IoError::Client(BlockError::Extent { lba, count: u64::from(blocks) }));
         SplitDone { result, commands: 0, trail: None }
     }
 }
 
 /// Of two errors the one that says more: a status is the drive's answer, anything else ends the client's work.
-fn worse(first: Option<IoError>, second: IoError) -> IoError {
+fn worse(first: Option<BlockIoError>, second: BlockIoError) -> BlockIoError {
     match first {
         None => second,
         Some(IoError::Status(_)) if !matches!(second, IoError::Status(_)) => second,

@@ -12,11 +12,11 @@ use byteway_host::driver::{Driver, Namespace, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::split::{SplitBuffer, SplitDone};
+use byteway_host::{AnyIoError, IoBuffer, IoError, Meaning};
 use byteway_host::{
     Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
     SinkBase, SinkOracle,
 };
-use byteway_host::{IoBuffer, IoError};
 use byteway_measure::timeline::{Ended, Queue, Timeline};
 use byteway_measure::{Completed, Meter};
 use byteway_scenario::RUNTIME_MAX;
@@ -132,7 +132,7 @@ impl Access {
         })
     }
 
-    async fn perform(&self, buffers: &mut Buffers, io: Io) -> SplitDone {
+    async fn perform(&self, buffers: &mut Buffers, io: Io) -> Performed {
         match (self, buffers) {
             (Access::Blocks { client, unchecked }, Buffers::Blocks { checked, unchecked: other }) => {
                 match (unchecked, other) {
@@ -587,7 +587,7 @@ impl Play {
                 worker.gate.enter();
             }
             let number = meter.number();
-            let SplitDone { result, commands, trail } = worker.access.perform(&mut buffers, io).await;
+            let Performed { result, commands, trail } = worker.access.perform(&mut buffers, io).await;
             self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display), trail);
             if commands > 1 {
                 meter.split(worker.job, self.clock.now(), commands);
@@ -599,9 +599,8 @@ impl Play {
                     let operated = None;
                     meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
                 }
-                Err(IoError::Mismatch(mismatch)) => meter.mismatched(self.clock.now(), mismatch.to_string()),
-                Err(error @ (IoError::Corrupt { .. } | IoError::WrongByte(_))) => {
-                    meter.mismatched(self.clock.now(), error.to_string());
+                Err(IoError::Client(error)) if error.meaning == Meaning::WrongData => {
+                    meter.mismatched(self.clock.now(), error.text);
                 }
                 Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
                 Err(error) => {
@@ -703,16 +702,34 @@ fn within_reach(plan: &JobPlan, at: Time) -> Result<(), InputError> {
     ))
 }
 
-async fn perform(client: &Client, buffer: &mut SplitBuffer, io: Io) -> SplitDone {
+/// An I/O that has ended, with whatever client.
+struct Performed {
+    result: Result<SpanRecord, AnyIoError>,
+    /// How many commands it took.
+    commands: u32,
+    trail: Option<Trail>,
+}
+
+impl From<SplitDone> for Performed {
+    fn from(done: SplitDone) -> Self {
+        let SplitDone { result, commands, trail } = done;
+        Performed { result: result.map_err(AnyIoError::from), commands, trail }
+    }
+}
+
+async fn perform(client: &Client, buffer: &mut SplitBuffer, io: Io) -> Performed {
     match io.kind {
-        Kind::Read => client.read_split(buffer, io.lba, io.blocks).await,
-        Kind::Write => client.write_split(buffer, io.lba, io.blocks).await,
+        Kind::Read => client.read_split(buffer, io.lba, io.blocks).await.into(),
+        Kind::Write => client.write_split(buffer, io.lba, io.blocks).await.into(),
         Kind::Trim => one_command(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await),
     }
 }
 
-fn one_command(result: Result<SpanRecord, IoError>) -> SplitDone {
-    SplitDone { result, commands: 1, trail: None }
+fn one_command<E>(result: Result<SpanRecord, IoError<E>>) -> Performed
+where
+    AnyIoError: From<IoError<E>>,
+{
+    Performed { result: result.map_err(AnyIoError::from), commands: 1, trail: None }
 }
 
 /// The longest payload of one of the job's commands; a trim's is its list of ranges.

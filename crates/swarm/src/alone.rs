@@ -10,7 +10,7 @@ use super::plan::{Extent, Op};
 use super::rig::Pending;
 use super::space::{Holds, Space};
 use byteway_clock::Delay;
-use byteway_host::{BaseState, Client, Data, Driver, DriverError, IoBuffer, IoError, Lost};
+use byteway_host::{AnyIoError, BaseState, Client, Data, Driver, DriverError, IoBuffer, Lost};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
 use byteway_wire::nvme::{
@@ -38,7 +38,7 @@ impl Life {
         driver: &Driver,
         op: &Op,
         way: Option<&mut Way>,
-    ) -> Result<Result<(), IoError>, Failure> {
+    ) -> Result<Result<(), AnyIoError>, Failure> {
         match (op, way) {
             (Op::Copy { to, extents, .. }, Some(way)) => Ok(way.copy(*to, extents).await),
             (Op::Format { block, .. }, Some(way)) => {
@@ -336,14 +336,14 @@ fn sanitize(sanact: u8) -> Sqe {
 }
 
 impl Way {
-    async fn copy(&mut self, to: u64, extents: &[Extent]) -> Result<(), IoError> {
+    async fn copy(&mut self, to: u64, extents: &[Extent]) -> Result<(), AnyIoError> {
         let Some(client) = self.blocks().cloned() else { return Ok(()) };
         copy(&client, &mut self.buffer, to, extents).await
     }
 }
 
 /// Copies what fits and doesn't overlap the destination.
-async fn copy(client: &Client, buffer: &mut IoBuffer, to: u64, extents: &[Extent]) -> Result<(), IoError> {
+async fn copy(client: &Client, buffer: &mut IoBuffer, to: u64, extents: &[Extent]) -> Result<(), AnyIoError> {
     let blocks = client.namespace().blocks;
     let to = to % blocks;
     let mut room = (blocks - to).min(u64::from(u16::MAX));
@@ -362,5 +362,6 @@ async fn copy(client: &Client, buffer: &mut IoBuffer, to: u64, extents: &[Extent
     if sources.is_empty() {
         return Ok(());
     }
-    client.copy(buffer, to, &sources).await.map(drop)
+    client.copy(buffer, to, &sources).await?;
+    Ok(())
 }

@@ -10,8 +10,8 @@ use byteway_clock::{Clock, Delay, Notify};
 use byteway_device::Drive;
 use byteway_host::oracle::Outcome;
 use byteway_host::{
-    Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError, KvClient,
-    KvConfig, Lost, Port, QueueConfig, QueuePair, Rules,
+    AnyIoError, Client, ClientConfig, Completion, Driver, DriverConfig, DriverError, IoBuffer, IoError,
+    KvClient, KvConfig, Lost, Meaning, Port, QueueConfig, QueuePair, Rules,
 };
 use byteway_link::{Direction, HostEnd};
 use byteway_transfer::Method;
@@ -81,11 +81,12 @@ impl Way {
         }
     }
 
-    async fn flush(&self) -> Result<(), IoError> {
+    async fn flush(&self) -> Result<(), AnyIoError> {
         match &self.side {
-            Side::Blocks(client) => client.flush().await.map(drop),
-            Side::Pairs(client) => client.flush().await.map(drop),
+            Side::Blocks(client) => client.flush().await.map(drop)?,
+            Side::Pairs(client) => client.flush().await.map(drop)?,
         }
+        Ok(())
     }
 }
 
@@ -239,7 +240,9 @@ impl Life {
         let namespaces = driver.namespaces();
         let spaces = self.run.spaces.borrow();
         let mut ways = Vec::new();
-        let wrong = |error: IoError| Failure::new(Kind::Error, error.to_string());
+        fn wrong(error: impl std::fmt::Display) -> Failure {
+            Failure::new(Kind::Error, error.to_string())
+        }
         for space in spaces.iter() {
             let oracle = match &space.holds {
                 Holds::Blocks(oracle) => oracle,
@@ -415,7 +418,7 @@ impl Life {
         self.changed.notify_all();
     }
 
-    async fn perform(&self, op: &Op, ways: &mut [Way]) -> Result<(), IoError> {
+    async fn perform(&self, op: &Op, ways: &mut [Way]) -> Result<(), AnyIoError> {
         if let Op::Pause(micros) = op {
             self.later(*micros).await;
             return Ok(());
@@ -423,7 +426,7 @@ impl Life {
         let Some(Way { side, buffer, written, .. }) = way_of(op, ways) else { return Ok(()) };
         let client = match side {
             Side::Blocks(client) => &*client,
-            Side::Pairs(client) => return pairs::perform(client, buffer, op).await,
+            Side::Pairs(client) => return Ok(pairs::perform(client, buffer, op).await?),
         };
         let fit = |extent: &Extent| fit(client, extent);
         match op {
@@ -446,7 +449,7 @@ impl Life {
                 let Extent { lba, blocks } = fit(extent);
                 let blocks = blocks.min(self.run.plan.drive.stripe_units());
                 if *wrong {
-                    return client.compare_and_write_wrong(buffer, written, lba, blocks).await;
+                    return Ok(client.compare_and_write_wrong(buffer, written, lba, blocks).await?);
                 }
                 client.compare_and_write(buffer, written, lba, blocks).await
             }
@@ -481,13 +484,13 @@ impl Life {
             | Op::Scan { .. }
             | Op::Sanitize
             | Op::Pause(_) => return Ok(()),
-        }
-        .map(drop)
+        }?;
+        Ok(())
     }
 
     /// Whether a store has found no room, and there may be none; or a deletion, which takes a record, while an iterator keeps
     /// what was given up.
-    fn has_no_room(&self, op: &Op, error: &IoError, ways: &mut [Way]) -> bool {
+    fn has_no_room(&self, op: &Op, error: &AnyIoError, ways: &mut [Way]) -> bool {
         let IoError::Status(status) = error else { return false };
         let is_full = status.is(Status::CAPACITY_EXCEEDED)
             && match (op, way_of(op, ways).map(|way| &way.side)) {
@@ -502,7 +505,13 @@ impl Life {
     }
 
     /// Whether an error is what faults of the plan explain.
-    pub(super) fn judge(&self, index: Option<usize>, op: &Op, error: IoError) -> Result<(), Failure> {
+    pub(super) fn judge(
+        &self,
+        index: Option<usize>,
+        op: &Op,
+        error: impl Into<AnyIoError>,
+    ) -> Result<(), Failure> {
+        let error = error.into();
         let has = |is: fn(&Fault) -> bool| self.run.plan.faults.iter().any(is);
         // A command that waits for a lost interrupt is overdue some time, and its Abort in turn.
         let loses = has(|fault| matches!(fault, Fault::Interrupt { .. }));
@@ -512,7 +521,7 @@ impl Life {
         let reads_fail = has(|fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. }));
         let may_be_marred = self.run.plan.ops.iter().any(|op| matches!(op, Op::Mar { .. }));
         let explained = match &error {
-            IoError::Unsettled { .. } => return Ok(()),
+            IoError::Client(error) if error.meaning == Meaning::Uncertain => return Ok(()),
             IoError::Lost(Lost::Reset) => resets,
             IoError::Lost(Lost::ShutDown) => cycles,
             IoError::Status(status) if status.is(Status::ABORT_REQUESTED) => aborts,
@@ -537,7 +546,10 @@ impl Life {
             self.run.count(|tally| tally.ops_failed += 1);
             return Ok(());
         }
-        let is_wrong = matches!(error, IoError::Mismatch(_) | IoError::KvMismatch(_) | IoError::BrokenResult);
+        let is_wrong = match &error {
+            IoError::Client(error) => error.meaning == Meaning::WrongData,
+            error => matches!(error, IoError::BrokenResult),
+        };
         let kind = if is_wrong { Kind::Data } else { Kind::Error };
         let text = match index {
             Some(index) => format!("operation {index}, `{op}`: {error}"),

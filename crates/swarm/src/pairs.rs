@@ -5,7 +5,7 @@ use super::failure::{Failure, Kind};
 use super::life::{Life, OP_BYTES_MAX};
 use super::plan::{Op, StoreWhen};
 use byteway_clock::Time;
-use byteway_host::{IoBuffer, IoError, KvClient, Lost, StoreIf};
+use byteway_host::{IoBuffer, IoError, KvClient, KvError, KvIoError, Lost, StoreIf};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
@@ -24,7 +24,7 @@ pub(super) fn key(number: u32) -> Key {
 }
 
 /// What is to be done with the pairs of a namespace.
-pub(super) async fn perform(client: &KvClient, buffer: &mut IoBuffer, op: &Op) -> Result<(), IoError> {
+pub(super) async fn perform(client: &KvClient, buffer: &mut IoBuffer, op: &Op) -> Result<(), KvIoError> {
     let looked = match op {
         Op::Store { key: number, bytes, when, .. } => {
             let when = match when {
@@ -59,9 +59,9 @@ fn is_answer(status: Status) -> bool {
 
 /// Goes over some pairs, and gives the iterator back. If that has waited for longer than the drive keeps it, as when its next
 /// command finds no room in the queue, it may be gone.
-async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<(), IoError> {
+async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<(), KvIoError> {
     let clock = client.queue().port().clock();
-    let may_be_gone = |error: &IoError, used: Time| {
+    let may_be_gone = |error: &KvIoError, used: Time| {
         matches!(error, IoError::Status(status) if status.is(Status::INVALID_FIELD))
             && clock.now().since(used) > ITERATOR_TIMEOUT
     };
@@ -71,7 +71,9 @@ async fn scan(client: &KvClient, buffer: &mut IoBuffer, first: Key) -> Result<()
         match cursor.next(buffer, bytes, |_, _| ()).await {
             Ok(true) => bytes = PART_BYTES,
             Ok(false) => break,
-            Err(IoError::TooSmall { bytes: needed }) if needed <= OP_BYTES_MAX => bytes = needed,
+            Err(IoError::Client(KvError::TooSmall { bytes: needed })) if needed <= OP_BYTES_MAX => {
+                bytes = needed
+            }
             Err(error) if may_be_gone(&error, used) => return Ok(()),
             Err(error) => return Err(error),
         }

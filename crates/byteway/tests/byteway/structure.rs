@@ -222,7 +222,8 @@ fn every_file_of_tests_is_run() {
         });
         let named: BTreeSet<String> = named.collect();
         let there = main.parent().unwrap().read_dir().unwrap();
-        let there = there.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+        let there =
+            there.map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
         assert_eq!(there.filter(|name| name != "main").collect::<BTreeSet<_>>(), named, "{}", main.display());
         looked += 1;
     }

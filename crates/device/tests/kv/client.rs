@@ -8,8 +8,8 @@ use byteway_clock::{Channel, Delay, Executor};
 use byteway_device::{Drive, DriveConfig, MemoryConfig, TransferConfig};
 use byteway_firmware::Kv;
 use byteway_host::{
-    Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvOracle, Method, Port, QueueConfig,
-    QueuePair, Results, Rules, StoreIf,
+    Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvError, KvIoError, KvOracle, Method, Port,
+    QueueConfig, QueuePair, Results, Rules, StoreIf,
 };
 use byteway_link::{CxlConfig, Flit, Link, Memory};
 use byteway_wire::nvme::Status;
@@ -177,7 +177,7 @@ fn conditions_hold_by_every_method() {
             let (queue, oracle) = (queue(&driver).await, oracle());
             let client = client(&queue, method, &oracle);
             let mut buffer = client.buffer().expect("a buffer");
-            let status = |stored: Result<_, IoError>| match stored {
+            let status = |stored: Result<_, KvIoError>| match stored {
                 Ok(_) => Status::SUCCESS,
                 Err(IoError::Status(status)) => status.without_flags(),
                 Err(error) => panic!("{error}"),
@@ -315,7 +315,10 @@ fn cursors_are_verified() {
             client.delete(key(50)).await.expect("an answer");
             let mut shown = 0;
             let small = cursor.next(&mut buffer, 8, |_, _| panic!("nothing fits")).await;
-            assert!(matches!(small, Err(IoError::TooSmall { bytes }) if bytes > 8), "{small:?}");
+            assert!(
+                matches!(small, Err(IoError::Client(KvError::TooSmall { bytes })) if bytes > 8),
+                "{small:?}"
+            );
             while cursor.next(&mut buffer, 2000, |_, _| shown += 1).await.expect("pairs") {}
             assert!(if first.is_none() { shown >= 99 } else { (1..99).contains(&shown) }, "{shown}");
             cursor.close().await.expect("it was there");

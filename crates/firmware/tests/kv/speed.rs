@@ -1,4 +1,4 @@
-//! How fast the store is on the host, without commands. By hand: `cargo test --release --test kv -- --ignored --nocapture`.
+//! How fast the store is on the host, without commands. By hand: `cargo test --release -p byteway-firmware kv::speed -- --ignored --nocapture`.
 
 use crate::kv::fixture::{Case, NOBODY, spans};
 use byteway_clock::Executor;

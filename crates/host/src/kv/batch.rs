@@ -3,7 +3,7 @@
 
 use super::{KvClient, StoreIf};
 use crate::buffer::IoBuffer;
-use crate::error::IoError;
+use crate::kv::KvIoError;
 use byteway_clock::{Channel, Semaphore, SpanRecord};
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;
@@ -18,7 +18,7 @@ struct Job {
 }
 
 /// Who is told what became of a store.
-type Ended = dyn FnMut(Key, Result<SpanRecord, IoError>);
+type Ended = dyn FnMut(Key, Result<SpanRecord, KvIoError>);
 
 struct Inner {
     client: KvClient,
@@ -44,8 +44,8 @@ impl KvBatch {
     pub fn new(
         client: &KvClient,
         depth: usize,
-        ended: impl FnMut(Key, Result<SpanRecord, IoError>) + 'static,
-    ) -> Result<KvBatch, IoError> {
+        ended: impl FnMut(Key, Result<SpanRecord, KvIoError>) + 'static,
+    ) -> Result<KvBatch, KvIoError> {
         let depth = depth.max(1);
         let clock = client.queue().port().clock();
         let free = (0..depth).map(|_| client.buffer()).collect::<Result<Vec<_>, _>>()?;
@@ -68,7 +68,7 @@ impl KvBatch {
     ///
     /// # Errors
     /// The value is longer than the client's buffers.
-    pub async fn store(&self, key: Key, value: &[u8]) -> Result<(), IoError> {
+    pub async fn store(&self, key: Key, value: &[u8]) -> Result<(), KvIoError> {
         let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
         self.begin(key, bytes, StoreIf::Any, Some(value)).await
     }
@@ -77,11 +77,17 @@ impl KvBatch {
     ///
     /// # Errors
     /// The value is longer than the client's buffers.
-    pub async fn store_pattern(&self, key: Key, bytes: u32) -> Result<(), IoError> {
+    pub async fn store_pattern(&self, key: Key, bytes: u32) -> Result<(), KvIoError> {
         self.begin(key, bytes, StoreIf::Any, None).await
     }
 
-    async fn begin(&self, key: Key, bytes: u32, when: StoreIf, value: Option<&[u8]>) -> Result<(), IoError> {
+    async fn begin(
+        &self,
+        key: Key,
+        bytes: u32,
+        when: StoreIf,
+        value: Option<&[u8]>,
+    ) -> Result<(), KvIoError> {
         let inner = &self.0;
         inner.room.acquire(1).await.forget();
         let buffer = inner.free.borrow_mut().pop();
@@ -92,7 +98,7 @@ impl KvBatch {
         };
         if let Err(error) = filled {
             inner.give_back(buffer);
-            return Err(error);
+            return Err(error.into());
         }
         inner.jobs.send(Job { buffer, key, bytes, when }).await;
         Ok(())

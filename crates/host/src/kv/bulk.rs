@@ -9,6 +9,7 @@ use crate::buffer::IoBuffer;
 use crate::error::IoError;
 use crate::error::Lost;
 use crate::io::Opened;
+use crate::kv::KvIoError;
 use crate::queue::Request;
 use byteway_clock::{Delay, SpanId, SpanRecord, Stage, Time};
 use byteway_transfer::host::PlanError;
@@ -67,7 +68,7 @@ impl KvBulk {
         client: &KvClient,
         limits: BulkLimits,
         window: &Rc<RefCell<LossWindow>>,
-    ) -> Result<KvBulk, IoError> {
+    ) -> Result<KvBulk, KvIoError> {
         let buffer = client.buffer()?;
         let bytes = limits.bytes.min(buffer.place().bytes());
         Ok(KvBulk {
@@ -96,7 +97,7 @@ impl KvBulk {
     /// # Errors
     /// The pair is longer than a batch, and nothing has changed. Or a command failed or was lost: of the pairs that it
     /// brought, those that are not on the drive are lost, though they were told.
-    pub async fn put(&mut self, key: Key, value: &[u8]) -> Result<SpanRecord, IoError> {
+    pub async fn put(&mut self, key: Key, value: &[u8]) -> Result<SpanRecord, KvIoError> {
         let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
         self.add(key, bytes, Some(value)).await
     }
@@ -105,7 +106,7 @@ impl KvBulk {
     ///
     /// # Errors
     /// As [`KvBulk::put`].
-    pub async fn put_pattern(&mut self, key: Key, bytes: u32) -> Result<SpanRecord, IoError> {
+    pub async fn put_pattern(&mut self, key: Key, bytes: u32) -> Result<SpanRecord, KvIoError> {
         self.add(key, bytes, None).await
     }
 
@@ -113,14 +114,14 @@ impl KvBulk {
     ///
     /// # Errors
     /// As [`KvBulk::put`].
-    pub async fn send(&mut self) -> Result<SpanRecord, IoError> {
+    pub async fn send(&mut self) -> Result<SpanRecord, KvIoError> {
         let opened = Opened::open(self.client.port());
         let sent = self.send_all(opened.span).await;
         let record = opened.close(self.client.port());
         sent.map(|()| record)
     }
 
-    async fn add(&mut self, key: Key, bytes: u32, value: Option<&[u8]>) -> Result<SpanRecord, IoError> {
+    async fn add(&mut self, key: Key, bytes: u32, value: Option<&[u8]>) -> Result<SpanRecord, KvIoError> {
         let takes = pair_bytes(key.as_bytes().len(), bytes as usize);
         let (takes_too, bytes_max) = (takes as u64, u64::from(self.limits.bytes));
         if takes_too > bytes_max {
@@ -137,7 +138,7 @@ impl KvBulk {
         span: SpanId,
         (key, bytes, value): (Key, u32, Option<&[u8]>),
         takes: usize,
-    ) -> Result<(), IoError> {
+    ) -> Result<(), KvIoError> {
         if self.payload.len() + takes > self.limits.bytes as usize {
             self.send_all(span).await?;
         }
@@ -180,7 +181,7 @@ impl KvBulk {
         }
     }
 
-    async fn send_all(&mut self, span: SpanId) -> Result<(), IoError> {
+    async fn send_all(&mut self, span: SpanId) -> Result<(), KvIoError> {
         if self.gathered.is_empty() {
             return Ok(());
         }
@@ -188,7 +189,7 @@ impl KvBulk {
         self.end(completed)
     }
 
-    async fn send_command(&self, span: SpanId) -> Result<Cqe, IoError> {
+    async fn send_command(&self, span: SpanId) -> Result<Cqe, KvIoError> {
         let carrier = &self.client.0.carrier;
         let bytes = self.payload.len() as u32;
         carrier.put(&self.buffer, &self.payload)?;
@@ -213,7 +214,7 @@ impl KvBulk {
     }
 
     /// The command that brought everything gathered has ended.
-    fn end(&mut self, completed: Result<Cqe, IoError>) -> Result<(), IoError> {
+    fn end(&mut self, completed: Result<Cqe, KvIoError>) -> Result<(), KvIoError> {
         let pairs = self.gathered.len();
         let (stored, others, result) = match completed {
             Ok(cqe) if cqe.status().is_success() => (pairs, KvOutcome::Uncertain, Ok(())),

@@ -5,6 +5,7 @@ use super::{KvClient, KvOracle};
 use crate::buffer::IoBuffer;
 use crate::error::IoError;
 use crate::io::Opened;
+use crate::kv::{KvError, KvIoError};
 use byteway_wire::nvme::kv::{Key, KeyField};
 use byteway_wire::nvme::vendor::kv::{Close, Next, pairs, seek};
 use std::cell::RefCell;
@@ -39,7 +40,7 @@ impl KvClient {
     ///
     /// # Errors
     /// The command failed or was lost; with Command Sequence Error the drive has too many iterators.
-    pub async fn seek(&self, first: Option<Key>) -> Result<KvCursor, IoError> {
+    pub async fn seek(&self, first: Option<Key>) -> Result<KvCursor, KvIoError> {
         let oracle = self.oracle().cloned();
         let mut view = oracle.map(|oracle| {
             let read = oracle.borrow_mut().begin_read();
@@ -63,13 +64,13 @@ impl KvCursor {
     ///
     /// # Errors
     /// The command failed or was lost; what came are no pairs ([`IoError::BrokenResult`]), or not the right ones
-    /// ([`IoError::KvMismatch`]); or the buffer is too small for the next pair ([`IoError::TooSmall`]), which is not lost.
+    /// ([`KvError::Mismatch`]); or the buffer is too small for the next pair ([`KvError::TooSmall`]), which is not lost.
     pub async fn next(
         &mut self,
         buffer: &mut IoBuffer,
         bytes: u32,
         mut show: impl FnMut(Key, &[u8]),
-    ) -> Result<bool, IoError> {
+    ) -> Result<bool, KvIoError> {
         if self.is_at_end {
             return Ok(false);
         }
@@ -81,7 +82,7 @@ impl KvCursor {
         opened.close(client.port());
         let cqe = received?;
         if cqe.dw1 & Next::TOO_SMALL != 0 {
-            return Err(IoError::TooSmall { bytes: cqe.dw0 });
+            return Err(IoError::Client(KvError::TooSmall { bytes: cqe.dw0 }));
         }
         if cqe.dw0 > bytes {
             return Err(IoError::BrokenResult);
@@ -91,7 +92,7 @@ impl KvCursor {
         client.0.carrier.with_payload(&buffer.buffer, cqe.dw0, |part| {
             let mut last = None;
             for (key, value) in pairs(part) {
-                let key = Key::new(key).ok_or(IoError::BrokenResult)?;
+                let key = Key::new(key).ok_or(KvIoError::BrokenResult)?;
                 if last.is_some_and(|last| key <= last) {
                     return Err(IoError::BrokenResult);
                 }
@@ -114,7 +115,7 @@ impl KvCursor {
     ///
     /// # Errors
     /// The command failed or was lost: the drive has given it up already.
-    pub async fn close(self) -> Result<(), IoError> {
+    pub async fn close(self) -> Result<(), KvIoError> {
         let sqe = Close { iterator: self.iterator }.sqe(0, self.client.nsid());
         let opened = Opened::open(self.client.port());
         let completed = self.client.execute(opened.span, sqe).await;
@@ -124,20 +125,26 @@ impl KvCursor {
 }
 
 /// A pair has come: it was there, and nothing between it and the one before.
-fn verify(view: &mut View, key: Key, value: &[u8]) -> Result<(), IoError> {
+fn verify(view: &mut View, key: Key, value: &[u8]) -> Result<(), KvIoError> {
     let mut oracle = view.oracle.borrow_mut();
     let window = view.read.view(view.until);
-    oracle.verify_pair(window, key, value.len() as u32, 0, value).map_err(IoError::KvMismatch)?;
-    oracle.verify_list(window, view.after, &[key], false).map_err(IoError::KvMismatch)?;
+    oracle
+        .verify_pair(window, key, value.len() as u32, 0, value)
+        .map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
+    oracle
+        .verify_list(window, view.after, &[key], false)
+        .map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
     drop(oracle);
     view.after = successor(key);
     Ok(())
 }
 
 /// There are no more.
-fn verify_end(view: &mut View) -> Result<(), IoError> {
+fn verify_end(view: &mut View) -> Result<(), KvIoError> {
     let mut oracle = view.oracle.borrow_mut();
-    oracle.verify_list(view.read.view(view.until), view.after, &[], true).map_err(IoError::KvMismatch)
+    oracle
+        .verify_list(view.read.view(view.until), view.after, &[], true)
+        .map_err(|error| IoError::Client(KvError::Mismatch(error)))
 }
 
 /// The first key behind `key`; of the greatest, itself.

@@ -27,8 +27,8 @@ pub use window::{LossFigures, LossWindow};
 use crate::buffer::IoBuffer;
 use crate::buffer::Part;
 use crate::carrier::{Carrier, Counts, Results, TransferConfig};
-use crate::error::IoError;
 use crate::error::Lost;
+use crate::error::{ClientError, IoError, Meaning};
 use crate::io::Opened;
 use crate::port::Port;
 use crate::queue::{Came, QueuePair, Request};
@@ -57,6 +57,38 @@ pub enum StoreIf {
 /// How a client moves its values. Those that are rounded up to DMA units must have room for that in their buffers. Its
 /// oracle is shared by the clients of one namespace; without one buffers are stored as they are, and nothing is verified.
 pub type KvConfig = TransferConfig<KvOracle>;
+
+/// What can go wrong with pairs, beside what can with any I/O.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KvError {
+    /// A key holds what it must not.
+    #[error(transparent)]
+    Mismatch(Box<KvMismatch>),
+    /// The buffer is too small for a pair.
+    #[error("the next pair takes {bytes} bytes")]
+    TooSmall {
+        /// What it takes.
+        bytes: u32,
+    },
+}
+
+impl ClientError for KvError {
+    fn meaning(&self) -> Meaning {
+        match self {
+            KvError::Mismatch(_) => Meaning::WrongData,
+            KvError::TooSmall { .. } => Meaning::Refused,
+        }
+    }
+}
+
+/// Why an I/O of such a client failed.
+pub type KvIoError = IoError<KvError>;
+
+impl From<IoError> for KvIoError {
+    fn from(error: IoError) -> Self {
+        error.of_client()
+    }
+}
 
 /// What became of an operation that looks for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,14 +170,14 @@ impl KvClient {
     ///
     /// # Errors
     /// The command failed or was lost; with [`Status::KEY_EXISTS`] or [`Status::KEY_DOES_NOT_EXIST`] because of `when`.
-    /// Or it found what it must not ([`IoError::KvMismatch`]).
+    /// Or it found what it must not ([`KvError::Mismatch`]).
     pub async fn store(
         &self,
         buffer: &mut IoBuffer,
         key: Key,
         bytes: u32,
         when: StoreIf,
-    ) -> Result<SpanRecord, IoError> {
+    ) -> Result<SpanRecord, KvIoError> {
         self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let writing = self.note_write(when, |oracle| oracle.begin_store(key, bytes));
@@ -162,7 +194,7 @@ impl KvClient {
         };
         let completed = match filled {
             Ok(()) => self.send(opened.span, store, buffer).await,
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         let record = opened.close(self.port());
         self.end_write(writing, key, when, completed)?;
@@ -173,14 +205,14 @@ impl KvClient {
     /// it.
     ///
     /// # Errors
-    /// The command failed or was lost, or what came must not be there ([`IoError::KvMismatch`]).
+    /// The command failed or was lost, or what came must not be there ([`KvError::Mismatch`]).
     pub async fn retrieve(
         &self,
         buffer: &mut IoBuffer,
         key: Key,
         offset: u32,
         bytes: u32,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<Answer, KvIoError> {
         self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let reading = self.note_read();
@@ -196,7 +228,7 @@ impl KvClient {
                         let mut oracle = reading.oracle.borrow_mut();
                         oracle.verify_value(reading.read, key, value_bytes, offset, part)
                     })?;
-                    verified.map_err(IoError::KvMismatch)?;
+                    verified.map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
                 }
                 Ok(Answer { found: true, value_bytes, span })
             }
@@ -208,7 +240,7 @@ impl KvClient {
     ///
     /// # Errors
     /// As [`KvClient::retrieve`].
-    pub async fn exist(&self, key: Key) -> Result<Answer, IoError> {
+    pub async fn exist(&self, key: Key) -> Result<Answer, KvIoError> {
         let opened = Opened::open(self.port());
         let reading = self.note_read();
         let completed = self.execute(opened.span, key.field().sqe(KvOpcode::EXIST, 0, self.0.nsid)).await;
@@ -218,7 +250,7 @@ impl KvClient {
                 if let Some(reading) = reading {
                     let mut oracle = reading.oracle.borrow_mut();
                     let verified = oracle.verify_key(reading.read, key, true, None);
-                    verified.map_err(IoError::KvMismatch)?;
+                    verified.map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
                 }
                 Ok(Answer { found: true, value_bytes: 0, span })
             }
@@ -230,7 +262,7 @@ impl KvClient {
     ///
     /// # Errors
     /// As [`KvClient::retrieve`].
-    pub async fn delete(&self, key: Key) -> Result<Answer, IoError> {
+    pub async fn delete(&self, key: Key) -> Result<Answer, KvIoError> {
         let opened = Opened::open(self.port());
         let writing = self.note_write(StoreIf::Exists, |oracle| oracle.begin_delete(key));
         let completed = self.execute(opened.span, key.field().sqe(KvOpcode::DELETE, 0, self.0.nsid)).await;
@@ -248,14 +280,14 @@ impl KvClient {
     ///
     /// # Errors
     /// The command failed or was lost, what came is no list ([`IoError::BrokenResult`]), or not the right one
-    /// ([`IoError::KvMismatch`]).
+    /// ([`KvError::Mismatch`]).
     pub async fn list(
         &self,
         buffer: &mut IoBuffer,
         first: Option<Key>,
         bytes: u32,
         keys: &mut Vec<Key>,
-    ) -> Result<bool, IoError> {
+    ) -> Result<bool, KvIoError> {
         self.0.carrier.fits(buffer, bytes)?;
         let opened = Opened::open(self.port());
         let reading = self.note_read();
@@ -272,19 +304,19 @@ impl KvClient {
                 list::HEADER_BYTES + entries.sum::<usize>()
             })
         })?;
-        let used = used.ok_or(IoError::BrokenResult)?;
+        let used = used.ok_or(KvIoError::BrokenResult)?;
         // Where the longest key would have had room, nothing was left out.
         let is_whole = bytes as usize - used.min(bytes as usize) >= list::entry_bytes(16);
         if let Some(reading) = reading {
             let mut oracle = reading.oracle.borrow_mut();
             let verified = oracle.verify_list(reading.read.window(), first, &keys[begin..], is_whole);
-            verified.map_err(IoError::KvMismatch)?;
+            verified.map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
         }
         Ok(is_whole)
     }
 
     /// Waits until everything that was completed is on the medium.
-    pub async fn flush(&self) -> Result<SpanRecord, IoError> {
+    pub async fn flush(&self) -> Result<SpanRecord, KvIoError> {
         let opened = Opened::open(self.port());
         let begun = self.0.oracle.as_deref().map(|oracle| oracle.borrow_mut().begin_flush());
         let completed = self.execute(opened.span, Flush.sqe(0, self.0.nsid)).await;
@@ -298,7 +330,7 @@ impl KvClient {
 
     /// Sends a Store by the way that rules and limits choose. While values are placed by the host, those that the controller
     /// places wait for them, and tell of their places.
-    async fn send(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, IoError> {
+    async fn send(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, KvIoError> {
         let carrier = &self.0.carrier;
         let Some(owner) = carrier.page_owner() else { return self.send_by(span, store, buffer).await };
         let way = carrier.choose(buffer, store.bytes).way;
@@ -320,7 +352,7 @@ impl KvClient {
         sent
     }
 
-    async fn send_by(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, IoError> {
+    async fn send_by(&self, span: SpanId, store: Store, buffer: &IoBuffer) -> Result<Cqe, KvIoError> {
         let carrier = &self.0.carrier;
         let sqe = store.sqe(0, self.0.nsid);
         let choice = carrier.choose(buffer, store.bytes);
@@ -351,7 +383,7 @@ impl KvClient {
     }
 
     /// Receives up to `bytes` into the beginning of `buffer`; gives dword 0 of the completion.
-    async fn receive(&self, span: SpanId, sqe: Sqe, buffer: &IoBuffer, bytes: u32) -> Result<u32, IoError> {
+    async fn receive(&self, span: SpanId, sqe: Sqe, buffer: &IoBuffer, bytes: u32) -> Result<u32, KvIoError> {
         let carrier = &self.0.carrier;
         let pointer = carrier.plan(carrier.result_kind(bytes), buffer, bytes)?;
         let behind = Retrieve::parse(&sqe).inline_result;
@@ -359,7 +391,7 @@ impl KvClient {
         let result_bytes = if behind { bytes } else { 0 };
         let request =
             Request { span, pages, result_bytes, may_be_short: true, ..pointer.placed_in(sqe).into() };
-        let taken = |cqe: &Cqe, came, result: &[u8]| -> Result<u32, IoError> {
+        let taken = |cqe: &Cqe, came, result: &[u8]| -> Result<u32, KvIoError> {
             match (cqe.status(), came) {
                 (status, _) if !status.is_success() => return Err(IoError::Status(status)),
                 (_, Came::Broken) => return Err(IoError::BrokenResult),
@@ -380,7 +412,7 @@ impl KvClient {
         sqe: Sqe,
         buffer: &IoBuffer,
         bytes: u32,
-    ) -> Result<Cqe, IoError> {
+    ) -> Result<Cqe, KvIoError> {
         let carrier = &self.0.carrier;
         let sqe = carrier.plan(carrier.result_kind(bytes), buffer, bytes)?.placed_in(sqe);
         let pages = buffer.buffer.pages_touched(bytes);
@@ -388,7 +420,7 @@ impl KvClient {
     }
 
     /// A command without data.
-    async fn execute(&self, span: SpanId, sqe: Sqe) -> Result<Cqe, IoError> {
+    async fn execute(&self, span: SpanId, sqe: Sqe) -> Result<Cqe, KvIoError> {
         succeeded(self.queue().execute(Request { span, ..sqe.into() }).await?)
     }
 
@@ -432,8 +464,8 @@ impl KvClient {
         writing: Option<Writing<'_>>,
         key: Key,
         when: StoreIf,
-        completed: Result<Cqe, IoError>,
-    ) -> Result<(), IoError> {
+        completed: Result<Cqe, KvIoError>,
+    ) -> Result<(), KvIoError> {
         let status = match &completed {
             Ok(cqe) => Ok(cqe.status()),
             Err(IoError::Status(status)) => Ok(*status),
@@ -448,24 +480,24 @@ impl KvClient {
     /// The answer of an operation that failed because there is no such key, which is verified.
     fn not_found(
         &self,
-        error: IoError,
+        error: KvIoError,
         reading: Option<Reading<'_>>,
         key: Key,
         span: SpanRecord,
-    ) -> Result<Answer, IoError> {
+    ) -> Result<Answer, KvIoError> {
         match &error {
             IoError::Status(status) if status.is(Status::KEY_DOES_NOT_EXIST) => {}
             _ => return Err(error),
         }
         if let Some(reading) = reading {
             let verified = reading.oracle.borrow_mut().verify_key(reading.read, key, false, None);
-            verified.map_err(IoError::KvMismatch)?;
+            verified.map_err(|error| IoError::Client(KvError::Mismatch(error)))?;
         }
         Ok(Answer { found: false, value_bytes: 0, span })
     }
 }
 
-fn succeeded(cqe: Cqe) -> Result<Cqe, IoError> {
+fn succeeded(cqe: Cqe) -> Result<Cqe, KvIoError> {
     match cqe.status() {
         status if status.is_success() => Ok(cqe),
         status => Err(IoError::Status(status)),

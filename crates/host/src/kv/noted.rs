@@ -3,6 +3,7 @@
 use super::oracle::{KvRead, KvWrite};
 use super::{KvOracle, KvOutcome, StoreIf};
 use crate::error::IoError;
+use crate::kv::{KvError, KvIoError};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use std::cell::RefCell;
@@ -30,7 +31,12 @@ pub(super) struct Writing<'a> {
 impl Writing<'_> {
     /// The operation has ended with `status`; it was to be carried out only `when` that held, or found what it is to
     /// delete.
-    pub(super) fn end(mut self, key: Key, when: StoreIf, status: Result<Status, ()>) -> Result<(), IoError> {
+    pub(super) fn end(
+        mut self,
+        key: Key,
+        when: StoreIf,
+        status: Result<Status, ()>,
+    ) -> Result<(), KvIoError> {
         let Some(write) = self.write.take() else { return Ok(()) };
         let mut oracle = self.oracle.borrow_mut();
         let (was_there, outcome) = match status {
@@ -52,7 +58,7 @@ impl Writing<'_> {
             _ => Ok(()),
         };
         oracle.end(write, outcome);
-        verified.map_err(IoError::KvMismatch)
+        verified.map_err(|error| IoError::Client(KvError::Mismatch(error)))
     }
 }
 

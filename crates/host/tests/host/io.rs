@@ -2,8 +2,8 @@
 
 use crate::fake::{BLOCKS, Rig, run};
 use byteway_host::{
-    BaseState, Buffer, Client, ClientConfig, DriverConfig, IoError, Lost, Method, Namespace, Oracle,
-    QueueConfig, Rules,
+    BaseState, BlockError, Buffer, Client, ClientConfig, DriverConfig, IoError, Lost, Method, Namespace,
+    Oracle, QueueConfig, Rules,
 };
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{Range, Status};
@@ -67,14 +67,23 @@ fn wrong_data_is_a_mismatch() {
         client.write(&mut buffer, 50, 8).await.unwrap();
         rig.fake.corrupts.set(Some(53));
         let error = client.read(&mut buffer, 50, 8).await.unwrap_err();
-        assert!(matches!(&error, IoError::Mismatch(at) if (at.lba, at.offset) == (53, 77)), "{error}");
+        assert!(
+            matches!(&error, IoError::Client(BlockError::Mismatch(at)) if (at.lba, at.offset) == (53, 77)),
+            "{error}"
+        );
         rig.fake.corrupts.set(None);
         let old = rig.fake.media.borrow()[&50].clone();
         client.write(&mut buffer, 50, 1).await.unwrap();
         rig.fake.media.borrow_mut().insert(50, old.clone());
-        assert!(matches!(client.read(&mut buffer, 50, 1).await, Err(IoError::Mismatch(_))));
+        assert!(matches!(
+            client.read(&mut buffer, 50, 1).await,
+            Err(IoError::Client(BlockError::Mismatch(_)))
+        ));
         rig.fake.media.borrow_mut().insert(60, old);
-        assert!(matches!(client.read(&mut buffer, 60, 1).await, Err(IoError::Mismatch(_))));
+        assert!(matches!(
+            client.read(&mut buffer, 60, 1).await,
+            Err(IoError::Client(BlockError::Mismatch(_)))
+        ));
         let compared = client.compare(&mut buffer, 50, 1).await;
         assert_eq!(compared, Err(IoError::Status(Status::COMPARE_FAILURE)));
     });
@@ -93,12 +102,18 @@ fn a_failed_write_may_have_landed() {
             let failed = client.write(&mut buffer, lba, 1).await;
             assert_eq!(failed, Err(IoError::Status(Status::WRITE_FAULT)));
             rig.fake.fails_writes.set(None);
-            assert_eq!(client.compare(&mut buffer, lba, 1).await, Err(IoError::Unsettled { lba }));
+            assert_eq!(
+                client.compare(&mut buffer, lba, 1).await,
+                Err(IoError::Client(BlockError::Unsettled { lba }))
+            );
             client.read(&mut buffer, lba, 1).await.unwrap();
             client.compare(&mut buffer, lba, 1).await.unwrap();
             if landed {
                 rig.fake.media.borrow_mut().insert(lba, old);
-                assert!(matches!(client.read(&mut buffer, lba, 1).await, Err(IoError::Mismatch(_))));
+                assert!(matches!(
+                    client.read(&mut buffer, lba, 1).await,
+                    Err(IoError::Client(BlockError::Mismatch(_)))
+                ));
             }
         }
     });
@@ -143,7 +158,7 @@ fn impossible_extents_are_errors() {
         let client = client(&rig, Method::Prp, true).await;
         let mut buffer = client.buffer().unwrap();
         for (lba, blocks) in [(0, 0), (0, 65537), (u64::MAX, 1)] {
-            let error = IoError::Extent { lba, count: u64::from(blocks) };
+            let error = IoError::Client(BlockError::Extent { lba, count: u64::from(blocks) });
             assert_eq!(client.read(&mut buffer, lba, blocks).await, Err(error.clone()));
             assert_eq!(client.write(&mut buffer, lba, blocks).await, Err(error.clone()));
             assert_eq!(client.write_zeroes(lba, blocks, true).await, Err(error));
@@ -153,15 +168,27 @@ fn impossible_extents_are_errors() {
         let beyond = Err(IoError::Status(Status::LBA_OUT_OF_RANGE));
         assert_eq!(client.read(&mut buffer, BLOCKS, 1).await, beyond);
         assert_eq!(client.write(&mut buffer, BLOCKS - 1, 2).await, beyond);
-        assert!(matches!(client.trim(&mut buffer, &[]).await, Err(IoError::Extent { .. })));
+        assert!(matches!(
+            client.trim(&mut buffer, &[]).await,
+            Err(IoError::Client(BlockError::Extent { .. }))
+        ));
         let many = vec![Range::new(0, 1); 257];
-        assert!(matches!(client.trim(&mut buffer, &many).await, Err(IoError::Extent { .. })));
+        assert!(matches!(
+            client.trim(&mut buffer, &many).await,
+            Err(IoError::Client(BlockError::Extent { .. }))
+        ));
         let wraps = [Range::new(u64::MAX, 2)];
-        assert!(matches!(client.trim(&mut buffer, &wraps).await, Err(IoError::Extent { .. })));
+        assert!(matches!(
+            client.trim(&mut buffer, &wraps).await,
+            Err(IoError::Client(BlockError::Extent { .. }))
+        ));
         let namespace = Namespace { block_bytes: 520, ..*client.namespace() };
         let config = ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: None };
         let refused = Client::new(client.queue().clone(), namespace, config).err();
-        assert_eq!(refused, Some(IoError::Format { block_bytes: 520, metadata_bytes: 0 }));
+        assert_eq!(
+            refused,
+            Some(IoError::Client(BlockError::Format { block_bytes: 520, metadata_bytes: 0 }))
+        );
         client.read(&mut buffer, BLOCKS - 1, 1).await.unwrap();
     });
 }

@@ -4,7 +4,7 @@ use crate::fake::{Answer, Rig, SINK_BYTES, run};
 use byteway_clock::{Channel, Delay};
 use byteway_host::{
     Buffer, Driver, DriverConfig, HostCosts, IoError, Lost, Method, Part, PayloadClient, PayloadConfig,
-    QueueConfig, QueuePair, Request, Results, Rules,
+    PayloadError, QueueConfig, QueuePair, Request, Results, Rules,
 };
 use byteway_wire::nvme::vendor::{Capabilities, Methods, Sink, inline_descriptor};
 use byteway_wire::nvme::{Cqe, Doorbell, Flush, Status, VendorOpcode};
@@ -206,7 +206,10 @@ fn a_spoiled_payload_is_noticed() {
         let mut buffer = client.buffer().unwrap();
         rig.fake.spoils.set(true);
         let written = client.write(&mut buffer, 9, 100).await;
-        assert!(matches!(written, Err(IoError::Corrupt { offset: 9, .. })), "{written:?}");
+        assert!(
+            matches!(written, Err(IoError::Client(PayloadError::Corrupt { offset: 9, .. }))),
+            "{written:?}"
+        );
     });
 }
 

@@ -11,7 +11,7 @@ use byteway_console::error::InputError;
 use byteway_host::{
     BulkLimits, Counts, Driver, KvBulk, KvClient, KvConfig, KvOracle, LossWindow, QueuePair, StoreIf,
 };
-use byteway_host::{IoBuffer, IoError};
+use byteway_host::{IoBuffer, IoError, KvIoError, Meaning};
 use byteway_measure::{Completed, Operated};
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvOp, KvPlan, KvSource, Verb};
@@ -162,7 +162,7 @@ impl Pairs {
     }
 
     /// What gathers the stores of one that may be outstanding, if anything does.
-    fn bulk(&self) -> Result<Option<KvBulk>, IoError> {
+    fn bulk(&self) -> Result<Option<KvBulk>, KvIoError> {
         match (&self.keeper, self.bulk) {
             (Keeper::Drive(client), Some(limits)) => KvBulk::new(client, limits, &self.window).map(Some),
             _ => Ok(None),
@@ -214,7 +214,7 @@ impl Pairs {
         buffer: &mut IoBuffer,
         bulk: Option<&mut KvBulk>,
         op: KvOp,
-    ) -> Result<Done, IoError> {
+    ) -> Result<Done, KvIoError> {
         let key = Key::new(op.key.as_slice()).expect("keys of operations have 1 to 16 bytes");
         let done = |found: bool, pairs: u64, bytes: u64, record: SpanRecord| Done {
             operated: Operated { verb: op.verb, found, pairs },
@@ -258,7 +258,7 @@ impl Pairs {
         buffer: &mut IoBuffer,
         first: Key,
         op: KvOp,
-    ) -> Result<Done, IoError> {
+    ) -> Result<Done, KvIoError> {
         let begin = self.clock.now();
         let (mut pairs, mut bytes) = (0, 0);
         let mut cursor = client.seek(Some(first)).await?;
@@ -331,11 +331,8 @@ impl Play {
                     let (job, worker, operated) = (worker.job, worker.of_job, Some(operated));
                     meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
                 }
-                Err(LsmError::Io(IoError::KvMismatch(mismatch))) => {
-                    meter.mismatched(self.clock.now(), mismatch.to_string());
-                }
-                Err(LsmError::Io(error @ IoError::Corrupt { .. })) => {
-                    meter.mismatched(self.clock.now(), error.to_string());
+                Err(LsmError::Io(IoError::Client(error))) if error.meaning == Meaning::WrongData => {
+                    meter.mismatched(self.clock.now(), error.text);
                 }
                 Err(LsmError::Io(IoError::Status(status))) => {
                     meter.failed(self.clock.now(), status.to_string());

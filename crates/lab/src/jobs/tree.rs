@@ -5,9 +5,9 @@ use super::pairs::{Done, joined};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
 use anyhow::bail;
 use byteway_clock::{Clock, Semaphore, SpanRecord};
-use byteway_host::IoError;
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
+use byteway_host::{KvError, KvIoError};
 use byteway_measure::Operated;
 use byteway_wire::nvme::kv::Key;
 use byteway_workload::JobPlan;
@@ -114,7 +114,7 @@ impl Tree {
                     _ => Ok(()),
                 };
                 self.end_read(read);
-                verified.map_err(IoError::KvMismatch)?;
+                verified.map_err(|error| KvIoError::Client(KvError::Mismatch(error)))?;
                 let (record, found) = found?;
                 let bytes = found.iter().map(|(_, value)| value.len() as u64).sum();
                 Ok(done(!found.is_empty(), found.len() as u64, bytes, record))
@@ -150,7 +150,7 @@ impl Tree {
             _ => Ok(()),
         };
         self.end_read(read);
-        verified.map_err(IoError::KvMismatch)?;
+        verified.map_err(|error| KvIoError::Client(KvError::Mismatch(error)))?;
         let (record, value) = found?;
         Ok((record, value.map(|value| value.len() as u64)))
     }

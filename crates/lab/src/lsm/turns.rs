@@ -6,7 +6,7 @@ use super::UNIT_BYTES;
 use super::files::{Files, Units};
 use byteway_clock::{Clock, SpanRecord, Stage};
 use byteway_host::io::Client;
-use byteway_host::{IoBuffer, IoError};
+use byteway_host::{AnyIoError, BlockIoError, IoBuffer, IoError};
 use byteway_wire::nvme::Range;
 use rusty_leveldb::{DB, LdbIterator, Options, WriteBatch};
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,16 @@ pub enum LsmError {
     Tree(String),
     /// The drive did.
     #[error(transparent)]
-    Io(#[from] IoError),
+    Io(AnyIoError),
+}
+
+impl<E> From<IoError<E>> for LsmError
+where
+    AnyIoError: From<IoError<E>>,
+{
+    fn from(error: IoError<E>) -> Self {
+        LsmError::Io(error.into())
+    }
 }
 
 /// Keys with their values.
@@ -183,7 +192,7 @@ impl Lsm {
         }
     }
 
-    async fn serve(&self, request: Request, records: &mut Vec<SpanRecord>) -> Result<Vec<u8>, IoError> {
+    async fn serve(&self, request: Request, records: &mut Vec<SpanRecord>) -> Result<Vec<u8>, BlockIoError> {
         let client = &self.client;
         let blocks_a_unit = UNIT_BYTES as u32 / client.namespace().block_bytes;
         let lba = |unit: u32| u64::from(unit) * u64::from(blocks_a_unit);
@@ -197,7 +206,7 @@ impl Lsm {
                 let done = client.read(&mut buffer, lba(first), units * blocks_a_unit).await;
                 read.resize(units as usize * UNIT_BYTES, 0);
                 match done {
-                    Ok(record) => client.get(&buffer, &mut read).map(|()| record),
+                    Ok(record) => client.get(&buffer, &mut read).map(|()| record).map_err(IoError::of_client),
                     Err(error) => Err(error),
                 }
             }
@@ -206,7 +215,7 @@ impl Lsm {
                     let units = (bytes.len() / UNIT_BYTES) as u32;
                     client.write(&mut buffer, lba(first), units * blocks_a_unit).await
                 }
-                Err(error) => Err(error),
+                Err(error) => Err(error.into()),
             },
             Request::Flush => client.flush().await,
             Request::Discard { first, count } => {

@@ -15,7 +15,7 @@ use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Channel, Clock, Delay, Executor, Timing};
 use byteway_device::Drive;
 use byteway_host::{
-    BaseState, Client, ClientConfig, Driver, DriverConfig, IoBuffer, IoError, Method, Oracle, Port,
+    BaseState, BlockIoError, Client, ClientConfig, Driver, DriverConfig, IoBuffer, Method, Oracle, Port,
     QueueConfig, QueuePair, Rules,
 };
 use byteway_link::{Link, Memory};
@@ -372,7 +372,7 @@ impl Worker {
             _ => client.flush().await,
         };
         if let Err(error) = result {
-            let error: IoError = error;
+            let error: BlockIoError = error;
             panic!("seed {SEED}, kind {kind}, namespace {}, {count} blocks from {lba}: {error}", space + 1);
         }
     }
