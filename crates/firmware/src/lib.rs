@@ -20,13 +20,11 @@
 //! | `ftl::durable` | what is written down so that the power may go, and what is found when it comes back |
 //! | `ftl::steady` | the constructed state of a drive that is being overwritten |
 //! | [`ftl::health`] | how the media are, and the end of their life |
-//! | [`kv`] | pairs of keys and values on the translation layer's units |
 //!
 //! What it does not do: it parses no command and touches no host memory (crate `device`), and it knows no timing of
 //! flash (crate `flash`).
 
 pub mod ftl;
-pub mod kv;
 pub mod placement;
 pub mod site;
 pub mod work;
@@ -34,10 +32,6 @@ pub mod work;
 pub use ftl::{
     Audit, Background, Base, Canary, Disagreement, Exchange, Ftl, FtlConfig, FtlCounters, FtlError, Health,
     Holds, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
-};
-pub use kv::{
-    Cursor, Key, Kv, KvConfig, KvConfigError, KvCounters, KvError, KvUsage, Origin, Packing, StoreMode,
-    Stored, UnitExtent,
 };
 pub use placement::{Distance, Errand, Placement, Route};
 pub use site::Site;

@@ -4,7 +4,6 @@ mod audit;
 mod cached_map;
 mod crash;
 mod files;
-mod kv;
 mod read_your_writes;
 mod upkeep;
 mod wide;

@@ -7,12 +7,11 @@ use byteway_device::{
     ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig, SiteConfig,
     TransferConfig,
 };
-use byteway_firmware::{
-    Background, Base, Cycles, FtlConfig, KvConfig, Packing, Refresh, Upkeep, Victim, WearConfig, Work,
-};
+use byteway_firmware::{Background, Base, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work};
 use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::HostCosts;
+use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, PcieConfig};
 use byteway_scenario::profile::{self, CellKind, Completion, GcPolicy, Geometry, KvPacking, Profile};
 use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};

@@ -2,8 +2,9 @@
 
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
-use byteway_firmware::{FtlCounters, KvCounters, KvUsage};
+use byteway_firmware::FtlCounters;
 use byteway_flash::Counters as FlashCounters;
+use byteway_kv::{KvCounters, KvUsage};
 use byteway_link::{HostEnd, Ledger};
 
 /// Every counter at one instant.

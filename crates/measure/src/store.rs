@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::summary::{CommitSummary, KvStoreSummary};
-use byteway_firmware::{KvCounters, KvUsage};
+use byteway_kv::{KvCounters, KvUsage};
 use byteway_scenario::DrivePlan;
 use byteway_wire::nvme::vendor::Extension;
 

@@ -6,7 +6,7 @@ use super::plan::{
     Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
-use byteway_firmware::Packing;
+use byteway_kv::Packing;
 
 /// The plan of run `index` of the swarm with this seed.
 pub fn draw(seed: u64, index: u64) -> Plan {

@@ -5,13 +5,13 @@ use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
     ControllerConfig, Drive, DriveConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
-use byteway_firmware::kv::KvCanary;
 use byteway_firmware::{
-    Background, Base, Canary, Cycles, FtlConfig, KvConfig, Refresh, UnitExtent, Upkeep, Victim, WearConfig,
-    Work,
+    Background, Base, Canary, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
 };
 use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, SlcTiming, Suspend, Timing};
 use byteway_host::BaseState;
+use byteway_kv::KvCanary;
+use byteway_kv::{KvConfig, UnitExtent};
 use byteway_link::{Generation, Link, Memory, PcieConfig};
 use byteway_wire::content::{BlockSize, Keep};
 

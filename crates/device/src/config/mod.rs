@@ -1,8 +1,9 @@
 //! What a drive is made of: the constants that a profile gives.
 
 use byteway_clock::{Delay, Rate};
-use byteway_firmware::{Base, Cycles, FtlConfig, KvConfig};
+use byteway_firmware::{Base, Cycles, FtlConfig};
 use byteway_flash::{FaultPlan, Geometry, Reliability, Timing};
+use byteway_kv::KvConfig;
 use byteway_link::CxlConfig;
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::DOORBELLS;

@@ -6,11 +6,11 @@ use crate::fixture::{drive_config, link_config};
 use byteway_clock::random::Rng;
 use byteway_clock::{Channel, Delay, Executor};
 use byteway_device::{Drive, DriveConfig, MemoryConfig, TransferConfig};
-use byteway_firmware::Kv;
 use byteway_host::{
     Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvError, KvIoError, KvOracle, Method, Port,
     QueueConfig, QueuePair, Results, Rules, StoreIf,
 };
+use byteway_kv::Kv;
 use byteway_link::{CxlConfig, Flit, Link, Memory};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;

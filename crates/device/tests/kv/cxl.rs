@@ -2,15 +2,15 @@
 //!
 //! Verified: with many of both kinds under way in many queues, each value is what was stored, and none lies over another; each
 //! place that a value cannot have is refused, with nothing changed; what was stored without its command is lost, and nothing
-//! else; a reset, after which the host asks anew; both ledgers. Not verified here: packing (`byteway-firmware`).
+//! else; a reset, after which the host asks anew; both ledgers. Not verified here: packing (`byteway-kv`).
 
 use super::client::{client, config, key, oracle, queue, run, run_with};
 use super::pairs::{KV, VALUE_BYTES_MAX, offering, store};
 use crate::fixture::pattern;
 use byteway_clock::Channel;
 use byteway_clock::random::Rng;
-use byteway_firmware::Packing;
 use byteway_host::{Method, StoreIf};
+use byteway_kv::Packing;
 use byteway_link::{Direction, Manner, Purpose};
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::cxl::{InDeviceMemory, PagePointer};

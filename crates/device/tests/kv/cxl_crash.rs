@@ -3,7 +3,7 @@
 //!
 //! Verified, at many moments from the store to the completion: the pair is there whole or not at all; whoever comes next is
 //! told a pointer at which a value can be stored, and which is right; nothing else is changed. What was acknowledged is
-//! always there. Not verified here: cuts in the middle of merging and collection (`byteway-firmware`).
+//! always there. Not verified here: cuts in the middle of merging and collection (`byteway-kv`).
 
 use super::cxl::{BUFFER, CXL, placed};
 use super::pairs::{KV, all_sets, keyed, offering};

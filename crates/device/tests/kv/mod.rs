@@ -3,7 +3,7 @@
 //! Verified: that what is stored comes back, by every way that a value can take; each status where it belongs, with nothing
 //! changed; that commands of the one kind do nothing to namespaces of the other; iterators, and how they end; what becomes
 //! of pairs by reset, format, deletion, sanitizing, shutdown and power cuts. The store itself is tested in
-//! `byteway-firmware`.
+//! `byteway-kv`.
 
 mod both_kinds;
 mod bulk;

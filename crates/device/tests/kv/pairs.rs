@@ -3,7 +3,7 @@
 use crate::fixture::{Bench, PAGE, Pair, TestHost, cc};
 use byteway_clock::Delay;
 use byteway_device::{DriveConfig, KvPolicy, NamespaceConfig};
-use byteway_firmware::KvConfig;
+use byteway_kv::KvConfig;
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store, list};
 use byteway_wire::nvme::register::Cc;
 use byteway_wire::nvme::vendor::Methods;

@@ -76,11 +76,11 @@ fn drive() -> DriveConfig {
         ],
         // So small that its index is merged and its values are collected.
         kv: Some(KvPolicy {
-            store: byteway_firmware::KvConfig {
+            store: byteway_kv::KvConfig {
                 segment_units: 64,
                 memtable_bytes: 8 << 10,
                 value_bytes_max: VALUE_BYTES_MAX,
-                ..byteway_firmware::KvConfig::default()
+                ..byteway_kv::KvConfig::default()
             },
             ..KvPolicy::default()
         }),

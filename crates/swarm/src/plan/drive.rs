@@ -1,6 +1,6 @@
 //! The drive of a plan.
 
-use byteway_firmware::Packing;
+use byteway_kv::Packing;
 use serde::{Deserialize, Serialize};
 
 /// A drive, small enough that everything happens at once.
@@ -73,7 +73,7 @@ pub struct DriveSpec {
     pub namespaces: Vec<NamespaceSpec>,
 }
 
-/// A store of pairs: [`byteway_firmware::KvConfig`].
+/// A store of pairs: [`byteway_kv::KvConfig`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KvSpec {
@@ -123,7 +123,7 @@ impl Default for KvSpec {
     }
 }
 
-/// How a store is broken: [`byteway_firmware::kv::KvCanary`].
+/// How a store is broken: [`byteway_kv::KvCanary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KvCanarySpec {

@@ -1,6 +1,6 @@
 //! What a command slot works with, reused from command to command.
 
-use byteway_firmware::Key;
+use byteway_kv::Key;
 use byteway_transfer::Collector;
 use byteway_transfer::collector::Supported;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};

@@ -8,7 +8,7 @@
 
 use crate::config::{CommandSet, NamespaceConfig};
 use crate::controller::namespace::capacity::Extent;
-use byteway_firmware::Kv;
+use byteway_kv::Kv;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::identify::IdentifyNamespaceIndependent;

@@ -13,7 +13,7 @@ use crate::controller::command_set::kv::pairs::{
 };
 use crate::controller::queue::partial::StreamHead;
 use crate::controller::state::counters::add;
-use byteway_firmware::{Key, Origin, StoreMode};
+use byteway_kv::{Key, Origin, StoreMode};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store, list};
 use byteway_wire::nvme::vendor::kv::{self, Malformed, StoreMany};

@@ -16,7 +16,8 @@ use crate::controller::command_set::kv::pairs::{check_value, key, mode, writable
 use crate::controller::core::Core;
 use crate::controller::state::counters::add;
 use byteway_clock::{SpanId, Stage};
-use byteway_firmware::{Stored, Work};
+use byteway_firmware::Work;
+use byteway_kv::Stored;
 use byteway_transfer::cxl_mem::{self, Place};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::commit::{ANSWER_BYTES, CommitAnswer, CommitRecord, RECORD_BYTES};

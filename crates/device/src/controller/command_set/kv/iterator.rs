@@ -8,7 +8,7 @@ use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::kv::pairs::{key_or_first, pairs_of, status_of};
 use crate::controller::state::counters::add;
 use byteway_clock::{Clock, Delay, Notify, Time};
-use byteway_firmware::{Cursor, Key};
+use byteway_kv::{Cursor, Key};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::KeyField;
 use byteway_wire::nvme::vendor::kv::{Close, Next, pair_bytes, push};

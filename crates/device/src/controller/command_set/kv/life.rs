@@ -5,7 +5,8 @@ use crate::controller::command_set::kv::pairs::{status_of, store_of};
 use crate::controller::core::Core;
 use crate::controller::namespace::{Contents, Namespace};
 use byteway_clock::{Delay, SpanId};
-use byteway_firmware::{Kv, KvConfig, MediaError, UnitExtent};
+use byteway_firmware::MediaError;
+use byteway_kv::{Kv, KvConfig, UnitExtent};
 use byteway_wire::nvme::Status;
 
 /// The parameters of a namespace's store; none if the drive has no such stores.

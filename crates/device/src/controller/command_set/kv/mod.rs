@@ -1,5 +1,5 @@
 //! The Key Value command set (NVMe Key Value Command Set 1.0): pairs of keys and values. Whatever is decided about them is
-//! [`byteway_firmware::kv`]'s; here commands are looked at and answered.
+//! [`byteway_kv`]'s; here commands are looked at and answered.
 //!
 //! | file | what |
 //! |---|---|

@@ -8,7 +8,7 @@ use crate::controller::command_set::kv::life::first_store;
 use crate::controller::command_set::kv::pairs::{make_durable, pairs_of, status_of};
 use crate::controller::core::Core;
 use crate::controller::state::counters::add;
-use byteway_firmware::{Key, Kv, StoreMode, Stored};
+use byteway_kv::{Key, Kv, StoreMode, Stored};
 use byteway_transfer::cxl_mem::{self, Place};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, PagePointer};

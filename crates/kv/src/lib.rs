@@ -54,10 +54,10 @@ pub use counters::{KvCounters, KvUsage};
 pub use cursor::Cursor;
 pub use key::{KEY_BYTES_MAX, Key};
 
-use crate::ftl::{Ftl, MediaError};
-use crate::placement::Placement;
-use crate::work::Work;
 use byteway_clock::{Clock, Notify, SpanId, Spans, Stage, TaskId};
+use byteway_firmware::Placement;
+use byteway_firmware::Work;
+use byteway_firmware::{Ftl, MediaError};
 use byteway_wire::content::UNIT_BYTES;
 use segments::Layout;
 use state::{Found, HOST, Refusal, Source, State};

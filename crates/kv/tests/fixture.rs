@@ -2,9 +2,9 @@
 
 use byteway_clock::random::Stream;
 use byteway_clock::{Clock, Delay, Rate, SpanId, Spans};
-use byteway_firmware::kv::{Key, Kv, KvConfig, UnitExtent};
 use byteway_firmware::{Cycles, Ftl, FtlConfig, Placement, Site, Work};
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, Timing};
+use byteway_kv::{Key, Kv, KvConfig, UnitExtent};
 
 /// A drive and its store.
 #[derive(Clone)]

@@ -1,11 +1,11 @@
-//! How fast the store is on the host, without commands. By hand: `cargo test --release -p byteway-firmware kv::speed -- --ignored --nocapture`.
+//! How fast the store is on the host, without commands. By hand: `cargo test --release -p byteway-kv speed -- --ignored --nocapture`.
 
-use crate::kv::fixture::{Case, NOBODY, spans};
+use crate::fixture::{Case, NOBODY, spans};
 use byteway_clock::Executor;
 use byteway_clock::random::Rng;
 use byteway_firmware::FtlConfig;
-use byteway_firmware::kv::{Key, KvConfig, Origin, StoreMode, UnitExtent};
 use byteway_flash::{FaultPlan, Geometry};
+use byteway_kv::{Key, KvConfig, Origin, StoreMode, UnitExtent};
 
 /// A drive of the Cosmos+ shape, with 1.5 GiB.
 fn large() -> Case {

@@ -12,8 +12,8 @@ use super::segments::Tally;
 use super::table::{Builder, Slice};
 use super::upkeep::Change;
 use super::version::{Run, Version};
-use crate::work::Work;
 use byteway_clock::Spans;
+use byteway_firmware::Work;
 use std::collections::BTreeSet;
 
 /// Entries after which their work is charged, and others have a turn.

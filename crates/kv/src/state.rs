@@ -9,7 +9,7 @@ use super::memtable::Memtable;
 use super::record::{Entry, Place, Value};
 use super::segments::{Layout, Segments, Tally, UNIT, Use, ValueSegment};
 use super::version::Version;
-use crate::ftl::MediaError;
+use byteway_firmware::MediaError;
 use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

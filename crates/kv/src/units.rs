@@ -8,8 +8,8 @@ use super::segments::{Layout, UNIT};
 use super::state::State;
 use super::table::{Entries, Table};
 use super::{Inner, KvCanary};
-use crate::ftl::{Ftl, MediaError};
 use byteway_clock::{SpanId, Spans};
+use byteway_firmware::{Ftl, MediaError};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::rc::Rc;
 

@@ -7,8 +7,8 @@ use super::record::Entry;
 use super::table::{Entries, Slice};
 use super::units::bytes_of;
 use super::version::Run;
-use crate::ftl::MediaError;
 use byteway_clock::{SpanId, Spans};
+use byteway_firmware::MediaError;
 use std::collections::VecDeque;
 
 /// Units of a table that are read at once.

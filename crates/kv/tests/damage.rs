@@ -1,11 +1,11 @@
 //! Flash that can't give what it should, or gives what was never written: a status, and never a panic or another's data.
 
-use crate::kv::fixture::{Case, NOBODY, key, spans, value};
+use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Ran};
 use byteway_firmware::Ftl;
-use byteway_firmware::kv::{Key, Kv, KvError, Origin, StoreMode};
 use byteway_flash::{Fault, FaultPlan, FaultVerb, Medium};
+use byteway_kv::{Key, Kv, KvError, Origin, StoreMode};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use std::collections::BTreeMap;
 use std::rc::Rc;

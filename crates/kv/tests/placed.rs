@@ -1,8 +1,8 @@
 //! Values that the host stores into the page buffer itself.
 
-use crate::kv::fixture::{Case, NOBODY, key, spans, value};
+use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::Executor;
-use byteway_firmware::kv::{KvError, Origin, Packing, StoreMode};
+use byteway_kv::{KvError, Origin, Packing, StoreMode};
 
 // The host has stored a value, and before its command comes deletions fill the segment's record table, so that it ends: the
 // bytes are gone with it. The command would store zeroes.

@@ -1,9 +1,9 @@
 //! Full drives: errors instead of corruption, and room again when something is deleted.
 
-use crate::kv::fixture::{Case, NOBODY, key, length, spans, value};
+use crate::fixture::{Case, NOBODY, key, length, spans, value};
 use byteway_clock::Executor;
 use byteway_clock::random::Rng;
-use byteway_firmware::kv::{Key, Kv, KvError, Origin, Packing, StoreMode};
+use byteway_kv::{Key, Kv, KvError, Origin, Packing, StoreMode};
 use std::collections::BTreeMap;
 
 async fn holds(kv: &Kv, model: &BTreeMap<Key, Vec<u8>>, what: &str) {

@@ -1,9 +1,9 @@
 //! Random operations against a `BTreeMap`, without power cuts.
 
-use crate::kv::fixture::{Case, NOBODY, key, length, spans, value};
+use crate::fixture::{Case, NOBODY, key, length, spans, value};
 use byteway_clock::Executor;
 use byteway_clock::random::Rng;
-use byteway_firmware::kv::{Key, Kv, KvError, Origin, Packing, StoreMode};
+use byteway_kv::{Key, Kv, KvError, Origin, Packing, StoreMode};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<Key, Vec<u8>>;

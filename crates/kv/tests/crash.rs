@@ -1,11 +1,11 @@
 //! Power cuts at any poll, also while the store finds out what there is: what was durable is there, nothing else comes, and what
 //! was found once is found again.
 
-use crate::kv::fixture::{Case, NOBODY, key, spans, value};
+use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Executor, Ran};
-use byteway_firmware::kv::{Key, Kv, KvCanary, KvCounters, KvError, Origin, Packing, StoreMode};
 use byteway_flash::Medium;
+use byteway_kv::{Key, Kv, KvCanary, KvCounters, KvError, Origin, Packing, StoreMode};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -43,7 +43,7 @@ impl Model {
 
 fn bytes_of(key: &Key, version: u32) -> Vec<u8> {
     let mut stream = Rng::new(u64::from(version)).stream("length");
-    value(key, version, crate::kv::fixture::length(&mut stream).min(40_000))
+    value(key, version, crate::fixture::length(&mut stream).min(40_000))
 }
 
 /// One host: it waits for each of its commands. What it has seen of each is in the list: polls and counters.

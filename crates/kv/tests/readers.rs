@@ -1,9 +1,9 @@
 //! Readers that are slow, while what they read is moved, given up and used again.
 
-use crate::kv::fixture::{Case, NOBODY, key, spans, value};
+use crate::fixture::{Case, NOBODY, key, spans, value};
 use byteway_clock::Executor;
 use byteway_clock::random::{Rng, Stream};
-use byteway_firmware::kv::{Key, Kv, KvError, Origin, StoreMode};
+use byteway_kv::{Key, Kv, KvError, Origin, StoreMode};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -12,9 +12,9 @@ use super::segments::ValueSegment;
 use super::state::Refusal;
 use super::units::bytes_of;
 use super::upkeep::Change;
-use crate::ftl::MediaError;
-use crate::work::Work;
 use byteway_clock::{SpanId, Spans};
+use byteway_firmware::MediaError;
+use byteway_firmware::Work;
 use byteway_wire::content::UNIT_BYTES;
 
 /// What a record takes of a segment, about.

@@ -1,6 +1,6 @@
 //! Parameters of a key-value store, and its errors.
 
-use crate::ftl::MediaError;
+use byteway_firmware::MediaError;
 use serde::{Deserialize, Serialize};
 
 /// Consecutive units of the drive.
