@@ -2,7 +2,7 @@
 //! and is looked after.
 
 use crate::fixture::{
-    Case, Host, Model, cached_cases, cases, find_canaries, histories, lives, regions, share, tiny,
+    Case, Host, Model, cached_cases, cases, find_canaries, found, histories, lives, regions, share, tiny,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
@@ -38,13 +38,15 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u3
 /// Runs until the power goes: `polls` after it came, or when the host has done what it had to do.
 fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed: u64, what: &str) -> Medium {
     let executor = Executor::new();
-    let ftl = case.power_on(executor.clock(), medium, seed);
+    let powered = case.powered(&executor, medium, seed);
+    let (ftl, polls) = (powered.ftl.clone(), polls.saturating_add(executor.clock().counters().polls));
     case.lend(executor.clock(), &ftl, seed);
     let (inner, model, what_then) = (ftl.clone(), model.clone(), what.to_owned());
     let ended = executor.run_cut(
         async move {
             inner.ready().await;
-            model.borrow_mut().look(&inner, &what_then);
+            let found = found(&inner).await;
+            model.borrow_mut().look(found, &what_then);
             host(inner, model, Rng::new(seed).stream("host"), 60).await;
         },
         polls,
@@ -52,7 +54,7 @@ fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed
     if let Err(stalled) = ended {
         panic!("{what}: {stalled}; {:?}", ftl.counters());
     }
-    ftl.power_off()
+    powered.off()
 }
 
 fn history(case: &Case, seed: u64, cuts: &[u64]) {
@@ -91,7 +93,7 @@ fn upkeep_cases() -> Vec<Case> {
         let geometry = Geometry { blocks: 17, ..tiny(6) };
         let chance = if is_all || index == 2 { 0.005 } else { 0.0 };
         let faults = FaultPlan { program: chance, erase: chance, ..FaultPlan::default() };
-        cases.push(Case { name, faults, geometry, wordline, config, meddles: false });
+        cases.push(Case { name, faults, geometry, wordline, config, meddles: false, is_far: false });
     }
     cases
 }
@@ -135,6 +137,18 @@ fn seed_40000_a_page_says_a_place_that_was_left() {
 fn so_it_is_while_flash_fails_and_is_looked_after() {
     for case in upkeep_cases() {
         histories(&case, 0..30 * share(), history);
+    }
+}
+
+// The flash across a link goes on when the host's power goes, and what was on its way is there or isn't: whatever was said to
+// be durable is there when both come back, and what failed stays out of use.
+#[test]
+fn so_it_is_across_a_link() {
+    for case in cases().into_iter().chain(cached_cases()).map(Case::across) {
+        histories(&case, 0..6 * share(), history);
+    }
+    for case in upkeep_cases().into_iter().map(Case::across) {
+        histories(&case, 0..8 * share(), history);
     }
 }
 

@@ -5,5 +5,7 @@
 
 mod alone;
 mod corners;
+#[path = "../far/mod.rs"]
+mod far;
 mod fixture;
 mod hosts;

@@ -34,7 +34,7 @@ impl std::error::Error for Gone {}
 pub struct FarShape {
     /// Its shape.
     pub geometry: Geometry,
-    /// Stripes that share the cells of a wordline, where these hold more than one bit: 1 to the pages of a superblock.
+    /// Stripes that share the cells of a wordline, where these hold more than one bit: at least 1.
     pub wordline: u32,
     /// Superblocks can hold one bit a cell.
     pub has_one_bit_mode: bool,

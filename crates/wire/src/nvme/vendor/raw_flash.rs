@@ -36,7 +36,7 @@
 //! | status | when |
 //! |---|---|
 //! | LBA Out of Range | a superblock, stripe or unit that the array has not |
-//! | Invalid Field in Command | no units, or more than a stripe has; a priority, part or action that there is none of; no superblocks, or more than a transfer holds; a mode that the array has not; reserved bytes of metadata that are not 0 |
+//! | Invalid Field in Command | a read of no units; more units than a stripe has; a priority, part or action that there is none of; no superblocks, or more than a transfer holds; a mode that the array has not; reserved bytes of metadata that are not 0 |
 //! | Command Sequence Error | a piece that doesn't follow the one before; a mode for a superblock that isn't erased |
 //! | Write Fault | a program or copy out of order, of a superblock that must be erased, or that failed; an erase that failed |
 //! | Unrecovered Read Error | a copy of units that can't be read: nothing is programmed |
@@ -252,7 +252,7 @@ pub struct RawProgram {
     pub block: u32,
     /// Stripe in it.
     pub stripe: u32,
-    /// Units, from the first of the stripe on; the rest is padded.
+    /// Units, from the first of the stripe on; the rest is padded, of none all.
     pub units: u8,
     /// 0 is most urgent.
     pub priority: u8,

@@ -174,7 +174,7 @@ fn written(context: &Context<'_>, outcome: Outcome) -> Result<(), Status> {
 /// Where a Raw Program or Raw Copy goes, and how urgent it is.
 fn target(geometry: &Geometry, program: &RawProgram) -> Result<(BlockId, Priority), Status> {
     let block = stripe(geometry, program.block, program.stripe)?;
-    if !(1..=geometry.units_per_stripe()).contains(&program.units.into()) {
+    if u32::from(program.units) > geometry.units_per_stripe() {
         return Err(INVALID_FIELD);
     }
     Ok((block, priority(program.priority)?))
