@@ -66,7 +66,7 @@ async fn attach_with(host: HostEnd) -> (Driver, Far) {
     let queue = driver.create_queue_pair(QueueConfig::new(32)).await.expect("a queue");
     let lanes = RawFlashConfig { lanes: 8, pointer: PointerKind::Prp, keep: Keep::Bytes };
     let flash = RawFlash::open(&driver, queue, lanes).await.expect("Identify").expect("raw flash");
-    let far = Far::attach(&clock, flash, 8).await.expect("flash");
+    let far = Far::attach(&clock, flash).await.expect("flash");
     (driver, far)
 }
 

@@ -6,7 +6,7 @@
 mod far;
 
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stalled, Time, Timing};
+use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
 use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlCounters, MediaError, Placement, Region, Site, Victim, Work,
 };
@@ -291,6 +291,40 @@ fn across_a_link_with_a_cached_map_what_was_written_last_is_read() {
         total.map_evictions_dirty += counters.map_evictions_dirty;
     }
     assert!(total.map_reads > 500 && total.map_evictions_dirty > 200, "{total:?}");
+}
+
+// A translation layer on the host pays for its own work there, and then the link, once each way.
+#[test]
+fn a_read_across_a_link_takes_what_its_steps_take() {
+    let executor = Executor::new();
+    let ftl = ftl_across(&executor, TINY, config(100, Base::Empty));
+    let clock = executor.clock().clone();
+    executor
+        .run(async move {
+            let (spans, span, mut out) = (Spans::default(), SpanId::NONE, Vec::new());
+            ftl.write(span, &spans, 0, &mut (0..8).map(|lpa| stamp(lpa, 1)).collect(), true).await.unwrap();
+            clock.sleep(Delay::from_ms(10)).await;
+            let span = spans.open(clock.now());
+            ftl.read(span, &spans, 3, 1, &mut out).await.unwrap();
+            let record = spans.close(span);
+            assert_eq!(out, [stamp(3, 1)]);
+            let wire = |bytes| byteway_testkit::link_config().rate().time_for(bytes);
+            let (ns, us, crossing) = (Delay::from_ns, Delay::from_us, Delay::from_ns(100));
+            let across = [
+                ("doorbell", wire(28) + crossing),
+                ("fetch", wire(24) + crossing + ns(150) + wire(84) + crossing),
+                ("the drive's cores, its pipeline", ns(50 + 100 + 500)),
+                ("flash: command, sense, 4 KiB at 800 MB/s", ns(200) + us(40) + ns(5120)),
+                ("data, metadata", wire(4096 + 16 * 24) + wire(32 + 24)),
+                ("completion", ns(50) + wire(40) + crossing),
+            ];
+            let sum = across.iter().fold(Delay::ZERO, |sum, (_, took)| sum + *took);
+            let stage = |stage| record.stage(stage);
+            assert_eq!(stage(Stage::Firmware), ns(300), "translating, on the host's cores");
+            assert_eq!((stage(Stage::Dram), stage(Stage::Queueing)), (ns(80), Delay::ZERO));
+            assert_eq!(stage(Stage::Flash), sum, "{across:?}");
+        })
+        .unwrap();
 }
 
 // A superblock that closes with stale units in it is a victim that nobody announces; a collector at rest slept on.

@@ -268,6 +268,10 @@ impl RawFlash {
 }
 
 impl FarFlash for RawFlash {
+    fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
     async fn describe(&self) -> Result<FarShape, Gone> {
         let id = self.driver.identify_raw_flash(self.nsid).await.map_err(Gone::because)?;
         shape(&id).ok_or_else(|| Gone::because("the namespace does not say what flash it is"))

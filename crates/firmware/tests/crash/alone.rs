@@ -152,6 +152,48 @@ fn so_it_is_across_a_link() {
     }
 }
 
+/// The host crashes again and again, after so many microseconds each; the drive with the flash stays on, and ends what it was
+/// told.
+fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let (drive, end) = case.raw(&clock, seed);
+    let model = Rc::new(RefCell::new(Model::new(case)));
+    for (turn, pause) in (0..).zip(pauses.iter().chain([&0])) {
+        let what = format!("{}, seed {seed}, crashes {pauses:?}, turn {turn}", case.name);
+        let ftl = case.attach(&executor, end.clone());
+        let (inner, model, clock, pause) = (ftl.clone(), model.clone(), clock.clone(), *pause);
+        let stream = Rng::new(seed).stream(&format!("host-{turn}"));
+        let ended = executor.run(async move {
+            inner.ready().await;
+            let found = found(&inner).await;
+            model.borrow_mut().look(found, &what);
+            let host = clock.spawn("host", host(inner, model, stream, 1000));
+            clock.sleep(Delay::from_us(pause)).await;
+            clock.kill(host);
+        });
+        if let Err(stalled) = ended {
+            panic!("{}, seed {seed}, crashes {pauses:?}, turn {turn}: {stalled}", case.name);
+        }
+        ftl.stop();
+    }
+    drive.power_off();
+}
+
+// Commands that were on the link when the host crashed take effect, or don't, after the next host might have looked: what it
+// finds must stay so.
+#[test]
+fn what_was_durable_is_there_when_only_the_host_crashes() {
+    for case in cases().into_iter().chain(cached_cases()).chain(upkeep_cases()).map(Case::across) {
+        for seed in 0..4 * share() {
+            let mut stream = Rng::new(seed).stream("pauses");
+            let pauses: Vec<u64> =
+                (0..5).map(|_| stream.below([300, 3000, 30_000][seed as usize % 3])).collect();
+            crashes(&case, seed, &pauses);
+        }
+    }
+}
+
 // A test that finds nothing says something only if it would find what is broken.
 #[test]
 fn a_broken_recovery_is_found() {

@@ -8,6 +8,7 @@ use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
+use byteway_link::HostEnd;
 use byteway_wire::content::{BlockSize, Content, Stamp};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -179,6 +180,18 @@ impl Case {
         }
     }
 
+    /// The drive of one that is [across](Case::across) a link, new, and the host's end of that.
+    pub fn raw(&self, clock: &Clock, seed: u64) -> (Drive, HostEnd) {
+        far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, None)
+    }
+
+    /// A translation layer of the host's over it.
+    pub fn attach(&self, executor: &Executor, host: HostEnd) -> Ftl {
+        let far = executor.run(far::attach(host)).unwrap();
+        let clock = executor.clock();
+        Ftl::over(clock, placement(clock), far, self.config.clone()).unwrap()
+    }
+
     fn raw_drive(&self) -> DriveConfig {
         far::raw_drive(self.geometry, timing(self.wordline), &self.config)
     }
@@ -190,9 +203,7 @@ impl Case {
             return Powered { ftl: self.power_on(clock, medium, seed), raw: None };
         }
         let (drive, host) = far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, Some(medium));
-        let far = executor.run(far::attach(host)).unwrap();
-        let ftl = Ftl::over(clock, placement(clock), far, self.config.clone()).unwrap();
-        Powered { ftl, raw: Some(drive) }
+        Powered { ftl: self.attach(executor, host), raw: Some(drive) }
     }
 
     pub fn power_on(&self, clock: &Clock, medium: Medium, seed: u64) -> Ftl {

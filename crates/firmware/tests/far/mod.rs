@@ -53,5 +53,5 @@ pub async fn attach(host: HostEnd) -> Far {
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
     let config = RawFlashConfig { lanes: LANES, pointer: PointerKind::Prp, keep: Keep::Stamps };
     let flash = RawFlash::open(&driver, queue, config).await.unwrap().expect("the drive has raw flash");
-    Far::attach(&clock, flash, LANES).await.unwrap()
+    Far::attach(&clock, flash).await.unwrap()
 }

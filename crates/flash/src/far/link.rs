@@ -145,6 +145,9 @@ pub enum SystemVerb {
 /// when its answer is here. An error is for good: nothing is asked afterwards. What comes back is believed as far as it is
 /// within the shape; addresses that are asked for always are.
 pub trait FarFlash: 'static {
+    /// Operations that may be under way at once: at least one.
+    fn lanes(&self) -> usize;
+
     /// What the flash says of itself.
     fn describe(&self) -> impl Future<Output = Result<FarShape, Gone>>;
 

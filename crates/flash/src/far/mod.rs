@@ -69,11 +69,11 @@ struct Inner {
 }
 
 impl Far {
-    /// Takes up the flash behind `link`, with up to `lanes` operations under way at once (at least one).
+    /// Takes up the flash behind `link`.
     ///
     /// # Errors
     /// The link is gone, or says what can't be.
-    pub async fn attach<L: FarFlash>(clock: &Clock, link: L, lanes: usize) -> Result<Far, Gone> {
+    pub async fn attach<L: FarFlash>(clock: &Clock, link: L) -> Result<Far, Gone> {
         let shape = link.describe().await?;
         shape.geometry.validate().map_err(|error| Gone::because(&error))?;
         if shape.wordline == 0 {
@@ -102,7 +102,7 @@ impl Far {
         }));
         let link = Rc::new(link);
         let lane = |lane| clock.spawn("far flash", lane::run(far.clone(), link.clone(), lane));
-        let mut tasks: Vec<TaskId> = (0..lanes.max(1)).map(lane).collect();
+        let mut tasks: Vec<TaskId> = (0..link.lanes().max(1)).map(lane).collect();
         tasks.push(clock.spawn("far system area", lane::run_system(far.clone(), link.clone())));
         far.0.tasks.replace(tasks);
         far.scan().await?;
