@@ -158,6 +158,7 @@ fn ftl_config(config: &DriveConfig) -> FtlConfig {
         .collect();
     let config = FtlConfig {
         user_units: config.user_units(),
+        is_bare: config.is_raw(),
         wide_map: config.ftl.wide_map || config.geometry.is_wide(),
         seed: config.seed,
         rhythm: Rhythm::of(&config.geometry, &config.timing),

@@ -24,6 +24,7 @@ mod piggyback;
 mod placement;
 mod protection;
 mod queues;
+mod raw_flash;
 mod reassembly;
 mod registers;
 mod results;

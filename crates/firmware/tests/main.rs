@@ -3,6 +3,7 @@
 mod audit;
 mod cached_map;
 mod crash;
+mod far;
 mod files;
 mod read_your_writes;
 mod upkeep;

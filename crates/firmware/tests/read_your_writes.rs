@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
+use crate::far;
 use byteway_clock::random::{Rng, Stream};
-use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stalled, Time, Timing};
+use byteway_clock::{Clock, Delay, Executor, Notify, Rate, SpanId, Spans, Stage, Stalled, Time, Timing};
 use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlCounters, MediaError, Placement, Region, Site, Victim, Work,
 };
-use byteway_flash::Geometry;
+use byteway_flash::{FaultPlan, Geometry};
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,6 +35,24 @@ fn placement(clock: &Clock) -> Placement {
 
 fn ftl(clock: &Clock, geometry: Geometry, config: FtlConfig) -> Ftl {
     Ftl::new(clock, placement(clock), geometry, timing(), config).unwrap()
+}
+
+/// A translation layer on a host, over flash across a link.
+fn ftl_across(executor: &Executor, geometry: Geometry, config: FtlConfig) -> Ftl {
+    let drive = far::raw_drive(geometry, timing(), &config);
+    let (_, host) = far::power_on(executor.clock(), drive, FaultPlan::default(), 1, None);
+    let far = executor.run(far::attach(host)).unwrap();
+    Ftl::over(executor.clock(), placement(executor.clock()), far, config).unwrap()
+}
+
+/// What a unit holds: over own flash at this instant and at no cost, else by a read.
+async fn held(ftl: &Ftl, lpa: u64) -> Content {
+    if ftl.data_end().own().is_some() {
+        return ftl.peek(lpa);
+    }
+    let mut out = Vec::new();
+    ftl.read(SpanId::NONE, &Spans::default(), lpa, 1, &mut out).await.unwrap();
+    out.remove(0)
 }
 
 fn stamp(lpa: u64, version: u32) -> Content {
@@ -124,10 +143,35 @@ async fn lend(clock: Clock, ftl: Ftl, mut stream: Stream) {
 
 fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u32) -> (Time, FtlCounters) {
     let executor = Executor::new();
+    let ftl = ftl(executor.clock(), geometry, config.clone());
+    check_over(&executor, ftl, seed, config, hosts, steps)
+}
+
+/// The same across a link.
+fn check_across(
+    seed: u64,
+    geometry: Geometry,
+    config: FtlConfig,
+    hosts: u64,
+    steps: u32,
+) -> (Time, FtlCounters) {
+    let executor = Executor::new();
+    let ftl = ftl_across(&executor, geometry, config.clone());
+    check_over(&executor, ftl, seed, config, hosts, steps)
+}
+
+fn check_over(
+    executor: &Executor,
+    ftl: Ftl,
+    seed: u64,
+    config: FtlConfig,
+    hosts: u64,
+    steps: u32,
+) -> (Time, FtlCounters) {
     let clock = executor.clock().clone();
+    let geometry = *ftl.data_end().geometry();
     let lends = config.map_segment_pages != FtlConfig::MAP_SEGMENT_PAGES;
     let (base, plp, is_cached) = (config.base, config.plp, config.map_cache_pages.is_some());
-    let ftl = ftl(&clock, geometry, config);
     let version = if base == Base::Empty { u32::MAX } else { 0 };
     let model: Model = Rc::new(RefCell::new(vec![version; ftl.user_units() as usize]));
     let rng = Rng::new(seed);
@@ -150,8 +194,10 @@ fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u3
             assert!(!pause, "seed {seed}: the hosts wait for ever: {:?}", inner.counters());
         }
         lender.into_iter().for_each(|lender| clock.kill(lender));
-        for (lpa, version) in model_then.borrow().iter().enumerate() {
-            assert_eq!(inner.peek(lpa as u64), stamp(lpa as u64, *version), "unit {lpa} before the flush");
+        let expected = model_then.borrow().clone();
+        for (lpa, version) in expected.iter().enumerate() {
+            let found = held(&inner, lpa as u64).await;
+            assert_eq!(found, stamp(lpa as u64, *version), "unit {lpa} before the flush");
         }
         inner.flush(span, &spans).await.unwrap();
         // A checkpoint may have begun behind the flush.
@@ -172,7 +218,7 @@ fn check(seed: u64, geometry: Geometry, config: FtlConfig, hosts: u64, steps: u3
         "seed {seed}"
     );
     // One ticket for each of the tasks that keep one, and none for anybody else.
-    assert_eq!(ftl.flash().tickets_in_use(), geometry.dies() as usize * 3, "seed {seed}");
+    assert_eq!(ftl.data_end().tickets_in_use(), geometry.dies() as usize * 3, "seed {seed}");
     let mapped = model.borrow().iter().filter(|version| **version != u32::MAX).count() as u64;
     let valid: u64 =
         (0..geometry.total_blocks()).map(|b| u64::from(ftl.valid_units(byteway_flash::BlockId(b)).0)).sum();
@@ -205,6 +251,79 @@ fn what_was_written_last_is_read() {
             }
         }
     }
+}
+
+// A command set that let a program pass another, or an erase a read, lost a unit; and so did a mirror of the flash that was
+// not what is there.
+#[test]
+fn across_a_link_what_was_written_last_is_read() {
+    let mut collected = 0;
+    for seed in 0..8 {
+        for gc in [Victim::Greedy, Victim::CostBenefit] {
+            let gc_reserve_blocks = 1 + seed as u32 % 2;
+            let gc_start_free_blocks = gc_reserve_blocks + seed as u32 % 3;
+            let config = config(2 * 4 * 13 - 1, Base::Empty);
+            let config = FtlConfig { gc, gc_reserve_blocks, gc_start_free_blocks, seed, ..config };
+            collected += check_across(seed, TINY, config, 1 + seed % 5, 300).1.blocks_collected;
+        }
+        let one_die = Geometry { channels: 1, planes: 1, blocks: 5, ..TINY };
+        let config = FtlConfig { gc_start_free_blocks: 1, ..config(2 * 7, Base::Empty) };
+        check_across(seed, one_die, config, 2, 300);
+    }
+    assert!(collected > 100, "{collected}");
+}
+
+// Translation pages come over the link, too: those that were evicted are read again, and changed.
+#[test]
+fn across_a_link_with_a_cached_map_what_was_written_last_is_read() {
+    let geometry = Geometry { blocks: 64, pages: 16, ..TINY };
+    let mut total = FtlCounters::default();
+    for (seed, pages) in (0..4).zip([1, 2, 5, 1]) {
+        let config = FtlConfig {
+            seed,
+            map_cache_pages: Some(pages),
+            write_buffer_units: 8 * (1 + seed as u32 % 3),
+            ..config(7434 - 400 * (seed % 3), Base::Empty)
+        };
+        let (_, counters) = check_across(seed, geometry, config, 1 + seed % 3, 1500);
+        total.map_reads += counters.map_reads;
+        total.map_evictions_dirty += counters.map_evictions_dirty;
+    }
+    assert!(total.map_reads > 500 && total.map_evictions_dirty > 200, "{total:?}");
+}
+
+// A translation layer on the host pays for its own work there, and then the link, once each way.
+#[test]
+fn a_read_across_a_link_takes_what_its_steps_take() {
+    let executor = Executor::new();
+    let ftl = ftl_across(&executor, TINY, config(100, Base::Empty));
+    let clock = executor.clock().clone();
+    executor
+        .run(async move {
+            let (spans, span, mut out) = (Spans::default(), SpanId::NONE, Vec::new());
+            ftl.write(span, &spans, 0, &mut (0..8).map(|lpa| stamp(lpa, 1)).collect(), true).await.unwrap();
+            clock.sleep(Delay::from_ms(10)).await;
+            let span = spans.open(clock.now());
+            ftl.read(span, &spans, 3, 1, &mut out).await.unwrap();
+            let record = spans.close(span);
+            assert_eq!(out, [stamp(3, 1)]);
+            let wire = |bytes| byteway_testkit::link_config().rate().time_for(bytes);
+            let (ns, us, crossing) = (Delay::from_ns, Delay::from_us, Delay::from_ns(100));
+            let across = [
+                ("doorbell", wire(28) + crossing),
+                ("fetch", wire(24) + crossing + ns(150) + wire(84) + crossing),
+                ("the drive's cores, its pipeline", ns(50 + 100 + 500)),
+                ("flash: command, sense, 4 KiB at 800 MB/s", ns(200) + us(40) + ns(5120)),
+                ("data, metadata", wire(4096 + 16 * 24) + wire(32 + 24)),
+                ("completion", ns(50) + wire(40) + crossing),
+            ];
+            let sum = across.iter().fold(Delay::ZERO, |sum, (_, took)| sum + *took);
+            let stage = |stage| record.stage(stage);
+            assert_eq!(stage(Stage::Firmware), ns(300), "translating, on the host's cores");
+            assert_eq!((stage(Stage::Dram), stage(Stage::Queueing)), (ns(80), Delay::ZERO));
+            assert_eq!(stage(Stage::Flash), sum, "{across:?}");
+        })
+        .unwrap();
 }
 
 // A superblock that closes with stale units in it is a victim that nobody announces; a collector at rest slept on.

@@ -8,7 +8,7 @@ use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::{Medium, System};
 use crate::sequencer::{Reporter, Sequencer};
 use crate::store::{Batch, Blank, Spare, Store};
-use crate::ticket::{Outcome, Ticket, Tickets};
+use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
 use crate::trouble::Trouble;
 use byteway_clock::random::Rng;
@@ -65,7 +65,6 @@ pub(crate) struct Array {
     system: System,
     /// The power is off: the store is elsewhere, and what is here stands for nothing.
     is_off: bool,
-    pub(crate) tickets: Tickets,
     pub(crate) batches: Vec<Batch>,
     pub(crate) counters: Counters,
 }
@@ -79,6 +78,7 @@ pub(crate) struct Inner {
     powered_on_ns: u64,
     /// Something was made durable, or can't be.
     pub(crate) synced: Notify,
+    pub(crate) desk: Desk,
     pub(crate) array: RefCell<Array>,
 }
 
@@ -112,13 +112,12 @@ impl Flash {
             trouble: Trouble::new(reliability, faults, &rng, geometry.dies()),
             system,
             is_off: false,
-            tickets: Tickets::default(),
             batches: Vec::new(),
             counters: Counters::default(),
         };
         array.expect_trouble(&geometry);
-        let (synced, array) = (Notify::new(clock), RefCell::new(array));
-        let inner = Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, array };
+        let (synced, desk, array) = (Notify::new(clock), Desk::new(clock), RefCell::new(array));
+        let inner = Inner { clock: clock.clone(), geometry, timing, rng, powered_on_ns, synced, desk, array };
         let flash = Flash(Rc::new(inner));
         if let Some(files) = flash.0.array.borrow().store.files().filter(|files| files.has_thread()) {
             files.report_to(clock.spawn("files", Reporter(Rc::downgrade(&flash.0))));
@@ -177,6 +176,12 @@ impl Flash {
         &self.0.geometry
     }
 
+    /// Whether nothing was ever done with it: it holds its base state, and firmware has kept nothing beside.
+    pub fn is_new(&self) -> bool {
+        let array = self.0.array.borrow();
+        array.store.is_untouched() && array.system.is_empty()
+    }
+
     /// Its times.
     pub fn timing(&self) -> &Timing {
         &self.0.timing
@@ -189,8 +194,7 @@ impl Flash {
 
     /// A ticket to submit under.
     pub fn ticket(&self) -> Ticket {
-        let index = self.tickets(Tickets::open);
-        Ticket::new(self.clone(), index)
+        self.0.desk.ticket()
     }
 
     /// Submits a read of units of one stripe: bit i of `mask` stands for the i-th unit of the stripe that `first` is
@@ -224,6 +228,39 @@ impl Flash {
         self.submit(valid, Verb::Erase, block, 0, priority, ticket);
     }
 
+    /// Submits a move: units that can be read are programmed elsewhere, and pass through nothing but the array. `sources` are
+    /// where they lie, one for each of `batch`, which has their spare areas; its contents are of no account. If one can't be
+    /// read the move fails, and nothing is programmed.
+    pub fn submit_move(
+        &self,
+        sources: Vec<Ppa>,
+        block: BlockId,
+        stripe: u32,
+        mut batch: Batch,
+        priority: Priority,
+        ticket: &Ticket,
+    ) {
+        let inner = &*self.0;
+        debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the array that it is used with");
+        debug_assert_eq!(sources.len(), batch.units.len(), "every unit of a move has a place");
+        let index = ticket.index;
+        inner.desk.tickets(|tickets| tickets.add(index, 0));
+        let flash = self.clone();
+        inner.clock.spawn("move", async move {
+            let mut contents = Vec::with_capacity(sources.len());
+            let mut outcome = flash.read(&sources, priority, &mut contents).await;
+            if !outcome.failed {
+                batch.units.iter_mut().zip(contents).for_each(|(unit, content)| unit.1 = content);
+                let read = outcome;
+                outcome = flash.program(block, stripe, batch, priority).await;
+                outcome.queued += read.queued;
+                outcome.cell += read.cell;
+                outcome.channel += read.channel;
+            }
+            flash.0.desk.complete(index, outcome);
+        });
+    }
+
     fn submit(
         &self,
         valid: bool,
@@ -233,17 +270,14 @@ impl Flash {
         priority: Priority,
         ticket: &Ticket,
     ) -> usize {
-        debug_assert!(
-            Rc::ptr_eq(&self.0, &ticket.flash().0),
-            "a ticket is of the array that it is used with"
-        );
         let inner = &*self.0;
+        debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the array that it is used with");
         let mut array = inner.array.borrow_mut();
         let units = match &verb {
             Verb::Read(mask) => mask.count_ones() as usize,
             _ => 0,
         };
-        let at = array.tickets.add(ticket.index, units);
+        let at = inner.desk.tickets(|tickets| tickets.add(ticket.index, units));
         let submitted = inner.clock.now();
         let ios = inner.clock.hold_ios();
         let operation =
@@ -571,16 +605,12 @@ impl Flash {
 
     /// Tickets that are held, or whose operations are not done.
     pub fn tickets_in_use(&self) -> usize {
-        self.0.array.borrow().tickets.in_use()
+        self.0.desk.tickets(|tickets| tickets.in_use())
     }
 
     /// Units held in memory, because the run programmed them.
     pub fn live_units(&self) -> u64 {
         self.0.array.borrow().store.live_units()
-    }
-
-    pub(crate) fn tickets<R>(&self, look: impl FnOnce(&mut Tickets) -> R) -> R {
-        look(&mut self.0.array.borrow_mut().tickets)
     }
 }
 

@@ -23,6 +23,8 @@
 //! | [`ticket`] | [`Ticket`]: how the submitter learns of the end, and gets what was read |
 //! | [`store`] | contents: a base state in closed form, and what was programmed since, in memory or in files |
 //! | [`medium`] | what outlives the power |
+//! | [`data_end`] | [`DataEnd`]: what a translation layer commands, this array or one across a link |
+//! | [`far`] | [`Far`]: flash across a link |
 //!
 //! What it does not do: no mapping, allocation or garbage collection (`firmware`), so it decides neither what is
 //! refreshed nor which superblock is retired or holds one bit a cell; no cache programs. Spare area beyond
@@ -31,7 +33,9 @@
 pub mod array;
 mod channel;
 pub mod config;
+pub mod data_end;
 pub mod die;
+pub mod far;
 pub mod fault;
 pub mod geometry;
 mod line;
@@ -46,7 +50,12 @@ mod trouble;
 
 pub use array::{Counters, Flash};
 pub use config::{FlashConfig, FlashError};
+pub use data_end::DataEnd;
 pub use die::Priority;
+pub use far::Far;
+pub use far::link::{
+    BlockReport, FarFlash, FarProgram, FarRead, FarShape, FarStripe, Gone, Mark, SystemVerb,
+};
 pub use fault::{Fault, FaultError, FaultPlan, FaultVerb};
 pub use geometry::{BlockId, Geometry, GeometryError, Ppa};
 pub use medium::{Dump, Medium};

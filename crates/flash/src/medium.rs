@@ -121,11 +121,7 @@ impl Medium {
 
     /// Whether nothing was ever done with it: it holds its base state, and firmware has kept nothing beside.
     pub fn is_new(&self) -> bool {
-        let System { roots, journal, .. } = &self.system;
-        self.store.is_untouched()
-            && roots.iter().all(Option::is_none)
-            && journal.is_empty()
-            && self.dump.is_none()
+        self.store.is_untouched() && self.system.is_empty() && self.dump.is_none()
     }
 
     /// Saves what would be lost; it takes the place of what was saved before.
@@ -153,6 +149,11 @@ pub(crate) struct System {
 }
 
 impl System {
+    /// Whether there is neither a root nor a journal.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.roots.iter().all(Option::is_none) && self.journal.is_empty()
+    }
+
     pub(crate) fn root(&self, slot: usize) -> Option<Rc<[u8]>> {
         self.roots[slot].clone()
     }

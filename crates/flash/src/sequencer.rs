@@ -441,7 +441,7 @@ impl Array {
                     self.counters.reads_retried[retries - 1] += 1;
                 }
                 let bad = if self.store.is_torn(block, stripe) { mask } else { uncorrected };
-                let bad = self.deliver(&operation, mask, bad);
+                let bad = self.deliver(inner, &operation, mask, bad);
                 outcome.unreadable = bad.count_ones();
                 self.counters.units_uncorrectable += u64::from(outcome.unreadable);
                 if bad == 0 {
@@ -482,26 +482,27 @@ impl Array {
             inner.synced.notify_all();
             return;
         }
-        self.complete(inner, operation.ticket, outcome);
+        inner.desk.complete(operation.ticket, outcome);
     }
 
     /// Gives the ticket what a read has read, but for the units that it could not: `bad`, and those that the store can't
     /// give. Gives all of these.
-    fn deliver(&mut self, operation: &Operation, mask: u64, mut bad: u64) -> u64 {
+    fn deliver(&mut self, inner: &Inner, operation: &Operation, mask: u64, mut bad: u64) -> u64 {
         let at = operation.at as usize;
-        let Array { tickets, store, .. } = self;
-        let mut places = tickets.contents_at(operation.ticket, at).iter_mut();
-        if places.len() > 0 && bad != mask {
-            bad |= store.read(operation.block, operation.stripe, mask, |content| {
-                if let Some(place) = places.next() {
-                    *place = content;
-                }
-            });
-        }
-        if bad != 0 {
-            tickets.mark_unreadable(operation.ticket, at, mask, bad);
-        }
-        bad
+        inner.desk.tickets(|tickets| {
+            let mut places = tickets.contents_at(operation.ticket, at).iter_mut();
+            if places.len() > 0 && bad != mask {
+                bad |= self.store.read(operation.block, operation.stripe, mask, |content| {
+                    if let Some(place) = places.next() {
+                        *place = content;
+                    }
+                });
+            }
+            if bad != 0 {
+                tickets.mark_unreadable(operation.ticket, at, mask, bad);
+            }
+            bad
+        })
     }
 
     /// Ends an operation that can't be done, without its taking time.
@@ -513,18 +514,13 @@ impl Array {
         match operation.verb {
             Verb::Read(mask) => {
                 outcome.unreadable = mask.count_ones();
-                self.tickets.mark_unreadable(operation.ticket, operation.at as usize, mask, mask);
+                let at = operation.at as usize;
+                inner.desk.tickets(|tickets| tickets.mark_unreadable(operation.ticket, at, mask, mask));
             }
             Verb::Program(batch) => self.recycle(batch),
             Verb::Erase => {}
         }
-        self.complete(inner, operation.ticket, outcome);
-    }
-
-    fn complete(&mut self, inner: &Inner, ticket: u32, outcome: Outcome) {
-        if let Some(task) = self.tickets.complete(ticket, outcome) {
-            inner.clock.wake(task);
-        }
+        inner.desk.complete(operation.ticket, outcome);
     }
 
     fn recycle(&mut self, mut batch: Batch) {

@@ -1,15 +1,17 @@
 //! Tickets: how one who submits operations learns that they are done, without an allocation.
 
-use crate::array::Flash;
-use byteway_clock::{Delay, TaskId};
+use byteway_clock::{Clock, Delay, TaskId};
 use byteway_wire::content::Content;
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// How the operations of a ticket went.
 ///
-/// The times are those of the operation that ended last; they sum to the time from its submission to its end.
+/// The times are those of the operation that ended last; they sum to the time from its submission to its end. Across a link
+/// nobody tells cells from channel: what an operation did not wait at this end is all in `channel`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Waiting for the die, and for the channel; of a program or an erase also while it was suspended.
@@ -55,7 +57,7 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    pub(crate) fn open(&mut self) -> u32 {
+    fn open(&mut self) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.nodes.push(Node::default());
             (self.nodes.len() - 1) as u32
@@ -135,34 +137,65 @@ impl Tickets {
     }
 }
 
+/// The tickets of a data end. Whatever carries its operations out reports here that they are done: the dies of an array, or
+/// what has come back over a link. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Desk(Rc<DeskState>);
+
+struct DeskState {
+    clock: Clock,
+    tickets: RefCell<Tickets>,
+}
+
+impl Desk {
+    pub(crate) fn new(clock: &Clock) -> Self {
+        Desk(Rc::new(DeskState { clock: clock.clone(), tickets: RefCell::default() }))
+    }
+
+    /// A ticket to submit under.
+    pub(crate) fn ticket(&self) -> Ticket {
+        let index = self.tickets(Tickets::open);
+        Ticket { desk: self.clone(), index }
+    }
+
+    #[inline]
+    pub(crate) fn tickets<R>(&self, look: impl FnOnce(&mut Tickets) -> R) -> R {
+        look(&mut self.0.tickets.borrow_mut())
+    }
+
+    /// An operation has ended: whoever waits for the ticket goes on, if it was the last one.
+    #[inline]
+    pub(crate) fn complete(&self, index: u32, outcome: Outcome) {
+        if let Some(task) = self.tickets(|tickets| tickets.complete(index, outcome)) {
+            self.0.clock.wake(task);
+        }
+    }
+
+    /// Whether a ticket is one of this end.
+    pub(crate) fn has_issued(&self, ticket: &Ticket) -> bool {
+        Rc::ptr_eq(&self.0, &ticket.desk.0)
+    }
+}
+
 /// Collects operations: submit any number under it, then wait for all of them.
 ///
 /// What the reads deliver is kept in the order of submission, and within a read in the order of its units, as it was
 /// when the read's data moved; later erases don't change it. After a wait the ticket can be used again;
-/// [`clear`](Ticket::clear) it first. Dropped early, its operations go on: they belong to the array.
+/// [`clear`](Ticket::clear) it first. Dropped early, its operations go on: they belong to the data end.
 pub struct Ticket {
-    flash: Flash,
+    desk: Desk,
     pub(crate) index: u32,
 }
 
 impl Ticket {
-    pub(crate) fn new(flash: Flash, index: u32) -> Self {
-        Ticket { flash, index }
-    }
-
-    /// The array that it is of.
-    pub(crate) fn flash(&self) -> &Flash {
-        &self.flash
-    }
-
     fn node<R>(&self, look: impl FnOnce(&mut Node) -> R) -> R {
-        self.flash.tickets(|tickets| look(&mut tickets.nodes[self.index as usize]))
+        self.desk.tickets(|tickets| look(&mut tickets.nodes[self.index as usize]))
     }
 
     /// Waits until every operation submitted under it is done.
     pub async fn wait(&self) -> Outcome {
         let outcome = Wait { ticket: self }.await;
-        let clock = self.flash.clock();
+        let clock = &self.desk.0.clock;
         if clock.is_immediate() {
             // Nothing was waited for, so this is where a task that only uses flash lets others run.
             clock.sleep(Delay::ZERO).await;
@@ -215,7 +248,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.flash.tickets(|tickets| tickets.close(self.index));
+        self.desk.tickets(|tickets| tickets.close(self.index));
     }
 }
 
@@ -227,7 +260,7 @@ impl Future for Wait<'_> {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
-        let task = self.ticket.flash.clock().current();
+        let task = self.ticket.desk.0.clock.current();
         self.ticket.node(|node| {
             if node.remaining == 0 {
                 return Poll::Ready(node.outcome);

@@ -459,6 +459,21 @@ impl Driver {
         Ok(())
     }
 
+    /// The first namespace that is raw flash, if there is one.
+    pub(crate) async fn raw_flash_namespace(&self) -> Result<Option<u32>, DriverError> {
+        match self.0.sets.get() & 1 << csi::RAW_FLASH {
+            0 => Ok(None),
+            _ => Ok(self.active_namespaces(csi::RAW_FLASH).await?.first().copied()),
+        }
+    }
+
+    /// What Identify says of it.
+    pub(crate) async fn identify_raw_flash(&self, nsid: u32) -> Result<Vec<u8>, DriverError> {
+        let mut id = vec![0; Identify::BYTES as usize];
+        self.identify_of(Cns::COMMAND_SET_NAMESPACE, csi::RAW_FLASH, nsid, &mut id).await?;
+        Ok(id)
+    }
+
     /// Whether the controller is enabled for namespaces of several command sets.
     fn has_all_sets(&self) -> bool {
         self.0.cap.css() & CSS_SEVERAL != 0

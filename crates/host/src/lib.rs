@@ -21,6 +21,7 @@
 //! | [`sink_oracle`] | what each byte of a payload sink must hold |
 //! | [`oracle`] | what each logical block must hold |
 //! | [`kv`] | key value operations, and what each key must hold |
+//! | [`raw_flash`] | a drive's flash array, for a translation layer on this host |
 //! | [`error`] | what can go wrong |
 //!
 //! What it does not do: it knows nothing of the device but what registers, queues and memory say, and believes none
@@ -43,6 +44,7 @@ mod page_owner;
 pub mod payload;
 pub mod port;
 pub mod queue;
+pub mod raw_flash;
 pub mod sink_oracle;
 pub mod split;
 mod stream;
@@ -64,5 +66,6 @@ pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};
 pub use queue::{Pending, QueuePair, Request};
+pub use raw_flash::{RawFlash, RawFlashConfig};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};

@@ -9,11 +9,14 @@ pub enum CommandSet {
     Nvm = 255,
     /// Key Value: pairs of keys and values.
     KeyValue = 0,
+    /// Raw flash: the array itself, for a translation layer that runs elsewhere.
+    RawFlash = 1,
     /// The payload sink: it acts on the drive, whatever namespace a command names, and no namespace is of it.
     Sink = 254,
 }
 
 impl CommandSet {
     /// All of them.
-    pub const ALL: [CommandSet; 3] = [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::Sink];
+    pub const ALL: [CommandSet; 4] =
+        [CommandSet::Nvm, CommandSet::KeyValue, CommandSet::RawFlash, CommandSet::Sink];
 }

@@ -174,6 +174,11 @@ impl NamespaceConfig {
     pub const fn key_value(units: u64) -> NamespaceConfig {
         NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::KeyValue }
     }
+
+    /// The whole array of this shape, raw: the only namespace of its drive.
+    pub const fn raw_flash(geometry: &Geometry) -> NamespaceConfig {
+        NamespaceConfig { units: geometry.total_units(), block: BlockSize::B4096, set: CommandSet::RawFlash }
+    }
 }
 
 /// What the namespaces for pairs of keys and values have in common.

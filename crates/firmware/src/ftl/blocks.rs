@@ -16,7 +16,7 @@
 
 use crate::ftl::base::BaseState;
 use crate::ftl::config::{FtlConfig, Victim};
-use byteway_flash::{BlockId, Flash, Geometry, Ppa};
+use byteway_flash::{BlockId, DataEnd, Geometry, Ppa};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ pub(in crate::ftl) struct Marks {
 
 impl Marks {
     /// What an array says.
-    pub(in crate::ftl) fn of(flash: &Flash) -> impl Fn(BlockId) -> Marks {
+    pub(in crate::ftl) fn of(flash: &DataEnd) -> impl Fn(BlockId) -> Marks {
         |block| {
             let is_bad = flash.is_bad(block);
             Marks {

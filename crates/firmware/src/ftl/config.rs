@@ -136,6 +136,9 @@ pub struct FtlConfig {
     pub seed: u64,
     /// How long dies work on a superblock, for [`Base::Steady`].
     pub rhythm: Rhythm,
+    /// Somebody else commands the array, as of a drive that offers its flash raw: this translation layer maps nothing, leaves the
+    /// array alone, and keeps no record in it.
+    pub is_bare: bool,
     /// What it holds at first.
     pub base: Base,
     /// Whose patterns those are, by rising first unit. What lies before the first region holds zeroes.
@@ -226,6 +229,7 @@ impl Default for FtlConfig {
             upkeep: Upkeep::default(),
             seed: 0,
             rhythm: Rhythm::default(),
+            is_bare: false,
             base: Base::Empty,
             regions: Vec::new(),
             keep: Keep::Stamps,
@@ -284,6 +288,9 @@ pub enum FtlError {
     /// A cached map without a place for a page.
     #[error("the map's cache must hold one translation page of 4 KiB at least")]
     NoMapCache,
+    /// A far end that can't be what this translation layer needs.
+    #[error("flash across a link: {0}")]
+    Far(&'static str),
     /// Regions that are not in order.
     #[error("regions must be given by rising first unit")]
     Regions,

@@ -34,7 +34,9 @@ use crate::placement::{Errand, Placement};
 use base::BaseState;
 use blocks::{Blocks, Marks, Stream};
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
-use byteway_flash::{BlockId, Dump, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare};
+use byteway_flash::{
+    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare,
+};
 use byteway_wire::content::{Content, UNIT_BYTES};
 use collect::Collecting;
 use collect::background::Idleness;
@@ -215,7 +217,7 @@ impl Signals {
 struct Inner {
     clock: Clock,
     placement: Placement,
-    flash: Flash,
+    flash: DataEnd,
     geometry: Geometry,
     base: Rc<BaseState>,
     config: FtlConfig,
@@ -323,29 +325,60 @@ impl Ftl {
         let flash = flash.into();
         flash.validate()?;
         validate(&geometry, &config)?;
-        if config.upkeep.slc_blocks > 0 && flash.timing.slc.is_none() {
+        let is_new = medium.is_new();
+        let saved = medium.take_saved();
+        let flash = Flash::new(clock, geometry, flash, medium);
+        Self::start(clock, placement, flash.into(), config, is_new, saved)
+    }
+
+    /// A translation layer over flash across a link: its work is done at this end of it, where `placement` says. If the flash
+    /// was used before, the one that did so had the same `config`.
+    ///
+    /// # Errors
+    /// If the flash and `config` don't go together. It holds at first what it holds, so `config` must say
+    /// [`Base::Empty`]; and nothing saves what is buffered here, so there is no power-loss protection.
+    pub fn over(clock: &Clock, placement: Placement, far: Far, config: FtlConfig) -> Result<Ftl, FtlError> {
+        validate(far.geometry(), &config)?;
+        if config.base != Base::Empty {
+            return Err(FtlError::Far("it holds nothing at first (base)"));
+        }
+        if config.plp {
+            return Err(FtlError::Far("no capacitors save what is buffered before it (plp)"));
+        }
+        let is_new = far.shape().is_new;
+        Self::start(clock, placement, far.into(), config, is_new, None)
+    }
+
+    fn start(
+        clock: &Clock,
+        placement: Placement,
+        flash: DataEnd,
+        config: FtlConfig,
+        is_new: bool,
+        saved: Option<Dump>,
+    ) -> Result<Ftl, FtlError> {
+        let geometry = *flash.geometry();
+        if config.upkeep.slc_blocks > 0 && !flash.has_one_bit_mode() {
             return Err(FtlError::Upkeep(
                 "a cache of one bit a cell (slc_blocks) needs the times of one (flash.slc)",
             ));
         }
         // A cache that the base state has filled has as many stripes as the cells say.
         let has_cache = config.base == Base::Steady && config.upkeep.slc_blocks > 0;
-        if has_cache && config.rhythm.wordline != flash.timing.stripes_per_wordline() {
+        if has_cache && config.rhythm.wordline != flash.stripes_per_wordline() {
             return Err(FtlError::Upkeep("the rhythm's wordline is not that of the flash"));
         }
         let space = Space::new(config.user_units, config.wide_map);
         let base = Rc::new(BaseState::new(geometry, &config));
-        let is_new = medium.is_new();
-        let saved = medium.take_saved();
         // Programs that have begun end, with protection: then no stripe takes another one with it, unless it fails.
-        let can_fail = flash.reliability.is_some() || !flash.faults.is_empty();
-        let wordline = if config.plp && !can_fail || config.canary == Some(Canary::TrustTorn) {
+        let wordline = if config.plp && !flash.can_fail() || config.canary == Some(Canary::TrustTorn) {
             1
         } else {
-            flash.timing.stripes_per_wordline()
+            flash.stripes_per_wordline()
         };
-        room(&geometry, &config, wordline)?;
-        let flash = Flash::new(clock, geometry, flash, medium);
+        if !config.is_bare {
+            room(&geometry, &config, wordline)?;
+        }
         let dies = geometry.dies();
         // What was saved, also of who is above, comes back whole: flash may take none of it any more.
         let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
@@ -357,7 +390,7 @@ impl Ftl {
         {
             flash.set_mode(block, Mode::OneBit);
         }
-        let cache_pages = geometry.pages.div_ceil(flash.timing().stripes_per_wordline());
+        let cache_pages = geometry.pages.div_ceil(flash.stripes_per_wordline());
         let blocks = Blocks::new(geometry, &base, &config, wordline, cache_pages, Marks::of(&flash));
         let takes_along = config.canary == Some(Canary::TakeAlong);
         let state = State {
@@ -373,6 +406,7 @@ impl Ftl {
         };
         let cached = config.map_cache_pages;
         let is_steady = config.base == Base::Steady;
+        let is_bare = config.is_bare;
         let inner = Rc::new(Inner {
             clock: clock.clone(),
             placement,
@@ -387,7 +421,7 @@ impl Ftl {
             cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
             idleness: Idleness::new(clock),
             attended: Cell::new(0),
-            power: Power::new(clock, is_new, is_steady, saved),
+            power: Power::new(clock, is_new && is_steady, is_new || is_bare, saved),
             signals: Signals::new(clock, dies),
             writers,
             state: RefCell::new(state),
@@ -396,6 +430,9 @@ impl Ftl {
         });
         for die in 0..dies {
             inner.state.borrow_mut().refresh(die);
+        }
+        if is_bare {
+            return Ok(Ftl(inner));
         }
         let writers =
             (0..inner.writers.len()).map(|index| clock.spawn("writer", write::run(inner.clone(), index)));
@@ -552,14 +589,14 @@ impl Ftl {
         Ok(())
     }
 
-    /// What a unit holds at this instant, at no cost: for tests. Zeroes beyond the drive.
+    /// What a unit holds at this instant, at no cost: for tests, over the drive's own flash. Zeroes beyond the drive.
     pub fn peek(&self, lpa: u64) -> Content {
         let Ok(lpa) = self.check(lpa, 1) else { return Content::Zero };
         let found = self.0.state.borrow().find(&self.0.base, lpa);
         match found {
             Found::Nowhere => Content::Zero,
             Found::Buffered(content) => content,
-            Found::Flash(ppa) => self.0.flash.content(ppa),
+            Found::Flash(ppa) => self.flash().content(ppa),
         }
     }
 
@@ -578,8 +615,16 @@ impl Ftl {
         FtlCounters { blocks_free, blocks_spare, power_cycles, unsafe_shutdowns, ..state.counters }
     }
 
-    /// The array under it.
+    /// The drive's own array under it.
+    ///
+    /// # Panics
+    /// Over flash across a link, whose figures are those of the drive that has it.
     pub fn flash(&self) -> &Flash {
+        self.0.flash.own().expect("the array is the drive's own")
+    }
+
+    /// What it commands.
+    pub fn data_end(&self) -> &DataEnd {
         &self.0.flash
     }
 
@@ -635,17 +680,23 @@ impl Ftl {
     pub async fn shutdown(&self, span: SpanId, spans: &Spans) -> Result<(), MediaError> {
         self.ready().await;
         let _attending = self.0.attend();
+        if self.0.config.is_bare {
+            return Ok(());
+        }
         let written = self.0.shut_down().await;
         spans.charge(span, self.0.clock.now(), Stage::Flash);
         written
     }
 
     /// The power goes. Gives what outlives it; whoever waits for this is to be ended.
+    ///
+    /// # Panics
+    /// Over flash across a link: that has its own power, and what goes here is [stopped](Ftl::stop).
     pub fn power_off(&self) -> Medium {
         self.stop();
         let inner = &*self.0;
         let plp = inner.config.plp;
-        let mut medium = inner.flash.power_off(plp);
+        let mut medium = inner.flash.power_off(plp).expect("the array is the drive's own");
         if let Some(dump) = inner.power.saved.take() {
             medium.save(dump); // not all of it had come back
         } else if plp {
@@ -666,13 +717,16 @@ impl Ftl {
     }
 
     /// Keeps a small record beside the units: it is durable when this ends, and the former one was until then.
+    /// A bare one keeps none.
     pub async fn store_record(&self, bytes: Rc<[u8]>) {
-        self.0.flash.write_record(bytes).await;
+        if !self.0.config.is_bare {
+            self.0.flash.write_record(bytes).await;
+        }
     }
 
     /// The record.
     pub fn record(&self) -> Option<Rc<[u8]>> {
-        self.0.flash.record()
+        self.0.flash.record().filter(|_| !self.0.config.is_bare)
     }
 
     /// Its logical units.
@@ -682,6 +736,9 @@ impl Ftl {
 
     /// Ends its tasks: the drive is gone. Whoever waits for it waits for ever, and is to be ended as well.
     pub fn stop(&self) {
+        if let DataEnd::Far(far) = &self.0.flash {
+            far.stop();
+        }
         for task in self.0.tasks.take() {
             self.0.clock.kill(task);
         }
@@ -787,6 +844,9 @@ impl State {
 }
 
 fn validate(geometry: &Geometry, config: &FtlConfig) -> Result<(), FtlError> {
+    if config.is_bare {
+        return Ok(());
+    }
     let (start, reserve) = (config.gc_start_free_blocks, config.gc_reserve_blocks);
     if reserve == 0 || start < reserve {
         return Err(FtlError::Thresholds { start, reserve });

@@ -2,7 +2,7 @@
 //! and is looked after.
 
 use crate::crash::fixture::{
-    Case, Host, Model, cached_cases, cases, find_canaries, histories, lives, regions, share, tiny,
+    Case, Host, Model, cached_cases, cases, find_canaries, found, histories, lives, regions, share, tiny,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Delay, Executor};
@@ -38,13 +38,15 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, steps: u3
 /// Runs until the power goes: `polls` after it came, or when the host has done what it had to do.
 fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed: u64, what: &str) -> Medium {
     let executor = Executor::new();
-    let ftl = case.power_on(executor.clock(), medium, seed);
+    let powered = case.powered(&executor, medium, seed);
+    let (ftl, polls) = (powered.ftl.clone(), polls.saturating_add(executor.clock().counters().polls));
     case.lend(executor.clock(), &ftl, seed);
     let (inner, model, what_then) = (ftl.clone(), model.clone(), what.to_owned());
     let ended = executor.run_cut(
         async move {
             inner.ready().await;
-            model.borrow_mut().look(&inner, &what_then);
+            let found = found(&inner).await;
+            model.borrow_mut().look(found, &what_then);
             host(inner, model, Rng::new(seed).stream("host"), 60).await;
         },
         polls,
@@ -52,7 +54,7 @@ fn run(case: &Case, medium: Medium, model: &Rc<RefCell<Model>>, polls: u64, seed
     if let Err(stalled) = ended {
         panic!("{what}: {stalled}; {:?}", ftl.counters());
     }
-    ftl.power_off()
+    powered.off()
 }
 
 fn history(case: &Case, seed: u64, cuts: &[u64]) {
@@ -91,7 +93,7 @@ fn upkeep_cases() -> Vec<Case> {
         let geometry = Geometry { blocks: 17, ..tiny(6) };
         let chance = if is_all || index == 2 { 0.005 } else { 0.0 };
         let faults = FaultPlan { program: chance, erase: chance, ..FaultPlan::default() };
-        cases.push(Case { name, faults, geometry, wordline, config, meddles: false });
+        cases.push(Case { name, faults, geometry, wordline, config, meddles: false, is_far: false });
     }
     cases
 }
@@ -135,6 +137,60 @@ fn seed_40000_a_page_says_a_place_that_was_left() {
 fn so_it_is_while_flash_fails_and_is_looked_after() {
     for case in upkeep_cases() {
         histories(&case, 0..30 * share(), history);
+    }
+}
+
+// The flash across a link goes on when the host's power goes, and what was on its way is there or isn't: whatever was said to
+// be durable is there when both come back, and what failed stays out of use.
+#[test]
+fn so_it_is_across_a_link() {
+    for case in cases().into_iter().chain(cached_cases()).map(Case::across) {
+        histories(&case, 0..6 * share(), history);
+    }
+    for case in upkeep_cases().into_iter().map(Case::across) {
+        histories(&case, 0..8 * share(), history);
+    }
+}
+
+/// The host crashes again and again, after so many microseconds each; the drive with the flash stays on, and ends what it was
+/// told.
+fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let (drive, end) = case.raw(&clock, seed);
+    let model = Rc::new(RefCell::new(Model::new(case)));
+    for (turn, pause) in (0..).zip(pauses.iter().chain([&0])) {
+        let what = format!("{}, seed {seed}, crashes {pauses:?}, turn {turn}", case.name);
+        let ftl = case.attach(&executor, end.clone());
+        let (inner, model, clock, pause) = (ftl.clone(), model.clone(), clock.clone(), *pause);
+        let stream = Rng::new(seed).stream(&format!("host-{turn}"));
+        let ended = executor.run(async move {
+            inner.ready().await;
+            let found = found(&inner).await;
+            model.borrow_mut().look(found, &what);
+            let host = clock.spawn("host", host(inner, model, stream, 1000));
+            clock.sleep(Delay::from_us(pause)).await;
+            clock.kill(host);
+        });
+        if let Err(stalled) = ended {
+            panic!("{}, seed {seed}, crashes {pauses:?}, turn {turn}: {stalled}", case.name);
+        }
+        ftl.stop();
+    }
+    drive.power_off();
+}
+
+// Commands that were on the link when the host crashed take effect, or don't, after the next host might have looked: what it
+// finds must stay so.
+#[test]
+fn what_was_durable_is_there_when_only_the_host_crashes() {
+    for case in cases().into_iter().chain(cached_cases()).chain(upkeep_cases()).map(Case::across) {
+        for seed in 0..4 * share() {
+            let mut stream = Rng::new(seed).stream("pauses");
+            let pauses: Vec<u64> =
+                (0..5).map(|_| stream.below([300, 3000, 30_000][seed as usize % 3])).collect();
+            crashes(&case, seed, &pauses);
+        }
     }
 }
 

@@ -78,6 +78,7 @@ fn drawn(seed: u64) -> Option<Case> {
         wordline,
         config: config.clone(),
         meddles: stream.chance(0.5),
+        is_far: false,
     };
     // As many units as there can be are the answer to more.
     for _ in 0..8 {
@@ -116,6 +117,16 @@ fn drives_of_every_shape_keep_what_was_durable() {
         }
     }
     assert!(drives > 50, "{drives} of them are drives");
+}
+
+// So it is where the flash is across a link.
+#[test]
+fn drives_of_every_shape_keep_what_was_durable_across_a_link() {
+    for seed in 0..60 * share() {
+        if let Some(case) = drawn(seed) {
+            histories(&case.across(), seed..seed + 1, history);
+        }
+    }
 }
 
 // Two states of a unit lie in one stripe if a failure has sent the older one back: it was stale before it had been

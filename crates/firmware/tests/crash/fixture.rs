@@ -1,11 +1,14 @@
 //! The host's idea of a drive, the drives, and their power.
 
+use crate::far;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Rate, SpanId, Spans};
+use byteway_clock::{Clock, Delay, Executor, Rate, SpanId, Spans};
+use byteway_device::{Drive, DriveConfig};
 use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
+use byteway_link::HostEnd;
 use byteway_wire::content::{BlockSize, Content, Stamp};
 use std::cell::RefCell;
 use std::ops::Range;
@@ -71,10 +74,9 @@ impl Model {
         }
     }
 
-    /// Looks at every unit: each holds what it may, and from now on nothing else.
-    pub fn look(&mut self, ftl: &Ftl, what: &str) {
-        for (lpa, possible) in (0..).zip(&mut self.units) {
-            let found = ftl.peek(lpa);
+    /// Looks at what every unit was found to hold: each holds what it may, and from now on nothing else.
+    pub fn look(&mut self, found: Vec<Content>, what: &str) {
+        for ((lpa, possible), found) in (0..).zip(&mut self.units).zip(found) {
             let version = possible.iter().rev().find(|version| stamp(lpa, **version) == found);
             match version.copied() {
                 Some(version) => *possible = vec![version],
@@ -82,6 +84,38 @@ impl Model {
                 None if self.loses && found == Content::unreadable() => {}
                 None => panic!("{what}: unit {lpa} holds {found:?}, and may hold {possible:?}"),
             }
+        }
+    }
+}
+
+/// What all units hold: over own flash at this instant and at no cost, else by reads.
+pub async fn found(ftl: &Ftl) -> Vec<Content> {
+    if ftl.data_end().own().is_some() {
+        return (0..ftl.user_units()).map(|lpa| ftl.peek(lpa)).collect();
+    }
+    let (spans, mut all, mut out) = (Spans::default(), Vec::new(), Vec::new());
+    for lpa in 0..ftl.user_units() {
+        let read = ftl.read(SpanId::NONE, &spans, lpa, 1, &mut out).await;
+        all.push(if read.is_ok() { out.remove(0) } else { Content::unreadable() });
+    }
+    all
+}
+
+/// A translation layer under power, with the drive that has its flash if that is another.
+pub struct Powered {
+    pub ftl: Ftl,
+    raw: Option<Drive>,
+}
+
+impl Powered {
+    /// The power goes everywhere.
+    pub fn off(&self) -> Medium {
+        match &self.raw {
+            Some(drive) => {
+                self.ftl.stop();
+                drive.power_off()
+            }
+            None => self.ftl.power_off(),
         }
     }
 }
@@ -96,9 +130,19 @@ pub struct Case {
     pub config: FtlConfig,
     /// Somebody reads, rewrites, purges and shuts down beside the hosts.
     pub meddles: bool,
+    /// Its flash is across a link from the translation layer.
+    pub is_far: bool,
 }
 
 impl Case {
+    /// The same over flash across a link, which holds nothing at first, and without power-loss protection. Reads don't fail:
+    /// a translation page that can't be read when the power comes ends the start there, where own flash has it all the same.
+    pub fn across(self) -> Case {
+        let config = FtlConfig { base: Base::Empty, plp: false, ..self.config };
+        let faults = FaultPlan { read: 0.0, ..self.faults };
+        Case { config, faults, is_far: true, ..self }
+    }
+
     /// The same drive with places for a few pages of the map, which come and go one by one.
     pub fn lending(self) -> Case {
         let config = FtlConfig { map_cache_pages: Some(4), map_segment_pages: 1, ..self.config };
@@ -130,7 +174,36 @@ impl Case {
     }
 
     pub fn medium(&self) -> Medium {
-        Ftl::medium(self.geometry, &self.config).unwrap()
+        match self.is_far {
+            true => Drive::medium(&self.raw_drive()).unwrap(),
+            false => Ftl::medium(self.geometry, &self.config).unwrap(),
+        }
+    }
+
+    /// The drive of one that is [across](Case::across) a link, new, and the host's end of that.
+    pub fn raw(&self, clock: &Clock, seed: u64) -> (Drive, HostEnd) {
+        far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, None)
+    }
+
+    /// A translation layer of the host's over it.
+    pub fn attach(&self, executor: &Executor, host: HostEnd) -> Ftl {
+        let far = executor.run(far::attach(host)).unwrap();
+        let clock = executor.clock();
+        Ftl::over(clock, placement(clock), far, self.config.clone()).unwrap()
+    }
+
+    fn raw_drive(&self) -> DriveConfig {
+        far::raw_drive(self.geometry, timing(self.wordline), &self.config)
+    }
+
+    /// With its power on, after as many polls of `executor` as that takes.
+    pub fn powered(&self, executor: &Executor, medium: Medium, seed: u64) -> Powered {
+        let clock = executor.clock();
+        if !self.is_far {
+            return Powered { ftl: self.power_on(clock, medium, seed), raw: None };
+        }
+        let (drive, host) = far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, Some(medium));
+        Powered { ftl: self.attach(executor, host), raw: Some(drive) }
     }
 
     pub fn power_on(&self, clock: &Clock, medium: Medium, seed: u64) -> Ftl {
@@ -138,13 +211,16 @@ impl Case {
     }
 
     pub fn try_power_on(&self, clock: &Clock, medium: Medium, seed: u64) -> Result<Ftl, FtlError> {
-        let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
-        let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
-        let placement = Placement::all_at(&site, cycles);
         let faults = self.faults.clone();
         let flash = FlashConfig { faults, rng: Rng::new(seed), ..FlashConfig::from(timing(self.wordline)) };
-        Ftl::power_on(clock, placement, self.geometry, flash, self.config.clone(), medium)
+        Ftl::power_on(clock, placement(clock), self.geometry, flash, self.config.clone(), medium)
     }
+}
+
+fn placement(clock: &Clock) -> Placement {
+    let site = Site::new(clock, 2, 1_000_000_000, Delay::from_ns(80), Rate::per_second(10_000_000_000));
+    let cycles = Work::ALL.into_iter().fold(Cycles::FREE, |cycles, work| cycles.with(work, 300));
+    Placement::all_at(&site, cycles)
 }
 
 fn timing(wordline: usize) -> Timing {
@@ -283,6 +359,7 @@ pub fn cases() -> Vec<Case> {
             wordline,
             config,
             meddles: false,
+            is_far: false,
         });
     }
     cases
@@ -311,7 +388,8 @@ pub fn cached_cases() -> Vec<Case> {
             regions: regions(),
             ..Default::default()
         };
-        cases.push(Case { name, faults: FaultPlan::default(), geometry, wordline, config, meddles: false });
+        let faults = FaultPlan::default();
+        cases.push(Case { name, faults, geometry, wordline, config, meddles: false, is_far: false });
     }
     cases
 }

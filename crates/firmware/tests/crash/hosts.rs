@@ -1,7 +1,7 @@
 //! Several hosts at once, each with units of its own.
 
 use crate::crash::fixture::{
-    Case, Host, Model, NOTHING, cached_cases, cases, find_canaries, histories, is_over, lives, share,
+    Case, Host, Model, NOTHING, cached_cases, cases, find_canaries, found, histories, is_over, lives, share,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans};
@@ -29,7 +29,7 @@ async fn host(ftl: Ftl, model: Rc<RefCell<Model>>, mut stream: Stream, own: Rang
             92..99 => host.flush().await,
             _ if is_alone => host.shut_down().await,
             _ => {
-                host.ftl.flash().clock().sleep(Delay::from_us(stream.below(5000))).await;
+                host.ftl.data_end().clock().sleep(Delay::from_us(stream.below(5000))).await;
                 true
             }
         };
@@ -46,7 +46,7 @@ async fn meddle(ftl: Ftl, mut stream: Stream) {
     let (user, mut out) = (ftl.user_units(), Vec::new());
     let is_expected = |result: Result<(), MediaError>| assert_ne!(result, Err(MediaError::OutOfRange));
     loop {
-        ftl.flash().clock().sleep(Delay::from_us(stream.below(2000))).await;
+        ftl.data_end().clock().sleep(Delay::from_us(stream.below(2000))).await;
         let count = 1 + stream.below(20.min(user));
         let first = stream.below(user - count + 1);
         is_expected(match stream.below(100) {
@@ -93,13 +93,14 @@ pub async fn work(
         assert!(clock.now() < end, "{what}: the hosts wait for ever: {:?}", ftl.counters());
     }
     if !model.borrow().plp && !is_over(ftl.flush(SpanId::NONE, &Spans::default()).await) {
+        let found = found(ftl).await;
         let mut model = model.borrow_mut();
         let all = model.all();
         if !refused.get() {
             let mark = model.mark(&all);
             model.settle(&all, &mark);
         }
-        model.look(ftl, what);
+        model.look(found, what);
         if !meddles {
             count(ftl, &model, what);
         }
@@ -117,12 +118,14 @@ pub fn run(
 ) -> Medium {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let ftl = case.power_on(&clock, medium, seed);
+    let powered = case.powered(&executor, medium, seed);
+    let (ftl, polls) = (powered.ftl.clone(), polls.saturating_add(executor.clock().counters().polls));
     let (inner, model, what_then, meddles) = (ftl.clone(), model.clone(), what.to_owned(), case.meddles);
     let ended = executor.run_cut(
         async move {
             inner.ready().await;
-            model.borrow_mut().look(&inner, &what_then);
+            let found = found(&inner).await;
+            model.borrow_mut().look(found, &what_then);
             if !meddles {
                 count(&inner, &model.borrow(), &what_then);
             }
@@ -133,12 +136,12 @@ pub fn run(
     if let Err(stalled) = ended {
         panic!("{what}: {stalled}; {:?}", ftl.counters());
     }
-    ftl.power_off()
+    powered.off()
 }
 
 /// Each unit that holds something is valid in one place, if none is in the buffer.
 fn count(ftl: &Ftl, model: &Model, what: &str) {
-    let blocks = (0..ftl.flash().geometry().total_blocks()).map(BlockId);
+    let blocks = (0..ftl.data_end().geometry().total_blocks()).map(BlockId);
     let valid: u64 = blocks.map(|block| u64::from(ftl.valid_units(block).0)).sum();
     let mapped = model.units.iter().filter(|possible| **possible != [NOTHING]).count() as u64;
     let all = mapped + ftl.map_pages_in_flash();
@@ -173,6 +176,14 @@ fn translation_pages_that_were_evicted_are_found() {
 fn seed_40000_a_page_says_a_place_that_was_left() {
     let case = cached_cases().remove(2);
     history(&case, 40_000, &[521, 278, 163]);
+}
+
+// Several hosts have several programs and erases on the link at once when the power goes.
+#[test]
+fn so_it_is_across_a_link() {
+    for case in cases().into_iter().chain(cached_cases()).map(Case::across) {
+        histories(&case, 0..6 * share(), history);
+    }
 }
 
 // A test that finds nothing says something only if it would find what is broken.

@@ -72,6 +72,8 @@ pub mod csi {
     pub const LOCAL_MEMORY: u8 = 0x03;
     /// Computational Programs command set.
     pub const COMPUTATIONAL_PROGRAMS: u8 = 0x04;
+    /// Byteway's own raw flash command set: [`raw_flash`](crate::nvme::vendor::raw_flash).
+    pub const RAW_FLASH: u8 = 0x30;
 }
 
 /// Bits of [`IdentifyController::oacs`].

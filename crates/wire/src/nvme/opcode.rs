@@ -213,6 +213,14 @@ opcodes! {
         KV_CLOSE = 0xA0, "KV Close";
         KV_STORE_MANY = 0xA1, "KV Store Many";
         PAGE_POINTER = 0xA4, "Page Pointer";
+        RAW_ERASE = 0xA8, "Raw Erase";
+        RAW_PROGRAM = 0xA9, "Raw Program";
+        RAW_READ = 0xAA, "Raw Read";
+        RAW_MANAGE = 0xAC, "Raw Manage";
+        RAW_COPY = 0xAD, "Raw Copy";
+        RAW_REPORT = 0xAE, "Raw Report";
+        RAW_SYSTEM_WRITE = 0xB1, "Raw System Write";
+        RAW_SYSTEM_READ = 0xB2, "Raw System Read";
     }
 }
 

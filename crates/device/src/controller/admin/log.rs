@@ -123,6 +123,16 @@ pub fn commands_supported(config: &DriveConfig, set: CommandSet) -> CommandsSupp
     ] {
         page.acs[usize::from(opcode.0)] = effects;
     }
+    if config.is_raw() {
+        for opcode in [
+            AdminOpcode::FORMAT_NVM,
+            AdminOpcode::NAMESPACE_MANAGEMENT,
+            AdminOpcode::NAMESPACE_ATTACHMENT,
+            AdminOpcode::SANITIZE,
+        ] {
+            page.acs[usize::from(opcode.0)] = 0;
+        }
+    }
     if config.controller.shadow_doorbells {
         page.acs[usize::from(AdminOpcode::DOORBELL_BUFFER_CONFIG.0)] = SUPPORTED | scope::CONTROLLER;
     }

@@ -50,6 +50,15 @@ pub async fn execute(
         AdminOpcode::GET_LOG_PAGE => get_log_page(sets, context, workspace).await,
         AdminOpcode::SET_FEATURES => set_features(context, workspace).await,
         AdminOpcode::GET_FEATURES => get_features(context, workspace).await,
+        // The array is the host's: there is nothing of the drive's own in it.
+        AdminOpcode::FORMAT_NVM
+        | AdminOpcode::NAMESPACE_MANAGEMENT
+        | AdminOpcode::NAMESPACE_ATTACHMENT
+        | AdminOpcode::SANITIZE
+            if context.core.config.is_raw() =>
+        {
+            Err(Status::INVALID_OPCODE.with_dnr())
+        }
         AdminOpcode::FORMAT_NVM => management::format(context).await,
         AdminOpcode::NAMESPACE_MANAGEMENT => management::manage(context, workspace).await,
         AdminOpcode::NAMESPACE_ATTACHMENT => management::attach(context, workspace).await,

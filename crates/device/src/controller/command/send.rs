@@ -6,6 +6,7 @@ use crate::controller::state::counters::add;
 use byteway_clock::{Stage, Time};
 use byteway_link::{Fault, Purpose};
 use byteway_transfer::Extent;
+use byteway_wire::content::{Content, UNIT_BYTES};
 use byteway_wire::nvme::{Segment, Status};
 use std::rc::Rc;
 
@@ -68,4 +69,40 @@ pub(crate) async fn send(context: &Context<'_>, workspace: &Workspace) -> Result
     context.core.clock.sleep_until(sent).await;
     context.charge(Stage::Link);
     context.check()
+}
+
+/// Posts `workspace.contents`, from byte `offset` of the first on, to the extents of the host; gives when the last has left.
+pub(crate) fn send_units(context: &Context<'_>, workspace: &Workspace, offset: u32) -> Result<Time, Status> {
+    let core = context.core;
+    let mut at = offset as usize;
+    let mut sent = core.clock.now();
+    let epoch = workspace.collector.epoch();
+    for extent in workspace.collector.extents() {
+        let Extent::Memory(segment) = *extent else {
+            at += extent.bytes() as usize;
+            continue;
+        };
+        let mut done = 0;
+        while done < segment.bytes {
+            let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
+            let count = (segment.bytes - done).min((UNIT_BYTES - offset) as u32);
+            let content = workspace.contents[unit].clone();
+            let address = segment.address + u64::from(done);
+            let written =
+                core.port.write_content(address, content, offset as u32, count, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, u64::from(count));
+            done += count;
+            at += count as usize;
+        }
+        let padding = context.padding(segment);
+        if padding > 0 {
+            let address = segment.address + u64::from(segment.bytes);
+            let zeroes = Content::Zero;
+            let written = core.port.write_content(address, zeroes, 0, padding, epoch, Purpose::Data);
+            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
+            add(&core.counters.data_out_bytes, u64::from(padding));
+        }
+    }
+    Ok(sent)
 }

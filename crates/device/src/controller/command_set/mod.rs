@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`nvm`] | logical blocks |
 //! | [`kv`] | pairs of keys and values |
+//! | [`raw_flash`] | the flash array, for a translation layer that runs elsewhere |
 //! | [`sink`] | the payload sink |
 //!
 //! A further set is a module here, a line in [`CommandSet`], and an arm in those matches below where it is to say something:
@@ -20,6 +21,7 @@ use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::kv::KeyValue;
 use crate::controller::command_set::kv::pairs::{store_of, value_bytes_max};
 use crate::controller::command_set::nvm::compare_and_write;
+use crate::controller::command_set::raw_flash::RawFlash;
 use crate::controller::command_set::sink::Sink;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
@@ -37,6 +39,7 @@ use std::rc::Rc;
 pub mod device_memory;
 pub mod kv;
 pub mod nvm;
+pub mod raw_flash;
 pub mod sink;
 
 /// What a drive says of its command sets, and of namespaces that there could be.
@@ -46,6 +49,7 @@ impl CommandSet {
         match self {
             CommandSet::Nvm => true,
             CommandSet::KeyValue => kv::is_offered(config),
+            CommandSet::RawFlash => raw_flash::is_offered(config),
             CommandSet::Sink => sink::is_offered(config),
         }
     }
@@ -55,6 +59,7 @@ impl CommandSet {
         match self {
             CommandSet::Nvm => Some(csi::NVM),
             CommandSet::KeyValue => Some(csi::KEY_VALUE),
+            CommandSet::RawFlash => Some(csi::RAW_FLASH),
             CommandSet::Sink => None,
         }
     }
@@ -101,6 +106,7 @@ impl CommandSet {
     ) -> Result<(), ConfigError> {
         match self {
             CommandSet::KeyValue => kv::life::check_namespace(config, namespace),
+            CommandSet::RawFlash => raw_flash::identify::check_namespace(config, namespace),
             _ if self.csi().is_none() => {
                 Err(ConfigError { message: "a namespace needs a command set with an identifier".to_owned() })
             }
@@ -122,7 +128,7 @@ impl CommandSet {
         match self {
             CommandSet::Nvm => nvm::identify::wanted(bytes),
             CommandSet::KeyValue => kv::identify::wanted(bytes),
-            CommandSet::Sink => Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr()),
+            CommandSet::RawFlash | CommandSet::Sink => Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr()),
         }
     }
 
@@ -131,14 +137,16 @@ impl CommandSet {
         match self {
             CommandSet::Nvm => nvm::identify::controller().as_bytes().to_vec(),
             CommandSet::KeyValue => kv::identify::controller().as_bytes().to_vec(),
-            CommandSet::Sink => vec![0; Identify::BYTES as usize],
+            CommandSet::RawFlash | CommandSet::Sink => vec![0; Identify::BYTES as usize],
         }
     }
 
     /// Adds what the set offers to the Identify Controller data structure for all sets.
     pub(crate) fn describe(self, core: &Core, id: &mut IdentifyController) {
-        if self == CommandSet::Nvm {
-            nvm::identify::describe(core, id);
+        match self {
+            CommandSet::Nvm => nvm::identify::describe(core, id),
+            CommandSet::RawFlash => raw_flash::identify::describe(id),
+            CommandSet::KeyValue | CommandSet::Sink => {}
         }
     }
 
@@ -164,7 +172,10 @@ impl CommandSet {
             (CommandSet::KeyValue, Some((namespace, limits))) => {
                 kv::identify::namespace(namespace, limits, value_bytes_max(core)).as_bytes().to_vec()
             }
-            (CommandSet::KeyValue, None) | (CommandSet::Sink, _) => vec![0; Identify::BYTES as usize],
+            (CommandSet::RawFlash, Some(_)) => raw_flash::identify::namespace(core),
+            (CommandSet::KeyValue | CommandSet::RawFlash, None) | (CommandSet::Sink, _) => {
+                vec![0; Identify::BYTES as usize]
+            }
         })
     }
 
@@ -176,6 +187,7 @@ impl CommandSet {
                 sink::add_commands(config, page);
             }
             CommandSet::KeyValue => kv::add_commands(config, page),
+            CommandSet::RawFlash => raw_flash::add_commands(page),
             CommandSet::Sink => sink::add_commands(config, page),
         }
     }
@@ -184,6 +196,7 @@ impl CommandSet {
     fn has_own(self, opcode: u8) -> bool {
         match self {
             CommandSet::KeyValue => kv::has_own(opcode),
+            CommandSet::RawFlash => raw_flash::has_own(opcode),
             CommandSet::Sink => sink::has(opcode),
             _ => false,
         }
@@ -211,6 +224,7 @@ impl CommandSet {
 pub struct CommandSets {
     pub(crate) core: Rc<Core>,
     kv: KeyValue,
+    raw_flash: RawFlash,
     sink: Sink,
 }
 
@@ -219,7 +233,8 @@ impl CommandSets {
     /// Those of a controller.
     pub(crate) fn new(core: Rc<Core>) -> Self {
         let (clock, config) = (&core.clock, &core.config);
-        CommandSets { kv: KeyValue::new(clock, config), sink: Sink::new(config), core }
+        let (kv, raw_flash) = (KeyValue::new(clock, config), RawFlash::default());
+        CommandSets { kv, raw_flash, sink: Sink::new(config), core }
     }
 
     /// The set that an I/O command is of: that of its namespace, or the sink's.
@@ -243,6 +258,7 @@ impl CommandSets {
         match self.set_of(sqe) {
             CommandSet::Nvm => nvm::pipeline(&self.core, sqe),
             CommandSet::KeyValue => kv::pipeline(&self.core, sqe),
+            CommandSet::RawFlash => raw_flash::pipeline(&self.core, sqe),
             _ => Delay::ZERO,
         }
     }
@@ -267,6 +283,7 @@ impl CommandSets {
                 nvm::execute(context, workspace).await
             }
             CommandSet::KeyValue => self.kv.execute(context, workspace).await,
+            CommandSet::RawFlash => self.raw_flash.execute(context, workspace).await,
             CommandSet::Sink => self.sink.execute(context, workspace).await,
         }
     }
@@ -365,6 +382,7 @@ impl CommandSets {
     /// The controller is reset.
     pub(crate) fn reset(&self) {
         self.kv.reset();
+        self.raw_flash.reset();
     }
 
     /// The drive is sanitized: what no namespace holds goes, too.

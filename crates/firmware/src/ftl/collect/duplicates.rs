@@ -50,7 +50,7 @@ pub(in crate::ftl) async fn leave(inner: &Inner, die: u32) -> bool {
                 let Some(duplicate) = index.get(&spare.lpa).map(|index| &mut duplicates[*index]) else {
                     continue;
                 };
-                if duplicate.original.is_none() && is_same(inner, duplicate, ppa, spare) {
+                if duplicate.original.is_none() && is_same(inner, duplicate, ppa, spare).await {
                     duplicate.original = Some(ppa);
                     missing -= 1;
                 }
@@ -93,9 +93,12 @@ async fn valid_units(inner: &Inner, block: BlockId) -> Vec<Duplicate> {
 
 /// Whether the same state of the same unit lies at `ppa`. Two versions of a translation page may reflect the same number,
 /// so their contents are compared.
-fn is_same(inner: &Inner, duplicate: &Duplicate, ppa: Ppa, spare: Spare) -> bool {
+async fn is_same(inner: &Inner, duplicate: &Duplicate, ppa: Ppa, spare: Spare) -> bool {
     let is_page = matches!(inner.space.kind(spare.lpa), UnitKind::Map(_));
-    spare == duplicate.spare && (!is_page || inner.flash.content(ppa) == inner.flash.content(duplicate.at))
+    if spare != duplicate.spare || !is_page {
+        return spare == duplicate.spare;
+    }
+    inner.flash.content(ppa).await == inner.flash.content(duplicate.at).await
 }
 
 /// The map goes back to where they were, and the journal says so, when its records before the number that this gives are

@@ -161,7 +161,7 @@ impl Ftl {
         let root = root.max_by_key(|root| root.generation).unwrap_or_default();
         let mut audit = Audit::default();
         check_root(inner, &root, &trims, &mut audit);
-        check_pages(inner, &root, &trims, &mut audit);
+        check_pages(inner, &root, &trims, &mut audit).await;
         check_places(inner, &mut audit);
         check_array(inner, &mut audit);
         check_base(inner, &mut audit);
@@ -252,12 +252,13 @@ fn is_as_then(inner: &Inner, root: &Root, ppa: Ppa) -> bool {
 }
 
 /// What translation pages say is what the map says, or something newer has come.
-fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
+async fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Audit) {
     for page in 0..page_count(inner) {
         let (unit, units) = page_units(inner, page);
         let Place::Flash(ppa) = entry(inner, unit).place() else { continue };
         audit.pages += 1;
-        let Some(content) = inner.flash.intact(ppa).filter(|_| sequence(inner, unit, ppa).is_some()) else {
+        let Some(content) = inner.flash.intact(ppa).await.filter(|_| sequence(inner, unit, ppa).is_some())
+        else {
             audit.find(Disagreement::PageDamaged { page, unit: ppa.0 });
             continue;
         };

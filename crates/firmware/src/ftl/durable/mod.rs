@@ -34,11 +34,16 @@ pub(in crate::ftl) struct Power {
 }
 
 impl Power {
-    /// Over a new medium, made in the steady state or not, or over one in which capacitors may have saved something.
-    pub(in crate::ftl) fn new(clock: &Clock, is_new: bool, is_steady: bool, saved: Option<Dump>) -> Self {
+    /// `saved`: what capacitors have saved in the medium.
+    pub(in crate::ftl) fn new(
+        clock: &Clock,
+        is_untouched: bool,
+        is_ready: bool,
+        saved: Option<Dump>,
+    ) -> Self {
         Power {
-            is_untouched: Cell::new(is_new && is_steady),
-            is_ready: Cell::new(is_new),
+            is_untouched: Cell::new(is_untouched),
+            is_ready: Cell::new(is_ready),
             readied: Notify::new(clock),
             saved: RefCell::new(saved),
             late: RefCell::default(),

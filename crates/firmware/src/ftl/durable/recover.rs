@@ -316,16 +316,16 @@ impl<'a> Recovery<'a> {
         latest.sort_unstable();
         for (page, (reflects, ppa)) in latest {
             self.read(ppa).await;
-            self.load_page(page, reflects, ppa)?;
+            self.load_page(page, reflects, ppa).await?;
         }
         self.await_reads().await;
         self.copies.retain(|lpa, _| *lpa < space.user);
         Ok(())
     }
 
-    fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) -> Result<(), String> {
+    async fn load_page(&mut self, page: u32, reflects: u64, ppa: Ppa) -> Result<(), String> {
         let mut bytes = [0; UNIT_BYTES];
-        let Some(content) = self.inner.flash.intact(ppa) else {
+        let Some(content) = self.inner.flash.intact(ppa).await else {
             let Range { start, end } = self.pages.units(page);
             return Err(format!(
                 "translation page {page} (unit {} of the array), which says where logical units {start} to {} are, is \

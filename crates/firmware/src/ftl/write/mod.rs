@@ -29,7 +29,7 @@ use crate::ftl::write::wordline::{Held, Wordlines};
 use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
-use byteway_flash::{BlockId, Flash, Geometry, Priority, Spare, Ticket};
+use byteway_flash::{BlockId, DataEnd, Geometry, Priority, Spare, Ticket};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
@@ -169,7 +169,7 @@ pub(in crate::ftl) struct Writer {
 }
 
 impl Writer {
-    pub(in crate::ftl) fn new(clock: &Clock, flash: &Flash) -> Self {
+    pub(in crate::ftl) fn new(clock: &Clock, flash: &DataEnd) -> Self {
         Writer { start: Notify::new(clock), ticket: flash.ticket() }
     }
 }

@@ -13,6 +13,7 @@
 //! | [`mod@kv`] | commands for key value namespaces: Store by piggyback, iterators |
 //! | [`mod@cxl`] | payload in memory of the device; where values lie in the page buffer |
 //! | [`mod@pace`] | whether a drive that is served in real time keeps to its model |
+//! | [`mod@raw_flash`] | the flash array itself, for a translation layer that runs elsewhere |
 //! | [`mod@commit`] | pairs that are stored without a command: records in memory of the device |
 //!
 //! **Data pointers** that these extensions add, all with PSDT 01b:
@@ -36,6 +37,7 @@ pub mod inline;
 pub mod kv;
 pub mod pace;
 pub mod piggyback;
+pub mod raw_flash;
 pub mod sink;
 
 pub use capability::{Capabilities, Extension, Methods};

@@ -2,14 +2,13 @@
 
 use crate::controller::command::context::Context;
 use crate::controller::command::media::{settle, status_of};
+use crate::controller::command::send::send_units;
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::command_set::nvm::blocks::{Fill, check_equal, fetch_units, write_part, write_units};
 use crate::controller::namespace::{Namespace, Span};
 use crate::controller::state::counters::add;
 use byteway_clock::Stage;
-use byteway_link::{Fault, Purpose};
-use byteway_transfer::Extent;
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::{DatasetManagement, NSID_ALL, Range, ReadWrite, Status, WriteZeroes};
 
 /// Blocks of one range of Dataset Management, at most (DMRSL).
@@ -27,49 +26,13 @@ pub(crate) async fn read(context: &Context<'_>, workspace: &mut Workspace) -> Re
     context.commit(rw.fua).await?;
     fetch_units(context, workspace, &namespace, span).await?;
     context.set_up_dma(span.bytes).await?;
-    let passage = send(context, workspace, span)?;
+    let passage = send_units(context, workspace, span.offset)?;
     core.clock.sleep_until(passage).await;
     context.charge(Stage::Link);
     context.check()?;
     add(&core.counters.reads, 1);
     add(&core.counters.read_bytes, span.bytes);
     Ok(())
-}
-
-/// Posts the bytes of `span` to the extents of the host; gives when the last has left.
-fn send(context: &Context<'_>, workspace: &Workspace, span: Span) -> Result<byteway_clock::Time, Status> {
-    let core = context.core;
-    let mut at = span.offset as usize;
-    let mut sent = core.clock.now();
-    let epoch = workspace.collector.epoch();
-    for extent in workspace.collector.extents() {
-        let Extent::Memory(segment) = *extent else {
-            at += extent.bytes() as usize;
-            continue;
-        };
-        let mut done = 0;
-        while done < segment.bytes {
-            let (unit, offset) = (at / UNIT_BYTES, at % UNIT_BYTES);
-            let count = (segment.bytes - done).min((UNIT_BYTES - offset) as u32);
-            let content = workspace.contents[unit].clone();
-            let address = segment.address + u64::from(done);
-            let written =
-                core.port.write_content(address, content, offset as u32, count, epoch, Purpose::Data);
-            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
-            add(&core.counters.data_out_bytes, u64::from(count));
-            done += count;
-            at += count as usize;
-        }
-        let padding = context.padding(segment);
-        if padding > 0 {
-            let address = segment.address + u64::from(segment.bytes);
-            let zeroes = Content::Zero;
-            let written = core.port.write_content(address, zeroes, 0, padding, epoch, Purpose::Data);
-            sent = written.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?.sent;
-            add(&core.counters.data_out_bytes, u64::from(padding));
-        }
-    }
-    Ok(sent)
 }
 
 pub(crate) async fn write(context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {

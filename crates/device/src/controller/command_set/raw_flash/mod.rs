@@ -1,0 +1,130 @@
+//! The raw flash command set ([`byteway_wire::nvme::vendor::raw_flash`]): the drive's flash array, commanded from elsewhere. Nothing
+//! is decided here: commands are looked at, and handed to the array with the priority that they name.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`array`] | Raw Read, Raw Program, Raw Copy, Raw Erase, Raw Report |
+//! | [`system`] | Raw System Read, Raw System Write, Raw Manage |
+//! | [`identify`] | Identify, and what a drive with such a namespace may be like |
+//!
+//! Such a drive has the one namespace, and its own translation layer is bare: it leaves the array alone. The controller keeps
+//! no record over the power either, for the system area is the host's.
+
+use crate::config::DriveConfig;
+use crate::controller::command::context::{Context, Reply};
+use crate::controller::command::workspace::Workspace;
+use crate::controller::command_set::raw_flash::system::SystemArea;
+use crate::controller::core::Core;
+use byteway_clock::{Delay, Stage};
+use byteway_flash::{Flash, Outcome};
+use byteway_wire::nvme::vendor::raw_flash::RawRead;
+use byteway_wire::nvme::{CommandsSupportedLog, Sqe, Status, VendorOpcode};
+
+pub mod array;
+pub mod identify;
+pub mod system;
+
+const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
+
+/// The command set's own state: what of the system area comes and goes in pieces.
+#[derive(Default)]
+pub struct RawFlash {
+    system: SystemArea,
+}
+
+impl RawFlash {
+    /// The controller is reset: pieces are forgotten.
+    pub fn reset(&self) {
+        self.system.clear();
+    }
+
+    /// Executes an I/O command of the raw flash namespace.
+    pub(crate) async fn execute(
+        &self,
+        context: &Context<'_>,
+        workspace: &mut Workspace,
+    ) -> Result<Reply, Status> {
+        let namespace = context.core.namespace(context.sqe.nsid)?;
+        let opcode = VendorOpcode(context.sqe.opcode());
+        if changes(opcode) {
+            namespace.check_writable()?;
+        }
+        match opcode {
+            VendorOpcode::RAW_READ => array::read(context, workspace).await,
+            VendorOpcode::RAW_PROGRAM => array::program(context, workspace).await,
+            VendorOpcode::RAW_COPY => array::copy(context, workspace).await,
+            VendorOpcode::RAW_ERASE => array::erase(context).await,
+            VendorOpcode::RAW_REPORT => array::report(context, workspace).await,
+            VendorOpcode::RAW_SYSTEM_READ => self.system.read(context, workspace).await,
+            VendorOpcode::RAW_SYSTEM_WRITE => self.system.write(context, workspace).await,
+            VendorOpcode::RAW_MANAGE => system::manage(context).await,
+            _ => Err(Status::INVALID_OPCODE.with_dnr()),
+        }
+    }
+}
+
+impl Context<'_> {
+    /// The array.
+    fn flash(&self) -> &Flash {
+        self.core.ftl.flash()
+    }
+
+    /// An operation of the array has ended.
+    fn charge_flash(&self, outcome: &Outcome) {
+        let (core, stage) = (self.core, Stage::Flash);
+        core.port.spans().charge_split(self.span, core.clock.now(), outcome.queued, stage);
+    }
+
+    /// Whether a command moves no more than the drive takes.
+    fn check_length(&self, bytes: u32) -> Result<(), Status> {
+        match bytes {
+            0 => Err(INVALID_FIELD),
+            _ if bytes > self.core.config.controller.transfer_bytes_max => Err(INVALID_FIELD),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn changes(opcode: VendorOpcode) -> bool {
+    !matches!(opcode, VendorOpcode::RAW_READ | VendorOpcode::RAW_REPORT | VendorOpcode::RAW_SYSTEM_READ)
+}
+
+/// Whether a drive has the set.
+pub(crate) fn is_offered(config: &DriveConfig) -> bool {
+    config.is_raw()
+}
+
+const OPCODES: [VendorOpcode; 8] = [
+    VendorOpcode::RAW_ERASE,
+    VendorOpcode::RAW_PROGRAM,
+    VendorOpcode::RAW_READ,
+    VendorOpcode::RAW_MANAGE,
+    VendorOpcode::RAW_COPY,
+    VendorOpcode::RAW_REPORT,
+    VendorOpcode::RAW_SYSTEM_WRITE,
+    VendorOpcode::RAW_SYSTEM_READ,
+];
+
+/// Whether a command is one that this set alone has.
+pub(crate) fn has_own(opcode: u8) -> bool {
+    OPCODES.contains(&VendorOpcode(opcode))
+}
+
+/// What the pipeline takes for a command: as for blocks.
+pub(crate) fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
+    let c = &core.config.controller;
+    match VendorOpcode(sqe.opcode()) {
+        VendorOpcode::RAW_READ if RawRead::parse(sqe).units() <= 1 => c.read_pipeline,
+        VendorOpcode::RAW_READ => c.read_large_pipeline,
+        VendorOpcode::RAW_PROGRAM | VendorOpcode::RAW_COPY => c.write_pipeline,
+        _ => Delay::ZERO,
+    }
+}
+
+/// The effects of the set's commands, for the log of those that are supported.
+pub(crate) fn add_commands(page: &mut CommandsSupportedLog) {
+    for opcode in OPCODES {
+        let effects = if changes(opcode) { CommandsSupportedLog::LBCC } else { 0 };
+        page.iocs[usize::from(opcode.0)] = CommandsSupportedLog::CSUPP | effects;
+    }
+}

@@ -1,0 +1,59 @@
+//! A drive whose flash is raw, and a host that commands it across a link: for translation layers that run on the host.
+
+#![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
+
+use byteway_clock::{Clock, Delay};
+use byteway_device::{ControllerConfig, Drive, DriveConfig, NamespaceConfig};
+use byteway_firmware::{Base, FtlConfig};
+use byteway_flash::{Far, FaultPlan, Geometry, Medium, Timing};
+use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
+use byteway_host::{PointerKind, Port, RawFlash, RawFlashConfig};
+use byteway_link::{HostEnd, Link, Memory};
+use byteway_testkit::{drive_config, link_config};
+use byteway_wire::content::Keep;
+
+/// Operations under way at once.
+const LANES: usize = 16;
+
+/// The description of a raw drive; its translation layer's `ftl` says only which superblocks are bad from the factory.
+pub fn raw_drive(geometry: Geometry, timing: Timing, ftl: &FtlConfig) -> DriveConfig {
+    let small = drive_config();
+    DriveConfig {
+        controller: ControllerConfig {
+            transfer_bytes_max: 1 << 19,
+            ready_delay: Delay::ZERO,
+            ..small.controller
+        },
+        namespaces: vec![NamespaceConfig::raw_flash(&geometry)],
+        geometry,
+        timing,
+        base: Base::Empty,
+        keep: Keep::Stamps,
+        ftl: FtlConfig { upkeep: ftl.upkeep.clone(), ..FtlConfig::default() },
+        ..small
+    }
+}
+
+/// A raw drive with this medium, or a new one; and the host's end of its link.
+pub fn power_on(
+    clock: &Clock,
+    mut config: DriveConfig,
+    faults: FaultPlan,
+    seed: u64,
+    medium: Option<Medium>,
+) -> (Drive, HostEnd) {
+    (config.media.faults, config.seed) = (faults, seed);
+    let (host, device) = Link::connect(clock, link_config(), Memory::simulated());
+    let medium = medium.unwrap_or_else(|| Drive::medium(&config).unwrap());
+    (Drive::power_on(&device, config, medium).unwrap(), host)
+}
+
+/// The host takes the flash up.
+pub async fn attach(host: HostEnd) -> Far {
+    let clock = host.clock().clone();
+    let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await.unwrap();
+    let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
+    let config = RawFlashConfig { lanes: LANES, pointer: PointerKind::Prp, keep: Keep::Stamps };
+    let flash = RawFlash::open(&driver, queue, config).await.unwrap().expect("the drive has raw flash");
+    Far::attach(&clock, flash).await.unwrap()
+}

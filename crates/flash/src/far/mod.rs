@@ -1,0 +1,424 @@
+//! Flash across a link, as a translation layer at the other end has it.
+//!
+//! [`FarFlash`] is what an end beyond a link must do; whoever adds one implements that and nothing else. [`Far`] is what all
+//! such ends have in common at the near side:
+//!
+//! | file | what |
+//! |---|---|
+//! | [`link`] | [`FarFlash`], and what crosses |
+//! | `mirror` | what is known of the flash without crossing |
+//! | `outbox` | operations that wait, and which of them may be sent |
+//! | `lane` | the tasks that carry them out |
+//!
+//! **Order.** A link may carry commands out in any order, so an operation that must not pass another is kept at this end
+//! until the other one's answer is there: programs of one superblock go one at a time, an erase waits for all that came
+//! before it. Reads wait for nothing but a lane.
+//!
+//! **What is known.** At attach every superblock is reported, and the spare areas of what is programmed are read: it takes
+//! the time of sensing each stripe once. From then on what is programmed and erased here is noted when its answer comes. After
+//! a failure the superblock is reported again, before the ticket says that something failed.
+//!
+//! What it does not do: nothing is learned without crossing, so what a unit holds is to be read. Contents are
+//! not cached. When the link is gone, nothing that was asked ends, as with an array whose power is off.
+
+mod lane;
+pub mod link;
+mod mirror;
+mod outbox;
+
+use crate::die::Priority;
+use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::store::{Batch, Spare};
+use crate::ticket::{Desk, Ticket};
+use crate::timing::Mode;
+use byteway_clock::{Clock, Notify, TaskId, Time};
+use byteway_wire::content::Content;
+use lane::SystemRequest;
+use link::{FarFlash, FarShape, Gone, SystemVerb};
+use mirror::Mirror;
+use outbox::{Operation, Outbox, Verb};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{self, Future};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Flash across a link. Cheap to clone.
+#[derive(Clone)]
+pub struct Far(Rc<Inner>);
+
+struct Inner {
+    clock: Clock,
+    desk: Desk,
+    shape: FarShape,
+    attached: Time,
+    mirror: RefCell<Mirror>,
+    outbox: RefCell<Outbox>,
+    /// There may be an operation for a lane that rests.
+    sendable: Notify,
+    system: RefCell<VecDeque<SystemRequest>>,
+    requested: Notify,
+    record: RefCell<Option<Rc<[u8]>>>,
+    batches: RefCell<Vec<Batch>>,
+    /// Why nothing goes on any more.
+    gone: RefCell<Option<Rc<str>>>,
+    failed: Notify,
+    is_off: Cell<bool>,
+    tasks: RefCell<Vec<TaskId>>,
+}
+
+impl Far {
+    /// Takes up the flash behind `link`.
+    ///
+    /// # Errors
+    /// The link is gone, or says what can't be.
+    pub async fn attach<L: FarFlash>(clock: &Clock, link: L) -> Result<Far, Gone> {
+        let shape = link.describe().await?;
+        shape.geometry.validate().map_err(|error| Gone::because(&error))?;
+        if shape.wordline == 0 {
+            return Err(Gone::because("a wordline has at least one stripe"));
+        }
+        let mut reports = Vec::new();
+        link.report(0..shape.geometry.total_blocks(), &mut reports).await?;
+        let mirror = Mirror::new(&shape, &reports)?;
+        let record = link.system(SystemVerb::ReadRecord).await?.into_iter().next();
+        let far = Far(Rc::new(Inner {
+            clock: clock.clone(),
+            desk: Desk::new(clock),
+            outbox: RefCell::new(Outbox::new(&shape.geometry)),
+            shape,
+            attached: clock.now(),
+            mirror: RefCell::new(mirror),
+            sendable: Notify::new(clock),
+            system: RefCell::default(),
+            requested: Notify::new(clock),
+            record: RefCell::new(record),
+            batches: RefCell::default(),
+            gone: RefCell::default(),
+            failed: Notify::new(clock),
+            is_off: Cell::default(),
+            tasks: RefCell::default(),
+        }));
+        let link = Rc::new(link);
+        let lane = |lane| clock.spawn("far flash", lane::run(far.clone(), link.clone(), lane));
+        let mut tasks: Vec<TaskId> = (0..link.lanes().max(1)).map(lane).collect();
+        tasks.push(clock.spawn("far system area", lane::run_system(far.clone(), link.clone())));
+        far.0.tasks.replace(tasks);
+        far.scan().await?;
+        Ok(far)
+    }
+
+    /// Reads the spare areas of all that is programmed, all dies at once.
+    async fn scan(&self) -> Result<(), Gone> {
+        let geometry = self.geometry();
+        let ticket = self.ticket();
+        // A superblock of each die at a time, so that little waits at this end.
+        for number in 0..geometry.blocks {
+            for block in (0..geometry.dies()).map(|die| geometry.block(die, number)) {
+                for stripe in 0..self.programmed_stripes(block) {
+                    self.submit(Verb::Learn, block, stripe, Priority::HostRead, &ticket);
+                }
+            }
+            // Nothing comes from a link that is gone.
+            let mut wait = std::pin::pin!(ticket.wait());
+            let mut failed = std::pin::pin!(self.failed());
+            let why = future::poll_fn(|context| {
+                if wait.as_mut().poll(context).is_ready() {
+                    return std::task::Poll::Ready(None);
+                }
+                failed.as_mut().poll(context).map(Some)
+            });
+            if let Some(why) = why.await {
+                return Err(Gone(why));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends its tasks: whatever was asked never ends.
+    pub fn stop(&self) {
+        self.0.is_off.set(true);
+        for task in self.0.tasks.take() {
+            self.0.clock.kill(task);
+        }
+    }
+
+    /// Its shape.
+    pub fn geometry(&self) -> &Geometry {
+        &self.0.shape.geometry
+    }
+
+    /// What it said of itself at attach.
+    pub fn shape(&self) -> &FarShape {
+        &self.0.shape
+    }
+
+    /// The clock that this end goes by.
+    pub fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    /// A ticket to submit under.
+    pub fn ticket(&self) -> Ticket {
+        self.0.desk.ticket()
+    }
+
+    /// Tickets that are held, or whose operations are not done.
+    pub fn tickets_in_use(&self) -> usize {
+        self.0.desk.tickets(|tickets| tickets.in_use())
+    }
+
+    /// An empty batch, with the memory of an earlier one.
+    pub fn take_batch(&self) -> Batch {
+        self.0.batches.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// As [`Flash::submit_read`](crate::Flash::submit_read).
+    pub fn submit_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
+        let geometry = self.geometry();
+        let (block, stripe) = (geometry.block_of(first), geometry.stripe_of(first));
+        self.submit(Verb::Read(mask), block, stripe, priority, ticket)
+    }
+
+    /// As [`Flash::submit_program`](crate::Flash::submit_program).
+    pub fn submit_program(
+        &self,
+        block: BlockId,
+        stripe: u32,
+        batch: Batch,
+        priority: Priority,
+        ticket: &Ticket,
+    ) {
+        self.submit(Verb::Program(batch), block, stripe, priority, ticket);
+    }
+
+    /// As [`Flash::submit_move`](crate::Flash::submit_move): what is moved doesn't cross.
+    pub fn submit_move(
+        &self,
+        sources: Vec<Ppa>,
+        block: BlockId,
+        stripe: u32,
+        batch: Batch,
+        priority: Priority,
+        ticket: &Ticket,
+    ) {
+        self.submit(Verb::Move(sources, batch), block, stripe, priority, ticket);
+    }
+
+    /// As [`Flash::submit_erase`](crate::Flash::submit_erase).
+    pub fn submit_erase(&self, block: BlockId, priority: Priority, ticket: &Ticket) {
+        self.submit(Verb::Erase, block, 0, priority, ticket);
+    }
+
+    fn submit(&self, verb: Verb, block: BlockId, stripe: u32, priority: Priority, ticket: &Ticket) -> usize {
+        let inner = &*self.0;
+        debug_assert!(block.0 < self.geometry().total_blocks(), "an address is one of the flash");
+        debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the data end that it is used with");
+        let at = inner.desk.tickets(|tickets| tickets.add(ticket.index, verb.units_delivered()));
+        let submitted = inner.clock.now();
+        let ticket = Some(ticket.index);
+        self.send(Operation { verb, block, stripe, priority, ticket, at: at as u32, submitted });
+        at
+    }
+
+    /// Without a ticket: nobody waits for it.
+    fn post(&self, verb: Verb, block: BlockId) {
+        let (submitted, priority) = (self.0.clock.now(), Priority::HostProgram);
+        self.send(Operation { verb, block, stripe: 0, priority, ticket: None, at: 0, submitted });
+    }
+
+    fn send(&self, operation: Operation) {
+        self.0.outbox.borrow_mut().push(operation);
+        self.0.sendable.notify_one();
+    }
+
+    /// What a unit holds, by a read; none if it can't be read.
+    pub async fn content(&self, ppa: Ppa) -> Option<Content> {
+        let geometry = self.geometry();
+        if ppa.0 >= geometry.total_units() {
+            return None;
+        }
+        let ticket = self.ticket();
+        self.submit_read(ppa, 1 << geometry.unit_of_stripe(ppa), Priority::Map, &ticket);
+        let outcome = ticket.wait().await;
+        (!outcome.failed).then(|| ticket.content(0))
+    }
+
+    /// As [`Flash::spare`](crate::Flash::spare), from what is known here.
+    pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
+        self.0.mirror.borrow().spare(ppa)
+    }
+
+    /// As [`Flash::stripe_number`](crate::Flash::stripe_number), likewise.
+    pub fn stripe_number(&self, block: BlockId, stripe: u32) -> Option<u64> {
+        self.0.mirror.borrow().number(block, stripe)
+    }
+
+    /// As [`Flash::programmed_stripes`](crate::Flash::programmed_stripes), likewise.
+    pub fn programmed_stripes(&self, block: BlockId) -> u32 {
+        self.0.mirror.borrow().block(block).programmed
+    }
+
+    /// As [`Flash::stripes_of`](crate::Flash::stripes_of).
+    pub fn stripes_of(&self, block: BlockId) -> u32 {
+        match self.mode(block) {
+            Mode::Full => self.geometry().pages,
+            Mode::OneBit => self.geometry().pages.div_ceil(self.0.shape.wordline),
+        }
+    }
+
+    /// As [`Flash::mode`](crate::Flash::mode).
+    pub fn mode(&self, block: BlockId) -> Mode {
+        self.0.mirror.borrow().block(block).mode
+    }
+
+    /// As [`Flash::set_mode`](crate::Flash::set_mode): the flash learns of it before it is programmed.
+    pub fn set_mode(&self, block: BlockId, mode: Mode) -> bool {
+        let has_mode = mode == Mode::Full || self.0.shape.has_one_bit_mode;
+        if !has_mode || block.0 >= self.geometry().total_blocks() {
+            return false;
+        }
+        let mut mirror = self.0.mirror.borrow_mut();
+        let known = mirror.block_mut(block);
+        if known.programmed > 0 || known.is_unstable {
+            return false;
+        }
+        if std::mem::replace(&mut known.mode, mode) != mode {
+            drop(mirror);
+            self.post(Verb::SetMode(mode), block);
+        }
+        true
+    }
+
+    /// As [`Flash::mark_bad`](crate::Flash::mark_bad): known here at once, and there when the mark has crossed.
+    pub fn mark_bad(&self, block: BlockId) {
+        if block.0 < self.geometry().total_blocks() {
+            self.0.mirror.borrow_mut().block_mut(block).is_bad = true;
+            self.post(Verb::MarkBad, block);
+        }
+    }
+
+    /// As [`Flash::is_bad`](crate::Flash::is_bad).
+    pub fn is_bad(&self, block: BlockId) -> bool {
+        self.0.mirror.borrow().block(block).is_bad
+    }
+
+    /// As [`Flash::is_unstable`](crate::Flash::is_unstable).
+    pub fn is_unstable(&self, block: BlockId) -> bool {
+        self.0.mirror.borrow().block(block).is_unstable
+    }
+
+    /// As [`Flash::erases`](crate::Flash::erases).
+    pub fn erases(&self, block: BlockId) -> u32 {
+        self.0.mirror.borrow().block(block).erases
+    }
+
+    /// As [`Flash::erases_since_made`](crate::Flash::erases_since_made).
+    pub fn erases_since_made(&self, block: BlockId) -> u32 {
+        self.0.mirror.borrow().block(block).erases_since_made
+    }
+
+    /// As [`Flash::reads_since_erase`](crate::Flash::reads_since_erase): those before attach, and those that came from here.
+    pub fn reads_since_erase(&self, block: BlockId) -> u32 {
+        self.0.mirror.borrow().block(block).reads
+    }
+
+    /// As [`Flash::calendar`](crate::Flash::calendar).
+    pub fn calendar(&self) -> Duration {
+        Duration::from_nanos(self.calendar_ns())
+    }
+
+    fn calendar_ns(&self) -> u64 {
+        self.0.shape.calendar_ns + self.0.clock.now().since(self.0.attached).0 / 1000
+    }
+
+    /// As [`Flash::programmed_at`](crate::Flash::programmed_at): when the answer came.
+    pub fn programmed_at(&self, block: BlockId) -> Option<Duration> {
+        let mirror = self.0.mirror.borrow();
+        let known = mirror.block(block);
+        (known.programmed > 0).then(|| Duration::from_nanos(known.programmed_at_ns))
+    }
+
+    /// As [`Flash::read_root`](crate::Flash::read_root).
+    pub async fn read_root(&self, slot: usize) -> Option<Rc<[u8]>> {
+        self.system(SystemVerb::ReadRoot(slot)).await.into_iter().next()
+    }
+
+    /// As [`Flash::write_root`](crate::Flash::write_root).
+    pub async fn write_root(&self, slot: usize, bytes: Rc<[u8]>) {
+        self.system(SystemVerb::WriteRoot(slot, bytes)).await;
+    }
+
+    /// As [`Flash::record`](crate::Flash::record).
+    pub fn record(&self) -> Option<Rc<[u8]>> {
+        self.0.record.borrow().clone()
+    }
+
+    /// As [`Flash::write_record`](crate::Flash::write_record).
+    pub async fn write_record(&self, bytes: Rc<[u8]>) {
+        self.system(SystemVerb::WriteRecord(bytes.clone())).await;
+        self.0.record.replace(Some(bytes));
+    }
+
+    /// As [`Flash::read_journal`](crate::Flash::read_journal).
+    pub async fn read_journal(&self) -> Vec<Rc<[u8]>> {
+        self.system(SystemVerb::ReadJournal).await
+    }
+
+    /// As [`Flash::append_journal`](crate::Flash::append_journal).
+    pub async fn append_journal(&self, page: Rc<[u8]>) {
+        self.system(SystemVerb::AppendJournal(page)).await;
+    }
+
+    /// As [`Flash::cut_journal`](crate::Flash::cut_journal). If the power goes before it has crossed, the pages are there again.
+    pub fn cut_journal(&self, pages: usize) {
+        self.0
+            .system
+            .borrow_mut()
+            .push_back(SystemRequest { verb: SystemVerb::CutJournal(pages), answer: None });
+        self.0.requested.notify_one();
+    }
+
+    /// One request of the system area at a time, in their order.
+    async fn system(&self, verb: SystemVerb) -> Vec<Rc<[u8]>> {
+        let answer = Rc::new(lane::Answer::new(&self.0.clock));
+        self.0.system.borrow_mut().push_back(SystemRequest { verb, answer: Some(answer.clone()) });
+        self.0.requested.notify_one();
+        answer.wait().await
+    }
+
+    /// As [`Flash::sync`](crate::Flash::sync): asks the flash, and waits for its answer.
+    pub async fn sync(&self) {
+        let ticket = self.ticket();
+        self.submit(Verb::Sync, BlockId(0), 0, Priority::HostProgram, &ticket);
+        ticket.wait().await;
+    }
+
+    /// What is kept beyond the link makes no sense to firmware: it counts as failed from now on, for this reason.
+    pub fn refuse(&self, why: String) {
+        self.end(&Gone(why.into()));
+    }
+
+    /// Waits until nothing goes on any more, and says why.
+    pub async fn failed(&self) -> Rc<str> {
+        loop {
+            if let Some(why) = &*self.0.gone.borrow() {
+                return why.clone();
+            }
+            self.0.failed.notified().await;
+        }
+    }
+
+    fn end(&self, gone: &Gone) {
+        self.0.is_off.set(true);
+        self.0.gone.borrow_mut().get_or_insert_with(|| gone.0.clone());
+        self.0.failed.notify_all();
+    }
+}
+
+impl fmt::Debug for Far {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Far({:?})", self.0.shape.geometry)
+    }
+}
