@@ -332,6 +332,10 @@ fn what_cannot_be_read_is_told_across_the_link() {
         let (ticket, outcome) = read(&far, Ppa(0), 0b11).await;
         assert_eq!((outcome.failed, outcome.unreadable), (false, 0));
         assert_eq!([0, 1].map(|unit| ticket.content(unit)), [marred, content(2)]);
+        // What a root on the flash itself may name.
+        for (first, mask) in [(GEOMETRY.total_units(), 1), (u64::MAX, 1), (0, 1 << 4), (0, 0)] {
+            assert!(read(&far, Ppa(first), mask).await.1.failed, "{first}, {mask}");
+        }
         // Nothing is programmed in the place of what can't be moved.
         let mut batch = far.take_batch();
         batch.number = 6;

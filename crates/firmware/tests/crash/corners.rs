@@ -123,7 +123,8 @@ fn drives_of_every_shape_keep_what_was_durable() {
 #[test]
 fn drives_of_every_shape_keep_what_was_durable_across_a_link() {
     for seed in 0..60 * share() {
-        if let Some(case) = drawn(seed) {
+        // With power-loss protection more units fit than without.
+        if let Some(case) = drawn(seed).filter(|case| !case.config.plp) {
             histories(&case.across(), seed..seed + 1, history);
         }
     }

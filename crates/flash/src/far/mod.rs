@@ -29,7 +29,7 @@ mod outbox;
 use crate::die::Priority;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::store::{Batch, Spare};
-use crate::ticket::{Desk, Ticket};
+use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::Mode;
 use byteway_clock::{Clock, Notify, TaskId, Time};
 use byteway_wire::content::Content;
@@ -177,8 +177,25 @@ impl Far {
     /// As [`Flash::submit_read`](crate::Flash::submit_read).
     pub fn submit_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
         let geometry = self.geometry();
+        if first.0 >= geometry.total_units() || mask == 0 || mask & !geometry.full_mask() != 0 {
+            return self.fail_read(mask, ticket);
+        }
         let (block, stripe) = (geometry.block_of(first), geometry.stripe_of(first));
         self.submit(Verb::Read(mask), block, stripe, priority, ticket)
+    }
+
+    /// A read of what the flash has not: it fails at once, and crosses no link. What names such an address may come from the
+    /// flash itself.
+    #[cold]
+    fn fail_read(&self, mask: u64, ticket: &Ticket) -> usize {
+        let units = mask.count_ones();
+        let at = self.0.desk.tickets(|tickets| {
+            let at = tickets.add(ticket.index, units as usize);
+            tickets.mark_unreadable(ticket.index, at, mask, mask);
+            at
+        });
+        self.0.desk.complete(ticket.index, Outcome { failed: true, unreadable: units, ..Outcome::default() });
+        at
     }
 
     /// As [`Flash::submit_program`](crate::Flash::submit_program).

@@ -57,6 +57,8 @@ struct Traffic {
     reads: u32,
     /// A program, a move to it, an erase or a change of its mode has been sent and is not done.
     is_written: bool,
+    /// It is an erase.
+    is_erased: bool,
 }
 
 /// Operations that wait, most urgent first, in the order of submission.
@@ -82,15 +84,18 @@ impl Outbox {
         let Outbox { waiting, traffic, .. } = self;
         for line in waiting {
             let may_go = |operation: &Operation| {
-                let Traffic { reads, is_written } = traffic[operation.block.0 as usize];
+                let Traffic { reads, is_written, is_erased } = traffic[operation.block.0 as usize];
                 match operation.verb {
                     Verb::Erase => !is_written && reads == 0,
+                    Verb::Read(_) | Verb::Learn => !is_erased,
                     _ => !operation.verb.is_write() || !is_written,
                 }
             };
             if let Some(index) = line.iter().position(may_go) {
                 let operation = line.remove(index)?;
-                traffic[operation.block.0 as usize].is_written |= operation.verb.is_write();
+                let traffic = &mut traffic[operation.block.0 as usize];
+                traffic.is_written |= operation.verb.is_write();
+                traffic.is_erased |= matches!(operation.verb, Verb::Erase);
                 return Some(operation);
             }
         }
@@ -101,7 +106,8 @@ impl Outbox {
     pub(super) fn done(&mut self, operation: &Operation) -> bool {
         self.count_reads(operation, |reads| *reads -= 1);
         if operation.verb.is_write() {
-            self.traffic[operation.block.0 as usize].is_written = false;
+            let traffic = &mut self.traffic[operation.block.0 as usize];
+            (traffic.is_written, traffic.is_erased) = (false, false);
         }
         self.waiting.iter().any(|line| !line.is_empty())
     }
@@ -165,10 +171,18 @@ mod tests {
         assert_eq!(last.stripe, 5, "the erase waits for the read of its superblock");
         assert!(outbox.take().is_none());
         assert!(outbox.done(&last));
-        assert_eq!(order(&mut outbox), [6]);
+        let erase = outbox.take().unwrap();
+        assert_eq!(erase.stripe, 6);
         assert!(outbox.done(&first));
         assert_eq!(order(&mut outbox), [2]);
         assert!(!outbox.done(&read));
+        outbox.push(operation(Verb::Read(1), 2, 9, Priority::HostRead));
+        assert!(
+            outbox.take().is_none(),
+            "what is being erased is not read, or the answer might be of before"
+        );
+        assert!(outbox.done(&erase));
+        assert_eq!(order(&mut outbox), [9]);
         let sources = vec![Ppa(3 * 8), Ppa(3 * 8 + 1)];
         outbox.push(operation(Verb::Move(sources, Batch::default()), 1, 7, Priority::Collector));
         outbox.push(operation(Verb::Erase, 3, 8, Priority::HostRead));

@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`array`] | Raw Read, Raw Program, Raw Copy, Raw Erase, Raw Report |
+//! | [`mod@array`] | Raw Read, Raw Program, Raw Copy, Raw Erase, Raw Report |
 //! | [`system`] | Raw System Read, Raw System Write, Raw Manage |
 //! | [`identify`] | Identify, and what a drive with such a namespace may be like |
 //!
