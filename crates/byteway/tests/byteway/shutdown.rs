@@ -34,7 +34,7 @@ fn ends(profile: &str, timing: Timing, canary: Option<Canary>) -> Result<(), Str
     let executor = Executor::new();
     executor.set_timing(timing);
     let clock = executor.clock().clone();
-    let (_host, end) = Link::connect(&clock, build::link(&device.drive.profile), Memory::simulated());
+    let (_host, end) = world::link(&clock, &device.drive.profile);
     let drive = Drive::new(&end, config).unwrap();
     let ftl = drive.controller.ftl().clone();
     let result = executor.run(overwrite(clock, ftl, Rng::new(7)));
