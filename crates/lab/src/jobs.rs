@@ -550,7 +550,8 @@ impl Play {
     /// which is not known if a processor has worked for others, too.
     pub fn host_used(&self, part: Part) -> (Vec<(&'static str, u64)>, Option<Delay>) {
         let place = if let Part::Drive(drive) = part { drive + 1 } else { 0 };
-        let (before, now) = (self.before.borrow()[place], self.host_use(part));
+        let before = self.before.borrow().get(place).copied().unwrap_or_default();
+        let now = self.host_use(part);
         let counts = now.counts.named().into_iter().zip(before.counts.named());
         let since = counts.map(|((name, now), (_, before))| (name, now - before)).collect();
         let is_own = |worker: &&Rc<Worker>| part.has(&worker.plan);

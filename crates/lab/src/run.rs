@@ -267,7 +267,7 @@ impl Setting {
             costs: build::host_costs(host),
             completion,
             cpu: Some(Rc::new(Station::new(&self.clock, 1).traced_as(Resource::HostCore, behind as u32))),
-            queues_wanted: workers.min(u32::from(u16::MAX - 1)) as u16,
+            queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
             timeout: Some(Delay::from_ps(host.profile.timeout.0)),
             ..DriverConfig::default()

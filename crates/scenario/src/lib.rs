@@ -60,7 +60,7 @@ pub struct Scenario {
     pub name: String,
     /// Everything random follows from it.
     pub seed: u64,
-    /// The drives: at least one, and each has a job.
+    /// The drives: at least one.
     pub drives: Vec<Attached>,
     /// The host.
     pub host: HostPlan,
@@ -120,13 +120,6 @@ pub const OUTSTANDING_MAX: u64 = 1 << 20;
 pub(crate) const COUNT_MAX: u64 = 1 << 48;
 /// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
 pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
-
-/// Where the parts of a scenario are written: `job.0`, `drive.0`, by their place in the plan.
-#[derive(Default)]
-struct Paths {
-    drives: Vec<String>,
-    jobs: Vec<String>,
-}
 
 /// Files take the wall's time, of which a simulation knows nothing.
 fn check_store(path: &str, store: Store) -> Result<(), Fault> {
@@ -231,13 +224,12 @@ impl Scenario {
 
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;
-        let mut paths = Paths::default();
+        let mut job_paths: Vec<String> = Vec::new();
         let mut attached = Vec::new();
-        for (path, plan) in drives {
+        for (_, plan) in drives {
             let transfer = file.transfer.plan(&plan, host_profile.sgl_min, &index);
             let transfer = transfer.map_err(|fault| placed(&index, fault))?;
             attached.push(Attached { plan, transfer });
-            paths.drives.push(path);
         }
         let host = HostPlan {
             profile_name: profile_stem(&file.host.profile),
@@ -269,7 +261,7 @@ impl Scenario {
                     plan.name = format!("{}/{drive}", plan.name);
                 }
                 jobs.push(plan);
-                paths.jobs.push(path.to_owned());
+                job_paths.push(path.to_owned());
             }
         };
         for (number, section) in file.job.iter().enumerate() {
@@ -325,7 +317,7 @@ impl Scenario {
         if let Some(number) = jobs.iter().position(is_wrong) {
             let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
             let cure = "write `[[kv]]` with at least `workload = \"fillrandom\"`";
-            return Err(placed(&index, fault(&paths.jobs[number], what, cure)));
+            return Err(placed(&index, fault(&job_paths[number], what, cure)));
         }
         let scenario = Scenario {
             name,
@@ -340,13 +332,13 @@ impl Scenario {
             sets: options.sets.clone(),
         };
         check_trees(&scenario.jobs).map_err(|fault| placed(&index, fault))?;
-        scenario.check(&paths).map_err(|fault| placed(&index, fault))?;
+        scenario.check(&job_paths).map_err(|fault| placed(&index, fault))?;
         Ok(scenario)
     }
 
-    /// What holds between the parts, which are written at `paths`.
-    fn check(&self, paths: &Paths) -> Result<(), Fault> {
-        let Some(last) = paths.jobs.last() else {
+    /// What holds between the parts; each job is written at its place in `paths`.
+    fn check(&self, paths: &[String]) -> Result<(), Fault> {
+        let Some(last) = paths.last() else {
             let (key, cure) = match self.drives.iter().all(|drive| drive.plan.is_kv()) {
                 false => ("job", "add `[[job]]` with at least `rw = \"randread\"` and `count = 100000`"),
                 true => ("kv", "add `[[kv]]` with at least `workload = \"w-m\"` and `count = 100000`"),
@@ -354,7 +346,7 @@ impl Scenario {
             return Err(fault(key, "the scenario has no job", cure));
         };
         let mut names = BTreeSet::new();
-        for (job, path) in self.jobs.iter().zip(&paths.jobs) {
+        for (job, path) in self.jobs.iter().zip(paths) {
             if !names.insert(&job.name) {
                 let what = format!("two jobs are called `{}`", job.name);
                 let cure = "give each a name of its own: its random numbers follow from it";
@@ -381,17 +373,14 @@ impl Scenario {
         }
     }
 
-    /// Whether a drive has work, and queue pairs for it.
-    fn check_queues(&self, number: usize, drive: &DrivePlan, paths: &Paths) -> Result<(), Fault> {
+    /// Whether a drive has queue pairs for the workers of its jobs.
+    fn check_queues(&self, number: usize, drive: &DrivePlan, paths: &[String]) -> Result<(), Fault> {
         let (called, key) = match &drive.name {
             Some(name) if self.drives.len() > 1 => (format!("drive `{name}`"), format!("drive.{name}")),
             _ => ("the drive".to_owned(), "drive".to_owned()),
         };
-        let own = || self.jobs.iter().zip(&paths.jobs).filter(|(job, _)| job.drive == number);
-        let Some((_, last)) = own().last() else {
-            let cure = "name it as the `drive` of a job, or leave it out";
-            return Err(fault(&paths.drives[number], format!("no job uses {called}"), cure));
-        };
+        let own = || self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
+        let Some((_, last)) = own().last() else { return Ok(()) };
         let workers: u64 = own().map(|(job, _)| u64::from(job.workers)).sum();
         let queues = drive.profile.controller.max_io_queues;
         if workers <= u64::from(queues) {
@@ -445,6 +434,9 @@ impl Scenario {
         let plan = &self.drives[drive].plan;
         if plan.age.0 > 0 && plan.profile.flash.reliability.is_none() {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
+        }
+        if self.jobs_of(drive).next().is_none() {
+            notes.push("no job uses it".to_owned());
         }
         for job in self.jobs_of(drive) {
             if let Source::Pairs(pairs) = &job.source {

@@ -4,6 +4,7 @@
 use crate::common::finish;
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::{JobPlan, Source};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -61,7 +62,10 @@ fn every_scenario_runs() {
         let mut shorter = vec!["measure.warmup=0".to_owned()];
         for (at, job) in whole.jobs.iter().enumerate() {
             let section = if is_pairs(job) { "kv" } else { "job" };
-            let number = whole.jobs[..at].iter().filter(|before| is_pairs(before) == is_pairs(job)).count();
+            // A section may be a job on each of several drives: `mix/a`, `mix/b`.
+            let base = |job: &JobPlan| job.name.split('/').next().unwrap_or_default().to_owned();
+            let before = whole.jobs[..at].iter().filter(|before| is_pairs(before) == is_pairs(job)).map(base);
+            let number = before.filter(|before| *before != base(job)).collect::<BTreeSet<_>>().len();
             if job.runtime.is_some() {
                 shorter.push(format!("{section}.{number}.runtime=\"5 ms\""));
             } else {

@@ -88,7 +88,6 @@ fn mistakes_are_named_where_they_stand() {
         "`job.0` names no drive, and the scenario has 2",
         "drive = \"...\"",
     );
-    assert_error(two(&job("\"a\"")), "s.toml:5:1", "no job uses drive `b`", "leave it out");
     assert_error(two(&job("[]")), "s.toml:13:9", "`job.0.drive` names no drive", "`a`, `b`");
     assert_error(two(&job("[\"a\", \"a\"]")), "s.toml:13:9", "names drive `a` twice", "numjobs");
     assert_error(two(&job("7")), "s.toml:13:9", "`job.0.drive`: integer `7`", "the name of a drive");
@@ -114,10 +113,21 @@ fn mistakes_are_named_where_they_stand() {
     assert_error(parse(&format!("drive = []\n{JOB}"), &[]), "s.toml:1:9", "no drive", "[drive]");
     let one = parse(&format!("{DRIVE}{}", job("\"a\"")), &[]);
     assert_error(one, "s.toml:6:9", "there is no drive `a`", "has no name");
-    let queues = format!("{both}numjobs = 20\n");
-    let few = parse(&format!("{}{queues}", TWO.replace("lanes = 2", "controller.max_io_queues = 16")), &[]);
-    let few = few.map_err(|error| InputError { what: error.what.replace("override.", ""), ..error });
-    assert!(few.is_err());
+    let few = TWO.replace("override.link.lanes = 2", "override.controller.max_io_queues = 16");
+    let few = parse(&format!("{few}{both}numjobs = 20\n"), &[]);
+    assert_error(
+        few,
+        "s.toml:14:11",
+        "drive `b` has 16",
+        "set drive.b.override.controller.max_io_queues = 20",
+    );
+}
+
+// An idle drive is one, and nobody takes its figures for those of a busy one.
+#[test]
+fn a_drive_without_a_job_is_told() {
+    let scenario = parse(&format!("{TWO}{}", job("\"a\"")), &[]).unwrap();
+    assert_eq!((scenario.notes(0), scenario.notes(1)), (vec![], vec!["no job uses it".to_owned()]));
 }
 
 // Jobs on namespaces of one number on two drives don't meet.
