@@ -14,7 +14,7 @@ seed = 7
 profile = 'round-host.toml'
 override.cores = 16
 [measure]
-interval = '50 us'
+interval = '500 us'
 ";
 
 /// Four drives that differ in everything, each with its jobs: blocks read and written, collection from a steady state, a cached
@@ -62,12 +62,29 @@ fn four() -> (Results, Vec<Results>) {
     (whole, parts)
 }
 
+/// Without what the driver's last doorbell of setting a drive up shows as: alone, it is still crossing when the run begins; beside
+/// drives whose setting up takes longer, it has arrived.
+fn without_setting_up(mut results: Results) -> (f64, Results) {
+    let link = results.summary.utilisation.iter_mut().find(|row| row.resource == "link to device");
+    let link = link.expect("a simulated drive has a link");
+    let busy = link.mean;
+    (link.mean, link.min, link.max) = (0.0, 0.0, 0.0);
+    if let Some(drive) = results.series.points.first_mut().and_then(|point| point.drive.as_mut()) {
+        drive.link_down.busy = 0.0;
+    }
+    (busy, results)
+}
+
 // What one drive does to another would be in every figure of a comparison of drives side by side, and nobody would see it.
 #[test]
 fn four_drives_give_what_each_gives_alone() {
     let (_, parts) = four();
-    for (part, drive) in parts.iter().zip(&DRIVES) {
-        let alone = results(&text(std::slice::from_ref(drive)));
+    for (part, drive) in parts.into_iter().zip(&DRIVES) {
+        let (busy, part) = without_setting_up(part);
+        let (busy_alone, alone) = without_setting_up(results(&text(std::slice::from_ref(drive))));
+        // A doorbell takes 7 ns.
+        let elapsed_ns = alone.summary.elapsed_ns;
+        assert!(((busy - busy_alone) * elapsed_ns).abs() < 7.0 + elapsed_ns * 1e-6, "{busy} {busy_alone}");
         let name = Some(drive.0.to_owned());
         assert_eq!(part.summary.to_json(), Summary { drive: name, ..alone.summary.clone() }.to_json());
         assert_eq!(part.curves, alone.curves, "{}", drive.0);
@@ -75,7 +92,7 @@ fn four_drives_give_what_each_gives_alone() {
         // The run goes on after the drive's own jobs, so the last step is another.
         let (own, others) = (&part.series.points, &alone.series.points);
         let whole_steps = others.len() - 1;
-        assert!(whole_steps > 10, "{}: {whole_steps}", drive.0);
+        assert!(whole_steps > 4, "{}: {whole_steps}", drive.0);
         assert_eq!(own[..whole_steps], others[..whole_steps], "{}", drive.0);
         assert_eq!(
             (&part.series.jobs, part.series.interval_ns),
@@ -167,8 +184,10 @@ fn the_hosts_processors_are_shared() {
         );
         run(&format!("{drives}{host}{job}")).iops
     };
+    // An I/O takes 2 us to submit and 300 ns to complete.
     let (one, four) = (iops(1), iops(4));
-    assert!(four > 3.0 * one, "{four:.0} with four processors, {one:.0} with one");
+    assert!((one * 2.3e-6 - 1.0).abs() < 0.01, "{one:.0} with one processor");
+    assert!(four > 1.5 * one, "{four:.0} with four processors, {one:.0} with one");
 }
 
 // A summary without `drives` is what every script reads that was written for one drive.

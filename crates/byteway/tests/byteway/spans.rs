@@ -330,8 +330,8 @@ fn agrees(summary: &Summary, shown: &Shown) {
 #[test]
 fn each_drive_and_its_link_have_tracks_with_its_name() {
     let text = "\
-        [[drive]]\nname = 'fast'\nprofile = 'round.toml'\n\
-        [[drive]]\nname = 'narrow'\nprofile = 'round.toml'\noverride.link.lanes = 1\noverride.flash.ways = 1\n\
+        [[drive]]\nname = 'large'\nprofile = 'round.toml'\n\
+        [[drive]]\nname = 'small'\nprofile = 'round.toml'\noverride.flash.ways = 1\n\
         [host]\nprofile = 'round-host.toml'\n\
         [[job]]\nname = 'reads'\nrw = 'randread'\niodepth = 8\ncount = 400\ndrive = 'all'\n";
     let (summary, shown) = run(text, u32::MAX);
@@ -345,7 +345,7 @@ fn each_drive_and_its_link_have_tracks_with_its_name() {
         assert!(own.ios.values().all(|io| io.arguments["job"] == format!("reads/{name}")), "{queue}");
     }
     let processes: BTreeSet<&str> = shown.tracks.keys().map(|(process, _)| process.as_str()).collect();
-    for process in ["host: processors", "fast: link to device", "narrow: link to host", "narrow: flash: dies"]
+    for process in ["host: processors", "large: link to device", "small: link to host", "small: flash: dies"]
     {
         assert!(processes.contains(process), "{process} is not in {processes:?}");
     }
