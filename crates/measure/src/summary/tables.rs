@@ -50,12 +50,19 @@ impl Summary {
         if self.partial {
             let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
         }
-        match &self.kv {
-            Some(kv) => kv.write_tables(&mut out),
-            None => {
-                out.section("Throughput", &self.throughput());
-                out.section("Latency", &self.latency());
-            }
+        if let Some(kv) = &self.kv {
+            kv.write_tables(&mut out);
+        }
+        // Of several drives some may hold pairs, and others blocks.
+        let is_of_blocks = |name: &str| {
+            let kv = self.kv.iter().flat_map(|kv| &kv.operations);
+            kv.into_iter().all(|row| row.job != name)
+        };
+        let has_several_kinds =
+            !self.drives.is_empty() && self.jobs.iter().any(|job| is_of_blocks(&job.name));
+        if self.kv.is_none() || has_several_kinds {
+            out.section("Throughput", &self.throughput());
+            out.section("Latency", &self.latency());
         }
         out.section(DRIVES_TITLE, &self.each_drive());
         out.section("Where the time of an I/O goes", &self.time_spent());
