@@ -13,9 +13,8 @@ use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Method, Port, Rules};
-use byteway_lab::build;
 use byteway_lab::run::{Session, run_observed};
-use byteway_link::{Link, Memory};
+use byteway_lab::{build, world};
 use byteway_scenario::{Options, Scenario};
 use byteway_wire::content::BlockSize;
 use rustix::time::{ClockId, clock_gettime};
@@ -216,9 +215,8 @@ fn ready() {
     let began = cpu_seconds();
     let scenario = scenario(READS);
     let executor = Executor::new();
-    let (_host, device) =
-        Link::connect(executor.clock(), build::link(&scenario.drive.profile), Memory::simulated());
-    let _drive = Drive::new(&device, build::drive(&scenario)).expect("the drive is possible");
+    let (_host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
+    let _drive = Drive::new(&device, build::drive(&scenario, 0)).expect("the drive is possible");
     println!("512 GiB drive ready");
     println!(
         "  {:>12.3} CPU-seconds (goal 10), {:.0} MiB resident (goal 1024)",
@@ -241,8 +239,8 @@ fn dozen() {
     let ended = Rc::new(Notify::new(&clock));
     let mut drives = Vec::new();
     for _ in 0..DRIVES {
-        let (host, device) = Link::connect(&clock, build::link(&scenario.drive.profile), Memory::simulated());
-        drives.push((host, Drive::new(&device, build::drive(&scenario)).expect("the drive is possible")));
+        let (host, device) = world::link(&clock, &scenario.drives[0].plan.profile);
+        drives.push((host, Drive::new(&device, build::drive(&scenario, 0)).expect("the drive is possible")));
     }
     let ends: Vec<_> = drives.iter().map(|(host, _)| host.clone()).collect();
     let main = clock.clone();

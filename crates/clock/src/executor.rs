@@ -9,7 +9,7 @@ use crate::real::{Pace, Timing, Wall};
 use crate::span::Spans;
 use crate::task::TaskId;
 use crate::time::{Delay, Time};
-use crate::tracer::Tracing;
+use crate::tracer::{Owner, Tracing};
 use crate::wheel::{Timer, Wheel};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -168,7 +168,7 @@ type Observer = Box<dyn FnMut(Time) -> Option<Time>>;
 
 /// The handle through which everything tells and spends time. Cheap to clone.
 #[derive(Clone)]
-pub struct Clock(Rc<Inner>);
+pub struct Clock(Rc<Inner>, Owner);
 
 /// Owns the tasks: dropping it drops them.
 pub struct Executor {
@@ -221,25 +221,28 @@ impl Executor {
     /// An executor at time zero without tasks.
     pub fn new() -> Self {
         Executor {
-            clock: Clock(Rc::new(Inner {
-                now: Cell::new(0),
-                current: Cell::new(TaskId::NONE),
-                immediate: Cell::new(false),
-                traced: Cell::new(false),
-                steps: Cell::new(0),
-                polls: Cell::new(0),
-                timers: Cell::new(0),
-                schedule: RefCell::default(),
-                watches: Watches::default(),
-                pace: Cell::default(),
-                wall: Cell::default(),
-                looks_at: Cell::new(u64::MAX),
-                real: Cell::default(),
-                observer: RefCell::default(),
-                tracing: Tracing::default(),
-                spans: Spans::default(),
-                duty: RefCell::default(),
-            })),
+            clock: Clock(
+                Rc::new(Inner {
+                    now: Cell::new(0),
+                    current: Cell::new(TaskId::NONE),
+                    immediate: Cell::new(false),
+                    traced: Cell::new(false),
+                    steps: Cell::new(0),
+                    polls: Cell::new(0),
+                    timers: Cell::new(0),
+                    schedule: RefCell::default(),
+                    watches: Watches::default(),
+                    pace: Cell::default(),
+                    wall: Cell::default(),
+                    looks_at: Cell::new(u64::MAX),
+                    real: Cell::default(),
+                    observer: RefCell::default(),
+                    tracing: Tracing::default(),
+                    spans: Spans::default(),
+                    duty: RefCell::default(),
+                }),
+                Owner::default(),
+            ),
         }
     }
 
@@ -315,6 +318,17 @@ impl Clock {
     /// Now.
     pub fn now(&self) -> Time {
         Time(self.0.now.get())
+    }
+
+    /// The same clock, in the hands of one of several drives: in a trace, what is made with this handle and its clones is
+    /// `owner`'s. Without this it is that of the default owner.
+    pub fn owned_by(&self, owner: Owner) -> Clock {
+        Clock(self.0.clone(), owner)
+    }
+
+    /// Whose the resources are that are made with this handle.
+    pub(crate) fn owner(&self) -> Owner {
+        self.1
     }
 
     /// The I/Os that are being followed, on whatever links, queues and sites they are.

@@ -50,4 +50,4 @@ pub use span::{Segment, SpanId, SpanRecord, Spans, Stage, Trail};
 pub use station::{Service, Station};
 pub use task::TaskId;
 pub use time::{Delay, Rate, Time};
-pub use tracer::{Detail, HeldIos, Resource, Tracer, Track, Usage};
+pub use tracer::{Detail, HeldIos, Owner, Resource, Tracer, Track, Usage};

@@ -87,7 +87,7 @@ impl Station {
 
     #[cold]
     fn trace(&self, index: usize, end: Time, parts: &[(&'static str, Delay)]) {
-        let Some(Track { resource, index: first }) = self.track else { return };
+        let Some(Track { resource, index: first, .. }) = self.track else { return };
         let track = Track::new(resource, first + index as u32);
         let whole: Delay = parts.iter().map(|(_, duration)| *duration).sum();
         let mut begin = Time(end.0.saturating_sub(whole.0));

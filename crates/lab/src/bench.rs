@@ -15,7 +15,7 @@ use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
-use byteway_measure::{Meter, SeriesRecorder};
+use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::profile::Fault;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Warmup};
 use byteway_serve::attach::Attachment;
@@ -266,13 +266,14 @@ impl Stage {
             false => Oracles::new(),
         };
         let manner = Manner {
+            drive: 0,
             completion: Completion::Polled,
             rules: transfer.rules(),
             sink: transfer
                 .sink
                 .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),
             results: byteway_host::Results::Pointer,
-            cores: 1,
+            processors: jobs::processors(&self.clock, 1),
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: bench.seed,
         };
@@ -294,9 +295,9 @@ impl Stage {
         play.meter.take_progress().finish();
         played?;
         let end = self.clock.now();
-        let (series, _) = play.meter.series(end, None);
+        let series = play.meter.series(end, &mut []).series;
         let curves = play.meter.curves(&plans);
-        let measured = play.meter.summary(&plans, bench.verify, end);
+        let measured = play.meter.summary(&plans, Part::Whole, bench.verify, end);
         let mut notes = vec![described(plan)];
         if fills {
             notes.push(format!(
@@ -305,7 +306,7 @@ impl Stage {
             ));
         }
         notes.extend(measured.notes.iter().cloned());
-        notes.extend(play.unchecked_note());
+        notes.extend(play.unchecked_note(Part::Whole));
         notes.push(RESOLUTION.to_owned());
         notes.push(kept_pace(pace, self::pace(&driver).await));
         let protocol_errors = driver.protocol_errors();
@@ -317,9 +318,9 @@ impl Stage {
         }
         let is_plain = transfer.method.is_pointer() && !transfer.sink;
         // Processor time is not modelled here: this host's work is whatever it takes.
-        let (counts, _) = play.host_used();
+        let (counts, _) = play.host_used(Part::Whole);
         let crossed =
-            TransferSummary::new(transfer.method.name(), transfer.sink, &counts, None, measured.ios);
+            TransferSummary::new(transfer.method.name(), transfer.sink, &counts, (None, None), measured.ios);
         let summary = Summary {
             transfer: (!is_plain).then_some(crossed),
             scenario: "bench".to_owned(),
@@ -330,7 +331,7 @@ impl Stage {
             notes,
             ..measured
         };
-        Ok(Results { summary, series, curves, wear: None })
+        Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
     }
 
     fn namespace(&self, driver: &Driver) -> anyhow::Result<Namespace> {
@@ -403,7 +404,7 @@ impl Stage {
         let played = play.run().await;
         play.meter.take_progress().finish();
         played?;
-        let found = play.meter.summary(&plans, true, self.clock.now());
+        let found = play.meter.summary(&plans, Part::Whole, true, self.clock.now());
         if let Some(row) = found.errors.first() {
             bail!("the drive cannot be filled: {} writes failed with {}", row.count, row.status);
         }

@@ -41,15 +41,26 @@ pub fn link(profile: &Profile) -> PcieConfig {
     }
 }
 
-/// The drive of a scenario.
-pub fn drive(scenario: &Scenario) -> DriveConfig {
-    configure(&scenario.drive, scenario.seed, format!("BYTEWAY{:08}", scenario.seed % 100_000_000))
+/// One of the drives of a scenario. Everything random in it follows from the scenario's seed, and from its name if it has one.
+pub fn drive(scenario: &Scenario, number: usize) -> DriveConfig {
+    let plan = &scenario.drives[number].plan;
+    match &plan.name {
+        Some(name) => {
+            let seed = Rng::new(scenario.seed).stream(&format!("drive/{name}")).next_u64();
+            configure(plan, seed, serial(scenario.seed, name))
+        }
+        None => configure(plan, scenario.seed, format!("BYTEWAY{:08}", scenario.seed % 100_000_000)),
+    }
 }
 
-/// A drive to be served as `name`. Its serial number follows from seed and name, so that a host can tell two apart.
+/// The serial number of a drive with a name: a host can tell two apart.
+fn serial(seed: u64, name: &str) -> String {
+    format!("BW{:016X}", Rng::new(seed).stream(&format!("serial/{name}")).next_u64())
+}
+
+/// A drive to be served as `name`. Its serial number follows from seed and name.
 pub fn served(device: &Device, name: &str) -> DriveConfig {
-    let number = Rng::new(device.seed).stream(&format!("serial/{name}")).next_u64();
-    let mut config = configure(&device.drive, device.seed, format!("BW{number:016X}"));
+    let mut config = configure(&device.drive, device.seed, serial(device.seed, name));
     config.controller.shadow_doorbells = device.serve.shadow_doorbells;
     // Nothing maps it for a host that attaches.
     config.transfer.memory = None;

@@ -18,14 +18,14 @@ use byteway_host::{
     SinkBase, SinkOracle,
 };
 use byteway_measure::timeline::{Ended, Queue, Timeline};
-use byteway_measure::{Completed, Meter};
+use byteway_measure::{Completed, Meter, Part};
 use byteway_scenario::RUNTIME_MAX;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
 use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
 use pairs::Pairs;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
@@ -47,6 +47,8 @@ pub fn oracles(driver: &Driver, base: impl Fn(u16) -> BaseState) -> Oracles {
 
 /// How workers use the drive, whatever their jobs are.
 pub struct Manner {
+    /// Which of the run's drives it is: the jobs on others are not made workers of.
+    pub drive: usize,
     /// How they learn of completions.
     pub completion: Completion,
     /// How their payloads cross.
@@ -55,8 +57,8 @@ pub struct Manner {
     pub sink: Option<Sink>,
     /// How the results of retrieves come, of a key-value drive.
     pub results: Results,
-    /// Processors that they share in turn.
-    pub cores: u16,
+    /// Processors that the workers of all drives share in turn: from [`processors`].
+    pub processors: Vec<Rc<Station>>,
     /// Entries that a queue may have.
     pub queue_entries_max: u32,
     /// Everything random follows from it.
@@ -180,6 +182,11 @@ struct Gate {
 }
 
 impl Worker {
+    /// Which of all workers it is, from 0, in the order of the jobs.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Its queue pair.
     pub fn queue(&self) -> &QueuePair {
         self.access.queue()
@@ -211,7 +218,14 @@ impl Gate {
     }
 }
 
-/// Makes the queue pairs and generators of all workers of `jobs`. Reads are verified in namespaces that have an oracle.
+/// The host's processors, at least one.
+pub fn processors(clock: &Clock, count: u16) -> Vec<Rc<Station>> {
+    let core = |index| Rc::new(Station::new(clock, 1).traced_as(Resource::HostCore, index));
+    (0..u32::from(count.max(1))).map(core).collect()
+}
+
+/// Makes the queue pairs and generators of all workers of `jobs` that work on the driver's drive. Reads are verified in
+/// namespaces that have an oracle.
 ///
 /// # Errors
 /// The drive has too few queue pairs, a job names no namespace of it, or one with a format that is not supported.
@@ -221,7 +235,8 @@ pub async fn workers(
     manner: &Manner,
     oracles: &Oracles,
 ) -> anyhow::Result<Vec<Rc<Worker>>> {
-    let wanted: u32 = jobs.iter().map(|job| job.workers).sum();
+    let is_own = |job: &&JobPlan| job.drive == manner.drive;
+    let wanted: u32 = jobs.iter().filter(is_own).map(|job| job.workers).sum();
     if u32::from(driver.queues_granted()) < wanted {
         bail!(
             "the jobs want {wanted} queue pairs and the drive has {}: lower numjobs, or raise \
@@ -230,12 +245,11 @@ pub async fn workers(
         );
     }
     let namespaces = driver.namespaces();
-    let pairs = pairs::Common::new(jobs, driver.transfer_bytes_max());
-    let core = |index| Rc::new(Station::new(driver.clock(), 1).traced_as(Resource::HostCore, index));
-    let cores: Vec<_> = (0..u32::from(manner.cores.max(1))).map(core).collect();
+    let pairs = pairs::Common::new(jobs, manner.drive, driver.transfer_bytes_max());
     let rng = Rng::new(manner.seed);
     let mut made = Vec::new();
-    for (job, plan) in jobs.iter().enumerate() {
+    for (job, plan) in jobs.iter().enumerate().filter(|(_, job)| is_own(job)) {
+        let before: u32 = jobs[..job].iter().map(|job| job.workers).sum();
         let namespace = namespaces.iter().find(|namespace| namespace.nsid == plan.nsid);
         let is_pairs = matches!(plan.source, Source::Pairs(_));
         for worker in 0..plan.workers {
@@ -243,7 +257,8 @@ pub async fn workers(
                 true => entries(plan, pairs.bytes_max(), manner),
                 false => entries(plan, longest(plan), manner),
             };
-            let cpu = cores[made.len() % cores.len()].clone();
+            let number = before + worker;
+            let cpu = manner.processors[number as usize % manner.processors.len()].clone();
             let queue = driver
                 .create_queue_pair(QueueConfig {
                     priority: class(plan.priority),
@@ -264,7 +279,7 @@ pub async fn workers(
             };
             made.push(Rc::new(Worker {
                 job,
-                number: made.len() as u32,
+                number,
                 of_job: worker,
                 plan: plan.clone(),
                 access,
@@ -357,12 +372,14 @@ pub struct Play {
     clock: Clock,
     workers: Vec<Rc<Worker>>,
     begun: Box<dyn Fn()>,
-    under_way: Cell<usize>,
+    drive_ends: OnceCell<Box<dyn Fn(usize)>>,
+    /// Of each drive, the I/Os that its jobs may have outstanding in this phase: tasks that have not ended.
+    under_way: Vec<Cell<usize>>,
     ended: Notify,
     failure: RefCell<Option<anyhow::Error>>,
     timeline: OnceCell<Rc<Timeline>>,
-    /// What the host had done when measuring began.
-    before: Cell<HostUse>,
+    /// What the host had done when measuring began: in all, and for each drive.
+    before: RefCell<Vec<HostUse>>,
 }
 
 /// How often a wait in real time looks whether it was interrupted.
@@ -385,19 +402,26 @@ impl Play {
         meter: Meter,
         begun: impl Fn() + 'static,
     ) -> Rc<Self> {
+        let drives = workers.iter().map(|worker| worker.plan.drive + 1).max().unwrap_or(1);
         let play = Rc::new(Play {
             meter,
             workers,
             begun: Box::new(begun),
-            under_way: Cell::default(),
+            drive_ends: OnceCell::new(),
+            under_way: vec![Cell::default(); drives],
             ended: Notify::new(clock),
             failure: RefCell::default(),
             timeline: OnceCell::new(),
-            before: Cell::default(),
+            before: RefCell::new(vec![HostUse::default(); drives + 1]),
             clock: clock.clone(),
         });
         play.begin_if_due();
         play
+    }
+
+    /// Calls `ended` when the last job on a drive has ended, with the drive's number; to be called before playing.
+    pub fn when_drive_ends(&self, ended: impl Fn(usize) + 'static) {
+        let _ = self.drive_ends.set(Box::new(ended));
     }
 
     /// Tells `timeline` of each I/O; to be called before playing.
@@ -408,6 +432,7 @@ impl Play {
     /// The queue pairs of its workers, for a timeline; the workers share `cores` processors.
     pub fn queues(&self, cores: u32) -> Vec<Queue> {
         let queue = |worker: &Rc<Worker>| Queue {
+            drive: worker.plan.drive,
             qid: worker.queue().qid(),
             job: worker.plan.name.clone(),
             worker: worker.of_job,
@@ -446,11 +471,25 @@ impl Play {
     /// An I/O that could not be carried out at all, or a trace that broke; failed commands are only counted.
     pub async fn run(self: &Rc<Self>) -> anyhow::Result<Counters> {
         let before = self.clock.counters();
-        let phases = self.workers.iter().map(|worker| worker.plan.phase).max().unwrap_or(0);
+        let last_phase = |drive: usize| {
+            let own = self.workers.iter().filter(|worker| worker.plan.drive == drive);
+            own.map(|worker| worker.plan.phase).max().unwrap_or(0)
+        };
+        // Drives whose last job has not ended, with its phase.
+        let mut going: Vec<(usize, u32)> =
+            (0..self.under_way.len()).map(|drive| (drive, last_phase(drive))).collect();
+        let phases = going.iter().map(|(_, phase)| *phase).max().unwrap_or(0);
         for phase in 0..=phases {
             self.begin_phase(phase);
-            while self.under_way.get() > 0 {
+            while self.under_way.iter().any(|tasks| tasks.get() > 0) {
                 self.ended.notified().await;
+                going.retain(|(drive, last)| {
+                    let goes_on = *last > phase || self.under_way[*drive].get() > 0;
+                    if let (false, Some(ended)) = (goes_on, self.drive_ends.get()) {
+                        ended(*drive);
+                    }
+                    goes_on
+                });
             }
         }
         let after = self.clock.counters();
@@ -475,15 +514,17 @@ impl Play {
             worker.start.set(start);
             self.meter.job_begins(worker.job, later(start, worker.plan.ramp.0));
             for _ in 0..worker.plan.iodepth {
-                self.under_way.set(self.under_way.get() + 1);
+                let under_way = &self.under_way[worker.plan.drive];
+                under_way.set(under_way.get() + 1);
                 let (play, worker) = (self.clone(), worker.clone());
                 self.clock.spawn("job", async move {
                     if let Err(error) = play.work(&worker).await {
                         play.meter.stop();
                         play.failure.borrow_mut().get_or_insert(error);
                     }
-                    play.under_way.set(play.under_way.get() - 1);
-                    if play.under_way.get() == 0 {
+                    let under_way = &play.under_way[worker.plan.drive];
+                    under_way.set(under_way.get() - 1);
+                    if under_way.get() == 0 {
                         play.ended.notify_one();
                     }
                 });
@@ -491,11 +532,11 @@ impl Play {
         }
     }
 
-    /// What the host has done since it was made.
-    fn host_use(&self) -> HostUse {
+    /// What the host has done for these jobs since it was made.
+    fn host_use(&self, part: Part) -> HostUse {
         let mut all = HostUse::default();
         let mut seen: Vec<&Rc<Station>> = Vec::new();
-        for worker in &self.workers {
+        for worker in self.workers.iter().filter(|worker| part.has(&worker.plan)) {
             all.counts += worker.access.counts();
             if !seen.iter().any(|cpu| Rc::ptr_eq(cpu, &worker.cpu)) {
                 all.busy += worker.cpu.busy();
@@ -505,12 +546,20 @@ impl Play {
         all
     }
 
-    /// What the host has done since measuring began: names of ways with their payloads, and processor time.
-    pub fn host_used(&self) -> (Vec<(&'static str, u64)>, Delay) {
-        let (before, now) = (self.before.get(), self.host_use());
+    /// What the host has done for these jobs since measuring began: names of ways with their payloads, and processor time,
+    /// which is not known if a processor has worked for others, too.
+    pub fn host_used(&self, part: Part) -> (Vec<(&'static str, u64)>, Option<Delay>) {
+        let place = if let Part::Drive(drive) = part { drive + 1 } else { 0 };
+        let before = self.before.borrow().get(place).copied().unwrap_or_default();
+        let now = self.host_use(part);
         let counts = now.counts.named().into_iter().zip(before.counts.named());
         let since = counts.map(|((name, now), (_, before))| (name, now - before)).collect();
-        (since, now.busy.saturating_sub(before.busy))
+        let is_own = |worker: &&Rc<Worker>| part.has(&worker.plan);
+        let own: BTreeSet<_> =
+            self.workers.iter().filter(is_own).map(|worker| Rc::as_ptr(&worker.cpu)).collect();
+        let mut others = self.workers.iter().filter(|worker| !is_own(worker));
+        let is_shared = others.any(|worker| own.contains(&Rc::as_ptr(&worker.cpu)));
+        (since, (!is_shared).then(|| now.busy.saturating_sub(before.busy)))
     }
 
     /// The loss window of each job that gathers its stores, by the job's index: over the measured part.
@@ -525,7 +574,9 @@ impl Play {
     fn begin_if_due(&self) {
         let now = self.clock.now();
         if self.meter.begin_if_due(now) {
-            self.before.set(self.host_use());
+            let drives = (0..self.under_way.len()).map(Part::Drive);
+            let parts = [Part::Whole].into_iter().chain(drives);
+            self.before.replace(parts.map(|part| self.host_use(part)).collect());
             for worker in &self.workers {
                 if let Access::Pairs(pairs) = &worker.access
                     && let Some(window) = pairs.window()
@@ -600,9 +651,11 @@ impl Play {
                     meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
                 }
                 Err(IoError::Client(error)) if error.meaning == Meaning::WrongData => {
-                    meter.mismatched(self.clock.now(), error.text);
+                    meter.mismatched(worker.job, self.clock.now(), error.text);
                 }
-                Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
+                Err(IoError::Status(status)) => {
+                    meter.failed(worker.job, self.clock.now(), status.to_string());
+                }
                 Err(error) => {
                     // Those that wait for the next pause find that the play has ended.
                     meter.stop();
@@ -648,8 +701,9 @@ impl Play {
     }
 
     /// Open loops that didn't keep to their times: their latency says more about the backlog than about the drive.
-    pub fn late_notes(&self, jobs: &[JobPlan]) -> Vec<String> {
-        let notes = jobs.iter().enumerate().filter_map(|(job, plan)| {
+    pub fn late_notes(&self, jobs: &[JobPlan], part: Part) -> Vec<String> {
+        let own = jobs.iter().enumerate().filter(|(_, plan)| part.has(plan));
+        let notes = own.filter_map(|(job, plan)| {
             let workers = self.workers.iter().filter(|worker| worker.job == job);
             let late = workers.map(|worker| worker.late.get()).sum::<u64>();
             (late > 0).then(|| {
@@ -664,13 +718,18 @@ impl Play {
     }
 
     /// Of a sink's bytes, those that reads could not be held against anything: that they were read is no proof of them.
-    pub fn unchecked_note(&self) -> Option<String> {
-        // One oracle for all workers.
-        let oracle = self.workers.iter().find_map(|worker| match &worker.access {
-            Access::Payloads(client) => client.oracle(),
-            Access::Blocks { .. } | Access::Pairs(_) => None,
-        })?;
-        let skipped = oracle.borrow().skipped_bytes();
+    pub fn unchecked_note(&self, part: Part) -> Option<String> {
+        // One oracle for all workers on a drive.
+        let oracle = |drive: usize| {
+            self.workers.iter().filter(|worker| worker.plan.drive == drive).find_map(|worker| {
+                match &worker.access {
+                    Access::Payloads(client) if part.has(&worker.plan) => client.oracle(),
+                    _ => None,
+                }
+            })
+        };
+        let oracles = (0..self.under_way.len()).filter_map(oracle);
+        let skipped = oracles.map(|oracle| oracle.borrow().skipped_bytes()).sum::<u64>();
         (skipped > 0).then(|| {
             let skipped = byteway_console::table::grouped(skipped);
             format!(

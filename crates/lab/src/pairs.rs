@@ -17,12 +17,11 @@ use byteway_flash::file::{Directory, Files, Overlay};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{IoBuffer, IoError};
 use byteway_host::{KvClient, KvConfig, KvNamespace, Method, Port, Rules, StoreIf};
-use byteway_link::{Link, Memory};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
 use crate::bench::attached;
-use crate::build;
+use crate::{build, world};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_scenario::{Device, Options, Store};
@@ -208,7 +207,7 @@ fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     let config = build::served(&device, &device.name);
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, end) = Link::connect(&clock, build::link(&device.drive.profile), Memory::simulated());
+    let (host, end) = world::link(&clock, &device.drive.profile);
     let shown = data.display();
     let files = access.open(data).with_context(|| format!("{shown}"))?;
     let (medium, _) = Drive::open_medium(&config, files).with_context(|| format!("{shown}"))?;

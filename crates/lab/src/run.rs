@@ -1,25 +1,26 @@
-//! A run: builds drive and host, lets the jobs loose, and gathers what they found.
+//! A run: builds the world of a scenario, lets the jobs loose, and gathers what they found.
 
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
-use anyhow::{Context, anyhow, bail};
-use byteway_clock::{Clock, Delay, Executor, Resource, Station, Time};
+use crate::world::World;
+use anyhow::{anyhow, bail};
+use byteway_clock::{Clock, Delay, Executor, Notify, Resource, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
-use byteway_device::Drive;
+use byteway_firmware::FtlCounters;
 use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
-use byteway_link::{Direction, HostEnd, Link, Memory, Purpose};
+use byteway_link::Ledger;
 use byteway_measure::output::Unfinished;
-use byteway_measure::results::{Results, Wear, steadiness};
+use byteway_measure::results::{DriveResults, Results, Wear, steadiness};
 use byteway_measure::summary::{
     BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
 };
-use byteway_measure::timeline::{Stage, Timeline};
-use byteway_measure::{IoRecorder, Meter, SeriesRecorder, Snapshot, store, upkeep, wear};
-use byteway_scenario::{Precondition, Scenario};
+use byteway_measure::timeline::{Stage, StageDrive, Timeline};
+use byteway_measure::{IoRecorder, Meter, Part, SeriesRecorder, Snapshot, store, upkeep, wear};
+use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;
@@ -87,54 +88,75 @@ fn perform(
     let Session { progress, interrupt } = session;
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let memory = Memory::simulated();
-    let (host, device) = Link::connect(&clock, build::link(&scenario.drive.profile), memory);
-    let drive = Rc::new(Drive::new(&device, build::drive(scenario)).context("the drive can't be built")?);
+    let world = Rc::new(World::build(&clock, scenario)?);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
-    let powered = drive.clone();
-    let stage = Setting { clock, host, drive, scenario: scenario.clone(), mark, ios, timeline };
+    let powered = world.clone();
+    let stage = Rc::new(Setting { clock, world, scenario: scenario.clone(), mark, ios, timeline });
     let (result, bar) = executor
         .run(stage.play(bar, interrupt.clone()))
         .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway: please report the scenario"))?;
     *progress = bar;
-    powered.power_off(); // drive and link hold each other until then, and a comparison makes many
+    powered.power_off();
     result
 }
 
 /// Everything on stage.
 struct Setting {
     clock: Clock,
-    host: HostEnd,
-    drive: Rc<Drive>,
+    world: Rc<World>,
     scenario: Scenario,
     mark: Rc<dyn Fn()>,
     ios: Cell<Option<IoRecorder>>,
     timeline: Option<Rc<Timeline>>,
 }
 
+/// A drive when the last of its jobs has ended.
+struct DriveEnd {
+    snapshot: Snapshot,
+    wear: Wear,
+}
+
+/// A drive over the measured part of its jobs.
+struct Measured<'a> {
+    plan: &'a DrivePlan,
+    cores: u64,
+    begin: &'a Snapshot,
+    end: &'a DriveEnd,
+}
+
 impl Setting {
     /// Runs the jobs; gives the result and the progress bar back.
-    async fn play(self, progress: Progress, interrupt: Interrupt) -> (anyhow::Result<Finished>, Progress) {
-        let workers = match self.set_up().await {
+    async fn play(
+        self: Rc<Self>,
+        progress: Progress,
+        interrupt: Interrupt,
+    ) -> (anyhow::Result<Finished>, Progress) {
+        let workers = match self.clone().set_up_all().await {
             Ok(workers) => workers,
             Err(error) => return (Err(error), progress),
         };
         let scenario = &self.scenario;
         let start = self.clock.now();
-        let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval)
-            .with_drive(self.snapshot(), self.drive.site.cores() as u64);
+        let cores = self.world.members.iter().map(|member| member.drive.site.cores() as u64);
+        let counters = self.world.snapshots(&self.clock).into_iter().zip(cores).collect();
+        let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
         let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
         if let Some(ios) = self.ios.take() {
             meter.record_ios(ios);
         }
         self.observe(meter.series_recorder());
         let begin = Rc::new(RefCell::new(None));
-        let (clock, host, drive) = (self.clock.clone(), self.host.clone(), self.drive.clone());
-        let snapshot = begin.clone();
+        let (stage, snapshots) = (self.clone(), begin.clone());
         let play = Play::new(&self.clock, workers, meter, move || {
-            snapshot.replace(Some(Snapshot::take(&clock, &host, &drive)));
+            snapshots.replace(Some(stage.world.snapshots(&stage.clock)));
+        });
+        let ends: Rc<RefCell<Vec<Option<DriveEnd>>>> = Rc::default();
+        ends.borrow_mut().resize_with(scenario.drives.len(), || None);
+        let (stage, ended) = (self.clone(), ends.clone());
+        play.when_drive_ends(move |drive| {
+            ended.borrow_mut()[drive] = Some(stage.end_of(drive));
         });
         self.begin_timeline(&play);
         (self.mark)();
@@ -143,105 +165,142 @@ impl Setting {
         self.clock.stop_observing();
         self.end_timeline();
         let result = played.and_then(|executor| {
-            let results = self.finish(&play, begin.take())?;
+            let ends = ends.take().into_iter().enumerate();
+            let ends = ends.map(|(drive, end)| end.unwrap_or_else(|| self.end_of(drive))).collect();
+            let results = self.finish(&play, begin.take(), ends)?;
             let ios = play.meter.take_ios().map(IoRecorder::finish);
             Ok(Finished { results, executor, ios })
         });
         (result, play.meter.take_progress())
     }
 
-    fn snapshot(&self) -> Snapshot {
-        Snapshot::take(&self.clock, &self.host, &self.drive)
+    fn end_of(&self, drive: usize) -> DriveEnd {
+        let (member, plan) = (&self.world.members[drive], &self.scenario.drives[drive].plan);
+        let flash = member.drive.controller.ftl().flash();
+        DriveEnd {
+            snapshot: member.snapshot(&self.clock),
+            wear: wear(flash, plan.profile.flash.endurance.into(), plan.worn.0 > 0.0),
+        }
     }
 
-    /// Has the clock end the steps of the series, each with the drive's counters.
+    /// Has the clock end the steps of the series, each with the drives' counters.
     fn observe(&self, series: Rc<RefCell<SeriesRecorder>>) {
-        let (clock, host, drive) = (self.clock.clone(), self.host.clone(), self.drive.clone());
-        let mut now = Snapshot::default();
+        let (clock, world) = (self.clock.clone(), self.world.clone());
+        let mut now: Vec<Snapshot> = world.members.iter().map(|_| Snapshot::default()).collect();
         let first = series.borrow().until();
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
-            now.retake(&clock, &host, &drive);
-            series.end_step(Some(&mut now));
+            world.retake(&clock, &mut now);
+            series.end_step(&mut now);
             Some(series.until())
         });
     }
 
-    /// What crosses the link from now on is in the timeline, and in the snapshot that was taken just now.
+    /// What crosses the links from now on is in the timeline, and in the snapshots that were taken just now.
     fn begin_timeline(&self, play: &Play) {
         let Some(timeline) = &self.timeline else { return };
-        let cores = u32::from(self.scenario.host.profile.cores);
-        let flash = self.drive.controller.ftl().flash();
-        let geometry = flash.geometry();
-        let stage = Stage {
-            processors: cores.max(1) + 1,
-            cores: self.drive.site.cores() as u32,
-            channels: geometry.channels,
-            dies: (0..geometry.dies()).map(|die| geometry.channel_of_die(die)).collect(),
-            queues: play.queues(cores),
-        };
-        self.host.spans().record(timeline.ios_max());
+        let cores = u32::from(self.scenario.host.profile.cores).max(1);
+        let is_several = self.is_several();
+        let drives = self.world.members.iter().zip(&self.scenario.drives).map(|(member, attached)| {
+            let geometry = member.drive.controller.ftl().flash().geometry();
+            StageDrive {
+                name: attached.plan.name.clone().filter(|_| is_several),
+                cores: member.drive.site.cores() as u32,
+                channels: geometry.channels,
+                dies: (0..geometry.dies()).map(|die| geometry.channel_of_die(die)).collect(),
+            }
+        });
+        let stage = Stage { processors: cores, drives: drives.collect(), queues: play.queues(cores) };
+        self.clock.spans().record(timeline.ios_max());
         play.show_on(timeline.clone());
         timeline.begin(&self.clock, &stage);
     }
 
     fn end_timeline(&self) {
         if let Some(timeline) = &self.timeline {
-            self.drive.controller.ftl().flash().trace_under_way();
+            for member in &self.world.members {
+                member.drive.controller.ftl().flash().trace_under_way();
+            }
             timeline.end(&self.clock);
         }
     }
 
-    /// Attaches the driver and makes queue pairs, oracles and generators.
-    async fn set_up(&self) -> anyhow::Result<Vec<Rc<Worker>>> {
+    fn is_several(&self) -> bool {
+        self.scenario.drives.len() > 1
+    }
+
+    /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
+    async fn set_up_all(self: Rc<Self>) -> anyhow::Result<Vec<Rc<Worker>>> {
+        let processors = jobs::processors(&self.clock, self.scenario.host.profile.cores);
+        let (found, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Notify::new(&self.clock)));
+        for drive in 1..self.scenario.drives.len() {
+            let (stage, processors) = (self.clone(), processors.clone());
+            let (found, ended) = (found.clone(), ended.clone());
+            self.clock.spawn("set-up", async move {
+                let workers = stage.set_up(drive, processors).await;
+                found.borrow_mut().push(workers);
+                ended.notify_one();
+            });
+        }
+        let mut workers = self.set_up(0, processors).await?;
+        while found.borrow().len() + 1 < self.scenario.drives.len() {
+            ended.notified().await;
+        }
+        for others in found.take() {
+            workers.extend(others?);
+        }
+        workers.sort_by_key(|worker| worker.number());
+        Ok(workers)
+    }
+
+    /// Attaches the driver of a drive and makes queue pairs, oracles and generators.
+    async fn set_up(&self, drive: usize, processors: Vec<Rc<Station>>) -> anyhow::Result<Vec<Rc<Worker>>> {
         let scenario = &self.scenario;
-        let plan = &scenario.host;
-        let completion = build::completion(plan);
-        let weighted = build::weighted(plan);
-        let workers: u32 = scenario.jobs.iter().map(|job| job.workers).sum();
+        let Attached { plan, transfer } = &scenario.drives[drive];
+        let host = &scenario.host;
+        let completion = build::completion(host);
+        let weighted = build::weighted(host);
+        let workers: u32 = scenario.jobs_of(drive).map(|job| job.workers).sum();
+        // A driver's own processor takes the interrupts; it stands behind those of the workers.
+        let behind = processors.len() + drive;
         let config = DriverConfig {
-            costs: build::host_costs(plan),
+            costs: build::host_costs(host),
             completion,
-            // Its own processor takes the interrupts; it stands behind those of the workers.
-            cpu: Some(Rc::new(
-                Station::new(&self.clock, 1)
-                    .traced_as(Resource::HostCore, u32::from(plan.profile.cores).max(1)),
-            )),
-            queues_wanted: workers.min(u32::from(u16::MAX - 1)) as u16,
+            cpu: Some(Rc::new(Station::new(&self.clock, 1).traced_as(Resource::HostCore, behind as u32))),
+            queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
-            timeout: Some(Delay::from_ps(plan.profile.timeout.0)),
+            timeout: Some(Delay::from_ps(host.profile.timeout.0)),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(Port::Link(self.host.clone()), config).await?;
+        let driver = Driver::attach(Port::Link(self.world.members[drive].host.clone()), config).await?;
         if weighted {
-            self.set_weights(&driver).await?;
+            self.set_weights(&driver, plan).await?;
         }
-        let oracles = match scenario.verifies() {
-            true if scenario.drive.is_sink() || scenario.drive.is_kv() => Oracles::new(),
-            true => jobs::oracles(&driver, |tag| match scenario.drive.precondition {
+        let verifies = scenario.verifies(drive);
+        let oracles = match verifies {
+            true if plan.is_sink() || plan.is_kv() => Oracles::new(),
+            true => jobs::oracles(&driver, |tag| match plan.precondition {
                 Precondition::Empty => BaseState::Zeroes,
                 Precondition::Filled | Precondition::Steady => BaseState::Stamped { tag },
             }),
             false => Oracles::new(),
         };
         let manner = Manner {
+            drive,
             completion,
-            rules: plan.transfer.rules,
-            sink: scenario
-                .drive
-                .is_sink()
-                .then(|| Sink::new(plan.transfer.results, scenario.verifies(), true)),
-            results: plan.transfer.results,
-            cores: plan.profile.cores,
-            queue_entries_max: scenario.drive.profile.controller.max_queue_entries,
+            rules: transfer.rules,
+            sink: plan.is_sink().then(|| Sink::new(transfer.results, verifies, true)),
+            results: transfer.results,
+            processors,
+            queue_entries_max: plan.profile.controller.max_queue_entries,
             seed: scenario.seed,
         };
         jobs::workers(&driver, &scenario.jobs, &manner, &oracles).await
     }
 
-    async fn set_weights(&self, driver: &Driver) -> anyhow::Result<()> {
+    async fn set_weights(&self, driver: &Driver, plan: &DrivePlan) -> anyhow::Result<()> {
         let weights = &self.scenario.host.weights;
-        let burst = self.scenario.drive.profile.controller.arbitration_burst.unwrap_or(128);
+        let burst = plan.profile.controller.arbitration_burst.unwrap_or(128);
         let arbitration = ArbitrationFeature::new()
             .with_ab((u32::from(burst).ilog2()).min(7) as u8)
             .with_hpw_z((weights.high - 1) as u8)
@@ -257,163 +316,190 @@ impl Setting {
     }
 
     /// Everything that was found, and whether the books balance.
-    fn finish(&self, play: &Play, begin: Option<Snapshot>) -> anyhow::Result<Results> {
-        self.balance()?;
+    fn finish(
+        &self,
+        play: &Play,
+        begin: Option<Vec<Snapshot>>,
+        ends: Vec<DriveEnd>,
+    ) -> anyhow::Result<Results> {
+        let scenario = &self.scenario;
+        self.world.balance(scenario)?;
         let meter = &play.meter;
-        let (series, note) = meter.series(self.clock.now(), Some(&mut self.snapshot()));
-        let curves = meter.curves(&self.scenario.jobs);
-        let drive = &self.scenario.drive;
-        let endurance = drive.profile.flash.endurance;
-        let wear = wear(self.drive.controller.ftl().flash(), endurance.into(), drive.worn.0 > 0.0);
-        let mut summary = self.summary(play, begin, &wear);
-        summary.notes.extend(note);
-        summary.notes.extend(steadiness::notes(&series, &self.scenario.jobs));
-        summary.notes.extend(steadiness::rough_start(&self.scenario, summary.write_amplification.is_some()));
-        Ok(Results { summary, series, curves, wear: Some(wear) })
+        let mut now = self.world.snapshots(&self.clock);
+        let recorded = meter.series(self.clock.now(), &mut now);
+        let curves = meter.curves(&scenario.jobs);
+        let measured: Vec<Measured<'_>> = (0..scenario.drives.len())
+            .map(|drive| Measured {
+                plan: &scenario.drives[drive].plan,
+                cores: self.world.members[drive].drive.site.cores() as u64,
+                begin: begin.as_ref().map_or(&ends[drive].snapshot, |begin| &begin[drive]),
+                end: &ends[drive],
+            })
+            .collect();
+        let mut summary = self.summary(play, Part::Whole, &measured);
+        summary.notes.extend(recorded.note.clone());
+        summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs));
+        if let [_] = &measured[..] {
+            summary.notes.extend(steadiness::rough_start(scenario, 0, summary.write_amplification.is_some()));
+            let wear = ends.into_iter().next().map(|end| end.wear);
+            let series = recorded.series;
+            return Ok(Results { summary, series, curves, wear, drives: Vec::new() });
+        }
+        for (drive, own) in recorded.drives.iter().enumerate() {
+            let of_drive = Part::Drive(drive);
+            let mut part = self.summary(play, of_drive, &measured[drive..=drive]);
+            part.drive = scenario.drives[drive].plan.name.clone();
+            let inputs = scenario.notes(drive);
+            let rough = steadiness::rough_start(scenario, drive, part.write_amplification.is_some());
+            part.notes.extend(recorded.note.clone());
+            let jobs: Vec<JobPlan> = scenario.jobs_of(drive).cloned().collect();
+            part.notes.extend(steadiness::notes(own, &jobs));
+            part.notes.extend(rough.clone());
+            let name = part.drive.as_deref().unwrap_or_default();
+            summary.notes.extend(inputs.into_iter().chain(rough).map(|note| format!("drive {name}: {note}")));
+            summary.drives.push(part);
+        }
+        for (job, plan) in summary.jobs.iter_mut().zip(&scenario.jobs) {
+            job.drive = scenario.drives[plan.drive].plan.name.clone();
+        }
+        let drives = recorded.drives.into_iter().zip(ends);
+        let drives = drives.map(|(series, end)| DriveResults { series, wear: end.wear }).collect();
+        Ok(Results { summary, series: recorded.series, curves, wear: None, drives })
     }
 
-    /// The figures of the measured part.
-    fn summary(&self, play: &Play, begin: Option<Snapshot>, wear: &Wear) -> Summary {
+    /// The figures of the measured part: of all drives, or of one of them with its jobs.
+    fn summary(&self, play: &Play, part: Part, drives: &[Measured<'_>]) -> Summary {
         let scenario = &self.scenario;
-        let drive = &scenario.drive;
-        let end = self.snapshot();
-        let measured = play.meter.summary(&scenario.jobs, scenario.verifies(), end.at);
-        let mut notes = scenario.notes();
-        notes.extend(measured.notes.iter().cloned());
-        notes.extend(play.late_notes(&scenario.jobs));
-        notes.extend(play.unchecked_note());
-        let begin = begin.as_ref().unwrap_or(&end);
-        let written = end.ftl.user_units_written > begin.ftl.user_units_written;
+        let jobs = &scenario.jobs;
+        let now = drives.iter().map(|drive| drive.end.snapshot.at).max().unwrap_or(self.clock.now());
+        let verifies = jobs.iter().any(|job| part.has(job) && job.verify);
+        let found = play.meter.summary(jobs, part, verifies, now);
+        let only = if let [only] = drives { Some(only) } else { None };
+        // Of several drives each note says of which it is.
+        let mut notes = match (part, only) {
+            (Part::Drive(drive), _) => scenario.notes(drive),
+            (Part::Whole, Some(_)) => scenario.notes(0),
+            (Part::Whole, None) => Vec::new(),
+        };
+        notes.extend(found.notes.iter().cloned());
+        notes.extend(play.late_notes(jobs, part));
+        notes.extend(play.unchecked_note(part));
+        let ledgers: Vec<_> = drives.iter().map(Measured::ledger).collect();
+        let mut flash = FlashSummary::default();
+        drives.iter().for_each(|drive| flash += drive.flash());
+        let units = |of: fn(&FtlCounters) -> u64| drives.iter().map(|drive| drive.units(of)).sum::<u64>();
+        let written = units(|ftl| ftl.user_units_written);
+        let programmed = units(FtlCounters::units_programmed);
         Summary {
             scenario: scenario.name.clone(),
             seed: scenario.seed,
-            drive_profile: Some(drive.profile_name.clone()),
-            drive_model: drive.profile.drive.model.clone(),
-            capacity_bytes: drive.geometry.capacity_bytes,
+            drive_profile: only.map(|drive| drive.plan.profile_name.clone()),
+            drive_model: only
+                .map_or(format!("{} drives", drives.len()), |drive| drive.plan.profile.drive.model.clone()),
+            capacity_bytes: drives.iter().map(|drive| drive.plan.geometry.capacity_bytes).sum(),
             host_profile: Some(scenario.host.profile_name.clone()),
             completion: scenario.host.profile.completion,
-            spans: play.meter.spans(),
-            transfer: self.transfer(play, begin, &end, measured.ios),
-            link: link_rows(&end.ledger.since(&begin.ledger)),
-            utilisation: self.utilisation(begin, &end),
-            flash: Some(flash_summary(&end, begin)),
-            write_amplification: written.then(|| write_amplification(&end, begin)),
-            upkeep: upkeep(drive, begin, &end, wear),
-            kv: measured.kv.clone().map(|kv| {
-                let store = scenario.asks_for_pairs().then(|| store(drive, begin, &end));
-                KvSummary { bulk: bulk_rows(play, &scenario.jobs, end.at), store, ..kv }
+            spans: play.meter.spans(jobs, part),
+            transfer: self.transfer(play, part, drives, found.ios),
+            link: link_rows(&ledgers),
+            utilisation: utilisation(drives),
+            flash: Some(flash),
+            // Units programmed for each that the host wrote, to six decimals.
+            write_amplification: (written > 0).then(|| ratio(programmed.into(), written.into())),
+            upkeep: only
+                .and_then(|drive| upkeep(drive.plan, drive.begin, &drive.end.snapshot, &drive.end.wear)),
+            kv: found.kv.clone().map(|kv| {
+                let number = if let Part::Drive(drive) = part { drive } else { 0 };
+                let keeps = only.filter(|_| scenario.asks_for_pairs(number));
+                let store = keeps.map(|drive| store(drive.plan, drive.begin, &drive.end.snapshot));
+                KvSummary { bulk: bulk_rows(play, jobs, part, now), store, ..kv }
             }),
             notes,
-            ..measured
+            ..found
         }
     }
 
     /// How payloads crossed, if not as on any drive.
-    fn transfer(&self, play: &Play, begin: &Snapshot, end: &Snapshot, ios: u64) -> Option<TransferSummary> {
-        let method = self.scenario.host.transfer.rules.method;
-        if method.is_pointer() && !self.scenario.drive.has_payloads() {
+    fn transfer(
+        &self,
+        play: &Play,
+        part: Part,
+        drives: &[Measured<'_>],
+        ios: u64,
+    ) -> Option<TransferSummary> {
+        let method = self.scenario.drives[0].transfer.rules.method;
+        if method.is_pointer() && !drives.iter().any(|drive| drive.plan.has_payloads()) {
             return None;
         }
-        let (counts, host) = play.host_used();
-        let device = end.cores.saturating_sub(begin.cores);
-        Some(TransferSummary::new(
-            method.name(),
-            self.scenario.drive.is_sink(),
-            &counts,
-            Some((host.0, device.0)),
-            ios,
-        ))
+        let (counts, host) = play.host_used(part);
+        let device: u64 = drives.iter().map(|drive| drive.cores_busy().0).sum();
+        let is_sink = drives.iter().all(|drive| drive.plan.is_sink());
+        let busy = (host.map(|host| host.0), Some(device));
+        Some(TransferSummary::new(method.name(), is_sink, &counts, busy, ios))
+    }
+}
+
+impl Measured<'_> {
+    fn elapsed_ps(&self) -> u64 {
+        self.end.snapshot.at.since(self.begin.at).0
     }
 
-    /// The ledger, host memory and the controller have counted the same bytes, each for itself.
-    fn balance(&self) -> anyhow::Result<()> {
-        let ledger = self.host.ledger();
-        let counters = self.drive.controller.counters();
-        let payload = |purpose, direction| ledger.entry(purpose, direction).payload;
-        let lists =
-            payload(Purpose::PrpList, Direction::Down) + payload(Purpose::SglSegment, Direction::Down);
-        let memory = self.host.memory();
-        // Entries of submission queues are commands, or carry payload.
-        let entries =
-            payload(Purpose::SqeFetch, Direction::Down) + payload(Purpose::InlineChunk, Direction::Down);
-        let down = payload(Purpose::Data, Direction::Down) + entries + lists;
-        let up = payload(Purpose::Data, Direction::Up) + payload(Purpose::Cqe, Direction::Up);
-        let checks = [
-            ("bytes read from host memory", down, memory.dma_read_bytes()),
-            ("bytes written to host memory", up, memory.dma_written_bytes()),
-            ("bytes of entries fetched", entries, counters.fetched.get() * 64),
-            ("bytes of completions posted", payload(Purpose::Cqe, Direction::Up), counters.posted.get() * 16),
-            (
-                "bytes of data to the host",
-                payload(Purpose::Data, Direction::Up),
-                counters.data_out_bytes.get(),
-            ),
-        ];
-        // A DMA that fetches whole units brings more than the commands asked for, and one that failed less.
-        let exact = self.scenario.drive.profile.controller.dma_unit.0 == 1;
-        let brought = (
-            "bytes of data to the device",
-            payload(Purpose::Data, Direction::Down),
-            counters.data_in_bytes.get(),
-        );
-        let mut checks = checks.iter().chain(exact.then_some(&brought));
-        match checks.find(|(_, ledger, counted)| ledger != counted) {
-            Some((what, ledger, counted)) => {
-                bail!(
-                    "the books don't balance: {what}: {ledger} in the ledger, {counted} counted; this is a defect"
-                )
-            }
-            None => Ok(()),
+    fn ledger(&self) -> Ledger {
+        self.end.snapshot.ledger.since(&self.begin.ledger)
+    }
+
+    fn cores_busy(&self) -> Delay {
+        self.end.snapshot.cores.saturating_sub(self.begin.cores)
+    }
+
+    fn units(&self, of: fn(&FtlCounters) -> u64) -> u64 {
+        of(&self.end.snapshot.ftl) - of(&self.begin.ftl)
+    }
+
+    fn flash(&self) -> FlashSummary {
+        use byteway_flash::Priority;
+        let (now, then) = (&self.end.snapshot.flash, &self.begin.flash);
+        let since = |now: &[u64; Priority::COUNT], then: &[u64; Priority::COUNT], class: Priority| {
+            now[class as usize] - then[class as usize]
+        };
+        let background = Priority::Background;
+        FlashSummary {
+            map_reads: since(&now.reads, &then.reads, Priority::Map),
+            background_reads: since(&now.reads, &then.reads, background),
+            background_programs: since(&now.programs, &then.programs, background),
+            host_reads: since(&now.reads, &then.reads, Priority::HostRead),
+            host_programs: since(&now.programs, &then.programs, Priority::HostProgram),
+            collect_reads: since(&now.reads, &then.reads, Priority::Collector),
+            collect_programs: since(&now.programs, &then.programs, Priority::Collector),
+            erases: now.erases - then.erases,
         }
     }
+}
 
-    fn utilisation(&self, begin: &Snapshot, end: &Snapshot) -> Vec<Utilisation> {
-        let elapsed = end.at.since(begin.at).0;
-        let each = |now: &[Delay], then: &[Delay]| -> Vec<u64> {
-            now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then).0).collect()
-        };
-        let cores = self.drive.site.cores() as u64;
-        let core = end.cores.saturating_sub(begin.cores).0 / cores;
-        let down = end.link.0.saturating_sub(begin.link.0).0;
-        let up = end.link.1.saturating_sub(begin.link.1).0;
-        vec![
-            Utilisation::of("dies", each(&end.dies, &begin.dies), elapsed),
-            Utilisation::of("channels", each(&end.channels, &begin.channels), elapsed),
-            Utilisation::of("cores", (0..cores).map(|_| core), elapsed),
-            Utilisation::of("link to device", [down], elapsed),
-            Utilisation::of("link to host", [up], elapsed),
-        ]
-    }
+/// How busy the resources of these drives were, each drive over its own time.
+fn utilisation(drives: &[Measured<'_>]) -> Vec<Utilisation> {
+    let of = |resource: &str, busy: &dyn Fn(&Measured<'_>) -> Vec<Delay>| {
+        let each = drives.iter().flat_map(|drive| {
+            let elapsed_ps = drive.elapsed_ps();
+            busy(drive).into_iter().map(move |busy| (busy.0, elapsed_ps))
+        });
+        Utilisation::of(resource, each)
+    };
+    let each = |now: &[Delay], then: &[Delay]| -> Vec<Delay> {
+        now.iter().zip(then).map(|(now, then)| now.saturating_sub(*then)).collect()
+    };
+    vec![
+        of("dies", &|drive| each(&drive.end.snapshot.dies, &drive.begin.dies)),
+        of("channels", &|drive| each(&drive.end.snapshot.channels, &drive.begin.channels)),
+        of("cores", &|drive| vec![Delay(drive.cores_busy().0 / drive.cores); drive.cores as usize]),
+        of("link to device", &|drive| vec![drive.end.snapshot.link.0.saturating_sub(drive.begin.link.0)]),
+        of("link to host", &|drive| vec![drive.end.snapshot.link.1.saturating_sub(drive.begin.link.1)]),
+    ]
 }
 
 /// Jobs that gathered their stores.
-fn bulk_rows(play: &Play, jobs: &[JobPlan], now: Time) -> Vec<BulkRow> {
+fn bulk_rows(play: &Play, jobs: &[JobPlan], part: Part, now: Time) -> Vec<BulkRow> {
     let windows = play.loss_windows(now);
-    windows.iter().map(|(job, figures)| BulkRow::new(&jobs[*job].name, figures)).collect()
-}
-
-fn flash_summary(end: &Snapshot, begin: &Snapshot) -> FlashSummary {
-    use byteway_flash::Priority;
-    let (now, then) = (&end.flash, &begin.flash);
-    let since = |now: &[u64; Priority::COUNT], then: &[u64; Priority::COUNT], class: Priority| {
-        now[class as usize] - then[class as usize]
-    };
-    let background = Priority::Background;
-    FlashSummary {
-        map_reads: since(&now.reads, &then.reads, Priority::Map),
-        background_reads: since(&now.reads, &then.reads, background),
-        background_programs: since(&now.programs, &then.programs, background),
-        host_reads: since(&now.reads, &then.reads, Priority::HostRead),
-        host_programs: since(&now.programs, &then.programs, Priority::HostProgram),
-        collect_reads: since(&now.reads, &then.reads, Priority::Collector),
-        collect_programs: since(&now.programs, &then.programs, Priority::Collector),
-        erases: now.erases - then.erases,
-    }
-}
-
-/// Units programmed for each that the host wrote, to six decimals.
-fn write_amplification(end: &Snapshot, begin: &Snapshot) -> f64 {
-    let programmed = end.ftl.units_programmed() - begin.ftl.units_programmed();
-    let written = end.ftl.user_units_written - begin.ftl.user_units_written;
-    ratio(programmed.into(), written.into())
+    let own = windows.iter().filter(|(job, _)| part.has(&jobs[**job]));
+    own.map(|(job, figures)| BulkRow::new(&jobs[*job].name, figures)).collect()
 }

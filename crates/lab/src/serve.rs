@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use byteway_clock::{Delay, Pace};
 use byteway_serve::drive::{Report, Setup, Start, Stop, serve_all};
@@ -341,7 +342,7 @@ pub fn served_json(reports: &[Report]) -> String {
             reads: transfers(report.reads),
             writes: transfers(report.writes),
             resets: report.resets,
-            link: link_rows(&report.ledger),
+            link: link_rows(slice::from_ref(&report.ledger)),
             faults: report.faults,
             interrupts_lost: report.interrupts_lost,
             lateness: report.pace.as_ref().map(Lateness::of),
@@ -382,7 +383,7 @@ pub fn served_tables(reports: &[Report], width: Width) -> String {
             _ => format!("{}: {LINK_TITLE}", report.name),
         };
         let ios = report.reads.0.saturating_add(report.writes.0);
-        out.section(&title, &link_table(&link_rows(&report.ledger), ios));
+        out.section(&title, &link_table(&link_rows(slice::from_ref(&report.ledger)), ios));
     }
     let mut table = TextTable::new([
         Column::text("drive"),

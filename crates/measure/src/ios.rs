@@ -34,6 +34,8 @@ pub struct IoRecorder {
     writer: Option<ArrowWriter<Unfinished>>,
     schema: SchemaRef,
     jobs: ArrayRef,
+    /// Of several drives their names, and which of them each job works on.
+    drives: Option<(ArrayRef, Vec<i32>)>,
     kinds: ArrayRef,
     rows: Vec<Row>,
     failure: Option<anyhow::Error>,
@@ -63,11 +65,17 @@ impl IoRecorder {
             ("byteway.seed", scenario.seed.to_string()),
             ("byteway.units", "_ns: nanoseconds of virtual time; lba, blocks: logical blocks".to_owned()),
         ];
+        let names = scenario.drives.iter().map(|drive| drive.plan.name.as_deref().unwrap_or_default());
+        let drives = (scenario.drives.len() > 1).then(|| -> (ArrayRef, Vec<i32>) {
+            let of_job = scenario.jobs.iter().map(|job| job.drive as i32);
+            (Arc::new(StringArray::from_iter_values(names)), of_job.collect())
+        });
         IoRecorder {
             output: output.clone(),
             about,
             writer: None,
-            schema: schema(),
+            schema: schema(drives.is_some()),
+            drives,
             jobs: Arc::new(StringArray::from_iter_values(scenario.jobs.iter().map(|job| &job.name))),
             kinds: Arc::new(StringArray::from_iter_values(KINDS)),
             rows: Vec::with_capacity(ROWS),
@@ -148,6 +156,11 @@ impl IoRecorder {
             time(&|row| row.end),
             time(&|row| row.end.saturating_sub(row.due)),
         ];
+        if let Some((names, of_job)) = &self.drives {
+            let keys = Int32Array::from_iter_values(rows.iter().map(|row| of_job[row.job as usize]));
+            let column = DictionaryArray::<Int32Type>::try_new(keys, names.clone())?;
+            columns.insert(2, Arc::new(column));
+        }
         columns.extend(Stage::ALL.iter().map(|stage| time(&|row| row.stages[*stage as usize])));
         Ok(columns)
     }
@@ -169,11 +182,15 @@ impl IoRecorder {
     }
 }
 
-fn schema() -> SchemaRef {
+fn schema(has_several_drives: bool) -> SchemaRef {
     let name = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    let columns = [
+    let drive = Column::new("drive", name(), "Name of the job's drive");
+    let first = [
         Column::new("io", DataType::UInt64, "Number of the I/O, from 0 in the order in which they began"),
         Column::new("job", name(), "Name of its job"),
+    ];
+    let first = first.into_iter().chain(has_several_drives.then_some(drive));
+    let columns = [
         Column::new("worker", DataType::UInt32, "Worker of the job, from 0: each has a queue pair"),
         Column::new("kind", name(), "read, write or trim"),
         Column::new("lba", DataType::UInt64, "First logical block, within the namespace"),
@@ -197,5 +214,5 @@ fn schema() -> SchemaRef {
         let text = format!("Part of latency_ns that went to {name}; they sum to it");
         Column::new(&format!("{name}_ns"), DataType::Float64, &text)
     });
-    columns::schema(columns.into_iter().chain(stages))
+    columns::schema(first.chain(columns).chain(stages))
 }

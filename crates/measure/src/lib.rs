@@ -38,14 +38,14 @@ mod wear;
 
 pub use ios::IoRecorder;
 pub use recorder::JobRecorder;
-pub use series::SeriesRecorder;
+pub use series::{Recorded, SeriesRecorder};
 pub use snapshot::Snapshot;
 pub use store::store;
 pub use upkeep::upkeep;
 pub use verbs::{Operated, VerbRecorder};
 pub use wear::wear;
 
-use crate::results::{Curve, Series};
+use crate::results::Curve;
 use crate::summary::{ClockKind, ErrorRow, KvSummary, SpanRow, Summary, Verification, span_rows};
 use byteway_clock::{Delay, SpanRecord, Stage, Time};
 use byteway_console::interrupt::Interrupt;
@@ -95,6 +95,25 @@ impl Completed {
     }
 }
 
+/// What of a run figures are wanted of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of its jobs.
+    Whole,
+    /// The jobs of one of its drives.
+    Drive(usize),
+}
+
+impl Part {
+    /// Whether it has the job.
+    pub fn has(self, job: &JobPlan) -> bool {
+        match self {
+            Part::Whole => true,
+            Part::Drive(drive) => job.drive == drive,
+        }
+    }
+}
+
 /// Shared by the jobs of a run.
 pub struct Meter {
     /// Of each job.
@@ -105,20 +124,13 @@ pub struct Meter {
     ios: RefCell<Option<IoRecorder>>,
     /// I/Os that have begun.
     begun: Cell<u64>,
-    /// Time by stage, over all measured I/Os.
-    stages: RefCell<[u128; Stage::ALL.len()]>,
-    /// I/Os whose stages are known: of a scan's many commands they are not.
-    followed: Cell<u64>,
-    /// Failed commands by what they failed with.
-    errors: RefCell<BTreeMap<String, u64>>,
-    /// Reads whose data was not what it must be.
-    mismatches: Cell<u64>,
-    /// The first of them.
-    first_mismatch: RefCell<Option<String>>,
+    /// Where the time of each job's measured I/Os went.
+    stages: RefCell<Vec<StageSums>>,
+    /// What went wrong in each job.
+    faults: RefCell<Vec<JobFaults>>,
     /// When measuring began; None while warming up.
     begin: Cell<Option<Time>>,
-    /// The last completion, of all and of each job.
-    last: Cell<Time>,
+    /// The last completion of each job.
     last_of_job: RefCell<Vec<Time>>,
     /// From when on each job's figures count: its start and ramp. Unknown until its phase begins.
     begin_of_job: RefCell<Vec<Option<Time>>>,
@@ -128,6 +140,23 @@ pub struct Meter {
     completed: Cell<u64>,
     warmup: Option<Warmup>,
     start: Time,
+}
+
+/// Time by stage, over I/Os whose stages are known: of a scan's many commands they are not.
+#[derive(Clone, Copy, Default)]
+struct StageSums {
+    times_ps: [u128; Stage::ALL.len()],
+    followed: u64,
+}
+
+/// Commands of a job that failed, and reads that gave what they must not.
+#[derive(Default)]
+struct JobFaults {
+    /// By what they failed with.
+    errors: BTreeMap<String, u64>,
+    mismatches: u64,
+    /// The first mismatch of the job, and which of all jobs' it was.
+    first_mismatch: Option<(u64, String)>,
 }
 
 impl Meter {
@@ -151,13 +180,9 @@ impl Meter {
             series: Rc::new(RefCell::new(series)),
             ios: RefCell::default(),
             begun: Cell::default(),
-            stages: RefCell::default(),
-            followed: Cell::default(),
-            errors: RefCell::default(),
-            mismatches: Cell::default(),
-            first_mismatch: RefCell::default(),
+            stages: RefCell::new(vec![StageSums::default(); jobs.len()]),
+            faults: RefCell::new(jobs.iter().map(|_| JobFaults::default()).collect()),
             begin: Cell::default(),
-            last: Cell::new(start),
             last_of_job: RefCell::new(vec![start; jobs.len()]),
             begin_of_job: RefCell::new(jobs.iter().map(first_of).collect()),
             progress: RefCell::new(progress),
@@ -216,7 +241,6 @@ impl Meter {
         if !self.counts(*job, now) {
             return;
         }
-        self.last.set(now);
         self.last_of_job.borrow_mut()[*job] = now;
         self.jobs.borrow_mut()[*job].record(kind, *bytes, latency.0);
         if let Some(ios) = &mut *self.ios.borrow_mut() {
@@ -228,9 +252,9 @@ impl Meter {
                 return;
             }
         }
-        self.followed.set(self.followed.get() + 1);
-        let mut stages = self.stages.borrow_mut();
-        for (sum, stage) in stages.iter_mut().zip(&completed.stages()) {
+        let sums = &mut self.stages.borrow_mut()[*job];
+        sums.followed += 1;
+        for (sum, stage) in sums.times_ps.iter_mut().zip(&completed.stages()) {
             *sum += u128::from(stage.0);
         }
     }
@@ -253,17 +277,18 @@ impl Meter {
         begun && self.begin.get().is_some()
     }
 
-    /// A command has failed.
-    pub fn failed(&self, now: Time, error: String) {
+    /// A command of a job has failed.
+    pub fn failed(&self, job: usize, now: Time, error: String) {
         self.count(now);
-        *self.errors.borrow_mut().entry(error).or_default() += 1;
+        *self.faults.borrow_mut()[job].errors.entry(error).or_default() += 1;
     }
 
-    /// A read gave what it must not.
-    pub fn mismatched(&self, now: Time, text: String) {
+    /// A read of a job gave what it must not.
+    pub fn mismatched(&self, job: usize, now: Time, text: String) {
         self.count(now);
-        self.mismatches.set(self.mismatches.get() + 1);
-        self.first_mismatch.borrow_mut().get_or_insert(text);
+        let faults = &mut self.faults.borrow_mut()[job];
+        faults.mismatches += 1;
+        faults.first_mismatch.get_or_insert((self.completed.get(), text));
     }
 
     fn count(&self, now: Time) {
@@ -282,7 +307,6 @@ impl Meter {
             };
         if due {
             self.begin.set(Some(now));
-            self.last.set(now);
         }
         due
     }
@@ -292,17 +316,25 @@ impl Meter {
         self.progress.replace(Progress::hidden())
     }
 
-    /// Where the time of an I/O went, over all of which it is known.
-    pub fn spans(&self) -> Vec<SpanRow> {
+    /// Where the time of an I/O of `part` went, over all of which it is known.
+    pub fn spans(&self, plans: &[JobPlan], part: Part) -> Vec<SpanRow> {
         let stages = self.stages.borrow();
-        let totals: Vec<_> = Stage::ALL.iter().map(|stage| (stage.name(), stages[*stage as usize])).collect();
-        span_rows(&totals, self.followed.get())
+        let mut all = StageSums::default();
+        for (sums, _) in stages.iter().zip(plans).filter(|(_, plan)| part.has(plan)) {
+            all.followed += sums.followed;
+            for (sum, of_job) in all.times_ps.iter_mut().zip(&sums.times_ps) {
+                *sum += of_job;
+            }
+        }
+        let total = |stage: &Stage| (stage.name(), all.times_ps[*stage as usize]);
+        let totals: Vec<_> = Stage::ALL.iter().map(total).collect();
+        span_rows(&totals, all.followed)
     }
 
-    /// The figures over time, which end `now`, and what is to be said about them. `drive` are the drive's counters.
-    pub fn series(&self, now: Time, drive: Option<&mut Snapshot>) -> (Series, Option<String>) {
+    /// The figures over time, which end `now`. `drives` are the drives' counters.
+    pub fn series(&self, now: Time, drives: &mut [Snapshot]) -> Recorded {
         let measured_from = self.begin.get().unwrap_or(now);
-        self.series.borrow_mut().finish(now, measured_from, drive)
+        self.series.borrow_mut().finish(now, measured_from, drives)
     }
 
     /// How the latencies of the measured part are distributed.
@@ -311,32 +343,32 @@ impl Meter {
         recorders.iter().zip(plans).flat_map(|(recorder, plan)| recorder.curves(&plan.name)).collect()
     }
 
-    /// What this side of the queues found, over the jobs' measured part. What only the drive's side knows is left
-    /// empty, and so are the names.
-    pub fn summary(&self, plans: &[JobPlan], verify: bool, now: Time) -> Summary {
+    /// What this side of the queues found, over the measured part of the jobs in `part`. What only the drive's side knows
+    /// is left empty, and so are the names.
+    pub fn summary(&self, plans: &[JobPlan], part: Part, verify: bool, now: Time) -> Summary {
         let mut notes = Vec::new();
         let begin = self.begin.get().unwrap_or_else(|| {
             notes.push("the run ended while it was warming up: nothing was measured".to_owned());
             now
         });
-        let elapsed_ps = self.last.get().since(begin).0;
         let recorders = self.jobs.borrow();
         let last_of_job = self.last_of_job.borrow();
-        // A job that ends before the others is measured over its own time.
         let begin_of_job = self.begin_of_job.borrow();
-        let times = begin_of_job.iter().zip(&*last_of_job);
-        let elapsed =
-            times.map(|(own, last)| last.0.saturating_sub(own.map_or(begin, |own| own.max(begin)).0));
-        let elapsed: Vec<u64> = elapsed.collect();
         let verbs = self.verbs.borrow();
-        let operations = verbs.iter().zip(&elapsed).zip(plans);
-        let operations =
-            operations.flat_map(|((verbs, elapsed_ps), plan)| verbs.finish(&plan.name, *elapsed_ps));
-        let has_pairs = plans.iter().any(|plan| matches!(plan.source, Source::Pairs(_)));
+        let faults = self.faults.borrow();
+        let own: Vec<usize> = (0..plans.len()).filter(|job| part.has(&plans[*job])).collect();
+        let last = own.iter().map(|job| last_of_job[*job]).max().unwrap_or(begin);
+        let elapsed_ps = last.since(begin).0;
+        // A job that ends before the others is measured over its own time.
+        let elapsed_of = |job: usize| {
+            let begin = begin_of_job[job].map_or(begin, |own| own.max(begin));
+            last_of_job[job].since(begin).0
+        };
+        let operations = own.iter().flat_map(|job| verbs[*job].finish(&plans[*job].name, elapsed_of(*job)));
+        let has_pairs = own.iter().any(|job| matches!(plans[*job].source, Source::Pairs(_)));
         let kv = has_pairs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
-        let jobs = recorders.iter().zip(elapsed).zip(plans);
         let jobs: Vec<_> =
-            jobs.map(|((recorder, elapsed_ps), plan)| recorder.finish(&plan.name, elapsed_ps)).collect();
+            own.iter().map(|job| recorders[*job].finish(&plans[*job].name, elapsed_of(*job))).collect();
         notes.extend(jobs.iter().filter_map(|job| {
             let split = job.split?;
             Some(format!(
@@ -350,13 +382,20 @@ impl Meter {
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
         let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
-        if let Some(first) = self.first_mismatch.take() {
+        let first_mismatch = own.iter().filter_map(|job| faults[*job].first_mismatch.as_ref()).min();
+        if let Some((_, first)) = first_mismatch {
             notes.push(format!("DATA DID NOT VERIFY: {first}"));
         }
-        let errors = self.errors.borrow();
+        let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
+        for (status, count) in own.iter().flat_map(|job| &faults[*job].errors) {
+            *errors.entry(status).or_default() += count;
+        }
+        let mismatches = own.iter().map(|job| faults[*job].mismatches).sum::<u64>();
+        let verified = own.iter().filter(|job| plans[**job].verify).map(|job| recorders[*job].reads());
         Summary {
             byteway: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: String::new(),
+            drive: None,
             seed: 0,
             partial: self.was_stopped(),
             drive_profile: None,
@@ -378,22 +417,13 @@ impl Meter {
             write_amplification: None,
             upkeep: None,
             kv,
-            verification: Verification {
-                on: verify,
-                reads: recorders
-                    .iter()
-                    .zip(plans)
-                    .filter(|(_, plan)| plan.verify)
-                    .map(|(job, _)| job.reads())
-                    .sum::<u64>()
-                    + self.mismatches.get(),
-                mismatches: self.mismatches.get(),
-            },
+            verification: Verification { on: verify, reads: verified.sum::<u64>() + mismatches, mismatches },
             errors: errors
-                .iter()
-                .map(|(status, count)| ErrorRow { status: status.clone(), count: *count })
+                .into_iter()
+                .map(|(status, count)| ErrorRow { status: status.to_owned(), count })
                 .collect(),
             notes,
+            drives: Vec::new(),
         }
     }
 }

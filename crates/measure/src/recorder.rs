@@ -143,6 +143,7 @@ impl JobRecorder {
         let bytes = self.read.bytes.saturating_add(self.write.bytes);
         JobSummary {
             name: name.to_owned(),
+            drive: None,
             ios: self.ios(),
             bytes,
             iops: per_second(self.ios(), elapsed_ps),

@@ -47,7 +47,19 @@ pub struct SeriesRecorder {
     counts: Vec<Count>,
     /// What `counts` is joined into.
     spare: Vec<Count>,
-    drive: Option<DriveSteps>,
+    /// Which drive each job works on.
+    drive_of_job: Vec<usize>,
+    drives: Vec<DriveSteps>,
+}
+
+/// The figures over time, and what there is to be said about them.
+pub struct Recorded {
+    /// Of the run; with several drives, without what each of them did.
+    pub series: Series,
+    /// With several drives: of each, with its jobs.
+    pub drives: Vec<Series>,
+    /// What a reader should know.
+    pub note: Option<String>,
 }
 
 /// A job in a step.
@@ -249,7 +261,9 @@ impl DriveSteps {
 impl SeriesRecorder {
     /// Of `jobs` that start at `start`, in steps of `interval` if one is asked for.
     pub fn new(jobs: &[JobPlan], start: Time, interval: Option<Picos>) -> Self {
-        Self::named(jobs.iter().map(|job| job.name.clone()).collect(), start, interval)
+        let drive_of_job = jobs.iter().map(|job| job.drive).collect();
+        let names = jobs.iter().map(|job| job.name.clone()).collect();
+        SeriesRecorder { drive_of_job, ..Self::named(names, start, interval) }
     }
 
     fn named(names: Vec<String>, start: Time, interval: Option<Picos>) -> Self {
@@ -260,26 +274,29 @@ impl SeriesRecorder {
             steps_max: steps_max(names.len(), JOBS_MAX),
             steps: 0,
             live: names.iter().map(|_| Default::default()).collect(),
+            drive_of_job: vec![0; names.len()],
             names,
             jobs: Vec::new(),
             counts: Vec::new(),
             spare: Vec::new(),
-            drive: None,
+            drives: Vec::new(),
         }
     }
 
-    /// The same, with what a drive of so many cores does; `now` are its counters at the start.
-    pub fn with_drive(mut self, now: Snapshot, cores: u64) -> Self {
-        let things = now.dies.len() + now.channels.len();
-        self.steps_max = self.steps_max.min(steps_max(things, BUSY_MAX));
-        self.drive = Some(DriveSteps {
+    /// The same, with what drives do, each of so many cores and with these counters at the start.
+    pub fn with_drives(mut self, drives: Vec<(Snapshot, u64)>) -> Self {
+        let things = |now: &Snapshot| now.dies.len() + now.channels.len();
+        let all = drives.iter().map(|(now, _)| things(now)).sum();
+        self.steps_max = self.steps_max.min(steps_max(all, BUSY_MAX));
+        let steps = |(now, cores): (Snapshot, u64)| DriveSteps {
             cores,
             dies: now.dies.len(),
-            things,
+            things: things(&now),
+            busy: Vec::with_capacity(self.steps_max * things(&now)),
             last: now,
-            busy: Vec::with_capacity(self.steps_max * things),
             sums: Vec::with_capacity(self.steps_max),
-        });
+        };
+        self.drives = drives.into_iter().map(steps).collect();
         self
     }
 
@@ -292,8 +309,8 @@ impl SeriesRecorder {
     #[inline]
     pub(super) fn completed(&mut self, now: Time, job: usize, kind: Kind, bytes: u64, latency_ps: u64) {
         // With a drive, the clock's observer has ended the step already.
-        while self.drive.is_none() && now >= self.until() {
-            self.end_step(None);
+        while self.drives.is_empty() && now >= self.until() {
+            self.end_step(&mut []);
         }
         let (step, tally) = &mut self.live[job];
         let flow = step.flow(kind);
@@ -304,25 +321,25 @@ impl SeriesRecorder {
         tally.count(latency_ps.saturating_add(500) / 1000);
     }
 
-    /// It is [`until`](Self::until); `drive` are the drive's counters, and other ones afterwards. When all steps are full
+    /// It is [`until`](Self::until); `now` are the drives' counters, and other ones afterwards. When all steps are full
     /// they are joined, and the one under way goes on.
-    pub fn end_step(&mut self, drive: Option<&mut Snapshot>) {
+    pub fn end_step(&mut self, now: &mut [Snapshot]) {
         if self.steps >= self.steps_max {
             self.join();
         } else {
-            self.push(drive);
+            self.push(now);
         }
     }
 
-    fn push(&mut self, drive: Option<&mut Snapshot>) {
+    fn push(&mut self, now: &mut [Snapshot]) {
         for (step, tally) in &mut self.live {
             let begin = self.counts.len();
             tally.drain_into(&mut self.counts);
             let counts = (begin, self.counts.len());
             self.jobs.push(JobStep { counts, ..std::mem::take(step) });
         }
-        if let (Some(steps), Some(now)) = (&mut self.drive, drive) {
-            steps.push(now);
+        for (drive, now) in self.drives.iter_mut().zip(now) {
+            drive.push(now);
         }
         self.steps += 1;
     }
@@ -355,9 +372,7 @@ impl SeriesRecorder {
         self.steps /= 2;
         self.jobs.truncate(self.steps * jobs);
         self.width_ps = self.width_ps.saturating_mul(2);
-        if let Some(drive) = &mut self.drive {
-            drive.join();
-        }
+        self.drives.iter_mut().for_each(DriveSteps::join);
     }
 
     /// Adds the last step to the one before it.
@@ -376,49 +391,39 @@ impl SeriesRecorder {
         self.spare = counts;
         self.steps -= 1;
         self.jobs.truncate(last);
-        if let Some(drive) = &mut self.drive {
-            drive.join_last();
-        }
+        self.drives.iter_mut().for_each(DriveSteps::join_last);
     }
 
     /// What became of it by `now`, where the last step ends. Measuring began at `measured_from`.
-    pub(super) fn finish(
-        &mut self,
-        now: Time,
-        measured_from: Time,
-        drive: Option<&mut Snapshot>,
-    ) -> (Series, Option<String>) {
+    pub(super) fn finish(&mut self, now: Time, measured_from: Time, drives: &mut [Snapshot]) -> Recorded {
         let begun = Time(self.start.0.saturating_add(self.width_ps.saturating_mul(self.steps as u64)));
         let lasts = now > begun;
         if lasts && self.steps >= self.steps_max {
             self.join();
         }
-        self.push(drive);
+        self.push(drives);
         // What happened at the very end of the last step would make one of no width.
         if !lasts && self.steps > 1 {
             self.join_last();
         }
-        let end_ps = now.since(self.start).0;
-        let jobs = self.names.len();
-        let points = (0..self.steps).map(|step| {
-            let begin = self.width_ps * step as u64;
-            let end = end_ps.min(begin.saturating_add(self.width_ps)).max(begin);
-            let of_jobs = &self.jobs[step * jobs..(step + 1) * jobs];
-            Point {
-                begin_ns: ns(begin),
-                end_ns: ns(end),
-                jobs: of_jobs
-                    .iter()
-                    .map(|step| step.point(&self.counts[step.counts.0..step.counts.1]))
-                    .collect(),
-                drive: self.drive.as_ref().map(|drive| drive.point(step, end - begin)),
-            }
-        });
-        let series = Series {
-            points: points.collect(),
+        let all: Vec<usize> = (0..self.names.len()).collect();
+        let of_drive = |drive: usize| -> Vec<usize> {
+            all.iter().copied().filter(|job| self.drive_of_job[*job] == drive).collect()
+        };
+        let series = |jobs: &[usize], drive: Option<&DriveSteps>| Series {
+            points: self.points(now.since(self.start).0, jobs, drive),
             interval_ns: ns(self.width_ps),
             measured_from_ns: ns(measured_from.since(self.start).0),
-            jobs: self.names.clone(),
+            jobs: jobs.iter().map(|job| self.names[*job].clone()).collect(),
+        };
+        let (whole, drives) = match &self.drives[..] {
+            [] => (series(&all, None), Vec::new()),
+            [only] => (series(&all, Some(only)), Vec::new()),
+            several => {
+                let each = several.iter().enumerate();
+                let each = each.map(|(number, drive)| series(&of_drive(number), Some(drive)));
+                (series(&all, None), each.collect())
+            }
         };
         let note = self.asked_ps.filter(|asked| *asked != self.width_ps).map(|asked| {
             format!(
@@ -428,7 +433,28 @@ impl SeriesRecorder {
                 Picos(self.width_ps)
             )
         });
-        (series, note)
+        Recorded { series: whole, drives, note }
+    }
+
+    /// The steps of these jobs, with what a drive did in each.
+    fn points(&self, end_ps: u64, jobs: &[usize], drive: Option<&DriveSteps>) -> Vec<Point> {
+        let count = self.names.len();
+        let points = (0..self.steps).map(|step| {
+            let begin = self.width_ps * step as u64;
+            let end = end_ps.min(begin.saturating_add(self.width_ps)).max(begin);
+            let of_jobs = &self.jobs[step * count..(step + 1) * count];
+            let point = |job: &usize| {
+                let step = &of_jobs[*job];
+                step.point(&self.counts[step.counts.0..step.counts.1])
+            };
+            Point {
+                begin_ns: ns(begin),
+                end_ns: ns(end),
+                jobs: jobs.iter().map(point).collect(),
+                drive: drive.map(|drive| drive.point(step, end - begin)),
+            }
+        });
+        points.collect()
     }
 }
 
@@ -457,7 +483,7 @@ mod tests {
             let kind = if i % 5 == 0 { Kind::Write } else { Kind::Read };
             recorder.completed(Time(now), (i % 3 == 0).into(), kind, 4096, 50_000_000 + i * 7919 % 9_000_000);
         }
-        recorder.finish(Time(now), Time(7), None).0
+        recorder.finish(Time(now), Time(7), &mut []).series
     }
 
     // A served drive has no virtual time whose steps anybody ends: they must end by what completes, and be just as exact.
@@ -482,7 +508,7 @@ mod tests {
         recorder.completed(Time(8), 0, Kind::Read, 4096, 1);
         let late = Time(200 * 86_400 * 1000 * MS);
         recorder.completed(late, 1, Kind::Trim, 4096, 1);
-        let (series, note) = recorder.finish(late, Time(7), None);
+        let Recorded { series, note, .. } = recorder.finish(late, Time(7), &mut []);
         assert!(series.points.len() <= 1025);
         assert_eq!(series.points[0].jobs[0].read.ios, 1);
         assert_eq!(series.points.last().map(|point| point.jobs[1].trim.ios), Some(1));
@@ -495,7 +521,7 @@ mod tests {
         let mut recorder = recorder(Some(MS));
         recorder.completed(Time(7 + MS), 0, Kind::Read, 4096, 5);
         recorder.completed(Time(7 + 2 * MS), 0, Kind::Read, 4096, 9);
-        let (series, note) = recorder.finish(Time(7 + 2 * MS), Time(7), None);
+        let Recorded { series, note, .. } = recorder.finish(Time(7 + 2 * MS), Time(7), &mut []);
         let found: Vec<_> =
             series.points.iter().map(|point| (point.end_ns, point.jobs[0].read.ios)).collect();
         assert_eq!(found, [(1e6, 0), (2e6, 2)]);

@@ -5,6 +5,7 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
+use toml::de::DeValue;
 
 use super::drive::{overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
@@ -131,6 +132,7 @@ impl Device {
         for flag in &options.sets {
             sources.set(&mut tree, flag)?;
         }
+        check_one(&sources, &tree)?;
         let over = overrides(&tree, "drive");
         let (mut file, index): (DeviceFile, Index) = sources.decode(tree, "device file")?;
         // A real host's data is rarely a test pattern, and nothing of it is there before the host comes.
@@ -140,14 +142,38 @@ impl Device {
         if !index.has("drive.precondition") {
             file.drive.precondition = Precondition::Empty;
         }
-        let drive = DrivePlan::load(&mut sources, &file.drive, &index, over)?;
+        let drive = DrivePlan::load(&mut sources, &file.drive, ("drive", &index), over)?;
         let name = file.name.unwrap_or_else(|| stem.to_owned());
         let checked = check_name(&name).and_then(|()| check_shadow(&file.serve, &drive));
+        let checked = checked.and_then(|()| check_not_named(&file.drive));
         let checked = checked.and_then(|()| check_rest(file.serve.rest));
         let checked = checked.and_then(|()| check_files(&drive, options.in_files));
         checked.map_err(|fault| placed(&sources, &index, fault))?;
         Ok(Device { name, seed: file.seed, drive, serve: file.serve })
     }
+}
+
+/// Each drive that is served has a file of its own.
+fn check_one<'t>(sources: &Sources<'t>, tree: &Spanned<Tree<'t>>) -> Result<(), InputError> {
+    match tree.get_ref().get("drive") {
+        Some(drives) if matches!(drives.get_ref(), DeValue::Array(_)) => {
+            let what =
+                "`[[drive]]`: a device file has one drive; several are of scenarios, for `byteway run`";
+            let cure =
+                "write `[drive]`, and a file for each drive: `byteway serve a.toml b.toml --vfio-user DIR`";
+            Err(InputError::new(what, cure).at(sources.place(&drives.span())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a scenario tells its drives apart by.
+fn check_not_named(section: &DriveSection) -> Result<(), Fault> {
+    let keys = [("name", section.name.is_some()), ("copies", section.copies.is_some())];
+    let Some((key, _)) = keys.iter().find(|(_, is_given)| *is_given) else { return Ok(()) };
+    let what = format!("`drive.{key}`: a device file has one drive, which has the file's name");
+    let cure = "leave it out; `name = \"...\"` above [drive] is what a served drive is called";
+    Err(fault(format!("drive.{key}"), what, cure))
 }
 
 /// A drive in files needs to be told where they are.

@@ -1,17 +1,18 @@
-//! The drive of a scenario or of a device file: its profile with the overrides laid on, checked against the section.
+//! The drives of a scenario, or that of a device file: its profile with the overrides laid on, checked against the section.
 
+use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::file::{DriveSection, Personality, Precondition, Store};
+use super::file::{DriveNames, DriveSection, DriveSections, Personality, Precondition, Store};
 use super::transfer::no_sink;
 use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
 use crate::source::{Index, Sources, Tree};
-use byteway_console::error::InputError;
-use byteway_console::units::{Age, Bytes, Percent};
+use byteway_console::error::{InputError, nearest};
+use byteway_console::units::{Age, Bytes, Percent, excerpt};
 
 /// A century: whoever writes more means another unit.
 const AGE_MAX: Age = Age(100 * 365 * 86_400);
@@ -19,6 +20,8 @@ const AGE_MAX: Age = Age(100 * 365 * 86_400);
 /// A drive that can be built.
 #[derive(Clone, Debug)]
 pub struct DrivePlan {
+    /// What the scenario calls it; a drive that is the only one needs no name.
+    pub name: Option<String>,
     /// Name of its profile, without folder.
     pub profile_name: String,
     /// Its constants, overrides laid on.
@@ -88,19 +91,21 @@ impl DrivePlan {
         }
     }
 
-    /// From the section `[drive]`, of which `index` has the places. `over` is its table of overrides.
+    /// From a section that is written at `path`: `drive`, or `drive.0` and so on. `index` has the places, and `over` is its table
+    /// of overrides.
     pub(super) fn load<'t>(
         sources: &mut Sources<'t>,
         section: &DriveSection,
-        index: &Index,
+        (path, index): (&str, &Index),
         over: Option<Tree<'t>>,
     ) -> Result<DrivePlan, InputError> {
-        let span = index.span("drive.profile");
+        let span = index.span(&format!("{path}.profile"));
         let (profile, profile_index): (Profile, Index) =
             load(sources, &DRIVES, &section.profile, span, over, "profile")?;
         profile.check().map_err(|fault| placed(sources, &profile_index, fault))?;
-        let said = |key: &str| index.has(&format!("drive.{key}"));
-        plan(section, profile, said).map_err(|fault| {
+        let said = |key: &str| index.has(&format!("{path}.{key}"));
+        let draft = DriveDraft { section, path, said: &said };
+        draft.plan(profile).map_err(|fault| {
             // The capacity and what contradicts it may stand in either text.
             let in_section = index.has(&fault.path) || !profile_index.has(&fault.path);
             placed(sources, if in_section { index } else { &profile_index }, fault)
@@ -108,73 +113,235 @@ impl DrivePlan {
     }
 }
 
-/// `said`: whether a key stands in the section.
-fn plan(section: &DriveSection, profile: Profile, said: impl Fn(&str) -> bool) -> Result<DrivePlan, Fault> {
-    let lba = section.lba_size;
-    if lba != Bytes(512) && lba != Bytes(4096) {
-        return Err(fault(
-            "drive.lba_size",
-            format!("`drive.lba_size` = {lba} is not a format of the drive"),
-            "choose \"512 B\" or \"4 KiB\"",
-        ));
-    }
-    within("drive.namespaces", section.namespaces, 1, 128)?;
-    within("drive.age", section.age, Age(0), AGE_MAX)?;
-    within("drive.worn", section.worn, Percent(0.0), Percent(200.0))?;
-    if section.personality == Personality::Sink && profile.transfer.sink.0 == 0 {
-        return Err(no_sink(&profile_stem(&section.profile)));
-    }
-    let is_kv = section.personality == Personality::Kv;
-    for (key, is_wrong) in [("precondition", section.precondition != Precondition::Empty), ("lba_size", true)]
-    {
-        if is_kv && said(key) && is_wrong {
-            let what = format!("`drive.{key}`: a key-value drive has no blocks, and begins empty");
-            return Err(fault(
-                format!("drive.{key}"),
-                what,
-                "leave it out; a `[[kv]]` job can fill the drive",
-            ));
-        }
-    }
-    let has_pairs = is_kv || section.kv_capacity.is_some();
-    if has_pairs && said("precondition") && section.precondition != Precondition::Empty {
-        let what = "`drive.precondition`: a drive with a namespace of pairs begins empty";
-        return Err(fault("drive.precondition", what, "leave it out; jobs can fill the drive"));
-    }
-    let geometry = profile.geometry(section.capacity.unwrap_or(profile.drive.capacity))?;
-    let kv_bytes = kv_bytes(section, geometry.capacity_bytes)?;
-    // Whole MiB, so that a namespace never begins within a page.
-    let namespace_bytes = ((geometry.capacity_bytes - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
-    Ok(DrivePlan {
-        profile_name: profile_stem(&section.profile),
-        personality: section.personality,
-        geometry,
-        lba_bytes: lba.0 as u32,
-        store: section.store,
-        precondition: if has_pairs { Precondition::Empty } else { section.precondition },
-        age: section.age,
-        worn: section.worn,
-        namespaces: section.namespaces,
-        kv_bytes,
-        namespace_blocks: namespace_bytes / lba.0,
-        profile,
-    })
-}
-
 /// The least that a store of pairs can work with: some segments.
 const KV_BYTES_MIN: u64 = 16 << 20;
 
-/// Bytes of the namespace of pairs beside those of blocks, of so many.
-fn kv_bytes(section: &DriveSection, capacity: u64) -> Result<u64, Fault> {
-    let Some(Bytes(wanted)) = section.kv_capacity else { return Ok(0) };
-    if section.personality != Personality::Block {
-        let what = "`drive.kv_capacity`: only a drive of blocks has a namespace of pairs beside them";
-        return Err(fault("drive.kv_capacity", what, "leave it out, or set `personality = \"block\"`"));
+/// A section on its way to a plan.
+struct DriveDraft<'a> {
+    section: &'a DriveSection,
+    /// Where it is written.
+    path: &'a str,
+    /// Whether a key stands in it.
+    said: &'a dyn Fn(&str) -> bool,
+}
+
+impl DriveDraft<'_> {
+    fn key(&self, key: &str) -> String {
+        format!("{}.{key}", self.path)
     }
-    let blocks_min = u64::from(section.namespaces) << 20;
-    let most = capacity.saturating_sub(blocks_min) >> 20 << 20;
-    within("drive.kv_capacity", Bytes(wanted), Bytes(KV_BYTES_MIN), Bytes(most.max(KV_BYTES_MIN)))?;
-    Ok(wanted >> 20 << 20)
+
+    fn fault(&self, key: &str, what: &str, cure: &str) -> Fault {
+        fault(self.key(key), format!("`{}`{what}", self.key(key)), cure)
+    }
+
+    /// A profile has a capacity, too, and calls it as a lone section does.
+    fn of_section(&self, wrong: Fault) -> Fault {
+        let (of_profile, key) = ("drive.capacity", self.key("capacity"));
+        if wrong.path != of_profile || !(self.said)("capacity") {
+            return wrong;
+        }
+        fault(key.clone(), wrong.what.replace(&format!("`{of_profile}`"), &format!("`{key}`")), wrong.cure)
+    }
+
+    fn plan(&self, profile: Profile) -> Result<DrivePlan, Fault> {
+        let section = self.section;
+        let lba = section.lba_size;
+        if lba != Bytes(512) && lba != Bytes(4096) {
+            let what = format!(" = {lba} is not a format of the drive");
+            return Err(self.fault("lba_size", &what, "choose \"512 B\" or \"4 KiB\""));
+        }
+        within(&self.key("namespaces"), section.namespaces, 1, 128)?;
+        within(&self.key("age"), section.age, Age(0), AGE_MAX)?;
+        within(&self.key("worn"), section.worn, Percent(0.0), Percent(200.0))?;
+        if section.personality == Personality::Sink && profile.transfer.sink.0 == 0 {
+            return Err(no_sink(&self.key("personality"), &profile_stem(&section.profile)));
+        }
+        let is_kv = section.personality == Personality::Kv;
+        let begins_written = section.precondition != Precondition::Empty;
+        for (key, is_wrong) in [("precondition", begins_written), ("lba_size", true)] {
+            if is_kv && (self.said)(key) && is_wrong {
+                let what = ": a key-value drive has no blocks, and begins empty";
+                return Err(self.fault(key, what, "leave it out; a `[[kv]]` job can fill the drive"));
+            }
+        }
+        let has_pairs = is_kv || section.kv_capacity.is_some();
+        if has_pairs && (self.said)("precondition") && begins_written {
+            let what = ": a drive with a namespace of pairs begins empty";
+            return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
+        }
+        let capacity = section.capacity.unwrap_or(profile.drive.capacity);
+        let geometry = profile.geometry(capacity).map_err(|fault| self.of_section(fault))?;
+        let kv_bytes = self.kv_bytes(geometry.capacity_bytes)?;
+        // Whole MiB, so that a namespace never begins within a page.
+        let namespace_bytes =
+            ((geometry.capacity_bytes - kv_bytes) / u64::from(section.namespaces)) >> 20 << 20;
+        Ok(DrivePlan {
+            name: section.name.clone(),
+            profile_name: profile_stem(&section.profile),
+            personality: section.personality,
+            geometry,
+            lba_bytes: lba.0 as u32,
+            store: section.store,
+            precondition: if has_pairs { Precondition::Empty } else { section.precondition },
+            age: section.age,
+            worn: section.worn,
+            namespaces: section.namespaces,
+            kv_bytes,
+            namespace_blocks: namespace_bytes / lba.0,
+            profile,
+        })
+    }
+
+    /// Bytes of the namespace of pairs beside those of blocks, of so many.
+    fn kv_bytes(&self, capacity: u64) -> Result<u64, Fault> {
+        let section = self.section;
+        let Some(Bytes(wanted)) = section.kv_capacity else { return Ok(0) };
+        if section.personality != Personality::Block {
+            let what = ": only a drive of blocks has a namespace of pairs beside them";
+            return Err(self.fault("kv_capacity", what, "leave it out, or set `personality = \"block\"`"));
+        }
+        let blocks_min = u64::from(section.namespaces) << 20;
+        let most = capacity.saturating_sub(blocks_min) >> 20 << 20;
+        let key = self.key("kv_capacity");
+        within(&key, Bytes(wanted), Bytes(KV_BYTES_MIN), Bytes(most.max(KV_BYTES_MIN)))?;
+        Ok(wanted >> 20 << 20)
+    }
+}
+
+/// Drives of a scenario, at most: memory and time follow from what they do, but names and tracks from their number.
+const DRIVES_MAX: usize = 256;
+
+/// Drives that a message names, at most.
+const LISTED_MAX: usize = 8;
+
+/// The drives of a scenario, each with the path at which it is written. `overs` are their tables of overrides, by section.
+pub(super) fn load_all<'t>(
+    sources: &mut Sources<'t>,
+    sections: &DriveSections,
+    index: &Index,
+    overs: Vec<Option<Tree<'t>>>,
+) -> Result<Vec<(String, DrivePlan)>, InputError> {
+    let mut drives: Vec<(String, DrivePlan)> = Vec::new();
+    for ((path, section), over) in sections.each().zip(overs) {
+        let plan = DrivePlan::load(sources, section, (&path, index), over)?;
+        let plans = copies(section, &path, plan).map_err(|fault| placed(sources, index, fault))?;
+        drives.extend(plans.into_iter().map(|plan| (path.clone(), plan)));
+    }
+    check_names(&drives).map_err(|fault| placed(sources, index, fault))?;
+    Ok(drives)
+}
+
+/// As many drives as the section stands for, each with its name.
+fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<DrivePlan>, Fault> {
+    let key = format!("{path}.name");
+    if let Some(name) = &section.name {
+        check_drive_name(&key, name)?;
+    }
+    let Some(copies) = section.copies else { return Ok(vec![plan]) };
+    within(&format!("{path}.copies"), copies, 1, DRIVES_MAX as u32)?;
+    let Some(name) = &section.name else {
+        let what = format!("`{path}` has copies, and no name from which theirs follow");
+        return Err(fault(path, what, "add `name = \"ssd\"` for `ssd0`, `ssd1` and so on"));
+    };
+    Ok((0..copies)
+        .map(|number| DrivePlan { name: Some(format!("{name}{number}")), ..plan.clone() })
+        .collect())
+}
+
+/// A drive's name is a part of keys, tables and tracks.
+fn check_drive_name(key: &str, name: &str) -> Result<(), Fault> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_number = name.chars().all(|c| c.is_ascii_digit());
+    if (1..=32).contains(&name.len()) && name.chars().all(fits) && !is_number && name != "all" {
+        return Ok(());
+    }
+    let what = format!("`{}` cannot be the name of a drive", excerpt(name));
+    let cure =
+        "write 1 to 32 letters, digits, `-` or `_`, of which one is no digit; `all` stands for all drives";
+    Err(fault(key, what, cure))
+}
+
+/// Several drives are told apart by name.
+fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), Fault> {
+    if drives.is_empty() {
+        let cure = "add `[drive]` with at least `profile = \"samsung-970-pro\"`";
+        return Err(fault("drive", "the scenario has no drive", cure));
+    }
+    if drives.len() > DRIVES_MAX {
+        let what = format!("the scenario has {} drives", drives.len());
+        return Err(fault("drive", what, format!("at most {DRIVES_MAX} are possible")));
+    }
+    let mut names = BTreeSet::new();
+    for (path, drive) in drives {
+        let Some(name) = &drive.name else {
+            if drives.len() == 1 {
+                return Ok(());
+            }
+            let what = format!("`{path}` has no name, and the scenario has {} drives", drives.len());
+            return Err(fault(path, what, "add `name = \"a\"`: jobs say by it on which drive they work"));
+        };
+        if !names.insert(name) {
+            let what = format!("two drives are called `{name}`");
+            let cure = "give each a name of its own: its random numbers follow from it";
+            return Err(fault(format!("{path}.name"), what, cure));
+        }
+    }
+    Ok(())
+}
+
+/// The drives that the section of a job at `path` names: their numbers.
+pub(super) fn drives_of(
+    names: Option<&DriveNames>,
+    path: &str,
+    drives: &[&DrivePlan],
+) -> Result<Vec<usize>, Fault> {
+    let known = || drives.iter().filter_map(|drive| drive.name.as_deref());
+    let list = || {
+        let more = if drives.len() > LISTED_MAX { " and so on" } else { "" };
+        let names: Vec<String> = known().take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
+        format!("{}{more}", names.join(", "))
+    };
+    let key = format!("{path}.drive");
+    let number = |name: &String| {
+        if let Some(number) = drives.iter().position(|drive| drive.name.as_ref() == Some(name)) {
+            return Ok(number);
+        }
+        let what = format!("`{key}`: there is no drive `{}`", excerpt(name));
+        let cure = match (nearest(name, known()), known().next()) {
+            (Some(near), _) => format!("did you mean `{near}`? the drives are {}", list()),
+            (None, Some(_)) => format!("the drives are {}", list()),
+            (None, None) => "leave it out: the scenario's only drive has no name".to_owned(),
+        };
+        Err(fault(&key, what, cure))
+    };
+    match names {
+        None if drives.len() == 1 => Ok(vec![0]),
+        None => {
+            let what = format!("`{path}` names no drive, and the scenario has {}", drives.len());
+            let cure = format!("add `drive = \"...\"` with one of {}; or a list of them, or \"all\"", list());
+            Err(fault(path, what, cure))
+        }
+        Some(DriveNames::All) => Ok((0..drives.len()).collect()),
+        Some(DriveNames::One(name)) => Ok(vec![number(name)?]),
+        Some(DriveNames::These(names)) => {
+            let numbers = names.iter().map(number).collect::<Result<Vec<_>, _>>()?;
+            let is_twice = |(at, number): (usize, &usize)| numbers[..at].contains(number);
+            if let Some(at) = numbers.iter().enumerate().position(is_twice) {
+                let what = format!("`{key}` names drive `{}` twice", names[at]);
+                return Err(fault(
+                    &key,
+                    what,
+                    "leave one of them out; `numjobs = 2` gives a drive two workers",
+                ));
+            }
+            match numbers.is_empty() {
+                true => {
+                    Err(fault(&key, format!("`{key}` names no drive"), format!("the drives are {}", list())))
+                }
+                false => Ok(numbers),
+            }
+        }
+    }
 }
 
 /// An error that says where the value stands.
@@ -185,7 +352,22 @@ pub(super) fn placed(sources: &Sources<'_>, index: &Index, fault: Fault) -> Inpu
 
 /// The table under `[section.override]`, with its places.
 pub(super) fn overrides<'t>(tree: &Spanned<Tree<'t>>, section: &str) -> Option<Tree<'t>> {
-    let DeValue::Table(section) = tree.get_ref().get(section)?.get_ref() else { return None };
+    overrides_in(tree.get_ref().get(section)?)
+}
+
+/// The same of the only drive, or of each of several.
+pub(super) fn all_overrides<'t>(tree: &Spanned<Tree<'t>>) -> Vec<Option<Tree<'t>>> {
+    match tree.get_ref().get("drive") {
+        Some(drive) => match drive.get_ref() {
+            DeValue::Array(drives) => drives.iter().map(overrides_in).collect(),
+            _ => vec![overrides_in(drive)],
+        },
+        None => Vec::new(),
+    }
+}
+
+fn overrides_in<'t>(section: &Spanned<DeValue<'t>>) -> Option<Tree<'t>> {
+    let DeValue::Table(section) = section.get_ref() else { return None };
     match section.get("override")?.get_ref() {
         DeValue::Table(over) => Some(over.clone()),
         _ => None,

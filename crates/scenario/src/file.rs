@@ -28,8 +28,8 @@ pub struct ScenarioFile {
     /// Everything random follows from it: the same seed, the same result.
     #[serde(default = "one_u64")]
     pub seed: u64,
-    /// The drive.
-    pub drive: DriveSection,
+    /// The drive, or several.
+    pub drive: DriveSections,
     /// The host.
     #[serde(default)]
     pub host: HostSection,
@@ -47,10 +47,73 @@ pub struct ScenarioFile {
     pub measure: MeasureSection,
 }
 
-/// `[drive]`
+/// `[drive]`, or one `[[drive]]` for each of several, which have a link to the host each and nothing in common.
+#[derive(Clone, Debug)]
+pub enum DriveSections {
+    /// `[drive]`
+    One(Box<DriveSection>),
+    /// `[[drive]]`
+    Several(Vec<DriveSection>),
+}
+
+impl DriveSections {
+    /// Each with where it is written.
+    pub fn each(&self) -> impl Iterator<Item = (String, &DriveSection)> {
+        let (sections, is_listed) = match self {
+            DriveSections::One(section) => (std::slice::from_ref(&**section), false),
+            DriveSections::Several(sections) => (&sections[..], true),
+        };
+        let path = move |number| if is_listed { format!("drive.{number}") } else { "drive".to_owned() };
+        sections.iter().enumerate().map(move |(number, section)| (path(number), section))
+    }
+}
+
+struct DrivesVisitor;
+
+impl<'de> Visitor<'de> for DrivesVisitor {
+    type Value = DriveSections;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("struct DriveSection")
+    }
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<DriveSections, A::Error> {
+        let section = DriveSection::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        Ok(DriveSections::One(Box::new(section)))
+    }
+    fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<DriveSections, A::Error> {
+        Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map(DriveSections::Several)
+    }
+}
+
+impl<'de> Deserialize<'de> for DriveSections {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DrivesVisitor)
+    }
+}
+
+impl JsonSchema for DriveSections {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "DriveSections".into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<DriveSection>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}
+
+/// `[drive]` or `[[drive]]`
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSection {
+    /// What a scenario with several drives calls this one: 1 to 32 letters, digits, `-` and `_`, of which one is no digit. Everything
+    /// random in the drive follows from it and the seed.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// So many drives like this one, named `NAME0`, `NAME1` and so on, at most 256; left out, one, named `NAME`.
+    #[serde(default)]
+    pub copies: Option<u32>,
     /// A built-in profile by name, or the path of a profile, from the folder of the scenario.
     pub profile: String,
     /// What the host asks it for.
@@ -240,6 +303,10 @@ pub struct JobSection {
     /// told otherwise. Left out, true.
     #[serde(default)]
     pub norandommap: Option<bool>,
+    /// The drive, by its name: needed if there are several. With a list of names, or "all", the job runs on each of these drives at
+    /// once, as one job for each with all of its keys, called `NAME/DRIVE`.
+    #[serde(default)]
+    pub drive: Option<DriveNames>,
     /// Namespace, from 1.
     #[serde(default = "one_u32")]
     pub namespace: u32,
@@ -319,6 +386,7 @@ impl Default for JobSection {
             blockalign: None,
             random_distribution: None,
             norandommap: None,
+            drive: None,
             namespace: 1,
             offset: Portion::default(),
             offset_increment: None,
@@ -356,6 +424,57 @@ impl JobSection {
             sizes.into_iter().flatten().max()
         };
         [Kind::Read, Kind::Write, Kind::Trim].into_iter().filter_map(each).max()
+    }
+}
+
+/// The drives of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DriveNames {
+    /// One.
+    One(String),
+    /// These.
+    These(Vec<String>),
+    /// Every drive of the scenario.
+    All,
+}
+
+const DRIVES_EXPECTED: &str = "the name of a drive, a list of names such as [\"a\", \"b\"], or \"all\"";
+
+struct DriveNamesVisitor;
+
+impl<'de> Visitor<'de> for DriveNamesVisitor {
+    type Value = DriveNames;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(DRIVES_EXPECTED)
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<DriveNames, E> {
+        Ok(match text {
+            "all" => DriveNames::All,
+            name => DriveNames::One(name.to_owned()),
+        })
+    }
+    fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<DriveNames, A::Error> {
+        Vec::deserialize(de::value::SeqAccessDeserializer::new(list)).map(DriveNames::These)
+    }
+}
+
+impl<'de> Deserialize<'de> for DriveNames {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(DriveNamesVisitor)
+    }
+}
+
+impl JsonSchema for DriveNames {
+    fn schema_name() -> Cow<'static, str> {
+        "DriveNames".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": DRIVES_EXPECTED,
+            "type": ["string", "array"],
+            "items": { "type": "string" },
+            "minItems": 1,
+        })
     }
 }
 

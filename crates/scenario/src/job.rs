@@ -181,6 +181,7 @@ impl Draft<'_> {
         };
         let mut plan = JobPlan {
             name,
+            drive: 0,
             nsid: section.namespace,
             lba_bytes: limits.lba_bytes,
             range_lba,

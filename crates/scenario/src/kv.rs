@@ -9,7 +9,7 @@ use byteway_wire::nvme::vendor::kv::pair_bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
+use super::{COUNT_MAX, DriveNames, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
 use byteway_console::error::InputError;
@@ -84,6 +84,9 @@ pub struct KvSection {
     /// Workers, each with a queue pair of its own.
     #[serde(default = "one", alias = "workers")]
     pub numjobs: u32,
+    /// The drive, or drives, as in a `[[job]]`.
+    #[serde(default)]
+    pub drive: Option<DriveNames>,
     /// Namespace, from 1; left out, the first that holds pairs.
     #[serde(default)]
     pub namespace: Option<u32>,

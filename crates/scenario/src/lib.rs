@@ -60,11 +60,11 @@ pub struct Scenario {
     pub name: String,
     /// Everything random follows from it.
     pub seed: u64,
-    /// The drive.
-    pub drive: DrivePlan,
+    /// The drives: at least one.
+    pub drives: Vec<Attached>,
     /// The host.
     pub host: HostPlan,
-    /// The jobs: at least one.
+    /// The jobs: at least one. [`JobPlan::drive`] is a place in `drives`.
     pub jobs: Vec<JobPlan>,
     /// What is left out of the figures at the beginning.
     pub warmup: Option<Warmup>,
@@ -76,6 +76,15 @@ pub struct Scenario {
     pub translated: Vec<String>,
     /// The `key=value` overrides that were laid on it.
     pub sets: Vec<String>,
+}
+
+/// A drive of a scenario, on a link of its own to the host.
+#[derive(Clone, Debug)]
+pub struct Attached {
+    /// The drive.
+    pub plan: DrivePlan,
+    /// How payloads cross.
+    pub transfer: TransferPlan,
 }
 
 /// A host that can be built.
@@ -91,8 +100,6 @@ pub struct HostPlan {
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
     pub weights: Weights,
-    /// How payloads cross.
-    pub transfer: TransferPlan,
 }
 
 /// What the command line adds to a scenario.
@@ -115,31 +122,23 @@ pub(crate) const COUNT_MAX: u64 = 1 << 48;
 pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
 
 /// Files take the wall's time, of which a simulation knows nothing.
-fn check_store(store: Store) -> Result<(), Fault> {
+fn check_store(path: &str, store: Store) -> Result<(), Fault> {
     match store {
         Store::File => Err(fault(
-            "drive.store",
-            "`drive.store` = \"file\" is of drives that are served",
+            format!("{path}.store"),
+            format!("`{path}.store` = \"file\" is of drives that are served"),
             "choose \"stamp\" or \"ram\", or serve the drive: `byteway serve drive.toml --data DIR ...`",
         )),
         Store::Ram | Store::Stamp => Ok(()),
     }
 }
 
-/// A drive of pairs is not asked for blocks.
-fn check_kinds(file: &ScenarioFile, drive: &DrivePlan) -> Result<(), Fault> {
-    if drive.is_kv() && !file.job.is_empty() {
-        let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
-        return Err(fault("job.0", what, "write `[[kv]]` with at least `workload = \"fillrandom\"`"));
-    }
-    Ok(())
-}
-
 /// A tree on the host takes all of its namespace.
 fn check_trees(jobs: &[JobPlan]) -> Result<(), Fault> {
     let is_tree = |job: &&JobPlan| matches!(&job.source, Source::Pairs(plan) if plan.engine != Engine::Drive);
     for tree in jobs.iter().filter(is_tree) {
-        let other = jobs.iter().find(|job| job.nsid == tree.nsid && !matches!(job.source, Source::Pairs(_)));
+        let shares = |job: &&JobPlan| (job.drive, job.nsid) == (tree.drive, tree.nsid);
+        let other = jobs.iter().filter(shares).find(|job| !matches!(job.source, Source::Pairs(_)));
         if let Some(other) = other {
             let what = format!(
                 "job `{}` uses namespace {}, which the tree of job `{}` takes as a whole",
@@ -209,12 +208,14 @@ impl Scenario {
             sources.set(&mut tree, flag)?;
         }
         let text = sources.text(tree.span().start).to_owned();
-        let drive_over = overrides(&tree, "drive");
+        let drive_overs = drive::all_overrides(&tree);
         let host_over = overrides(&tree, "host");
         let (file, index): (ScenarioFile, Index) = sources.decode(tree, "scenario")?;
 
-        let drive = DrivePlan::load(&mut sources, &file.drive, &index, drive_over)?;
-        check_store(drive.store).map_err(|fault| self::placed(&sources, &index, fault))?;
+        let drives = drive::load_all(&mut sources, &file.drive, &index, drive_overs)?;
+        for (path, drive) in &drives {
+            check_store(path, drive.store).map_err(|fault| self::placed(&sources, &index, fault))?;
+        }
         let span = index.span("host.profile");
         let (host_profile, host_index): (HostProfile, Index) =
             load(&mut sources, &HOSTS, &file.host.profile, span, host_over, "host profile")?;
@@ -223,14 +224,19 @@ impl Scenario {
 
         let name = file.name.clone().unwrap_or_else(|| stem.to_owned());
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;
-        let transfer = file.transfer.plan(&drive, host_profile.sgl_min, &index);
+        let mut job_paths: Vec<String> = Vec::new();
+        let mut attached = Vec::new();
+        for (_, plan) in drives {
+            let transfer = file.transfer.plan(&plan, host_profile.sgl_min, &index);
+            let transfer = transfer.map_err(|fault| placed(&index, fault))?;
+            attached.push(Attached { plan, transfer });
+        }
         let host = HostPlan {
             profile_name: profile_stem(&file.host.profile),
             profile: host_profile,
             verify: file.host.verify,
             arbitration: file.host.arbitration,
             weights: file.host.weights,
-            transfer: transfer.map_err(|fault| placed(&index, fault))?,
         };
         for (key, weight) in
             [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]
@@ -244,48 +250,79 @@ impl Scenario {
             }
         }
         let mut jobs: Vec<JobPlan> = Vec::new();
+        let known: Vec<&DrivePlan> = attached.iter().map(|drive| &drive.plan).collect();
+        // A section is a job on each of its drives.
+        let mut add = |path: &str, stonewall: bool, plans: Vec<JobPlan>| {
+            let phase = jobs.last().map_or(0, |before| before.phase + u32::from(stonewall));
+            let several = plans.len() > 1;
+            for mut plan in plans {
+                plan.phase = phase;
+                if let Some(drive) = known[plan.drive].name.as_ref().filter(|_| several) {
+                    plan.name = format!("{}/{drive}", plan.name);
+                }
+                jobs.push(plan);
+                job_paths.push(path.to_owned());
+            }
+        };
         for (number, section) in file.job.iter().enumerate() {
             let path = format!("job.{number}");
-            let keys = Keys::Section { path: &path, index: &index };
-            let draft = Draft { section, keys, limits: Limits::of(&drive, &host) };
-            let mut plan = draft.plan(&format!("job{number}")).map_err(|fault| placed(&index, fault))?;
-            plan.phase = jobs.last().map_or(0, |before| before.phase + u32::from(section.stonewall));
-            if let Some(trace) = &section.trace {
-                let span = index.span(&format!("{path}.trace.file"));
-                let file = PathBuf::from(&trace.file);
-                let source = match byteway_trace::is_stdin(&file) {
-                    true => file,
-                    false => sources.folder(span.start).join(file),
-                };
-                plan.source = draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(
-                    |error| match error.place {
-                        None => error.at(sources.place(&span)),
-                        Some(_) => error,
-                    },
-                )?;
+            let of_job = drive::drives_of(section.drive.as_ref(), &path, &known);
+            let mut plans = Vec::new();
+            for drive in of_job.map_err(|fault| placed(&index, fault))? {
+                let keys = Keys::Section { path: &path, index: &index };
+                let draft = Draft { section, keys, limits: Limits::of(known[drive], &host) };
+                let plan = draft.plan(&format!("job{number}")).map_err(|fault| placed(&index, fault))?;
+                let mut plan = JobPlan { drive, ..plan };
+                if let Some(trace) = &section.trace {
+                    let span = index.span(&format!("{path}.trace.file"));
+                    let file = PathBuf::from(&trace.file);
+                    let source = match byteway_trace::is_stdin(&file) {
+                        true => file,
+                        false => sources.folder(span.start).join(file),
+                    };
+                    plan.source =
+                        draft.replay(&plan, source, trace, options.skip_bad_lines).map_err(|error| {
+                            match error.place {
+                                None => error.at(sources.place(&span)),
+                                Some(_) => error,
+                            }
+                        })?;
+                }
+                plans.push(plan);
             }
-            jobs.push(plan);
+            add(&path, section.stonewall, plans);
         }
         for (number, section) in file.kv.iter().enumerate() {
             let path = format!("kv.{number}");
             let folder = sources.folder(index.span(&path).start).to_owned();
-            let draft =
-                KvDraft { section, path: &path, index: &index, drive: &drive, host: &host, folder: &folder };
-            let mut plan = draft.plan(&format!("kv{number}")).map_err(|wrong| match wrong {
-                Wrong::Fault(fault) => placed(&index, fault),
-                Wrong::File(key, error) if error.place.is_none() => {
-                    error.at(sources.place(&index.span(&key)))
-                }
-                Wrong::File(_, error) => error,
-            })?;
-            plan.phase = jobs.last().map_or(0, |before| before.phase + u32::from(section.stonewall));
-            jobs.push(plan);
+            let of_job = drive::drives_of(section.drive.as_ref(), &path, &known);
+            let mut plans = Vec::new();
+            for number_of_drive in of_job.map_err(|fault| placed(&index, fault))? {
+                let drive = known[number_of_drive];
+                let draft =
+                    KvDraft { section, path: &path, index: &index, drive, host: &host, folder: &folder };
+                let plan = draft.plan(&format!("kv{number}")).map_err(|wrong| match wrong {
+                    Wrong::Fault(fault) => placed(&index, fault),
+                    Wrong::File(key, error) if error.place.is_none() => {
+                        error.at(sources.place(&index.span(&key)))
+                    }
+                    Wrong::File(_, error) => error,
+                })?;
+                plans.push(JobPlan { drive: number_of_drive, ..plan });
+            }
+            add(&path, section.stonewall, plans);
         }
-        check_kinds(&file, &drive).map_err(|fault| placed(&index, fault))?;
+        // A drive of pairs is not asked for blocks.
+        let is_wrong = |job: &JobPlan| known[job.drive].is_kv() && !matches!(job.source, Source::Pairs(_));
+        if let Some(number) = jobs.iter().position(is_wrong) {
+            let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
+            let cure = "write `[[kv]]` with at least `workload = \"fillrandom\"`";
+            return Err(placed(&index, fault(&job_paths[number], what, cure)));
+        }
         let scenario = Scenario {
             name,
             seed: file.seed,
-            drive,
+            drives: attached,
             host,
             jobs,
             warmup: file.measure.warmup,
@@ -295,46 +332,29 @@ impl Scenario {
             sets: options.sets.clone(),
         };
         check_trees(&scenario.jobs).map_err(|fault| placed(&index, fault))?;
-        scenario.check().map_err(|fault| placed(&index, fault))?;
+        scenario.check(&job_paths).map_err(|fault| placed(&index, fault))?;
         Ok(scenario)
     }
 
-    /// Where a job is written: those that ask for blocks or payloads are the first.
-    fn section(&self, number: usize) -> String {
-        let is_pairs = |job: &&JobPlan| matches!(job.source, Source::Pairs(_));
-        let others = self.jobs.iter().take_while(|job| !is_pairs(job)).count();
-        match number.checked_sub(others) {
-            Some(number) => format!("kv.{number}"),
-            None => format!("job.{number}"),
-        }
-    }
-
-    /// What holds between the parts.
-    fn check(&self) -> Result<(), Fault> {
-        if self.jobs.is_empty() {
-            let (key, cure) = match self.drive.is_kv() {
+    /// What holds between the parts; each job is written at its place in `paths`.
+    fn check(&self, paths: &[String]) -> Result<(), Fault> {
+        let Some(last) = paths.last() else {
+            let (key, cure) = match self.drives.iter().all(|drive| drive.plan.is_kv()) {
                 false => ("job", "add `[[job]]` with at least `rw = \"randread\"` and `count = 100000`"),
                 true => ("kv", "add `[[kv]]` with at least `workload = \"w-m\"` and `count = 100000`"),
             };
             return Err(fault(key, "the scenario has no job", cure));
-        }
+        };
         let mut names = BTreeSet::new();
-        for (number, job) in self.jobs.iter().enumerate() {
+        for (job, path) in self.jobs.iter().zip(paths) {
             if !names.insert(&job.name) {
                 let what = format!("two jobs are called `{}`", job.name);
                 let cure = "give each a name of its own: its random numbers follow from it";
-                return Err(fault(format!("{}.name", self.section(number)), what, cure));
+                return Err(fault(format!("{path}.name"), what, cure));
             }
         }
-        let last = self.section(self.jobs.len() - 1);
-        let workers: u64 = self.jobs.iter().map(|job| u64::from(job.workers)).sum();
-        let queues = self.drive.profile.controller.max_io_queues;
-        if workers > u64::from(queues) {
-            let what = format!(
-                "{workers} workers over all jobs need as many queue pairs, and the drive has {queues}"
-            );
-            let cure = format!("lower `numjobs`, or set drive.override.controller.max_io_queues = {workers}");
-            return Err(fault(format!("{last}.numjobs"), what, cure));
+        for (number, drive) in self.drives.iter().enumerate() {
+            self.check_queues(number, &drive.plan, paths)?;
         }
         let outstanding: u64 =
             self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
@@ -351,6 +371,25 @@ impl Scenario {
             Some(Warmup::Time(time)) => within("measure.warmup", time, Picos(0), RUNTIME_MAX),
             None => Ok(()),
         }
+    }
+
+    /// Whether a drive has queue pairs for the workers of its jobs.
+    fn check_queues(&self, number: usize, drive: &DrivePlan, paths: &[String]) -> Result<(), Fault> {
+        let (called, key) = match &drive.name {
+            Some(name) if self.drives.len() > 1 => (format!("drive `{name}`"), format!("drive.{name}")),
+            _ => ("the drive".to_owned(), "drive".to_owned()),
+        };
+        let own = || self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
+        let Some((_, last)) = own().last() else { return Ok(()) };
+        let workers: u64 = own().map(|(job, _)| u64::from(job.workers)).sum();
+        let queues = drive.profile.controller.max_io_queues;
+        if workers <= u64::from(queues) {
+            return Ok(());
+        }
+        let what =
+            format!("{workers} workers over all jobs need as many queue pairs, and {called} has {queues}");
+        let cure = format!("lower `numjobs`, or set {key}.override.controller.max_io_queues = {workers}");
+        Err(fault(format!("{last}.numjobs"), what, cure))
     }
 
     /// Commands that the run issues in all, if every job knows its own.
@@ -371,28 +410,38 @@ impl Scenario {
         Some(Picos(whole))
     }
 
-    /// Whether any job's reads are checked.
-    pub fn verifies(&self) -> bool {
-        self.jobs.iter().any(|job| job.verify)
+    /// The jobs of a drive.
+    pub fn jobs_of(&self, drive: usize) -> impl Iterator<Item = &JobPlan> {
+        self.jobs.iter().filter(move |job| job.drive == drive)
     }
 
-    /// Whether any job asks the drive for pairs.
-    pub fn asks_for_pairs(&self) -> bool {
+    /// Whether any job's reads of a drive are checked.
+    pub fn verifies(&self, drive: usize) -> bool {
+        self.jobs_of(drive).any(|job| job.verify)
+    }
+
+    /// Whether any job asks a drive for pairs.
+    pub fn asks_for_pairs(&self, drive: usize) -> bool {
         let is_of_drive =
             |job: &JobPlan| matches!(&job.source, Source::Pairs(plan) if plan.engine == Engine::Drive);
-        self.jobs.iter().any(is_of_drive)
+        self.jobs_of(drive).any(is_of_drive)
     }
 
-    /// What a reader of the result should know about its inputs: what was assumed, skipped, wrapped. Holds no paths.
-    pub fn notes(&self) -> Vec<String> {
+    /// What a reader of the result should know about the inputs of a drive: what was assumed, skipped, wrapped. Holds no
+    /// paths.
+    pub fn notes(&self, drive: usize) -> Vec<String> {
         let mut notes = self.translated.clone();
-        if self.drive.age.0 > 0 && self.drive.profile.flash.reliability.is_none() {
+        let plan = &self.drives[drive].plan;
+        if plan.age.0 > 0 && plan.profile.flash.reliability.is_none() {
             notes.push("drive.age changes nothing: the profile has no flash.reliability".to_owned());
         }
-        for job in &self.jobs {
-            if let Source::Pairs(plan) = &job.source {
-                notes.extend(plan.note().map(|note| format!("job {}: {note}", job.name)));
-                if plan.engine != Engine::Drive {
+        if self.jobs_of(drive).next().is_none() {
+            notes.push("no job uses it".to_owned());
+        }
+        for job in self.jobs_of(drive) {
+            if let Source::Pairs(pairs) = &job.source {
+                notes.extend(pairs.note().map(|note| format!("job {}: {note}", job.name)));
+                if pairs.engine != Engine::Drive {
                     notes.push(format!(
                         "job {}: pairs are kept by a tree on the host (LevelDB's), whose processor time and file system cost \
                          nothing",
@@ -448,7 +497,7 @@ impl Scenario {
                 note(format!("{} trims of less than a logical block were left out", scan.trims_left_out));
             }
             if scan.widened > 0 {
-                let lba_bytes = self.drive.lba_bytes;
+                let lba_bytes = plan.lba_bytes;
                 let cure = if lba_bytes > 512 { "; drive.lba_size = \"512 B\" may fit them" } else { "" };
                 note(format!(
                     "{} records that begin or end within a block of {lba_bytes} B were widened to whole blocks{cure}",

@@ -254,7 +254,7 @@ impl<'t> Sources<'t> {
     }
 
     /// Puts the value of one `--set key=value` into a tree. The key is dotted; in an array it takes the number of
-    /// the entry from 0, or the entry's `name`.
+    /// the entry from 0, or the entry's `name`. `drive.capacity` is every drive's if there are several.
     pub fn set(&mut self, tree: &mut Spanned<Tree<'t>>, flag: &str) -> Result<(), InputError> {
         let (base, flag) = self.add("--set".to_owned(), flag.to_owned(), SourceKind::Flag);
         let place = |sources: &Self| sources.place(&(base..base + flag.len()));
@@ -400,31 +400,49 @@ fn put<'t>(
     match below.get_mut() {
         DeValue::Table(below) => put(below, &parts[1..], value, key_span),
         DeValue::Array(items) => {
-            let count = items.len();
-            let named = |item: &Value<'_>| {
-                let DeValue::Table(table) = item.get_ref() else { return false };
-                matches!(table.get("name").map(Spanned::get_ref), Some(DeValue::String(name)) if name == parts[1])
-            };
-            let number = parts[1].parse::<usize>().ok().or_else(|| items.iter().position(named));
-            let Some(item) = number.and_then(|number| items.get_mut(number)) else {
-                let what = format!("there is no `{key}.{}`: `{key}` has {count} entries", excerpt(parts[1]));
-                let cure =
-                    format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
-                return Err((what, cure));
-            };
-            if parts.len() == 2 {
-                *item = value;
-                return Ok(());
-            }
-            match item.get_mut() {
-                DeValue::Table(table) => put(table, &parts[2..], value, key_span),
-                _ => {
-                    Err((format!("`{key}.{}` has no keys below it", parts[1]), "shorten the key".to_owned()))
+            let (entries, below) = entries(key, items, parts)?;
+            for item in items.iter_mut().take(entries.end).skip(entries.start) {
+                if below.is_empty() {
+                    *item = value.clone();
+                    continue;
+                }
+                match item.get_mut() {
+                    DeValue::Table(table) => put(table, below, value.clone(), key_span.clone())?,
+                    _ => {
+                        let what = format!("`{key}.{}` has no keys below it", parts[1]);
+                        return Err((what, "shorten the key".to_owned()));
+                    }
                 }
             }
+            Ok(())
         }
         _ => Err((format!("`{}` has no keys below it", excerpt(key)), "shorten the key".to_owned())),
     }
+}
+
+/// Which entries of the array at `parts[0]` a key names, and what of it is below them.
+fn entries<'p>(
+    key: &str,
+    items: &[Value<'_>],
+    parts: &'p [&'p str],
+) -> Result<(Range<usize>, &'p [&'p str]), (String, String)> {
+    let named = |item: &Value<'_>| {
+        let DeValue::Table(table) = item.get_ref() else { return false };
+        matches!(table.get("name").map(Spanned::get_ref), Some(DeValue::String(name)) if name == parts[1])
+    };
+    let number = parts[1].parse::<usize>().ok().or_else(|| items.iter().position(named));
+    if let Some(number) = number.filter(|number| *number < items.len()) {
+        return Ok((number..number + 1, &parts[2..]));
+    }
+    // A scenario has one drive or several, and a key of the one is then a key of each. Of a drive's keys only `override` has
+    // others below it: before those there can only be a name.
+    if key == "drive" && number.is_none() && (parts.len() == 2 || parts[1] == "override") {
+        return Ok((0..items.len(), &parts[1..]));
+    }
+    let count = items.len();
+    let what = format!("there is no `{key}.{}`: `{key}` has {count} entries", excerpt(parts[1]));
+    let cure = format!("write a number from 0 to {}, or the entry's name", count.saturating_sub(1));
+    Err((what, cure))
 }
 
 fn join(path: &str, key: &str) -> String {

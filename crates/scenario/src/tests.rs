@@ -1,5 +1,6 @@
 //! Scenarios and what is said about wrong ones.
 
+mod drives;
 mod fio;
 mod jobs;
 mod kv;
@@ -31,9 +32,12 @@ fn assert_error(result: Result<Scenario, InputError>, place: &str, what: &str, c
 fn the_least_scenario_gets_its_defaults() {
     let scenario = parse(&format!("{DRIVE}{JOB}"), &[]).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.seed), ("s", 1));
-    assert_eq!(scenario.drive.geometry.capacity_bytes, 512 << 30);
-    assert_eq!((scenario.drive.lba_bytes, scenario.drive.namespaces), (4096, 1));
-    assert_eq!((scenario.drive.store, scenario.drive.precondition), (Store::Stamp, Precondition::Filled));
+    assert_eq!(scenario.drives[0].plan.geometry.capacity_bytes, 512 << 30);
+    assert_eq!((scenario.drives[0].plan.lba_bytes, scenario.drives[0].plan.namespaces), (4096, 1));
+    assert_eq!(
+        (scenario.drives[0].plan.store, scenario.drives[0].plan.precondition),
+        (Store::Stamp, Precondition::Filled)
+    );
     assert!(scenario.host.verify);
     let job = &scenario.jobs[0];
     assert_eq!((job.name.as_str(), job.iodepth, job.workers, job.nsid), ("job0", 1, 1, 1));
@@ -61,9 +65,9 @@ fn overrides_reach_scenario_and_profile() {
     let text = text.replace("[[job]]", "[[job]]\nname = \"job0\"");
     let scenario = parse(&text, &sets).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.seed), ("x", 9));
-    assert_eq!(scenario.drive.geometry.capacity_bytes, 64 << 30);
-    assert_eq!(scenario.drive.profile.link.lanes, 2);
-    assert_eq!(scenario.drive.profile.flash.read, [Picos(50_000_000), Picos(60_000_000)]);
+    assert_eq!(scenario.drives[0].plan.geometry.capacity_bytes, 64 << 30);
+    assert_eq!(scenario.drives[0].plan.profile.link.lanes, 2);
+    assert_eq!(scenario.drives[0].plan.profile.flash.read, [Picos(50_000_000), Picos(60_000_000)]);
     assert_eq!(scenario.host.profile.submit, Picos(1_000_000));
     assert_eq!(scenario.jobs[0].iodepth, 7);
     assert_eq!(scenario.warmup, Some(Warmup::Time(Picos(10_000_000_000))));
@@ -212,13 +216,13 @@ fn false_takes_away_what_a_profile_has() {
     let text = format!(
         "{DRIVE}[drive.override.flash]\nsuspend = {{ latency = \"5 us\", resume = \"5 us\", most = 16 }}\n{JOB}"
     );
-    let suspend = |sets: &[&str]| parse(&text, sets).unwrap().drive.profile.flash.suspend;
+    let suspend = |sets: &[&str]| parse(&text, sets).unwrap().drives[0].plan.profile.flash.suspend.clone();
     assert_eq!(suspend(&[]).unwrap().most, 16);
     assert_eq!(suspend(&["drive.override.flash.suspend.most=2"]).unwrap().most, 2);
     assert_eq!(suspend(&["drive.override.flash.suspend=false"]), None);
     let cache = |value: &str| {
         let set = format!("drive.override.firmware.map_cache={value}");
-        parse(&text, &[&set]).unwrap().drive.profile.firmware.map_cache
+        parse(&text, &[&set]).unwrap().drives[0].plan.profile.firmware.map_cache
     };
     assert_eq!((cache("2 MiB"), cache("false")), (Some(Bytes(2 << 20)), None));
 }
@@ -228,7 +232,7 @@ fn false_takes_away_what_a_profile_has() {
 fn blocks_set_aside_come_on_top() {
     let blocks = |lines: &str| {
         parse(&format!("{DRIVE}[drive.override.flash]\n{lines}\n{JOB}"), &[])
-            .map(|scenario| scenario.drive.geometry.blocks)
+            .map(|scenario| scenario.drives[0].plan.geometry.blocks)
     };
     let plain = blocks("").unwrap();
     assert_eq!(blocks("spare_blocks = 24").unwrap(), plain + 24);
@@ -292,7 +296,7 @@ fn a_trace_job_is_checked_through() {
     assert!(error.to_string().contains("t.trace:2:1: LBA") && error.cure.contains("wrap = true"), "{error}");
     let scenario = load("wrap = true\nmode = \"closed\"\n", true).unwrap();
     assert_eq!(scenario.command_count(), Some(3));
-    let notes = scenario.notes();
+    let notes = scenario.notes(0);
     assert!(notes[0].contains("0 = write and 1 = read; 3 records"), "{notes:?}");
     assert!(notes[1].contains("1 lines of t.trace are no records"), "{notes:?}");
     assert!(!notes.concat().contains(&folder.path().display().to_string()));

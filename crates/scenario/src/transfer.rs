@@ -272,10 +272,10 @@ fn needs_sgl(drive: &DrivePlan, key: &str) -> Result<(), Fault> {
     Err(fault(key, what, cure))
 }
 
-/// An error that a drive without a sink gets, at the place of `drive.personality`.
-pub(super) fn no_sink(profile_name: &str) -> Fault {
-    let what = format!("`drive.personality` = sink: the drive `{profile_name}` has no payload sink");
+/// An error that a drive without a sink gets, at `path`, where its personality is written.
+pub(super) fn no_sink(path: &str, profile_name: &str) -> Fault {
+    let what = format!("`{path}` = sink: the drive `{profile_name}` has no payload sink");
     let known = drives_with(|profile| profile.transfer.sink.0 > 0).join(", ");
     let cure = format!("{known} have one; or set `transfer.sink = \"64 MiB\"` in [drive.override]");
-    fault("drive.personality", what, cure)
+    fault(path, what, cure)
 }

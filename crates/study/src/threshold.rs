@@ -43,8 +43,17 @@ pub struct Thresholds {
 /// # Errors
 /// The scenario is not one of payloads of one size, or a run failed.
 pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Thresholds> {
-    let profile = &scenario.drive.profile;
-    let fits = scenario.drive.is_sink() && with_payload(scenario, 1).is_some();
+    let drive = match &scenario.drives[..] {
+        [only] => &only.plan,
+        several => {
+            let what =
+                format!("a threshold is measured of one drive, and the scenario has {}", several.len());
+            let cure = "write `[drive]` for the one that it is to be measured of";
+            return Err(InputError::new(what, cure).into());
+        }
+    };
+    let profile = &drive.profile;
+    let fits = drive.is_sink() && with_payload(scenario, 1).is_some();
     if !fits {
         let what = "a threshold is measured with payloads of one size to a payload sink";
         let cure = "set `drive.personality = \"sink\"` and one `bs`, as scenarios/small-payloads.toml has it";
@@ -70,11 +79,12 @@ fn search(
     most: Bytes,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Threshold> {
-    let most = most.0.min(scenario.drive.profile.controller.mdts.0) as u32;
+    let most = most.0.min(scenario.drives[0].plan.profile.controller.mdts.0) as u32;
     let mean = |method: Method, bytes: u32| -> anyhow::Result<f64> {
         let mut scenario = scenario.clone();
-        scenario.host.transfer.rules.method = method;
-        scenario.host.transfer.rules.paper_encoding = false;
+        let rules = &mut scenario.drives[0].transfer.rules;
+        rules.method = method;
+        rules.paper_encoding = false;
         let found = with_payload(&scenario, bytes).and_then(|scenario| probe(&scenario, interrupt));
         let ios = found.as_ref().map_or(0, |found| found.summary.ios);
         let spans = found.iter().flat_map(|found| &found.summary.spans).map(|row| row.mean_ns);
@@ -118,7 +128,7 @@ pub fn to_toml(scenario: &Scenario, thresholds: &Thresholds) -> String {
     let mut out = format!(
         "# tau: measured by `byteway threshold` on {} with host {},\n# completions {completion}, {depth} outstanding.\n\
          [transfer.threshold]\n",
-        scenario.drive.profile_name, scenario.host.profile_name
+        scenario.drives[0].plan.profile_name, scenario.host.profile_name
     );
     for fine in &thresholds.missing {
         let _ = writeln!(out, "# PARTIAL: interrupted before {} was measured", fine.name());

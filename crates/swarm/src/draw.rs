@@ -2,31 +2,55 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec, NamespaceSpec, Op,
-    Plan, RefreshSpec, StoreWhen, UpkeepSpec,
+    Anchor, BESIDE_MAX, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec,
+    NamespaceSpec, Op, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
 use byteway_kv::Packing;
 
 /// The plan of run `index` of the swarm with this seed.
 pub fn draw(seed: u64, index: u64) -> Plan {
-    let rng = Rng::new(seed);
-    let mut random = rng.stream(&format!("run-{index}"));
+    let (rng, name) = (Rng::new(seed), format!("run-{index}"));
+    let mut plan = one(&rng, &name);
+    plan.beside = beside(&rng, &name, &plan);
+    plan
+}
+
+/// Further drives, in some runs.
+fn beside(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
+    let mut random = rng.stream(&format!("{name}/beside"));
+    if !one_in(&mut random, 4) {
+        return Vec::new();
+    }
+    let count = 1 + random.below(BESIDE_MAX as u64);
+    let plan = |number| {
+        let mut plan = one(rng, &format!("{name}/beside-{number}"));
+        plan.faults.retain(|fault| !matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. }));
+        plan.drive.untimed = first.drive.untimed;
+        plan
+    };
+    (0..count).map(plan).collect()
+}
+
+/// A plan of one drive, from streams of this name.
+fn one(rng: &Rng, name: &str) -> Plan {
+    let mut random = rng.stream(name);
     let mut plan = Plan {
         seed: random.next_u64() >> 12, // TOML has no more than 63 bits
         ops: Vec::new(),
         faults: Vec::new(),
         host: host(&mut random),
         drive: spec(&mut random),
+        beside: Vec::new(),
     };
     // From streams of their own, so that they change nothing else.
-    let failures = flash_failures(&mut rng.stream(&format!("run-{index}/flash")), &plan);
-    upkeep(&mut rng.stream(&format!("run-{index}/upkeep")), &mut plan.drive);
-    let mut with_pairs = rng.stream(&format!("run-{index}/pairs"));
+    let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
+    upkeep(&mut rng.stream(&format!("{name}/upkeep")), &mut plan.drive);
+    let mut with_pairs = rng.stream(&format!("{name}/pairs"));
     pairs(&mut with_pairs, &mut plan.drive);
-    plan.drive.data_out_first = one_in(&mut rng.stream(&format!("run-{index}/channel")), 4);
-    plan.drive.wide_map = one_in(&mut rng.stream(&format!("run-{index}/map")), 4);
-    plan.drive.untimed = one_in(&mut rng.stream(&format!("run-{index}/timing")), 4);
+    plan.drive.data_out_first = one_in(&mut rng.stream(&format!("{name}/channel")), 4);
+    plan.drive.wide_map = one_in(&mut rng.stream(&format!("{name}/map")), 4);
+    plan.drive.untimed = one_in(&mut rng.stream(&format!("{name}/timing")), 4);
     // A drive whose flash may fail needs more room than another.
     plan.faults = failures;
     shrink_to_fit(&mut plan);
@@ -34,7 +58,7 @@ pub fn draw(seed: u64, index: u64) -> Plan {
     if plan.drive.has_pairs() {
         plan.ops = among_pairs(&mut with_pairs, &plan);
     }
-    exchanges(&mut rng.stream(&format!("run-{index}/exchanges")), &mut plan.ops);
+    exchanges(&mut rng.stream(&format!("{name}/exchanges")), &mut plan.ops);
     let failures = std::mem::take(&mut plan.faults);
     plan.faults = faults(&mut random, &plan);
     plan.faults.extend(failures);
@@ -425,7 +449,7 @@ mod tests {
             let plan = draw(3, index);
             assert_eq!(plan, draw(3, index));
             assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap(), plan);
-            assert!(drive::is_possible(&plan));
+            assert!(plan.all().all(drive::is_possible));
         }
         assert_ne!(draw(3, 0), draw(4, 0));
     }
@@ -438,7 +462,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 18] = [
+        let features: [(&str, Has<'_>); 20] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -457,6 +481,8 @@ mod tests {
             ("data before commands", &|plan| plan.drive.data_out_first),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
+            ("one drive beside the first", &|plan| plan.beside.len() == 1),
+            ("two drives beside the first", &|plan| plan.beside.len() == 2),
             ("pairs", &|plan| plan.drive.has_pairs()),
             ("pairs beside blocks", &|plan| {
                 plan.drive.has_pairs() && plan.drive.namespaces.iter().any(|namespace| !namespace.pairs)

@@ -42,7 +42,14 @@ pub struct Plan {
     pub host: HostSpec,
     /// The drive.
     pub drive: DriveSpec,
+    /// Further drives, each on a link of its own and with a host's work of its own, that have their power from where the first one
+    /// has it: its cuts are theirs. Their plans have no cuts, no power cycles and no drives beside them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Plan>,
 }
+
+/// Drives beside the first one, at most.
+pub const BESIDE_MAX: usize = 2;
 
 /// How the host works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,8 +104,27 @@ impl Plan {
             (!self.drive.namespaces.is_empty(), "a drive has a namespace"),
             (self.ops.len() <= 1_000_000, "there can be at most 1,000,000 operations"),
             (self.faults.len() <= 10_000, "there can be at most 10,000 faults"),
+            (self.beside.len() <= BESIDE_MAX, "there can be at most 2 drives beside the first one"),
         ];
-        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))
+        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))?;
+        self.beside.iter().try_for_each(|plan| plan.check_beside(self))
+    }
+
+    /// Whether it can be beside a first one.
+    fn check_beside(&self, first: &Plan) -> Result<(), &'static str> {
+        let ends_power = |fault: &Fault| matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. });
+        let checks = [
+            (self.beside.is_empty(), "a drive beside the first one has none beside it"),
+            (!self.faults.iter().any(ends_power), "the power is cut by faults of the first drive's plan"),
+            (self.drive.untimed == first.drive.untimed, "drive.untimed must be the same of all drives"),
+        ];
+        checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))?;
+        self.check()
+    }
+
+    /// It, and those beside it.
+    pub fn all(&self) -> impl Iterator<Item = &Plan> {
+        std::iter::once(self).chain(&self.beside)
     }
 
     /// All keys that it names have numbers below this.
@@ -131,10 +157,39 @@ impl Plan {
 mod tests {
     use super::*;
 
+    // A drive beside another that cut the power would cut it for whoever doesn't expect it.
+    #[test]
+    fn an_impossible_drive_beside_is_named() {
+        let plan = || crate::draw::draw(1, 0);
+        let refused = |change: &dyn Fn(&mut Plan), words: &str| {
+            let mut first = plan();
+            first.beside = vec![Plan { faults: Vec::new(), beside: Vec::new(), ..first.clone() }];
+            assert_eq!(Plan::from_toml(&first.to_toml()).as_ref(), Ok(&first));
+            change(&mut first);
+            let error = Plan::from_toml(&first.to_toml()).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        };
+        refused(&|plan| plan.beside[0].beside = vec![plan.beside[0].clone()], "none beside it");
+        refused(&|plan| plan.beside[0].drive.untimed ^= true, "drive.untimed");
+        refused(&|plan| plan.beside = vec![plan.beside[0].clone(); 3], "at most 2");
+        let at = Anchor { op: None, later: 1 };
+        refused(
+            &|plan| plan.beside[0].faults = vec![Fault::Cycle { at }],
+            "faults of the first drive's plan",
+        );
+    }
+
     // A plan is a file that somebody edits: a mistake must be named.
     #[test]
     fn an_impossible_host_is_named() {
-        let mut plan = Plan { seed: 1, ops: Vec::new(), faults: Vec::new(), host: host(), drive: drive() };
+        let mut plan = Plan {
+            seed: 1,
+            ops: Vec::new(),
+            faults: Vec::new(),
+            host: host(),
+            drive: drive(),
+            beside: Vec::new(),
+        };
         plan.host.depth = 0;
         assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap_err(), "host.depth must be from 1 to 256");
     }
@@ -146,7 +201,7 @@ mod tests {
         let fault =
             |op| Fault::Cut { at: Anchor { op, later: 1 }, again: Vec::new(), blind: false, ends: false };
         let faults = [None, Some(2), Some(5), Some(9)].map(fault).to_vec();
-        let plan = Plan { seed: 1, ops, faults, host: host(), drive: drive() };
+        let plan = Plan { seed: 1, ops, faults, host: host(), drive: drive(), beside: Vec::new() };
         let fewer = plan.without_ops(4..7);
         assert_eq!(fewer.ops.len(), 7);
         assert_eq!(fewer.faults, [None, Some(2), Some(4), Some(6)].map(fault).to_vec());

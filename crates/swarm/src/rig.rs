@@ -5,6 +5,8 @@
 //! Each *life* is an executor, a link, a drive on the medium that the life before has left, a driver, and workers that
 //! take operations in order. A life ends with a power cut before a numbered poll, with an orderly shutdown, or when all
 //! operations have ended. Then everything is flushed, the power is cut once more, and every block is read a last time.
+//! Drives beside the first one live in the same executor, and lose their power with it: each has a link, a host's work and an
+//! oracle of its own, so that what one does to another shows.
 
 use super::drive;
 use super::failure::{Failure, Kind};
@@ -12,7 +14,7 @@ use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
 use super::space::{Holds, Space};
 use byteway_clock::random::Rng;
-use byteway_clock::{Executor, Ran, Timing};
+use byteway_clock::{Executor, Owner, Ran, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::Medium;
 use byteway_flash::file::{SimulatedFiles, Tuning};
@@ -102,6 +104,8 @@ pub struct Tally {
     pub pairs_replayed: u64,
     /// Superblocks that were collected.
     pub blocks_collected: u64,
+    /// Drives beside the first ones.
+    pub beside: u64,
     /// Polls.
     pub polls: u64,
 }
@@ -144,6 +148,7 @@ impl Tally {
             pairs_collected,
             pairs_replayed,
             blocks_collected,
+            beside,
             polls,
         } = other;
         self.runs += runs;
@@ -180,6 +185,7 @@ impl Tally {
         self.pairs_collected += pairs_collected;
         self.pairs_replayed += pairs_replayed;
         self.blocks_collected += blocks_collected;
+        self.beside += beside;
         self.polls += polls;
     }
 }
@@ -303,74 +309,118 @@ const TUNING: Tuning = Tuning { image_units: 300, journal_bytes: 4000 };
 const POLLS_MAX: u64 = 1_000_000;
 const POLLS_PER_OP_MAX: u64 = 20_000;
 
-/// Runs a plan. A panic goes through.
-pub fn run(plan: &Plan) -> Ended {
-    let config = drive::config(plan);
-    let fails = |fault: &Fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. });
-    let run = Rc::new(Run {
-        next: Cell::new(0),
-        spaces: RefCell::default(),
-        tally: Cell::new(Tally {
-            runs: 1,
-            in_files: u64::from(plan.drive.files),
-            untimed: u64::from(plan.drive.untimed),
-            with_pairs: u64::from(plan.drive.has_pairs()),
-            ..Tally::default()
-        }),
-        failure: RefCell::default(),
-        struck: RefCell::new(vec![false; plan.faults.len()]),
-        pending: Cell::default(),
-        spaces_version: Cell::default(),
-        next_tag: Cell::new(plan.drive.namespaces.len() as u16 + 1),
-        keys: plan.keys(),
-        reads_fail: plan.faults.iter().any(fails),
-        plan: plan.clone(),
-    });
-    for (nsid, namespace) in (1..).zip(&plan.drive.namespaces) {
-        let block = drive::block(namespace.block);
-        let blocks = namespace.units * block.per_unit() as u64;
-        let holds = match namespace.pairs {
-            true => Holds::Pairs(Rc::new(RefCell::new(run.pairs_oracle(nsid as u16)))),
-            false => {
-                let oracle = run.oracle(blocks, block, nsid as u16, drive::base(&plan.drive, nsid));
-                Holds::Blocks(Rc::new(RefCell::new(oracle)))
-            }
-        };
-        run.spaces.borrow_mut().push(Space { nsid, holds });
-    }
-    let mut lives = Vec::new();
-    if let Err(failure) = live_all(&run, &config, &mut lives) {
-        run.fail(failure);
-    }
-    let (mut blocks, mut pairs) = (0, 0);
-    for space in run.spaces.borrow().iter() {
-        match &space.holds {
-            Holds::Blocks(oracle) => blocks += oracle.borrow().verified_blocks(),
-            Holds::Pairs(oracle) => pairs += oracle.borrow().verified(),
-        }
-    }
-    run.count(|tally| {
-        (tally.blocks_verified, tally.pairs_verified) = (blocks, pairs);
-        tally.polls = lives.iter().sum();
-    });
-    let failure = run.failure.take();
-    Ended { tally: run.tally.get(), failure, lives }
+/// A drive of a run and the host that works on it: what there is of them while the power is off.
+struct Seat {
+    run: Rc<Run>,
+    config: DriveConfig,
+    medium: Kept,
 }
 
-/// One life after the other.
-fn live_all(run: &Rc<Run>, config: &DriveConfig, lives: &mut Vec<u64>) -> Result<(), Failure> {
-    let mut medium = Kept::new(&run.plan, config)?;
+impl Seat {
+    fn new(plan: &Plan, is_first: bool) -> Result<Seat, Failure> {
+        let config = drive::config(plan);
+        let medium = Kept::new(plan, &config)?;
+        Ok(Seat { run: Run::new(plan, is_first), config, medium })
+    }
+}
+
+impl Run {
+    fn new(plan: &Plan, is_first: bool) -> Rc<Run> {
+        let fails = |fault: &Fault| matches!(fault, Fault::Flash { verb: FlashVerb::Read, .. });
+        let of_runs = |is_so: bool| u64::from(is_first && is_so);
+        let run = Rc::new(Run {
+            next: Cell::new(0),
+            spaces: RefCell::default(),
+            tally: Cell::new(Tally {
+                runs: of_runs(true),
+                in_files: of_runs(plan.drive.files),
+                untimed: of_runs(plan.drive.untimed),
+                with_pairs: of_runs(plan.drive.has_pairs()),
+                beside: u64::from(!is_first),
+                ..Tally::default()
+            }),
+            failure: RefCell::default(),
+            struck: RefCell::new(vec![false; plan.faults.len()]),
+            pending: Cell::default(),
+            spaces_version: Cell::default(),
+            next_tag: Cell::new(plan.drive.namespaces.len() as u16 + 1),
+            keys: plan.keys(),
+            reads_fail: plan.faults.iter().any(fails),
+            plan: plan.clone(),
+        });
+        for (nsid, namespace) in (1..).zip(&plan.drive.namespaces) {
+            let block = drive::block(namespace.block);
+            let blocks = namespace.units * block.per_unit() as u64;
+            let holds = match namespace.pairs {
+                true => Holds::Pairs(Rc::new(RefCell::new(run.pairs_oracle(nsid as u16)))),
+                false => {
+                    let oracle = run.oracle(blocks, block, nsid as u16, drive::base(&plan.drive, nsid));
+                    Holds::Blocks(Rc::new(RefCell::new(oracle)))
+                }
+            };
+            run.spaces.borrow_mut().push(Space { nsid, holds });
+        }
+        run
+    }
+
+    /// What it did, with what was verified.
+    fn tally(&self) -> Tally {
+        let mut tally = self.tally.get();
+        for space in self.spaces.borrow().iter() {
+            match &space.holds {
+                Holds::Blocks(oracle) => tally.blocks_verified += oracle.borrow().verified_blocks(),
+                Holds::Pairs(oracle) => tally.pairs_verified += oracle.borrow().verified(),
+            }
+        }
+        tally
+    }
+}
+
+/// Runs a plan. A panic goes through.
+pub fn run(plan: &Plan) -> Ended {
+    let mut lives = Vec::new();
+    let seats = plan.all().enumerate().map(|(number, plan)| Seat::new(plan, number == 0));
+    let mut seats: Vec<Seat> = match seats.collect() {
+        Ok(seats) => seats,
+        Err(failure) => {
+            let tally = Tally { runs: 1, ..Tally::default() };
+            return Ended { tally, failure: Some(failure), lives };
+        }
+    };
+    let runs: Vec<Rc<Run>> = seats.iter().map(|seat| seat.run.clone()).collect();
+    let ended = live_all(&mut seats, &mut lives).err();
+    let mut tally = Tally { polls: lives.iter().sum(), ..Tally::default() };
+    runs.iter().for_each(|run| tally.add(&run.tally()));
+    // What was found in a drive comes before what followed from it.
+    let found = runs.iter().enumerate().find_map(|(number, run)| {
+        let failure = run.failure.take()?;
+        Some(match number {
+            0 => failure,
+            beside => {
+                Failure { text: format!("drive {beside}, beside the first: {}", failure.text), ..failure }
+            }
+        })
+    });
+    Ended { tally, failure: found.or(ended), lives }
+}
+
+fn has_failed(seats: &[Seat]) -> bool {
+    seats.iter().any(|seat| seat.run.has_failed())
+}
+
+/// One life after the other. The first drive's plan has the cuts.
+fn live_all(seats: &mut Vec<Seat>, lives: &mut Vec<u64>) -> Result<(), Failure> {
     let mut looks = true;
+    let first = seats[0].run.clone();
     loop {
-        let cut = next_cut(run);
+        let cut = next_cut(&first);
         let at = match &cut {
             Some((_, Fault::Cut { at, .. })) => Cut::At(*at),
             _ => Cut::Never,
         };
-        let (end, left) = live(run, config, medium, at, looks, lives)?;
-        medium = left;
+        let end = live(seats, at, looks, lives)?;
         looks = true;
-        if run.has_failed() {
+        if has_failed(seats) {
             return Ok(());
         }
         if end == End::Done {
@@ -379,15 +429,15 @@ fn live_all(run: &Rc<Run>, config: &DriveConfig, lives: &mut Vec<u64>) -> Result
         let Some((index, Fault::Cut { again, blind, ends, .. })) = cut.filter(|_| end == End::Cut) else {
             continue;
         };
-        run.struck.borrow_mut()[index] = true;
+        first.struck.borrow_mut()[index] = true;
         if ends {
-            run.next.set(run.plan.ops.len());
+            seats.iter().for_each(|seat| seat.run.next.set(seat.run.plan.ops.len()));
         }
         let mut end = End::Cut;
         for polls in again {
             let at = Cut::At(Anchor { op: None, later: polls });
-            (end, medium) = live(run, config, medium, at, true, lives)?;
-            if run.has_failed() {
+            end = live(seats, at, true, lives)?;
+            if has_failed(seats) {
                 return Ok(());
             }
             if end != End::Cut {
@@ -399,13 +449,13 @@ fn live_all(run: &Rc<Run>, config: &DriveConfig, lives: &mut Vec<u64>) -> Result
         }
         looks = !blind;
     }
-    last_look(run, config, medium, lives)
+    last_look(seats, lives)
 }
 
 /// What is durable must be there after a cut when nothing was under way.
-fn last_look(run: &Rc<Run>, config: &DriveConfig, medium: Kept, lives: &mut Vec<u64>) -> Result<(), Failure> {
-    cut_power(run);
-    live(run, config, medium, Cut::Never, true, lives).map(drop)
+fn last_look(seats: &mut Vec<Seat>, lives: &mut Vec<u64>) -> Result<(), Failure> {
+    seats.iter().for_each(|seat| cut_power(&seat.run));
+    live(seats, Cut::Never, true, lives).map(drop)
 }
 
 /// The next cut in the order of the plan, of those that can still be.
@@ -424,101 +474,136 @@ fn cut_power(run: &Run) {
     run.spaces.borrow().iter().for_each(|space| space.holds.cut_power());
 }
 
-/// From one power-on to the end of the power, which is cut at `cut`. `looks`: every block is read first.
-fn live(
-    run: &Rc<Run>,
-    config: &DriveConfig,
-    medium: Kept,
-    cut: Cut,
-    looks: bool,
-    lives: &mut Vec<u64>,
-) -> Result<(End, Kept), Failure> {
+/// A drive with power.
+struct Powered {
+    run: Rc<Run>,
+    config: DriveConfig,
+    drive: Rc<Drive>,
+    files: Option<SimulatedFiles>,
+    life: Rc<Life>,
+}
+
+impl Powered {
+    fn on(
+        executor: &Executor,
+        seat: Seat,
+        number: usize,
+        (watched, looks): (Option<usize>, bool),
+        lives: usize,
+    ) -> Result<Powered, Failure> {
+        let Seat { run, config, medium } = seat;
+        let clock = executor.clock().owned_by(Owner(number as u16));
+        let (host, device) = Link::connect(&clock, drive::link(), Memory::simulated());
+        let mut faulty = config.clone();
+        faulty.media.faults = drive::faults(&run.plan, lives);
+        let (medium, files) = medium.open(&faulty)?;
+        let drive = Rc::new(Drive::power_on(&device, faulty, medium).map_err(impossible)?);
+        let life = Life::begin(&clock, run.clone(), host, drive.clone(), watched, looks);
+        Ok(Powered { run, config, drive, files, life })
+    }
+
+    fn count(&self) {
+        self.run.count(|tally| {
+            let ftl = self.drive.controller.ftl();
+            let counters = ftl.counters();
+            tally.blocks_collected += counters.blocks_collected;
+            tally.blocks_collected_idle += counters.blocks_collected_idle;
+            tally.blocks_retired += counters.blocks_retired;
+            tally.blocks_levelled += counters.blocks_levelled;
+            tally.blocks_refreshed += counters.blocks_refreshed;
+            tally.blocks_folded += counters.blocks_folded;
+            tally.map_misses += counters.map_misses;
+            tally.ends_of_life = u64::from(ftl.health().is_read_only);
+            let flash = ftl.flash().counters();
+            tally.flash_failures += flash.failed_programs + flash.failed_erases;
+            tally.units_uncorrectable += flash.units_uncorrectable;
+            self.drive.controller.each_pairs(|pairs| {
+                let counters = pairs.counters();
+                tally.pairs_stored += counters.values_stored;
+                tally.pairs_merged += counters.compactions;
+                tally.pairs_collected += counters.collections;
+                tally.pairs_replayed += counters.records_replayed;
+            });
+        });
+    }
+
+    /// The power goes; `lives` have been begun.
+    fn off(self, lives: usize) -> Seat {
+        let Powered { run, config, drive, files, .. } = self;
+        let files = files.map(|files| {
+            let chance = Rng::new(run.plan.seed).stream(&format!("files-{lives}")).next_u64();
+            Kept::Files(files.cut(chance))
+        });
+        let medium = drive.power_off(); // drive and link hold each other until then
+        let medium = files.unwrap_or_else(|| Kept::Memory(Box::new(medium)));
+        Seat { run, config, medium }
+    }
+}
+
+/// From one power-on to the end of the power, which is cut at `cut`. `looks`: every block is read first. The first drive's work
+/// decides how a life ends; if it is done, that of the others is waited for.
+fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> Result<End, Failure> {
     let executor = Executor::new();
-    executor.set_timing(if run.plan.drive.untimed { Timing::None } else { Timing::Model });
+    let plan = seats[0].run.plan.clone();
+    executor.set_timing(if plan.drive.untimed { Timing::None } else { Timing::Model });
     let clock = executor.clock().clone();
-    let (host, device) = Link::connect(&clock, drive::link(), Memory::simulated());
-    let mut config = config.clone();
-    config.media.faults = drive::faults(&run.plan, lives.len());
-    let (medium, files) = medium.open(&config)?;
-    let drive = Rc::new(Drive::power_on(&device, config, medium).map_err(impossible)?);
     let watched = match cut {
         Cut::At(Anchor { op: Some(op), .. }) => Some(op),
         _ => None,
     };
-    let life = Life::begin(&clock, run.clone(), host, drive.clone(), watched, looks);
-    let polls_max = POLLS_MAX + POLLS_PER_OP_MAX * run.plan.ops.len() as u64;
+    let mut powered = Vec::new();
+    for (number, seat) in seats.drain(..).enumerate() {
+        let watched = watched.filter(|_| number == 0);
+        powered.push(Powered::on(&executor, seat, number, (watched, looks), lives.len())?);
+    }
+    let ops: usize = plan.all().map(|plan| plan.ops.len()).sum();
+    let polls_max = POLLS_MAX * powered.len() as u64 + POLLS_PER_OP_MAX * ops as u64;
     let first = match cut {
         Cut::At(Anchor { op: None, later }) => later.min(polls_max),
         _ => polls_max,
     };
+    let life = powered[0].life.clone();
     let mut ran = executor.run_cut(life.clone().next_moment(), first);
     if let (Ok(Ran::Ended(Moment::Begun)), Cut::At(anchor)) = (&ran, cut) {
         let at = clock.counters().polls.saturating_add(anchor.later).min(polls_max);
         ran = executor.run_cut(life.clone().next_moment(), at);
     }
+    for other in &powered[1..] {
+        if let Ok(Ran::Ended(Moment::Ended)) = ran {
+            ran = executor.run_cut(other.life.clone().next_moment(), polls_max);
+        }
+    }
     let polls = clock.counters().polls;
     lives.push(polls);
-    run.count(|tally| {
-        let ftl = drive.controller.ftl();
-        let counters = ftl.counters();
-        tally.blocks_collected += counters.blocks_collected;
-        tally.blocks_collected_idle += counters.blocks_collected_idle;
-        tally.blocks_retired += counters.blocks_retired;
-        tally.blocks_levelled += counters.blocks_levelled;
-        tally.blocks_refreshed += counters.blocks_refreshed;
-        tally.blocks_folded += counters.blocks_folded;
-        tally.map_misses += counters.map_misses;
-        tally.ends_of_life = u64::from(ftl.health().is_read_only);
-        let flash = ftl.flash().counters();
-        tally.flash_failures += flash.failed_programs + flash.failed_erases;
-        tally.units_uncorrectable += flash.units_uncorrectable;
-        drive.controller.each_pairs(|pairs| {
-            let counters = pairs.counters();
-            tally.pairs_stored += counters.values_stored;
-            tally.pairs_merged += counters.compactions;
-            tally.pairs_collected += counters.collections;
-            tally.pairs_replayed += counters.records_replayed;
-        });
-    });
+    powered.iter().for_each(Powered::count);
     let has_attached = life.has_attached();
     let end = match ran {
-        Err(stalled) => {
-            let text = format!("{stalled}");
-            return Err(run.failure.take().unwrap_or(Failure::new(Kind::Hang, text)));
-        }
+        Err(stalled) => return Err(Failure::new(Kind::Hang, format!("{stalled}"))),
         Ok(Ran::Ended(Moment::Ended)) => End::Done,
         Ok(Ran::Ended(Moment::Cycled)) => End::Cycled,
         Ok(Ran::Ended(Moment::Begun)) => {
             return Err(Failure::new(Kind::Plan, "an operation was begun twice"));
         }
         Ok(Ran::Cut) if polls >= polls_max => {
-            let counters = drive.controller.ftl().counters();
+            let counters = powered[0].drive.controller.ftl().counters();
             let text = format!("{polls} polls are not enough: something goes on and on `{counters:?}`");
             return Err(Failure::new(Kind::Hang, text));
         }
         Ok(Ran::Cut) => End::Cut,
     };
-    let files = files.map(|files| {
-        let chance = Rng::new(run.plan.seed).stream(&format!("files-{}", lives.len())).next_u64();
-        Kept::Files(files.cut(chance))
-    });
-    let medium = drive.power_off(); // drive and link hold each other until then
-    let medium = files.unwrap_or_else(|| Kept::Memory(Box::new(medium)));
+    seats.extend(powered.into_iter().map(|powered| powered.off(lives.len())));
     drop(life);
     drop(executor); // with everything that was under way, the host's side too
-    match end {
-        End::Cut => {
-            run.count(|tally| {
-                tally.cuts += 1;
-                tally.cuts_mounting += u64::from(!has_attached);
-            });
-            cut_power(run);
-        }
-        End::Cycled => {
-            run.count(|tally| tally.cycles += 1);
-            cut_power(run);
-        }
-        End::Done => {}
+    if end != End::Done {
+        seats.iter().for_each(|seat| cut_power(&seat.run));
     }
-    Ok((end, medium))
+    seats[0].run.count(|tally| match end {
+        End::Cut => {
+            tally.cuts += 1;
+            tally.cuts_mounting += u64::from(!has_attached);
+        }
+        End::Cycled => tally.cycles += 1,
+        End::Done => {}
+    });
+    Ok(end)
 }

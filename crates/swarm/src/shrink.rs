@@ -119,8 +119,23 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         }
     }
 
-    /// A plainer host, a plainer drive, plainer operations.
+    /// No other drives, a plainer host, a plainer drive, plainer operations.
     fn simplify(&mut self) {
+        self.try_change(|plan| plan.beside.clear());
+        for number in (0..self.best.beside.len()).rev() {
+            if self.try_change(|plan| drop(plan.beside.remove(number))) {
+                continue;
+            }
+            self.try_change(|plan| plan.beside[number].faults.clear());
+            let ops = self.best.beside[number].ops.len();
+            for keep in
+                std::iter::successors(Some(0), |keep| Some((keep * 2).max(1))).take_while(|keep| *keep < ops)
+            {
+                if self.try_change(|plan| plan.beside[number] = plan.beside[number].without_ops(keep..ops)) {
+                    break;
+                }
+            }
+        }
         for depth in [1, 2, 4, 8] {
             if depth < self.best.host.depth && self.try_change(|plan| plan.host.depth = depth) {
                 break;
@@ -134,7 +149,10 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.map_cache_pages = None);
         self.try_change(|plan| plan.drive.wide_map = false);
         self.try_change(|plan| plan.drive.files = false);
-        self.try_change(|plan| plan.drive.untimed = false);
+        self.try_change(|plan| {
+            plan.drive.untimed = false;
+            plan.beside.iter_mut().for_each(|plan| plan.drive.untimed = false);
+        });
         self.try_change(|plan| plan.drive.upkeep = Default::default());
         self.try_change(|plan| plan.drive.upkeep.factory_bad_blocks = 0);
         self.try_change(|plan| plan.drive.upkeep.spare_blocks = 0);

@@ -167,6 +167,8 @@ pub enum Priority {
 pub struct JobPlan {
     /// Its name, unique in the scenario; also that of its random streams.
     pub name: String,
+    /// Which of the run's drives it works on, from 0.
+    pub drive: usize,
     /// The namespace, from 1.
     pub nsid: u32,
     /// Bytes of a logical block.

@@ -11,6 +11,7 @@ use byteway_trace::ReadOptions;
 fn job(synthetic: Synthetic) -> JobPlan {
     JobPlan {
         name: "j".to_owned(),
+        drive: 0,
         nsid: 1,
         lba_bytes: 4096,
         range_lba: 1000,

@@ -18,6 +18,7 @@ Every combination of the values is run, the first --vary slowest, and compared w
 point or with --baseline:
   byteway compare scenarios/queue-depth.toml --vary iodepth=1..256x2
   byteway compare s.toml --vary drive.profile=samsung-970-pro,mqsim-mlc --vary seed=1..5
+  byteway compare four.toml --vary 'drive.a.capacity=4 GiB,8 GiB'       # of one of several drives
   byteway compare s.toml --vary method=prp,sgl --vary 'bs=512 B..16 KiB x2' --baseline method=prp
   byteway compare s.toml --vary 'drive.override.flash.read=[\"50 us\"],[\"60 us\"]' --out results
 

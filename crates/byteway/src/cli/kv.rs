@@ -346,7 +346,7 @@ impl Bench {
                 place,
                 nsid: real.namespace,
                 jobs: scenario.jobs.clone(),
-                transfer: scenario.host.transfer,
+                transfer: scenario.drives[0].transfer,
                 erase: real.erase,
                 seed: self.seed,
                 bars: Rc::new(Terminal { quiet: self.quiet }),

@@ -30,6 +30,13 @@ A scenario is a TOML file. The least of them:
   --set job.0.iodepth=16  --set job.0.bs=\"8 KiB\"  --set drive.capacity=\"64 GiB\"
   --set drive.override.link.lanes=2  --set host.profile=linux-interrupt
 
+Several drives have a section [[drive]] with a name each, and their jobs name them:
+  [[drive]]
+  name = \"a\"                       # and profile, capacity, ...; copies = 4 makes a0 to a3 of it
+  [[job]]
+  drive = \"a\"                      # or a list, or \"all\": the job runs on each
+  --set drive.a.capacity=\"64 GiB\"  or of all drives: --set drive.capacity=\"64 GiB\"
+
 To replay a block trace (see `byteway trace --help`) give a job a [job.trace] instead of `rw`:
   [[job]]
   iodepth = 32

@@ -141,7 +141,7 @@ fn what_is_trimmed_and_written_holds_the_write() {
 fn a_long_io_is_split_and_counts_once() {
     let job =
         |more: &str| format!("[[job]]\nrw = 'randrw'\nsize = '64 MiB'\ncount = 300\niodepth = 4\n{more}");
-    let whole = scenario(&round("", &job("bs = '64 KiB'\n"))).drive.profile.controller.mdts.0;
+    let whole = scenario(&round("", &job("bs = '64 KiB'\n"))).drives[0].plan.profile.controller.mdts.0;
     // Four whole commands and a fifth.
     let long = 4 * whole + 4096;
     for verify in [true, false] {

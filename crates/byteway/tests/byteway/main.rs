@@ -11,6 +11,7 @@ mod cli;
 mod commands;
 mod common;
 mod compare;
+mod drives;
 mod interrupted;
 mod jobs;
 mod kv;

@@ -2,8 +2,8 @@
 
 use crate::common::{results, results_with, round, scenario, scenario_with};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, UInt64Type};
-use arrow_array::{Array, RecordBatch};
+use arrow_array::types::{Float64Type, Int32Type, UInt64Type};
+use arrow_array::{Array, RecordBatch, StringArray};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Records, Session, run_observed, run_recorded};
@@ -278,6 +278,49 @@ fn results_parquet_holds_the_series() {
 
 fn picos(ns: f64) -> u128 {
     (ns * 1000.0).round() as u128
+}
+
+fn words(batches: &[RecordBatch], name: &str) -> Vec<String> {
+    let column = |batch: &RecordBatch| {
+        let column = batch.column_by_name(name).unwrap_or_else(|| panic!("column {name}"));
+        let owned = |word: Option<&str>| word.unwrap_or_default().to_owned();
+        match column.as_dictionary_opt::<Int32Type>() {
+            Some(keyed) => {
+                let keyed = keyed.downcast_dict::<StringArray>().expect("they are words");
+                keyed.into_iter().map(owned).collect::<Vec<_>>()
+            }
+            None => column.as_string::<i32>().iter().map(owned).collect(),
+        }
+    };
+    batches.iter().flat_map(column).collect()
+}
+
+// With several drives a row without its drive's name, or with another drive's figures, is worth nothing.
+#[test]
+fn rows_of_several_drives_have_their_names_and_figures() {
+    let text = "[host]\nprofile = 'round-host.toml'\n\
+        [[drive]]\nname = 'a'\nprofile = 'round.toml'\n\
+        [[drive]]\nname = 'b'\nprofile = 'round.toml'\n\
+        [[job]]\nname = 'reads'\ndrive = 'b'\nrw = 'randread'\ncount = 200\n\
+        [[job]]\nname = 'writes'\ndrive = 'a'\nrw = 'randwrite'\ncount = 300\n";
+    let scenario = scenario(text);
+    let folder = tempfile::tempdir().expect("a folder for the test");
+    let output = Output::check(folder.path()).expect("it can be written to");
+    let mut progress = Progress::hidden();
+    let session = Session { progress: &mut progress, interrupt: &Interrupt::default() };
+    let records = Records { ios: Some(IoRecorder::new(&output, &scenario)), ..Records::default() };
+    let (results, ios) = run_recorded(&scenario, session, records).expect("it runs");
+    output.publish(ios).expect("it can be written");
+    let (batches, ..) = read(results.to_parquet().expect("it is written"));
+    let steps = results.series.points.len();
+    assert_eq!(words(&batches, "drive"), ["b", "a"].repeat(steps));
+    let written = counts(&batches, "host_written_bytes");
+    let of = |drive: usize| written.iter().skip(drive).step_by(2).sum::<u64>();
+    assert_eq!((of(0), of(1)), (0, 300 * 4096));
+    let (batches, ..) = read(std::fs::read(folder.path().join("ios.parquet")).expect("it is there"));
+    let rows: Vec<_> = words(&batches, "job").into_iter().zip(words(&batches, "drive")).collect();
+    let count = |job: &str, drive: &str| rows.iter().filter(|row| row.0 == job && row.1 == drive).count();
+    assert_eq!((rows.len(), count("reads", "b"), count("writes", "a")), (500, 200, 300));
 }
 
 // An I/O whose parts don't sum to it explains nothing; rows that are missing are usually the slow ones.

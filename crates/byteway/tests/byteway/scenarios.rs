@@ -1,9 +1,8 @@
 //! The scenarios that newcomers start from: each loads and runs, and so does every `byteway run` that its comments tell
 //! one to type.
 
-use crate::common::finish;
+use crate::common::{finish, sections};
 use byteway_scenario::{Options, Scenario};
-use byteway_workload::{JobPlan, Source};
 use std::path::{Path, PathBuf};
 
 fn folder() -> PathBuf {
@@ -57,16 +56,12 @@ fn every_scenario_runs() {
         let whole = load(&path, Vec::new());
         assert_eq!(Some(whole.name.as_str()), path.file_stem().unwrap().to_str());
         // A share of it: what is to be seen in a scenario takes longer than what can go wrong in it.
-        let is_pairs = |job: &JobPlan| matches!(job.source, Source::Pairs(_));
         let mut shorter = vec!["measure.warmup=0".to_owned()];
-        for (at, job) in whole.jobs.iter().enumerate() {
-            let section = if is_pairs(job) { "kv" } else { "job" };
-            let number = whole.jobs[..at].iter().filter(|before| is_pairs(before) == is_pairs(job)).count();
-            if job.runtime.is_some() {
-                shorter.push(format!("{section}.{number}.runtime=\"5 ms\""));
-            } else {
-                shorter.push(format!("{section}.{number}.count=500"));
-            }
+        for (section, job) in sections(&whole).iter().zip(&whole.jobs) {
+            shorter.push(match job.runtime {
+                Some(_) => format!("{section}.runtime=\"5 ms\""),
+                None => format!("{section}.count=500"),
+            });
         }
         let summary = finish(&load(&path, shorter));
         assert!(summary.ios > 0, "{}", path.display());

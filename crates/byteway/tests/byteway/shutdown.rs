@@ -8,8 +8,7 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
 use byteway_device::Drive;
 use byteway_firmware::{Canary, Ftl};
-use byteway_lab::build;
-use byteway_link::{Link, Memory};
+use byteway_lab::{build, world};
 use byteway_scenario::profile::DRIVES;
 use byteway_scenario::{Device, Options};
 use byteway_wire::content::{BlockSize, Content, Stamp};
@@ -34,7 +33,7 @@ fn ends(profile: &str, timing: Timing, canary: Option<Canary>) -> Result<(), Str
     let executor = Executor::new();
     executor.set_timing(timing);
     let clock = executor.clock().clone();
-    let (_host, end) = Link::connect(&clock, build::link(&device.drive.profile), Memory::simulated());
+    let (_host, end) = world::link(&clock, &device.drive.profile);
     let drive = Drive::new(&end, config).unwrap();
     let ftl = drive.controller.ftl().clone();
     let result = executor.run(overwrite(clock, ftl, Rng::new(7)));

@@ -11,7 +11,7 @@ use byteway_console::progress::Progress;
 use byteway_lab::run::{Records, Session, run_recorded};
 use byteway_measure::summary::{Summary, Utilisation, span_rows};
 use byteway_measure::timeline::Timeline;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -114,7 +114,7 @@ struct Slice {
 }
 
 /// An I/O with its stages.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shape {
     name: String,
     begin: u64,
@@ -191,7 +191,7 @@ impl Shown {
                 }
                 Some("b") => {
                     let (id, name, at) = (number(event, "id"), text("name"), ps(&event["ts"]));
-                    assert!(track(event).0.starts_with("queue "), "{event}");
+                    assert!(track(event).0.contains("queue "), "{event}");
                     match open.get_mut(&id) {
                         None => {
                             let arguments = event["args"].clone();
@@ -232,6 +232,21 @@ impl Shown {
             }
         }
         Shown { tracks, ios, other: file["otherData"].clone() }
+    }
+
+    /// What it shows of one of several drives, as if it were the only one.
+    fn of_drive(&self, name: &str) -> Shown {
+        let prefix = format!("{name}: ");
+        let tracks = self.tracks.iter().filter_map(|((process, thread), slices)| {
+            let process = process.strip_prefix(&prefix)?.to_owned();
+            let slices = slices.iter().map(Slice::clone).collect();
+            Some(((process, thread.clone()), slices))
+        });
+        let own = self.ios.iter().filter(|(_, shape)| shape.arguments["drive"] == name);
+        let ios: BTreeMap<u64, Shape> = own.map(|(id, shape)| (*id, shape.clone())).collect();
+        let measured = ios.values().filter(|shape| shape.arguments["measured"] == true).count();
+        let other = json!({ "complete": true, "ios": ios.len(), "measured_ios": measured });
+        Shown { tracks: tracks.collect(), ios, other }
     }
 
     fn slices(&self, process: &str) -> impl Iterator<Item = &Slice> {
@@ -306,7 +321,33 @@ fn agrees(summary: &Summary, shown: &Shown) {
             let mean = busy.iter().sum::<u64>() / expected.count;
             busy.fill(mean);
         }
-        assert_eq!(&Utilisation::of(resource, busy, elapsed), expected);
+        let each = busy.into_iter().map(|busy| (busy, elapsed));
+        assert_eq!(&Utilisation::of(resource, each), expected);
+    }
+}
+
+// Two drives have a core 0 and a die 0 each: on one track their uses would overlap, and no drive's sum would be its own.
+#[test]
+fn each_drive_and_its_link_have_tracks_with_its_name() {
+    let text = "\
+        [[drive]]\nname = 'large'\nprofile = 'round.toml'\n\
+        [[drive]]\nname = 'small'\nprofile = 'round.toml'\noverride.flash.ways = 1\n\
+        [host]\nprofile = 'round-host.toml'\n\
+        [[job]]\nname = 'reads'\nrw = 'randread'\niodepth = 8\ncount = 400\ndrive = 'all'\n";
+    let (summary, shown) = run(text, u32::MAX);
+    assert_eq!(shown.other["complete"], true);
+    for part in &summary.drives {
+        let name = part.drive.as_deref().expect("one of several has a name");
+        let own = shown.of_drive(name);
+        assert_eq!(own.ios.len(), 400);
+        agrees(part, &own);
+        let queue = format!("queue 1: reads/{name}");
+        assert!(own.ios.values().all(|io| io.arguments["job"] == format!("reads/{name}")), "{queue}");
+    }
+    let processes: BTreeSet<&str> = shown.tracks.keys().map(|(process, _)| process.as_str()).collect();
+    for process in ["host: processors", "large: link to device", "small: link to host", "small: flash: dies"]
+    {
+        assert!(processes.contains(process), "{process} is not in {processes:?}");
     }
 }
 

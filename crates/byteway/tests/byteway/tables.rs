@@ -1,10 +1,10 @@
 //! Every table of every command, as a terminal of 80 columns shows it. The commands are clap's and the scenarios those of
 //! the folder, so that a new one is looked at too.
 
+use crate::common::sections;
 use byteway::cli::command;
 use byteway_scenario::profile::{DRIVES, HOSTS};
 use byteway_scenario::{Options, Scenario};
-use byteway_workload::{JobPlan, Source};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -86,14 +86,11 @@ fn scenarios() -> Vec<PathBuf> {
 /// `--set` flags that make a scenario short.
 fn shorter(path: &Path) -> Vec<String> {
     let scenario = Scenario::load(path, &Options::default()).unwrap();
-    let is_pairs = |job: &JobPlan| matches!(job.source, Source::Pairs(_));
     let mut sets = vec!["measure.warmup=0".to_owned()];
-    for (at, job) in scenario.jobs.iter().enumerate() {
-        let section = if is_pairs(job) { "kv" } else { "job" };
-        let number = scenario.jobs[..at].iter().filter(|before| is_pairs(before) == is_pairs(job)).count();
+    for (section, job) in sections(&scenario).iter().zip(&scenario.jobs) {
         sets.push(match job.runtime.is_some() {
-            true => format!("{section}.{number}.runtime=\"5 ms\""),
-            false => format!("{section}.{number}.count=300"),
+            true => format!("{section}.runtime=\"5 ms\""),
+            false => format!("{section}.count=300"),
         });
     }
     sets.into_iter().flat_map(|set| ["--set".to_owned(), set]).collect()

@@ -120,7 +120,7 @@ fn a_trace_larger_than_the_drive_is_laid_as_the_scenario_says() {
         ("wrap = true\nreads_are = 0\n", "as asked for: 0 = read"),
     ] {
         let scenario = load(lines).unwrap_or_else(|error| panic!("{lines}: {error}"));
-        assert!(scenario.notes().iter().any(|text| text.contains(note)), "{lines}: {:?}", scenario.notes());
+        assert!(scenario.notes(0).iter().any(|text| text.contains(note)), "{lines}: {:?}", scenario.notes(0));
         assert_eq!(finish(&scenario).ios, scenario.command_count().unwrap(), "{lines}");
     }
     for (lines, words) in [
@@ -215,7 +215,7 @@ fn columns_are_named_by_the_user() {
     };
     assert_eq!(load(&format!("columns = '{names}'\n")).unwrap().command_count(), Some(2));
     let closed = load("columns = '-,op,offset,bytes'\nmode = 'closed'\n").unwrap();
-    assert!(closed.notes().iter().any(|note| note.contains("no column is a time")), "{:?}", closed.notes());
+    assert!(closed.notes(0).iter().any(|note| note.contains("no column is a time")), "{:?}", closed.notes(0));
     for (lines, what) in [
         ("columns = '-,op,offset,bytes'\n", "open replay needs the times"),
         ("columns = 'time,op,offset,bytes'\n", "time_us"),
@@ -227,7 +227,7 @@ fn columns_are_named_by_the_user() {
         assert!(error.contains(what), "{lines}: {error}");
     }
     std::fs::write(&path, "0 0 0 4096 1\n1 0 8192 4096 1\n").unwrap();
-    assert!(load("beyond = 'wrap'\n").unwrap().notes().iter().any(|note| note.contains("--unit bytes")));
+    assert!(load("beyond = 'wrap'\n").unwrap().notes(0).iter().any(|note| note.contains("--unit bytes")));
     let asked = load("unit = 'bytes'\n").unwrap();
-    assert!(!asked.notes().iter().any(|note| note.contains("warning")), "{:?}", asked.notes());
+    assert!(!asked.notes(0).iter().any(|note| note.contains("warning")), "{:?}", asked.notes(0));
 }

@@ -50,7 +50,7 @@ fn real_traces_are_replayed_whole() {
             let scenario = load(profile, &trace, "wrap = true\n");
             // A few records are longer than one command may be, and become several.
             assert!((records..records + records / 100).contains(&ios(&scenario).len()), "{trace:?}");
-            let note = &scenario.notes()[0];
+            let note = &scenario.notes(0)[0];
             assert!(note.contains(&format!("{records} records")) && note.contains("0 = write"), "{note}");
             let one = load(profile, &trace, "wrap = true\ndevice = 0\n");
             assert!(ios(&one).len() < records && !ios(&one).is_empty());

@@ -139,8 +139,8 @@ fn thresholds_of_the_profiles_are_what_is_measured() {
         let sets = vec![format!("drive.profile={profile}")];
         let scenario = Scenario::load(&small_payloads(), &Options { sets, ..Options::default() }).unwrap();
         let found = measure(&scenario, &Interrupt::default()).unwrap();
-        let stored = scenario.drive.profile.transfer.threshold.clone();
-        let methods = 5 + usize::from(scenario.drive.profile.cxl.is_some());
+        let stored = scenario.drives[0].plan.profile.transfer.threshold.clone();
+        let methods = 5 + usize::from(scenario.drives[0].plan.profile.cxl.is_some());
         assert_eq!((found.found.len(), found.missing.len()), (methods, 0), "{profile}");
         for threshold in &found.found {
             let wanted = stored.of(threshold.fine).map(|bytes| bytes.0 as u32);

@@ -43,7 +43,7 @@ fn the_geometry_leaves_what_the_translation_layer_calls_spare() {
             let text = format!(
                 "[drive]\nprofile = \"{profile}\"\noverride.firmware.op = \"{op} %\"\n[[job]]\nrw = \"read\"\ncount = 1"
             );
-            let drive = build::drive(&scenario(&text));
+            let drive = build::drive(&scenario(&text), 0);
             let geometry = &drive.geometry;
             let op = f64::from(op) / 100.0;
             let units = FtlConfig::user_units_at(geometry, drive.ftl.gc_reserve_blocks, op);

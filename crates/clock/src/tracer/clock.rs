@@ -108,7 +108,7 @@ impl Clock {
     pub fn note(&self, usage: &Usage<'_>) {
         let mut state = self.tracing().state.borrow_mut();
         let ios = state.of(self.current()).map(std::mem::take).unwrap_or_default();
-        state.note(usage, &ios);
+        state.note(self.owner(), usage, &ios);
         if let Some(list) = state.of(self.current()) {
             *list = ios;
         }
@@ -141,7 +141,7 @@ impl Clock {
     pub fn note_held(&self, usage: &Usage<'_>, ios: HeldIos) {
         let mut state = self.tracing().state.borrow_mut();
         let list = state.held.get_mut(ios.0 as usize).map(std::mem::take).unwrap_or_default();
-        state.note(usage, &list);
+        state.note(self.owner(), usage, &list);
         if let Some(place) = state.held.get_mut(ios.0 as usize) {
             *place = list;
         }

@@ -32,9 +32,16 @@ pub enum Resource {
     Die,
 }
 
+/// Which of several drives in one run a resource belongs to: numbers that whoever builds them gives
+/// ([`Clock::owned_by`](crate::Clock::owned_by)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(pub u16);
+
 /// One resource of its kind. It serves one at a time, so uses of it never overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Track {
+    /// Whose it is: filled in by the clock with which it was made.
+    pub owner: Owner,
     /// Of which kind.
     pub resource: Resource,
     /// Which of them, from 0.
@@ -42,9 +49,9 @@ pub struct Track {
 }
 
 impl Track {
-    /// The `index`-th of a kind.
+    /// The `index`-th of a kind, of the default owner.
     pub const fn new(resource: Resource, index: u32) -> Track {
-        Track { resource, index }
+        Track { owner: Owner(0), resource, index }
     }
 }
 
@@ -128,12 +135,12 @@ impl State {
         Some(ios)
     }
 
-    fn note(&mut self, usage: &Usage<'_>, ios: &[u32]) {
+    fn note(&mut self, owner: Owner, usage: &Usage<'_>, ios: &[u32]) {
         let Some(tracer) = &self.tracer else { return };
         self.traced.clear();
         self.traced.extend(ios.iter().filter(|io| **io < self.ios_max));
         if self.cut.is_none() || !self.traced.is_empty() {
-            tracer.note(usage, &self.traced);
+            tracer.note(&Usage { track: Track { owner, ..usage.track }, ..*usage }, &self.traced);
         }
     }
 }
@@ -194,6 +201,34 @@ mod tests {
             ("alone", 100, 101, vec![]),
         ];
         assert_eq!(notes.0.take(), expected);
+    }
+
+    // Two drives have a core 0 each: taken for one, its uses would overlap.
+    #[test]
+    fn a_resource_is_its_owners() {
+        #[derive(Default)]
+        struct Tracks(RefCell<Vec<Track>>);
+
+        impl Tracer for Tracks {
+            fn note(&self, usage: &Usage<'_>, _: &[u32]) {
+                self.0.borrow_mut().push(usage.track);
+            }
+        }
+
+        let executor = Executor::new();
+        let clock = executor.clock().clone();
+        let tracks = Rc::new(Tracks::default());
+        clock.trace(tracks.clone(), 1);
+        for owner in [Owner(0), Owner(7)] {
+            let station = Station::new(&clock.owned_by(owner), 1).traced_as(Resource::Core, 0);
+            station.reserve(Delay(5));
+        }
+        let held = clock.owned_by(Owner(3));
+        let track = Track::new(Resource::Die, 2);
+        let usage = Usage { track, what: "read", begin: Time(0), end: Time(1), details: &[] };
+        held.note_held(&usage, HeldIos::NONE);
+        let found: Vec<_> = tracks.0.borrow().iter().map(|track| (track.owner.0, track.resource)).collect();
+        assert_eq!(found, [(0, Resource::Core), (7, Resource::Core), (3, Resource::Die)]);
     }
 
     // A trace without an end grows with the run; one that ends in the middle of an I/O shows half of it.

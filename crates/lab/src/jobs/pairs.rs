@@ -27,7 +27,7 @@ const PAIR_BYTES: u32 = 64;
 /// Pairs of a scan come in parts of up to this, or of one pair.
 const SCAN_BYTES: u32 = 16 << 10;
 
-/// What the workers of all jobs have in common: made once for a run.
+/// What the workers of all jobs on a drive have in common: made once for a run.
 pub(super) struct Common {
     /// What each namespace must hold.
     oracles: BTreeMap<u32, Rc<RefCell<KvOracle>>>,
@@ -43,10 +43,11 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// For `jobs`, on a drive that holds nothing yet and transfers so much with a command.
-    pub(super) fn new(jobs: &[JobPlan], transfer_bytes_max: Option<u64>) -> Common {
-        let plans = || jobs.iter().filter_map(plan_of).filter(|plan| plan.engine == Engine::Drive);
-        let oracles = jobs.iter().filter(|job| job.verify && plan_of(job).is_some());
+    /// For those of `jobs` that are on `drive`, which holds nothing yet and transfers so much with a command.
+    pub(super) fn new(jobs: &[JobPlan], drive: usize, transfer_bytes_max: Option<u64>) -> Common {
+        let own = || jobs.iter().filter(|job| job.drive == drive);
+        let plans = || own().filter_map(plan_of).filter(|plan| plan.engine == Engine::Drive);
+        let oracles = own().filter(|job| job.verify && plan_of(job).is_some());
         let oracle = |nsid: u32| Rc::new(RefCell::new(KvOracle::new(nsid as u16)));
         let value_bytes_max = plans().map(KvPlan::value_bytes_max).max().unwrap_or(0).max(1);
         let scans = plans().any(|plan| match &plan.source {
@@ -332,10 +333,10 @@ impl Play {
                     meter.completed(&Completed { number, job, worker, io, operated, bytes, due, record });
                 }
                 Err(LsmError::Io(IoError::Client(error))) if error.meaning == Meaning::WrongData => {
-                    meter.mismatched(self.clock.now(), error.text);
+                    meter.mismatched(worker.job, self.clock.now(), error.text);
                 }
                 Err(LsmError::Io(IoError::Status(status))) => {
-                    meter.failed(self.clock.now(), status.to_string());
+                    meter.failed(worker.job, self.clock.now(), status.to_string());
                 }
                 Err(error @ LsmError::Tree(_)) => {
                     // A tree that could not write is not what it was: it takes nothing more.
@@ -353,7 +354,9 @@ impl Play {
         if let Some(bulk) = &mut bulk {
             match bulk.send().await {
                 Ok(_) => {}
-                Err(IoError::Status(status)) => meter.failed(self.clock.now(), status.to_string()),
+                Err(IoError::Status(status)) => {
+                    meter.failed(worker.job, self.clock.now(), status.to_string())
+                }
                 Err(error) => return Err(anyhow!(error).context(format!("job `{}`", worker.plan.name))),
             }
         }

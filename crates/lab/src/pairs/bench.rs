@@ -16,7 +16,7 @@ use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{Completion, Data, KvClient, KvConfig, KvNamespace, Method, Port, Rules};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
-use byteway_measure::{Meter, SeriesRecorder};
+use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::TransferPlan;
 use byteway_wire::nvme::FormatNvm;
 use byteway_workload::{JobPlan, Source};
@@ -108,11 +108,12 @@ impl PairsBench {
             check_empty(&driver, namespace.nsid).await?;
         }
         let manner = Manner {
+            drive: 0,
             completion: Completion::Polled,
             rules: self.transfer.rules,
             sink: None,
             results: self.transfer.results,
-            cores: 1,
+            processors: jobs::processors(&clock, 1),
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: self.seed,
         };
@@ -130,11 +131,11 @@ impl PairsBench {
         play.meter.take_progress().finish();
         played?;
         let end = clock.now();
-        let (series, _) = play.meter.series(end, None);
+        let series = play.meter.series(end, &mut []).series;
         let curves = play.meter.curves(&plans);
-        let measured = play.meter.summary(&plans, plans.iter().any(|plan| plan.verify), end);
+        let measured = play.meter.summary(&plans, Part::Whole, plans.iter().any(|plan| plan.verify), end);
         let mut notes = measured.notes.clone();
-        notes.extend(play.unchecked_note());
+        notes.extend(play.unchecked_note(Part::Whole));
         if is_served {
             notes.push(RESOLUTION.to_owned());
             notes.push(kept_pace(pace, crate::bench::pace(&driver).await));
@@ -147,10 +148,10 @@ impl PairsBench {
             notes.push(format!("the drive did not shut down: {error}"));
         }
         // Processor time is not modelled here: this host's work is whatever it takes.
-        let (counts, _) = play.host_used();
+        let (counts, _) = play.host_used(Part::Whole);
         let method = self.transfer.rules.method.name();
         let summary = Summary {
-            transfer: Some(TransferSummary::new(method, false, &counts, None, measured.ios)),
+            transfer: Some(TransferSummary::new(method, false, &counts, (None, None), measured.ios)),
             scenario: "kv-bench".to_owned(),
             seed: self.seed,
             drive_model: driver.identity().model_number(),
@@ -159,7 +160,7 @@ impl PairsBench {
             notes,
             ..measured
         };
-        Ok(Results { summary, series, curves, wear: None })
+        Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
     }
 
     /// Whether the drive can do what is asked.

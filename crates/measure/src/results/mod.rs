@@ -21,8 +21,35 @@ pub struct Results {
     pub series: Series,
     /// How the latencies of the measured part are distributed: one curve for each job and kind that had any.
     pub curves: Vec<Curve>,
-    /// How worn the flash is at the end; `None` if another process serves the drive.
+    /// How worn the flash is at the end; `None` if another process serves the drive, or there are several.
     pub wear: Option<Wear>,
+    /// With several drives, what the summary does not say of each, in the order of [`Summary::drives`].
+    pub drives: Vec<DriveResults>,
+}
+
+/// What a run of several drives leaves behind of one, besides its summary.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DriveResults {
+    /// The figures over time, of its jobs and of the drive.
+    pub series: Series,
+    /// How worn its flash is at the end.
+    pub wear: Wear,
+}
+
+impl Results {
+    /// The results of each of several drives, as if it had been alone; of a run with one drive there are none.
+    pub fn each_drive(&self) -> impl Iterator<Item = Results> {
+        self.summary.drives.iter().zip(&self.drives).map(|(summary, drive)| {
+            let is_own = |curve: &&Curve| summary.jobs.iter().any(|job| job.name == curve.job);
+            Results {
+                summary: summary.clone(),
+                series: drive.series.clone(),
+                curves: self.curves.iter().filter(is_own).cloned().collect(),
+                wear: Some(drive.wear.clone()),
+                drives: Vec::new(),
+            }
+        })
+    }
 }
 
 /// Figures over time: steps of equal width from the first I/O on, the last one shorter.
@@ -47,7 +74,7 @@ pub struct Point {
     pub end_ns: f64,
     /// What completed in it, job by job.
     pub jobs: Vec<JobPoint>,
-    /// What the drive did in it; `None` if another process serves the drive.
+    /// What the drive did in it; `None` if another process serves the drive, or there are several: each has a series.
     pub drive: Option<DrivePoint>,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use arrow_schema::{DataType, SchemaRef};
 
-use super::{DrivePoint, JobPoint, Point, Results};
+use super::{DrivePoint, DriveResults, JobPoint, Point, Results};
 use crate::columns::{self, Column};
 use crate::summary::{ClockKind, Summary};
 use byteway_scenario::profile::Completion;
@@ -16,6 +16,9 @@ struct Row<'a> {
     point: &'a Point,
     name: &'a str,
     job: &'a JobPoint,
+    /// What the job's drive did, and which of several it is.
+    drive: Option<&'a DrivePoint>,
+    drive_name: Option<&'a str>,
 }
 
 /// A figure of every row: its name, what it is, and how a row has it.
@@ -88,12 +91,13 @@ fn max(shares: &[f64]) -> f64 {
 
 impl Results {
     /// What `results.parquet` holds: a row for each job in each step, by step and in the order of the jobs. What the drive
-    /// did is the same in all rows of a step, and null if another process serves it.
+    /// did is the same in all rows of a step, and null if another process serves it. With several drives there is a column
+    /// `drive`, and a row says what the job's drive did.
     ///
     /// # Errors
     /// A defect of what writes it.
     pub fn to_parquet(&self) -> anyhow::Result<Vec<u8>> {
-        let schema = schema();
+        let schema = schema(!self.drives.is_empty());
         let mut out = Vec::new();
         let mut writer = columns::writer(&mut out, &schema, &about(&self.summary))?;
         writer.write(&columns::batch(&schema, self.columns())?)?;
@@ -102,10 +106,22 @@ impl Results {
     }
 
     fn rows(&self) -> Vec<Row<'_>> {
+        // By job: which of several drives is its.
+        let drives: Vec<Option<(&str, &DriveResults)>> = (self.series.jobs.iter())
+            .map(|job| {
+                let each = self.summary.drives.iter().zip(&self.drives);
+                let mut own = each.filter(|(_, drive)| drive.series.jobs.contains(job));
+                own.next().and_then(|(summary, drive)| Some((summary.drive.as_deref()?, drive)))
+            })
+            .collect();
         let steps = self.series.points.iter().enumerate();
         let rows = steps.flat_map(|(step, point)| {
-            let jobs = self.series.jobs.iter().zip(&point.jobs);
-            jobs.map(move |(name, job)| Row { step, point, name, job })
+            let jobs = self.series.jobs.iter().zip(&point.jobs).zip(&drives);
+            jobs.map(move |((name, job), drive)| {
+                let of_several = drive.and_then(|(_, drive)| drive.series.points.get(step)?.drive.as_ref());
+                let drive_name = drive.map(|(name, _)| name);
+                Row { step, point, name, job, drive: of_several.or(point.drive.as_ref()), drive_name }
+            })
         });
         rows.collect()
     }
@@ -113,13 +129,16 @@ impl Results {
     fn columns(&self) -> Vec<ArrayRef> {
         let rows = self.rows();
         let rows = || rows.iter();
-        let drives = || rows().map(|row| row.point.drive.as_ref());
+        let drives = || rows().map(|row| row.drive);
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(UInt64Array::from_iter_values(rows().map(|row| row.step as u64))),
             Arc::new(Float64Array::from_iter_values(rows().map(|row| row.point.begin_ns))),
             Arc::new(Float64Array::from_iter_values(rows().map(|row| row.point.end_ns))),
             Arc::new(StringArray::from_iter_values(rows().map(|row| row.name))),
         ];
+        if !self.drives.is_empty() {
+            columns.push(Arc::new(StringArray::from_iter(rows().map(|row| row.drive_name))));
+        }
         for (.., get) in JOB_COUNTS {
             columns.push(Arc::new(UInt64Array::from_iter_values(rows().map(|row| get(row.job)))));
         }
@@ -136,7 +155,7 @@ impl Results {
     }
 }
 
-fn schema() -> SchemaRef {
+fn schema(has_several_drives: bool) -> SchemaRef {
     let rows = [
         Column::new("step", DataType::UInt64, "Number of the step, from 0"),
         Column::new("begin_ns", DataType::Float64, "When the step begins, after the first I/O was issued"),
@@ -147,11 +166,13 @@ fn schema() -> SchemaRef {
         ),
         Column::new("job", DataType::Utf8, "Name of the job"),
     ];
+    let drive = Column::new("drive", DataType::Utf8, "Name of the job's drive").nullable();
+    let rows = rows.into_iter().chain(has_several_drives.then_some(drive));
     let counts = JOB_COUNTS.map(|(name, text, _)| Column::new(name, DataType::UInt64, text));
     let times = JOB_TIMES.map(|(name, text, _)| Column::new(name, DataType::Float64, text));
     let shares = DRIVE_SHARES.map(|(name, text, _)| Column::new(name, DataType::Float64, text).nullable());
     let sums = DRIVE_COUNTS.map(|(name, text, _)| Column::new(name, DataType::UInt64, text).nullable());
-    columns::schema(rows.into_iter().chain(counts).chain(times).chain(shares).chain(sums))
+    columns::schema(rows.chain(counts).chain(times).chain(shares).chain(sums))
 }
 
 /// What the file is of.

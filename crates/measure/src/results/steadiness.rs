@@ -85,10 +85,11 @@ pub fn notes(series: &Series, jobs: &[JobPlan]) -> Vec<String> {
 const SUPERBLOCKS_LEAST: f64 = 8.0;
 
 /// What is to be known of a drive that is overwritten from its constructed steady state on, and measured from there: if it
-/// is small for its flash, that construction is rough.
-pub fn rough_start(scenario: &Scenario, writes: bool) -> Option<String> {
-    let (drive, geometry) = (&scenario.drive, &scenario.drive.geometry);
-    let is_from_the_start = scenario.warmup.is_none() && scenario.jobs.iter().any(|job| job.ramp.0 == 0);
+/// is small for its flash, that construction is rough. `number` says which of the scenario's drives it is.
+pub fn rough_start(scenario: &Scenario, number: usize, writes: bool) -> Option<String> {
+    let drive = &scenario.drives[number].plan;
+    let geometry = &drive.geometry;
+    let is_from_the_start = scenario.warmup.is_none() && scenario.jobs_of(number).any(|job| job.ramp.0 == 0);
     if drive.precondition != Precondition::Steady || !writes || !is_from_the_start {
         return None;
     }

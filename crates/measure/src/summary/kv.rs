@@ -257,14 +257,19 @@ impl KvSummary {
         out.section("Operations", &self.operations());
         out.section("Latency of operations", &self.latency());
         out.section(BULK_TITLE, &BulkRow::table(&self.bulk));
+        self.write_store(out);
+        let missing: u64 = self.operations.iter().map(|row| row.missing).sum();
+        if missing > 0 {
+            let _ = writeln!(out, "\n{} operations found no pair of their key", grouped(missing));
+        }
+    }
+
+    /// What the drive did for them.
+    pub(super) fn write_store(&self, out: &mut Printout) {
         if let Some(store) = &self.store {
             let mut table = TextTable::new([Column::text("the store"), Column::count("")]);
             store.rows().into_iter().for_each(|(name, value)| table.row([name.into(), value.into()]));
             out.section("Pairs in flash (pages of flash, units of 4 KiB)", &table);
-        }
-        let missing: u64 = self.operations.iter().map(|row| row.missing).sum();
-        if missing > 0 {
-            let _ = writeln!(out, "\n{} operations found no pair of their key", grouped(missing));
         }
     }
 

@@ -8,6 +8,8 @@ mod tables;
 mod transfer;
 mod upkeep;
 
+use std::ops::AddAssign;
+
 use serde::{Deserialize, Serialize};
 
 use byteway_console::number::ratio;
@@ -23,7 +25,7 @@ pub use upkeep::{
     WearSummary,
 };
 
-pub use tables::{LINK_TITLE, latency_cells, latency_table, link_table};
+pub use tables::{DRIVES_TITLE, LINK_TITLE, latency_cells, latency_table, link_table};
 
 /// The result of a run. The order of the fields is that of `summary.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,15 +34,18 @@ pub struct Summary {
     pub byteway: String,
     /// Name of the scenario.
     pub scenario: String,
+    /// Name of the drive, of a summary in `drives`; `None`, and left out, of a run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<String>,
     /// Its seed.
     pub seed: u64,
     /// The run was interrupted: the figures cover only what had completed.
     pub partial: bool,
-    /// Name of the drive's profile; `None` if another process serves the drive.
+    /// Name of the drive's profile; `None` if another process serves the drive, or there are several.
     pub drive_profile: Option<String>,
-    /// Model of the drive.
+    /// Model of the drive, or how many drives there are.
     pub drive_model: String,
-    /// What the host sees, in bytes.
+    /// What the host sees, in bytes; of several drives the sum, as of everything that follows.
     pub capacity_bytes: u64,
     /// Name of the host's profile; `None` if the host is this machine as it is.
     pub host_profile: Option<String>,
@@ -72,7 +77,8 @@ pub struct Summary {
     pub flash: Option<FlashSummary>,
     /// Bytes programmed for each byte that the host wrote; `None` if it wrote nothing.
     pub write_amplification: Option<f64>,
-    /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind.
+    /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind, or there are several drives,
+    /// whose summaries say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<UpkeepSummary>,
     /// Operations on pairs, and what a key-value drive did for them; `None`, and left out, of other drives.
@@ -84,6 +90,10 @@ pub struct Summary {
     pub errors: Vec<ErrorRow>,
     /// What a reader should know: assumptions, skipped lines.
     pub notes: Vec<String>,
+    /// Of several drives, each with its jobs: the same keys, with the figures that a run of the drive alone would have, over the
+    /// time of its own jobs. Left out if there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<Summary>,
 }
 
 /// What a time is measured by.
@@ -101,6 +111,9 @@ pub enum ClockKind {
 pub struct JobSummary {
     /// Its name.
     pub name: String,
+    /// Of several drives, the name of that on which it works; `None`, and left out, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<String>,
     /// I/Os completed.
     pub ios: u64,
     /// Bytes transferred (of trims, bytes trimmed are not counted).
@@ -236,6 +249,19 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+impl AddAssign for FlashSummary {
+    fn add_assign(&mut self, other: FlashSummary) {
+        self.host_reads += other.host_reads;
+        self.host_programs += other.host_programs;
+        self.collect_reads += other.collect_reads;
+        self.collect_programs += other.collect_programs;
+        self.erases += other.erases;
+        self.map_reads += other.map_reads;
+        self.background_reads += other.background_reads;
+        self.background_programs += other.background_programs;
+    }
+}
+
 /// For whom flash works beside the host and its collection.
 pub struct FlashUser {
     /// What it is called.
@@ -289,12 +315,17 @@ pub fn span_rows(totals_ps: &[(&str, u128)], ios: u64) -> Vec<SpanRow> {
     totals_ps.iter().map(row).collect()
 }
 
-/// What a ledger has, without the rows that are empty.
-pub fn link_rows(ledger: &Ledger) -> Vec<LinkRow> {
+/// What ledgers have together, without the rows that are empty.
+pub fn link_rows(ledgers: &[Ledger]) -> Vec<LinkRow> {
     let mut rows = Vec::new();
     for purpose in Purpose::ALL {
         for direction in Direction::ALL {
-            let entry = ledger.entry(purpose, direction);
+            let mut entry = Entry::default();
+            for of_one in ledgers.iter().map(|ledger| ledger.entry(purpose, direction)) {
+                entry.tlps += of_one.tlps;
+                entry.payload += of_one.payload;
+                entry.wire += of_one.wire;
+            }
             // Payload that came in one packet with an entry has bytes, and no packet of its own.
             if entry != Entry::default() {
                 rows.push(LinkRow {
@@ -311,22 +342,24 @@ pub fn link_rows(ledger: &Ledger) -> Vec<LinkRow> {
 }
 
 impl Utilisation {
-    /// From the busy time of each, over `elapsed_ps`.
-    pub fn of(resource: &str, busy_ps: impl IntoIterator<Item = u64>, elapsed_ps: u64) -> Self {
-        let (mut count, mut sum, mut min, mut max) = (0u64, 0u128, u64::MAX, 0u64);
-        for busy in busy_ps {
+    /// From the busy time of each, and the time in which it was that, picoseconds.
+    pub fn of(resource: &str, each: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let (mut count, mut sum, mut elapsed_sum) = (0u64, 0u128, 0u128);
+        let (mut min, mut max) = (f64::INFINITY, 0.0f64);
+        for (busy_ps, elapsed_ps) in each {
+            let share = ratio(busy_ps.into(), elapsed_ps.into());
             count += 1;
-            sum += u128::from(busy);
-            min = min.min(busy);
-            max = max.max(busy);
+            sum += u128::from(busy_ps);
+            elapsed_sum += u128::from(elapsed_ps);
+            min = min.min(share);
+            max = max.max(share);
         }
-        let elapsed = u128::from(elapsed_ps);
         Utilisation {
             resource: resource.to_owned(),
             count,
-            mean: ratio(sum, elapsed * u128::from(count)),
-            min: ratio(u128::from(if count == 0 { 0 } else { min }), elapsed),
-            max: ratio(u128::from(max), elapsed),
+            mean: ratio(sum, elapsed_sum),
+            min: if count == 0 { 0.0 } else { min },
+            max,
         }
     }
 }
@@ -366,6 +399,7 @@ mod tests {
         Summary {
             byteway: "0.0.0".to_owned(),
             scenario: "example".to_owned(),
+            drive: None,
             seed: 7,
             partial: true,
             drive_profile: Some("samsung-970-pro".to_owned()),
@@ -386,7 +420,10 @@ mod tests {
                 link("sgl-segment", "to-device", 0, 0, 0),
             ],
             transfer: None,
-            utilisation: vec![Utilisation::of("dies", [elapsed_ps / 2, elapsed_ps / 4], elapsed_ps)],
+            utilisation: vec![Utilisation::of(
+                "dies",
+                [(elapsed_ps / 2, elapsed_ps), (elapsed_ps / 4, elapsed_ps)],
+            )],
             flash: Some(FlashSummary { host_reads: 1000, host_programs: 125, ..FlashSummary::default() }),
             write_amplification: Some(ratio(125 * 32768, 1000 * 4096)),
             upkeep: None,
@@ -394,6 +431,7 @@ mod tests {
             verification: Verification { on: true, reads: 1000, mismatches: 0 },
             errors: vec![ErrorRow { status: "LBA Out of Range".to_owned(), count: 2 }],
             notes: vec!["a note".to_owned()],
+            drives: Vec::new(),
         }
     }
 
@@ -459,7 +497,7 @@ mod tests {
     // Nothing to divide by is a run that was interrupted at once; it must not become NaN, which JSON cannot hold.
     #[test]
     fn an_empty_run_has_figures() {
-        assert_eq!(Utilisation::of("cores", [], 0).max, 0.0);
+        assert_eq!(Utilisation::of("cores", []).max, 0.0);
         let job = JobRecorder::default().finish("idle", 0);
         assert_eq!((job.iops, job.read), (0.0, None));
         assert_eq!(span_rows(&[("host", 0)], 0)[0].share, 0.0);

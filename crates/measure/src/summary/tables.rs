@@ -50,13 +50,21 @@ impl Summary {
         if self.partial {
             let _ = writeln!(out, "PARTIAL: the run was interrupted; the figures cover what had completed");
         }
-        match &self.kv {
-            Some(kv) => kv.write_tables(&mut out),
-            None => {
-                out.section("Throughput", &self.throughput());
-                out.section("Latency", &self.latency());
-            }
+        if let Some(kv) = &self.kv {
+            kv.write_tables(&mut out);
         }
+        // Of several drives some may hold pairs, and others blocks.
+        let is_of_blocks = |name: &str| {
+            let kv = self.kv.iter().flat_map(|kv| &kv.operations);
+            kv.into_iter().all(|row| row.job != name)
+        };
+        let has_several_kinds =
+            !self.drives.is_empty() && self.jobs.iter().any(|job| is_of_blocks(&job.name));
+        if self.kv.is_none() || has_several_kinds {
+            out.section("Throughput", &self.throughput());
+            out.section("Latency", &self.latency());
+        }
+        out.section(DRIVES_TITLE, &self.each_drive());
         out.section("Where the time of an I/O goes", &self.time_spent());
         out.section(LINK_TITLE, &link_table(&self.link, self.ios));
         if let Some(transfer) = &self.transfer {
@@ -66,6 +74,9 @@ impl Summary {
         out.section("Flash", &self.flash_operations());
         if let Some(upkeep) = &self.upkeep {
             upkeep.write_tables(&mut out);
+        }
+        for drive in &self.drives {
+            drive.write_own_tables(&mut out);
         }
         out.section("Failed commands", &self.failed());
         let verification = &self.verification;
@@ -111,6 +122,57 @@ impl Summary {
             let _ = writeln!(out, "note: {note}");
         }
         out.finish()
+    }
+
+    /// What of one of several drives cannot be added up: its upkeep, and its store of pairs.
+    fn write_own_tables(&self, out: &mut Printout) {
+        let store = self.kv.as_ref().filter(|kv| kv.store.is_some());
+        if self.upkeep.is_none() && store.is_none() {
+            return;
+        }
+        let _ = writeln!(out, "\nDrive {}", self.drive.as_deref().unwrap_or_default());
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.write_tables(out);
+        }
+        if let Some(kv) = store {
+            kv.write_store(out);
+        }
+    }
+
+    /// A row for each of several drives.
+    pub fn each_drive(&self) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text("drive"),
+            Column::text("profile"),
+            Column::of("capacity", Quantity::BinaryBytes).rank(2),
+            Column::count("IOPS"),
+            Column::of("throughput", Quantity::Rate),
+            Column::of("wire / I/O", Quantity::Bytes).rank(1),
+            Column::of("dies in use", Quantity::Share),
+            Column::of("link in use", Quantity::Share).rank(3),
+            Column::of("WAF", Quantity::Number),
+            Column::count("erases"),
+        ]);
+        for drive in &self.drives {
+            let wire = drive.link.iter().map(|row| row.wire_bytes).fold(0, u64::saturating_add);
+            let share = |is_meant: fn(&str) -> bool| {
+                let rows = drive.utilisation.iter().filter(|row| is_meant(&row.resource));
+                rows.map(|row| row.mean).fold(0.0, f64::max)
+            };
+            table.row([
+                drive.drive.as_deref().unwrap_or_default().into(),
+                drive.drive_profile.as_deref().unwrap_or_default().into(),
+                (drive.capacity_bytes as f64).into(),
+                per_second(drive.iops).into(),
+                drive.bytes_per_second.into(),
+                ratio(wire.into(), drive.ios.into()).into(),
+                share(|resource| resource == "dies").into(),
+                share(|resource| resource.starts_with("link")).into(),
+                drive.write_amplification.into(),
+                drive.flash.map(|flash| flash.erases).into(),
+            ]);
+        }
+        table
     }
 
     fn kinds(&self) -> impl Iterator<Item = (&str, &str, &KindSummary)> {
@@ -257,6 +319,9 @@ pub fn latency_cells(latency: &Latency) -> [Cell; 8] {
     ]
     .map(Cell::from)
 }
+
+/// What stands above [`Summary::each_drive`].
+pub const DRIVES_TITLE: &str = "Drive by drive, each over the time of its own jobs";
 
 /// What stands above [`link_table`].
 pub const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";

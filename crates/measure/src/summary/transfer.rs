@@ -19,7 +19,7 @@ pub struct TransferSummary {
     /// Of the results, those that could not come behind their completion.
     pub result_fallbacks: u64,
     /// Processor time of the host for an I/O, in the mean: its work, not its watching for completions. `None` if another
-    /// process serves the drive.
+    /// process serves the drive, or if other drives' workers run on the same processors.
     pub host_ns_per_io: Option<f64>,
     /// Processor time of the drive for an I/O, in the mean; likewise.
     pub device_ns_per_io: Option<f64>,
@@ -35,12 +35,13 @@ pub struct WayRow {
 }
 
 impl TransferSummary {
-    /// From what the host's clients have counted, and the processor time of host and drive, picoseconds, for `ios` I/Os.
+    /// From what the host's clients have counted, and the processor time of host and drive, picoseconds, where it is known,
+    /// for `ios` I/Os.
     pub fn new(
         method: &str,
         is_sink: bool,
         counts: &[(&str, u64)],
-        busy_ps: Option<(u64, u64)>,
+        (host_ps, device_ps): (Option<u64>, Option<u64>),
         ios: u64,
     ) -> TransferSummary {
         let count =
@@ -53,8 +54,8 @@ impl TransferSummary {
             ways: ways.map(|(name, count)| WayRow { way: (*name).to_owned(), payloads: *count }).collect(),
             fallbacks: count("fallbacks"),
             result_fallbacks: count("result fallbacks"),
-            host_ns_per_io: busy_ps.map(|(host, _)| per_io(host)),
-            device_ns_per_io: busy_ps.map(|(_, device)| per_io(device)),
+            host_ns_per_io: host_ps.map(per_io),
+            device_ns_per_io: device_ps.map(per_io),
         }
     }
 
@@ -86,7 +87,8 @@ mod tests {
     #[test]
     fn fallbacks_are_no_way_of_their_own() {
         let counts = [("prp", 3), ("sgl", 0), ("inline", 997), ("fallbacks", 3), ("result fallbacks", 0)];
-        let found = TransferSummary::new("inline", true, &counts, Some((90_000_000, 1_929_000_000)), 1000);
+        let found =
+            TransferSummary::new("inline", true, &counts, (Some(90_000_000), Some(1_929_000_000)), 1000);
         assert_eq!((found.ways.len(), found.fallbacks, found.result_fallbacks), (2, 3, 0));
         assert_eq!((found.host_ns_per_io, found.device_ns_per_io), (Some(90.0), Some(1929.0)));
         assert_eq!(

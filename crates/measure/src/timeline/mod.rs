@@ -10,6 +10,9 @@
 //! and `otherData`. `ts` and `dur` are microseconds of the run's clock after the first I/O was issued, with six decimals
 //! that are exact: picoseconds. (Perfetto shows nanoseconds, rounded down.)
 //!
+//! **Drives.** Of a run with several drives the processes of a drive's queues, link, cores and flash begin with its name, `a: flash:
+//! dies`, and the I/Os have an argument `drive`. The host's processors are one process.
+//!
 //! **I/Os.** Each queue pair is a process of its own, `queue 1: NAME OF ITS JOB`. An I/O is an async slice there (`"b"` to
 //! `"e"`, category `io`) from the moment it was due to its completion, named `read`, `write` or `trim`. Its `id` is its
 //! number in the order of beginning, over all jobs from 0. Its arguments are `io` (that number), `job`, `worker`,
@@ -49,20 +52,31 @@ pub const IOS_DEFAULT: u32 = 10_000;
 
 /// What there is to see: names and numbers of the tracks.
 pub struct Stage {
-    /// Processors of the host, those of the workers first; the driver's own is the last.
+    /// Processors of the host's workers. Each drive's driver has one more for its interrupts; they stand behind these, in the
+    /// order of the drives.
     pub processors: u32,
-    /// Cores of the drive.
-    pub cores: u32,
-    /// Channels.
-    pub channels: u32,
-    /// The channel of each die.
-    pub dies: Vec<u32>,
+    /// The drives: the resources of each are those of the clock's owner with its number.
+    pub drives: Vec<StageDrive>,
     /// The workers' queue pairs, in their order.
     pub queues: Vec<Queue>,
 }
 
+/// A drive and its link.
+pub struct StageDrive {
+    /// What it is called, of several.
+    pub name: Option<String>,
+    /// Its cores.
+    pub cores: u32,
+    /// Its channels.
+    pub channels: u32,
+    /// The channel of each die.
+    pub dies: Vec<u32>,
+}
+
 /// A worker's queue pair.
 pub struct Queue {
+    /// Which of the drives has it.
+    pub drive: usize,
     /// Its identifier.
     pub qid: u16,
     /// The job.
@@ -94,24 +108,25 @@ struct Place {
     thread: u32,
 }
 
-/// The queues' processes begin here; those before are the resources'.
+/// The queues' processes begin here, or behind the resources' if there are more of those.
 const QUEUES_FROM: u32 = 100;
 
-/// A viewer shows the resources below the queues, of which there are at most 65535.
+/// A viewer shows the resources below the queues, of which there are fewer.
 const RESOURCES_BEHIND: u32 = 1 << 16;
 
 struct Book {
     events: Events,
-    places: [Place; RESOURCES.len()],
+    /// By owner and kind.
+    places: Vec<[Place; RESOURCES.len()]>,
     /// By number: process and thread.
     queues: Vec<(u32, u32)>,
-    /// Names of the queues' jobs, as JSON.
-    jobs: Vec<(String, u32, u16)>,
+    /// Of each queue what its I/Os have as arguments: job, worker, queue and drive, as JSON.
+    jobs: Vec<String>,
     ios: u64,
     measured: u64,
 }
 
-/// What is shown, in this order; each kind is a process.
+/// What is shown, in this order; each kind is a process, of each drive but for the host's.
 const RESOURCES: [(Resource, &str); 7] = [
     (Resource::HostCore, "host: processors"),
     (Resource::LinkDown, "link to device"),
@@ -133,7 +148,7 @@ impl Timeline {
     pub fn new(out: Box<dyn Write>, ios_max: u32) -> Rc<Timeline> {
         let book = Book {
             events: Events::new(out),
-            places: Default::default(),
+            places: Vec::new(),
             queues: Vec::new(),
             jobs: Vec::new(),
             ios: 0,
@@ -175,10 +190,31 @@ impl Timeline {
     }
 }
 
+impl StageDrive {
+    /// What one of its tracks is called.
+    fn called(&self, track: &str) -> String {
+        match &self.name {
+            Some(name) => format!("{name}: {track}"),
+            None => track.to_owned(),
+        }
+    }
+}
+
+/// Names of the host's processors.
+fn processors(stage: &Stage) -> Vec<String> {
+    let workers = (0..stage.processors).map(|index| format!("processor {index}"));
+    let drivers = stage.drives.iter().map(|drive| match &drive.name {
+        Some(name) => format!("driver of {name}: interrupts"),
+        None => "driver: interrupts".to_owned(),
+    });
+    workers.chain(drivers).collect()
+}
+
 impl Tracer for Timeline {
     fn note(&self, usage: &Usage<'_>, ios: &[u32]) {
         let mut book = self.book.borrow_mut();
-        let Place { process, thread } = book.places[usage.track.resource as usize];
+        let track = usage.track;
+        let Place { process, thread } = book.places[usize::from(track.owner.0)][track.resource as usize];
         book.events.usage(process, thread + usage.track.index, usage, ios);
     }
 }
@@ -187,46 +223,60 @@ impl Book {
     /// Names all tracks.
     fn set(&mut self, origin: Time, stage: &Stage) {
         self.events.set_origin(origin);
-        let mut thread = 1;
-        for (process, (resource, name)) in (1..).zip(RESOURCES) {
-            let names: Vec<String> = match resource {
-                Resource::HostCore => (0..stage.processors)
-                    .map(|index| match index + 1 == stage.processors {
-                        true => "driver: interrupts".to_owned(),
-                        false => format!("processor {index}"),
-                    })
-                    .collect(),
-                Resource::LinkDown | Resource::LinkUp => vec![name.to_owned()],
-                Resource::Core => (0..stage.cores).map(|index| format!("core {index}")).collect(),
-                Resource::Dram => vec!["DRAM".to_owned()],
-                Resource::Channel => (0..stage.channels).map(|index| format!("channel {index}")).collect(),
-                Resource::Die => (0..)
-                    .zip(&stage.dies)
-                    .map(|(index, channel): (u32, &u32)| format!("die {index} (channel {channel})"))
-                    .collect(),
-            };
-            self.places[resource as usize] = Place { process, thread };
-            self.events.name_process(process, name, RESOURCES_BEHIND + process);
-            for name in names {
-                self.events.name_thread(process, thread, &name);
-                thread += 1;
+        self.places = vec![Default::default(); stage.drives.len().max(1)];
+        let (mut process, mut thread) = (1, 1);
+        for (owner, drive) in stage.drives.iter().enumerate() {
+            // The host's resources have the first owner.
+            let own = RESOURCES.iter().filter(|(resource, _)| owner == 0 || *resource != Resource::HostCore);
+            for (resource, name) in own {
+                let is_hosts = *resource == Resource::HostCore;
+                let names: Vec<String> = match resource {
+                    Resource::HostCore => processors(stage),
+                    Resource::LinkDown | Resource::LinkUp => vec![(*name).to_owned()],
+                    Resource::Core => (0..drive.cores).map(|index| format!("core {index}")).collect(),
+                    Resource::Dram => vec!["DRAM".to_owned()],
+                    Resource::Channel => {
+                        (0..drive.channels).map(|index| format!("channel {index}")).collect()
+                    }
+                    Resource::Die => (0..)
+                        .zip(&drive.dies)
+                        .map(|(index, channel): (u32, &u32)| format!("die {index} (channel {channel})"))
+                        .collect(),
+                };
+                self.places[owner][*resource as usize] = Place { process, thread };
+                let shown = if is_hosts { (*name).to_owned() } else { drive.called(name) };
+                self.events.name_process(process, &shown, RESOURCES_BEHIND + process);
+                for name in names {
+                    self.events.name_thread(process, thread, &name);
+                    thread += 1;
+                }
+                process += 1;
             }
         }
+        let first = process.max(QUEUES_FROM);
         for (number, queue) in (0..).zip(&stage.queues) {
-            let process = QUEUES_FROM + number;
-            let name = format!("queue {}: {}", queue.qid, queue.job);
+            let process = first + number;
+            let drive = &stage.drives[queue.drive];
+            let name = drive.called(&format!("queue {}: {}", queue.qid, queue.job));
             self.events.name_process(process, &name, number);
             let name = format!("worker {} on processor {}", queue.worker, queue.processor);
             self.events.name_thread(process, thread, &name);
             self.queues.push((process, thread));
-            self.jobs.push((event::quoted(&queue.job), queue.worker, queue.qid));
+            let job = event::quoted(&queue.job);
+            let drive = drive.name.as_ref().map(|name| format!(",\"drive\":{}", event::quoted(name)));
+            self.jobs.push(format!(
+                "\"job\":{job},\"worker\":{},\"queue\":{}{}",
+                queue.worker,
+                queue.qid,
+                drive.unwrap_or_default()
+            ));
             thread += 1;
         }
     }
 
     fn io(&mut self, ended: &Ended<'_>, trail: &Trail) {
         let Some((process, thread)) = self.queues.get(ended.queue as usize).copied() else { return };
-        let (job, worker, qid) = &self.jobs[ended.queue as usize];
+        let queue = &self.jobs[ended.queue as usize];
         let Io { lba, blocks, .. } = ended.io;
         let what = match ended.io.kind {
             Kind::Read => "read",
@@ -238,8 +288,7 @@ impl Book {
             None => String::new(),
         };
         let arguments = format!(
-            "\"io\":{},\"job\":{job},\"worker\":{worker},\"queue\":{qid},\"lba\":{lba},\"blocks\":{blocks},\
-             \"measured\":{}{error}",
+            "\"io\":{},{queue},\"lba\":{lba},\"blocks\":{blocks},\"measured\":{}{error}",
             trail.io, ended.measured
         );
         let begin = trail.segments.first().map_or(ended.due, |segment| segment.begin).min(ended.due);

@@ -44,7 +44,7 @@ rate=100m
 fn a_job_file_comes_to_the_load_that_it_asks_for() {
     let scenario = load(READERS_AND_WRITERS).unwrap();
     assert_eq!((scenario.name.as_str(), scenario.seed), ("j", 7));
-    assert_eq!(scenario.drive.profile_name, PROFILE);
+    assert_eq!(scenario.drives[0].plan.profile_name, PROFILE);
     let [writers, reader] = &scenario.jobs[..] else { panic!("{:?}", scenario.jobs) };
     assert_eq!((writers.name.as_str(), writers.workers, writers.iodepth), ("random-writers", 4, 16));
     assert_eq!((writers.stride_blocks, writers.range_blocks), (Some(0), 1 << 18), "each over the whole");
@@ -56,7 +56,7 @@ fn a_job_file_comes_to_the_load_that_it_asks_for() {
     let Source::Synthetic(drawn) = &reader.source else { unreachable!() };
     assert_eq!(drawn.lengths.read, Lengths::Fixed(32));
     assert!(matches!(reader.cap, Some(Cap::Bytes(rates)) if rates.read == Some(100 << 20)));
-    let notes = scenario.notes().join("\n");
+    let notes = scenario.notes(0).join("\n");
     for note in ["`ioengine` has no meaning here", "`group_reporting` has no", "share the drive"] {
         assert!(notes.contains(note), "{note} in {notes}");
     }
@@ -204,7 +204,7 @@ fn the_keys_of_common_job_files_are_taken() {
     let load = |text: &str| Scenario::from_text("j.fio", Path::new(""), text, &options);
     let scenario = load(COMMON_KEYS).unwrap_or_else(|error| panic!("{error}"));
     let [small, poisson, rest, last] = &scenario.jobs[..] else { panic!("{:?}", scenario.jobs) };
-    assert_eq!(scenario.drive.lba_bytes, 512);
+    assert_eq!(scenario.drives[0].plan.lba_bytes, 512);
     assert_eq!((small.range_blocks, small.io_bytes), (128 << 10, Some(192 << 20)));
     let Source::Synthetic(drawn) = &small.source else { unreachable!() };
     assert_eq!(drawn.align_blocks, Some(8));
@@ -212,11 +212,11 @@ fn the_keys_of_common_job_files_are_taken() {
     assert_eq!(poisson.issue, Issue::Open { rate_iops: 1000, arrival: Arrival::Poisson });
     let Source::Synthetic(drawn) = &poisson.source else { unreachable!() };
     assert_eq!(drawn.lengths.read, Lengths::Fixed(16));
-    let (_, whole) = scenario.drive.address_space();
+    let (_, whole) = scenario.drives[0].plan.address_space();
     assert!(whole / 4 - rest.range_lba < 16 && whole / 4 - rest.range_blocks < 16, "{rest:?}");
     assert_eq!((last.range_blocks, last.io_bytes), (whole, Some(whole * 512)));
     assert_eq!([small, poisson, rest, last].map(|job| job.phase), [0, 1, 2, 2]);
-    let notes = scenario.notes().join("\n");
+    let notes = scenario.notes(0).join("\n");
     for note in [
         "`direct=0`: there is no page cache",
         "`verify=crc32c`: contents are always verified",

@@ -19,14 +19,14 @@ fn a_sink_is_addressed_by_bytes() {
     let Source::Synthetic(synthetic) = &job.source else { unreachable!() };
     assert_eq!(synthetic.lengths.fixed(synthetic.rw), Some(64));
     // The drive behind it is formatted as ever.
-    assert_eq!(scenario.drive.lba_bytes, 4096);
+    assert_eq!(scenario.drives[0].plan.lba_bytes, 4096);
 }
 
 // Alpha times tau is a number of bytes that many payloads lie beside: off by one is another method for them.
 #[test]
 fn the_threshold_is_the_scenarios_or_the_profiles_times_alpha() {
     let threshold = |lines: &str| {
-        with(&format!("method = \"adaptive\"\n{lines}")).unwrap().host.transfer.rules.threshold_bytes
+        with(&format!("method = \"adaptive\"\n{lines}")).unwrap().drives[0].transfer.rules.threshold_bytes
     };
     assert_eq!(threshold("threshold = \"128 B\"\n"), 128);
     // 64 B are below 64.5 B.
@@ -34,7 +34,7 @@ fn the_threshold_is_the_scenarios_or_the_profiles_times_alpha() {
     assert_eq!(threshold("threshold = \"100 B\"\nalpha = 1.1\n"), 110);
     assert_eq!(threshold("fine = \"piggyback\"\n"), 36);
     assert_eq!(threshold(""), 257);
-    assert_eq!(with("method = \"inline\"\n").unwrap().host.transfer.rules.threshold_bytes, 0);
+    assert_eq!(with("method = \"inline\"\n").unwrap().drives[0].transfer.rules.threshold_bytes, 0);
 }
 
 // Each of these runs as another method than the one that was meant, if it is let through.
@@ -76,7 +76,7 @@ fn commit_records_need_pairs_and_a_ring() {
     assert!(pairs(ring, method).is_ok());
     assert!(pairs(ring, &format!("{method}ordering = \"checksum\"\n")).is_ok());
     let fine = "method = \"adaptive\"\nfine = \"cxl-commit\"\nthreshold = \"128 B\"\n";
-    assert_eq!(pairs(ring, fine).unwrap().host.transfer.rules.threshold_bytes, 128);
+    assert_eq!(pairs(ring, fine).unwrap().drives[0].transfer.rules.threshold_bytes, 128);
     assert_error(pairs("", method), "s.toml:9:10", "does not offer it", "cxl.records = 64");
     assert_error(
         pairs("override.cxl.records = 12\n", method),

@@ -14,7 +14,7 @@ use byteway_console::error::{InputError, Place, suggest};
 use byteway_console::units::excerpt;
 use byteway_scenario::source::{Sources, Texts};
 use byteway_scenario::{Options, Scenario};
-use byteway_workload::{Issue, JobPlan, Source};
+use byteway_workload::{Issue, JobPlan};
 
 /// What the user asked for.
 #[derive(Clone, Debug, Default)]
@@ -190,16 +190,17 @@ fn choice_of(index: usize, axes: &[Axis]) -> Vec<usize> {
 
 /// Jobs of the scenario. One that is complete only with the varied values is counted as it is written.
 fn job_count(path: &Path, options: &Options) -> Result<Jobs, InputError> {
-    let error = match Scenario::load(path, options) {
-        Ok(scenario) => {
-            let is_pairs = |job: &&JobPlan| matches!(job.source, Source::Pairs(_));
-            let pairs = scenario.jobs.iter().filter(is_pairs).count();
-            return Ok(Jobs { blocks: scenario.jobs.len() - pairs, pairs });
-        }
-        Err(error) => error,
-    };
+    let loaded = Scenario::load(path, options);
     let texts = Texts::default();
-    let Ok(tree) = Sources::new(&texts).parse_file(path, "scenario") else { return Err(error) };
+    let tree = match &loaded {
+        // A section may be a job on each of several drives, and a fio job file has none.
+        Ok(scenario) => Sources::new(&texts).parse_text("scenario", Path::new(""), &scenario.text),
+        Err(_) => Sources::new(&texts).parse_file(path, "scenario"),
+    };
+    let tree = match (tree, loaded) {
+        (Ok(tree), _) => tree,
+        (Err(error), Ok(_)) | (Err(_), Err(error)) => return Err(error),
+    };
     let count = |section: &str| match tree.get_ref().get(section).map(|jobs| jobs.get_ref()) {
         Some(DeValue::Array(jobs)) => jobs.len(),
         _ => 0,

@@ -2,7 +2,8 @@
 //! other.
 //!
 //! A key is written as for `--set`, or shorter: `iodepth` is `job.*.iodepth` (every job's), because only jobs have such a
-//! key; `profile` is refused, because drives and hosts have one. A key of the drive's profile stands for itself:
+//! key; `profile` is refused, because drives and hosts have one. Of several drives `drive.a.capacity` is one's, and `drive.capacity`
+//! every one's. A key of the drive's profile stands for itself:
 //! `flash.suspend.most` is `drive.override.flash.suspend.most`. Values are separated by commas that stand in no
 //! quotes, brackets or braces. `1..256x2` is 1, 2, 4 and so on up to 256; `0..100+25` is 0, 25 and so on; `1..4` goes by
 //! ones; sizes and times take their units: `4 KiB..1 MiB x2`, `10 us..50 us + 10 us`.

@@ -10,11 +10,11 @@ use byteway_clock::{Executor, Ran};
 use byteway_device::{Drive, DriveConfig};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{BulkLimits, KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
-use byteway_link::{HostEnd, Link, Memory};
+use byteway_link::HostEnd;
 use byteway_wire::nvme::kv::Key;
 
 use super::point::Spec;
-use byteway_lab::build;
+use byteway_lab::{build, world};
 use byteway_scenario::Scenario;
 
 /// What a power cut took of the values that the client's caller was told are put.
@@ -44,11 +44,11 @@ const BATCH_BYTES: u32 = 16 << 10;
 /// The drive cannot be driven, or holds a value that was never put.
 pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Result<Taken> {
     let scenario = spec.scenario(1)?;
-    let config = build::drive(&scenario);
+    let config = build::drive(&scenario, 0);
     let put = Rc::new(Cell::new(Put::default()));
     let medium = {
         let executor = Executor::new();
-        let (host, device) = connect(&executor, &scenario);
+        let (host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
         let drive = power_on(&device, &config, Drive::medium(&config).context("the drive can't be built")?)?;
         let putting = put_all(host, Plan::of(&scenario), pairs, bytes, put.clone());
         match executor.run_cut(putting, polls).map_err(|stalled| anyhow!("{stalled}"))? {
@@ -57,7 +57,7 @@ pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Re
         }
     };
     let executor = Executor::new();
-    let (host, device) = connect(&executor, &scenario);
+    let (host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
     let drive = power_on(&device, &config, medium)?;
     let Put { told, acknowledged } = put.get();
     let found = executor
@@ -69,10 +69,6 @@ pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Re
         by_host: told - acknowledged - found.unacknowledged,
         by_drive: acknowledged - found.acknowledged,
     })
-}
-
-fn connect(executor: &Executor, scenario: &Scenario) -> (HostEnd, byteway_link::DeviceEnd) {
-    Link::connect(executor.clock(), build::link(&scenario.drive.profile), Memory::simulated())
 }
 
 fn power_on(

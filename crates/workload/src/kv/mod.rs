@@ -248,6 +248,7 @@ impl KvPlan {
     pub fn job(self, name: &str) -> JobPlan {
         JobPlan {
             name: name.to_owned(),
+            drive: 0,
             nsid: 1,
             lba_bytes: 1,
             range_lba: 0,

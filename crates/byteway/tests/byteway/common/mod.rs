@@ -6,6 +6,7 @@ use byteway_lab::run::{Session, run as run_scenario};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{KindSummary, Summary};
 use byteway_scenario::{Options, Scenario};
+use byteway_workload::Source;
 use std::path::{Path, PathBuf};
 
 /// The folder from which scenarios name their profiles.
@@ -45,6 +46,21 @@ pub fn scenario_with(text: &str, sets: &[&str]) -> Scenario {
         Ok(scenario) => scenario,
         Err(error) => panic!("{error}\nin\n{text}"),
     }
+}
+
+/// Where each job is written: `job.0`, `kv.0`. A section may be a job on each of several drives: `mix/a`, `mix/b`.
+pub fn sections(scenario: &Scenario) -> Vec<String> {
+    let mut sections: Vec<(&str, &str)> = Vec::new();
+    let places = scenario.jobs.iter().map(|job| {
+        let kind = if matches!(job.source, Source::Pairs(_)) { "kv" } else { "job" };
+        let name = job.name.split('/').next().unwrap_or_default();
+        if !sections.contains(&(kind, name)) {
+            sections.push((kind, name));
+        }
+        let of_kind = sections.iter().filter(|section| section.0 == kind).count();
+        format!("{kind}.{}", of_kind - 1)
+    });
+    places.collect()
 }
 
 /// Runs a scenario to its end. No command may fail and every read must verify.

@@ -81,6 +81,7 @@ fn job(name: &str, read: Option<KindSummary>, write: Option<KindSummary>) -> Job
         bytes_per_second: both().map(|kind| kind.bytes_per_second).sum(),
         read: read.clone(),
         write: write.clone(),
+        drive: None,
         trim: None,
         split: None,
     }
@@ -112,6 +113,8 @@ fn results(writes: bool) -> Results {
     let summary = Summary {
         byteway: "0.1.0".to_owned(),
         scenario: "first".to_owned(),
+        drive: None,
+        drives: Vec::new(),
         seed: 1,
         partial: false,
         drive_profile: Some("samsung-970-pro".to_owned()),
@@ -160,7 +163,7 @@ fn results(writes: bool) -> Results {
             })
             .collect(),
     };
-    Results { summary, series: series(writes), curves, wear: Some(wear) }
+    Results { summary, series: series(writes), curves, wear: Some(wear), drives: Vec::new() }
 }
 
 fn upkeep() -> UpkeepSummary {

@@ -26,7 +26,7 @@ use byteway_console::table::{grouped, percent, time};
 use byteway_console::units::Bytes;
 use byteway_measure::results::Results;
 use byteway_measure::results::steadiness::NOT_STEADY;
-use byteway_measure::summary::{ClockKind, JobSummary, KindSummary, Summary};
+use byteway_measure::summary::{ClockKind, DRIVES_TITLE, JobSummary, KindSummary, Summary};
 use byteway_scenario::profile::Completion;
 use byteway_scenario::{Scenario, Warmup};
 use byteway_workload::Kind;
@@ -37,27 +37,69 @@ use steps::Steps;
 pub fn run_report(scenario: &Scenario, results: &Results) -> Page {
     let summary = &results.summary;
     let steps = Steps::of(&results.series);
-    let sections = [
+    let first = [
         Some(flow::throughput(&steps, summary)),
         Some(flow::latency(&steps, results)),
+        each_drive(summary),
         flow::spans(summary),
         link::link(&steps, summary),
         pairs::pairs(summary),
         drive::usage(&steps, summary),
         drive::writing(&steps, results),
         upkeep::upkeep(&steps, summary),
-        Some(jobs(summary)),
-        Some(repeat(scenario, summary)),
     ];
+    let last = [Some(jobs(summary)), Some(repeat(scenario, summary))];
+    let sections =
+        first.into_iter().chain(results.each_drive().take(DETAILED_MAX).flat_map(own_sections)).chain(last);
     Page {
         title: summary.scenario.clone(),
         subtitle: headline(summary),
         facts: facts(scenario, summary),
         warnings: warnings(summary),
         tiles: tiles(summary),
-        sections: sections.into_iter().flatten().collect(),
+        sections: sections.flatten().collect(),
         ..Page::default()
     }
+}
+
+/// Drives that are shown in detail: each takes some 100 kB of the page.
+const DETAILED_MAX: usize = 4;
+
+/// Several drives, side by side.
+fn each_drive(summary: &Summary) -> Option<Section> {
+    if summary.drives.is_empty() {
+        return None;
+    }
+    let mut section = Section::new("Drives").text(
+        "Each drive has a link of its own, and shares nothing but the host's processors with the others. Its figures are over \
+         the time of its own jobs. Those of all drives together follow, and then what each did.",
+    );
+    let count = summary.drives.len();
+    if count > DETAILED_MAX {
+        section = section.text(format!(
+            "Of the {count} drives the first {DETAILED_MAX} are shown in detail; summary.json and results.parquet have all."
+        ));
+    }
+    Some(section.table(Table::from(summary.each_drive()).caption(DRIVES_TITLE)))
+}
+
+/// What one of several drives did.
+fn own_sections(results: Results) -> [Option<Section>; 5] {
+    let summary = &results.summary;
+    let steps = Steps::of(&results.series);
+    let name = summary.drive.clone().unwrap_or_default();
+    // Operations and bulk PUT are by job, and stand with the whole.
+    let store = summary.kv.as_ref().is_some_and(|kv| kv.store.is_some());
+    let sections = [
+        link::link(&steps, summary),
+        pairs::pairs(summary).filter(|_| store),
+        drive::usage(&steps, summary),
+        drive::writing(&steps, &results),
+        upkeep::upkeep(&steps, summary),
+    ];
+    sections.map(|section| {
+        section.map(|section| Section { title: format!("{name}: {}", section.title), ..section })
+    })
 }
 
 fn headline(summary: &Summary) -> String {

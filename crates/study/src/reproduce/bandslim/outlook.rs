@@ -245,7 +245,7 @@ fn breakdown(points: &Points) -> anyhow::Result<Measurement> {
 fn enumeration(points: &Points) -> anyhow::Result<Measurement> {
     let spec = outlook(Way::Cxl, 64);
     let seen = points.at(&spec)?;
-    let profile = spec.scenario(1)?.drive.profile;
+    let profile = spec.scenario(1)?.drives[0].plan.profile.clone();
     let Some(cxl) = profile.cxl else { anyhow::bail!("the drive has no memory over CXL.mem") };
     Ok(Measurement::default().detail(format!(
         "The driver asks for base and size of the memory ({} for payloads, and the page buffer of a store of pairs) and of the \

@@ -185,7 +185,7 @@ fn bytes_of_long_values(points: &Points) -> anyhow::Result<Measurement> {
 fn parameters(points: &Points) -> anyhow::Result<Measurement> {
     let spec = fixed(&COSMOS, Way::Prp, 32);
     points.at(&spec)?;
-    let profile = spec.scenario(1)?.drive.profile;
+    let profile = spec.scenario(1)?.drives[0].plan.profile.clone();
     let (flash, link) = (&profile.flash, &profile.link);
     let capacity = profile.drive.capacity;
     Ok(Measurement::default().detail(format!(
@@ -248,7 +248,8 @@ fn best(points: &Points) -> anyhow::Result<Measurement> {
 
 /// Tau of piggybacking as the board's profile has it.
 pub(super) fn exact_threshold(board: &Board) -> anyhow::Result<String> {
-    let profile = board.sink().by("prp").job(Job::new("payloads", 64)).scenario(1)?.drive.profile;
+    let profile =
+        board.sink().by("prp").job(Job::new("payloads", 64)).scenario(1)?.drives[0].plan.profile.clone();
     let tau = profile.transfer.threshold.of(Method::Piggyback).unwrap_or_default();
     Ok(tau.to_string())
 }

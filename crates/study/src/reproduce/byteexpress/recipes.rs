@@ -202,7 +202,7 @@ fn answer_time(seen: Seen<'_>) -> f64 {
 pub(super) fn controller_time_of_prp(points: &Points) -> anyhow::Result<f64> {
     let spec = board("prp", 64);
     let (seen, inline) = (points.at(&spec)?, points.at(&board("inline", 64))?);
-    let firmware = spec.scenario(1)?.drive.profile.firmware;
+    let firmware = spec.scenario(1)?.drives[0].plan.profile.firmware.clone();
     let set_up = firmware.cycles.dma as f64 * 1e9 / firmware.clock.0 as f64;
     let stages = ["doorbell", "fetch", "firmware"].map(|name| seen.stage(name)).iter().sum::<f64>();
     Ok(stages - set_up + answer_time(inline))

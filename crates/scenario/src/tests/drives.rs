@@ -1,0 +1,152 @@
+//! Several drives: `[[drive]]`, and the jobs that name them.
+
+use super::*;
+
+const TWO: &str = "\
+[[drive]]
+name = \"a\"
+profile = \"samsung-970-pro\"
+capacity = \"4 GiB\"
+[[drive]]
+name = \"b\"
+profile = \"mqsim-mlc\"
+namespaces = 2
+override.link.lanes = 2
+";
+
+fn job(drive: &str) -> String {
+    format!("[[job]]\nrw = \"randread\"\ncount = 1000\ndrive = {drive}\n")
+}
+
+fn names(scenario: &Scenario) -> Vec<(&str, usize, u32)> {
+    scenario.jobs.iter().map(|job| (job.name.as_str(), job.drive, job.phase)).collect()
+}
+
+// A drive that took another's profile, override or namespace would give figures of a drive that nobody described.
+#[test]
+fn each_drive_is_as_its_section_says() {
+    let scenario = parse(&format!("{TWO}{}{}namespace = 2\n", job("\"a\""), job("\"b\"")), &[]).unwrap();
+    let plans: Vec<&DrivePlan> = scenario.drives.iter().map(|drive| &drive.plan).collect();
+    let shown = |plan: &DrivePlan| (plan.name.clone(), plan.profile_name.clone(), plan.profile.link.lanes);
+    assert_eq!(shown(plans[0]), (Some("a".into()), "samsung-970-pro".into(), 4));
+    assert_eq!(shown(plans[1]), (Some("b".into()), "mqsim-mlc".into(), 2));
+    assert_eq!(plans[0].geometry.capacity_bytes, 4 << 30);
+    assert_eq!(names(&scenario), [("job0", 0, 0), ("job1", 1, 0)]);
+    assert_eq!(scenario.jobs[0].range_blocks, 1 << 20);
+    assert_eq!(scenario.jobs[1].nsid, 2);
+    let alone = parse(&format!("[drive]\nname = \"a\"\nprofile = \"mqsim-mlc\"\n{JOB}"), &[]).unwrap();
+    assert_eq!(alone.drives[0].plan.name.as_deref(), Some("a"), "one drive may have a name, and needs none");
+}
+
+// A job on several drives is a job on each: with its keys, its phase, and a name that no other has.
+#[test]
+fn a_job_runs_on_each_of_its_drives() {
+    let after =
+        "[[job]]\nname = \"after\"\nstonewall = true\nrw = \"write\"\nsize = \"1 MiB\"\ndrive = \"b\"\n";
+    for all in ["\"all\"", "[\"a\", \"b\"]"] {
+        let scenario = parse(&format!("{TWO}{}{after}", job(all)), &[]).unwrap();
+        assert_eq!(names(&scenario), [("job0/a", 0, 0), ("job0/b", 1, 0), ("after", 1, 1)]);
+        assert_eq!(scenario.jobs[0].namespace_blocks, 1 << 20, "each has the limits of its drive");
+        assert_eq!(scenario.jobs[1].namespace_blocks, scenario.drives[1].plan.namespace_blocks);
+    }
+    let one = parse(&format!("{TWO}{}{}", job("[\"b\"]"), job("\"a\"")), &[]).unwrap();
+    assert_eq!(names(&one), [("job0", 1, 0), ("job1", 0, 0)]);
+    let copies = "[[drive]]\nname = \"ssd\"\ncopies = 3\nprofile = \"mqsim-mlc\"\n";
+    let scenario = parse(&format!("{copies}{}", job("\"all\"")), &[]).unwrap();
+    assert_eq!(names(&scenario), [("job0/ssd0", 0, 0), ("job0/ssd1", 1, 0), ("job0/ssd2", 2, 0)]);
+}
+
+// Without this a comparison of four drives would change one of them.
+#[test]
+fn keys_reach_one_drive_or_all() {
+    let text = format!("{TWO}{}", job("\"all\""));
+    let bytes = |set: &str| {
+        let scenario = parse(&text, &[set]).unwrap_or_else(|error| panic!("{error}"));
+        scenario.drives.iter().map(|drive| drive.plan.geometry.capacity_bytes >> 30).collect::<Vec<_>>()
+    };
+    let whole = bytes("seed=2")[1];
+    assert_eq!(bytes("drive.a.capacity=8 GiB"), [8, whole]);
+    assert_eq!(bytes("drive.1.capacity=8 GiB"), [4, 8]);
+    assert_eq!(bytes("drive.capacity=8 GiB"), [8, 8]);
+    let lanes = parse(&text, &["drive.override.link.lanes=1"]).unwrap();
+    assert!(lanes.drives.iter().all(|drive| drive.plan.profile.link.lanes == 1));
+    let set = |set: &str| parse(&text, &[set]);
+    assert_error(set("drive.c.capacity=8 GiB"), "--set drive.c", "there is no `drive.c`", "the entry's name");
+    assert_error(set("drive.7.capacity=8 GiB"), "--set drive.7", "there is no `drive.7`", "from 0 to 1");
+    assert_error(set("job.iodepth=8"), "--set job.iodepth", "there is no `job.iodepth`", "from 0 to 0");
+}
+
+// What the user is told is all that he has to find his slip with.
+#[test]
+fn mistakes_are_named_where_they_stand() {
+    let two = |rest: &str| parse(&format!("{TWO}{rest}"), &[]);
+    let both = job("\"all\"");
+    assert_error(two(&job("\"c\"")), "s.toml:13:9", "`job.0.drive`: there is no drive `c`", "`a`, `b`");
+    assert_error(
+        two(JOB),
+        "s.toml:10:1",
+        "`job.0` names no drive, and the scenario has 2",
+        "drive = \"...\"",
+    );
+    assert_error(two(&job("[]")), "s.toml:13:9", "`job.0.drive` names no drive", "`a`, `b`");
+    assert_error(two(&job("[\"a\", \"a\"]")), "s.toml:13:9", "names drive `a` twice", "numjobs");
+    assert_error(two(&job("7")), "s.toml:13:9", "`job.0.drive`: integer `7`", "the name of a drive");
+    assert_error(two(&format!("{both}namespace = 2\n")), "s.toml:14:13", "`job.0.namespace`", "1");
+    let named = |name: &str| parse(&format!("{}{both}", TWO.replace("\"b\"", name)), &[]);
+    assert_error(named("\"a\""), "s.toml:6:8", "two drives are called `a`", "a name of its own");
+    for wrong in ["\"all\"", "\"7\"", "\"a.b\"", "\"\""] {
+        assert_error(named(wrong), "s.toml:6:8", "cannot be the name of a drive", "1 to 32");
+    }
+    let nameless = parse(&format!("{}{both}", TWO.replace("name = \"b\"\n", "")), &[]);
+    assert_error(nameless, "s.toml:5:1", "`drive.1` has no name", "add `name");
+    let copies = |lines: &str| parse(&format!("[[drive]]\nprofile = \"mqsim-mlc\"\n{lines}{both}"), &[]);
+    assert_error(copies("copies = 2\n"), "s.toml:1:1", "`drive.0` has copies, and no name", "ssd0");
+    assert_error(copies("name = \"s\"\ncopies = 257\n"), "s.toml:4:10", "`drive.0.copies`", "256");
+    let lba = parse(&format!("{}{both}", TWO.replace("namespaces = 2", "lba_size = \"1 KiB\"")), &[]);
+    assert_error(lba, "s.toml:8:12", "`drive.1.lba_size` = 1 KiB", "4 KiB");
+    let small = parse(&format!("{}{both}", TWO.replace("4 GiB", "4 KiB")), &[]);
+    assert_error(small, "s.toml:4:12", "`drive.0.capacity`", "1 GiB");
+    let unknown = parse(&format!("{}{both}", TWO.replace("namespaces", "namespace")), &[]);
+    assert_error(unknown, "s.toml:8:1", "unknown key `namespace` in `drive.1`", "`namespaces`");
+    let lost = parse(&format!("{}{both}", TWO.replace("profile = \"mqsim-mlc\"\n", "")), &[]);
+    assert_error(lost, "s.toml:5:1", "`drive.1` lacks the key `profile`", "profile = ...");
+    assert_error(parse(&format!("drive = []\n{JOB}"), &[]), "s.toml:1:9", "no drive", "[drive]");
+    let one = parse(&format!("{DRIVE}{}", job("\"a\"")), &[]);
+    assert_error(one, "s.toml:6:9", "there is no drive `a`", "has no name");
+    let few = TWO.replace("override.link.lanes = 2", "override.controller.max_io_queues = 16");
+    let few = parse(&format!("{few}{both}numjobs = 20\n"), &[]);
+    assert_error(
+        few,
+        "s.toml:14:11",
+        "drive `b` has 16",
+        "set drive.b.override.controller.max_io_queues = 20",
+    );
+}
+
+// An idle drive is one, and nobody takes its figures for those of a busy one.
+#[test]
+fn a_drive_without_a_job_is_told() {
+    let scenario = parse(&format!("{TWO}{}", job("\"a\"")), &[]).unwrap();
+    assert_eq!((scenario.notes(0), scenario.notes(1)), (vec![], vec!["no job uses it".to_owned()]));
+}
+
+// Jobs on namespaces of one number on two drives don't meet.
+#[test]
+fn a_tree_on_one_drive_leaves_the_other_alone() {
+    let tree = "[[kv]]\nworkload = \"fillrandom\"\nvalue = \"128 B\"\ncount = 10\nengine = \"leveldb\"\ndrive = \"a\"\n";
+    assert!(parse(&format!("{TWO}{}{tree}", job("\"b\"")), &[]).is_ok());
+    let both = parse(&format!("{TWO}{}{tree}", job("\"all\"")), &[]);
+    assert_error(both, "s.toml", "job `job0/a` uses namespace 1", "namespaces of their own");
+}
+
+// A drive that is served has a file of its own, and the file's name.
+#[test]
+fn a_device_file_has_one_drive() {
+    let device = |text: &str| Device::from_text("d.toml", Path::new(""), text, &Options::default());
+    let refused = |text: &str, what: &str| {
+        let error = device(text).unwrap_err();
+        assert!(error.what.contains(what) && error.place.is_some(), "{error}");
+    };
+    refused(TWO, "a device file has one drive");
+    refused("[drive]\nname = \"a\"\nprofile = \"mqsim-mlc\"\n", "`drive.name`: a device file has one drive");
+}
