@@ -739,6 +739,11 @@ impl Ftl {
         if let DataEnd::Far(far) = &self.0.flash {
             far.stop();
         }
+        self.end_tasks();
+    }
+
+    /// Ends its tasks; the array goes on.
+    fn end_tasks(&self) {
         for task in self.0.tasks.take() {
             self.0.clock.kill(task);
         }

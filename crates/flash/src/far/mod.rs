@@ -12,7 +12,7 @@
 //!
 //! **Order.** A link may carry commands out in any order, so an operation that must not pass another is kept at this end
 //! until the other one's answer is there: programs of one superblock go one at a time, an erase waits for all that came
-//! before it. Reads wait for nothing but a lane.
+//! before it. Reads wait for a lane, and for an erase that is under way.
 //!
 //! **What is known.** At attach every superblock is reported, and the spare areas of what is programmed are read: it takes
 //! the time of sensing each stripe once. From then on what is programmed and erased here is noted when its answer comes. After

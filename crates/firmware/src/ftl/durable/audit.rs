@@ -150,7 +150,7 @@ impl Ftl {
     /// Compares the map, as recovery has found it, with the spare areas. To be called when it is [ready](Ftl::ready), before
     /// anything else: nothing more is done by this translation layer. It takes modelled time for the system area only.
     pub async fn audit(&self) -> Audit {
-        self.stop();
+        self.end_tasks();
         let inner = &*self.0;
         let mut trims: Vec<Trim> = Vec::new();
         for page in inner.flash.read_journal().await {
