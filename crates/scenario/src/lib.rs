@@ -380,7 +380,7 @@ impl Scenario {
             _ => ("the drive".to_owned(), "drive".to_owned()),
         };
         let own = || self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
-        let Some((_, last)) = own().last() else { return Ok(()) };
+        let Some((_, last)) = own().next_back() else { return Ok(()) };
         let workers: u64 = own().map(|(job, _)| u64::from(job.workers)).sum();
         let queues = drive.profile.controller.max_io_queues;
         if workers <= u64::from(queues) {

@@ -420,12 +420,15 @@ fn put<'t>(
     }
 }
 
+/// Entries of an array, and what of a key is below them.
+type Entries<'p> = (Range<usize>, &'p [&'p str]);
+
 /// Which entries of the array at `parts[0]` a key names, and what of it is below them.
 fn entries<'p>(
     key: &str,
     items: &[Value<'_>],
     parts: &'p [&'p str],
-) -> Result<(Range<usize>, &'p [&'p str]), (String, String)> {
+) -> Result<Entries<'p>, (String, String)> {
     let named = |item: &Value<'_>| {
         let DeValue::Table(table) = item.get_ref() else { return false };
         matches!(table.get("name").map(Spanned::get_ref), Some(DeValue::String(name)) if name == parts[1])

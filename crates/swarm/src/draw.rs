@@ -2,7 +2,7 @@
 
 use super::drive;
 use super::plan::{
-    Anchor, BESIDE_MAX, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec,
+    Anchor, BaseSpec, DriveSpec, Extent, Fault, FlashVerb, HostSpec, IdleSpec, KvSpec, NEIGHBOURS_MAX,
     NamespaceSpec, Op, Plan, RefreshSpec, StoreWhen, UpkeepSpec,
 };
 use byteway_clock::random::{Rng, Stream};
@@ -12,17 +12,17 @@ use byteway_kv::Packing;
 pub fn draw(seed: u64, index: u64) -> Plan {
     let (rng, name) = (Rng::new(seed), format!("run-{index}"));
     let mut plan = one(&rng, &name);
-    plan.beside = beside(&rng, &name, &plan);
+    plan.neighbours = neighbours(&rng, &name, &plan);
     plan
 }
 
 /// Further drives, in some runs.
-fn beside(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
+fn neighbours(rng: &Rng, name: &str, first: &Plan) -> Vec<Plan> {
     let mut random = rng.stream(&format!("{name}/beside"));
     if !one_in(&mut random, 4) {
         return Vec::new();
     }
-    let count = 1 + random.below(BESIDE_MAX as u64);
+    let count = 1 + random.below(NEIGHBOURS_MAX as u64);
     let plan = |number| {
         let mut plan = one(rng, &format!("{name}/beside-{number}"));
         plan.faults.retain(|fault| !matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. }));
@@ -41,7 +41,7 @@ fn one(rng: &Rng, name: &str) -> Plan {
         faults: Vec::new(),
         host: host(&mut random),
         drive: spec(&mut random),
-        beside: Vec::new(),
+        neighbours: Vec::new(),
     };
     // From streams of their own, so that they change nothing else.
     let failures = flash_failures(&mut rng.stream(&format!("{name}/flash")), &plan);
@@ -481,8 +481,8 @@ mod tests {
             ("data before commands", &|plan| plan.drive.data_out_first),
             ("a medium in files", &|plan| plan.drive.files),
             ("waits that take no time", &|plan| plan.drive.untimed),
-            ("one drive beside the first", &|plan| plan.beside.len() == 1),
-            ("two drives beside the first", &|plan| plan.beside.len() == 2),
+            ("one neighbour drive", &|plan| plan.neighbours.len() == 1),
+            ("two neighbour drives", &|plan| plan.neighbours.len() == 2),
             ("pairs", &|plan| plan.drive.has_pairs()),
             ("pairs beside blocks", &|plan| {
                 plan.drive.has_pairs() && plan.drive.namespaces.iter().any(|namespace| !namespace.pairs)

@@ -72,8 +72,14 @@ impl Every {
             ],
         };
         let host = HostSpec { depth: 8, queues: 2, entries: 16, interrupts: false };
-        let mut plan =
-            Plan { seed: self.seed, ops: Vec::new(), faults: Vec::new(), host, drive, beside: Vec::new() };
+        let mut plan = Plan {
+            seed: self.seed,
+            ops: Vec::new(),
+            faults: Vec::new(),
+            host,
+            drive,
+            neighbours: Vec::new(),
+        };
         draw::shrink_to_fit(&mut plan);
         plan.ops = draw::busy_ops(self.seed, &plan, self.ops);
         plan

@@ -43,13 +43,13 @@ pub struct Plan {
     /// The drive.
     pub drive: DriveSpec,
     /// Further drives, each on a link of its own and with a host's work of its own, that have their power from where the first one
-    /// has it: its cuts are theirs. Their plans have no cuts, no power cycles and no drives beside them.
+    /// has it: its cuts are theirs. Their plans have no cuts, no power cycles and no neighbours.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<Plan>,
+    pub neighbours: Vec<Plan>,
 }
 
-/// Drives beside the first one, at most.
-pub const BESIDE_MAX: usize = 2;
+/// Neighbours, at most.
+pub const NEIGHBOURS_MAX: usize = 2;
 
 /// How the host works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,17 +104,17 @@ impl Plan {
             (!self.drive.namespaces.is_empty(), "a drive has a namespace"),
             (self.ops.len() <= 1_000_000, "there can be at most 1,000,000 operations"),
             (self.faults.len() <= 10_000, "there can be at most 10,000 faults"),
-            (self.beside.len() <= BESIDE_MAX, "there can be at most 2 drives beside the first one"),
+            (self.neighbours.len() <= NEIGHBOURS_MAX, "there can be at most 2 neighbour drives"),
         ];
         checks.into_iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, wrong)| Err(wrong))?;
-        self.beside.iter().try_for_each(|plan| plan.check_beside(self))
+        self.neighbours.iter().try_for_each(|plan| plan.check_neighbour(self))
     }
 
-    /// Whether it can be beside a first one.
-    fn check_beside(&self, first: &Plan) -> Result<(), &'static str> {
+    /// Whether it can be a neighbour of `first`.
+    fn check_neighbour(&self, first: &Plan) -> Result<(), &'static str> {
         let ends_power = |fault: &Fault| matches!(fault, Fault::Cut { .. } | Fault::Cycle { .. });
         let checks = [
-            (self.beside.is_empty(), "a drive beside the first one has none beside it"),
+            (self.neighbours.is_empty(), "a neighbour drive has no neighbours"),
             (!self.faults.iter().any(ends_power), "the power is cut by faults of the first drive's plan"),
             (self.drive.untimed == first.drive.untimed, "drive.untimed must be the same of all drives"),
         ];
@@ -122,9 +122,9 @@ impl Plan {
         self.check()
     }
 
-    /// It, and those beside it.
+    /// It, and its neighbours.
     pub fn all(&self) -> impl Iterator<Item = &Plan> {
-        std::iter::once(self).chain(&self.beside)
+        std::iter::once(self).chain(&self.neighbours)
     }
 
     /// All keys that it names have numbers below this.
@@ -157,24 +157,27 @@ impl Plan {
 mod tests {
     use super::*;
 
-    // A drive beside another that cut the power would cut it for whoever doesn't expect it.
+    // A neighbour that cut the power would cut it for whoever doesn't expect it.
     #[test]
-    fn an_impossible_drive_beside_is_named() {
+    fn an_impossible_neighbour_is_named() {
         let plan = || crate::draw::draw(1, 0);
         let refused = |change: &dyn Fn(&mut Plan), words: &str| {
             let mut first = plan();
-            first.beside = vec![Plan { faults: Vec::new(), beside: Vec::new(), ..first.clone() }];
+            first.neighbours = vec![Plan { faults: Vec::new(), neighbours: Vec::new(), ..first.clone() }];
             assert_eq!(Plan::from_toml(&first.to_toml()).as_ref(), Ok(&first));
             change(&mut first);
             let error = Plan::from_toml(&first.to_toml()).unwrap_err();
             assert!(error.contains(words), "{error}");
         };
-        refused(&|plan| plan.beside[0].beside = vec![plan.beside[0].clone()], "none beside it");
-        refused(&|plan| plan.beside[0].drive.untimed ^= true, "drive.untimed");
-        refused(&|plan| plan.beside = vec![plan.beside[0].clone(); 3], "at most 2");
+        refused(
+            &|plan| plan.neighbours[0].neighbours = vec![plan.neighbours[0].clone()],
+            "has no neighbours",
+        );
+        refused(&|plan| plan.neighbours[0].drive.untimed ^= true, "drive.untimed");
+        refused(&|plan| plan.neighbours = vec![plan.neighbours[0].clone(); 3], "at most 2");
         let at = Anchor { op: None, later: 1 };
         refused(
-            &|plan| plan.beside[0].faults = vec![Fault::Cycle { at }],
+            &|plan| plan.neighbours[0].faults = vec![Fault::Cycle { at }],
             "faults of the first drive's plan",
         );
     }
@@ -188,7 +191,7 @@ mod tests {
             faults: Vec::new(),
             host: host(),
             drive: drive(),
-            beside: Vec::new(),
+            neighbours: Vec::new(),
         };
         plan.host.depth = 0;
         assert_eq!(Plan::from_toml(&plan.to_toml()).unwrap_err(), "host.depth must be from 1 to 256");
@@ -201,7 +204,7 @@ mod tests {
         let fault =
             |op| Fault::Cut { at: Anchor { op, later: 1 }, again: Vec::new(), blind: false, ends: false };
         let faults = [None, Some(2), Some(5), Some(9)].map(fault).to_vec();
-        let plan = Plan { seed: 1, ops, faults, host: host(), drive: drive(), beside: Vec::new() };
+        let plan = Plan { seed: 1, ops, faults, host: host(), drive: drive(), neighbours: Vec::new() };
         let fewer = plan.without_ops(4..7);
         assert_eq!(fewer.ops.len(), 7);
         assert_eq!(fewer.faults, [None, Some(2), Some(4), Some(6)].map(fault).to_vec());

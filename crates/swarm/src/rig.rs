@@ -5,7 +5,7 @@
 //! Each *life* is an executor, a link, a drive on the medium that the life before has left, a driver, and workers that
 //! take operations in order. A life ends with a power cut before a numbered poll, with an orderly shutdown, or when all
 //! operations have ended. Then everything is flushed, the power is cut once more, and every block is read a last time.
-//! Drives beside the first one live in the same executor, and lose their power with it: each has a link, a host's work and an
+//! Neighbour drives live in the same executor, and lose their power with the first one: each has a link, a host's work and an
 //! oracle of its own, so that what one does to another shows.
 
 use super::drive;
@@ -104,8 +104,8 @@ pub struct Tally {
     pub pairs_replayed: u64,
     /// Superblocks that were collected.
     pub blocks_collected: u64,
-    /// Drives beside the first ones.
-    pub beside: u64,
+    /// Neighbour drives.
+    pub neighbours: u64,
     /// Polls.
     pub polls: u64,
 }
@@ -148,7 +148,7 @@ impl Tally {
             pairs_collected,
             pairs_replayed,
             blocks_collected,
-            beside,
+            neighbours,
             polls,
         } = other;
         self.runs += runs;
@@ -185,7 +185,7 @@ impl Tally {
         self.pairs_collected += pairs_collected;
         self.pairs_replayed += pairs_replayed;
         self.blocks_collected += blocks_collected;
-        self.beside += beside;
+        self.neighbours += neighbours;
         self.polls += polls;
     }
 }
@@ -336,7 +336,7 @@ impl Run {
                 in_files: of_runs(plan.drive.files),
                 untimed: of_runs(plan.drive.untimed),
                 with_pairs: of_runs(plan.drive.has_pairs()),
-                beside: u64::from(!is_first),
+                neighbours: u64::from(!is_first),
                 ..Tally::default()
             }),
             failure: RefCell::default(),
@@ -396,8 +396,8 @@ pub fn run(plan: &Plan) -> Ended {
         let failure = run.failure.take()?;
         Some(match number {
             0 => failure,
-            beside => {
-                Failure { text: format!("drive {beside}, beside the first: {}", failure.text), ..failure }
+            neighbour => {
+                Failure { text: format!("neighbour drive {neighbour}: {}", failure.text), ..failure }
             }
         })
     });

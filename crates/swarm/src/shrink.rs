@@ -121,17 +121,19 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
 
     /// No other drives, a plainer host, a plainer drive, plainer operations.
     fn simplify(&mut self) {
-        self.try_change(|plan| plan.beside.clear());
-        for number in (0..self.best.beside.len()).rev() {
-            if self.try_change(|plan| drop(plan.beside.remove(number))) {
+        self.try_change(|plan| plan.neighbours.clear());
+        for number in (0..self.best.neighbours.len()).rev() {
+            if self.try_change(|plan| drop(plan.neighbours.remove(number))) {
                 continue;
             }
-            self.try_change(|plan| plan.beside[number].faults.clear());
-            let ops = self.best.beside[number].ops.len();
+            self.try_change(|plan| plan.neighbours[number].faults.clear());
+            let ops = self.best.neighbours[number].ops.len();
             for keep in
                 std::iter::successors(Some(0), |keep| Some((keep * 2).max(1))).take_while(|keep| *keep < ops)
             {
-                if self.try_change(|plan| plan.beside[number] = plan.beside[number].without_ops(keep..ops)) {
+                if self.try_change(|plan| {
+                    plan.neighbours[number] = plan.neighbours[number].without_ops(keep..ops)
+                }) {
                     break;
                 }
             }
@@ -151,7 +153,7 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.drive.files = false);
         self.try_change(|plan| {
             plan.drive.untimed = false;
-            plan.beside.iter_mut().for_each(|plan| plan.drive.untimed = false);
+            plan.neighbours.iter_mut().for_each(|plan| plan.drive.untimed = false);
         });
         self.try_change(|plan| plan.drive.upkeep = Default::default());
         self.try_change(|plan| plan.drive.upkeep.factory_bad_blocks = 0);

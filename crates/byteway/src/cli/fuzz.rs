@@ -108,7 +108,7 @@ struct Report {
     ends_of_life: u64,
     runs_in_files: u64,
     runs_untimed: u64,
-    drives_beside: u64,
+    neighbour_drives: u64,
     namespaces_created: u64,
     namespaces_deleted: u64,
     formats: u64,
@@ -361,7 +361,7 @@ impl Report {
             ends_of_life: tally.ends_of_life,
             runs_in_files: tally.in_files,
             runs_untimed: tally.untimed,
-            drives_beside: tally.beside,
+            neighbour_drives: tally.neighbours,
             namespaces_created: tally.namespaces_created,
             namespaces_deleted: tally.namespaces_deleted,
             formats: tally.formats,
@@ -391,7 +391,7 @@ impl Report {
              {} programs and erases of flash failed, and reads of {} units; {} superblocks retired, {} ends of life;\n\
              {} namespaces created, {} deleted, {} formatted, {} sanitize operations;\n\
              {} superblocks collected, {} more while idle, {} levelled, {} refreshed, {} folded; {} map misses;\n\
-             {} runs in files, {} without modelled time, {} drives beside the first ones; {} blocks verified;\n\
+             {} runs in files, {} without modelled time, {} neighbour drives; {} blocks verified;\n\
              {} runs with pairs: {} stored, {} more found no room, {} verified, {} merges, {} collections, {} replayed\n",
             HumanCount(self.runs),
             self.seed,
@@ -420,7 +420,7 @@ impl Report {
             HumanCount(self.map_misses),
             HumanCount(self.runs_in_files),
             HumanCount(self.runs_untimed),
-            HumanCount(self.drives_beside),
+            HumanCount(self.neighbour_drives),
             HumanCount(self.blocks_verified),
             HumanCount(self.runs_with_pairs),
             HumanCount(self.pairs_stored),

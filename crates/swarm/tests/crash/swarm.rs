@@ -48,7 +48,7 @@ fn random_runs_find_nothing() {
         tally.ends_of_life,
         tally.in_files,
         tally.untimed,
-        tally.beside,
+        tally.neighbours,
         tally.with_pairs,
         tally.pairs_stored,
         tally.pairs_refused,
@@ -62,22 +62,22 @@ fn random_runs_find_nothing() {
     assert!(tally.ops_failed * 2 < tally.ops, "most operations are to do something: {tally:?}");
 }
 
-// Drives beside the first that did nothing, or were not looked at after a cut, would find nothing.
+// Neighbour drives that did nothing, or were not looked at after a cut, would find nothing.
 #[test]
-fn drives_beside_the_first_work_and_are_verified() {
+fn neighbour_drives_work_and_are_verified() {
     let plans = (0..).map(|index| byteway_swarm::draw::draw(1, index));
     let is_cut = |plan: &Plan| plan.faults.iter().any(|fault| matches!(fault, Fault::Cut { .. }));
-    for plan in plans.filter(|plan| plan.beside.len() == 2 && is_cut(plan)).take(3) {
+    for plan in plans.filter(|plan| plan.neighbours.len() == 2 && is_cut(plan)).take(3) {
         let with = byteway_swarm::rig::run(&plan);
-        let alone = byteway_swarm::rig::run(&Plan { beside: Vec::new(), ..plan.clone() });
+        let alone = byteway_swarm::rig::run(&Plan { neighbours: Vec::new(), ..plan.clone() });
         assert!(with.failure.is_none() && alone.failure.is_none(), "{:?}", with.failure);
         let (with, alone) = (with.tally, alone.tally);
-        assert_eq!((with.beside, alone.beside, with.runs), (2, 0, 1));
+        assert_eq!((with.neighbours, alone.neighbours, with.runs), (2, 0, 1));
         let verified = |tally: &Tally| tally.blocks_verified + tally.pairs_verified;
         assert!(with.ops > alone.ops && verified(&with) > verified(&alone), "{with:?}");
         // What is wrong in one of them is found, and it is said where.
         let mut wrong = plan.clone();
-        wrong.beside[1].drive.blocks = 1;
+        wrong.neighbours[1].drive.blocks = 1;
         assert!(byteway_swarm::rig::run(&wrong).failure.is_some());
     }
 }
