@@ -49,16 +49,32 @@ impl Schedule {
         task.is_some_and(|task| task.is_watcher && task.generation == id.generation)
     }
 
+    #[inline]
     fn arm(&mut self, at: u64, id: TaskId) {
-        self.watcher_timers += usize::from(self.watchers > 0 && self.is_watcher(id));
+        if self.watchers > 0 {
+            self.watcher_timers += usize::from(self.is_watcher(id));
+        }
         self.wheel.insert(at, id);
     }
 
     /// Takes the next timer.
+    #[inline]
     fn pop_timer(&mut self) -> Option<Timer<TaskId>> {
         let timer = self.wheel.pop()?;
-        self.watcher_timers -= usize::from(self.watchers > 0 && self.is_watcher(timer.target));
+        if self.watchers > 0 {
+            self.watcher_timers -= usize::from(self.is_watcher(timer.target));
+        }
         Some(timer)
+    }
+
+    /// Whether nothing happens up to and at `at` beside what `current` does, which lives: no task is ready, and no timer fires by
+    /// then. Only told of few timers, where asking costs less than it saves.
+    #[inline]
+    fn is_idle_until(&self, at: u64, current: TaskId) -> bool {
+        self.ready.is_empty()
+            && self.wheel.len() <= FEW_TIMERS
+            && self.wheel.next_at().is_none_or(|next| next > at)
+            && self.slots.get(current.index as usize).is_some_and(|task| task.alive)
     }
 
     /// Whether no task but watchers is ready or has a timer.
@@ -75,6 +91,7 @@ impl Schedule {
     }
 
     /// Takes the task's future, to poll it. None if it has ended since it was made ready.
+    #[inline]
     fn take(&mut self, id: TaskId) -> Option<TaskFuture> {
         let task = self.slots.get_mut(id.index as usize)?;
         if task.generation != id.generation {
@@ -85,18 +102,21 @@ impl Schedule {
     }
 
     /// Puts a future back after its poll. One that has ended, or was killed meanwhile, is given back to be dropped.
+    #[inline]
     fn put_back(&mut self, id: TaskId, future: TaskFuture, has_ended: bool) -> Option<TaskFuture> {
         let task = &mut self.slots[id.index as usize];
-        if has_ended || !task.alive {
-            task.alive = false;
-            self.free.push(id.index);
-            return Some(future);
+        if !has_ended && task.alive {
+            // It was taken for the poll, so nothing is there to be dropped.
+            std::mem::forget(task.future.replace(future));
+            return None;
         }
-        task.future = Some(future);
-        None
+        task.alive = false;
+        self.free.push(id.index);
+        Some(future)
     }
 
     /// The next task in virtual time: one that is ready, else that of the next timer, which sets `now`.
+    #[inline]
     fn next(&mut self, now: &Cell<u64>) -> Option<(TaskId, TaskFuture)> {
         while let Some(id) = self.ready.pop_front() {
             if let Some(future) = self.take(id) {
@@ -135,6 +155,9 @@ pub struct Counters {
 /// Waits that did not yield before a task must, under `timing = "none"`.
 const STEPS_MAX: u32 = 64;
 
+/// Timers that may be armed where a wait that nothing precedes ends without a poll of its own: with more it is seldom so.
+const FEW_TIMERS: usize = 8;
+
 struct Inner {
     now: Cell<u64>,
     current: Cell<TaskId>,
@@ -152,6 +175,8 @@ struct Inner {
     wall: Cell<Option<Time>>,
     /// The next instant at which `observer` looks; beyond all time if there is none.
     looks_at: Cell<u64>,
+    /// A wait that nothing precedes ends without a poll of its own: see [`Executor::leap`].
+    leaps: Cell<bool>,
     /// The wall clock and what waits mean, while the real runner runs.
     real: Cell<Option<(Wall, Timing)>>,
     observer: RefCell<Option<Observer>>,
@@ -235,6 +260,7 @@ impl Executor {
                     pace: Cell::default(),
                     wall: Cell::default(),
                     looks_at: Cell::new(u64::MAX),
+                    leaps: Cell::new(false),
                     real: Cell::default(),
                     observer: RefCell::default(),
                     tracing: Tracing::default(),
@@ -244,6 +270,12 @@ impl Executor {
                 Owner::default(),
             ),
         }
+    }
+
+    /// From now on a wait ends at once, without a poll of its own, if nothing else happens before its end: the same events at
+    /// the same instants in fewer polls. Not for runs whose polls are numbered ([`Executor::run_cut`]), nor in real time.
+    pub fn leap(&self) {
+        self.clock.0.leaps.set(true);
     }
 
     /// Its clock.
@@ -484,12 +516,26 @@ impl Clock {
     }
 
     /// Makes a task ready at `at`.
+    #[inline]
     pub fn wake_at(&self, at: Time, id: TaskId) {
         if at.0 <= self.0.now.get() {
             return self.wake(id);
         }
         self.0.timers.set(self.0.timers.get() + 1);
         self.0.schedule.borrow_mut().arm(at.0, id);
+    }
+
+    /// Lets time pass to `at`, if nothing else happens up to then: the task that is being polled would be the next one.
+    #[inline]
+    fn leaps_to(&self, at: Time) -> bool {
+        let inner = &*self.0;
+        let leaps = inner.leaps.get()
+            && at.0 < inner.looks_at.get()
+            && inner.schedule.borrow().is_idle_until(at.0, inner.current.get());
+        if leaps {
+            inner.now.set(at.0);
+        }
+        leaps
     }
 
     /// The task that is being polled: what a leaf future notes before it returns `Pending`.
@@ -621,7 +667,7 @@ impl Clock {
     }
 
     /// Under `timing = "none"`: whether this wait may be skipped without yielding.
-    pub(crate) fn skip_step(&self) -> bool {
+    pub fn skip_step(&self) -> bool {
         let steps = self.0.steps.get() + 1;
         self.0.steps.set(steps);
         steps < STEPS_MAX
@@ -648,30 +694,49 @@ pub struct Sleep<'a> {
 impl Future for Sleep<'_> {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let clock = self.clock;
         if self.modelled && clock.is_immediate() {
-            if self.yielded || clock.skip_step() {
-                return Poll::Ready(());
-            }
-            self.yielded = true;
-            clock.wake(clock.current());
-            return Poll::Pending;
+            return self.poll_immediate();
         }
         if clock.now() >= self.at {
-            if let Some(wall) = clock.0.wall.get()
-                && self.modelled
-                && self.armed
-            {
-                clock.change_pace(|pace| pace.note(wall.since(self.at)));
+            if self.armed {
+                self.note_lateness();
             }
             return Poll::Ready(());
         }
         if !self.armed {
+            if clock.leaps_to(self.at) {
+                return Poll::Ready(());
+            }
             self.armed = true;
             clock.wake_at(self.at, clock.current());
         }
         Poll::Pending
+    }
+}
+
+impl Sleep<'_> {
+    /// A modelled wait under `timing = "none"`.
+    fn poll_immediate(&mut self) -> Poll<()> {
+        let clock = self.clock;
+        if self.yielded || clock.skip_step() {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        clock.wake(clock.current());
+        Poll::Pending
+    }
+
+    /// In real time: how late a modelled wait has ended.
+    #[inline]
+    fn note_lateness(&self) {
+        if let Some(wall) = self.clock.0.wall.get()
+            && self.modelled
+        {
+            self.clock.change_pace(|pace| pace.note(wall.since(self.at)));
+        }
     }
 }
 

@@ -30,6 +30,8 @@ impl<T> Timer<T> {
 }
 
 const NONE: u32 = u32::MAX;
+/// No timer's slot number: time ends long before.
+const NO_SLOT: u64 = u64::MAX;
 
 struct Node<T> {
     timer: Timer<T>,
@@ -39,7 +41,7 @@ struct Node<T> {
 /// Timers in order of (time, sequence).
 pub struct Wheel<T> {
     /// The first node of each slot's list, or NONE.
-    slots: Vec<u32>,
+    slots: Box<[u32; SLOTS as usize]>,
     /// The timers in slots, and free places. One slab for all slots: it grows with the timers that are armed at
     /// once, and stays in the cache.
     nodes: Vec<Node<T>>,
@@ -52,6 +54,8 @@ pub struct Wheel<T> {
     /// Latest first, so that the next one is popped from the end.
     current: Vec<Timer<T>>,
     later: BinaryHeap<Reverse<Timer<T>>>,
+    /// The slot number of the first of `later`, or [`NO_SLOT`].
+    later_slot: u64,
     in_slots: usize,
     sequence: u64,
 }
@@ -59,7 +63,7 @@ pub struct Wheel<T> {
 impl<T: Copy + Ord> Default for Wheel<T> {
     fn default() -> Self {
         Wheel {
-            slots: vec![NONE; SLOTS as usize],
+            slots: Box::new([NONE; SLOTS as usize]),
             nodes: Vec::new(),
             free: NONE,
             occupied: [0; WORDS],
@@ -67,6 +71,7 @@ impl<T: Copy + Ord> Default for Wheel<T> {
             base: 0,
             current: Vec::new(),
             later: BinaryHeap::new(),
+            later_slot: NO_SLOT,
             in_slots: 0,
             sequence: 0,
         }
@@ -75,31 +80,41 @@ impl<T: Copy + Ord> Default for Wheel<T> {
 
 impl<T: Copy + Ord> Wheel<T> {
     /// Arms a timer for `target` at `at` picoseconds.
+    #[inline]
     pub fn insert(&mut self, at: u64, target: T) {
         let timer = Timer { at, sequence: self.sequence, target };
         self.sequence += 1;
         let slot = at >> SLOT_BITS;
+        if slot.wrapping_sub(self.base + 1) >= SLOTS - 1 {
+            return self.insert_aside(slot, timer);
+        }
+        let (index, bit) = ((slot & MASK) as usize, slot % 64);
+        let node = Node { timer, next: self.slots[index] };
+        let place = self.free;
+        self.slots[index] = match self.nodes.get_mut(place as usize) {
+            Some(free) => {
+                self.free = free.next;
+                *free = node;
+                place
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        };
+        self.occupied[index / 64 % WORDS] |= 1 << bit;
+        self.words |= 1 << (index / 64);
+        self.in_slots += 1;
+    }
+
+    /// Arms a timer that belongs in no slot: its slot is being drained, or lies beyond the turn.
+    #[cold]
+    fn insert_aside(&mut self, slot: u64, timer: Timer<T>) {
         if slot <= self.base {
             let position = self.current.partition_point(|t| t.key() > timer.key());
             self.current.insert(position, timer);
-        } else if slot - self.base < SLOTS {
-            let index = (slot & MASK) as usize;
-            let node = Node { timer, next: self.slots[index] };
-            self.slots[index] = match self.free {
-                NONE => {
-                    self.nodes.push(node);
-                    (self.nodes.len() - 1) as u32
-                }
-                place => {
-                    self.free = self.nodes[place as usize].next;
-                    self.nodes[place as usize] = node;
-                    place
-                }
-            };
-            self.occupied[index / 64] |= 1 << (index % 64);
-            self.words |= 1 << (index / 64);
-            self.in_slots += 1;
         } else {
+            self.later_slot = self.later_slot.min(slot);
             self.later.push(Reverse(timer));
         }
     }
@@ -110,7 +125,7 @@ impl<T: Copy + Ord> Wheel<T> {
             return Some(timer.at);
         }
         // Only looked at, not loaded: what is armed before it from now on still belongs in its own slot.
-        let in_wheel = (self.in_slots > 0)
+        let in_wheel = (self.words != 0)
             .then(|| self.slots[(self.next_occupied() & MASK) as usize])
             .and_then(|first| self.list(first).map(|node| node.timer.at).min());
         let in_heap = self.later.peek().map(|t| t.0.at);
@@ -118,38 +133,63 @@ impl<T: Copy + Ord> Wheel<T> {
     }
 
     /// Takes the next timer.
+    #[inline]
     pub fn pop(&mut self) -> Option<Timer<T>> {
+        if self.current.is_empty() && self.words != 0 {
+            let slot = self.next_occupied();
+            let index = (slot & MASK) as usize;
+            let place = self.slots[index];
+            if slot < self.later_slot
+                && let Some(node) = self.nodes.get_mut(place as usize)
+                && node.next == NONE
+            {
+                // The usual case: alone in its slot.
+                self.base = slot;
+                self.slots[index] = NONE;
+                node.next = std::mem::replace(&mut self.free, place);
+                let timer = node.timer;
+                self.in_slots -= 1;
+                self.vacate(index);
+                return Some(timer);
+            }
+        }
+        self.pop_of_many()
+    }
+
+    /// Takes the next timer, when several may be due in one slot.
+    #[cold]
+    fn pop_of_many(&mut self) -> Option<Timer<T>> {
         if let Some(timer) = self.current.pop() {
             return Some(timer);
         }
-        let in_wheel = if self.in_slots > 0 { self.next_occupied() } else { u64::MAX };
-        let in_heap = self.later.peek().map_or(u64::MAX, |timer| timer.0.at >> SLOT_BITS);
-        let slot = in_wheel.min(in_heap);
-        if slot == u64::MAX {
+        let in_wheel = if self.words != 0 { self.next_occupied() } else { NO_SLOT };
+        let slot = in_wheel.min(self.later_slot);
+        if slot == NO_SLOT {
             return None;
         }
         self.base = slot;
-        let mut only = None;
         if in_wheel == slot {
-            only = self.empty(slot);
+            self.empty(slot);
         }
-        if in_heap == slot {
-            self.current.extend(only.take());
-            while let Some(Reverse(timer)) = self.later.peek() {
-                if timer.at >> SLOT_BITS > slot {
-                    break;
-                }
-                self.current.push(*timer);
-                self.later.pop();
-            }
+        if self.later_slot == slot {
+            self.take_later(slot);
         }
-        if only.is_some() {
-            return only; // the usual case: alone in its slot
-        }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by_key(|t| Reverse(t.key()));
-        }
+        self.current.sort_unstable_by_key(|t| Reverse(t.key()));
         self.current.pop()
+    }
+
+    /// Moves the timers of `slot` from the heap to `current`.
+    fn take_later(&mut self, slot: u64) {
+        while let Some(Reverse(timer)) = self.later.peek() {
+            let next = timer.at >> SLOT_BITS;
+            if next > slot {
+                self.later_slot = next;
+                return;
+            }
+            self.current.push(*timer);
+            self.later.pop();
+        }
+        self.later_slot = NO_SLOT;
     }
 
     /// Timers that have not fired.
@@ -165,45 +205,37 @@ impl<T: Copy + Ord> Wheel<T> {
     /// Forgets every timer.
     pub fn clear(&mut self) {
         self.current.clear();
-        self.slots.fill(NONE);
+        *self.slots = [NONE; SLOTS as usize];
         self.nodes.clear();
         self.free = NONE;
         self.occupied = [0; WORDS];
         self.words = 0;
         self.later.clear();
+        self.later_slot = NO_SLOT;
         self.in_slots = 0;
     }
 
-    /// Empties an occupied slot: into `current`, unless it holds only one timer.
-    fn empty(&mut self, slot: u64) -> Option<Timer<T>> {
-        let index = (slot & MASK) as usize;
-        let word = &mut self.occupied[index / 64];
+    /// No timer is left in the slot at `index`.
+    #[inline]
+    fn vacate(&mut self, index: usize) {
+        let word = &mut self.occupied[index / 64 % WORDS];
         *word &= !(1 << (index % 64));
         if *word == 0 {
             self.words &= !(1 << (index / 64));
         }
-        let mut place = std::mem::replace(&mut self.slots[index], NONE);
-        let first = self.release(&mut place);
-        self.in_slots -= 1;
-        if place == NONE {
-            return Some(first);
-        }
-        self.current.push(first);
-        while place != NONE {
-            let timer = self.release(&mut place);
-            self.current.push(timer);
-            self.in_slots -= 1;
-        }
-        None
     }
 
-    /// Takes a timer out of its place, and goes on to the next of the slot's list.
-    fn release(&mut self, place: &mut u32) -> Timer<T> {
-        let node = &mut self.nodes[*place as usize];
-        let timer = node.timer;
-        let next = std::mem::replace(&mut node.next, self.free);
-        self.free = std::mem::replace(place, next);
-        timer
+    /// Empties an occupied slot into `current`.
+    fn empty(&mut self, slot: u64) {
+        let index = (slot & MASK) as usize;
+        self.vacate(index);
+        let mut place = std::mem::replace(&mut self.slots[index], NONE);
+        while let Some(node) = self.nodes.get_mut(place as usize) {
+            self.current.push(node.timer);
+            let next = std::mem::replace(&mut node.next, self.free);
+            self.free = std::mem::replace(&mut place, next);
+            self.in_slots -= 1;
+        }
     }
 
     fn list(&self, first: u32) -> impl Iterator<Item = &Node<T>> {
@@ -212,20 +244,20 @@ impl<T: Copy + Ord> Wheel<T> {
     }
 
     /// The slot number of the first occupied slot after `base`; one exists.
+    #[inline]
     fn next_occupied(&self) -> u64 {
-        let start = ((self.base + 1) & MASK) as usize;
+        let start = (self.base + 1) & MASK;
         let (word, bit) = (start / 64, start % 64);
-        let here = self.occupied[word] & (!0u64 << bit);
-        let (word, bits) = if here != 0 {
-            (word, here)
-        } else {
-            // The words behind this one, round to this one's first bits.
-            let turned = self.words.rotate_right(word as u32 + 1);
-            let word = (word + 1 + turned.trailing_zeros() as usize) % WORDS;
-            (word, self.occupied[word])
-        };
-        let index = (word * 64) as u64 + u64::from(bits.trailing_zeros());
-        self.base + 1 + (index.wrapping_sub(self.base + 1) & MASK)
+        let here = self.occupied[word as usize % WORDS] >> bit;
+        if here != 0 {
+            return self.base + 1 + u64::from(here.trailing_zeros());
+        }
+        // The words behind this one, round to this one's first bits.
+        let turned = self.words.rotate_right(word as u32 + 1);
+        let word = (word + 1 + u64::from(turned.trailing_zeros())) % WORDS as u64;
+        let bits = self.occupied[word as usize];
+        let index = word * 64 + u64::from(bits.trailing_zeros());
+        self.base + 1 + (index.wrapping_sub(start) & MASK)
     }
 }
 

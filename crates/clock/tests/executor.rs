@@ -559,3 +559,40 @@ fn a_run_can_be_cut_before_any_poll() {
     assert_eq!(steps_until(4), (Ran::Cut, 4));
     assert_eq!(steps_until(5), (Ran::Ended(7), 4));
 }
+
+// A wait that ends without a poll of its own must be one that nothing precedes: else events change their order.
+#[test]
+fn leaps_change_no_event() {
+    let run = |leaps: bool| {
+        let executor = Executor::new();
+        if leaps {
+            executor.leap();
+        }
+        let (clock, log) = (executor.clock().clone(), Log::default());
+        let (eye, seen) = (clock.clone(), log.clone());
+        clock.observe(Time(40), move |at| {
+            seen.add(&eye, "observer");
+            (at.0 < 200).then_some(at + Delay(40))
+        });
+        for (name, first, step) in [("a", 3, 7), ("b", 10, 14), ("c", 100, 1)] {
+            let (clock, log) = (clock.clone(), log.clone());
+            clock.clone().spawn(name, async move {
+                clock.sleep(Delay(first)).await;
+                for _ in 0..10 {
+                    log.add(&clock, name);
+                    clock.sleep(Delay(step)).await;
+                }
+            });
+        }
+        let main = clock.clone();
+        let ended = executor.run(async move {
+            main.sleep(Delay(150)).await;
+            main.kill(main.current());
+            main.sleep(Delay(1000)).await;
+        });
+        (log.entries(), ended.map_err(|stalled| stalled.at), executor.clock().counters().polls)
+    };
+    let (plain, leaping) = (run(false), run(true));
+    assert_eq!((plain.0, plain.1), (leaping.0, leaping.1));
+    assert!(leaping.2 < plain.2, "{} polls, {} without", leaping.2, plain.2);
+}

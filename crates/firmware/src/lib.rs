@@ -15,6 +15,7 @@
 //! | [`ftl::space`] | the logical units: the host's, translation pages |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts; the victim |
 //! | `ftl::map` | from a unit to where it is; translation pages and their cache |
+//! | `ftl::plain` | reads and writes of one unit, the short way |
 //! | `ftl::write` | from the host to the dies: the write buffer, stripes, wordlines |
 //! | `ftl::collect` | what empties superblocks: for room, wear, failures, age, deletion |
 //! | `ftl::durable` | what is written down so that the power may go, and what is found when it comes back |

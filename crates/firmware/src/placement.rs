@@ -151,12 +151,20 @@ impl Placement {
         self.site_by(work, route).reserve(work, self.cycles.of(work).saturating_mul(count))
     }
 
-    /// Does `first` and then `second`, which follow one another without a pause where they run at the same site; gives
-    /// the reservation of the last, whose end the caller still waits for.
-    pub async fn chain(&self, first: Work, second: Work) -> Service {
-        if self.site(first).is(self.site(second)) {
-            let with_cycles = |work| (work, self.cycles.of(work));
-            return self.site(first).reserve_both(with_cycles(first), with_cycles(second));
+    /// Reserves cores for `first` and then `second`, one after the other without a pause; the caller waits for the end. None:
+    /// they run at different sites.
+    #[inline]
+    pub fn chain(&self, first: Work, second: Work) -> Option<Service> {
+        let with_cycles = |work| (work, self.cycles.of(work));
+        let site = self.site(first);
+        site.is(self.site(second)).then(|| site.reserve_both(with_cycles(first), with_cycles(second)))
+    }
+
+    /// The same wherever they run: at different sites it waits for the first. Gives the reservation of the last, whose end the
+    /// caller still waits for.
+    pub async fn chain_apart(&self, first: Work, second: Work) -> Service {
+        if let Some(both) = self.chain(first, second) {
+            return both;
         }
         let before = self.run(first, 1).await;
         let after = self.reserve(second, 1);

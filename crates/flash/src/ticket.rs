@@ -193,14 +193,8 @@ impl Ticket {
     }
 
     /// Waits until every operation submitted under it is done.
-    pub async fn wait(&self) -> Outcome {
-        let outcome = Wait { ticket: self }.await;
-        let clock = &self.desk.0.clock;
-        if clock.is_immediate() {
-            // Nothing was waited for, so this is where a task that only uses flash lets others run.
-            clock.sleep(Delay::ZERO).await;
-        }
-        outcome
+    pub fn wait(&self) -> Wait<'_> {
+        Wait { ticket: self, yielded: false }
     }
 
     /// Operations that are not done.
@@ -217,6 +211,11 @@ impl Ticket {
     /// end.
     pub fn content(&self, index: usize) -> Content {
         self.node(|node| node.contents.get(index).cloned().unwrap_or_default())
+    }
+
+    /// The same, which it then no longer has.
+    pub fn take(&self, index: usize) -> Content {
+        self.node(|node| node.contents.get_mut(index).map(std::mem::take).unwrap_or_default())
     }
 
     /// Whether a read could not deliver a unit; `index` counts as for [`content`](Ticket::content), which is zero then.
@@ -252,22 +251,37 @@ impl Drop for Ticket {
     }
 }
 
-struct Wait<'a> {
+/// A wait for the operations of a ticket.
+#[must_use = "waits only when it is awaited"]
+pub struct Wait<'a> {
     ticket: &'a Ticket,
+    /// It yielded under `timing = "none"`, when everything was done.
+    yielded: bool,
 }
 
 impl Future for Wait<'_> {
     type Output = Outcome;
 
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
-        let task = self.ticket.desk.0.clock.current();
-        self.ticket.node(|node| {
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Outcome> {
+        let clock = &self.ticket.desk.0.clock;
+        let task = clock.current();
+        let outcome = self.ticket.node(|node| {
             if node.remaining == 0 {
-                return Poll::Ready(node.outcome);
+                return Some(node.outcome);
             }
             node.task = Some(task);
-            Poll::Pending
-        })
+            None
+        });
+        match outcome {
+            // Nothing was waited for, so this is where a task that only uses flash lets others run.
+            Some(_) if clock.is_immediate() && !self.yielded && !clock.skip_step() => {
+                clock.wake(task);
+                self.yielded = true;
+                Poll::Pending
+            }
+            Some(outcome) => Poll::Ready(outcome),
+            None => Poll::Pending,
+        }
     }
 }
 

@@ -87,6 +87,7 @@ fn perform(
 ) -> anyhow::Result<Finished> {
     let Session { progress, interrupt } = session;
     let executor = Executor::new();
+    executor.leap();
     let clock = executor.clock().clone();
     let world = Rc::new(World::build(&clock, scenario)?);
     let bar = std::mem::replace(progress, Progress::hidden());

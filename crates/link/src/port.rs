@@ -623,9 +623,9 @@ impl DeviceEnd {
         let bytes = into.len() as u64;
         let epoch = Epoch::LAST;
         let part = Part { address, bytes, skip: 0, wanted: into.len(), offset: 0 };
-        if address & (link.batch_bytes - 1) > link.batch_bytes - bytes.min(link.batch_bytes)
-            || bytes > link.batch_bytes
-        {
+        let is_one_batch =
+            bytes <= link.batch_bytes && address & (link.batch_bytes - 1) <= link.batch_bytes - bytes;
+        if !is_one_batch {
             let segment = Segment { address, bytes: bytes as u32 };
             let take = |offset: usize, part: &[u8]| into[offset..offset + part.len()].copy_from_slice(part);
             return self.gather([segment], epoch, 1, purpose, take).await;
@@ -634,7 +634,17 @@ impl DeviceEnd {
             let sample = |memory: &Memory| memory.dma_read_into(address, into, epoch);
             return link.read_at_once(part, purpose, sample).await;
         }
-        self.read_part(part, epoch, purpose, |_, bytes| into.copy_from_slice(bytes)).await
+        // As in `read_part`, in line: entries of queues are read here.
+        let requests = part.requests(link);
+        let tags = Tags::take(link, requests.count as usize).await;
+        let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
+        link.clock.sleep_until(reached).await;
+        link.settle();
+        link.memory.dma_read_into(address, into, epoch)?;
+        let passage = link.send_down(purpose, part.completions(link), bytes);
+        link.clock.sleep_until(passage.arrival).await;
+        drop(tags);
+        Ok(())
     }
 
     /// A read of one batch, as nearly all are: no bookkeeping of batches in flight.
@@ -651,7 +661,7 @@ impl DeviceEnd {
             return link.read_at_once(part, purpose, sample).await;
         }
         let requests = part.requests(link);
-        let tags = link.tags.acquire(requests.count as usize).await;
+        let tags = Tags::take(link, requests.count as usize).await;
         let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
         link.clock.sleep_until(reached).await;
         link.settle();
@@ -829,6 +839,29 @@ impl DeviceEnd {
     /// Whether every read tag is free.
     pub fn tags_free(&self) -> bool {
         self.0.tags.available() == self.0.config.read_tags as usize
+    }
+}
+
+/// Tags of read requests under way, free again when this is dropped.
+struct Tags<'a> {
+    link: &'a Link,
+    count: usize,
+}
+
+impl<'a> Tags<'a> {
+    /// Waits until so many are free.
+    #[inline]
+    async fn take(link: &'a Link, count: usize) -> Tags<'a> {
+        if !link.tags.try_take(count) {
+            link.tags.acquire(count).await.forget();
+        }
+        Tags { link, count }
+    }
+}
+
+impl Drop for Tags<'_> {
+    fn drop(&mut self) {
+        self.link.tags.release(self.count);
     }
 }
 

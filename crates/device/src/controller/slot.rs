@@ -41,7 +41,10 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             member: Member::First,
         };
         (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
-        let parse = core.placement.chain(Work::Fetch, Work::Parse).await;
+        let parse = match core.placement.chain(Work::Fetch, Work::Parse) {
+            Some(parse) => parse,
+            None => core.placement.chain_apart(Work::Fetch, Work::Parse).await,
+        };
         let pipeline = if queue.id == 0 { Delay::ZERO } else { sets.pipeline(&sqe) };
         core.clock.sleep_until(parse.end + pipeline).await;
         context.charge_firmware(parse.queued);
@@ -53,7 +56,10 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
         let outcome = match context.check() {
             Err(status) => Err(status),
             Ok(()) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
-            Ok(()) => sets.execute(&context, &mut workspace).await,
+            Ok(()) => match sets.plain(&context) {
+                Some(plain) => plain.execute(&context, &mut workspace).await.map(|()| Reply::Done([0; 2])),
+                None => sets.execute(&context, &mut workspace).await,
+            },
         };
         let mut result = None;
         let (status, dwords) = match outcome {
@@ -75,7 +81,8 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             }
         };
         core.background.command_ended();
-        let complete = core.placement.run(Work::Complete, 1).await;
+        let complete = core.placement.reserve(Work::Complete, 1);
+        core.clock.sleep_until(complete.end).await;
         context.charge_firmware(complete.queued);
         if queue.fate.get() != Fate::Reset {
             if status != Status::SUCCESS {
@@ -110,8 +117,8 @@ async fn run_fused(
     });
     (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
     let parsed = [
-        core.placement.chain(Work::Fetch, Work::Parse).await,
-        core.placement.chain(Work::Fetch, Work::Parse).await,
+        core.placement.chain_apart(Work::Fetch, Work::Parse).await,
+        core.placement.chain_apart(Work::Fetch, Work::Parse).await,
     ];
     let pipelines = sets.pipeline(both[0].sqe) + sets.pipeline(both[1].sqe);
     core.clock.sleep_until(parsed[0].end.max(parsed[1].end) + pipelines).await;

@@ -15,6 +15,7 @@ pub mod config;
 mod durable;
 pub mod health;
 mod map;
+mod plain;
 pub mod space;
 mod steady;
 mod write;

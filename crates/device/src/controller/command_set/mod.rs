@@ -21,6 +21,7 @@ use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::kv::KeyValue;
 use crate::controller::command_set::kv::pairs::{store_of, value_bytes_max};
 use crate::controller::command_set::nvm::compare_and_write;
+use crate::controller::command_set::nvm::plain::Plain;
 use crate::controller::command_set::raw_flash::RawFlash;
 use crate::controller::command_set::sink::Sink;
 use crate::controller::core::Core;
@@ -261,6 +262,12 @@ impl CommandSets {
             CommandSet::RawFlash => raw_flash::pipeline(&self.core, sqe),
             _ => Delay::ZERO,
         }
+    }
+
+    /// What an I/O command is, if it can be executed the short way.
+    #[inline]
+    pub(crate) fn plain(&self, context: &Context<'_>) -> Option<Plain> {
+        if self.set_of(context.sqe) == CommandSet::Nvm { Plain::of(context) } else { None }
     }
 
     /// Executes an I/O command.

@@ -62,7 +62,7 @@ struct Batch {
 /// A fetch task's life.
 pub async fn run(sets: Rc<CommandSets>) {
     let core = &sets.core;
-    let mut bytes = [0u8; BURST_MAX * Sqe::SIZE];
+    let mut bytes: Box<Bytes> = Box::new([0; BURST_MAX * Sqe::SIZE]);
     let mut places = Vec::with_capacity(BURST_MAX);
     loop {
         let waiting = core.queues.arbiter.has_waiting();
@@ -72,7 +72,13 @@ pub async fn run(sets: Rc<CommandSets>) {
         };
         match task {
             Task::Batch(mut batch) => {
-                fetch(&sets, &mut batch, &mut bytes).await;
+                core.clock.works_for(batch.places.iter().map(|place| place.span));
+                let into = &mut bytes[..batch.places.len() * Sqe::SIZE];
+                let read = core.port.read(batch.queue.address(batch.first), into, Purpose::SqeFetch).await;
+                if hand_out(core, &mut batch, &bytes, read) {
+                    take_in_order(&sets, &mut batch, &mut bytes).await;
+                    release(&batch.queue);
+                }
                 places = batch.places;
             }
             Task::Rest { train, slot } => {
@@ -145,39 +151,36 @@ fn release(queue: &SubmissionQueue) {
     }
 }
 
-async fn fetch(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes) {
-    let core = &sets.core;
-    let queue = &batch.queue;
-    let count = batch.places.len();
-    let into = &mut bytes[..count * Sqe::SIZE];
-    let spans = core.port.spans();
-    core.clock.works_for(batch.places.iter().map(|place| place.span));
-    let read = core.port.read(queue.address(batch.first), into, Purpose::SqeFetch).await;
-    queue.end_read(batch.first);
+/// Hands out a batch whose `read` has ended, unless there may be payload among its entries: then it is true, and they are to be
+/// taken in order.
+fn hand_out(core: &Core, batch: &mut Batch, bytes: &Bytes, read: Result<(), Fault>) -> bool {
+    let Batch { queue, first, places, methods } = batch;
+    queue.end_read(*first);
+    let count = places.len() as u32;
     match read {
-        Ok(()) => add(&core.counters.fetched, count as u64),
+        Ok(()) => add(&core.counters.fetched, u64::from(count)),
         Err(_) => core.fail(),
     }
     let is_lost = read.is_err() || queue.fate.get() == Fate::Reset;
-    let is_in_order = batch.methods.is_in_order();
-    if is_in_order && !is_lost {
-        take_in_order(sets, batch, bytes).await;
-        return release(&batch.queue);
+    if methods.is_in_order() && !is_lost {
+        return true;
     }
-    let mut pairing = Pairing::new(core, queue, batch.first);
-    for ((place, entry), index) in batch.places.drain(..).zip(into.chunks_exact(Sqe::SIZE)).zip(0..) {
-        spans.charge(place.span, core.clock.now(), Stage::Fetch);
+    let (now, spans) = (core.clock.now(), core.clock.spans());
+    let mut pairing = Pairing::new(core, queue, *first);
+    for ((place, entry), index) in places.drain(..).zip(bytes.chunks_exact(Sqe::SIZE)).zip(0..) {
+        spans.charge(place.span, now, Stage::Fetch);
         match is_lost {
             true => place.give_back(core),
             false => pairing.command(index, entry_of(entry), place),
         }
     }
     if !is_lost {
-        pairing.end(count as u32);
+        pairing.end(count);
     }
-    if is_in_order {
+    if methods.is_in_order() {
         release(queue);
     }
+    false
 }
 
 fn entry_of(bytes: &[u8]) -> Sqe {

@@ -451,7 +451,7 @@ impl Inner {
     }
 
     /// Buffering and translating at the same site are one piece of work.
-    fn reserve_buffering(&self, route: Route, count: u64) -> Service {
+    pub(in crate::ftl) fn reserve_buffering(&self, route: Route, count: u64) -> Service {
         let placement = &self.placement;
         let site = placement.site_by(Work::Buffer, route);
         let cycles = |work| (work, placement.cycles().of(work).saturating_mul(count));

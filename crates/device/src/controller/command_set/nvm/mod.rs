@@ -2,6 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`plain`] | reads and writes of one whole unit, the short way |
 //! | [`io`] | Read, Write, Flush, Write Zeroes, Dataset Management, Compare |
 //! | [`copy`], [`integrity`] | Copy; Verify and Write Uncorrectable |
 //! | [`compare_and_write`] | the fused operation |
@@ -21,6 +22,7 @@ pub mod copy;
 pub mod identify;
 pub mod integrity;
 pub mod io;
+pub mod plain;
 
 /// Whether a command is one of the set.
 #[inline]

@@ -1,0 +1,105 @@
+//! One unit of a drive whose map is all in DRAM, in one straight line: nearly every read and write of a host's. Each wait is a
+//! leaf, so a poll runs through one state machine instead of one for every layer. The result, the times and the order of events
+//! are those of [`Ftl::read`] and [`Ftl::write`], which do all the rest.
+
+use crate::ftl::{Found, Ftl, MediaError};
+use crate::placement::Route;
+use crate::work::Work;
+use byteway_clock::{Delay, SpanId, Spans, Stage};
+use byteway_flash::Priority;
+use byteway_wire::content::{Content, UNIT_BYTES};
+
+impl Ftl {
+    /// Whether a unit may be read and written the short way: what the medium holds is known, the DRAM holds the whole map, and
+    /// the work is done next to it.
+    #[inline]
+    pub fn is_plain(&self, route: Route) -> bool {
+        route == Route::OWN && self.0.cache.is_none() && self.0.power.is_ready.get()
+    }
+
+    /// [`Ftl::read`] of one unit, while it [may be](Ftl::is_plain).
+    ///
+    /// # Errors
+    /// As [`Ftl::read`].
+    pub async fn read_one(&self, span: SpanId, spans: &Spans, unit: u64) -> Result<Content, MediaError> {
+        let inner = &*self.0;
+        let (clock, placement) = (&inner.clock, &inner.placement);
+        let lpa = self.check(unit, 1)?;
+        let _attending = inner.attend();
+        let service = placement.reserve(Work::Translate, 1);
+        let access = placement.site(Work::Translate).dram_latency();
+        clock.sleep_until(service.end + access).await;
+        let now = clock.now();
+        spans.charge_split(span, service.end.min(now), service.queued, Stage::Firmware);
+        if access > Delay::ZERO {
+            spans.charge(span, now, Stage::Dram);
+        }
+        let found = {
+            let mut state = inner.state.borrow_mut();
+            state.counters.units_read += 1;
+            state.find_counted(&inner.base, lpa)
+        };
+        match found {
+            Found::Flash(ppa) => {
+                let ticket = inner.flash.ticket();
+                let mask = 1 << inner.geometry.unit_of_stripe(ppa);
+                inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
+                let outcome = ticket.wait().await;
+                spans.charge_split(span, clock.now(), outcome.queued, Stage::Flash);
+                inner.note_read(ppa);
+                if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.take(0)) }
+            }
+            Found::Buffered(content) => {
+                let passage = placement.site(Work::Buffer).dram("out of the buffer", UNIT_BYTES as u64);
+                clock.sleep_until(passage.arrival).await;
+                spans.charge_split(span, clock.now(), passage.queued, Stage::Dram);
+                Ok(content)
+            }
+            Found::Nowhere => Ok(Content::Zero),
+        }
+    }
+
+    /// [`Ftl::write`] of one unit that need not be durable when it ends, while it [may be](Ftl::is_plain).
+    ///
+    /// # Errors
+    /// As [`Ftl::write`].
+    pub async fn write_one(
+        &self,
+        span: SpanId,
+        spans: &Spans,
+        unit: u64,
+        content: Content,
+    ) -> Result<(), MediaError> {
+        let inner = &*self.0;
+        let (clock, placement) = (&inner.clock, &inner.placement);
+        let lpa = self.check(unit, 1)?;
+        let _attending = inner.attend_writing()?;
+        if inner.power.is_untouched.take() {
+            inner.go_on_overwriting();
+        }
+        let service = inner.reserve_buffering(Route::OWN, 1);
+        clock.sleep_until(service.end).await;
+        let mut queued = service.queued;
+        if !placement.site(Work::Buffer).is(placement.site(Work::Translate)) {
+            let service = placement.reserve(Work::Translate, 1);
+            clock.sleep_until(service.end).await;
+            queued += service.queued;
+        }
+        spans.charge_split(span, clock.now(), queued, Stage::Firmware);
+        let passage = placement.site(Work::Buffer).dram("into the buffer", UNIT_BYTES as u64);
+        clock.sleep_until(passage.arrival).await;
+        spans.charge_split(span, clock.now(), passage.queued, Stage::Dram);
+        let permit = inner.credits.acquire(1).await;
+        if permit.credits() == 0 {
+            return Err(MediaError::WriteProtected);
+        }
+        inner.check_writable()?;
+        inner.locks.wait(lpa, 1).await;
+        let taken = inner.take(lpa, std::iter::once(content));
+        permit.forget();
+        inner.give_back(1 - taken);
+        inner.dispatch();
+        spans.charge(span, clock.now(), Stage::Queueing);
+        Ok(())
+    }
+}
