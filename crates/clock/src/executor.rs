@@ -697,19 +697,20 @@ impl Future for Sleep<'_> {
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let clock = self.clock;
+        if self.armed && !clock.is_immediate() {
+            if clock.now() < self.at {
+                return Poll::Pending;
+            }
+            self.note_lateness();
+            return Poll::Ready(());
+        }
         if self.modelled && clock.is_immediate() {
             return self.poll_immediate();
         }
-        if clock.now() >= self.at {
-            if self.armed {
-                self.note_lateness();
-            }
+        if clock.now() >= self.at || !self.armed && clock.leaps_to(self.at) {
             return Poll::Ready(());
         }
         if !self.armed {
-            if clock.leaps_to(self.at) {
-                return Poll::Ready(());
-            }
             self.armed = true;
             clock.wake_at(self.at, clock.current());
         }

@@ -24,6 +24,8 @@ struct Inner<T> {
     letters: RefCell<VecDeque<Letter<T>>>,
     /// Letters under way that wake the reader.
     wakers: Cell<usize>,
+    /// Every letter wakes the reader.
+    heeds: Cell<bool>,
     reader: Cell<Option<TaskId>>,
 }
 
@@ -43,6 +45,7 @@ impl<T> Mailbox<T> {
             clock: clock.clone(),
             letters: RefCell::default(),
             wakers: Cell::default(),
+            heeds: Cell::default(),
             reader: Cell::new(None),
         }))
     }
@@ -58,7 +61,21 @@ impl<T> Mailbox<T> {
         self.send(at, false, value);
     }
 
+    /// Whether quiet values wake the reader, too, those under way included: while somebody waits for one.
+    pub fn heed_quiet(&self, heeds: bool) {
+        if self.0.heeds.replace(heeds) || !heeds {
+            return;
+        }
+        let mut letters = self.0.letters.borrow_mut();
+        letters.iter_mut().for_each(|letter| letter.wakes = true);
+        self.0.wakers.set(letters.len());
+        if let (Some(first), Some(reader)) = (letters.front(), self.0.reader.get()) {
+            self.0.clock.wake_at(first.at, reader);
+        }
+    }
+
     fn send(&self, at: Time, wakes: bool, value: T) {
+        let wakes = wakes || self.0.heeds.get();
         let mut letters = self.0.letters.borrow_mut();
         let at = letters.back().map_or(at, |last| at.max(last.at));
         letters.push_back(Letter { at, wakes, value });

@@ -600,3 +600,35 @@ mod spans {
         assert_eq!(spans.close(SpanId::NONE), Default::default());
     }
 }
+
+// A reader that waits for a quiet value must be woken by it, also if it was sent before; else a device that waits for a place in a
+// completion queue stands still.
+#[test]
+fn quiet_letters_wake_who_heeds_them() {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let mailbox = Mailbox::new(&clock);
+    let (reader, seen) = (mailbox.clone(), Rc::new(RefCell::new(Vec::new())));
+    let (inner, log) = (clock.clone(), seen.clone());
+    clock.spawn("reader", async move {
+        loop {
+            let value = reader.receive().await;
+            log.borrow_mut().push((inner.now().0, value));
+        }
+    });
+    let main = clock.clone();
+    executor
+        .run(async move {
+            mailbox.send_quietly_at(Time(10), 'a');
+            main.sleep(Delay(20)).await;
+            mailbox.heed_quiet(true); // it came long ago
+            mailbox.send_quietly_at(Time(30), 'b');
+            main.sleep(Delay(20)).await;
+            mailbox.heed_quiet(false);
+            mailbox.send_quietly_at(Time(50), 'c');
+            mailbox.send_at(Time(60), 'd');
+            main.sleep(Delay(40)).await;
+        })
+        .unwrap();
+    assert_eq!(*seen.borrow(), [(20, 'a'), (30, 'b'), (60, 'c'), (60, 'd')]);
+}

@@ -244,7 +244,10 @@ impl CompletionQueue {
         if self.clock.is_traced() {
             self.clock.works_for(self.unrung_spans.borrow_mut().drain(..));
         }
-        self.port.ring(self.doorbell, self.head.get());
+        match self.cqid {
+            0 => self.port.ring(self.doorbell, self.head.get()),
+            _ => self.port.ring_head(self.doorbell, self.head.get()),
+        }
         if self.costs.doorbell > Delay::ZERO {
             self.cpu.reserve_for("ring", self.costs.doorbell); // it holds up what comes next, not what was reaped
         }

@@ -167,6 +167,14 @@ impl Port {
         }
     }
 
+    /// Rings the head doorbell of an I/O completion queue at `offset`, posted.
+    pub fn ring_head(&self, offset: u64, value: u32) {
+        match self {
+            Port::Link(end) => end.ring_head(offset, value),
+            Port::Shared(_) => self.ring(offset, value),
+        }
+    }
+
     /// Rings the doorbell at `offset`, posted.
     pub fn ring(&self, offset: u64, value: u32) {
         match self {

@@ -192,6 +192,7 @@ impl Link {
                 << (config.read_tags / 4).clamp(1, BATCH_REQUESTS_MAX).ilog2(),
             config,
         });
+        link.mmio.heed_quiet(true);
         let root = link.clone();
         clock.spawn("root complex", async move {
             loop {
@@ -254,14 +255,22 @@ impl Link {
         }
     }
 
-    /// Brings the memory behind the registers up to now: stores wake nobody, so they are taken when somebody looks, or
-    /// with the register write behind them.
+    /// Brings the device up to now: stores, and register writes that were sent quietly, wake nobody, so they are taken when
+    /// somebody looks, or with the next register write behind them.
     fn settle_stores(&self) {
         if self.mmio.is_empty() {
             return;
         }
-        while let Some(Downstream::Store(store)) = self.mmio.try_receive_quiet() {
-            self.stored(&store);
+        while let Some(write) = self.mmio.try_receive_quiet() {
+            match write {
+                Downstream::Store(store) => self.stored(&store),
+                Downstream::Write(write) => {
+                    let bar = self.bar.borrow().clone();
+                    if let Some(bar) = bar {
+                        bar.write(write);
+                    }
+                }
+            }
         }
     }
 
@@ -420,7 +429,16 @@ impl HostEnd {
         self.write(offset, value, 8, Purpose::Register);
     }
 
+    /// Rings the head doorbell of a completion queue, posted: it only makes room, so the device takes it when it looks for room.
+    pub fn ring_head(&self, offset: u64, value: u32) {
+        self.send_write(offset, u64::from(value), 4, Purpose::Doorbell, true);
+    }
+
     fn write(&self, offset: u64, value: u64, bytes: u32, purpose: Purpose) {
+        self.send_write(offset, value, bytes, purpose, false);
+    }
+
+    fn send_write(&self, offset: u64, value: u64, bytes: u32, purpose: Purpose, is_quiet: bool) {
         let link = &self.0;
         let tlps = link.config.write(BAR_ADDRESS, u64::from(bytes));
         let passage = link.send_down(purpose, tlps, u64::from(bytes));
@@ -431,7 +449,10 @@ impl HostEnd {
                 return bar.write(write);
             }
         }
-        link.mmio.send_at(passage.arrival, Downstream::Write(write));
+        match is_quiet {
+            true => link.mmio.send_quietly_at(passage.arrival, Downstream::Write(write)),
+            false => link.mmio.send_at(passage.arrival, Downstream::Write(write)),
+        }
     }
 
     /// Stores `bytes` to the memory behind the registers, from `offset` of BAR0 on, posted: a write for each line of
@@ -571,6 +592,17 @@ impl DeviceEnd {
                 Downstream::Store(store) => self.0.stored(&store),
             }
         }
+    }
+
+    /// Takes the register writes that have arrived and woke nobody: before the device looks at what they change.
+    #[inline]
+    pub fn settle_writes(&self) {
+        self.0.settle_stores();
+    }
+
+    /// Whether such writes wake the device, too: at first they do, until it says that it looks by itself.
+    pub fn heed_quiet_writes(&self, heeds: bool) {
+        self.0.mmio.heed_quiet(heeds);
     }
 
     /// Takes a register write of any length and offset, as if it had just arrived: a hostile host's, in tests.

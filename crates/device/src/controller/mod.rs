@@ -67,6 +67,7 @@ impl Controller {
         let core = Rc::new(Core::new(port, config, cap, placement, ftl));
         let sets = Rc::new(CommandSets::new(core.clone()));
         port.attach(core.clone());
+        port.heed_quiet_writes(false); // it looks before it needs a place in a completion queue
         if let Some(memory) = &core.config.transfer.memory {
             port.attach_memory(memory.link, sets.clone());
         }

@@ -16,6 +16,7 @@ impl Context<'_> {
     /// The same for a result that may go there.
     pub(crate) fn reserve_result(&self, bytes: u32) -> bool {
         let is_short = bytes <= self.core.config.transfer.inline_result_bytes_max;
+        self.core.port.settle_writes();
         let has_room = is_short && self.permit.reserve_behind(ResultSlot::count(bytes));
         if !has_room {
             add(&self.core.counters.results_fallen_back, 1);

@@ -35,6 +35,7 @@ impl Core {
 
     /// Aborts the command `cid` of queue `sqid`, if it waits for the other half and can complete.
     pub(crate) fn abort_half(&self, sqid: u16, cid: u16) -> bool {
+        self.port.settle_writes();
         let half = self.parked.halves.take(|half| half.is(sqid, cid) && half.command.permit.has_place());
         half.map(|half| self.refuse_half(half, Status::ABORT_REQUESTED)).is_some()
     }
@@ -42,6 +43,7 @@ impl Core {
     /// The queue is being deleted: its halves end. One whose completion has no place ends without: it is completed
     /// implicitly by the deletion (NVMe Base 2.1, 5.2.4).
     pub(crate) fn delete_halves(&self, qid: u16) {
+        self.port.settle_writes();
         while let Some(half) = self.parked.halves.take(|half| half.command.permit.queue().id == qid) {
             if half.permit.has_place() {
                 self.refuse_half(half, Status::ABORTED_SQ_DELETED);

@@ -67,6 +67,8 @@ pub async fn run(sets: Rc<CommandSets>) {
     loop {
         let waiting = core.queues.arbiter.has_waiting();
         let Some(task) = waiting.then(|| next(core, &mut places)).flatten() else {
+            // With a free slot it is a place in a completion queue that is lacking: the host's doorbell gives it.
+            core.port.heed_quiet_writes(waiting && core.slots.free().1 > 0);
             core.queues.fetchable(waiting).await;
             continue;
         };
@@ -96,6 +98,7 @@ fn next(core: &Core, places: &mut Vec<Place>) -> Option<Task> {
     if !core.registers.csts.get().rdy() || core.registers.csts.get().cfs() {
         return None;
     }
+    core.port.settle_writes();
     let (admin, io) = core.slots.free();
     let most = core.config.controller.fetch_burst.min(io);
     let (queue, count) = core.queues.arbiter.pick(admin, io > 0, most)?;

@@ -41,6 +41,16 @@ struct Ring {
 impl Ring {
     /// The queue whose turn it is, and how many commands it may start; the first that has any.
     fn pick(&mut self, burst: u32) -> Option<(Rc<SubmissionQueue>, u32)> {
+        if self.queues.iter().all(|queue| queue.fetchable() == 0) {
+            // Every queue gives its turn away, and the one that had it first does so twice.
+            self.turn = match self.queues.len() {
+                0 => 0,
+                queues if self.turn >= queues => 1,
+                _ => self.turn + 1,
+            };
+            self.burst_used = 0;
+            return None;
+        }
         loop {
             let mut has_paid = false;
             for _ in 0..=self.queues.len() {
