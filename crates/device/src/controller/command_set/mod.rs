@@ -71,10 +71,23 @@ macro_rules! arms {
             $done
         })*
     }};
+    (
+        (first $Set:ident => $holds:expr)
+        $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*
+    ) => {{
+        $($(#[cfg($cfg)])? {
+            type $Set = $module::$type;
+            if $holds {
+                return Some(CommandSet::$name);
+            }
+        })*
+        None
+    }};
 }
 
 /// `of!(set, Set => ...)`: with the type `Set` that implements `set`. `of!(set, state of states => ...)`: with its state.
-/// `of!(all state of states => ...)`: with the state of each, one after the other.
+/// `of!(all state of states => ...)`: with the state of each, one after the other. `of!(first Set => ...)`: returns the first
+/// set whose type it holds for.
 macro_rules! of {
     ($($what:tt)*) => {
         command_sets! { arms $($what)* }
@@ -217,10 +230,10 @@ impl CommandSet {
         of!(self, Set => Set::has(opcode))
     }
 
-    /// Whether a command is the set's whatever namespace it names.
+    /// The set that claims a command, whatever namespace it names.
     #[inline]
-    fn claims(self, opcode: u8) -> bool {
-        of!(self, Set => Set::claims(opcode))
+    fn claiming(opcode: u8) -> Option<CommandSet> {
+        of!(first Set => Set::claims(opcode))
     }
 
     /// Whether a piece of a stream may name a namespace of the set: streams of sets without namespaces may name any.
@@ -246,8 +259,7 @@ impl CommandSets {
     /// The set that an I/O command is of: that of its namespace, unless one claims it.
     #[inline]
     fn set_of(&self, sqe: &Sqe) -> CommandSet {
-        let claiming = CommandSet::ALL.iter().find(|set| set.claims(sqe.opcode()));
-        claiming.copied().unwrap_or_else(|| self.core.inventory.set_of(sqe.nsid))
+        CommandSet::claiming(sqe.opcode()).unwrap_or_else(|| self.core.inventory.set_of(sqe.nsid))
     }
 
     /// What an entry is: a command, payload, or a command with payload behind it.

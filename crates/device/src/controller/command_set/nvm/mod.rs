@@ -18,9 +18,7 @@ use crate::controller::namespace::{Format, Limits, Namespace};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::IntoBytes;
 use byteway_wire::content::BlockSize;
-use byteway_wire::nvme::{
-    CommandsSupportedLog, IdentifyController, NvmOpcode, ReadWrite, Sqe, Status, csi,
-};
+use byteway_wire::nvme::{CommandsSupportedLog, IdentifyController, NvmOpcode, ReadWrite, Sqe, Status, csi};
 
 pub mod blocks;
 pub mod compare_and_write;

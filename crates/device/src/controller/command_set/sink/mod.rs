@@ -72,8 +72,7 @@ impl IoCommandSet for Sink {
 
     fn stream_start(sqe: &Sqe) -> Option<StreamStart> {
         let is_store = VendorOpcode(sqe.opcode()) == VendorOpcode::SINK_STORE;
-        is_store
-            .then(|| StreamStart { bytes: vendor::Sink::parse(sqe).bytes, pipelined: is_pipelined(sqe) })
+        is_store.then(|| StreamStart { bytes: vendor::Sink::parse(sqe).bytes, pipelined: is_pipelined(sqe) })
     }
 
     async fn end_stream(
