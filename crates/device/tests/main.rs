@@ -7,6 +7,7 @@ mod cancellation;
 mod copy;
 mod data_pointer;
 mod device_memory;
+mod echo;
 mod fixture;
 mod format;
 mod fused;

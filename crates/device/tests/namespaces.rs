@@ -59,7 +59,7 @@ fn namespaces_come_and_go_and_capacity_with_them() {
         assert_eq!((second, host.capacity().await.1), (3, 0));
         host.succeed(delete(NSID_ALL)).await;
         assert_eq!(host.capacity().await, (all, all));
-        assert_eq!(list(&host, Cns::ALLOCATED_NAMESPACES).await, []);
+        assert!(list(&host, Cns::ALLOCATED_NAMESPACES).await.is_empty());
         host.succeed(delete(NSID_ALL)).await;
         let whole = host.create(NS_512_UNITS + NS_4K_UNITS, 1).await;
         assert_eq!(host.try_read(&pair, whole, 12_287, 1, 4096).await, (Status::SUCCESS, vec![0; 4096]));
@@ -261,10 +261,10 @@ fn identify_lists_controllers_and_granularity() {
             list.ids().expect("it ascends").to_vec()
         };
         assert_eq!(ids(Cns::CONTROLLERS, 0, 0).await, [1]);
-        assert_eq!(ids(Cns::CONTROLLERS, 0, 2).await, []);
+        assert!(ids(Cns::CONTROLLERS, 0, 2).await.is_empty());
         assert_eq!(ids(Cns::NAMESPACE_CONTROLLERS, NS_4K, 1).await, [1]);
         host.succeed(host.attach_sqe(NS_4K, false)).await;
-        assert_eq!(ids(Cns::NAMESPACE_CONTROLLERS, NS_4K, 0).await, []);
+        assert!(ids(Cns::NAMESPACE_CONTROLLERS, NS_4K, 0).await.is_empty());
         let list = GranularityList::read_from_bytes(&host.identify(Cns::NAMESPACE_GRANULARITY, 0).await)
             .expect("a page is as long as its structure");
         assert_eq!((list.descriptors_z, list.descriptors[0].nszegran), (0, 16 * 4096));
@@ -296,7 +296,7 @@ fn changes_are_in_the_log_and_announced_to_who_asked() {
         host.succeed(kept.sqe(0, 0).with_prp(page, 0)).await;
         assert_eq!(changed(&host.peek(page, 4096)), [NS_512, NS_4K]);
         assert_eq!(changed(&host.log(lid::CHANGED_NAMESPACE_LIST, 0, 4096).await), [NS_512, NS_4K]);
-        assert_eq!(changed(&host.log(lid::CHANGED_NAMESPACE_LIST, 0, 4096).await), []);
+        assert!(changed(&host.log(lid::CHANGED_NAMESPACE_LIST, 0, 4096).await).is_empty());
     });
 }
 

@@ -174,8 +174,8 @@ impl<O> TransferConfig<O> {
     }
 }
 
-/// What clients have in common: data pointers for their buffers, and the way of each payload.
-pub(crate) struct Carrier {
+/// What clients have in common, of whatever command set: data pointers for their buffers, and the way of each payload.
+pub struct Carrier {
     pub(crate) queue: QueuePair,
     /// Others that carry chunks.
     chunk_queues: Vec<QueuePair>,
@@ -198,8 +198,8 @@ pub(crate) struct Carrier {
 }
 
 impl Carrier {
-    /// Of a client on `queue`.
-    pub(crate) fn new<O>(queue: QueuePair, config: &TransferConfig<O>) -> Carrier {
+    /// Of a client on `queue`, which has been enabled for [`TransferConfig::methods`].
+    pub fn new<O>(queue: QueuePair, config: &TransferConfig<O>) -> Carrier {
         let TransferConfig { rules, bytes_max, .. } = *config;
         let mut chunk_queues = config.chunk_queues.clone();
         chunk_queues.retain(|other| other.qid() != queue.qid());
@@ -228,6 +228,16 @@ impl Carrier {
         }
     }
 
+    /// The queue pair.
+    pub fn queue(&self) -> &QueuePair {
+        &self.queue
+    }
+
+    /// Payloads to the device by the way that they went.
+    pub fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
     /// For the Store command of key value namespace `nsid`, which has a key where others have the length of an inline tail.
     pub(crate) fn for_pairs(self, nsid: u32) -> Carrier {
         Carrier { pairs_of: Some(nsid), ..self }
@@ -253,13 +263,13 @@ impl Carrier {
     }
 
     /// Fills the beginning of a buffer.
-    pub(crate) fn put(&self, buffer: &IoBuffer, from: &[u8]) -> Result<(), IoError> {
+    pub fn put(&self, buffer: &IoBuffer, from: &[u8]) -> Result<(), IoError> {
         self.fits(buffer, u32::try_from(from.len()).unwrap_or(u32::MAX))?;
         put(self.memory(), &buffer.buffer, from)
     }
 
     /// Copies the beginning of a buffer out.
-    pub(crate) fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
+    pub fn get(&self, buffer: &IoBuffer, into: &mut [u8]) -> Result<(), IoError> {
         self.fits(buffer, u32::try_from(into.len()).unwrap_or(u32::MAX))?;
         get(self.memory(), &buffer.buffer, into)
     }
@@ -274,14 +284,14 @@ impl Carrier {
     }
 
     /// A buffer of the longest payload, in pages that follow one another.
-    pub(crate) fn buffer(&self) -> Result<IoBuffer, IoError> {
+    pub fn buffer(&self) -> Result<IoBuffer, IoError> {
         let bytes = self.bytes_max;
         let buffer = Buffer::contiguous(self.memory(), 0, bytes).ok_or(IoError::NoRoom { bytes })?;
         self.adopt(buffer)
     }
 
     /// Takes a buffer that was made elsewhere.
-    pub(crate) fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
+    pub fn adopt(&self, buffer: Buffer) -> Result<IoBuffer, IoError> {
         for planner in [&self.prp, &self.sgl].into_iter().flatten() {
             planner.add_slot().ok_or(IoError::NoRoom { bytes: buffer.bytes() })?;
         }
@@ -396,13 +406,7 @@ impl Carrier {
 impl Carrier {
     /// Carries out a command with the first `bytes` of `buffer` as its data, by a way with a command of its own. Its
     /// span stays open.
-    pub(crate) async fn send(
-        &self,
-        span: SpanId,
-        sqe: Sqe,
-        buffer: &IoBuffer,
-        bytes: u32,
-    ) -> Result<Cqe, IoError> {
+    pub async fn send(&self, span: SpanId, sqe: Sqe, buffer: &IoBuffer, bytes: u32) -> Result<Cqe, IoError> {
         let choice = match self.choose(buffer, bytes) {
             Choice { way: Way::Piggyback | Way::PiggybackPipelined, .. } => self.fallback(),
             // Of a value that could not be placed: the controller places it.
@@ -417,6 +421,20 @@ impl Carrier {
             }
             sent => sent,
         }
+    }
+
+    /// Carries out a command that brings up to `bytes` to the beginning of `buffer`, to where its data pointer says. Its
+    /// span stays open.
+    pub async fn receive(
+        &self,
+        span: SpanId,
+        sqe: Sqe,
+        buffer: &IoBuffer,
+        bytes: u32,
+    ) -> Result<Cqe, IoError> {
+        let sqe = self.plan(self.result_kind(bytes), buffer, bytes)?.placed_in(sqe);
+        let pages = buffer.buffer.pages_touched(bytes);
+        Ok(self.queue.execute(Request { span, pages, ..sqe.into() }).await?)
     }
 
     /// Carries out a Store whose value the host places itself, by a command or by a record. [`Lost::NotPlaced`]: it has no

@@ -459,18 +459,18 @@ impl Driver {
         Ok(())
     }
 
-    /// The first namespace that is raw flash, if there is one.
-    pub(crate) async fn raw_flash_namespace(&self) -> Result<Option<u32>, DriverError> {
-        match self.0.sets.get() & 1 << csi::RAW_FLASH {
-            0 => Ok(None),
-            _ => Ok(self.active_namespaces(csi::RAW_FLASH).await?.first().copied()),
+    /// The active namespaces of the command set with this identifier, ascending; none if it is not in use.
+    pub async fn namespaces_of(&self, csi: u8) -> Result<Vec<u32>, DriverError> {
+        match self.0.sets.get().checked_shr(csi.into()) {
+            Some(sets) if sets & 1 != 0 => self.active_namespaces(csi).await,
+            _ => Ok(Vec::new()),
         }
     }
 
-    /// What Identify says of it.
-    pub(crate) async fn identify_raw_flash(&self, nsid: u32) -> Result<Vec<u8>, DriverError> {
+    /// The Identify Namespace data structure of the command set with this identifier: [`Identify::BYTES`].
+    pub async fn identify_namespace(&self, csi: u8, nsid: u32) -> Result<Vec<u8>, DriverError> {
         let mut id = vec![0; Identify::BYTES as usize];
-        self.identify_of(Cns::COMMAND_SET_NAMESPACE, csi::RAW_FLASH, nsid, &mut id).await?;
+        self.identify_of(Cns::COMMAND_SET_NAMESPACE, csi, nsid, &mut id).await?;
         Ok(id)
     }
 

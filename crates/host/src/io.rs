@@ -695,21 +695,27 @@ impl Client {
     }
 }
 
-/// An I/O that has begun.
-#[derive(Clone, Copy)]
-pub(crate) struct Opened {
+/// An I/O that has begun, and is followed until it is closed.
+#[derive(Clone, Copy, Debug)]
+pub struct Opened {
     pub(crate) span: SpanId,
     begin: Time,
 }
 
 impl Opened {
     /// Begins to follow an I/O; over shared memory it has no span and only its times are known.
-    pub(crate) fn open(port: &Port) -> Opened {
+    pub fn open(port: &Port) -> Opened {
         let begin = port.now();
         Opened { span: port.open_span(begin), begin }
     }
 
-    pub(crate) fn close(self, port: &Port) -> SpanRecord {
+    /// What follows it: for the commands that are its parts.
+    pub fn span(self) -> SpanId {
+        self.span
+    }
+
+    /// The I/O has ended, however it did: when, and where its time went.
+    pub fn close(self, port: &Port) -> SpanRecord {
         match port.spans() {
             Some(spans) => {
                 port.clock().io_ends(self.span);

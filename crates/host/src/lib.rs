@@ -53,11 +53,11 @@ mod watchdog;
 pub use buffer::{IoBuffer, Part};
 pub use byteway_transfer::host::{Buffer, PointerKind};
 pub use byteway_transfer::{Limits, Method, Rules};
-pub use carrier::{Counts, Results, TransferConfig};
+pub use carrier::{Carrier, Counts, Results, TransferConfig};
 pub use costs::HostCosts;
 pub use driver::{Arbitration, Completion, Data, Driver, DriverConfig, KvNamespace, Namespace, QueueConfig};
 pub use error::{AnyClientError, AnyIoError, ClientError, DriverError, IoError, Lost, Meaning};
-pub use io::{BlockError, BlockIoError, Client, ClientConfig};
+pub use io::{BlockError, BlockIoError, Client, ClientConfig, Opened};
 pub use kv::{
     Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch,
     KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,

@@ -17,7 +17,7 @@ use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
 use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::profile::Fault;
-use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Warmup};
+use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
 use byteway_serve::attach::Attachment;
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
@@ -25,7 +25,7 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::pace::PaceLog;
-use byteway_workload::{Issue, JobPlan, Kind, Priority, Rw, Source, Synthetic};
+use byteway_workload::{Issue, JobPlan, Priority, Rw, Source, Synthetic};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;
@@ -363,7 +363,7 @@ impl Stage {
             section.size = (rest > FILL_BYTES.0).then_some(FILL_BYTES.into());
         }
         let limits = Limits {
-            is_sink,
+            personality: if is_sink { Personality::Sink } else { Personality::Block },
             lba_bytes,
             namespaces: namespace.nsid,
             namespace_blocks: if is_sink { driver.capabilities().sink_bytes } else { namespace.blocks },
@@ -492,24 +492,10 @@ fn capacity_bytes(driver: &Driver) -> u64 {
 /// The job in words: no file says what it was.
 fn described(plan: &JobPlan) -> String {
     let lba_bytes = u64::from(plan.lba_bytes);
-    let bs = match &plan.source {
-        Source::Synthetic(synthetic) => {
-            let most = |kind: &Kind| synthetic.lengths.get(*kind).max();
-            let bytes = |blocks: u32| Bytes(u64::from(blocks) * lba_bytes);
-            match synthetic.lengths.fixed(synthetic.rw) {
-                Some(blocks) => bytes(blocks).to_string(),
-                None => {
-                    let most = synthetic.rw.kinds().iter().map(most).max().unwrap_or(1);
-                    format!("{} to {}", bytes(synthetic.lengths.min_of(synthetic.rw)), bytes(most))
-                }
-            }
-        }
-        Source::Trace(_) => "a trace".to_owned(),
-        Source::Pairs(_) => "pairs".to_owned(),
-    };
     format!(
-        "{}, {bs}, iodepth {}, numjobs {}, over {} from {} of namespace {}",
+        "{}, {}, iodepth {}, numjobs {}, over {} from {} of namespace {}",
         plan.name,
+        plan.lengths(),
         plan.iodepth,
         plan.workers,
         Bytes(plan.range_blocks * lba_bytes),

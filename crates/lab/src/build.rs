@@ -92,7 +92,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         endurance_erases: profile.flash.endurance,
         ftl: ftl(plan),
         namespaces: namespaces(plan),
-        kv: plan.has_pairs().then(|| pairs(plan)),
+        kv: (!plan.pairs_nsids().is_empty()).then(|| pairs(plan)),
         base: match plan.precondition {
             Precondition::Empty => Base::Empty,
             Precondition::Filled => Base::Filled,
@@ -100,7 +100,7 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
         },
         keep: match plan.store {
             // An index is no test pattern.
-            Store::Stamp if plan.has_pairs() => Keep::Bytes,
+            Store::Stamp if !plan.pairs_nsids().is_empty() => Keep::Bytes,
             Store::Ram => Keep::Bytes,
             // In files a test pattern takes no more than its spare area.
             Store::Stamp | Store::File => Keep::Stamps,
@@ -321,7 +321,7 @@ fn delay(picos: Picos) -> Delay {
 fn namespaces(plan: &DrivePlan) -> Vec<NamespaceConfig> {
     let block = BlockSize::from_bytes(plan.lba_bytes.into()).expect("the scenario was checked");
     let units = plan.namespace_blocks * u64::from(plan.lba_bytes) / UNIT_BYTES as u64;
-    let one = |_| match plan.is_kv() {
+    let one = |_| match plan.personality.has_pairs() {
         true => NamespaceConfig::key_value(units),
         false => NamespaceConfig::blocks(units, block),
     };

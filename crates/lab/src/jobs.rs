@@ -1,33 +1,38 @@
 //! Jobs at play: workers on a driver's queues, each of their I/Os measured and verified, until the jobs end. The same
 //! for a drive in this simulation and for one that another process serves.
 
+mod blocks;
+mod ios;
 mod pairs;
+mod payloads;
 mod tree;
 
 use anyhow::bail;
+use blocks::Blocks;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
 use byteway_console::error::InputError;
-use byteway_host::driver::{Driver, Namespace, QueueConfig};
-use byteway_host::io::{Client, ClientConfig};
+use byteway_host::driver::{Driver, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
-use byteway_host::split::{SplitBuffer, SplitDone};
-use byteway_host::{AnyIoError, IoBuffer, IoError, Meaning};
 use byteway_host::{
-    Completion, Counts, LossFigures, Method, PayloadClient, PayloadConfig, QueuePair, Results, Rules,
-    SinkBase, SinkOracle,
+    Completion, Counts, IoError, LossFigures, LossWindow, Meaning, Method, QueuePair, Results, Rules,
+    SinkOracle,
 };
 use byteway_measure::timeline::{Ended, Queue, Timeline};
 use byteway_measure::{Completed, Meter, Part};
 use byteway_scenario::RUNTIME_MAX;
-use byteway_wire::content::{BlockSize, UNIT_BYTES};
-use byteway_wire::nvme::{QueuePriority, Range};
+use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::QueuePriority;
 use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
+use ios::{Ios, Performed};
 use pairs::Pairs;
+use payloads::Payloads;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
+
+pub use payloads::Sink;
 
 /// What each block of a namespace must hold, by namespace.
 pub type Oracles = BTreeMap<u32, Rc<RefCell<Oracle>>>;
@@ -65,93 +70,52 @@ pub struct Manner {
     pub seed: u64,
 }
 
-/// How workers use a payload sink.
-#[derive(Clone)]
-pub struct Sink {
-    /// How results of reads come.
-    pub results: Results,
-    /// What its bytes must be; `None`: only checksums are compared.
-    pub oracle: Option<Rc<RefCell<SinkOracle>>>,
-}
-
-impl Sink {
-    /// With its oracle, if data is to be verified. `is_fresh`: it was never written to.
-    pub fn new(results: Results, verify: bool, is_fresh: bool) -> Sink {
-        let base = if is_fresh { SinkBase::Zeroes } else { SinkBase::Unknown };
-        Sink { results, oracle: verify.then(|| Rc::new(RefCell::new(SinkOracle::new(base)))) }
-    }
-}
-
 /// What a worker asks a drive for.
 enum Access {
-    Blocks {
-        client: Client,
-        /// For reads that are not checked in a namespace where others are.
-        unchecked: Option<Client>,
-    },
-    Payloads(PayloadClient),
+    Blocks(Blocks),
+    Payloads(Payloads),
     Pairs(Box<Pairs>),
-}
-
-/// The buffers of an I/O.
-enum Buffers {
-    Blocks { checked: SplitBuffer, unchecked: Option<SplitBuffer> },
-    Payload(IoBuffer),
 }
 
 impl Access {
     fn queue(&self) -> &QueuePair {
         match self {
-            Access::Blocks { client, .. } => client.queue(),
-            Access::Payloads(client) => client.queue(),
+            Access::Blocks(blocks) => blocks.queue(),
+            Access::Payloads(payloads) => payloads.queue(),
             Access::Pairs(pairs) => pairs.queue(),
         }
     }
 
     fn counts(&self) -> Counts {
         match self {
-            Access::Blocks { client, unchecked } => {
-                let mut counts = client.counts();
-                if let Some(unchecked) = unchecked {
-                    counts += unchecked.counts();
-                }
-                counts
-            }
-            Access::Payloads(client) => client.counts(),
+            Access::Blocks(blocks) => blocks.counts(),
+            Access::Payloads(payloads) => payloads.counts(),
             Access::Pairs(pairs) => pairs.counts(),
         }
     }
 
-    /// For I/Os of up to `blocks` blocks.
-    fn buffers(&self, blocks: u32) -> Result<Buffers, IoError> {
-        Ok(match self {
-            Access::Blocks { client, unchecked } => Buffers::Blocks {
-                checked: client.split_buffer(blocks)?,
-                unchecked: unchecked.as_ref().map(|client| client.split_buffer(blocks)).transpose()?,
-            },
-            Access::Payloads(client) => Buffers::Payload(client.buffer()?),
-            Access::Pairs(_) => unreachable!("operations on pairs have buffers of their own"),
-        })
+    /// Why its trace ended early.
+    fn error(&self) -> Option<InputError> {
+        match self {
+            Access::Blocks(blocks) => blocks.generator().borrow().error().cloned(),
+            Access::Payloads(payloads) => payloads.generator().borrow().error().cloned(),
+            Access::Pairs(pairs) => pairs.generator.borrow().error().cloned(),
+        }
     }
 
-    async fn perform(&self, buffers: &mut Buffers, io: Io) -> Performed {
-        match (self, buffers) {
-            (Access::Blocks { client, unchecked }, Buffers::Blocks { checked, unchecked: other }) => {
-                match (unchecked, other) {
-                    (Some(client), Some(buffer)) if io.kind == Kind::Read => {
-                        perform(client, buffer, io).await
-                    }
-                    _ => perform(client, checked, io).await,
-                }
-            }
-            // A block of a sink is a byte, and the scenario refuses trims of it.
-            (Access::Payloads(client), Buffers::Payload(buffer)) => one_command(match io.kind {
-                Kind::Read => client.read(buffer, io.lba, io.blocks).await,
-                Kind::Write | Kind::Trim => client.write(buffer, io.lba, io.blocks).await,
-            }),
-            _ => {
-                unreachable!("operations on pairs are no I/Os, and buffers are those of the worker's access")
-            }
+    /// What its job has told as put and the drive doesn't have, if it gathers its stores.
+    fn window(&self) -> Option<&RefCell<LossWindow>> {
+        match self {
+            Access::Blocks(_) | Access::Payloads(_) => None,
+            Access::Pairs(pairs) => pairs.window(),
+        }
+    }
+
+    /// What the bytes that it reads are compared with, if they are a sink's.
+    fn sink_oracle(&self) -> Option<&Rc<RefCell<SinkOracle>>> {
+        match self {
+            Access::Payloads(payloads) => payloads.oracle(),
+            Access::Blocks(_) | Access::Pairs(_) => None,
         }
     }
 }
@@ -166,7 +130,6 @@ pub struct Worker {
     access: Access,
     /// The processor that it runs on, which it may share.
     cpu: Rc<Station>,
-    generator: RefCell<Generator>,
     start: Cell<Time>,
     /// I/Os of an open loop that were due while `iodepth` others were outstanding.
     late: Cell<u64>,
@@ -251,12 +214,10 @@ pub async fn workers(
     for (job, plan) in jobs.iter().enumerate().filter(|(_, job)| is_own(job)) {
         let before: u32 = jobs[..job].iter().map(|job| job.workers).sum();
         let namespace = namespaces.iter().find(|namespace| namespace.nsid == plan.nsid);
-        let is_pairs = matches!(plan.source, Source::Pairs(_));
+        let kv = pairs::plan_of(plan);
+        let payload_bytes_max = kv.map_or_else(|| plan.payload_bytes_max(), |_| pairs.bytes_max());
         for worker in 0..plan.workers {
-            let entries = match is_pairs {
-                true => entries(plan, pairs.bytes_max(), manner),
-                false => entries(plan, longest(plan), manner),
-            };
+            let entries = entries(plan, payload_bytes_max, manner);
             let number = before + worker;
             let cpu = manner.processors[number as usize % manner.processors.len()].clone();
             let queue = driver
@@ -268,14 +229,23 @@ pub async fn workers(
                     ..QueueConfig::new(entries)
                 })
                 .await?;
-            let access = match (&manner.sink, namespace) {
-                _ if is_pairs => {
-                    let made = Pairs::new(driver, queue, jobs, (job, worker), manner, &pairs).await?;
+            let ios = || Generator::new(plan, worker, &rng);
+            let access = match (kv, &manner.sink, namespace) {
+                (Some(kv), ..) => {
+                    let made = Pairs::new(driver, queue, jobs, kv, (job, worker), manner, &pairs).await?;
                     Access::Pairs(Box::new(made))
                 }
-                (_, None) => bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name),
-                (None, Some(namespace)) => blocks(driver, queue, namespace, plan, manner, oracles).await?,
-                (Some(sink), Some(_)) => payloads(driver, queue, plan, manner, sink).await?,
+                (None, _, None) => bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name),
+                (None, None, Some(namespace)) => {
+                    driver.enable_methods(&queue, manner.rules.methods()).await?;
+                    let oracle = oracles.get(&plan.nsid).cloned();
+                    Access::Blocks(Blocks::new(queue, namespace, plan, manner.rules, oracle, ios()?)?)
+                }
+                (None, Some(sink), Some(_)) => {
+                    let config = sink.config(manner.rules, plan);
+                    driver.enable_methods(&queue, config.methods()).await?;
+                    Access::Payloads(Payloads::new(queue, plan.nsid, config, ios()?)?)
+                }
             };
             made.push(Rc::new(Worker {
                 job,
@@ -284,7 +254,6 @@ pub async fn workers(
                 plan: plan.clone(),
                 access,
                 cpu,
-                generator: RefCell::new(Generator::new(plan, worker, &rng)?),
                 start: Cell::default(),
                 late: Cell::default(),
                 gate: Gate {
@@ -315,54 +284,12 @@ fn entries(plan: &JobPlan, bytes_max: u32, manner: &Manner) -> u32 {
         _ => 0,
     };
     let carried = payload.max(result);
-    let commands = longest_blocks(plan).div_ceil(plan.transfer_blocks_max.max(1)).max(1);
+    let commands = plan.io_blocks_max().div_ceil(plan.transfer_blocks_max.max(1)).max(1);
     let wanted = u64::from(plan.iodepth) * u64::from(commands) * u64::from(1 + carried) + 1;
     // Where a ring's end comes often, it cuts reads of several entries in two more often than any driver's ring does.
     let least = if carried > 0 { LONG_RING } else { 2 };
     let wanted = wanted.min(65536).next_power_of_two() as u32;
     wanted.max(least).min(manner.queue_entries_max)
-}
-
-async fn blocks(
-    driver: &Driver,
-    queue: QueuePair,
-    namespace: &Namespace,
-    plan: &JobPlan,
-    manner: &Manner,
-    oracles: &Oracles,
-) -> anyhow::Result<Access> {
-    driver.enable_methods(&queue, manner.rules.methods()).await?;
-    let config = ClientConfig {
-        rules: manner.rules,
-        bytes_max: payload_bytes_max(plan),
-        // Even who does not check writes so that others can.
-        oracle: oracles.get(&plan.nsid).cloned(),
-    };
-    let unchecked = match config.oracle.is_some() && !plan.verify {
-        true => {
-            let config = ClientConfig { oracle: None, ..config.clone() };
-            Some(Client::new(queue.clone(), *namespace, config)?)
-        }
-        false => None,
-    };
-    Ok(Access::Blocks { client: Client::new(queue, *namespace, config)?, unchecked })
-}
-
-async fn payloads(
-    driver: &Driver,
-    queue: QueuePair,
-    plan: &JobPlan,
-    manner: &Manner,
-    sink: &Sink,
-) -> anyhow::Result<Access> {
-    let config = PayloadConfig {
-        results: sink.results,
-        oracle: sink.oracle.clone(),
-        // No more: each buffer has its part of what the drive has for stores.
-        ..PayloadConfig::new(manner.rules, longest(plan).max(1))
-    };
-    driver.enable_methods(&queue, config.methods()).await?;
-    Ok(Access::Payloads(PayloadClient::new(queue, plan.nsid, config)?))
 }
 
 /// A play of workers: one for each run, measured by one meter.
@@ -493,10 +420,7 @@ impl Play {
             }
         }
         let after = self.clock.counters();
-        let broken = self.workers.iter().find_map(|worker| match &worker.access {
-            Access::Pairs(pairs) => pairs.generator.borrow().error().cloned(),
-            _ => worker.generator.borrow().error().cloned(),
-        });
+        let broken = self.workers.iter().find_map(|worker| worker.access.error());
         match (self.failure.take(), broken) {
             (Some(error), _) => Err(error),
             (None, Some(error)) => Err(error.into()),
@@ -564,11 +488,8 @@ impl Play {
 
     /// The loss window of each job that gathers its stores, by the job's index: over the measured part.
     pub fn loss_windows(&self, now: Time) -> BTreeMap<usize, LossFigures> {
-        let windows = self.workers.iter().filter_map(|worker| match &worker.access {
-            Access::Pairs(pairs) => Some((worker.job, pairs.window()?.borrow().figures(now))),
-            _ => None,
-        });
-        windows.collect()
+        let window = |worker: &Rc<Worker>| Some((worker.job, worker.access.window()?.borrow().figures(now)));
+        self.workers.iter().filter_map(window).collect()
     }
 
     fn begin_if_due(&self) {
@@ -578,9 +499,7 @@ impl Play {
             let parts = [Part::Whole].into_iter().chain(drives);
             self.before.replace(parts.map(|part| self.host_use(part)).collect());
             for worker in &self.workers {
-                if let Access::Pairs(pairs) = &worker.access
-                    && let Some(window) = pairs.window()
-                {
+                if let Some(window) = worker.access.window() {
                     window.borrow_mut().restart(now);
                 }
             }
@@ -588,13 +507,19 @@ impl Play {
         }
     }
 
-    /// One of the I/Os that a worker may have outstanding, over and over.
+    /// One of the operations that a worker may have outstanding, over and over.
     async fn work(&self, worker: &Worker) -> anyhow::Result<()> {
-        if let Access::Pairs(pairs) = &worker.access {
-            return self.work_pairs(worker, pairs).await;
+        match &worker.access {
+            Access::Blocks(blocks) => self.work_ios(worker, blocks).await,
+            Access::Payloads(payloads) => self.work_ios(worker, payloads).await,
+            Access::Pairs(pairs) => self.work_pairs(worker, pairs).await,
         }
+    }
+
+    /// The same of I/Os.
+    async fn work_ios<I: Ios>(&self, worker: &Worker, ios: &I) -> anyhow::Result<()> {
         let meter = &self.meter;
-        let mut buffers = worker.access.buffers(longest_blocks(&worker.plan))?;
+        let mut buffers = ios.buffers(worker.plan.io_blocks_max())?;
         let start = worker.start.get();
         let end = worker.plan.runtime.map(|_| later(start, worker.plan.end_ps()));
         let closed = worker.plan.issue == Issue::Closed;
@@ -607,7 +532,7 @@ impl Play {
             let io = match write.take() {
                 Some(io) => io,
                 None => {
-                    let mut generator = worker.generator.borrow_mut();
+                    let mut generator = ios.generator().borrow_mut();
                     let Some(io) = generator.next() else { break };
                     if trims_then_writes && io.kind == Kind::Trim {
                         write = generator.next();
@@ -638,7 +563,7 @@ impl Play {
                 worker.gate.enter();
             }
             let number = meter.number();
-            let Performed { result, commands, trail } = worker.access.perform(&mut buffers, io).await;
+            let Performed { result, commands, trail } = ios.perform(&mut buffers, io).await;
             self.show(worker, io, due, result.as_ref().map_err(|error| error as &dyn fmt::Display), trail);
             if commands > 1 {
                 meter.split(worker.job, self.clock.now(), commands);
@@ -721,12 +646,9 @@ impl Play {
     pub fn unchecked_note(&self, part: Part) -> Option<String> {
         // One oracle for all workers on a drive.
         let oracle = |drive: usize| {
-            self.workers.iter().filter(|worker| worker.plan.drive == drive).find_map(|worker| {
-                match &worker.access {
-                    Access::Payloads(client) if part.has(&worker.plan) => client.oracle(),
-                    _ => None,
-                }
-            })
+            let own =
+                self.workers.iter().filter(|worker| worker.plan.drive == drive && part.has(&worker.plan));
+            own.map(|worker| &worker.access).find_map(Access::sink_oracle)
         };
         let oracles = (0..self.under_way.len()).filter_map(oracle);
         let skipped = oracles.map(|oracle| oracle.borrow().skipped_bytes()).sum::<u64>();
@@ -759,57 +681,6 @@ fn within_reach(plan: &JobPlan, at: Time) -> Result<(), InputError> {
         "give it a `runtime`, a lower `count`, a higher `rate_iops`, a shorter `startdelay` or `thinktime`, or a smaller \
          `time_scale`",
     ))
-}
-
-/// An I/O that has ended, with whatever client.
-struct Performed {
-    result: Result<SpanRecord, AnyIoError>,
-    /// How many commands it took.
-    commands: u32,
-    trail: Option<Trail>,
-}
-
-impl From<SplitDone> for Performed {
-    fn from(done: SplitDone) -> Self {
-        let SplitDone { result, commands, trail } = done;
-        Performed { result: result.map_err(AnyIoError::from), commands, trail }
-    }
-}
-
-async fn perform(client: &Client, buffer: &mut SplitBuffer, io: Io) -> Performed {
-    match io.kind {
-        Kind::Read => client.read_split(buffer, io.lba, io.blocks).await.into(),
-        Kind::Write => client.write_split(buffer, io.lba, io.blocks).await.into(),
-        Kind::Trim => one_command(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await),
-    }
-}
-
-fn one_command<E>(result: Result<SpanRecord, IoError<E>>) -> Performed
-where
-    AnyIoError: From<IoError<E>>,
-{
-    Performed { result: result.map_err(AnyIoError::from), commands: 1, trail: None }
-}
-
-/// The longest payload of one of the job's commands; a trim's is its list of ranges.
-pub fn payload_bytes_max(plan: &JobPlan) -> u32 {
-    longest(plan).max(UNIT_BYTES as u32)
-}
-
-/// The longest payload of one command of the job, bytes.
-fn longest(plan: &JobPlan) -> u32 {
-    longest_blocks(plan).min(plan.transfer_blocks_max) * plan.lba_bytes
-}
-
-/// The longest read or write of the job, which may become several commands.
-fn longest_blocks(plan: &JobPlan) -> u32 {
-    match &plan.source {
-        Source::Synthetic(synthetic) => {
-            let kinds = synthetic.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
-            kinds.map(|kind| synthetic.lengths.get(*kind).max()).max().unwrap_or(1)
-        }
-        Source::Trace(_) | Source::Pairs(_) => plan.transfer_blocks_max,
-    }
 }
 
 fn class(priority: Priority) -> QueuePriority {

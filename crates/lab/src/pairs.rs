@@ -198,7 +198,7 @@ fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     work: impl FnOnce(&Clock, Port) -> W,
 ) -> anyhow::Result<T> {
     let device = Device::load(device, &Options { in_files: true, ..Options::default() })?;
-    if !device.drive.has_pairs() || device.drive.store != Store::File {
+    if device.drive.pairs_nsids().is_empty() || device.drive.store != Store::File {
         let what = "the device file describes no drive with pairs that is kept in files";
         let cure =
             "write `personality = \"kv\"` in [drive], or `kv_capacity`, and `store = \"file\"` or no `store`";

@@ -279,18 +279,17 @@ impl Setting {
         }
         let verifies = scenario.verifies(drive);
         let oracles = match verifies {
-            true if plan.is_sink() || plan.is_kv() => Oracles::new(),
-            true => jobs::oracles(&driver, |tag| match plan.precondition {
+            true if plan.personality.has_blocks() => jobs::oracles(&driver, |tag| match plan.precondition {
                 Precondition::Empty => BaseState::Zeroes,
                 Precondition::Filled | Precondition::Steady => BaseState::Stamped { tag },
             }),
-            false => Oracles::new(),
+            _ => Oracles::new(),
         };
         let manner = Manner {
             drive,
             completion,
             rules: transfer.rules,
-            sink: plan.is_sink().then(|| Sink::new(transfer.results, verifies, true)),
+            sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
             results: transfer.results,
             processors,
             queue_entries_max: plan.profile.controller.max_queue_entries,
@@ -429,12 +428,12 @@ impl Setting {
         ios: u64,
     ) -> Option<TransferSummary> {
         let method = self.scenario.drives[0].transfer.rules.method;
-        if method.is_pointer() && !drives.iter().any(|drive| drive.plan.has_payloads()) {
+        if method.is_pointer() && !drives.iter().any(|drive| drive.plan.personality.has_payloads()) {
             return None;
         }
         let (counts, host) = play.host_used(part);
         let device: u64 = drives.iter().map(|drive| drive.cores_busy().0).sum();
-        let is_sink = drives.iter().all(|drive| drive.plan.is_sink());
+        let is_sink = drives.iter().all(|drive| drive.plan.personality.has_sink());
         let busy = (host.map(|host| host.0), Some(device));
         Some(TransferSummary::new(method.name(), is_sink, &counts, busy, ios))
     }

@@ -55,7 +55,7 @@ use byteway_console::table::grouped;
 use byteway_scenario::Warmup;
 use byteway_scenario::profile::Completion;
 use byteway_workload::kv::Verb;
-use byteway_workload::{Io, JobPlan, Source};
+use byteway_workload::{Io, JobPlan};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -365,8 +365,8 @@ impl Meter {
             last_of_job[job].since(begin).0
         };
         let operations = own.iter().flat_map(|job| verbs[*job].finish(&plans[*job].name, elapsed_of(*job)));
-        let has_pairs = own.iter().any(|job| matches!(plans[*job].source, Source::Pairs(_)));
-        let kv = has_pairs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
+        let has_verbs = own.iter().any(|job| plans[*job].has_verbs());
+        let kv = has_verbs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
         let jobs: Vec<_> =
             own.iter().map(|job| recorders[*job].finish(&plans[*job].name, elapsed_of(*job))).collect();
         notes.extend(jobs.iter().filter_map(|job| {

@@ -7,7 +7,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::file::{DriveNames, DriveSection, DriveSections, Personality, Precondition, Store};
+use super::file::{DriveNames, DriveSection, DriveSections, Precondition, Store};
+use super::personality::Personality;
 use super::transfer::no_sink;
 use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};
 use crate::source::{Index, Sources, Tree};
@@ -49,24 +50,9 @@ pub struct DrivePlan {
 }
 
 impl DrivePlan {
-    /// Whether the host asks for payloads instead of blocks.
-    pub fn is_sink(&self) -> bool {
-        self.personality == Personality::Sink
-    }
-
-    /// Whether the host asks for pairs instead of blocks.
-    pub fn is_kv(&self) -> bool {
-        self.personality == Personality::Kv
-    }
-
-    /// Whether there is a namespace of pairs.
-    pub fn has_pairs(&self) -> bool {
-        self.is_kv() || self.kv_bytes > 0
-    }
-
-    /// The namespaces that hold pairs.
+    /// The namespaces that hold pairs; there may be none.
     pub fn pairs_nsids(&self) -> RangeInclusive<u32> {
-        match self.is_kv() {
+        match self.personality.has_pairs() {
             true => 1..=self.namespaces,
             false => self.namespaces + 1..=self.namespaces + u32::from(self.kv_bytes > 0),
         }
@@ -74,20 +60,15 @@ impl DrivePlan {
 
     /// The namespaces of blocks.
     pub fn blocks_nsids(&self) -> RangeInclusive<u32> {
-        let count = if self.personality == Personality::Block { self.namespaces } else { 0 };
+        let count = if self.personality.has_blocks() { self.namespaces } else { 0 };
         1..=count
-    }
-
-    /// Whether what crosses are payloads of any length.
-    pub fn has_payloads(&self) -> bool {
-        self.is_sink() || self.is_kv()
     }
 
     /// What jobs address: bytes of a unit (a logical block; of a sink, a byte), and how many there are.
     pub fn address_space(&self) -> (u32, u64) {
-        match self.personality {
-            Personality::Block | Personality::Kv => (self.lba_bytes, self.namespace_blocks),
-            Personality::Sink => (1, self.profile.transfer.sink.0),
+        match self.personality.has_sink() {
+            false => (self.lba_bytes, self.namespace_blocks),
+            true => (1, self.profile.transfer.sink.0),
         }
     }
 
@@ -153,18 +134,18 @@ impl DriveDraft<'_> {
         within(&self.key("namespaces"), section.namespaces, 1, 128)?;
         within(&self.key("age"), section.age, Age(0), AGE_MAX)?;
         within(&self.key("worn"), section.worn, Percent(0.0), Percent(200.0))?;
-        if section.personality == Personality::Sink && profile.transfer.sink.0 == 0 {
+        if section.personality.has_sink() && profile.transfer.sink.0 == 0 {
             return Err(no_sink(&self.key("personality"), &profile_stem(&section.profile)));
         }
-        let is_kv = section.personality == Personality::Kv;
+        let only_pairs = section.personality.has_pairs();
         let begins_written = section.precondition != Precondition::Empty;
         for (key, is_wrong) in [("precondition", begins_written), ("lba_size", true)] {
-            if is_kv && (self.said)(key) && is_wrong {
+            if only_pairs && (self.said)(key) && is_wrong {
                 let what = ": a key-value drive has no blocks, and begins empty";
                 return Err(self.fault(key, what, "leave it out; a `[[kv]]` job can fill the drive"));
             }
         }
-        let has_pairs = is_kv || section.kv_capacity.is_some();
+        let has_pairs = only_pairs || section.kv_capacity.is_some();
         if has_pairs && (self.said)("precondition") && begins_written {
             let what = ": a drive with a namespace of pairs begins empty";
             return Err(self.fault("precondition", what, "leave it out; jobs can fill the drive"));
@@ -196,7 +177,7 @@ impl DriveDraft<'_> {
     fn kv_bytes(&self, capacity: u64) -> Result<u64, Fault> {
         let section = self.section;
         let Some(Bytes(wanted)) = section.kv_capacity else { return Ok(0) };
-        if section.personality != Personality::Block {
+        if !section.personality.has_blocks() {
             let what = ": only a drive of blocks has a namespace of pairs beside them";
             return Err(self.fault("kv_capacity", what, "leave it out, or set `personality = \"block\"`"));
         }

@@ -10,6 +10,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 use super::kv::KvSection;
+use super::personality::Personality;
 use super::transfer::TransferSection;
 use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;
@@ -150,19 +151,6 @@ pub struct DriveSection {
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub overrides: Option<toml::Table>,
-}
-
-/// What a host asks a drive for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Personality {
-    /// Logical blocks, which lie in flash.
-    #[default]
-    Block,
-    /// Payloads of any length, which land in the drive's DRAM: the way there, and nothing behind it.
-    Sink,
-    /// Pairs of a key and a value, which the drive looks after itself (NVMe Key Value Command Set).
-    Kv,
 }
 
 /// How a drive keeps data.

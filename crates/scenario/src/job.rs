@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::file::{DeviceChoice, IssueMode, JobSection, TraceSection};
+use super::personality::Personality;
 use super::{Arbitration, COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
@@ -29,8 +30,8 @@ const SPLIT_BYTES_MAX: Bytes = Bytes(4 << 30);
 /// What of drive and host bounds a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Whether the drive is asked for payloads instead of blocks; a block then is a byte.
-    pub is_sink: bool,
+    /// What the drive is asked for.
+    pub personality: Personality,
     /// Bytes of a logical block.
     pub lba_bytes: u32,
     /// The highest namespace.
@@ -52,9 +53,9 @@ impl Limits {
         let controller = &drive.profile.controller;
         let (lba_bytes, namespace_blocks) = drive.address_space();
         Limits {
-            is_sink: drive.is_sink(),
+            personality: drive.personality,
             lba_bytes,
-            namespaces: if drive.is_sink() { 1 } else { drive.namespaces },
+            namespaces: if drive.personality.has_sink() { 1 } else { drive.namespaces },
             namespace_blocks,
             queue_entries_max: controller.max_queue_entries,
             transfer_bytes_max: controller.mdts.0,
@@ -164,11 +165,10 @@ impl Draft<'_> {
             let cure = "set `arbitration = \"weighted\"` in [host], or leave `priority` out";
             return Err(self.fault("priority", "has no effect under round robin", cure));
         }
-        // A command on blocks has 16 bits for their number; one on the sink 32 for its bytes.
-        let count_max = if limits.is_sink { 1 << 30 } else { 65536 };
+        let count_max = limits.personality.command_units_max();
         let transfer_blocks_max =
             (limits.transfer_bytes_max / u64::from(limits.lba_bytes)).min(count_max) as u32;
-        if limits.is_sink {
+        if limits.personality.has_sink() {
             self.check_sink()?;
         }
         let (issue, cap, source) = match &section.trace {
@@ -474,7 +474,7 @@ impl Draft<'_> {
         let (limit, why) = match kind {
             Kind::Trim => (u64::from(u32::MAX), "a trim's range"),
             // A payload is one command; an I/O to blocks may be split, but not into any number of commands.
-            _ if self.limits.is_sink => {
+            _ if self.limits.personality.has_sink() => {
                 (u64::from(transfer_blocks_max), "one command transfers (controller.mdts)")
             }
             _ => (IO_BYTES_MAX.0 / lba.0, "an I/O may have"),

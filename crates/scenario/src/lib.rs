@@ -6,6 +6,7 @@
 //! | `file.rs` | the scenario as it is written ([`ScenarioFile`]), section by section |
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
+//! | `personality.rs` | [`Personality`]: what a host asks a drive for, and what this decides |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
 //! | `word.rs` | [`Word`]: values that are a word of a table, such as methods |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
@@ -23,6 +24,7 @@ mod file;
 pub mod fio;
 mod job;
 mod kv;
+mod personality;
 pub mod profile;
 pub mod source;
 #[cfg(test)]
@@ -50,6 +52,7 @@ pub use drive::DrivePlan;
 pub use file::*;
 pub use job::{Draft, Keys, Limits};
 pub use kv::{EngineName, KvSection, Order, Shares};
+pub use personality::Personality;
 pub use transfer::{Encoding, LineOrdering, Pointer, ResultWay, TransferPlan, TransferSection};
 pub use word::{Fine, Word, Written};
 
@@ -313,7 +316,7 @@ impl Scenario {
             add(&path, section.stonewall, plans);
         }
         // A drive of pairs is not asked for blocks.
-        let is_wrong = |job: &JobPlan| known[job.drive].is_kv() && !matches!(job.source, Source::Pairs(_));
+        let is_wrong = |job: &JobPlan| !known[job.drive].personality.takes(job);
         if let Some(number) = jobs.iter().position(is_wrong) {
             let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
             let cure = "write `[[kv]]` with at least `workload = \"fillrandom\"`";
@@ -339,10 +342,10 @@ impl Scenario {
     /// What holds between the parts; each job is written at its place in `paths`.
     fn check(&self, paths: &[String]) -> Result<(), Fault> {
         let Some(last) = paths.last() else {
-            let (key, cure) = match self.drives.iter().all(|drive| drive.plan.is_kv()) {
-                false => ("job", "add `[[job]]` with at least `rw = \"randread\"` and `count = 100000`"),
-                true => ("kv", "add `[[kv]]` with at least `workload = \"w-m\"` and `count = 100000`"),
-            };
+            // Of several drives, one that takes any job.
+            let personalities = || self.drives.iter().map(|drive| drive.plan.personality);
+            let other = personalities().find(|personality| !personality.has_pairs());
+            let (key, cure) = other.or(personalities().next()).unwrap_or_default().example();
             return Err(fault(key, "the scenario has no job", cure));
         };
         let mut names = BTreeSet::new();

@@ -154,7 +154,7 @@ impl TransferSection {
         if self.fallback == Pointer::Sgl {
             needs_sgl(drive, "transfer.fallback")?;
         }
-        if drive.has_payloads() {
+        if drive.personality.has_payloads() {
             match self.result {
                 ResultWay::Pointer => {}
                 ResultWay::Inline => needs(drive, "transfer.result", "inline", Extension::InlineResult)?,
@@ -191,12 +191,12 @@ impl TransferSection {
             return needs_sgl(drive, key);
         }
         match method.entry().of {
-            Of::Pairs if !drive.has_pairs() => {
+            Of::Pairs if drive.pairs_nsids().is_empty() => {
                 let what =
                     format!("`{key}` = {name}: only pairs of keys and values are stored without a command");
                 return Err(fault(key, what, "set `drive.personality = \"kv\"`, or choose another method"));
             }
-            Of::Payloads if !drive.has_payloads() => {
+            Of::Payloads if !drive.personality.has_payloads() => {
                 let what = format!("`{key}` = {name}: blocks have no field in which their payload could be");
                 let cure = "set `drive.personality = \"sink\"`, or choose another method";
                 return Err(fault(key, what, cure));

@@ -53,7 +53,7 @@ pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Thr
         }
     };
     let profile = &drive.profile;
-    let fits = drive.is_sink() && with_payload(scenario, 1).is_some();
+    let fits = drive.personality.has_sink() && with_payload(scenario, 1).is_some();
     if !fits {
         let what = "a threshold is measured with payloads of one size to a payload sink";
         let cure = "set `drive.personality = \"sink\"` and one `bs`, as scenarios/small-payloads.toml has it";

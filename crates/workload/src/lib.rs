@@ -2,7 +2,6 @@
 //!
 //! A generator only says what comes next. Queue depth, time and completions are the runner's: it asks for the next
 //! I/O when a slot is free (closed loop), or issues each at its time whether a slot is free or not (open loop).
-
 //!
 //! | file | what |
 //! |---|---|
@@ -10,27 +9,31 @@
 //! | `length.rs` | how long I/Os are: `bs`, `bsrange`, `bssplit` |
 //! | `distribution.rs` | where random I/Os go: `random_distribution` |
 //! | `pace.rs` | when they are due: open loops, `rate` and `rate_iops` |
-//! | `draws.rs` | all of these together: the I/Os of one worker |
+//! | `source.rs` | what jobs ask: the list of its kinds, and what a kind says of itself |
+//! | `synthetic.rs`, `draws.rs` | drawn I/Os: all of these together; those of one worker |
 //! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
 //! | [`kv`] | operations on pairs of keys and values |
+//! | `echo.rs` | echoes: what a kind takes at least; for tests |
 
 pub mod direction;
 pub mod distribution;
 mod draws;
+#[cfg(feature = "echo")]
+pub mod echo;
 pub mod kv;
 mod layout;
 mod length;
 mod pace;
 mod replay;
+mod source;
+mod synthetic;
 #[cfg(test)]
 mod tests;
 
 use byteway_clock::random::Rng;
-use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::kv::KvPlan;
 use byteway_console::error::InputError;
 use byteway_console::units::Picos;
 use draws::Draws;
@@ -43,6 +46,8 @@ pub use layout::Layout;
 pub use length::Lengths;
 pub use pace::{Cap, Think};
 pub use replay::{Beyond, Scan, TracePlan, scan};
+pub use source::Source;
+pub use synthetic::{Rw, Synthetic};
 
 /// One I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,68 +61,6 @@ pub struct Io {
     /// When it is due, in picoseconds since the job began, and under a rate before when it may not be issued; `None` in a
     /// closed loop without one.
     pub at: Option<u64>,
-}
-
-/// Direction and order of a job, as fio names them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-#[value(rename_all = "lower")]
-pub enum Rw {
-    /// Sequential reads.
-    Read,
-    /// Sequential writes.
-    Write,
-    /// Sequential, reads and writes mixed by `rwmixread`; they advance through the range together.
-    #[serde(alias = "readwrite")]
-    #[value(alias = "readwrite")]
-    Rw,
-    /// Sequential trims.
-    Trim,
-    /// Random reads.
-    RandRead,
-    /// Random writes.
-    RandWrite,
-    /// Random, reads and writes mixed by `rwmixread`.
-    RandRw,
-    /// Random trims.
-    RandTrim,
-    /// Sequential, each block trimmed and then written.
-    TrimWrite,
-    /// Random, each block trimmed and then written.
-    RandTrimWrite,
-}
-
-impl Rw {
-    /// Whether addresses follow each other.
-    pub fn is_sequential(self) -> bool {
-        matches!(self, Rw::Read | Rw::Write | Rw::Rw | Rw::Trim | Rw::TrimWrite)
-    }
-
-    /// Whether any of its I/Os is a read.
-    pub fn has_reads(self) -> bool {
-        self.kinds().contains(&Kind::Read)
-    }
-
-    /// Whether reads and writes are mixed.
-    pub fn is_mixed(self) -> bool {
-        matches!(self, Rw::Rw | Rw::RandRw)
-    }
-
-    /// Whether each block is trimmed and then written.
-    pub fn trims_then_writes(self) -> bool {
-        matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
-    }
-
-    /// What its I/Os do.
-    pub fn kinds(self) -> &'static [Kind] {
-        match self {
-            Rw::Read | Rw::RandRead => &[Kind::Read],
-            Rw::Write | Rw::RandWrite => &[Kind::Write],
-            Rw::Trim | Rw::RandTrim => &[Kind::Trim],
-            Rw::Rw | Rw::RandRw => &[Kind::Read, Kind::Write],
-            Rw::TrimWrite | Rw::RandTrimWrite => &[Kind::Trim, Kind::Write],
-        }
-    }
 }
 
 /// When I/Os that nobody waits for arrive.
@@ -214,73 +157,59 @@ pub struct JobPlan {
     pub source: Source,
 }
 
-/// Where a job's I/Os come from.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Source {
-    /// Random draws.
-    Synthetic(Synthetic),
-    /// A recording.
-    Trace(TracePlan),
-    /// Operations on the pairs of a key-value drive, which have a generator of their own ([`crate::kv::KvGenerator`]).
-    Pairs(Box<KvPlan>),
-}
-
-/// Draws.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Synthetic {
-    /// Direction and order.
-    pub rw: Rw,
-    /// Of a mix, the share of reads: 0 to 100.
-    pub read_percent: u8,
-    /// How long I/Os are.
-    pub lengths: ByKind<Lengths>,
-    /// What random addresses are multiples of, in blocks; `None`: the shortest length of their kind.
-    pub align_blocks: Option<u32>,
-    /// How random addresses are spread.
-    pub distribution: Distribution,
-    /// Whether random I/Os touch each block once before any twice.
-    pub once: bool,
-}
-
-impl Synthetic {
-    /// I/Os of one length, with defaults otherwise.
-    pub const fn fixed(rw: Rw, io_blocks: u32) -> Self {
-        Synthetic {
-            rw,
-            read_percent: 50,
-            lengths: ByKind {
-                read: Lengths::Fixed(io_blocks),
-                write: Lengths::Fixed(io_blocks),
-                trim: Lengths::Fixed(io_blocks),
-            },
-            align_blocks: None,
-            distribution: Distribution::Uniform,
-            once: false,
+impl JobPlan {
+    /// A job of one worker on the first namespace, one operation at a time, with a byte for its unit.
+    pub(crate) fn plain(name: &str, source: Source) -> JobPlan {
+        JobPlan {
+            name: name.to_owned(),
+            drive: 0,
+            nsid: 1,
+            lba_bytes: 1,
+            range_lba: 0,
+            range_blocks: u64::MAX,
+            stride_blocks: None,
+            namespace_blocks: u64::MAX,
+            iodepth: 1,
+            workers: 1,
+            issue: Issue::Closed,
+            cap: None,
+            think: None,
+            phase: 0,
+            start_delay: Picos(0),
+            ramp: Picos(0),
+            verify: true,
+            priority: Priority::default(),
+            count: None,
+            io_bytes: None,
+            runtime: None,
+            transfer_blocks_max: u32::MAX,
+            source,
         }
     }
-}
 
-impl JobPlan {
-    /// Commands that the job issues in all, if that is known beforehand.
+    /// Operations that the job comes to in all, if that is known beforehand.
     pub fn command_count(&self) -> Option<u64> {
-        let synthetic = match &self.source {
-            Source::Trace(trace) => return Some(trace.scan.commands),
-            Source::Pairs(plan) if self.runtime.is_none() => return self.count.or(plan.operations()),
-            Source::Pairs(_) => return self.count,
-            Source::Synthetic(synthetic) => synthetic,
-        };
-        let by_bytes = self.io_bytes.and_then(|_| {
-            let io_bytes = u64::from(synthetic.lengths.fixed(synthetic.rw)?) * u64::from(self.lba_bytes);
-            let workers = 0..self.workers;
-            let blocks = workers.map(|worker| draws::bytes_of(self, synthetic, worker).div_ceil(io_bytes));
-            let commands = if synthetic.rw.trims_then_writes() { 2 } else { 1 };
-            Some(blocks.sum::<u64>() * commands)
-        });
-        match (self.count, by_bytes) {
-            (Some(count), Some(by_bytes)) => Some(count.min(by_bytes)),
-            (Some(count), None) if self.io_bytes.is_none() => Some(count),
-            (_, by_bytes) => by_bytes,
-        }
+        self.source.kind().command_count(self)
+    }
+
+    /// The longest of its I/Os, blocks, which may become several commands.
+    pub fn io_blocks_max(&self) -> u32 {
+        self.source.kind().io_blocks_max(self)
+    }
+
+    /// The longest payload of one command of its I/Os, bytes.
+    pub fn payload_bytes_max(&self) -> u32 {
+        self.io_blocks_max().min(self.transfer_blocks_max) * self.lba_bytes
+    }
+
+    /// How long its operations are, in words.
+    pub fn lengths(&self) -> String {
+        self.source.kind().lengths(self)
+    }
+
+    /// Whether each of its operations has a verb, by which they are reported.
+    pub fn has_verbs(&self) -> bool {
+        self.source.kind().has_verbs()
     }
 
     /// When nothing new is issued any more, in picoseconds since it began: the runtime comes after the ramp.
@@ -298,34 +227,33 @@ impl JobPlan {
 
 /// Gives a worker's I/Os, one after the other. Allocates nothing on the way.
 pub struct Generator {
-    inner: Inner,
+    ios: Ios,
     runtime_ps: u64,
 }
 
-enum Inner {
+/// Where I/Os come from.
+enum Ios {
     Draws(Box<Draws>),
     Replay(Box<Replay>),
-    /// Pairs have a generator of their own.
-    Nothing,
 }
 
 impl Generator {
     /// The generator of one worker (from 0) of a job. Its random streams are named after job and worker, so that
     /// neither another job nor another worker changes what it draws.
+    ///
+    /// # Errors
+    /// The job asks for no I/Os but for something that has a generator of its own, its range has no room for them, or its
+    /// trace cannot be read any more.
     pub fn new(plan: &JobPlan, worker: u32, rng: &Rng) -> Result<Self, InputError> {
-        let inner = match &plan.source {
-            Source::Synthetic(synthetic) => Inner::Draws(Box::new(Draws::new(plan, synthetic, worker, rng)?)),
-            Source::Trace(trace) => Inner::Replay(Box::new(Replay::new(plan, trace, worker, plan.workers)?)),
-            Source::Pairs(_) => Inner::Nothing,
-        };
-        Ok(Generator { inner, runtime_ps: plan.end_ps() })
+        let ios = plan.source.kind().ios(plan, worker, rng)?;
+        Ok(Generator { ios, runtime_ps: plan.end_ps() })
     }
 
     /// Why a replay ended early: the file changed or broke after it was checked. `None` while all is well.
     pub fn error(&self) -> Option<&InputError> {
-        match &self.inner {
-            Inner::Draws(_) | Inner::Nothing => None,
-            Inner::Replay(replay) => replay.error.as_ref(),
+        match &self.ios {
+            Ios::Draws(_) => None,
+            Ios::Replay(replay) => replay.error.as_ref(),
         }
     }
 }
@@ -334,10 +262,9 @@ impl Iterator for Generator {
     type Item = Io;
 
     fn next(&mut self) -> Option<Io> {
-        let io = match &mut self.inner {
-            Inner::Draws(draws) => draws.next(),
-            Inner::Replay(replay) => replay.next(),
-            Inner::Nothing => None,
+        let io = match &mut self.ios {
+            Ios::Draws(draws) => draws.next(),
+            Ios::Replay(replay) => replay.next(),
         }?;
         // What is due after the end of the job is not issued; in a closed loop the runner watches the clock.
         io.at.is_none_or(|at| at < self.runtime_ps).then_some(io)

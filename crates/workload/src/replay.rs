@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use byteway_clock::random::Rng;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, Slice};
-use super::{Io, Issue, JobPlan, Kind};
+use super::source::SourceKind;
+use super::{Io, Ios, Issue, JobPlan, Kind};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_trace::convert::scaled;
@@ -61,6 +63,24 @@ pub struct Scan {
     pub trims_left_out: u64,
     /// Time of the last record, in picoseconds, scaled.
     pub last_ps: u64,
+}
+
+impl SourceKind for TracePlan {
+    fn command_count(&self, _: &JobPlan) -> Option<u64> {
+        Some(self.scan.commands)
+    }
+
+    fn lengths(&self, _: &JobPlan) -> String {
+        "a trace".to_owned()
+    }
+
+    fn has_verbs(&self) -> bool {
+        false
+    }
+
+    fn ios(&self, job: &JobPlan, worker: u32, _: &Rng) -> Result<Ios, InputError> {
+        Ok(Ios::Replay(Box::new(Replay::new(job, self, worker, job.workers)?)))
+    }
 }
 
 /// A trace laid on a range of the drive. Records are dealt to the workers in turn.

@@ -10,6 +10,7 @@ use byteway_wire::nvme::register::DOORBELLS;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::commit::{CommitRing, RECORDS_MAX};
 pub use command_set::CommandSet;
+pub(crate) use command_set::command_sets;
 use std::fmt;
 use std::time::Duration;
 
@@ -168,16 +169,6 @@ impl NamespaceConfig {
     /// Logical blocks of the size `block`.
     pub const fn blocks(units: u64, block: BlockSize) -> NamespaceConfig {
         NamespaceConfig { units, block, set: CommandSet::Nvm }
-    }
-
-    /// Pairs of keys and values, for which the drive needs [`DriveConfig::kv`].
-    pub const fn key_value(units: u64) -> NamespaceConfig {
-        NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::KeyValue }
-    }
-
-    /// The whole array of this shape, raw: the only namespace of its drive.
-    pub const fn raw_flash(geometry: &Geometry) -> NamespaceConfig {
-        NamespaceConfig { units: geometry.total_units(), block: BlockSize::B4096, set: CommandSet::RawFlash }
     }
 }
 

@@ -26,7 +26,6 @@ use crate::controller::state::counters::Counters;
 use byteway_clock::SpanId;
 use byteway_firmware::{Ftl, Placement};
 use byteway_flash::Medium;
-use byteway_kv::Kv;
 use byteway_link::{Bar, DeviceEnd};
 use byteway_wire::cxl::DeviceDvsec;
 use byteway_wire::nvme::register::Cap;
@@ -85,14 +84,18 @@ impl Controller {
         clock.spawn("sanitize", background::sanitize::run(sets.clone()));
         clock.spawn("self-test", background::self_test::run(core.clone()));
         clock.spawn("events", run_events(core.clone()));
-        sets.spawn_commits();
         if core.config.transfer.has_partials() {
             clock.spawn("incomplete payloads", background::incomplete::run(core.clone()));
         }
-        sets.spawn_tasks();
+        sets.spawn();
         clock.spawn("interrupt coalescing", run_coalescing(core.clone()));
         clock.spawn("health", background::health::run(core.clone()));
         Controller(sets)
+    }
+
+    /// What its command sets share.
+    pub(crate) fn core(&self) -> &Core {
+        &self.0.core
     }
 
     /// What it has counted.
@@ -107,19 +110,9 @@ impl Controller {
         self.0.core.memory.commits.looks()
     }
 
-    /// Shows the store of each key-value namespace that can be used now.
-    pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
-        self.0.stores().iter().for_each(&mut each);
-    }
-
     /// The translation layer behind it.
     pub fn ftl(&self) -> &Ftl {
         &self.0.core.ftl
-    }
-
-    /// The store of a namespace of pairs, while that can be used.
-    pub fn pairs(&self, nsid: u32) -> Option<Kv> {
-        self.0.store_of(nsid)
     }
 
     /// The power goes: it answers nothing any more, and its link lets go of it.

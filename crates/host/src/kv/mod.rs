@@ -413,10 +413,7 @@ impl KvClient {
         buffer: &IoBuffer,
         bytes: u32,
     ) -> Result<Cqe, KvIoError> {
-        let carrier = &self.0.carrier;
-        let sqe = carrier.plan(carrier.result_kind(bytes), buffer, bytes)?.placed_in(sqe);
-        let pages = buffer.buffer.pages_touched(bytes);
-        succeeded(carrier.queue.execute(Request { span, pages, ..sqe.into() }).await?)
+        succeeded(self.0.carrier.receive(span, sqe, buffer, bytes).await?)
     }
 
     /// A command without data.

@@ -76,7 +76,8 @@ impl Common {
     }
 }
 
-fn plan_of(job: &JobPlan) -> Option<&KvPlan> {
+/// What a job asks for, if that is pairs.
+pub(super) fn plan_of(job: &JobPlan) -> Option<&KvPlan> {
     match &job.source {
         Source::Pairs(plan) => Some(plan),
         _ => None,
@@ -110,19 +111,17 @@ pub(super) struct Done {
 }
 
 impl Pairs {
-    /// Worker `worker` (from 0) of the job with that index.
+    /// Worker `worker` (from 0) of the job with that index, which asks for `kv`.
     pub(super) async fn new(
         driver: &Driver,
         queue: QueuePair,
         jobs: &[JobPlan],
+        kv: &KvPlan,
         (job, worker): (usize, u32),
         manner: &Manner,
         common: &Common,
     ) -> anyhow::Result<Pairs> {
         let plan = &jobs[job];
-        let Some(kv) = plan_of(plan) else {
-            bail!("job `{}` asks for blocks of a key-value drive", plan.name)
-        };
         let oracle = common.oracles.get(&plan.nsid).cloned();
         let keeper = match kv.engine {
             Engine::Drive => {

@@ -33,9 +33,9 @@ use std::sync::Arc;
 use byteway_host::BulkLimits;
 use serde::{Deserialize, Serialize};
 
-use crate::{Distribution, Issue, JobPlan, Priority, Source};
+use crate::source::SourceKind;
+use crate::{Distribution, JobPlan, Source};
 use byteway_console::error::InputError;
-use byteway_console::units::Picos;
 
 pub use generator::KvGenerator;
 pub use histogram::{Histogram, Popularity};
@@ -247,30 +247,20 @@ impl KvPlan {
     /// Its job, of one worker on the first namespace, one operation at a time; a byte is its unit.
     pub fn job(self, name: &str) -> JobPlan {
         JobPlan {
-            name: name.to_owned(),
-            drive: 0,
-            nsid: 1,
-            lba_bytes: 1,
-            range_lba: 0,
             range_blocks: self.keys,
-            stride_blocks: None,
-            namespace_blocks: u64::MAX,
-            iodepth: 1,
-            workers: 1,
-            issue: Issue::Closed,
-            cap: None,
-            think: None,
-            phase: 0,
-            start_delay: Picos(0),
-            ramp: Picos(0),
-            verify: true,
-            priority: Priority::default(),
-            count: None,
-            io_bytes: None,
-            runtime: None,
             transfer_blocks_max: self.value_bytes_max(),
-            source: Source::Pairs(Box::new(self)),
+            ..JobPlan::plain(name, Source::Pairs(Box::new(self)))
         }
+    }
+}
+
+impl SourceKind for Box<KvPlan> {
+    fn command_count(&self, job: &JobPlan) -> Option<u64> {
+        if job.runtime.is_none() { job.count.or(self.operations()) } else { job.count }
+    }
+
+    fn lengths(&self, _: &JobPlan) -> String {
+        "pairs".to_owned()
     }
 }
 

@@ -4,7 +4,6 @@ use crate::config::{CommandSet, DriveConfig};
 use crate::controller::admin::keep_alive;
 use crate::controller::background::self_test;
 use crate::controller::command::context::Context;
-use crate::controller::command_set::nvm;
 use crate::controller::core::Core;
 use crate::controller::namespace::{DriveIdentity, Limits, Namespace};
 use crate::controller::state::counters::ERROR_ENTRIES;
@@ -54,17 +53,16 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
         Err(status) if status.is(Status::INVALID_FIELD) => Ok(None),
         namespace => namespace.map(Some),
     };
-    let structure = |namespace: &Namespace| CommandSet::identify_blocks(namespace, core.limits(namespace));
+    let structure = |namespace: &Namespace| {
+        namespace.set.identify_blocks(core, Some((namespace, core.limits(namespace))))
+    };
     let of_set = |namespace: Option<Rc<Namespace>>| {
         let namespace = namespace.as_deref().map(|namespace| (namespace, core.limits(namespace)));
         set.ok_or(INVALID_FIELD)?.identify_namespace(core, namespace)
     };
     let bytes = match command.cns {
         // All namespaces: what they have in common.
-        Cns::NAMESPACE if nsid == NSID_ALL => {
-            let transfer_bytes_max = core.config.controller.transfer_bytes_max;
-            nvm::identify::capabilities(transfer_bytes_max).as_bytes().to_vec()
-        }
+        Cns::NAMESPACE if nsid == NSID_ALL => CommandSet::Nvm.identify_blocks(core, None)?,
         Cns::NAMESPACE => active()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?,
         Cns::ALLOCATED_NAMESPACE => {
             allocated()?.map_or_else(|| Ok(zeroes()), |namespace| structure(&namespace))?
@@ -164,8 +162,7 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         vwc: vwc::PRESENT | vwc::FLUSH_ALL,
         ..Default::default()
     };
-    let offered = CommandSet::ALL.into_iter().filter(|set| set.is_offered(config));
-    offered.for_each(|set| set.describe(context.core, &mut id));
+    CommandSet::offered(config).for_each(|set| set.describe(context.core, &mut id));
     if config.controller.sgl {
         let rules = SglRules::default();
         id.sgls = if rules.dword_aligned { sgls::SUPPORTED_DWORD } else { sgls::SUPPORTED };

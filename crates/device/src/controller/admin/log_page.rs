@@ -62,7 +62,7 @@ fn page(sets: &CommandSets, lid: u8, csi: u8) -> Option<Vec<u8>> {
         }
         lid::CHANGED_NAMESPACE_LIST => core.inventory.changed_log().as_bytes().to_vec(),
         lid::COMMANDS_SUPPORTED => {
-            let set = CommandSet::of_csi(csi, &core.config).unwrap_or_default();
+            let set = CommandSet::of_csi(csi, &core.config).unwrap_or(CommandSet::Nvm);
             commands_supported(&core.config, set).as_bytes().to_vec()
         }
         lid::DEVICE_SELF_TEST => core.background.self_test.log().as_bytes().to_vec(),

@@ -3,7 +3,7 @@
 use crate::controller::core::Core;
 use byteway_clock::Delay;
 use byteway_wire::content::UNIT_BYTES;
-use byteway_wire::nvme::{NvmOpcode, Sqe, VendorOpcode};
+use byteway_wire::nvme::{NvmOpcode, Sqe};
 
 /// By the command's opcode, which it looks at before anything else is known of the command; of those that read, by their
 /// length, which `read_bytes` tells. Opcodes have the same direction in all command sets.
@@ -18,7 +18,6 @@ pub(crate) fn by_opcode(core: &Core, sqe: &Sqe, read_bytes: impl FnOnce() -> usi
             }
         }
         NvmOpcode::WRITE | NvmOpcode::COPY => c.write_pipeline,
-        NvmOpcode(opcode) if VendorOpcode(opcode) == VendorOpcode::KV_STORE_MANY => c.write_pipeline,
         _ => Delay::ZERO,
     }
 }

@@ -1,8 +1,8 @@
 //! The device's memory, which the host stores to over CXL.mem ([`byteway_wire::nvme::vendor::cxl`]): an area for payloads of
 //! any command, behind it the ring of commit records, and what a command set adds.
 
+use crate::config::CommandSet;
 use crate::controller::command_set::CommandSets;
-use crate::controller::command_set::kv::page_buffer;
 use byteway_clock::Time;
 use byteway_link::Hdm;
 use byteway_wire::cxl::DeviceDvsec;
@@ -11,7 +11,8 @@ use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 impl CommandSets {
     /// What the device's memory is used for.
     pub(crate) fn memory_log(&self) -> DeviceMemoryLog {
-        page_buffer::log(&self.core)
+        let shared = self.core.memory.log(self.core.config.transfer.memory.as_ref());
+        CommandSet::ALL.iter().fold(shared, |log, set| set.memory_log(&self.core, log))
     }
 
     /// How the device says in its configuration space that it has memory for the host; none: it has none.
@@ -28,8 +29,8 @@ impl Hdm for CommandSets {
 
     fn store(&self, offset: u64, bytes: &[u8]) {
         let memory = &self.core.memory;
-        if let Some((at, pairs)) = page_buffer::find(&self.core, offset) {
-            return pairs.buffer_store(at, bytes);
+        if CommandSet::ALL.iter().any(|set| set.store_memory(&self.core, offset, bytes)) {
+            return;
         }
         if let Some(at) = memory.commits.position(offset) {
             return memory.commits.store(at, bytes);
@@ -39,8 +40,8 @@ impl Hdm for CommandSets {
 
     fn load(&self, offset: u64, into: &mut [u8]) {
         let memory = &self.core.memory;
-        if let Some((at, pairs)) = page_buffer::find(&self.core, offset) {
-            return pairs.buffer_load(at, into);
+        if CommandSet::ALL.iter().any(|set| set.load_memory(&self.core, offset, into)) {
+            return;
         }
         if let Some(at) = memory.commits.position(offset) {
             return memory.commits.load(at, into);

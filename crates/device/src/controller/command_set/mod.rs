@@ -1,74 +1,136 @@
-//! The I/O command sets, a folder each, behind one closed enum: [`CommandSet`]. This is the one file that knows them all.
-//! Whatever else there is in the controller asks here: how an entry is framed in its queue, what the pipeline takes, who
-//! executes a command, what Identify says, what may be formatted, and how a namespace lives (create, format, sanitize, delete,
-//! power cut).
+//! The I/O command sets, a folder each, behind one closed enum: [`CommandSet`]. Whatever else there is in the controller asks
+//! here: how an entry is framed in its queue, what the pipeline takes, who executes a command, what Identify says, what may be
+//! formatted, and how a namespace lives (create, format, sanitize, delete, power cut).
 //!
-//! | folder | what |
+//! | file or folder | what |
 //! |---|---|
+//! | `io_command_set.rs` | what a set is to the controller: a trait, whose defaults say nothing |
 //! | [`nvm`] | logical blocks |
 //! | [`kv`] | pairs of keys and values |
 //! | [`raw_flash`] | the flash array, for a translation layer that runs elsewhere |
 //! | [`sink`] | the payload sink |
+//! | `echo` | what a set takes at least; for tests |
+//! | [`device_memory`] | memory that the host stores to over CXL.mem, of all sets |
 //!
-//! A further set is a module here, a line in [`CommandSet`], and an arm in those matches below where it is to say something:
-//! the compiler names the ones that it can't leave out. One that keeps state has a field in [`CommandSets`], or, if that is a
-//! namespace's, a variant of [`Contents`](super::namespace::Contents).
+//! A further set is a module here and a line in `command_sets!` ([`crate::config`]), the one list of them.
 
-use crate::config::{CommandSet, ConfigError, DriveConfig};
+use crate::config::{CommandSet, ConfigError, DriveConfig, command_sets};
 use crate::controller::command::context::{Context, Reply};
-use crate::controller::command::stream::{self, StreamStart};
+use crate::controller::command::stream;
 use crate::controller::command::workspace::Workspace;
-use crate::controller::command_set::kv::KeyValue;
-use crate::controller::command_set::kv::pairs::{store_of, value_bytes_max};
-use crate::controller::command_set::nvm::compare_and_write;
+use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::nvm::plain::Plain;
-use crate::controller::command_set::raw_flash::RawFlash;
-use crate::controller::command_set::sink::Sink;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
-use byteway_clock::{Delay, SpanId};
+use byteway_clock::{Clock, Delay, SpanId};
 use byteway_firmware::MediaError;
-use byteway_kv::Kv;
-use byteway_wire::IntoBytes;
 use byteway_wire::content::BlockSize;
+use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Framing, Methods};
-use byteway_wire::nvme::{
-    CommandsSupportedLog, Identify, IdentifyController, NSID_ALL, NvmOpcode, Sqe, Status, csi,
-};
+use byteway_wire::nvme::{CommandsSupportedLog, IdentifyController, NSID_ALL, NvmOpcode, Sqe, Status};
 use std::rc::Rc;
 
 pub mod device_memory;
+#[cfg(feature = "echo")]
+pub mod echo;
+mod io_command_set;
 pub mod kv;
 pub mod nvm;
 pub mod raw_flash;
 pub mod sink;
 
+/// Matches a [`CommandSet`]: what is to be done with the type, or with the state, that implements it.
+macro_rules! arms {
+    (
+        ($set:expr, $Set:ident => $done:expr)
+        $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*
+    ) => {
+        match $set {
+            $($(#[cfg($cfg)])? CommandSet::$name => {
+                type $Set = $module::$type;
+                $done
+            })*
+        }
+    };
+    (
+        ($set:expr, $state:ident of $states:expr => $done:expr)
+        $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*
+    ) => {
+        match $set {
+            $($(#[cfg($cfg)])? CommandSet::$name => {
+                let $state = &$states.$module;
+                $done
+            })*
+        }
+    };
+    (
+        (all $state:ident of $states:expr => $done:expr)
+        $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*
+    ) => {{
+        $($(#[cfg($cfg)])? {
+            let $state = &$states.$module;
+            $done
+        })*
+    }};
+    (
+        (first $Set:ident => $holds:expr)
+        $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*
+    ) => {{
+        $($(#[cfg($cfg)])? {
+            type $Set = $module::$type;
+            if $holds {
+                return Some(CommandSet::$name);
+            }
+        })*
+        None
+    }};
+}
+
+/// `of!(set, Set => ...)`: with the type `Set` that implements `set`. `of!(set, state of states => ...)`: with its state.
+/// `of!(all state of states => ...)`: with the state of each, one after the other. `of!(first Set => ...)`: returns the first
+/// set whose type it holds for.
+macro_rules! of {
+    ($($what:tt)*) => {
+        command_sets! { arms $($what)* }
+    };
+}
+
+macro_rules! states {
+    (() $($(#[doc = $doc:literal])* $(#[cfg($cfg:meta)])? $name:ident: $module:ident::$type:ident = $number:literal,)*) => {
+        /// What each set keeps for the whole controller.
+        struct States {
+            $($(#[cfg($cfg)])? $module: $module::$type,)*
+        }
+
+        impl States {
+            fn new(clock: &Clock, config: &DriveConfig) -> Self {
+                States { $($(#[cfg($cfg)])? $module: IoCommandSet::new(clock, config),)* }
+            }
+        }
+    };
+}
+command_sets! { states }
+
 /// What a drive says of its command sets, and of namespaces that there could be.
 impl CommandSet {
     /// Whether a drive has it.
     pub(crate) fn is_offered(self, config: &DriveConfig) -> bool {
-        match self {
-            CommandSet::Nvm => true,
-            CommandSet::KeyValue => kv::is_offered(config),
-            CommandSet::RawFlash => raw_flash::is_offered(config),
-            CommandSet::Sink => sink::is_offered(config),
-        }
+        of!(self, Set => Set::is_offered(config))
     }
 
     /// Its Command Set Identifier; none: it has none, and no namespace is of it.
     pub(crate) fn csi(self) -> Option<u8> {
-        match self {
-            CommandSet::Nvm => Some(csi::NVM),
-            CommandSet::KeyValue => Some(csi::KEY_VALUE),
-            CommandSet::RawFlash => Some(csi::RAW_FLASH),
-            CommandSet::Sink => None,
-        }
+        of!(self, Set => Set::CSI)
     }
 
-    /// The sets of a drive that have an identifier.
+    /// The sets of a drive.
+    pub(crate) fn offered(config: &DriveConfig) -> impl Iterator<Item = CommandSet> {
+        Self::ALL.iter().copied().filter(|set| set.is_offered(config))
+    }
+
+    /// Those that have an identifier.
     fn identified(config: &DriveConfig) -> impl Iterator<Item = (CommandSet, u8)> {
-        let offered = Self::ALL.into_iter().filter(|set| set.is_offered(config));
-        offered.filter_map(|set| Some((set, set.csi()?)))
+        Self::offered(config).filter_map(|set| Some((set, set.csi()?)))
     }
 
     /// The set of a drive that has this identifier.
@@ -93,70 +155,52 @@ impl CommandSet {
 
     /// Checks what the description of a drive says of the set.
     pub(crate) fn check_config(self, config: &DriveConfig) -> Result<(), ConfigError> {
-        match self {
-            CommandSet::KeyValue => kv::life::check_config(config),
-            _ => Ok(()),
-        }
+        of!(self, Set => Set::check_config(config))
     }
 
-    /// Whether there can be such a namespace of the set.
+    /// Checks whether there can be such a namespace of the set.
     pub(crate) fn check_namespace(
         self,
         config: &DriveConfig,
         namespace: &Namespace,
     ) -> Result<(), ConfigError> {
-        match self {
-            CommandSet::KeyValue => kv::life::check_namespace(config, namespace),
-            CommandSet::RawFlash => raw_flash::identify::check_namespace(config, namespace),
-            _ if self.csi().is_none() => {
-                Err(ConfigError { message: "a namespace needs a command set with an identifier".to_owned() })
-            }
-            _ => Ok(()),
+        if self.csi().is_none() {
+            return Err(ConfigError {
+                message: "a namespace needs a command set with an identifier".to_owned(),
+            });
         }
+        of!(self, Set => Set::check_namespace(config, namespace))
     }
 
     /// The format with this index of a namespace of the set: blocks of which size.
     pub(crate) fn format(self, index: u8) -> Result<BlockSize, Status> {
-        if self != CommandSet::Nvm && index != 0 {
-            return Err(Status::INVALID_FORMAT.with_dnr()); // without blocks there is one format
-        }
-        nvm::identify::format_of(index)
+        of!(self, Set => Set::format(index))
     }
 
     /// The size and format of a namespace that is to be created, if the drive can make one like it. `bytes` are its
     /// Identify Namespace data structure.
     pub(crate) fn wanted(self, bytes: &[u8]) -> Result<(u64, Format), Status> {
-        match self {
-            CommandSet::Nvm => nvm::identify::wanted(bytes),
-            CommandSet::KeyValue => kv::identify::wanted(bytes),
-            CommandSet::RawFlash | CommandSet::Sink => Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr()),
-        }
+        of!(self, Set => Set::wanted(bytes))
     }
 
     /// The Identify Controller data structure of the set.
     pub(crate) fn identify_controller(self) -> Vec<u8> {
-        match self {
-            CommandSet::Nvm => nvm::identify::controller().as_bytes().to_vec(),
-            CommandSet::KeyValue => kv::identify::controller().as_bytes().to_vec(),
-            CommandSet::RawFlash | CommandSet::Sink => vec![0; Identify::BYTES as usize],
-        }
+        of!(self, Set => Set::identify_controller())
     }
 
     /// Adds what the set offers to the Identify Controller data structure for all sets.
     pub(crate) fn describe(self, core: &Core, id: &mut IdentifyController) {
-        match self {
-            CommandSet::Nvm => nvm::identify::describe(core, id),
-            CommandSet::RawFlash => raw_flash::identify::describe(id),
-            CommandSet::KeyValue | CommandSet::Sink => {}
-        }
+        of!(self, Set => Set::describe(core, id));
     }
 
-    /// The Identify Namespace data structure (NVMe Base 2.1, 5.1.13.2.1), which only namespaces with blocks have.
-    pub(crate) fn identify_blocks(namespace: &Namespace, limits: Limits) -> Result<Vec<u8>, Status> {
-        match namespace.set {
-            CommandSet::Nvm => Ok(nvm::identify::namespace(namespace, limits).as_bytes().to_vec()),
-            _ => Err(Status::INVALID_NAMESPACE.with_dnr()),
-        }
+    /// The Identify Namespace data structure of a set with blocks (NVMe Base 2.1, 5.1.13.2.1), for `namespace`, or what all
+    /// have in common.
+    pub(crate) fn identify_blocks(
+        self,
+        core: &Core,
+        namespace: Option<(&Namespace, Limits)>,
+    ) -> Result<Vec<u8>, Status> {
+        of!(self, Set => Set::identify_blocks(core, namespace))
     }
 
     /// The Identify Namespace data structure of the set, for `namespace`, or for none.
@@ -168,100 +212,67 @@ impl CommandSet {
         if namespace.is_some_and(|(namespace, _)| namespace.set != self) {
             return Err(Status::INVALID_COMMAND_SET.with_dnr());
         }
-        Ok(match (self, namespace) {
-            (CommandSet::Nvm, _) => nvm::identify::of_set().as_bytes().to_vec(),
-            (CommandSet::KeyValue, Some((namespace, limits))) => {
-                kv::identify::namespace(namespace, limits, value_bytes_max(core)).as_bytes().to_vec()
-            }
-            (CommandSet::RawFlash, Some(_)) => raw_flash::identify::namespace(core),
-            (CommandSet::KeyValue | CommandSet::RawFlash, None) | (CommandSet::Sink, _) => {
-                vec![0; Identify::BYTES as usize]
-            }
-        })
+        Ok(of!(self, Set => Set::identify_namespace(core, namespace)))
     }
 
-    /// Adds the effects of its commands to the log of those that are supported.
+    /// Adds the effects of its commands to the log of those that are supported. Those of sets without an identifier stand
+    /// in that of NVM.
     pub(crate) fn add_commands(self, config: &DriveConfig, page: &mut CommandsSupportedLog) {
-        match self {
-            CommandSet::Nvm => {
-                nvm::add_commands(page);
-                sink::add_commands(config, page);
-            }
-            CommandSet::KeyValue => kv::add_commands(config, page),
-            CommandSet::RawFlash => raw_flash::add_commands(page),
-            CommandSet::Sink => sink::add_commands(config, page),
+        of!(self, Set => Set::add_commands(config, page));
+        if self == CommandSet::Nvm {
+            let unnamed = Self::offered(config).filter(|set| set.csi().is_none());
+            unnamed.for_each(|set| set.add_commands(config, page));
         }
     }
 
-    /// Whether a command is one that this set alone has.
-    fn has_own(self, opcode: u8) -> bool {
-        match self {
-            CommandSet::KeyValue => kv::has_own(opcode),
-            CommandSet::RawFlash => raw_flash::has_own(opcode),
-            CommandSet::Sink => sink::has(opcode),
-            _ => false,
-        }
+    /// Whether a command is one of the set.
+    #[inline]
+    fn has(self, opcode: u8) -> bool {
+        of!(self, Set => Set::has(opcode))
     }
 
-    /// Whether a piece of a stream may name a namespace of the set.
+    /// The set that claims a command, whatever namespace it names.
+    #[inline]
+    fn claiming(opcode: u8) -> Option<CommandSet> {
+        of!(first Set => Set::claims(opcode))
+    }
+
+    /// Whether a piece of a stream may name a namespace of the set: streams of sets without namespaces may name any.
     fn takes_pieces(self, config: &DriveConfig) -> bool {
-        match self {
-            CommandSet::KeyValue => true,
-            _ => sink::is_offered(config),
-        }
-    }
-
-    /// What a command says of the stream that it begins, if it is one of the set that does.
-    fn stream_start(self, sqe: &Sqe) -> Option<StreamStart> {
-        match self {
-            CommandSet::KeyValue => kv::stream_start(sqe),
-            CommandSet::Sink => sink::stream_start(sqe),
-            _ => None,
-        }
+        let has_streams = |set: CommandSet| of!(set, Set => Set::HAS_STREAMS);
+        Self::offered(config).any(|set| has_streams(set) && (set == self || set.csi().is_none()))
     }
 }
 
 /// The command sets of a controller, upon what they share.
 pub struct CommandSets {
     pub(crate) core: Rc<Core>,
-    kv: KeyValue,
-    raw_flash: RawFlash,
-    sink: Sink,
+    states: States,
 }
 
 /// Commands: each is of one set.
 impl CommandSets {
     /// Those of a controller.
     pub(crate) fn new(core: Rc<Core>) -> Self {
-        let (clock, config) = (&core.clock, &core.config);
-        let (kv, raw_flash) = (KeyValue::new(clock, config), RawFlash::default());
-        CommandSets { kv, raw_flash, sink: Sink::new(config), core }
+        CommandSets { states: States::new(&core.clock, &core.config), core }
     }
 
-    /// The set that an I/O command is of: that of its namespace, or the sink's.
+    /// The set that an I/O command is of: that of its namespace, unless one claims it.
     #[inline]
     fn set_of(&self, sqe: &Sqe) -> CommandSet {
-        if sink::has(sqe.opcode()) { CommandSet::Sink } else { self.core.inventory.set_of(sqe.nsid) }
+        CommandSet::claiming(sqe.opcode()).unwrap_or_else(|| self.core.inventory.set_of(sqe.nsid))
     }
 
     /// What an entry is: a command, payload, or a command with payload behind it.
     #[inline]
     pub(crate) fn framing(&self, sqe: &Sqe, methods: Methods) -> Framing {
-        match self.set_of(sqe) {
-            CommandSet::KeyValue => kv::framing(sqe, methods),
-            _ => Framing::of(sqe, methods),
-        }
+        of!(self.set_of(sqe), Set => Set::framing(sqe, methods))
     }
 
     /// The fixed part of what the pipeline takes for a command.
     #[inline]
     pub(crate) fn pipeline(&self, sqe: &Sqe) -> Delay {
-        match self.set_of(sqe) {
-            CommandSet::Nvm => nvm::pipeline(&self.core, sqe),
-            CommandSet::KeyValue => kv::pipeline(&self.core, sqe),
-            CommandSet::RawFlash => raw_flash::pipeline(&self.core, sqe),
-            _ => Delay::ZERO,
-        }
+        of!(self.set_of(sqe), Set => Set::pipeline(&self.core, sqe))
     }
 
     /// What an I/O command is, if it can be executed the short way.
@@ -281,25 +292,19 @@ impl CommandSets {
         if let Some(pipelined) = self.takes_piece(set, context) {
             return self.transfer(context, workspace, pipelined).await;
         }
-        match set {
-            CommandSet::Nvm if !nvm::has(sqe.opcode()) => self.refuse(sqe),
-            CommandSet::Nvm => {
-                if sqe.nsid == NSID_ALL && NvmOpcode(sqe.opcode()) == NvmOpcode::FLUSH {
-                    self.flush(context.span).await?;
-                }
-                nvm::execute(context, workspace).await
-            }
-            CommandSet::KeyValue => self.kv.execute(context, workspace).await,
-            CommandSet::RawFlash => self.raw_flash.execute(context, workspace).await,
-            CommandSet::Sink => self.sink.execute(context, workspace).await,
+        if !set.has(sqe.opcode()) {
+            return self.refuse(sqe);
         }
+        if sqe.nsid == NSID_ALL && NvmOpcode(sqe.opcode()) == NvmOpcode::FLUSH {
+            self.flush(context.span).await?;
+        }
+        of!(set, state of self.states => state.execute(context, workspace).await)
     }
 
-    /// Refuses a command that the NVM command set has not.
+    /// Refuses a command that the set of its namespace has not.
     fn refuse(&self, sqe: &Sqe) -> Result<Reply, Status> {
-        let mut offered = CommandSet::ALL.into_iter().filter(|set| set.is_offered(&self.core.config));
-        if offered.any(|set| set.has_own(sqe.opcode())) {
-            // There may be no such namespace; one that there is has blocks.
+        if CommandSet::offered(&self.core.config).any(|set| set.has(sqe.opcode())) {
+            // There may be no such namespace; one that there is has another set.
             self.core.namespace(sqe.nsid)?;
         }
         Err(Status::INVALID_OPCODE.with_dnr())
@@ -322,17 +327,13 @@ impl CommandSets {
         let Some(head) = stream::transfer(context, workspace, pipelined).await? else {
             return Ok(Reply::Done([0; 2]));
         };
-        match head.set {
-            CommandSet::KeyValue => kv::commands::end_stream(context, &head, &workspace.bytes).await,
-            CommandSet::Sink => Ok(self.sink.end_stream(context, &head.sqe, &workspace.bytes)),
-            _ => Err(Status::INTERNAL_ERROR), // it has no streams
-        }
+        of!(head.set, state of self.states => state.end_stream(context, &head, &workspace.bytes).await)
     }
 
     /// A command has failed: a stream that it was of ends.
     pub(crate) fn end_failed(&self, context: &Context<'_>) {
-        let start = CommandSet::ALL.into_iter().find_map(|set| set.stream_start(context.sqe));
-        stream::end_failed(context, start);
+        let start = |set: &CommandSet| of!(*set, Set => Set::stream_start(context.sqe));
+        stream::end_failed(context, CommandSet::ALL.iter().find_map(start));
     }
 
     /// Executes a fused operation: what both commands complete with.
@@ -344,10 +345,7 @@ impl CommandSets {
         if let Err(status) = both[0].check_queue() {
             return [status; 2];
         }
-        match self.set_of(both[0].sqe) {
-            CommandSet::Nvm => compare_and_write::execute(both, workspace).await,
-            _ => [Status::INVALID_FIELD.with_dnr(); 2],
-        }
+        of!(self.set_of(both[0].sqe), state of self.states => state.execute_fused(both, workspace).await)
     }
 }
 
@@ -358,10 +356,7 @@ impl CommandSets {
     /// # Errors
     /// There can be no such namespace of its size.
     pub(crate) fn open(&self, namespace: &Namespace) -> Result<(), Status> {
-        match namespace.set {
-            CommandSet::KeyValue => kv::life::open(&self.core, namespace),
-            _ => Ok(()),
-        }
+        of!(namespace.set, state of self.states => state.open(&self.core, namespace))
     }
 
     /// Takes a namespace what its set keeps for it, which no command uses any more: its units are to be deallocated.
@@ -369,62 +364,56 @@ impl CommandSets {
     /// # Errors
     /// At the end of the drive's life. The namespace is then as it was.
     pub(crate) async fn close(&self, namespace: &Namespace) -> Result<(), MediaError> {
-        match namespace.set {
-            CommandSet::KeyValue => self.kv.close(&self.core, namespace).await,
-            _ => Ok(()),
-        }
+        of!(namespace.set, state of self.states => state.close(&self.core, namespace).await)
     }
 
     /// Everything that sets buffer for their namespaces, in addition to what the translation layer does, is on flash
     /// when this ends.
     pub(crate) async fn flush(&self, span: SpanId) -> Result<(), Status> {
-        kv::life::flush(&self.core, span).await
+        of!(all state of self.states => state.flush(&self.core, span).await?);
+        Ok(())
     }
 
     /// Waits until it is known what all namespaces hold.
     pub(crate) async fn ready(&self) {
-        kv::life::ready(&self.core).await;
+        of!(all state of self.states => state.ready(&self.core).await);
     }
 
     /// The controller is reset.
     pub(crate) fn reset(&self) {
-        self.kv.reset();
-        self.raw_flash.reset();
+        of!(all state of self.states => state.reset());
     }
 
     /// The drive is sanitized: what no namespace holds goes, too.
     pub(crate) fn sanitize(&self) {
-        self.sink.clear();
-    }
-
-    /// The store of a key-value namespace, while that can be used.
-    pub(crate) fn store_of(&self, nsid: u32) -> Option<Kv> {
-        store_of(&*self.core.inventory.allocated(nsid)?)
-    }
-
-    /// The stores of all key-value namespaces that can be used now.
-    pub(crate) fn stores(&self) -> Vec<Kv> {
-        kv::life::stores(&self.core)
+        of!(all state of self.states => state.sanitize());
     }
 
     /// The power goes.
     pub(crate) fn power_off(&self) {
-        kv::life::power_off(&self.core);
+        of!(all state of self.states => state.power_off(&self.core));
     }
 
     /// Begins what the sets do besides commands.
-    pub(crate) fn spawn_tasks(self: &Rc<Self>) {
-        let (core, config) = (&self.core, &self.core.config);
-        if CommandSet::KeyValue.is_offered(config) {
-            let sets = self.clone();
-            core.clock.spawn("iterators", async move { sets.kv.end_iterators(&sets.core.clock).await });
-        }
+    pub(crate) fn spawn(&self) {
+        of!(all state of self.states => state.spawn(&self.core));
+    }
+}
+
+/// What the sets have of the device's memory.
+impl CommandSet {
+    /// `log`, with what the set has of the device's memory.
+    fn memory_log(self, core: &Core, log: DeviceMemoryLog) -> DeviceMemoryLog {
+        of!(self, Set => Set::memory_log(core, log))
     }
 
-    /// Takes commit records, if the drive offers them.
-    pub(crate) fn spawn_commits(&self) {
-        if self.core.config.transfer.methods.cxl_commit() {
-            self.core.clock.spawn("commit records", kv::commit::run(self.core.clone()));
-        }
+    /// Stores to the set's part of it; false: `offset` is not there.
+    fn store_memory(self, core: &Core, offset: u64, bytes: &[u8]) -> bool {
+        of!(self, Set => Set::store_memory(core, offset, bytes))
+    }
+
+    /// Loads from there; false: `offset` is not there.
+    fn load_memory(self, core: &Core, offset: u64, into: &mut [u8]) -> bool {
+        of!(self, Set => Set::load_memory(core, offset, into))
     }
 }

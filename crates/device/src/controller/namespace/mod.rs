@@ -8,13 +8,12 @@
 
 use crate::config::{CommandSet, NamespaceConfig};
 use crate::controller::namespace::capacity::Extent;
-use byteway_kv::Kv;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::feature::WriteProtection;
 use byteway_wire::nvme::identify::IdentifyNamespaceIndependent;
 use byteway_wire::nvme::{IdentifyNamespace, Status};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 
 pub mod capacity;
 pub mod inventory;
@@ -29,9 +28,9 @@ pub struct Namespace {
     pub uid: u64,
     /// Its I/O command set.
     pub set: CommandSet,
-    /// Size of a logical block; of pairs: of a unit.
+    /// Size of a logical block; without blocks: of a unit.
     pub block: BlockSize,
-    /// Logical blocks; of pairs: units.
+    /// Logical blocks; without blocks: units.
     pub blocks: u64,
     /// Where its units lie; there may be more than `blocks` needs.
     extents: Vec<Extent>,
@@ -43,23 +42,8 @@ pub struct Namespace {
     pub formatting: Cell<Option<u8>>,
     /// Why commands to it are refused; success: they are not.
     pub refusal: Cell<Status>,
-    contents: RefCell<Contents>,
-}
-
-/// What a namespace's command set keeps for it while it can be used. Cheap to clone.
-#[derive(Clone, Default)]
-pub enum Contents {
-    /// Nothing: the namespace can't be used, or its command set needs nothing.
-    #[default]
-    None,
-    /// The store of key-value pairs.
-    KeyValue(Kv),
-}
-
-impl fmt::Debug for Contents {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if matches!(self, Contents::None) { "none" } else { "there" })
-    }
+    /// What its command set keeps for it while it can be used; of which type, the set alone knows.
+    contents: RefCell<Option<Box<dyn Any>>>,
 }
 
 /// What a namespace is formatted with.
@@ -67,7 +51,7 @@ impl fmt::Debug for Contents {
 pub struct Format {
     /// Its I/O command set.
     pub set: CommandSet,
-    /// Size of a logical block; of pairs: [`BlockSize::B4096`].
+    /// Size of a logical block; without blocks: [`BlockSize::B4096`].
     pub block: BlockSize,
 }
 
@@ -76,9 +60,6 @@ impl Format {
     pub const fn blocks(block: BlockSize) -> Format {
         Format { set: CommandSet::Nvm, block }
     }
-
-    /// Pairs of keys and values.
-    pub const KEY_VALUE: Format = Format::of(CommandSet::KeyValue);
 
     /// Of a command set that has no blocks.
     pub const fn of(set: CommandSet) -> Format {
@@ -97,8 +78,8 @@ impl Format {
     /// The command set without blocks that the record has this byte for.
     pub fn of_code(code: u8) -> Option<Format> {
         let is_block_size = code >= BlockSize::B512 as u8;
-        let set = CommandSet::ALL.into_iter().find(|set| !is_block_size && *set as u8 == code)?;
-        Some(Format::of(set))
+        let set = CommandSet::ALL.iter().find(|set| !is_block_size && **set as u8 == code)?;
+        Some(Format::of(*set))
     }
 }
 
@@ -172,8 +153,8 @@ pub struct Limits {
 }
 
 impl Namespace {
-    /// A namespace of `blocks` blocks over `extents`, attached and ready. Of one of pairs they are its units, and it is ready
-    /// when it has its store.
+    /// A namespace of `blocks` blocks over `extents`, attached and ready. Without blocks they are its units, and it is ready
+    /// when it has what its command set keeps for it.
     pub fn new(nsid: u32, uid: u64, format: Format, blocks: u64, extents: Vec<Extent>) -> Self {
         Namespace {
             nsid,
@@ -190,14 +171,19 @@ impl Namespace {
         }
     }
 
-    /// What its command set keeps for it.
-    pub fn contents(&self) -> Contents {
-        self.contents.borrow().clone()
+    /// What its command set keeps for it: a handle that is cheap to clone. None: it can't be used now.
+    pub fn contents<T: Clone + 'static>(&self) -> Option<T> {
+        self.contents.borrow().as_ref()?.downcast_ref::<T>().cloned()
     }
 
-    /// Changes what its command set keeps for it.
-    pub fn set_contents(&self, contents: Contents) {
-        self.contents.replace(contents);
+    /// Gives it what its command set keeps for it.
+    pub fn set_contents<T: Clone + 'static>(&self, contents: T) {
+        self.contents.replace(Some(Box::new(contents)));
+    }
+
+    /// Takes that again.
+    pub fn clear_contents(&self) {
+        self.contents.replace(None);
     }
 
     /// What it is formatted with.
@@ -220,8 +206,8 @@ impl Namespace {
         namespaces
     }
 
-    /// The same, with blocks of another size over the same units, all of which it uses that it used. Of pairs it is the same
-    /// without them.
+    /// The same, with blocks of another size over the same units, all of which it uses that it used. Without blocks it
+    /// is the same, empty.
     pub fn formatted(&self, block: BlockSize) -> Namespace {
         let block = if self.set == CommandSet::Nvm { block } else { self.block };
         let blocks = self.units() * block.per_unit() as u64;

@@ -361,7 +361,11 @@ mod tests {
             nsid,
             uid: 77,
             blocks: 123,
-            format: if nsid == 1 { Format::blocks(BlockSize::B512) } else { Format::KEY_VALUE },
+            format: if nsid == 1 {
+                Format::blocks(BlockSize::B512)
+            } else {
+                Format::of(CommandSet::KeyValue)
+            },
             attached: nsid == 1,
             protection: WriteProtection::Protected,
             runs: vec![(0, 3), (9, 1)],

@@ -1,5 +1,6 @@
 //! What Identify says of key-value namespaces and of the Key Value command set (NVMe KV 1.0, 4.1.5).
 
+use crate::config::CommandSet;
 use crate::controller::command_set::kv::pairs::store_of;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use byteway_wire::FromBytes;
@@ -42,5 +43,5 @@ pub(crate) fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
     if wanted.nsze == 0 || !is_plain || wanted.nvmsetid != 0 || wanted.endgid != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    Ok((wanted.nsze.div_ceil(UNIT_BYTES as u64), Format::KEY_VALUE))
+    Ok((wanted.nsze.div_ceil(UNIT_BYTES as u64), Format::of(CommandSet::KeyValue)))
 }

@@ -3,7 +3,7 @@
 use crate::config::{CommandSet, ConfigError, DriveConfig};
 use crate::controller::command_set::kv::pairs::{status_of, store_of};
 use crate::controller::core::Core;
-use crate::controller::namespace::{Contents, Namespace};
+use crate::controller::namespace::Namespace;
 use byteway_clock::{Delay, SpanId};
 use byteway_firmware::MediaError;
 use byteway_kv::{Kv, KvConfig, UnitExtent};
@@ -57,7 +57,7 @@ pub(crate) fn open(core: &Core, namespace: &Namespace) -> Result<(), Status> {
     }
     let store = Kv::power_on(&core.clock, core.placement.clone(), core.ftl.clone(), config);
     let store = store.map_err(|_| Status::INVALID_FIELD.with_dnr())?;
-    namespace.set_contents(Contents::KeyValue(store));
+    namespace.set_contents(store);
     Ok(())
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn close(core: &Core, namespace: &Namespace) -> Result<(), Medi
         return Err(MediaError::WriteProtected);
     }
     store.stop();
-    namespace.set_contents(Contents::None);
+    namespace.clear_contents();
     if is_left { Err(MediaError::WriteProtected) } else { Ok(()) }
 }
 

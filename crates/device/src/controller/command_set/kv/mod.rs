@@ -10,19 +10,28 @@
 //! | [`page_buffer`], [`commit`] | values and records that the host stores over CXL.mem |
 //! | [`identify`] | Identify, and what namespaces of it may be like |
 
-use crate::config::DriveConfig;
+use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
+use crate::controller::Controller;
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::pipeline::by_opcode;
 use crate::controller::command::stream::StreamStart;
 use crate::controller::command::workspace::Workspace;
+use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::kv::iterator::Iterators;
+use crate::controller::command_set::kv::pairs::{store_of, value_bytes_max};
 use crate::controller::core::Core;
-use crate::controller::namespace::Namespace;
-use byteway_clock::{Clock, Delay};
+use crate::controller::namespace::{Format, Limits, Namespace};
+use crate::controller::queue::partial::StreamHead;
+use byteway_clock::{Clock, Delay, SpanId};
 use byteway_firmware::MediaError;
+use byteway_kv::Kv;
+use byteway_wire::IntoBytes;
+use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::kv::{Retrieve, Store};
+use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Framing, Methods};
-use byteway_wire::nvme::{CommandsSupportedLog, KvOpcode, Sqe, Status, VendorOpcode};
+use byteway_wire::nvme::{CommandsSupportedLog, Identify, KvOpcode, Sqe, Status, VendorOpcode, csi};
+use std::rc::Rc;
 
 pub mod commands;
 pub mod commit;
@@ -32,42 +41,106 @@ pub mod life;
 pub mod page_buffer;
 pub mod pairs;
 
-/// The command set's own state; each namespace has its store.
+/// The command set's own state; each namespace has its store ([`Kv`]) for its contents.
 pub struct KeyValue {
-    iterators: Iterators,
+    iterators: Rc<Iterators>,
 }
 
-impl KeyValue {
+impl IoCommandSet for KeyValue {
+    const CSI: Option<u8> = Some(csi::KEY_VALUE);
+    const HAS_STREAMS: bool = true;
+
     /// Without iterators.
-    pub fn new(clock: &Clock, config: &DriveConfig) -> Self {
-        KeyValue { iterators: Iterators::new(clock, config.kv.as_ref()) }
+    fn new(clock: &Clock, config: &DriveConfig) -> Self {
+        KeyValue { iterators: Rc::new(Iterators::new(clock, config.kv.as_ref())) }
     }
 
-    /// The controller is reset: iterators end.
-    pub fn reset(&self) {
-        self.iterators.clear();
+    fn is_offered(config: &DriveConfig) -> bool {
+        config.kv.is_some()
     }
 
-    /// Ends iterators that are not used for too long.
-    pub(crate) async fn end_iterators(&self, clock: &Clock) {
-        self.iterators.run(clock).await;
+    fn check_config(config: &DriveConfig) -> Result<(), ConfigError> {
+        life::check_config(config)
     }
 
-    /// Takes a namespace its store, which no command uses any more: its units are to be deallocated.
-    ///
-    /// # Errors
-    /// As [`life::close`].
-    pub(crate) async fn close(&self, core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
-        self.iterators.end_of(namespace.uid);
-        life::close(core, namespace).await
+    fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Result<(), ConfigError> {
+        life::check_namespace(config, namespace)
     }
 
-    /// Executes an I/O command of a key-value namespace.
-    pub(crate) async fn execute(
-        &self,
-        context: &Context<'_>,
-        workspace: &mut Workspace,
-    ) -> Result<Reply, Status> {
+    fn identify_controller() -> Vec<u8> {
+        identify::controller().as_bytes().to_vec()
+    }
+
+    fn identify_namespace(core: &Core, namespace: Option<(&Namespace, Limits)>) -> Vec<u8> {
+        match namespace {
+            Some((namespace, limits)) => {
+                identify::namespace(namespace, limits, value_bytes_max(core)).as_bytes().to_vec()
+            }
+            None => vec![0; Identify::BYTES as usize],
+        }
+    }
+
+    fn add_commands(config: &DriveConfig, page: &mut CommandsSupportedLog) {
+        const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
+        const CHANGES_PAIRS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
+        let offered = config.transfer.methods;
+        let streams = |offered, effects| if offered { effects } else { 0 };
+        for (opcode, effects) in [
+            (KvOpcode::FLUSH.0, SUPPORTED),
+            (KvOpcode::STORE.0, CHANGES_PAIRS),
+            (KvOpcode::RETRIEVE.0, SUPPORTED),
+            (KvOpcode::LIST.0, SUPPORTED),
+            (KvOpcode::DELETE.0, CHANGES_PAIRS),
+            (KvOpcode::EXIST.0, SUPPORTED),
+            (VendorOpcode::TRANSFER.0, streams(offered.piggyback(), CHANGES_PAIRS)),
+            (VendorOpcode::TRANSFER_PIPELINED.0, streams(offered.piggyback_pipelined(), CHANGES_PAIRS)),
+            (VendorOpcode::KV_STORE_PIGGYBACK.0, streams(offered.piggyback(), CHANGES_PAIRS)),
+            (VendorOpcode::KV_STORE_PIPELINED.0, streams(offered.piggyback_pipelined(), CHANGES_PAIRS)),
+            (VendorOpcode::KV_SEEK.0, SUPPORTED),
+            (VendorOpcode::KV_NEXT.0, SUPPORTED),
+            (VendorOpcode::KV_CLOSE.0, SUPPORTED),
+            (VendorOpcode::KV_STORE_MANY.0, CHANGES_PAIRS),
+            (VendorOpcode::PAGE_POINTER.0, streams(offered.cxl_mem(), SUPPORTED)),
+        ] {
+            page.iocs[usize::from(opcode)] = effects;
+        }
+    }
+
+    fn has(opcode: u8) -> bool {
+        let kv = [
+            KvOpcode::STORE,
+            KvOpcode::RETRIEVE,
+            KvOpcode::LIST,
+            KvOpcode::DELETE,
+            KvOpcode::EXIST,
+            KvOpcode::FLUSH,
+        ];
+        let vendor = [
+            VendorOpcode::KV_STORE_PIGGYBACK,
+            VendorOpcode::KV_STORE_PIPELINED,
+            VendorOpcode::KV_SEEK,
+            VendorOpcode::KV_NEXT,
+            VendorOpcode::KV_CLOSE,
+            VendorOpcode::KV_STORE_MANY,
+            VendorOpcode::PAGE_POINTER,
+        ];
+        kv.contains(&KvOpcode(opcode)) || vendor.contains(&VendorOpcode(opcode))
+    }
+
+    /// A Store has its key where others have the length of an inline tail.
+    fn framing(sqe: &Sqe, methods: Methods) -> Framing {
+        let is_store = methods.inline_tail() && sqe.opcode() == KvOpcode::STORE.0;
+        if is_store { Framing::of_store(sqe, methods) } else { Framing::of(sqe, methods) }
+    }
+
+    fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
+        match VendorOpcode(sqe.opcode()) {
+            VendorOpcode::KV_STORE_MANY => core.config.controller.write_pipeline,
+            _ => by_opcode(core, sqe, || Retrieve::parse(sqe).buffer_bytes as usize),
+        }
+    }
+
+    async fn execute(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
         match KvOpcode(context.sqe.opcode()) {
             KvOpcode::STORE => commands::store(context, workspace).await,
             KvOpcode::RETRIEVE => commands::retrieve(context, workspace).await,
@@ -79,6 +152,87 @@ impl KeyValue {
         }
     }
 
+    fn stream_start(sqe: &Sqe) -> Option<StreamStart> {
+        let pipelined = match VendorOpcode(sqe.opcode()) {
+            VendorOpcode::KV_STORE_PIGGYBACK => false,
+            VendorOpcode::KV_STORE_PIPELINED => true,
+            _ => return None,
+        };
+        Some(StreamStart { bytes: Store::parse(sqe).bytes, pipelined })
+    }
+
+    async fn end_stream(
+        &self,
+        context: &Context<'_>,
+        head: &StreamHead,
+        payload: &[u8],
+    ) -> Result<Reply, Status> {
+        commands::end_stream(context, head, payload).await
+    }
+
+    fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
+        identify::wanted(bytes)
+    }
+
+    fn open(&self, core: &Core, namespace: &Namespace) -> Result<(), Status> {
+        life::open(core, namespace)
+    }
+
+    async fn close(&self, core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
+        self.iterators.end_of(namespace.uid);
+        life::close(core, namespace).await
+    }
+
+    async fn flush(&self, core: &Core, span: SpanId) -> Result<(), Status> {
+        life::flush(core, span).await
+    }
+
+    async fn ready(&self, core: &Core) {
+        life::ready(core).await;
+    }
+
+    /// Iterators end.
+    fn reset(&self) {
+        self.iterators.clear();
+    }
+
+    fn power_off(&self, core: &Core) {
+        life::power_off(core);
+    }
+
+    /// Takes commit records, if the drive offers them, and ends iterators that are not used for too long.
+    fn spawn(&self, core: &Rc<Core>) {
+        if core.config.transfer.methods.cxl_commit() {
+            core.clock.spawn("commit records", commit::run(core.clone()));
+        }
+        if Self::is_offered(&core.config) {
+            let (clock, iterators) = (core.clock.clone(), self.iterators.clone());
+            core.clock.spawn("iterators", async move { iterators.run(&clock).await });
+        }
+    }
+
+    fn memory_log(core: &Core, log: DeviceMemoryLog) -> DeviceMemoryLog {
+        page_buffer::log_upon(core, log)
+    }
+
+    fn store_memory(core: &Core, offset: u64, bytes: &[u8]) -> bool {
+        let found = page_buffer::find(core, offset);
+        found.is_some_and(|(at, pairs)| {
+            pairs.buffer_store(at, bytes);
+            true
+        })
+    }
+
+    fn load_memory(core: &Core, offset: u64, into: &mut [u8]) -> bool {
+        let found = page_buffer::find(core, offset);
+        found.is_some_and(|(at, pairs)| {
+            pairs.buffer_load(at, into);
+            true
+        })
+    }
+}
+
+impl KeyValue {
     async fn vendor(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
         let enabled = context.queue.methods.get();
         match VendorOpcode(context.sqe.opcode()) {
@@ -98,70 +252,22 @@ impl KeyValue {
     }
 }
 
-/// Whether a drive has the set.
-pub(crate) fn is_offered(config: &DriveConfig) -> bool {
-    config.kv.is_some()
+/// What others see of the stores.
+impl Controller {
+    /// Shows the store of each key-value namespace that can be used now.
+    pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
+        life::stores(self.core()).iter().for_each(&mut each);
+    }
+
+    /// The store of a namespace of pairs, while that can be used.
+    pub fn pairs(&self, nsid: u32) -> Option<Kv> {
+        store_of(&*self.core().inventory.allocated(nsid)?)
+    }
 }
 
-/// The commands of this set that the NVM command set has not: of a namespace of blocks they are no commands.
-pub(crate) fn has_own(opcode: u8) -> bool {
-    let vendor = [
-        VendorOpcode::KV_STORE_PIGGYBACK,
-        VendorOpcode::KV_STORE_PIPELINED,
-        VendorOpcode::KV_SEEK,
-        VendorOpcode::KV_NEXT,
-        VendorOpcode::KV_CLOSE,
-        VendorOpcode::KV_STORE_MANY,
-        VendorOpcode::PAGE_POINTER,
-    ];
-    matches!(KvOpcode(opcode), KvOpcode::LIST | KvOpcode::DELETE | KvOpcode::EXIST)
-        || vendor.contains(&VendorOpcode(opcode))
-}
-
-/// What an entry is. A Store has its key where others have the length of an inline tail.
-pub(crate) fn framing(sqe: &Sqe, methods: Methods) -> Framing {
-    let is_store = methods.inline_tail() && sqe.opcode() == KvOpcode::STORE.0;
-    if is_store { Framing::of_store(sqe, methods) } else { Framing::of(sqe, methods) }
-}
-
-/// What the pipeline takes for a command.
-pub(crate) fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
-    by_opcode(core, sqe, || Retrieve::parse(sqe).buffer_bytes as usize)
-}
-
-/// What a command says of the stream that it begins, if it is one that does.
-pub(crate) fn stream_start(sqe: &Sqe) -> Option<StreamStart> {
-    let pipelined = match VendorOpcode(sqe.opcode()) {
-        VendorOpcode::KV_STORE_PIGGYBACK => false,
-        VendorOpcode::KV_STORE_PIPELINED => true,
-        _ => return None,
-    };
-    Some(StreamStart { bytes: Store::parse(sqe).bytes, pipelined })
-}
-
-/// The effects of the set's commands, for the log of those that are supported.
-pub(crate) fn add_commands(config: &DriveConfig, page: &mut CommandsSupportedLog) {
-    const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
-    const CHANGES_PAIRS: u32 = SUPPORTED | CommandsSupportedLog::LBCC;
-    let offered = config.transfer.methods;
-    let streams = |offered, effects| if offered { effects } else { 0 };
-    for (opcode, effects) in [
-        (KvOpcode::FLUSH.0, SUPPORTED),
-        (KvOpcode::STORE.0, CHANGES_PAIRS),
-        (KvOpcode::RETRIEVE.0, SUPPORTED),
-        (KvOpcode::LIST.0, SUPPORTED),
-        (KvOpcode::DELETE.0, CHANGES_PAIRS),
-        (KvOpcode::EXIST.0, SUPPORTED),
-        (VendorOpcode::TRANSFER.0, streams(offered.piggyback(), CHANGES_PAIRS)),
-        (VendorOpcode::TRANSFER_PIPELINED.0, streams(offered.piggyback_pipelined(), CHANGES_PAIRS)),
-        (VendorOpcode::KV_STORE_PIGGYBACK.0, streams(offered.piggyback(), CHANGES_PAIRS)),
-        (VendorOpcode::KV_STORE_PIPELINED.0, streams(offered.piggyback_pipelined(), CHANGES_PAIRS)),
-        (VendorOpcode::KV_SEEK.0, SUPPORTED),
-        (VendorOpcode::KV_NEXT.0, SUPPORTED),
-        (VendorOpcode::KV_CLOSE.0, SUPPORTED),
-        (VendorOpcode::KV_STORE_MANY.0, CHANGES_PAIRS),
-        (VendorOpcode::PAGE_POINTER.0, streams(offered.cxl_mem(), SUPPORTED)),
-    ] {
-        page.iocs[usize::from(opcode)] = effects;
+impl NamespaceConfig {
+    /// Pairs of keys and values, for which the drive needs [`DriveConfig::kv`].
+    pub const fn key_value(units: u64) -> NamespaceConfig {
+        NamespaceConfig { units, block: BlockSize::B4096, set: CommandSet::KeyValue }
     }
 }

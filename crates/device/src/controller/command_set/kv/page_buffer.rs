@@ -15,8 +15,12 @@ use byteway_wire::nvme::vendor::cxl::{DeviceMemoryLog, InDeviceMemory, PagePoint
 
 /// What the device's memory is used for, the page buffer too.
 pub(crate) fn log(core: &Core) -> DeviceMemoryLog {
-    let Some(config) = &core.config.transfer.memory else { return DeviceMemoryLog::default() };
-    let without = core.memory.log(Some(config));
+    log_upon(core, core.memory.log(core.config.transfer.memory.as_ref()))
+}
+
+/// The same upon what the log says `without` the page buffer.
+pub(crate) fn log_upon(core: &Core, without: DeviceMemoryLog) -> DeviceMemoryLog {
+    let Some(config) = &core.config.transfer.memory else { return without };
     let Some((nsid, pairs)) = first_store(core) else { return without };
     let told = pairs.told();
     let log = DeviceMemoryLog {

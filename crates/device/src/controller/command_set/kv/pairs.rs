@@ -2,7 +2,7 @@
 
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::core::Core;
-use crate::controller::namespace::{Contents, Namespace};
+use crate::controller::namespace::Namespace;
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::Payload;
 use byteway_clock::SpanId;
@@ -16,10 +16,7 @@ use std::rc::Rc;
 /// A namespace's store, while that can be used.
 #[inline]
 pub(crate) fn store_of(namespace: &Namespace) -> Option<Kv> {
-    match namespace.contents() {
-        Contents::KeyValue(store) => Some(store),
-        _ => None,
-    }
+    namespace.contents()
 }
 
 /// A namespace of pairs, and these.

@@ -1,10 +1,12 @@
 //! Identify of a raw flash namespace, and what a drive that has one may be like.
 
-use crate::config::{CommandSet, ConfigError, DriveConfig};
+use crate::config::{CommandSet, ConfigError, DriveConfig, NamespaceConfig};
 use crate::controller::core::Core;
 use crate::controller::namespace::Namespace;
 use byteway_firmware::Base;
+use byteway_flash::Geometry;
 use byteway_wire::IntoBytes;
+use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::raw_flash::{RawFlashIdentify, payload_bytes};
 use byteway_wire::nvme::{Identify, IdentifyController};
 
@@ -57,6 +59,13 @@ pub(crate) fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Re
     match checks.iter().find(|(holds, _)| !holds) {
         Some((_, message)) => Err(ConfigError { message: (*message).to_owned() }),
         None => Ok(()),
+    }
+}
+
+impl NamespaceConfig {
+    /// The whole array of this shape, raw: the only namespace of its drive.
+    pub const fn raw_flash(geometry: &Geometry) -> NamespaceConfig {
+        NamespaceConfig { units: geometry.total_units(), block: BlockSize::B4096, set: CommandSet::RawFlash }
     }
 }
 

@@ -10,15 +10,19 @@
 //! Such a drive has the one namespace, and its own translation layer is bare: it leaves the array alone. The controller keeps
 //! no record over the power either, for the system area is the host's.
 
-use crate::config::DriveConfig;
+use crate::config::{ConfigError, DriveConfig};
 use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::workspace::Workspace;
+use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::raw_flash::system::SystemArea;
 use crate::controller::core::Core;
-use byteway_clock::{Delay, Stage};
+use crate::controller::namespace::{Limits, Namespace};
+use byteway_clock::{Clock, Delay, Stage};
 use byteway_flash::{Flash, Outcome};
 use byteway_wire::nvme::vendor::raw_flash::RawRead;
-use byteway_wire::nvme::{CommandsSupportedLog, Sqe, Status, VendorOpcode};
+use byteway_wire::nvme::{
+    CommandsSupportedLog, Identify, IdentifyController, Sqe, Status, VendorOpcode, csi,
+};
 
 pub mod array;
 pub mod identify;
@@ -32,18 +36,55 @@ pub struct RawFlash {
     system: SystemArea,
 }
 
-impl RawFlash {
-    /// The controller is reset: pieces are forgotten.
-    pub fn reset(&self) {
-        self.system.clear();
+impl IoCommandSet for RawFlash {
+    const CSI: Option<u8> = Some(csi::RAW_FLASH);
+
+    fn new(_: &Clock, _: &DriveConfig) -> Self {
+        RawFlash::default()
     }
 
-    /// Executes an I/O command of the raw flash namespace.
-    pub(crate) async fn execute(
-        &self,
-        context: &Context<'_>,
-        workspace: &mut Workspace,
-    ) -> Result<Reply, Status> {
+    fn is_offered(config: &DriveConfig) -> bool {
+        config.is_raw()
+    }
+
+    fn check_namespace(config: &DriveConfig, namespace: &Namespace) -> Result<(), ConfigError> {
+        identify::check_namespace(config, namespace)
+    }
+
+    fn describe(_: &Core, id: &mut IdentifyController) {
+        identify::describe(id);
+    }
+
+    fn identify_namespace(core: &Core, namespace: Option<(&Namespace, Limits)>) -> Vec<u8> {
+        match namespace {
+            Some(_) => identify::namespace(core),
+            None => vec![0; Identify::BYTES as usize],
+        }
+    }
+
+    fn add_commands(_: &DriveConfig, page: &mut CommandsSupportedLog) {
+        for opcode in OPCODES {
+            let effects = if changes(opcode) { CommandsSupportedLog::LBCC } else { 0 };
+            page.iocs[usize::from(opcode.0)] = CommandsSupportedLog::CSUPP | effects;
+        }
+    }
+
+    fn has(opcode: u8) -> bool {
+        OPCODES.contains(&VendorOpcode(opcode))
+    }
+
+    /// As for blocks.
+    fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
+        let c = &core.config.controller;
+        match VendorOpcode(sqe.opcode()) {
+            VendorOpcode::RAW_READ if RawRead::parse(sqe).units() <= 1 => c.read_pipeline,
+            VendorOpcode::RAW_READ => c.read_large_pipeline,
+            VendorOpcode::RAW_PROGRAM | VendorOpcode::RAW_COPY => c.write_pipeline,
+            _ => Delay::ZERO,
+        }
+    }
+
+    async fn execute(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
         let namespace = context.core.namespace(context.sqe.nsid)?;
         let opcode = VendorOpcode(context.sqe.opcode());
         if changes(opcode) {
@@ -60,6 +101,11 @@ impl RawFlash {
             VendorOpcode::RAW_MANAGE => system::manage(context).await,
             _ => Err(Status::INVALID_OPCODE.with_dnr()),
         }
+    }
+
+    /// Pieces are forgotten.
+    fn reset(&self) {
+        self.system.clear();
     }
 }
 
@@ -89,11 +135,6 @@ fn changes(opcode: VendorOpcode) -> bool {
     !matches!(opcode, VendorOpcode::RAW_READ | VendorOpcode::RAW_REPORT | VendorOpcode::RAW_SYSTEM_READ)
 }
 
-/// Whether a drive has the set.
-pub(crate) fn is_offered(config: &DriveConfig) -> bool {
-    config.is_raw()
-}
-
 const OPCODES: [VendorOpcode; 8] = [
     VendorOpcode::RAW_ERASE,
     VendorOpcode::RAW_PROGRAM,
@@ -104,27 +145,3 @@ const OPCODES: [VendorOpcode; 8] = [
     VendorOpcode::RAW_SYSTEM_WRITE,
     VendorOpcode::RAW_SYSTEM_READ,
 ];
-
-/// Whether a command is one that this set alone has.
-pub(crate) fn has_own(opcode: u8) -> bool {
-    OPCODES.contains(&VendorOpcode(opcode))
-}
-
-/// What the pipeline takes for a command: as for blocks.
-pub(crate) fn pipeline(core: &Core, sqe: &Sqe) -> Delay {
-    let c = &core.config.controller;
-    match VendorOpcode(sqe.opcode()) {
-        VendorOpcode::RAW_READ if RawRead::parse(sqe).units() <= 1 => c.read_pipeline,
-        VendorOpcode::RAW_READ => c.read_large_pipeline,
-        VendorOpcode::RAW_PROGRAM | VendorOpcode::RAW_COPY => c.write_pipeline,
-        _ => Delay::ZERO,
-    }
-}
-
-/// The effects of the set's commands, for the log of those that are supported.
-pub(crate) fn add_commands(page: &mut CommandsSupportedLog) {
-    for opcode in OPCODES {
-        let effects = if changes(opcode) { CommandsSupportedLog::LBCC } else { 0 };
-        page.iocs[usize::from(opcode.0)] = CommandsSupportedLog::CSUPP | effects;
-    }
-}

@@ -6,10 +6,11 @@ use crate::controller::command::context::{Context, Reply};
 use crate::controller::command::send::send_bytes;
 use crate::controller::command::stream::{self, StreamStart};
 use crate::controller::command::workspace::{Landing, Workspace};
+use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::sink::memory::SinkMemory;
 use crate::controller::queue::partial::StreamHead;
 use crate::controller::state::counters::add;
-use byteway_clock::Stage;
+use byteway_clock::{Clock, Stage};
 use byteway_firmware::Work;
 use byteway_wire::nvme::vendor::piggyback::Head;
 use byteway_wire::nvme::{CommandsSupportedLog, Sqe, Status, VendorOpcode, vendor};
@@ -21,24 +22,46 @@ pub struct Sink {
     memory: SinkMemory,
 }
 
-impl Sink {
+impl IoCommandSet for Sink {
+    const HAS_STREAMS: bool = true;
+
     /// Zeroes.
-    pub fn new(config: &DriveConfig) -> Self {
+    fn new(_: &Clock, config: &DriveConfig) -> Self {
         Sink { memory: SinkMemory::new(config.transfer.sink_bytes) }
     }
 
-    /// Everything is zeroes again, as after a sanitize operation.
-    pub fn clear(&self) {
-        self.memory.clear();
+    fn is_offered(config: &DriveConfig) -> bool {
+        config.transfer.sink_bytes > 0
     }
 
-    /// Executes a command of the sink.
-    pub(crate) async fn execute(
-        &self,
-        context: &Context<'_>,
-        workspace: &mut Workspace,
-    ) -> Result<Reply, Status> {
-        let has_sink = is_offered(&context.core.config);
+    fn add_commands(config: &DriveConfig, page: &mut CommandsSupportedLog) {
+        const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
+        for opcode in [VendorOpcode::SINK_WRITE, VendorOpcode::SINK_READ] {
+            page.iocs[usize::from(opcode.0)] = SUPPORTED;
+        }
+        let offered = config.transfer.methods;
+        for (opcode, offered) in [
+            (VendorOpcode::SINK_STORE, offered.piggyback() || offered.piggyback_pipelined()),
+            (VendorOpcode::TRANSFER, offered.piggyback()),
+            (VendorOpcode::TRANSFER_PIPELINED, offered.piggyback_pipelined()),
+        ] {
+            page.iocs[usize::from(opcode.0)] = if offered { SUPPORTED } else { 0 };
+        }
+    }
+
+    #[inline]
+    fn has(opcode: u8) -> bool {
+        let opcode = VendorOpcode(opcode);
+        matches!(opcode, VendorOpcode::SINK_WRITE | VendorOpcode::SINK_READ | VendorOpcode::SINK_STORE)
+    }
+
+    #[inline]
+    fn claims(opcode: u8) -> bool {
+        Self::has(opcode)
+    }
+
+    async fn execute(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<Reply, Status> {
+        let has_sink = Self::is_offered(&context.core.config);
         match VendorOpcode(context.sqe.opcode()) {
             VendorOpcode::SINK_WRITE if has_sink => self.write(context, workspace).await,
             VendorOpcode::SINK_READ if has_sink => self.read(context, workspace).await,
@@ -47,6 +70,27 @@ impl Sink {
         }
     }
 
+    fn stream_start(sqe: &Sqe) -> Option<StreamStart> {
+        let is_store = VendorOpcode(sqe.opcode()) == VendorOpcode::SINK_STORE;
+        is_store.then(|| StreamStart { bytes: vendor::Sink::parse(sqe).bytes, pipelined: is_pipelined(sqe) })
+    }
+
+    async fn end_stream(
+        &self,
+        context: &Context<'_>,
+        head: &StreamHead,
+        payload: &[u8],
+    ) -> Result<Reply, Status> {
+        Ok(self.put(context, vendor::Sink::parse(&head.sqe), payload))
+    }
+
+    /// Everything is zeroes again.
+    fn sanitize(&self) {
+        self.memory.clear();
+    }
+}
+
+impl Sink {
     /// The extent that a command names, if the drive takes it.
     fn extent(&self, context: &Context<'_>) -> Result<vendor::Sink, Status> {
         let extent = vendor::Sink::parse(context.sqe);
@@ -80,11 +124,6 @@ impl Sink {
             Some(_) => self.put(context, extent, &workspace.bytes),
             None => Reply::Done([0; 2]),
         })
-    }
-
-    /// The stream that began with the command `head` is complete.
-    pub(crate) fn end_stream(&self, context: &Context<'_>, head: &Sqe, bytes: &[u8]) -> Reply {
-        self.put(context, vendor::Sink::parse(head), bytes)
     }
 
     /// Stores what was brought, and answers with its checksum. That the sink holds it, a read tells.
@@ -127,44 +166,7 @@ impl Sink {
     }
 }
 
-/// Whether the drive has a sink.
-pub(crate) fn is_offered(config: &DriveConfig) -> bool {
-    config.transfer.sink_bytes > 0
-}
-
-/// Whether a command is one of the sink.
-#[inline]
-pub(crate) fn has(opcode: u8) -> bool {
-    let opcode = VendorOpcode(opcode);
-    matches!(opcode, VendorOpcode::SINK_WRITE | VendorOpcode::SINK_READ | VendorOpcode::SINK_STORE)
-}
-
 /// Whether a Sink Store's payload goes on in pieces that name their places.
 fn is_pipelined(sqe: &Sqe) -> bool {
     sqe.cdw2 & Head::PIPELINED != 0
-}
-
-/// What a command says of the stream that it begins, if it is one that does.
-pub(crate) fn stream_start(sqe: &Sqe) -> Option<StreamStart> {
-    let is_store = VendorOpcode(sqe.opcode()) == VendorOpcode::SINK_STORE;
-    is_store.then(|| StreamStart { bytes: vendor::Sink::parse(sqe).bytes, pipelined: is_pipelined(sqe) })
-}
-
-/// The effects of the sink's commands, for the log of those that are supported.
-pub(crate) fn add_commands(config: &DriveConfig, page: &mut CommandsSupportedLog) {
-    const SUPPORTED: u32 = CommandsSupportedLog::CSUPP;
-    if !is_offered(config) {
-        return;
-    }
-    for opcode in [VendorOpcode::SINK_WRITE, VendorOpcode::SINK_READ] {
-        page.iocs[usize::from(opcode.0)] = SUPPORTED;
-    }
-    let offered = config.transfer.methods;
-    for (opcode, offered) in [
-        (VendorOpcode::SINK_STORE, offered.piggyback() || offered.piggyback_pipelined()),
-        (VendorOpcode::TRANSFER, offered.piggyback()),
-        (VendorOpcode::TRANSFER_PIPELINED, offered.piggyback_pipelined()),
-    ] {
-        page.iocs[usize::from(opcode.0)] = if offered { SUPPORTED } else { 0 };
-    }
 }

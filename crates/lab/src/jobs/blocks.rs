@@ -1,0 +1,94 @@
+//! Workers of jobs that ask for logical blocks.
+
+use super::ios::{Ios, Performed};
+use byteway_host::{
+    BlockIoError, Client, ClientConfig, Counts, IoError, Namespace, Oracle, QueuePair, Rules, SplitBuffer,
+};
+use byteway_wire::content::UNIT_BYTES;
+use byteway_wire::nvme::Range;
+use byteway_workload::{Generator, Io, JobPlan, Kind};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A worker's side of a namespace of blocks.
+pub(super) struct Blocks {
+    client: Client,
+    /// For reads that are not checked in a namespace where others are.
+    unchecked: Option<Client>,
+    generator: RefCell<Generator>,
+}
+
+/// Memory for an I/O that is checked, and for one that is not.
+pub(super) struct Buffers {
+    checked: SplitBuffer,
+    unchecked: Option<SplitBuffer>,
+}
+
+impl Blocks {
+    /// Over `queue`, which is enabled for the methods of `rules`. `oracle` knows what the namespace must hold.
+    ///
+    /// # Errors
+    /// The namespace has a format that is not supported.
+    pub(super) fn new(
+        queue: QueuePair,
+        namespace: &Namespace,
+        plan: &JobPlan,
+        rules: Rules,
+        oracle: Option<Rc<RefCell<Oracle>>>,
+        generator: Generator,
+    ) -> Result<Blocks, BlockIoError> {
+        // A trim's payload is its list of ranges. Even who does not check writes so that others can.
+        let bytes_max = plan.payload_bytes_max().max(UNIT_BYTES as u32);
+        let config = ClientConfig { rules, bytes_max, oracle };
+        let unchecked = match config.oracle.is_some() && !plan.verify {
+            true => {
+                let config = ClientConfig { oracle: None, ..config.clone() };
+                Some(Client::new(queue.clone(), *namespace, config)?)
+            }
+            false => None,
+        };
+        let client = Client::new(queue, *namespace, config)?;
+        Ok(Blocks { client, unchecked, generator: RefCell::new(generator) })
+    }
+
+    pub(super) fn queue(&self) -> &QueuePair {
+        self.client.queue()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = self.client.counts();
+        if let Some(unchecked) = &self.unchecked {
+            counts += unchecked.counts();
+        }
+        counts
+    }
+}
+
+impl Ios for Blocks {
+    type Buffers = Buffers;
+
+    fn generator(&self) -> &RefCell<Generator> {
+        &self.generator
+    }
+
+    fn buffers(&self, blocks: u32) -> Result<Buffers, IoError> {
+        Ok(Buffers {
+            checked: self.client.split_buffer(blocks)?,
+            unchecked: self.unchecked.as_ref().map(|client| client.split_buffer(blocks)).transpose()?,
+        })
+    }
+
+    async fn perform(&self, buffers: &mut Buffers, io: Io) -> Performed {
+        let (client, buffer) = match (&self.unchecked, &mut buffers.unchecked) {
+            (Some(client), Some(buffer)) if io.kind == Kind::Read => (client, buffer),
+            _ => (&self.client, &mut buffers.checked),
+        };
+        match io.kind {
+            Kind::Read => client.read_split(buffer, io.lba, io.blocks).await.into(),
+            Kind::Write => client.write_split(buffer, io.lba, io.blocks).await.into(),
+            Kind::Trim => {
+                Performed::by_one(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await)
+            }
+        }
+    }
+}

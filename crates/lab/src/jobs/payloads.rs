@@ -1,0 +1,91 @@
+//! Workers of jobs that ask for payloads of a sink, of which a block is a byte.
+
+use super::ios::{Ios, Performed};
+use byteway_host::{
+    Counts, IoBuffer, IoError, PayloadClient, PayloadConfig, PayloadIoError, QueuePair, Results, Rules,
+    SinkBase, SinkOracle,
+};
+use byteway_workload::{Generator, Io, JobPlan, Kind};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// How workers use a payload sink.
+#[derive(Clone)]
+pub struct Sink {
+    /// How results of reads come.
+    pub results: Results,
+    /// What its bytes must be; `None`: only checksums are compared.
+    pub oracle: Option<Rc<RefCell<SinkOracle>>>,
+}
+
+impl Sink {
+    /// With its oracle, if data is to be verified. `is_fresh`: it was never written to.
+    pub fn new(results: Results, verify: bool, is_fresh: bool) -> Sink {
+        let base = if is_fresh { SinkBase::Zeroes } else { SinkBase::Unknown };
+        Sink { results, oracle: verify.then(|| Rc::new(RefCell::new(SinkOracle::new(base)))) }
+    }
+
+    /// For the clients of a job.
+    pub(super) fn config(&self, rules: Rules, plan: &JobPlan) -> PayloadConfig {
+        PayloadConfig {
+            results: self.results,
+            oracle: self.oracle.clone(),
+            // No more: each buffer has its part of what the drive has for stores.
+            ..PayloadConfig::new(rules, plan.payload_bytes_max().max(1))
+        }
+    }
+}
+
+/// A worker's side of a payload sink.
+pub(super) struct Payloads {
+    client: PayloadClient,
+    generator: RefCell<Generator>,
+}
+
+impl Payloads {
+    /// Over `queue`, which is enabled for the methods of `config`.
+    ///
+    /// # Errors
+    /// The drive has no sink.
+    pub(super) fn new(
+        queue: QueuePair,
+        nsid: u32,
+        config: PayloadConfig,
+        generator: Generator,
+    ) -> Result<Payloads, PayloadIoError> {
+        let client = PayloadClient::new(queue, nsid, config)?;
+        Ok(Payloads { client, generator: RefCell::new(generator) })
+    }
+
+    pub(super) fn queue(&self) -> &QueuePair {
+        self.client.queue()
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.client.counts()
+    }
+
+    pub(super) fn oracle(&self) -> Option<&Rc<RefCell<SinkOracle>>> {
+        self.client.oracle()
+    }
+}
+
+impl Ios for Payloads {
+    type Buffers = IoBuffer;
+
+    fn generator(&self) -> &RefCell<Generator> {
+        &self.generator
+    }
+
+    fn buffers(&self, _: u32) -> Result<IoBuffer, IoError> {
+        self.client.buffer()
+    }
+
+    async fn perform(&self, buffer: &mut IoBuffer, io: Io) -> Performed {
+        Performed::by_one(match io.kind {
+            Kind::Read => self.client.read(buffer, io.lba, io.blocks).await,
+            // The scenario refuses trims of a sink.
+            Kind::Write | Kind::Trim => self.client.write(buffer, io.lba, io.blocks).await,
+        })
+    }
+}
