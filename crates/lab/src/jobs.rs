@@ -4,7 +4,7 @@
 mod pairs;
 mod tree;
 
-use anyhow::bail;
+use crate::error::{NamespaceKind, RunError};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
 use byteway_console::error::InputError;
@@ -234,15 +234,11 @@ pub async fn workers(
     jobs: &[JobPlan],
     manner: &Manner,
     oracles: &Oracles,
-) -> anyhow::Result<Vec<Rc<Worker>>> {
+) -> Result<Vec<Rc<Worker>>, RunError> {
     let is_own = |job: &&JobPlan| job.drive == manner.drive;
     let wanted: u32 = jobs.iter().filter(is_own).map(|job| job.workers).sum();
     if u32::from(driver.queues_granted()) < wanted {
-        bail!(
-            "the jobs want {wanted} queue pairs and the drive has {}: lower numjobs, or raise \
-             controller.max_io_queues",
-            driver.queues_granted()
-        );
+        return Err(RunError::QueuePairs { wanted, granted: driver.queues_granted() });
     }
     let namespaces = driver.namespaces();
     let pairs = pairs::Common::new(jobs, manner.drive, driver.transfer_bytes_max());
@@ -273,7 +269,7 @@ pub async fn workers(
                     let made = Pairs::new(driver, queue, jobs, (job, worker), manner, &pairs).await?;
                     Access::Pairs(Box::new(made))
                 }
-                (_, None) => bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name),
+                (_, None) => return Err(RunError::no_namespace(NamespaceKind::Any, plan)),
                 (None, Some(namespace)) => blocks(driver, queue, namespace, plan, manner, oracles).await?,
                 (Some(sink), Some(_)) => payloads(driver, queue, plan, manner, sink).await?,
             };
@@ -330,7 +326,7 @@ async fn blocks(
     plan: &JobPlan,
     manner: &Manner,
     oracles: &Oracles,
-) -> anyhow::Result<Access> {
+) -> Result<Access, RunError> {
     driver.enable_methods(&queue, manner.rules.methods()).await?;
     let config = ClientConfig {
         rules: manner.rules,
@@ -354,7 +350,7 @@ async fn payloads(
     plan: &JobPlan,
     manner: &Manner,
     sink: &Sink,
-) -> anyhow::Result<Access> {
+) -> Result<Access, RunError> {
     let config = PayloadConfig {
         results: sink.results,
         oracle: sink.oracle.clone(),
@@ -376,7 +372,7 @@ pub struct Play {
     /// Of each drive, the I/Os that its jobs may have outstanding in this phase: tasks that have not ended.
     under_way: Vec<Cell<usize>>,
     ended: Notify,
-    failure: RefCell<Option<anyhow::Error>>,
+    failure: RefCell<Option<RunError>>,
     timeline: OnceCell<Rc<Timeline>>,
     /// What the host had done when measuring began: in all, and for each drive.
     before: RefCell<Vec<HostUse>>,
@@ -469,7 +465,7 @@ impl Play {
     ///
     /// # Errors
     /// An I/O that could not be carried out at all, or a trace that broke; failed commands are only counted.
-    pub async fn run(self: &Rc<Self>) -> anyhow::Result<Counters> {
+    pub async fn run(self: &Rc<Self>) -> Result<Counters, RunError> {
         let before = self.clock.counters();
         let last_phase = |drive: usize| {
             let own = self.workers.iter().filter(|worker| worker.plan.drive == drive);
@@ -589,7 +585,7 @@ impl Play {
     }
 
     /// One of the I/Os that a worker may have outstanding, over and over.
-    async fn work(&self, worker: &Worker) -> anyhow::Result<()> {
+    async fn work(&self, worker: &Worker) -> Result<(), RunError> {
         if let Access::Pairs(pairs) = &worker.access {
             return self.work_pairs(worker, pairs).await;
         }
