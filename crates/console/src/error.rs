@@ -66,6 +66,12 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
+/// An error and what caused it, in one line: as the program ends with it.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+}
+
 /// The candidate nearest to `wrong` in spelling, if any is near enough to be what was meant.
 pub fn nearest<'a>(wrong: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let folded = wrong.to_ascii_lowercase().replace('_', "-");
@@ -91,6 +97,26 @@ pub fn suggest(wrong: &str, candidates: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Without its causes an error says that a file can't be written, and not that the disk is full.
+    #[test]
+    fn causes_stand_behind_their_error() {
+        #[derive(Debug)]
+        struct Outer(std::num::ParseIntError);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("no number")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let inner = "x".parse::<u8>().unwrap_err();
+        assert_eq!(with_causes(&inner), "invalid digit found in string");
+        assert_eq!(with_causes(&Outer(inner)), "no number: invalid digit found in string");
+    }
 
     // Without a bound on the distance every typing error would be answered with some unrelated name.
     #[test]

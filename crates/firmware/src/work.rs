@@ -64,11 +64,6 @@ impl Work {
             Work::Poll => "poll",
         }
     }
-
-    /// The kind of that name.
-    pub fn from_name(name: &str) -> Option<Work> {
-        Work::ALL.into_iter().find(|work| work.name() == name)
-    }
 }
 
 /// What one of each kind of work costs, in cycles of the core that does it. Zero means that it is not modelled: it
@@ -96,13 +91,11 @@ impl Cycles {
 mod tests {
     use super::*;
 
-    // A profile names work in text: a name that did not come back would charge nothing.
+    // Costs are kept by the kind's number: one that stood elsewhere among all would be charged another's.
     #[test]
-    fn every_kind_is_found_by_its_name() {
+    fn every_kind_stands_at_its_number() {
         for (index, work) in Work::ALL.into_iter().enumerate() {
             assert_eq!(work as usize, index);
-            assert_eq!(Work::from_name(work.name()), Some(work));
         }
-        assert_eq!(Work::from_name("parsing"), None);
     }
 }

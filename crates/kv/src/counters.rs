@@ -61,13 +61,6 @@ pub struct KvCounters {
     pub records_torn: u64,
 }
 
-impl KvCounters {
-    /// Units of the index that were programmed.
-    pub fn index_units(&self) -> u64 {
-        self.index_units_flushed + self.index_units_compacted
-    }
-}
-
 /// How much of a store is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KvUsage {

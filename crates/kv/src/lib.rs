@@ -420,18 +420,6 @@ impl Kv {
         state.logs[HOST].ring_offset(state.logs[HOST].pointer())
     }
 
-    /// Where in the page buffer a value of so many bytes would go that the host stores there; none, if there is no room now.
-    pub fn place_for(&self, bytes: u32) -> Option<u32> {
-        if bytes > self.buffer_bytes() || !self.0.is_ready.get() {
-            return None;
-        }
-        let longest = Key::new(&[0; KEY_BYTES_MAX])?;
-        self.0.step(|state| {
-            let (plan, _) = state.plan(HOST, &longest, bytes, Origin::Cxl, u32::MAX).ok()?;
-            Some(state.logs[HOST].ring_offset(plan.offset))
-        })
-    }
-
     /// Bytes of one of its pages.
     pub fn page_bytes(&self) -> u32 {
         self.0.layout.page_bytes()

@@ -2,11 +2,11 @@
 //! polling, in real time. Jobs, verification and result are those of a run in simulation; what only the drive's process
 //! knows is not in the result.
 
+use crate::error::AttachedError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
-use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_console::error::InputError;
-use byteway_console::interrupt::{Interrupt, Interrupted};
+use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Bars, Progress};
 use byteway_console::table::{grouped, time};
 use byteway_console::units::{Bytes, Picos};
@@ -131,7 +131,7 @@ const PATIENCE: Delay = Delay::from_s(5);
 
 impl Bench {
     /// Attaches, fills if need be, plays the job, and says what it found.
-    pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
+    pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
         attached(&self.folder, self.memory_bytes()?, Some(interrupt), |clock, port| {
             let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
             stage.play(port)
@@ -164,20 +164,20 @@ impl Bench {
 ///
 /// # Errors
 /// That of the work; its process has gone; or it was interrupted and did not answer any more.
-pub(crate) fn attached<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
+pub(crate) fn attached<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
     folder: &Path,
     memory_bytes: u64,
     interrupt: Option<&Interrupt>,
     work: impl FnOnce(&Clock, Port) -> W,
-) -> anyhow::Result<T> {
+) -> Result<T, AttachedError> {
     let interrupt = interrupt.cloned().unwrap_or_default();
     let interrupted = interrupt.clone();
     // Ctrl-C may reach the server, too, and then its end is none of a failure.
-    let failed = |error: anyhow::Error| match interrupted.is_raised()
-        && !error.is::<InputError>()
-        && !error.is::<Interrupted>()
+    let failed = |error: AttachedError| match interrupted.is_raised()
+        && error.wrong_input().is_none()
+        && !error.is_interrupted()
     {
-        true => error.context(Interrupted),
+        true => AttachedError::Interrupted { source: Some(Box::new(error)) },
         false => error,
     };
     let attachment = Attachment::connect(folder, memory_bytes).map_err(|error| failed(error.into()))?;
@@ -186,13 +186,12 @@ pub(crate) fn attached<T: 'static, W: Future<Output = anyhow::Result<T>> + 'stat
     let clock = executor.clock().clone();
     let work = work(&clock, attachment.port(&clock));
     let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
-    let gone = || anyhow!("the drive's process has gone, or has dropped this one: its log says more");
     let (played, attached) = (outcome.clone(), attachment.clone());
     clock.spawn("benchmark", async move {
         let result = work.await;
         // What fails because nobody is there any more fails in many words, of which these are the plainest.
         let has_left = result.is_err() && attached.client().channel().has_left();
-        played.set(if has_left { Err(gone()) } else { result });
+        played.set(if has_left { Err(AttachedError::Gone) } else { result });
     });
     let watched = outcome.clone();
     clock.clone().spawn("watch", async move {
@@ -203,30 +202,30 @@ pub(crate) fn attached<T: 'static, W: Future<Output = anyhow::Result<T>> + 'stat
             if interrupt.is_raised() {
                 patience = patience.saturating_sub(WATCH);
                 if patience == Delay::ZERO {
-                    return watched.set(Err(Interrupted.into()));
+                    return watched.set(Err(AttachedError::Interrupted { source: None }));
                 }
             }
         }
-        watched.set(Err(gone()));
+        watched.set(Err(AttachedError::Gone));
     });
     let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
-    result.map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?.map_err(failed)
+    result.map_err(AttachedError::Stalled)?.map_err(failed)
 }
 
 /// How a benchmark ends: by itself, or with the drive's process.
 struct Outcome<T> {
     ended: Notify,
-    result: RefCell<Option<anyhow::Result<T>>>,
+    result: RefCell<Option<Result<T, AttachedError>>>,
 }
 
 impl<T> Outcome<T> {
     /// The first to say counts.
-    fn set(&self, result: anyhow::Result<T>) {
+    fn set(&self, result: Result<T, AttachedError>) {
         self.result.borrow_mut().get_or_insert(result);
         self.ended.notify_one();
     }
 
-    async fn get(&self) -> anyhow::Result<T> {
+    async fn get(&self) -> Result<T, AttachedError> {
         loop {
             if let Some(result) = self.result.take() {
                 return result;
@@ -244,14 +243,14 @@ struct Stage {
 }
 
 impl Stage {
-    async fn play(self, port: Port) -> anyhow::Result<Results> {
+    async fn play(self, port: Port) -> Result<Results, AttachedError> {
         let bench = &self.bench;
         let config = DriverConfig {
             queues_wanted: bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
             timeout: Some(TIMEOUT),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
+        let driver = Driver::attach(port, config).await.map_err(AttachedError::NotDriven)?;
         let namespace = self.namespace(&driver)?;
         let transfer = &bench.transfer;
         transfer.check(&driver)?;
@@ -334,7 +333,7 @@ impl Stage {
         Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
     }
 
-    fn namespace(&self, driver: &Driver) -> anyhow::Result<Namespace> {
+    fn namespace(&self, driver: &Driver) -> Result<Namespace, InputError> {
         let wanted = self.bench.job.namespace;
         let namespaces = driver.namespaces();
         if let Some(namespace) = namespaces.iter().find(|namespace| namespace.nsid == wanted) {
@@ -346,7 +345,7 @@ impl Stage {
             true => "the drive has none with a usable format".to_owned(),
             false => format!("choose one of {}", list.join(", ")),
         };
-        Err(InputError::new(what, cure).into())
+        Err(InputError::new(what, cure))
     }
 
     /// The job against what the drive is, and whether its range is filled first.
@@ -392,7 +391,7 @@ impl Stage {
         plan: JobPlan,
         manner: &Manner,
         oracles: &Oracles,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), AttachedError> {
         let plans = [plan];
         let workers = jobs::workers(driver, &plans, manner, oracles).await?;
         let queues: Vec<_> = workers.iter().map(|worker| worker.queue().clone()).collect();
@@ -406,7 +405,7 @@ impl Stage {
         played?;
         let found = play.meter.summary(&plans, Part::Whole, true, self.clock.now());
         if let Some(row) = found.errors.first() {
-            bail!("the drive cannot be filled: {} writes failed with {}", row.count, row.status);
+            return Err(AttachedError::NotFilled { writes: row.count, status: row.status.clone() });
         }
         for queue in queues {
             driver.delete_queue_pair(&queue).await?;

@@ -7,7 +7,7 @@ mod pairs;
 mod payloads;
 mod tree;
 
-use anyhow::bail;
+use crate::error::{NamespaceKind, RunError};
 use blocks::Blocks;
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
@@ -197,15 +197,11 @@ pub async fn workers(
     jobs: &[JobPlan],
     manner: &Manner,
     oracles: &Oracles,
-) -> anyhow::Result<Vec<Rc<Worker>>> {
+) -> Result<Vec<Rc<Worker>>, RunError> {
     let is_own = |job: &&JobPlan| job.drive == manner.drive;
     let wanted: u32 = jobs.iter().filter(is_own).map(|job| job.workers).sum();
     if u32::from(driver.queues_granted()) < wanted {
-        bail!(
-            "the jobs want {wanted} queue pairs and the drive has {}: lower numjobs, or raise \
-             controller.max_io_queues",
-            driver.queues_granted()
-        );
+        return Err(RunError::QueuePairs { wanted, granted: driver.queues_granted() });
     }
     let namespaces = driver.namespaces();
     let pairs = pairs::Common::new(jobs, manner.drive, driver.transfer_bytes_max());
@@ -235,7 +231,7 @@ pub async fn workers(
                     let made = Pairs::new(driver, queue, jobs, kv, (job, worker), manner, &pairs).await?;
                     Access::Pairs(Box::new(made))
                 }
-                (None, _, None) => bail!("the drive has no namespace {} for job `{}`", plan.nsid, plan.name),
+                (None, _, None) => return Err(RunError::no_namespace(NamespaceKind::Any, plan)),
                 (None, None, Some(namespace)) => {
                     driver.enable_methods(&queue, manner.rules.methods()).await?;
                     let oracle = oracles.get(&plan.nsid).cloned();
@@ -303,7 +299,7 @@ pub struct Play {
     /// Of each drive, the I/Os that its jobs may have outstanding in this phase: tasks that have not ended.
     under_way: Vec<Cell<usize>>,
     ended: Notify,
-    failure: RefCell<Option<anyhow::Error>>,
+    failure: RefCell<Option<RunError>>,
     timeline: OnceCell<Rc<Timeline>>,
     /// What the host had done when measuring began: in all, and for each drive.
     before: RefCell<Vec<HostUse>>,
@@ -396,7 +392,7 @@ impl Play {
     ///
     /// # Errors
     /// An I/O that could not be carried out at all, or a trace that broke; failed commands are only counted.
-    pub async fn run(self: &Rc<Self>) -> anyhow::Result<Counters> {
+    pub async fn run(self: &Rc<Self>) -> Result<Counters, RunError> {
         let before = self.clock.counters();
         let last_phase = |drive: usize| {
             let own = self.workers.iter().filter(|worker| worker.plan.drive == drive);
@@ -508,7 +504,7 @@ impl Play {
     }
 
     /// One of the operations that a worker may have outstanding, over and over.
-    async fn work(&self, worker: &Worker) -> anyhow::Result<()> {
+    async fn work(&self, worker: &Worker) -> Result<(), RunError> {
         match &worker.access {
             Access::Blocks(blocks) => self.work_ios(worker, blocks).await,
             Access::Payloads(payloads) => self.work_ios(worker, payloads).await,
@@ -517,7 +513,7 @@ impl Play {
     }
 
     /// The same of I/Os.
-    async fn work_ios<I: Ios>(&self, worker: &Worker, ios: &I) -> anyhow::Result<()> {
+    async fn work_ios<I: Ios>(&self, worker: &Worker, ios: &I) -> Result<(), RunError> {
         let meter = &self.meter;
         let mut buffers = ios.buffers(worker.plan.io_blocks_max())?;
         let start = worker.start.get();

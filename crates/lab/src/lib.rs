@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`build`] | the parts of a simulation from a plan |
+//! | [`error`] | why there are no results |
 //! | [`world`] | the drives of a scenario, each at its link: built, powered, counted |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
@@ -21,6 +22,7 @@
 
 pub mod bench;
 pub mod build;
+pub mod error;
 pub mod jobs;
 pub mod lsm;
 pub mod media;

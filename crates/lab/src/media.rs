@@ -2,16 +2,17 @@
 
 use std::fmt::Write as _;
 use std::future::{Future, poll_fn};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use anyhow::{Context, anyhow};
-use byteway_clock::Executor;
+use byteway_clock::{Executor, Stalled};
 use byteway_firmware::{Audit, Ftl, MediumError, space_of};
-use byteway_flash::file::{Check, Directory, DirectoryError, Files, Format, Opened, Summary, check, look};
+use byteway_flash::file::{
+    Check, Directory, DirectoryError, Files, Format, OpenError, Opened, Summary, check, look,
+};
 use serde::Serialize;
 
 use byteway_console::error::InputError;
@@ -19,6 +20,51 @@ use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Bars, Progress};
 use byteway_console::table::grouped;
 use byteway_console::units::Bytes;
+
+/// Why a data directory could not be looked at, or its map not be compared. Damage that is found is no error.
+#[derive(Debug, thiserror::Error)]
+pub enum MediaError {
+    /// It can't be had: the wrong one is named, or another process has it.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// What it holds is no drive's, or can't be read.
+    #[error("{path}")]
+    Unreadable {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: OpenError,
+    },
+    /// It does not say which capacity its drive has.
+    #[error("{path}: no capacity")]
+    NoCapacity {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is no such drive as it says.
+    #[error("{path}")]
+    NoDrive {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        source: MediumError,
+    },
+    /// The recovery of the map waits indefinitely: a defect.
+    #[error("{path}: the recovery of the map stands still; this is a defect of Byteway")]
+    Stalled {
+        /// The directory.
+        path: PathBuf,
+        /// What waits.
+        source: Stalled,
+    },
+}
+
+impl MediaError {
+    /// What is wrong with the input, if that is why.
+    pub fn wrong_input(&self) -> Option<&InputError> {
+        if let MediaError::Input(error) = self { Some(error) } else { None }
+    }
+}
 
 /// What is in a data directory. The order of the fields is that of the JSON.
 #[derive(Serialize)]
@@ -77,17 +123,21 @@ fn directory(path: &Path) -> Result<Directory, InputError> {
     })
 }
 
+fn unreadable(path: &Path) -> impl FnOnce(OpenError) -> MediaError + use<'_> {
+    move |source| MediaError::Unreadable { path: path.to_owned(), source }
+}
+
 fn end(opened: &Opened) -> &'static str {
     if opened.clean { "clean" } else { "not clean" }
 }
 
 impl Info {
     /// Of the directory at `path`, which is left as it is.
-    pub fn of(path: &Path) -> anyhow::Result<Info> {
-        let summary = look(&directory(path)?).with_context(|| path.display().to_string())?;
+    pub fn of(path: &Path) -> Result<Info, MediaError> {
+        let summary = look(&directory(path)?).map_err(unreadable(path))?;
         let Summary { format, version, opened, erases, stripes, blocks_free, blocks_unstable, disk_bytes } =
             summary;
-        let space = space_of(&format).ok_or_else(|| anyhow!("{}: no capacity", path.display()))?;
+        let space = space_of(&format).ok_or_else(|| MediaError::NoCapacity { path: path.to_owned() })?;
         let geometry = &format.geometry;
         Ok(Info {
             format: version,
@@ -196,7 +246,7 @@ struct MapVerdict {
 
 impl Verdict {
     /// Checks all that is in the directory at `path`, which is left as it is, until it is interrupted.
-    pub fn of(path: &Path, bars: &dyn Bars, interrupt: &Interrupt) -> anyhow::Result<Verdict> {
+    pub fn of(path: &Path, bars: &dyn Bars, interrupt: &Interrupt) -> Result<Verdict, MediaError> {
         let directory = Arc::new(directory(path)?);
         let mut bar: Option<Progress> = None;
         let logical = |format: &Format| space_of(format).map_or(0, |space| space.units());
@@ -208,16 +258,16 @@ impl Verdict {
         if let Some(bar) = &bar {
             bar.finish();
         }
-        let checked: Check = checked.with_context(|| path.display().to_string())?;
+        let checked: Check = checked.map_err(unreadable(path))?;
         let mut findings: Vec<String> = checked.findings.iter().map(ToString::to_string).collect();
         let mut findings_total = checked.findings_total;
         let superblocks = checked.format.geometry.total_blocks();
         let interrupted = || Recovered::Untold("it was interrupted".to_owned());
         let audited = match checked.blocks < superblocks {
             true => Ok(interrupted()),
-            false => audit(directory, interrupt),
+            false => audit(path, directory, interrupt),
         };
-        let map = match audited.with_context(|| path.display().to_string())? {
+        let map = match audited? {
             Recovered::Audited(audit) => {
                 findings_total += audit.findings_total;
                 findings.extend(audit.findings.iter().map(ToString::to_string));
@@ -312,12 +362,12 @@ enum Recovered {
 
 /// Recovers the map as a drive does that starts, without a change to the directory, and compares it with what the spare
 /// areas say.
-fn audit(directory: Arc<dyn Files>, interrupt: &Interrupt) -> anyhow::Result<Recovered> {
+fn audit(path: &Path, directory: Arc<dyn Files>, interrupt: &Interrupt) -> Result<Recovered, MediaError> {
     let executor = Executor::new();
     let ftl = match Ftl::look(executor.clock(), directory) {
         Ok(ftl) => ftl,
         Err(why @ MediumError::Untold(_)) => return Ok(Recovered::Untold(why.to_string())),
-        Err(error) => return Err(error.into()),
+        Err(source) => return Err(MediaError::NoDrive { path: path.to_owned(), source }),
     };
     let interrupt = interrupt.clone();
     let recovered = executor.run(async move {
@@ -333,7 +383,7 @@ fn audit(directory: Arc<dyn Files>, interrupt: &Interrupt) -> anyhow::Result<Rec
         })
         .await
     });
-    recovered.context("the recovery of the map stands still; this is a defect of Byteway")
+    recovered.map_err(|source| MediaError::Stalled { path: path.to_owned(), source })
 }
 
 /// Waits until the map is known, or can't be: then why.

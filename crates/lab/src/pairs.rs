@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_device::Drive;
 use byteway_flash::file::{Directory, Files, Overlay};
@@ -21,6 +20,7 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
 use crate::bench::attached;
+use crate::error::{AttachedError, DataError};
 use crate::{build, world};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
@@ -120,7 +120,7 @@ const LIST_BYTES: u32 = 64 << 10;
 ///
 /// # Errors
 /// There is no such drive or namespace, or it can't do what is asked.
-pub fn ask(place: &Place, nsid: Option<u32>, request: Request) -> anyhow::Result<Answer> {
+pub fn ask(place: &Place, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
     match place {
         Place::Directory { device, data } => {
             in_directory(device, data, request.access(), |_, port| exchange(port, nsid, request))
@@ -158,45 +158,43 @@ impl Request {
 
 impl Access {
     /// The files of the directory.
-    fn open(self, data: &Path) -> anyhow::Result<Arc<dyn Files>> {
+    fn open(self, data: &Path) -> Result<Arc<dyn Files>, DataError> {
         if self == Access::Read && data.exists() {
             return Ok(Arc::new(Overlay::new(Arc::new(Directory::look(data)?))));
         }
         let directory = Directory::take(data)?;
         if let Access::Grow(bytes) = self {
             let (free, wanted) = (directory.bytes_free()?, bytes.saturating_add(RESERVE_BYTES));
-            anyhow::ensure!(
-                free >= wanted,
-                "no space left on its disk: {} are free, and {} are needed; nothing was stored, and what was stored before \
-                 is there. Free some on that disk: deleting pairs does not give space back",
-                Bytes(free),
-                Bytes(wanted.next_multiple_of(1024))
-            );
+            if free < wanted {
+                let needed = Bytes(wanted.next_multiple_of(1024));
+                return Err(DataError::NoSpace { free: Bytes(free), needed });
+            }
         }
         Ok(Arc::new(directory))
     }
 }
 
 /// Does `work`, unless the drive's files fail meanwhile.
-async fn unless_failed<T>(drive: &Drive, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+async fn unless_failed<T>(
+    drive: &Drive,
+    work: impl Future<Output = Result<T, AttachedError>>,
+) -> Result<T, AttachedError> {
     let flash = drive.controller.ftl().flash();
     let (mut failed, mut work) = (pin!(flash.failed()), pin!(work));
     poll_fn(|context| match failed.as_mut().poll(context) {
-        Poll::Ready(why) => Poll::Ready(Err(anyhow!(
-            "the data directory has failed: {why}; what was asked is not done, and what was stored before is there"
-        ))),
+        Poll::Ready(why) => Poll::Ready(Err(DataError::Failed { what: why.to_string() }.into())),
         Poll::Pending => work.as_mut().poll(context),
     })
     .await
 }
 
 /// Powers on the drive whose data is there, does `work` in virtual time, and shuts it down.
-fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
+fn in_directory<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'static>(
     device: &Path,
     data: &Path,
     access: Access,
     work: impl FnOnce(&Clock, Port) -> W,
-) -> anyhow::Result<T> {
+) -> Result<T, AttachedError> {
     let device = Device::load(device, &Options { in_files: true, ..Options::default() })?;
     if device.drive.pairs_nsids().is_empty() || device.drive.store != Store::File {
         let what = "the device file describes no drive with pairs that is kept in files";
@@ -208,10 +206,11 @@ fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     let executor = Executor::new();
     let clock = executor.clock().clone();
     let (host, end) = world::link(&clock, &device.drive.profile);
-    let shown = data.display();
-    let files = access.open(data).with_context(|| format!("{shown}"))?;
-    let (medium, _) = Drive::open_medium(&config, files).with_context(|| format!("{shown}"))?;
-    let drive = Rc::new(Drive::power_on(&end, config, medium).with_context(|| format!("{shown}"))?);
+    let refused = |error: DataError| AttachedError::from(error).in_directory(data);
+    let files = access.open(data).map_err(refused)?;
+    let (medium, _) = Drive::open_medium(&config, files).map_err(|error| refused(error.into()))?;
+    let drive = Drive::power_on(&end, config, medium).map_err(|error| refused(error.into()))?;
+    let drive = Rc::new(drive);
     let powered = drive.clone();
     let work = work(&clock, Port::Link(host));
     let answer = executor
@@ -225,10 +224,10 @@ fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
             })
             .await
         })
-        .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?;
+        .map_err(AttachedError::Stalled)?;
     let closed = drive.power_off().close();
-    let answer = answer.with_context(|| format!("{shown}"))?;
-    closed.map_err(|why| anyhow!("{shown}: {why}"))?;
+    let answer = answer.map_err(|error: AttachedError| error.in_directory(data))?;
+    closed.map_err(|why| refused(DataError::NotClosed { what: why.to_string() }))?;
     Ok(answer)
 }
 
@@ -252,10 +251,10 @@ fn namespace(driver: &Driver, nsid: Option<u32>) -> Result<KvNamespace, InputErr
 }
 
 /// Attaches, asks, and shuts down, after which what was stored is durable.
-async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> anyhow::Result<Answer> {
+async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> Result<Answer, AttachedError> {
     let timeout = Some(Delay::from_s(30));
     let config = DriverConfig { queues_wanted: 1, timeout, ..DriverConfig::default() };
-    let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
+    let driver = Driver::attach(port, config).await.map_err(AttachedError::NotDriven)?;
     let namespace = namespace(&driver, nsid)?;
     let transfer_bytes_max = driver.transfer_bytes_max().and_then(|bytes| u32::try_from(bytes).ok());
     let transfer_bytes_max = transfer_bytes_max.unwrap_or(u32::MAX);
@@ -267,8 +266,8 @@ async fn exchange(port: Port, nsid: Option<u32>, request: Request) -> anyhow::Re
     let flushed = client.flush().await;
     let ended = driver.shutdown().await;
     let answer = answer?;
-    flushed.context("what was asked is done, and may not be durable")?;
-    ended.context("the drive did not shut down")?;
+    flushed.map_err(|error| AttachedError::NotDurable(error.into()))?;
+    ended.map_err(AttachedError::NotShutDown)?;
     Ok(answer)
 }
 
@@ -277,16 +276,15 @@ async fn asked(
     buffer: &mut IoBuffer,
     bytes_max: u32,
     request: Request,
-) -> anyhow::Result<Answer> {
+) -> Result<Answer, AttachedError> {
     let found = |found: bool| if found { Answer::Done } else { Answer::Missing };
     Ok(match request {
         Request::Put { key, value, when } => {
             let bytes = u32::try_from(value.len()).unwrap_or(u32::MAX);
             if bytes > bytes_max {
-                bail!(InputError::new(
-                    format!("the value has {} bytes, and the drive takes at most {bytes_max}", value.len()),
-                    "store less",
-                ));
+                let what =
+                    format!("the value has {} bytes, and the drive takes at most {bytes_max}", value.len());
+                return Err(InputError::new(what, "store less").into());
             }
             client.put(buffer, &value)?;
             match client.store(buffer, key, bytes, when).await {
@@ -327,7 +325,7 @@ async fn list(
     bytes: u32,
     from: Option<Key>,
     count: u64,
-) -> anyhow::Result<Vec<Key>> {
+) -> Result<Vec<Key>, AttachedError> {
     let mut keys: Vec<Key> = Vec::new();
     let mut part = Vec::new();
     let mut first = from;

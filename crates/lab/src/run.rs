@@ -1,9 +1,9 @@
 //! A run: builds the world of a scenario, lets the jobs loose, and gathers what they found.
 
 use crate::build;
+use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
 use crate::world::World;
-use anyhow::{anyhow, bail};
 use byteway_clock::{Clock, Delay, Executor, Notify, Resource, Station, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
@@ -13,7 +13,7 @@ use byteway_host::Port;
 use byteway_host::driver::{Arbitration, Driver, DriverConfig};
 use byteway_host::oracle::BaseState;
 use byteway_link::Ledger;
-use byteway_measure::output::Unfinished;
+use byteway_measure::output::{OutputError, Unfinished};
 use byteway_measure::results::{DriveResults, Results, Wear, steadiness};
 use byteway_measure::summary::{
     BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
@@ -42,11 +42,15 @@ pub struct Finished {
     /// What the executor did for it, without the setting up.
     pub executor: byteway_clock::Counters,
     /// ios.parquet, if it was asked for.
-    pub ios: Option<anyhow::Result<Unfinished>>,
+    pub ios: Option<Result<Unfinished, OutputError>>,
 }
 
 /// Runs a scenario to its end, or until it is interrupted.
-pub fn run(scenario: &Scenario, session: Session<'_>) -> anyhow::Result<Results> {
+///
+/// # Errors
+/// There can be no such drive, it does not do what the jobs ask, or there is a defect. Commands that fail and reads of wrong
+/// data are counted in the results.
+pub fn run(scenario: &Scenario, session: Session<'_>) -> Result<Results, RunError> {
     Ok(perform(scenario, session, Rc::new(|| ()), Records::default())?.results)
 }
 
@@ -64,7 +68,7 @@ pub fn run_recorded(
     scenario: &Scenario,
     session: Session<'_>,
     records: Records,
-) -> anyhow::Result<(Results, Option<anyhow::Result<Unfinished>>)> {
+) -> Result<(Results, Option<Result<Unfinished, OutputError>>), RunError> {
     let finished = perform(scenario, session, Rc::new(|| ()), records)?;
     Ok((finished.results, finished.ios))
 }
@@ -75,7 +79,7 @@ pub fn run_observed(
     scenario: &Scenario,
     session: Session<'_>,
     mark: Rc<dyn Fn()>,
-) -> anyhow::Result<Finished> {
+) -> Result<Finished, RunError> {
     perform(scenario, session, mark, Records::default())
 }
 
@@ -84,20 +88,18 @@ fn perform(
     session: Session<'_>,
     mark: Rc<dyn Fn()>,
     records: Records,
-) -> anyhow::Result<Finished> {
+) -> Result<Finished, RunError> {
     let Session { progress, interrupt } = session;
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
-    let world = Rc::new(World::build(&clock, scenario)?);
+    let world = Rc::new(World::build(&clock, scenario).map_err(RunError::NotBuilt)?);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
     let powered = world.clone();
     let stage = Rc::new(Setting { clock, world, scenario: scenario.clone(), mark, ios, timeline });
-    let (result, bar) = executor
-        .run(stage.play(bar, interrupt.clone()))
-        .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway: please report the scenario"))?;
+    let (result, bar) = executor.run(stage.play(bar, interrupt.clone())).map_err(RunError::Stalled)?;
     *progress = bar;
     powered.power_off();
     result
@@ -133,7 +135,7 @@ impl Setting {
         self: Rc<Self>,
         progress: Progress,
         interrupt: Interrupt,
-    ) -> (anyhow::Result<Finished>, Progress) {
+    ) -> (Result<Finished, RunError>, Progress) {
         let workers = match self.clone().set_up_all().await {
             Ok(workers) => workers,
             Err(error) => return (Err(error), progress),
@@ -231,7 +233,7 @@ impl Setting {
     }
 
     /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
-    async fn set_up_all(self: Rc<Self>) -> anyhow::Result<Vec<Rc<Worker>>> {
+    async fn set_up_all(self: Rc<Self>) -> Result<Vec<Rc<Worker>>, RunError> {
         let processors = jobs::processors(&self.clock, self.scenario.host.profile.cores);
         let (found, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Notify::new(&self.clock)));
         for drive in 1..self.scenario.drives.len() {
@@ -255,7 +257,7 @@ impl Setting {
     }
 
     /// Attaches the driver of a drive and makes queue pairs, oracles and generators.
-    async fn set_up(&self, drive: usize, processors: Vec<Rc<Station>>) -> anyhow::Result<Vec<Rc<Worker>>> {
+    async fn set_up(&self, drive: usize, processors: Vec<Rc<Station>>) -> Result<Vec<Rc<Worker>>, RunError> {
         let scenario = &self.scenario;
         let Attached { plan, transfer } = &scenario.drives[drive];
         let host = &scenario.host;
@@ -298,7 +300,7 @@ impl Setting {
         jobs::workers(&driver, &scenario.jobs, &manner, &oracles).await
     }
 
-    async fn set_weights(&self, driver: &Driver, plan: &DrivePlan) -> anyhow::Result<()> {
+    async fn set_weights(&self, driver: &Driver, plan: &DrivePlan) -> Result<(), RunError> {
         let weights = &self.scenario.host.weights;
         let burst = plan.profile.controller.arbitration_burst.unwrap_or(128);
         let arbitration = ArbitrationFeature::new()
@@ -310,7 +312,8 @@ impl Setting {
             SetFeatures { fid: fid::ARBITRATION, cdw11: arbitration.into_bits(), ..SetFeatures::default() };
         let answer = driver.admin(command.sqe(0, 0), byteway_host::Data::None).await?;
         if !answer.status().is_success() {
-            bail!("the drive refused the weights: {}", answer.status());
+            let what = "the drive refused the weights".to_owned();
+            return Err(RunError::Refused { what, status: answer.status() });
         }
         Ok(())
     }
@@ -321,7 +324,7 @@ impl Setting {
         play: &Play,
         begin: Option<Vec<Snapshot>>,
         ends: Vec<DriveEnd>,
-    ) -> anyhow::Result<Results> {
+    ) -> Result<Results, RunError> {
         let scenario = &self.scenario;
         self.world.balance(scenario)?;
         let meter = &play.meter;

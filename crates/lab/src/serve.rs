@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::slice;
 
 use byteway_clock::{Delay, Pace};
-use byteway_serve::drive::{Report, Setup, Start, Stop, serve_all};
+use byteway_serve::drive::{Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::function;
 use serde::Serialize;
 
@@ -21,6 +21,33 @@ use byteway_scenario::{Device, Doorbells, Options, Store, Timing};
 
 /// What QEMU and SPDK's host call a drive's socket in its folder.
 const SOCKET: &str = "cntrl";
+
+/// Why drives are not served, or no longer.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// A folder for a socket cannot be made.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A drive could not be served, so none was.
+    #[error("nothing is served")]
+    NotBegun(#[source] ServeError),
+    /// A drive has ended while it was served, and the others with it.
+    #[error(transparent)]
+    Ended(ServeError),
+}
+
+impl ServiceError {
+    /// What is wrong with the input, if that is why.
+    pub fn wrong_input(&self) -> Option<&InputError> {
+        if let ServiceError::Input(error) = self { Some(error) } else { None }
+    }
+
+    /// Whether a drive stood still while its host waited: a defect.
+    pub fn is_stalled(&self) -> bool {
+        use ServiceError::{Ended, NotBegun};
+        matches!(self, NotBegun(ServeError::Stalled { .. }) | Ended(ServeError::Stalled { .. }))
+    }
+}
 
 /// Drives, each with its place.
 pub struct Service {
@@ -86,7 +113,7 @@ impl Service {
     }
 
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
-    pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> anyhow::Result<Vec<Report>> {
+    pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> Result<Vec<Report>, ServiceError> {
         for drive in &self.drives {
             std::fs::create_dir_all(&drive.folder).map_err(|error| {
                 let what = format!("cannot make the folder `{}`: {error}", drive.folder.display());
@@ -99,9 +126,7 @@ impl Service {
             is_ready = true;
             ready(starts);
         });
-        served.map_err(|error| {
-            if is_ready { error.into() } else { anyhow::Error::from(error).context("nothing is served") }
-        })
+        served.map_err(if is_ready { ServiceError::Ended } else { ServiceError::NotBegun })
     }
 }
 

@@ -5,9 +5,8 @@
 //! drive's figures are those that it has alone, as long as no processor of the host is shared.
 
 use crate::build;
-use anyhow::{Context, bail};
 use byteway_clock::{Clock, Owner};
-use byteway_device::Drive;
+use byteway_device::{ConfigError, Drive};
 use byteway_link::{DeviceEnd, Direction, HostEnd, Link, Memory, Purpose};
 use byteway_measure::Snapshot;
 use byteway_scenario::Scenario;
@@ -28,6 +27,23 @@ pub struct Member {
     pub drive: Rc<Drive>,
 }
 
+/// Two parts of the simulation have counted different bytes: a defect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{of}the books don't balance: {what}: {ledger} in the ledger, {counted} counted; this is a defect",
+    of = .drive.as_ref().map(|name| format!("drive {name}: ")).unwrap_or_default()
+)]
+pub struct Unbalanced {
+    /// Which of several drives it was.
+    pub drive: Option<String>,
+    /// What was counted.
+    pub what: &'static str,
+    /// Bytes in the link's ledger.
+    pub ledger: u64,
+    /// Bytes that host memory or the controller has counted.
+    pub counted: u64,
+}
+
 /// A drive's link to a host with memory of its own.
 pub fn link(clock: &Clock, profile: &Profile) -> (HostEnd, DeviceEnd) {
     Link::connect(clock, build::link(profile), Memory::simulated())
@@ -39,7 +55,7 @@ impl World {
     ///
     /// # Errors
     /// There can be no such drive.
-    pub fn build(clock: &Clock, scenario: &Scenario) -> anyhow::Result<World> {
+    pub fn build(clock: &Clock, scenario: &Scenario) -> Result<World, ConfigError> {
         let mut world = World { members: Vec::new() };
         for (number, attached) in scenario.drives.iter().enumerate() {
             let clock = clock.owned_by(Owner(number as u16));
@@ -48,7 +64,7 @@ impl World {
                 Ok(drive) => world.members.push(Member { host, drive: Rc::new(drive) }),
                 Err(error) => {
                     world.power_off();
-                    return Err(error).context("the drive can't be built");
+                    return Err(error);
                 }
             }
         }
@@ -78,16 +94,13 @@ impl World {
     ///
     /// # Errors
     /// They have not.
-    pub fn balance(&self, scenario: &Scenario) -> anyhow::Result<()> {
-        for (member, attached) in self.members.iter().zip(&scenario.drives) {
-            let called = attached.plan.name.as_ref().filter(|_| self.members.len() > 1);
-            let balanced = member.balance(&attached.plan.profile);
-            match called {
-                Some(name) => balanced.with_context(|| format!("drive {name}"))?,
-                None => balanced?,
-            }
-        }
-        Ok(())
+    pub fn balance(&self, scenario: &Scenario) -> Result<(), Unbalanced> {
+        (self.members.iter().zip(&scenario.drives)).try_for_each(|(member, attached)| {
+            member.balance(&attached.plan.profile).map_err(|unbalanced| Unbalanced {
+                drive: attached.plan.name.clone().filter(|_| self.members.len() > 1),
+                ..unbalanced
+            })
+        })
     }
 }
 
@@ -97,7 +110,7 @@ impl Member {
         Snapshot::take(clock, &self.host, &self.drive)
     }
 
-    fn balance(&self, profile: &Profile) -> anyhow::Result<()> {
+    fn balance(&self, profile: &Profile) -> Result<(), Unbalanced> {
         let ledger = self.host.ledger();
         let counters = self.drive.controller.counters();
         let payload = |purpose, direction| ledger.entry(purpose, direction).payload;
@@ -129,11 +142,7 @@ impl Member {
         );
         let mut checks = checks.iter().chain(exact.then_some(&brought));
         match checks.find(|(_, ledger, counted)| ledger != counted) {
-            Some((what, ledger, counted)) => {
-                bail!(
-                    "the books don't balance: {what}: {ledger} in the ledger, {counted} counted; this is a defect"
-                )
-            }
+            Some(&(what, ledger, counted)) => Err(Unbalanced { drive: None, what, ledger, counted }),
             None => Ok(()),
         }
     }

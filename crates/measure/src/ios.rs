@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, DictionaryArray, Float64Array, Int32Array, StringArray, UInt32Array, UInt64Array,
@@ -10,10 +9,11 @@ use arrow_array::{
 use arrow_schema::{DataType, SchemaRef};
 use byteway_clock::{Delay, Stage, Time};
 use parquet::arrow::ArrowWriter;
+use parquet::errors::Result as ParquetResult;
 
 use super::Completed;
 use crate::columns::{self, Column};
-use crate::output::{Output, Unfinished};
+use crate::output::{Output, OutputError, Unfinished};
 use byteway_console::number::ns;
 use byteway_scenario::Scenario;
 
@@ -38,7 +38,7 @@ pub struct IoRecorder {
     drives: Option<(ArrayRef, Vec<i32>)>,
     kinds: ArrayRef,
     rows: Vec<Row>,
-    failure: Option<anyhow::Error>,
+    failure: Option<OutputError>,
 }
 
 struct Row {
@@ -113,7 +113,7 @@ impl IoRecorder {
     }
 
     /// Writes what is in memory as a row group.
-    fn write(&mut self) -> anyhow::Result<()> {
+    fn write(&mut self) -> Result<(), OutputError> {
         let batch = columns::batch(&self.schema, self.columns()?)?;
         self.rows.clear();
         let writer = match &mut self.writer {
@@ -121,14 +121,14 @@ impl IoRecorder {
             None => {
                 let file = self.output.create(NAME)?;
                 let writer = columns::writer(file, &self.schema, &self.about);
-                self.writer.insert(writer.with_context(|| self.output.refusal(NAME))?)
+                self.writer.insert(writer.map_err(|error| self.output.parquet_refused(NAME, error))?)
             }
         };
         let written = writer.write(&batch).and_then(|()| writer.flush());
-        written.with_context(|| self.output.refusal(NAME))
+        written.map_err(|error| self.output.parquet_refused(NAME, error))
     }
 
-    fn columns(&self) -> anyhow::Result<Vec<ArrayRef>> {
+    fn columns(&self) -> ParquetResult<Vec<ArrayRef>> {
         let rows = &self.rows;
         let long = |get: fn(&Row) -> u64| -> ArrayRef {
             Arc::new(UInt64Array::from_iter_values(rows.iter().map(get)))
@@ -139,7 +139,7 @@ impl IoRecorder {
         let time = |get: &dyn Fn(&Row) -> Delay| -> ArrayRef {
             Arc::new(Float64Array::from_iter_values(rows.iter().map(|row| ns(get(row).0))))
         };
-        let name = |get: fn(&Row) -> i32, names: &ArrayRef| -> anyhow::Result<ArrayRef> {
+        let name = |get: fn(&Row) -> i32, names: &ArrayRef| -> ParquetResult<ArrayRef> {
             let keys = Int32Array::from_iter_values(rows.iter().map(get));
             Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, names.clone())?))
         };
@@ -169,7 +169,7 @@ impl IoRecorder {
     ///
     /// # Errors
     /// It cannot be written, now or before.
-    pub fn finish(mut self) -> anyhow::Result<Unfinished> {
+    pub fn finish(mut self) -> Result<Unfinished, OutputError> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
@@ -178,7 +178,7 @@ impl IoRecorder {
             self.write()?;
         }
         let writer = self.writer.expect("rows were written");
-        writer.into_inner().with_context(|| self.output.refusal(NAME))
+        writer.into_inner().map_err(|error| self.output.parquet_refused(NAME, error))
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context;
+use parquet::errors::ParquetError;
 use tempfile::{NamedTempFile, TempPath};
 
 use byteway_console::error::InputError;
@@ -36,6 +36,60 @@ pub const POINTS: &str = "points";
 
 /// The files of a point.
 pub const POINT_RESULTS: [&str; 2] = ["point.json", "summary.json"];
+
+/// Why a file of results is not there. None of them is wrong input: what the user named was found writable before.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The content of a file could not be written to the output folder.
+    #[error("cannot write {name} to the output folder `{folder}`")]
+    Write {
+        /// The file.
+        name: String,
+        /// The output folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The same of a Parquet file, which has its own writer.
+    #[error("cannot write {name} to the output folder `{folder}`")]
+    WriteParquet {
+        /// The file.
+        name: String,
+        /// The output folder.
+        folder: PathBuf,
+        /// What the writer said: the system's error, mostly.
+        source: ParquetError,
+    },
+    /// Rows do not fit their schema: a defect.
+    #[error(transparent)]
+    Rows(#[from] ParquetError),
+    /// A file whose content was written could not be brought to the disk, or get its name.
+    #[error("cannot write `{path}`")]
+    Finish {
+        /// Its name.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something that is no regular file has its name.
+    #[error("cannot write `{path}`: {what}")]
+    Occupied {
+        /// The name.
+        path: PathBuf,
+        /// What is there.
+        what: &'static str,
+    },
+    /// A result of an earlier run could not be removed.
+    #[error("cannot remove {name} of an earlier run from `{folder}`")]
+    Remove {
+        /// The file.
+        name: String,
+        /// The output folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
 
 /// A folder that results can be written to.
 #[derive(Clone, Debug)]
@@ -117,7 +171,7 @@ impl Output {
     }
 
     /// Removes the results of an earlier run.
-    fn clear(&self) -> anyhow::Result<()> {
+    fn clear(&self) -> Result<(), OutputError> {
         self.remove(&RESULTS)?;
         let points = self.folder.join(POINTS);
         for folder in folders(&points) {
@@ -133,13 +187,12 @@ impl Output {
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn remove(&self, names: &[&str]) -> anyhow::Result<()> {
+    pub fn remove(&self, names: &[&str]) -> Result<(), OutputError> {
         for name in names {
             match std::fs::remove_file(self.folder.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    let shown = self.folder.display();
-                    return Err(error)
-                        .with_context(|| format!("cannot remove {name} of an earlier run from `{shown}`"));
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    let (name, folder) = ((*name).to_owned(), self.folder.clone());
+                    return Err(OutputError::Remove { name, folder, source });
                 }
                 _ => {}
             }
@@ -152,23 +205,23 @@ impl Output {
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn create(&self, name: &str) -> anyhow::Result<Unfinished> {
+    pub fn create(&self, name: &str) -> Result<Unfinished, OutputError> {
         debug_assert!(
             RESULTS.contains(&name) || POINT_RESULTS.contains(&name),
             "{name} would be left behind"
         );
         let path = self.folder.join(name);
         let created = std::fs::create_dir_all(&self.folder).and_then(|()| Unfinished::aside(path));
-        created.with_context(|| self.refusal(name))
+        created.map_err(|source| self.refused(name, source))
     }
 
     /// Makes a file of these bytes, which has no name yet.
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn made(&self, name: &str, content: &[u8]) -> anyhow::Result<Unfinished> {
+    pub fn made(&self, name: &str, content: &[u8]) -> Result<Unfinished, OutputError> {
         let mut file = self.create(name)?;
-        file.write_all(content).with_context(|| self.refusal(name))?;
+        file.write_all(content).map_err(|source| self.refused(name, source))?;
         Ok(file)
     }
 
@@ -176,7 +229,7 @@ impl Output {
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn write(&self, name: &str, content: &[u8]) -> anyhow::Result<()> {
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), OutputError> {
         self.publish([self.made(name, content)])
     }
 
@@ -184,24 +237,34 @@ impl Output {
     ///
     /// # Errors
     /// The first file that could not be written, and what is wrong.
-    pub fn publish(&self, files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<()> {
+    pub fn publish(
+        &self,
+        files: impl IntoIterator<Item = Result<Unfinished, OutputError>>,
+    ) -> Result<(), OutputError> {
         synced(files)?.into_iter().try_for_each(Synced::rename)
     }
 
     /// The same, instead of the results of an earlier run: whatever is there afterwards is of one run. A run that gives
-    /// no results leaves those that are there.
+    /// no results leaves those that are there. Who makes the files may have errors of its own.
     ///
     /// # Errors
     /// The first file that could not be written or removed, and what is wrong.
-    pub fn replace(&self, files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<()> {
+    pub fn replace<E: From<OutputError>>(
+        &self,
+        files: impl IntoIterator<Item = Result<Unfinished, E>>,
+    ) -> Result<(), E> {
         let synced = synced(files)?;
         self.clear()?;
-        synced.into_iter().try_for_each(Synced::rename)
+        Ok(synced.into_iter().try_for_each(Synced::rename)?)
     }
 
-    /// What to say if a file cannot be written.
-    pub fn refusal(&self, name: &str) -> String {
-        format!("cannot write {name} to the output folder `{}`", self.folder.display())
+    fn refused(&self, name: &str, source: io::Error) -> OutputError {
+        OutputError::Write { name: name.to_owned(), folder: self.folder.clone(), source }
+    }
+
+    /// The writer of a Parquet file in this folder has failed.
+    pub(crate) fn parquet_refused(&self, name: &str, source: ParquetError) -> OutputError {
+        OutputError::WriteParquet { name: name.to_owned(), folder: self.folder.clone(), source }
     }
 }
 
@@ -324,14 +387,14 @@ impl Unfinished {
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn finish(self) -> anyhow::Result<()> {
+    pub fn finish(self) -> Result<(), OutputError> {
         self.sync()?.rename()
     }
 
-    fn sync(self) -> anyhow::Result<Synced> {
+    fn sync(self) -> Result<Synced, OutputError> {
         // A pipe or a terminal has nothing to sync.
         if self.aside.is_some() {
-            self.file.sync_all().with_context(|| cannot_write(&self.path))?;
+            self.file.sync_all().map_err(|source| unfinished(&self.path, source))?;
         }
         Ok(Synced { path: self.path, aside: self.aside })
     }
@@ -340,15 +403,17 @@ impl Unfinished {
     ///
     /// # Errors
     /// Which file it is, and what is wrong.
-    pub fn writer(&self) -> anyhow::Result<File> {
-        self.file.try_clone().with_context(|| cannot_write(&self.path))
+    pub fn writer(&self) -> Result<File, OutputError> {
+        self.file.try_clone().map_err(|source| unfinished(&self.path, source))
     }
 }
 
 /// All of these files, on the disk.
-fn synced(files: impl IntoIterator<Item = anyhow::Result<Unfinished>>) -> anyhow::Result<Vec<Synced>> {
-    let files: Vec<Unfinished> = files.into_iter().collect::<anyhow::Result<_>>()?;
-    files.into_iter().map(Unfinished::sync).collect()
+fn synced<E: From<OutputError>>(
+    files: impl IntoIterator<Item = Result<Unfinished, E>>,
+) -> Result<Vec<Synced>, E> {
+    let files: Vec<Unfinished> = files.into_iter().collect::<Result<_, E>>()?;
+    files.into_iter().map(|file| Ok(file.sync()?)).collect()
 }
 
 /// A file that is on the disk and lacks its name.
@@ -358,17 +423,19 @@ struct Synced {
 }
 
 impl Synced {
-    fn rename(self) -> anyhow::Result<()> {
+    fn rename(self) -> Result<(), OutputError> {
         let Synced { path, aside } = self;
         let Some(aside) = aside else { return Ok(()) };
         // It may have come since the folder was checked.
-        replaceable(&path).map_err(|why| anyhow::anyhow!("{}: {why}", cannot_write(&path)))?;
-        aside.persist(&path).with_context(|| cannot_write(&path))
+        if let Err(what) = replaceable(&path) {
+            return Err(OutputError::Occupied { path, what });
+        }
+        aside.persist(&path).map_err(|source| unfinished(&path, source))
     }
 }
 
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write `{}`", path.display())
+fn unfinished(path: &Path, source: io::Error) -> OutputError {
+    OutputError::Finish { path: path.to_owned(), source }
 }
 
 impl Write for Unfinished {

@@ -16,6 +16,29 @@ use byteway_scenario::Scenario;
 use byteway_scenario::profile::Completion;
 use byteway_transfer::Method;
 
+/// Why there are no thresholds.
+#[derive(Debug, thiserror::Error)]
+pub enum ThresholdError {
+    /// The scenario is not one of payloads of one size.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A run failed.
+    #[error("the run with {method} of {bytes} B gave no figures")]
+    NoFigures {
+        /// The method's name.
+        method: &'static str,
+        /// Bytes of a payload.
+        bytes: u32,
+    },
+}
+
+impl ThresholdError {
+    /// What is wrong with the input, if that is why.
+    pub fn wrong_input(&self) -> Option<&InputError> {
+        if let ThresholdError::Input(error) = self { Some(error) } else { None }
+    }
+}
+
 /// What was found for a method.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Threshold {
@@ -42,7 +65,7 @@ pub struct Thresholds {
 ///
 /// # Errors
 /// The scenario is not one of payloads of one size, or a run failed.
-pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> anyhow::Result<Thresholds> {
+pub fn measure(scenario: &Scenario, interrupt: &Interrupt) -> Result<Thresholds, ThresholdError> {
     let drive = match &scenario.drives[..] {
         [only] => &only.plan,
         several => {
@@ -78,9 +101,9 @@ fn search(
     fine: Method,
     most: Bytes,
     interrupt: &Interrupt,
-) -> anyhow::Result<Threshold> {
+) -> Result<Threshold, ThresholdError> {
     let most = most.0.min(scenario.drives[0].plan.profile.controller.mdts.0) as u32;
-    let mean = |method: Method, bytes: u32| -> anyhow::Result<f64> {
+    let mean = |method: Method, bytes: u32| -> Result<f64, ThresholdError> {
         let mut scenario = scenario.clone();
         let rules = &mut scenario.drives[0].transfer.rules;
         rules.method = method;
@@ -89,11 +112,11 @@ fn search(
         let ios = found.as_ref().map_or(0, |found| found.summary.ios);
         let spans = found.iter().flat_map(|found| &found.summary.spans).map(|row| row.mean_ns);
         match ios {
-            0 => anyhow::bail!("the run with {} of {bytes} B gave no figures", method.name()),
+            0 => Err(ThresholdError::NoFigures { method: method.name(), bytes }),
             _ => Ok(spans.sum()),
         }
     };
-    let both = |bytes: u32| anyhow::Ok((mean(fine, bytes)?, mean(Method::Prp, bytes)?));
+    let both = |bytes: u32| Ok::<_, ThresholdError>((mean(fine, bytes)?, mean(Method::Prp, bytes)?));
     let mut low: Option<(u32, (f64, f64))> = None;
     let mut size = 1;
     let mut high = loop {

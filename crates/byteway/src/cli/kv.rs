@@ -16,6 +16,7 @@ use crate::terminal::Terminal;
 use byteway_console::error::InputError;
 use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
+use byteway_lab::error::AttachedError;
 use byteway_lab::pairs::bench::PairsBench;
 use byteway_lab::pairs::{Answer, Place, Request, ask, key, shown};
 use byteway_lab::run::{Session, run};
@@ -247,7 +248,7 @@ impl Drive {
         })
     }
 
-    fn ask(&self, request: Request) -> anyhow::Result<Answer> {
+    fn ask(&self, request: Request) -> Result<Answer, AttachedError> {
         ask(&self.place()?, self.namespace, request)
     }
 }

@@ -21,15 +21,19 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::interrupt::{EXIT_INTERRUPTED, take_signals};
 use byteway_console::error::InputError;
-use byteway_console::interrupt::Interrupted;
 use byteway_console::table::{Width, wrapped};
 use byteway_console::units::{Bytes, UnitError};
+use byteway_lab::error::{AttachedError, RunError};
+use byteway_lab::media::MediaError;
+use byteway_lab::serve::ServiceError;
 use byteway_measure::output::{Output, StdoutError, Unfinished, print};
 use byteway_measure::results::Results;
 use byteway_measure::summary::Summary;
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, scenario_schema};
+use byteway_study::compare::StoreError;
 use byteway_study::report::Page;
+use byteway_study::threshold::ThresholdError;
 use byteway_transfer::Method;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
@@ -243,7 +247,7 @@ fn show(
             results.to_parquet().and_then(|bytes| output.made("results.parquet", &bytes)),
         ];
         files.extend(page.map(|page| output.made("report.html", page.render().as_bytes())));
-        files.extend(records);
+        let files = files.into_iter().map(|file| file.map_err(anyhow::Error::from)).chain(records);
         output.replace(files)
     });
     let printed = print(match format {
@@ -267,12 +271,33 @@ fn report(error: &anyhow::Error) -> ExitCode {
     if let Some(quiet) = error.downcast_ref::<StdoutError>().and_then(StdoutError::quiet_exit) {
         return quiet;
     }
-    if error.is::<Interrupted>() {
+    if is_interrupted(error) {
         let _ = writeln!(std::io::stderr(), "{error:#}");
         return ExitCode::from(EXIT_INTERRUPTED);
     }
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
-    ExitCode::from(if error.is::<InputError>() { EXIT_INPUT } else { 1 })
+    ExitCode::from(if is_wrong_input(error) { EXIT_INPUT } else { 1 })
+}
+
+fn is_interrupted(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<AttachedError>().is_some_and(AttachedError::is_interrupted)
+}
+
+/// Whether the input is what is wrong, whichever crate has found that.
+fn is_wrong_input(error: &anyhow::Error) -> bool {
+    fn of<E: std::error::Error + Send + Sync + 'static>(
+        error: &anyhow::Error,
+        wrong_input: fn(&E) -> Option<&InputError>,
+    ) -> bool {
+        error.downcast_ref().and_then(wrong_input).is_some()
+    }
+    error.is::<InputError>()
+        || of(error, RunError::wrong_input)
+        || of(error, AttachedError::wrong_input)
+        || of(error, MediaError::wrong_input)
+        || of(error, ServiceError::wrong_input)
+        || of(error, StoreError::wrong_input)
+        || of(error, ThresholdError::wrong_input)
 }
 
 #[cfg(test)]
@@ -283,6 +308,36 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         command().debug_assert();
+    }
+
+    // Exit codes follow from the kind of an error: one that a crate has inside an error of its own is still of that kind.
+    #[test]
+    fn wrong_input_and_interruptions_are_found_in_errors_of_every_crate() {
+        let input = || InputError::new("wrong", "right");
+        let run = || RunError::from(input());
+        let boxed = || Box::new(AttachedError::from(run()));
+        let all = [
+            anyhow::Error::from(input()),
+            run().into(),
+            AttachedError::from(input()).into(),
+            AttachedError::InDirectory { path: "data".into(), source: boxed() }.into(),
+            MediaError::from(input()).into(),
+            ServiceError::from(input()).into(),
+            StoreError::Point(Box::new(input().into())).into(),
+            ThresholdError::from(input()).into(),
+        ];
+        for error in all {
+            assert!(is_wrong_input(&error) && !is_interrupted(&error), "{error:?}");
+        }
+        assert!(!is_wrong_input(&AttachedError::Gone.into()));
+        let gone = Some(Box::new(AttachedError::Gone));
+        let interrupted = anyhow::Error::from(AttachedError::Interrupted { source: gone });
+        assert!(is_interrupted(&interrupted) && !is_wrong_input(&interrupted));
+        let text = format!("{interrupted:#}");
+        assert!(
+            text.starts_with("interrupted: there is no whole result: the drive's process has gone"),
+            "{text}"
+        );
     }
 
     // Whoever comes from fio writes 4k; taken for 4000 bytes it would be another benchmark.

@@ -106,7 +106,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     progress.finish();
     let (results, ios) = found?;
     let page = output.is_some().then(|| run_report(&scenario, &results));
-    let records = ios.into_iter().chain(spans.map(Spans::finish)).collect();
+    let ios = ios.into_iter().map(|ios| ios.map_err(anyhow::Error::from));
+    let records = ios.chain(spans.map(Spans::finish)).collect();
     show(&results, page.as_ref(), output, records, arguments.format, arguments.tables)
 }
 

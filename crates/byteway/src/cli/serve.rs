@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use byteway_serve::drive::{ServeError, Stop};
+use byteway_serve::drive::Stop;
 use tracing_subscriber::EnvFilter;
 
 use super::{OutputFormat, Tables, print};
 use crate::interrupt::{end_within, on_signal};
-use byteway_console::error::InputError;
+use byteway_console::error::{InputError, with_causes};
 use byteway_lab::serve::{Service, served_json, served_tables};
 use byteway_scenario::Options;
 
@@ -115,13 +115,11 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     });
     let reports = match served {
         Ok(reports) => reports,
-        Err(error) => match error.downcast_ref::<ServeError>() {
-            Some(ServeError::Stalled { .. }) => {
-                let _ = writeln!(std::io::stderr(), "error: {error:#}");
-                return Ok(ExitCode::from(EXIT_STALLED));
-            }
-            _ => return Err(error),
-        },
+        Err(error) if error.is_stalled() => {
+            let _ = writeln!(std::io::stderr(), "error: {}", with_causes(&error));
+            return Ok(ExitCode::from(EXIT_STALLED));
+        }
+        Err(error) => return Err(error.into()),
     };
     announced?;
     let reported = print(match arguments.format {

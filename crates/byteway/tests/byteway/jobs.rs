@@ -1,6 +1,7 @@
 //! What jobs do over time, on a drive of round numbers: rates, pauses, phases, ramps, and verification by job.
 
 use crate::common::{assert_within, round, run, scenario};
+use byteway_console::error::with_causes;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run as run_scenario};
@@ -187,7 +188,7 @@ fn times_beyond_reach_are_refused() {
         let job = format!("[[job]]\nrw = 'randread'\ncount = 3\n{line}\n");
         let scenario = scenario(&round("", &job));
         let session = Session { progress: &mut Progress::hidden(), interrupt: &Interrupt::default() };
-        let error = run_scenario(&scenario, session).err().map(|error| format!("{error:#}"));
+        let error = run_scenario(&scenario, session).err().map(|error| with_causes(&error));
         assert!(error.as_ref().is_some_and(|error| error.contains("200 days")), "{line}: {error:?}");
     }
 }

@@ -4,6 +4,7 @@
 //! the soak have binaries of their own.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod binding;
 mod both_runners;
 mod browser;
 mod capacity;

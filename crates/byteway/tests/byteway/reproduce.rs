@@ -2,6 +2,7 @@
 //! do, the same output whatever runs at once, and wrong input refused before anything runs.
 
 use crate::browser::{Browser, View};
+use byteway_console::error::with_causes;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
 use byteway_lab::run::{Session, run};
@@ -61,7 +62,9 @@ fn summary(spec: &Spec, payloads: u64) -> Summary {
     let scenario = spec.scenario(payloads).unwrap_or_else(|error| panic!("{error}\n{}", spec.text(payloads)));
     let mut progress = Progress::hidden();
     let session = Session { progress: &mut progress, interrupt: &Interrupt::default() };
-    run(&scenario, session).unwrap_or_else(|error| panic!("{error:#}\n{}", spec.text(payloads))).summary
+    run(&scenario, session)
+        .unwrap_or_else(|error| panic!("{}\n{}", with_causes(&error), spec.text(payloads)))
+        .summary
 }
 
 /// Bytes of a payload: polled and with interrupts, of PRP, piggyback and inline.

@@ -211,6 +211,22 @@ fn crates_depend_on_no_more_than_the_map_says() {
     }
 }
 
+/// Libraries whose choices are values of flags, too.
+const FLAGS: [&str; 4] = ["byteway-lab", "byteway-scenario", "byteway-trace", "byteway-workload"];
+
+// A binding to another language has a terminal, signals and a log of its own, or none, and tells errors apart by their type.
+#[test]
+fn libraries_have_errors_with_types_and_no_terminal() {
+    let direct = dependencies();
+    assert!(direct["byteway"].contains("anyhow") && direct["byteway"].contains("indicatif"));
+    for (name, below) in direct.iter().filter(|(name, _)| *name != "byteway") {
+        for other in ["anyhow", "indicatif", "ctrlc", "tracing-subscriber"] {
+            assert!(!below.contains(other), "{name} depends on {other}");
+        }
+        assert!(FLAGS.contains(&&**name) || !below.contains("clap"), "{name} depends on clap");
+    }
+}
+
 // A crate's tests are one binary, whose `main.rs` names the files: one that it forgets would never run.
 #[test]
 fn every_file_of_tests_is_run() {

@@ -3,8 +3,8 @@
 
 use super::tree::Tree;
 use super::{Manner, Play, Worker, later, within_reach};
+use crate::error::{NamespaceKind, RunError};
 use crate::lsm::LsmError;
-use anyhow::{anyhow, bail};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, SpanRecord, Stage};
 use byteway_console::error::InputError;
@@ -120,13 +120,13 @@ impl Pairs {
         (job, worker): (usize, u32),
         manner: &Manner,
         common: &Common,
-    ) -> anyhow::Result<Pairs> {
+    ) -> Result<Pairs, RunError> {
         let plan = &jobs[job];
         let oracle = common.oracles.get(&plan.nsid).cloned();
         let keeper = match kv.engine {
             Engine::Drive => {
                 if !driver.kv_namespaces().iter().any(|namespace| namespace.nsid == plan.nsid) {
-                    bail!("the drive has no key-value namespace {} for job `{}`", plan.nsid, plan.name);
+                    return Err(RunError::no_namespace(NamespaceKind::KeyValue, plan));
                 }
                 let config = KvConfig {
                     results: manner.results,
@@ -300,7 +300,7 @@ fn kind_of(verb: Verb) -> Kind {
 
 impl Play {
     /// One of the operations that a worker may have outstanding, over and over.
-    pub(super) async fn work_pairs(&self, worker: &Worker, pairs: &Pairs) -> anyhow::Result<()> {
+    pub(super) async fn work_pairs(&self, worker: &Worker, pairs: &Pairs) -> Result<(), RunError> {
         let meter = &self.meter;
         let mut buffer = pairs.buffer()?;
         let mut bulk = pairs.bulk()?;
@@ -343,9 +343,9 @@ impl Play {
                     let what = format!("job `{}`: {error}", worker.plan.name);
                     return Err(InputError::new(what, "give the drive more capacity, or store less").into());
                 }
-                Err(LsmError::Io(error)) => {
+                Err(LsmError::Io(source)) => {
                     meter.stop();
-                    return Err(anyhow!(error).context(format!("job `{}`", worker.plan.name)));
+                    return Err(RunError::PairIo { job: worker.plan.name.clone(), source });
                 }
             }
             self.begin_if_due();
@@ -356,7 +356,9 @@ impl Play {
                 Err(IoError::Status(status)) => {
                     meter.failed(worker.job, self.clock.now(), status.to_string())
                 }
-                Err(error) => return Err(anyhow!(error).context(format!("job `{}`", worker.plan.name))),
+                Err(error) => {
+                    return Err(RunError::PairIo { job: worker.plan.name.clone(), source: error.into() });
+                }
             }
         }
         Ok(())

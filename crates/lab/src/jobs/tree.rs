@@ -2,8 +2,8 @@
 
 use super::Manner;
 use super::pairs::{Done, joined};
+use crate::error::{NamespaceKind, RunError};
 use crate::lsm::{Lsm, LsmError, PART_BYTES};
-use anyhow::bail;
 use byteway_clock::{Clock, Semaphore, SpanRecord};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::{Driver, KvOracle, KvOutcome, QueuePair};
@@ -33,17 +33,13 @@ impl Tree {
         manner: &Manner,
         sync: bool,
         oracle: Option<Rc<RefCell<KvOracle>>>,
-    ) -> anyhow::Result<Tree> {
+    ) -> Result<Tree, RunError> {
         let namespaces = driver.namespaces();
         let Some(namespace) = namespaces.iter().find(|namespace| namespace.nsid == plan.nsid) else {
-            bail!("the drive has no namespace {} of blocks for job `{}`", plan.nsid, plan.name)
+            return Err(RunError::no_namespace(NamespaceKind::Blocks, plan));
         };
         if driver.transfer_bytes_max().is_some_and(|most| most < PART_BYTES.into()) {
-            bail!(
-                "the tree of job `{}` reads and writes {PART_BYTES} bytes at once, which is more than the drive takes with a \
-                 command: raise controller.mdts",
-                plan.name
-            );
+            return Err(RunError::TransferTooShort { job: plan.name.clone(), bytes: PART_BYTES });
         }
         driver.enable_methods(&queue, manner.rules.methods()).await?;
         let config = ClientConfig { rules: manner.rules, bytes_max: PART_BYTES, oracle: None };

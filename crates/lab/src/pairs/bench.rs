@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use super::{Access, Place, in_directory, namespace};
 use crate::bench::{MEMORY_BYTES_MAX, RESOLUTION, TIMEOUT, attached, kept_pace};
+use crate::error::{AttachedError, RunError};
 use crate::jobs::{self, Manner, Oracles, Play};
-use anyhow::{Context, bail};
 use byteway_clock::Clock;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
@@ -45,7 +45,7 @@ impl PairsBench {
     ///
     /// # Errors
     /// There is no such drive, or it can't do what is asked; or it holds pairs of which nobody knows what they must be.
-    pub fn run(&self, interrupt: &Interrupt) -> anyhow::Result<Results> {
+    pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
         let (bench, interrupt) = (self.clone(), interrupt.clone());
         match &self.place {
             Place::Served(folder) => {
@@ -90,14 +90,14 @@ impl PairsBench {
         port: Port,
         kind: ClockKind,
         interrupt: Interrupt,
-    ) -> anyhow::Result<Results> {
+    ) -> Result<Results, AttachedError> {
         let workers: u32 = self.jobs.iter().map(|job| job.workers).sum();
         let config = DriverConfig {
             queues_wanted: workers.saturating_add(1).min(u32::from(u16::MAX - 1)) as u16,
             timeout: Some(TIMEOUT),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(port, config).await.context("the drive cannot be driven")?;
+        let driver = Driver::attach(port, config).await.map_err(AttachedError::NotDriven)?;
         let namespace = namespace(&driver, self.nsid)?;
         self.check(&driver, &namespace)?;
         let mut plans = self.jobs.clone();
@@ -183,16 +183,17 @@ impl PairsBench {
     }
 }
 
-async fn format(driver: &Driver, nsid: u32) -> anyhow::Result<()> {
+async fn format(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     let answer = driver.admin(FormatNvm::default().sqe(0, nsid), Data::None).await?;
     if !answer.status().is_success() {
-        bail!("namespace {nsid} cannot be formatted: {}", answer.status());
+        let what = format!("namespace {nsid} cannot be formatted");
+        return Err(RunError::Refused { what, status: answer.status() }.into());
     }
     Ok(())
 }
 
 /// What is there already can't be verified.
-async fn check_empty(driver: &Driver, nsid: u32) -> anyhow::Result<()> {
+async fn check_empty(driver: &Driver, nsid: u32) -> Result<(), AttachedError> {
     let queue = driver.create_queue_pair(QueueConfig::new(2)).await?;
     let client = KvClient::new(queue.clone(), nsid, KvConfig::new(Rules::only(Method::Prp), 4096));
     let (mut buffer, mut keys) = (client.buffer()?, Vec::new());

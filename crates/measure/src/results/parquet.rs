@@ -7,6 +7,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::{DrivePoint, DriveResults, JobPoint, Point, Results};
 use crate::columns::{self, Column};
+use crate::output::OutputError;
 use crate::summary::{ClockKind, Summary};
 use byteway_scenario::profile::Completion;
 
@@ -96,7 +97,7 @@ impl Results {
     ///
     /// # Errors
     /// A defect of what writes it.
-    pub fn to_parquet(&self) -> anyhow::Result<Vec<u8>> {
+    pub fn to_parquet(&self) -> Result<Vec<u8>, OutputError> {
         let schema = schema(!self.drives.is_empty());
         let mut out = Vec::new();
         let mut writer = columns::writer(&mut out, &schema, &about(&self.summary))?;

@@ -44,12 +44,12 @@ pub use outcome::{Manner, Outcome, Ran, probe, run_all};
 pub use plan::{Plan, Planned, Request};
 pub use report::report;
 pub use sizes::{Reach, with_payload};
-pub use store::Store;
+pub use store::{Store, StoreError};
 pub use vary::{Axis, Jobs, POINTS_MAX, Scale, Value};
 
 impl Store {
     /// Writes everything that shows the comparison as a whole.
-    pub fn write_all(&self, comparison: &Comparison) -> anyhow::Result<()> {
+    pub fn write_all(&self, comparison: &Comparison) -> Result<(), StoreError> {
         self.publish(&[
             ("compare.json", comparison.to_json()),
             ("compare.csv", comparison.to_csv()),

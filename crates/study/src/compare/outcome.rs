@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::found::Found;
 use super::plan::Plan;
-use super::store::Store;
+use super::store::{Store, StoreError};
+use byteway_console::error::with_causes;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Points, Progress};
 use byteway_lab::run::{Session, run};
@@ -64,14 +65,14 @@ pub struct Ran {
     /// How many of them had been kept.
     pub resumed: usize,
     /// Whether all that were done could be kept now.
-    pub kept: anyhow::Result<()>,
+    pub kept: Result<(), StoreError>,
 }
 
 /// Runs all points. What cannot be written costs no figures.
 ///
 /// # Errors
 /// The store holds something that can't be removed; nothing was run.
-pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<Ran> {
+pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> Result<Ran, StoreError> {
     let mut outcomes: Vec<Outcome> = plan.points.iter().map(|_| Outcome::NotRun).collect();
     let mut resumed = 0;
     // The first point that could not be written.
@@ -124,7 +125,7 @@ pub fn run_all(plan: &Plan, manner: &Manner<'_>) -> anyhow::Result<Ran> {
         outcomes[index] = outcome;
     }
     let trouble = locked(&trouble).take();
-    let kept = trouble.map_or(Ok(()), |error| Err(error.context("a point's results cannot be written")));
+    let kept = trouble.map_or(Ok(()), |error| Err(StoreError::Point(Box::new(error))));
     Ok(Ran { outcomes, resumed, kept })
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn run_one(scenario: &Scenario, interrupt: &Interrupt) -> Outcome {
         Ok(Ok(results)) => results,
         // What fails while it is being stopped shows again when it is run again.
         Ok(Err(_)) if interrupt.is_raised() => return Outcome::NotRun,
-        Ok(Err(error)) => return Outcome::Failed(format!("{error:#}"), None),
+        Ok(Err(error)) => return Outcome::Failed(with_causes(&error), None),
         Err(_) => return Outcome::Failed("the run panicked; this is a defect of Byteway".to_owned(), None),
     };
     if results.summary.partial {

@@ -10,7 +10,35 @@ use serde::{Deserialize, Serialize};
 use super::fingerprint::Fingerprint;
 use super::found::Found;
 use byteway_console::error::InputError;
-use byteway_measure::output::{Output, POINT_RESULTS, POINTS, RESULTS, folders};
+use byteway_measure::output::{Output, OutputError, POINT_RESULTS, POINTS, RESULTS, folders};
+
+/// Why the results of a comparison are not kept.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A point's folder cannot be written to.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// A file cannot be written or removed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A point cannot be encoded: a defect.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A point was run and could not be kept.
+    #[error("a point's results cannot be written")]
+    Point(#[source] Box<StoreError>),
+}
+
+impl StoreError {
+    /// What is wrong with the input, if that is why.
+    pub fn wrong_input(&self) -> Option<&InputError> {
+        match self {
+            StoreError::Input(error) => Some(error),
+            StoreError::Point(error) => error.wrong_input(),
+            StoreError::Output(_) | StoreError::Json(_) => None,
+        }
+    }
+}
 
 /// The folder of a comparison.
 #[derive(Clone, Debug)]
@@ -46,7 +74,12 @@ impl Store {
     }
 
     /// Keeps a point. What it is resumed from is written last: a point without it is run again.
-    pub(super) fn keep(&self, index: usize, fingerprint: &Fingerprint, found: &Found) -> anyhow::Result<()> {
+    pub(super) fn keep(
+        &self,
+        index: usize,
+        fingerprint: &Fingerprint,
+        found: &Found,
+    ) -> Result<(), StoreError> {
         let output = Output::check(&self.point(index))?;
         let kept = Kept { fingerprint: fingerprint.clone(), found: found.clone() };
         let mut json = serde_json::to_string(&kept)?;
@@ -58,17 +91,17 @@ impl Store {
         if files.iter().all(Result::is_ok) {
             output.remove(&[point])?;
         }
-        output.publish(files)
+        Ok(output.publish(files)?)
     }
 
     /// Removes what is kept of a point.
-    pub(super) fn forget(&self, index: usize) -> anyhow::Result<()> {
-        Output::check(&self.point(index))?.remove(&POINT_RESULTS)
+    pub(super) fn forget(&self, index: usize) -> Result<(), StoreError> {
+        Ok(Output::check(&self.point(index))?.remove(&POINT_RESULTS)?)
     }
 
     /// Removes what an earlier run left: results of any command, and points beyond the first `count`. The first ones may
     /// be resumed from.
-    pub(super) fn clear(&self, count: usize) -> anyhow::Result<()> {
+    pub(super) fn clear(&self, count: usize) -> Result<(), StoreError> {
         self.output.remove(&RESULTS)?;
         let own: BTreeSet<PathBuf> = (0..count).map(|index| self.point(index)).collect();
         for folder in folders(&self.folder.join(POINTS)).into_iter().filter(|folder| !own.contains(folder)) {
@@ -84,8 +117,8 @@ impl Store {
     }
 
     /// Writes files next to the points: all of them, or none.
-    pub(super) fn publish(&self, files: &[(&str, String)]) -> anyhow::Result<()> {
-        self.output.publish(files.iter().map(|(name, text)| self.output.made(name, text.as_bytes())))
+    pub(super) fn publish(&self, files: &[(&str, String)]) -> Result<(), StoreError> {
+        Ok(self.output.publish(files.iter().map(|(name, text)| self.output.made(name, text.as_bytes())))?)
     }
 }
 

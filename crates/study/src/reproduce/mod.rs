@@ -6,6 +6,7 @@
 //! | `claim.rs` | a claim, and the file of claims |
 //! | `verdict.rs` | from what was measured to a verdict |
 //! | `board.rs` | the boards, one configuration each, and departures from it |
+//! | `error.rs` | why a claim could not be measured |
 //! | `point.rs` | points, and what they found |
 //! | `power.rs` | a power cut while values are put |
 //! | `paper.rs` | a paper: claims, recipes, figures |
@@ -26,6 +27,7 @@ mod bandslim;
 mod board;
 pub mod byteexpress;
 mod claim;
+mod error;
 mod paper;
 mod point;
 mod power;
@@ -38,6 +40,7 @@ mod work;
 
 pub use board::{BOARDS, Board, Departure, Reason};
 pub use claim::{Basis, Claim, ClaimsFile, Full, Needs, Tolerance, Unit, Value};
+pub use error::{ClaimError, CutError, Measured};
 pub use paper::{PAPERS, Paper, Recipe, paper};
 pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, Points, Seen, Spec};
 pub use report::report;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::claim::ClaimsFile;
+use super::error::Measured;
 use super::point::{Lengths, Points, Spec};
 use super::verdict::Measurement;
 use super::{bandslim, byteexpress};
@@ -41,7 +42,7 @@ pub struct Recipe {
     ///
     /// # Errors
     /// One of the points failed.
-    pub measure: fn(&Points) -> anyhow::Result<Measurement>,
+    pub measure: fn(&Points) -> Measured<Measurement>,
 }
 
 /// All papers.

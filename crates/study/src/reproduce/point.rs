@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::anyhow;
-
 use super::board::{Board, Departure};
+use super::error::{ClaimError, Measured};
 use crate::compare::{Figures, Found, Metric, Outcome};
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
@@ -314,11 +313,12 @@ impl Points {
     ///
     /// # Errors
     /// It failed, or nobody ran it: why.
-    pub fn at(&self, spec: &Spec) -> anyhow::Result<Seen<'_>> {
+    pub fn at(&self, spec: &Spec) -> Measured<Seen<'_>> {
+        let failed = |why| Err(ClaimError::Point { point: spec.name(), why });
         match self.found.get(spec) {
             Some(Outcome::Done(found)) => Ok(Seen { found }),
-            Some(Outcome::Failed(why, _)) => Err(anyhow!("{}: {why}", spec.name())),
-            Some(Outcome::NotRun) | None => Err(anyhow!("{}: it was not run", spec.name())),
+            Some(Outcome::Failed(why, _)) => failed(why.clone()),
+            Some(Outcome::NotRun) | None => failed("it was not run".to_owned()),
         }
     }
 }

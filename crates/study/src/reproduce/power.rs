@@ -5,7 +5,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use anyhow::{Context, anyhow, bail};
 use byteway_clock::{Executor, Ran};
 use byteway_device::{Drive, DriveConfig};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
@@ -13,6 +12,7 @@ use byteway_host::{BulkLimits, KvBulk, KvClient, KvConfig, Method, Port, Rules, 
 use byteway_link::HostEnd;
 use byteway_wire::nvme::kv::Key;
 
+use super::error::CutError;
 use super::point::Spec;
 use byteway_lab::{build, world};
 use byteway_scenario::Scenario;
@@ -42,16 +42,16 @@ const BATCH_BYTES: u32 = 16 << 10;
 ///
 /// # Errors
 /// The drive cannot be driven, or holds a value that was never put.
-pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Result<Taken> {
+pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> Result<Taken, CutError> {
     let scenario = spec.scenario(1)?;
     let config = build::drive(&scenario, 0);
     let put = Rc::new(Cell::new(Put::default()));
     let medium = {
         let executor = Executor::new();
         let (host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
-        let drive = power_on(&device, &config, Drive::medium(&config).context("the drive can't be built")?)?;
+        let drive = power_on(&device, &config, Drive::medium(&config).map_err(CutError::NotBuilt)?)?;
         let putting = put_all(host, Plan::of(&scenario), pairs, bytes, put.clone());
-        match executor.run_cut(putting, polls).map_err(|stalled| anyhow!("{stalled}"))? {
+        match executor.run_cut(putting, polls).map_err(CutError::Stalled)? {
             Ran::Cut => drive.power_off(),
             Ran::Ended(why) => return Err(why),
         }
@@ -60,9 +60,8 @@ pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> anyhow::Re
     let (host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
     let drive = power_on(&device, &config, medium)?;
     let Put { told, acknowledged } = put.get();
-    let found = executor
-        .run(count(host, Plan::of(&scenario), bytes, put.get()))
-        .map_err(|stalled| anyhow!("{stalled}"))??;
+    let found =
+        executor.run(count(host, Plan::of(&scenario), bytes, put.get())).map_err(CutError::Stalled)??;
     drive.power_off(); // drive and link hold each other until then
     Ok(Taken {
         told,
@@ -75,8 +74,8 @@ fn power_on(
     device: &byteway_link::DeviceEnd,
     config: &DriveConfig,
     medium: byteway_flash::Medium,
-) -> anyhow::Result<Drive> {
-    Drive::power_on(device, config.clone(), medium).context("the drive can't be built")
+) -> Result<Drive, CutError> {
+    Drive::power_on(device, config.clone(), medium).map_err(CutError::NotBuilt)
 }
 
 /// The host's part of a scenario.
@@ -93,9 +92,9 @@ impl Plan {
     }
 }
 
-async fn client(host: HostEnd, plan: Plan) -> anyhow::Result<KvClient> {
+async fn client(host: HostEnd, plan: Plan) -> Result<KvClient, CutError> {
     let driver = Driver::attach(Port::Link(host), plan.0).await?;
-    let nsid = driver.kv_namespaces().first().context("the drive has no key-value namespace")?.nsid;
+    let nsid = driver.kv_namespaces().first().ok_or(CutError::NoNamespace)?.nsid;
     let queue = driver.create_queue_pair(QueueConfig::new(32)).await?;
     Ok(KvClient::new(queue, nsid, KvConfig::new(Rules::only(Method::Prp), BATCH_BYTES)))
 }
@@ -109,7 +108,7 @@ fn value(number: u64, bytes: u32) -> Vec<u8> {
 }
 
 /// Puts values until the power goes; ends only with an error.
-async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cell<Put>>) -> anyhow::Error {
+async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cell<Put>>) -> CutError {
     let put = async {
         let client = client(host, plan).await?;
         let mut buffer = client.buffer()?;
@@ -126,10 +125,10 @@ async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cel
             let all = number + 1;
             told.set(Put { told: all, acknowledged: all - bulk.len() as u64 });
         }
-        anyhow::Ok(())
+        Ok::<_, CutError>(())
     };
     match put.await {
-        Ok(()) => anyhow!("all keys are used"),
+        Ok(()) => CutError::TooLate,
         Err(error) => error,
     }
 }
@@ -142,7 +141,7 @@ struct Found {
 }
 
 /// Asks for every value that the caller was told is put.
-async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> anyhow::Result<Found> {
+async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> Result<Found, CutError> {
     let client = client(host, plan).await?;
     let mut buffer = client.buffer()?;
     let mut found = Found::default();
@@ -154,7 +153,7 @@ async fn count(host: HostEnd, plan: Plan, bytes: u32, put: Put) -> anyhow::Resul
         let mut stored = vec![0; bytes as usize];
         client.get(&buffer, &mut stored)?;
         if answer.value_bytes != bytes || stored != value(number, bytes) {
-            bail!("after the power cut value {number} is not the one that was put");
+            return Err(CutError::WrongValue { number });
         }
         let count =
             if number < put.acknowledged { &mut found.acknowledged } else { &mut found.unacknowledged };

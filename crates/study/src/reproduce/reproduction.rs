@@ -33,6 +33,7 @@ use super::paper::{PAPERS, Paper};
 use super::point::{Ledger, Lengths, Points, Seen, Spec};
 use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};
+use byteway_console::error::with_causes;
 
 /// What came out for a paper.
 #[derive(Debug)]
@@ -162,7 +163,7 @@ impl Reproduction {
                     false => no_better_than_full(claim, judge(claim, measurement)),
                 }),
                 Err(_) if partial => Outcome::NotRun,
-                Err(error) => Outcome::Failed(format!("{error:#}")),
+                Err(error) => Outcome::Failed(with_causes(&error)),
             }
         };
         let rows = file.claims.into_iter().map(|claim| {

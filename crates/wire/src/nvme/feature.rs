@@ -204,16 +204,6 @@ pub struct InterruptVectorConfiguration {
     __: u16,
 }
 
-/// Write Atomicity Normal, feature 0Ah (NVM Command Set 1.1, 4.1.3.3).
-#[bitfield(u32)]
-#[derive(PartialEq, Eq)]
-pub struct WriteAtomicity {
-    /// Disable Normal: only the power-fail units are promised.
-    pub dn: bool,
-    #[bits(31)]
-    __: u32,
-}
-
 /// Asynchronous Event Configuration, feature 0Bh (NVMe Base 2.1, 5.1.25.1.5).
 #[bitfield(u32)]
 #[derive(PartialEq, Eq)]

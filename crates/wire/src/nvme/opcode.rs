@@ -52,11 +52,6 @@ macro_rules! opcodes {
             pub const fn direction(self) -> Direction {
                 Direction::of(self.0)
             }
-
-            /// Whether the code is one that vendors may define.
-            pub const fn is_vendor(self) -> bool {
-                Self::is_vendor_code(self.0)
-            }
         }
 
         impl From<u8> for $type {

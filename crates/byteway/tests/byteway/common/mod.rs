@@ -1,7 +1,9 @@
 //! The fixture: scenarios on a drive of round numbers (`round.toml`), or on any other, run from text to summary.
 
+use byteway_console::error::with_causes;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
+use byteway_lab::error::RunError;
 use byteway_lab::run::{Session, run as run_scenario};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{KindSummary, Summary};
@@ -99,10 +101,10 @@ pub fn results_with(text: &str, sets: &[&str]) -> Results {
     checked(run_scenario(&scenario_with(text, sets), session))
 }
 
-fn checked(results: anyhow::Result<Results>) -> Results {
+fn checked(results: Result<Results, RunError>) -> Results {
     let results = match results {
         Ok(results) => results,
-        Err(error) => panic!("{error:#}"),
+        Err(error) => panic!("{}", with_causes(&error)),
     };
     let summary = &results.summary;
     assert!(summary.errors.is_empty(), "{:?}", summary.errors);

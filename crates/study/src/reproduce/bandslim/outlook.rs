@@ -3,6 +3,7 @@
 use super::points::{MIXES, SHORT, SWEEP, THRESHOLD_GEN5, Way, mixed, outlook, wire_alone};
 use super::transfer::exact_threshold;
 use crate::reproduce::board::GEN5;
+use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
@@ -56,7 +57,7 @@ fn mixes(ways: &[Way]) -> Vec<Spec> {
     MIXES.iter().flat_map(|(workload, _)| ways.iter().map(|way| mixed(&GEN5, *way, workload))).collect()
 }
 
-fn latency(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
+fn latency(points: &Points, spec: &Spec) -> Measured<f64> {
     Ok(points.at(spec)?.latency())
 }
 
@@ -66,7 +67,7 @@ fn against_piggyback(
     sizes: &[u64],
     what: &str,
     holds: fn(f64, f64) -> bool,
-) -> anyhow::Result<Measurement> {
+) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for bytes in sizes {
@@ -79,22 +80,22 @@ fn against_piggyback(
     Ok(measurement.detail(format!("{}.", words.join(", "))))
 }
 
-fn short_values(points: &Points) -> anyhow::Result<Measurement> {
+fn short_values(points: &Points) -> Measured<Measurement> {
     against_piggyback(points, &SHORT, "slower", |cxl, piggyback| cxl > piggyback)
 }
 
-fn longer_values(points: &Points) -> anyhow::Result<Measurement> {
+fn longer_values(points: &Points) -> Measured<Measurement> {
     against_piggyback(points, &FROM_64, "faster", |cxl, piggyback| cxl < piggyback)
 }
 
-fn four_times(points: &Points) -> anyhow::Result<Measurement> {
+fn four_times(points: &Points) -> Measured<Measurement> {
     let of = |way| latency(points, &outlook(way, 256));
     let (piggyback, cxl) = (of(Way::Piggyback)?, of(Way::Cxl)?);
     let detail = format!("{} against {}.", time(piggyback), time(cxl));
     Ok(Measurement::of([piggyback / cxl]).detail(detail))
 }
 
-fn never_faster(points: &Points) -> anyhow::Result<Measurement> {
+fn never_faster(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut least: (f64, u64) = (f64::INFINITY, 0);
     for bytes in SWEEP {
@@ -123,11 +124,11 @@ fn never_faster(points: &Points) -> anyhow::Result<Measurement> {
     )))
 }
 
-fn bytes_of_lines(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_of_lines(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let of = |way, ledger| anyhow::Ok(points.at(&mixed(&GEN5, way, workload))?.bytes(ledger));
+        let of = |way, ledger| Measured::Ok(points.at(&mixed(&GEN5, way, workload))?.bytes(ledger));
         let (cxl, piggyback) = (of(Way::Cxl, Ledger::Payload)?, of(Way::Piggyback, Ledger::Payload)?);
         let is_more = workload == "w-m";
         let what = if is_more { "no fewer" } else { "fewer" };
@@ -141,7 +142,7 @@ fn bytes_of_lines(points: &Points) -> anyhow::Result<Measurement> {
     Ok(measurement.detail(format!("{}.", words.join(", "))))
 }
 
-fn threshold(points: &Points) -> anyhow::Result<Measurement> {
+fn threshold(points: &Points) -> Measured<Measurement> {
     let mut shortest = None;
     let mut measurement = Measurement::default();
     for bytes in THRESHOLDS {
@@ -161,13 +162,13 @@ fn threshold(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement { values: shortest.into_iter().collect(), ..measurement }.detail(detail))
 }
 
-fn throughputs(points: &Points, workload: &str) -> anyhow::Result<impl Fn(Way) -> f64 + use<>> {
+fn throughputs(points: &Points, workload: &str) -> Measured<impl Fn(Way) -> f64 + use<>> {
     let of = |way: &Way| Ok((*way, points.at(&mixed(&GEN5, *way, workload))?.throughput()));
-    let all = WAYS.iter().map(of).collect::<anyhow::Result<Vec<(Way, f64)>>>()?;
+    let all = WAYS.iter().map(of).collect::<Measured<Vec<(Way, f64)>>>()?;
     Ok(move |way| all.iter().find(|(other, _)| *other == way).map_or(f64::NAN, |(_, found)| *found))
 }
 
-fn throughput(points: &Points) -> anyhow::Result<Measurement> {
+fn throughput(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in MIXES {
@@ -188,7 +189,7 @@ fn throughput(points: &Points) -> anyhow::Result<Measurement> {
     )))
 }
 
-fn adaptive_throughput(points: &Points) -> anyhow::Result<Measurement> {
+fn adaptive_throughput(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in [MIXES[0], MIXES[3]] {
@@ -210,11 +211,11 @@ fn adaptive_throughput(points: &Points) -> anyhow::Result<Measurement> {
     Ok(measurement.detail(format!("Both below the paper's {THRESHOLD_GEN5} B: {}.", words.join("; "))))
 }
 
-fn adaptive_bytes(points: &Points) -> anyhow::Result<Measurement> {
+fn adaptive_bytes(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let of = |way| anyhow::Ok(points.at(&mixed(&GEN5, way, workload))?.bytes(Ledger::Payload));
+        let of = |way| Measured::Ok(points.at(&mixed(&GEN5, way, workload))?.bytes(Ledger::Payload));
         let (by_p, by_c) = (of(Way::AdaptiveP64)?, of(Way::AdaptiveC)?);
         measurement = measurement
             .check(
@@ -232,7 +233,7 @@ fn adaptive_bytes(points: &Points) -> anyhow::Result<Measurement> {
     Ok(measurement.detail(format!("Both below the paper's {THRESHOLD_GEN5} B: {}.", words.join("; "))))
 }
 
-fn breakdown(points: &Points) -> anyhow::Result<Measurement> {
+fn breakdown(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
     for way in BREAKDOWN {
         let seen = points.at(&outlook(way, 32))?;
@@ -242,11 +243,13 @@ fn breakdown(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::default().detail(format!("{}.", words.join("; "))))
 }
 
-fn enumeration(points: &Points) -> anyhow::Result<Measurement> {
+fn enumeration(points: &Points) -> Measured<Measurement> {
     let spec = outlook(Way::Cxl, 64);
     let seen = points.at(&spec)?;
     let profile = spec.scenario(1)?.drives[0].plan.profile.clone();
-    let Some(cxl) = profile.cxl else { anyhow::bail!("the drive has no memory over CXL.mem") };
+    let Some(cxl) = profile.cxl else {
+        return Err(ClaimError::NoFigure("the drive has no memory over CXL.mem".to_owned()));
+    };
     Ok(Measurement::default().detail(format!(
         "The driver asks for base and size of the memory ({} for payloads, and the page buffer of a store of pairs) and of the \
          buffer behind the registers ({}); it stores to addresses from that base on, and commands name what is beyond it. {} of \

@@ -1,6 +1,7 @@
 //! Recipes: what packing saves of flash, and what it does to reads; what a host that gathers pairs saves, and risks.
 
 use super::points::{MIXES, POLICIES, READS, SCAN, Way, fixed_as, gathered, mixed_as, read_back};
+use crate::reproduce::error::{ClaimError, CutError, Measured};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Spec};
 use crate::reproduce::power;
@@ -41,12 +42,12 @@ pub(super) fn packed() -> Vec<Spec> {
     workloads().flat_map(|(name, _)| POLICIES.map(|packing| workload(name, packing))).collect()
 }
 
-pub(super) fn store<'a>(points: &'a Points, spec: &Spec) -> anyhow::Result<&'a KvStoreSummary> {
+pub(super) fn store<'a>(points: &'a Points, spec: &Spec) -> Measured<&'a KvStoreSummary> {
     let store = points.at(spec)?.store();
-    store.ok_or_else(|| anyhow::anyhow!("{}: it has no figures of its store", spec.name()))
+    store.ok_or_else(|| ClaimError::NoFigure(format!("{}: it has no figures of its store", spec.name())))
 }
 
-fn page_writes(points: &Points) -> anyhow::Result<Measurement> {
+fn page_writes(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut most = f64::INFINITY;
     let mut words = Vec::new();
@@ -76,15 +77,15 @@ fn page_writes(points: &Points) -> anyhow::Result<Measurement> {
 }
 
 /// Mean time of a read, or of a pair of a scan, nanoseconds.
-pub(super) fn read_time(points: &Points, packing: &str, job: &str) -> anyhow::Result<f64> {
+pub(super) fn read_time(points: &Points, packing: &str, job: &str) -> Measured<f64> {
     let spec = read_back(packing);
     let row = points.at(&spec)?.operation(job);
-    let row = row.ok_or_else(|| anyhow::anyhow!("{}: nothing was read", spec.name()))?;
+    let row = row.ok_or_else(|| ClaimError::NoFigure(format!("{}: nothing was read", spec.name())))?;
     let count = if job == READS[0] { 1.0 } else { row.pairs as f64 / row.figures.ios.max(1) as f64 };
     Ok(row.figures.latency.mean_ns / count)
 }
 
-fn reads(points: &Points) -> anyhow::Result<Measurement> {
+fn reads(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (job, what) in READS.into_iter().zip(["a read", "a pair of a scan"]) {
@@ -122,11 +123,13 @@ struct Losses {
     by_drive_most: u64,
 }
 
-fn losses(spec: &Spec, pairs: u64) -> anyhow::Result<Losses> {
+fn losses(spec: &Spec, pairs: u64) -> Measured<Losses> {
     let mut all = Losses::default();
     for polls in cuts() {
         let taken = power::cut(spec, pairs as u32, FIXED as u32, polls)?;
-        anyhow::ensure!(taken.told > 0, "the power was cut before the first value was put");
+        if taken.told == 0 {
+            return Err(CutError::TooSoon.into());
+        }
         all.told += taken.told;
         all.by_host += taken.by_host as f64 / cuts().count() as f64;
         all.by_host_most = all.by_host_most.max(taken.by_host);
@@ -135,7 +138,7 @@ fn losses(spec: &Spec, pairs: u64) -> anyhow::Result<Losses> {
     Ok(all)
 }
 
-fn windows(points: &Points) -> anyhow::Result<Measurement> {
+fn windows(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     let mut before: Option<(u64, f64, f64)> = None;

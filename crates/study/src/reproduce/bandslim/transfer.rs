@@ -2,6 +2,7 @@
 
 use super::points::{MIXES, SHORT, SWEEP, THRESHOLD, Way, board, fixed, mixed};
 use crate::reproduce::board::{Board, COSMOS};
+use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Job, Ledger, Points, Spec};
 use crate::reproduce::sketch::change;
@@ -34,22 +35,22 @@ const CROSSING: [u64; 7] = [1024, 2048, 2443, 2499, 2500, 2556, 4096];
 /// Where the paper has its threshold, and about where it is here.
 const THRESHOLDS: [u64; 5] = [32, 35, 36, 64, THRESHOLD];
 
-fn payload(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
+fn payload(points: &Points, spec: &Spec) -> Measured<f64> {
     Ok(points.at(spec)?.bytes(Ledger::Payload))
 }
 
-fn latency(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
+fn latency(points: &Points, spec: &Spec) -> Measured<f64> {
     Ok(points.at(spec)?.latency())
 }
 
-fn pages(points: &Points) -> anyhow::Result<Measurement> {
+fn pages(points: &Points) -> Measured<Measurement> {
     let each = PAGES.map(|bytes| payload(points, &board(Way::Prp, bytes)));
-    let each = each.into_iter().collect::<anyhow::Result<Vec<f64>>>()?;
+    let each = each.into_iter().collect::<Measured<Vec<f64>>>()?;
     let detail = "A command, its completion, two doorbells and a page of 4 KiB each time.";
     Ok(Measurement::of(each).detail(detail))
 }
 
-fn amplification(points: &Points) -> anyhow::Result<Measurement> {
+fn amplification(points: &Points) -> Measured<Measurement> {
     let bytes = payload(points, &board(Way::Prp, 32))?;
     Ok(Measurement::of([bytes / 32.0]).detail(format!("{bytes:.0} B for 32 B.")))
 }
@@ -58,7 +59,7 @@ fn short() -> Vec<Spec> {
     [Way::Prp, Way::Piggyback].iter().flat_map(|way| SHORT.map(|bytes| fixed(&COSMOS, *way, bytes))).collect()
 }
 
-fn fewer_bytes(points: &Points) -> anyhow::Result<Measurement> {
+fn fewer_bytes(points: &Points) -> Measured<Measurement> {
     let mut worst = f64::NEG_INFINITY;
     let mut words = Vec::new();
     for bytes in SHORT {
@@ -75,7 +76,7 @@ fn crossing() -> Vec<Spec> {
     prp.into_iter().chain(CROSSING.map(|bytes| board(Way::Piggyback, bytes))).collect()
 }
 
-fn break_even(points: &Points) -> anyhow::Result<Measurement> {
+fn break_even(points: &Points) -> Measured<Measurement> {
     let prp = payload(points, &board(Way::Prp, 1024))?;
     let mut shortest = None;
     let mut words = Vec::new();
@@ -98,8 +99,8 @@ fn latencies() -> Vec<Spec> {
     each.flat_map(|way| SHORT.map(|bytes| [board(way, bytes), fixed(&COSMOS, way, bytes)]).concat()).collect()
 }
 
-fn halved(points: &Points) -> anyhow::Result<Measurement> {
-    let of = |spec: fn(Way, u64) -> Spec, bytes: u64| -> anyhow::Result<f64> {
+fn halved(points: &Points) -> Measured<Measurement> {
+    let of = |spec: fn(Way, u64) -> Spec, bytes: u64| -> Measured<f64> {
         let (own, prp) = (spec(Way::Piggyback, bytes), spec(Way::Prp, bytes));
         Ok(change(latency(points, &own)?, latency(points, &prp)?))
     };
@@ -124,7 +125,7 @@ fn thresholds() -> Vec<Spec> {
     each.flat_map(|way| THRESHOLDS.map(|bytes| board(way, bytes))).chain([inline]).collect()
 }
 
-fn threshold(points: &Points) -> anyhow::Result<Measurement> {
+fn threshold(points: &Points) -> Measured<Measurement> {
     let mut shortest = None;
     for bytes in THRESHOLDS {
         if latency(points, &board(Way::Piggyback, bytes))? >= latency(points, &board(Way::Prp, bytes))? {
@@ -151,38 +152,38 @@ fn of_papers(workload: &str) -> Vec<Spec> {
     [Way::Prp, Way::Piggyback, Way::Papers].map(|way| mixed(&COSMOS, way, workload)).to_vec()
 }
 
-fn bytes_of_mixgraph(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_of_mixgraph(points: &Points) -> Measured<Measurement> {
     let (own, prp) = (mixed(&COSMOS, Way::Papers, "w-m"), mixed(&COSMOS, Way::Prp, "w-m"));
     let (own, prp) = (payload(points, &own)?, payload(points, &prp)?);
     Ok(Measurement::of([change(own, prp)]).detail(format!("{own:.0} B against {prp:.0} B a PUT.")))
 }
 
 /// Throughput of the paper's adaptive over that of piggyback, and both in words.
-fn gain(points: &Points, workload: &str) -> anyhow::Result<(f64, String)> {
-    let of = |way| anyhow::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
+fn gain(points: &Points, workload: &str) -> Measured<(f64, String)> {
+    let of = |way| Measured::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
     let (own, piggyback) = (of(Way::Papers)?, of(Way::Piggyback)?);
     let words = format!("{} against {} PUTs a second.", grouped(own as u64), grouped(piggyback as u64));
     Ok((own / piggyback, words))
 }
 
-fn throughput_of_mixgraph(points: &Points) -> anyhow::Result<Measurement> {
+fn throughput_of_mixgraph(points: &Points) -> Measured<Measurement> {
     let (gain, words) = gain(points, "w-m")?;
     Ok(Measurement::of([change(gain, 1.0)]).detail(words))
 }
 
-fn throughput_of_long_values(points: &Points) -> anyhow::Result<Measurement> {
+fn throughput_of_long_values(points: &Points) -> Measured<Measurement> {
     let (gain, words) = gain(points, "w-c")?;
     Ok(Measurement::of([gain]).detail(words))
 }
 
-fn bytes_of_long_values(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_of_long_values(points: &Points) -> Measured<Measurement> {
     let (own, piggyback) = (mixed(&COSMOS, Way::Papers, "w-c"), mixed(&COSMOS, Way::Piggyback, "w-c"));
     let (own, piggyback) = (payload(points, &own)?, payload(points, &piggyback)?);
     let detail = format!("{own:.0} B against {piggyback:.0} B a PUT.");
     Ok(Measurement::of([change(own, piggyback)]).detail(detail))
 }
 
-fn parameters(points: &Points) -> anyhow::Result<Measurement> {
+fn parameters(points: &Points) -> Measured<Measurement> {
     let spec = fixed(&COSMOS, Way::Prp, 32);
     points.at(&spec)?;
     let profile = spec.scenario(1)?.drives[0].plan.profile.clone();
@@ -200,11 +201,13 @@ fn all_mixes() -> Vec<Spec> {
     MIXES.iter().flat_map(|(workload, _)| ways.map(|way| mixed(&COSMOS, way, workload))).collect()
 }
 
-fn workloads(points: &Points) -> anyhow::Result<Measurement> {
+fn workloads(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
     for (workload, name) in MIXES {
         let seen = points.at(&mixed(&COSMOS, Way::Prp, workload))?;
-        let Some(store) = seen.store() else { anyhow::bail!("{name} has no figures of its store") };
+        let Some(store) = seen.store() else {
+            return Err(ClaimError::NoFigure(format!("{name} has no figures of its store")));
+        };
         let mean = store.value_bytes_stored as f64 / store.values_stored.max(1) as f64;
         words.push(format!("{name} {mean:.1} B"));
     }
@@ -221,11 +224,11 @@ fn workloads(points: &Points) -> anyhow::Result<Measurement> {
     )))
 }
 
-fn best(points: &Points) -> anyhow::Result<Measurement> {
+fn best(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut words = Vec::new();
     for (workload, name) in MIXES {
-        let of = |way| anyhow::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
+        let of = |way| Measured::Ok(points.at(&mixed(&COSMOS, way, workload))?.throughput());
         let (prp, piggyback, own, exact) =
             (of(Way::Prp)?, of(Way::Piggyback)?, of(Way::Papers)?, of(Way::AdaptiveP)?);
         measurement = measurement
@@ -247,7 +250,7 @@ fn best(points: &Points) -> anyhow::Result<Measurement> {
 }
 
 /// Tau of piggybacking as the board's profile has it.
-pub(super) fn exact_threshold(board: &Board) -> anyhow::Result<String> {
+pub(super) fn exact_threshold(board: &Board) -> Measured<String> {
     let profile =
         board.sink().by("prp").job(Job::new("payloads", 64)).scenario(1)?.drives[0].plan.profile.clone();
     let tau = profile.transfer.threshold.of(Method::Piggyback).unwrap_or_default();

@@ -3,6 +3,7 @@
 
 use super::points::{EXACT, board, by_sgl, unit};
 use crate::compare::equal;
+use crate::reproduce::error::Measured;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
 use byteway_console::table::time;
@@ -35,7 +36,7 @@ struct Gain {
 }
 
 impl Gain {
-    fn of(points: &Points, bytes: u64, figure: impl Fn(Seen<'_>) -> f64) -> anyhow::Result<Gain> {
+    fn of(points: &Points, bytes: u64, figure: impl Fn(Seen<'_>) -> f64) -> Measured<Gain> {
         Ok(Gain {
             pages: figure(points.at(&board("prp", bytes))?),
             exact: figure(points.at(&unit(board("prp", bytes), EXACT))?),
@@ -55,7 +56,7 @@ impl Gain {
 ///
 /// # Errors
 /// A point failed.
-pub(super) fn sentences(points: &Points) -> anyhow::Result<Vec<String>> {
+pub(super) fn sentences(points: &Points) -> Measured<Vec<String>> {
     let mut sentences = Vec::new();
     for bytes in [64, 256] {
         let gain = Gain::of(points, bytes, |seen| seen.latency())?;
@@ -91,9 +92,9 @@ pub(super) fn sentences(points: &Points) -> anyhow::Result<Vec<String>> {
             bytes.pages, bytes.exact, bytes.inline
         ));
     }
-    let sgl = |figure: &dyn Fn(Seen<'_>) -> f64| anyhow::Ok(figure(points.at(&by_sgl(64))?));
+    let sgl = |figure: &dyn Fn(Seen<'_>) -> f64| Measured::Ok(figure(points.at(&by_sgl(64))?));
     let exact =
-        |figure: &dyn Fn(Seen<'_>) -> f64| anyhow::Ok(figure(points.at(&unit(board("prp", 64), EXACT))?));
+        |figure: &dyn Fn(Seen<'_>) -> f64| Measured::Ok(figure(points.at(&unit(board("prp", 64), EXACT))?));
     let (sgl_ns, exact_ns) = (sgl(&|seen| seen.latency())?, exact(&|seen| seen.latency())?);
     let inline_ns = points.at(&board("inline", 64))?.latency();
     sentences.push(format!(

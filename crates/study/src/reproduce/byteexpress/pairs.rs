@@ -2,6 +2,7 @@
 
 use super::points::METHODS;
 use crate::reproduce::board::COSMOS;
+use crate::reproduce::error::Measured;
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Pairs, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
@@ -71,7 +72,7 @@ fn against(
     of: fn(&str) -> Spec,
     method: &str,
     figure: fn(Seen<'_>) -> f64,
-) -> anyhow::Result<(f64, f64)> {
+) -> Measured<(f64, f64)> {
     Ok((figure(points.at(&of("inline"))?), figure(points.at(&of(method))?)))
 }
 
@@ -91,7 +92,7 @@ fn chunks_of_mixgraph() -> f64 {
     (0..16).map(|chunks| libm::pow(1.0 + SHAPE * CHUNK * f64::from(chunks) / SCALE, -1.0 / SHAPE)).sum()
 }
 
-fn bytes_against_prp(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_against_prp(points: &Points) -> Measured<Measurement> {
     let (inline, prp) = against(points, mixgraph, "prp", payload)?;
     let (inline_wire, prp_wire) = against(points, mixgraph, "prp", |seen| seen.bytes(Ledger::Wire))?;
     // By PRP each value takes a page and a command; inline the same command and its chunks.
@@ -105,21 +106,21 @@ fn bytes_against_prp(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of([measured]).check(what, (measured - expected).abs() <= 0.1).detail(detail))
 }
 
-fn bytes_against_bandslim(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_against_bandslim(points: &Points) -> Measured<Measurement> {
     let (inline, piggyback) = against(points, mixgraph, "piggyback", payload)?;
     Ok(Measurement::of([inline / piggyback])
         .check("inline moves more bytes than piggyback", inline > piggyback)
         .detail(format!("{inline:.0} B against {piggyback:.0} B a PUT.")))
 }
 
-fn throughput(points: &Points) -> anyhow::Result<Measurement> {
+fn throughput(points: &Points) -> Measured<Measurement> {
     let (inline, piggyback) = against(points, mixgraph, "piggyback", |seen| seen.throughput())?;
     Ok(Measurement::of([change(inline, piggyback)])
         .check("inline has more throughput than piggyback", inline > piggyback)
         .detail(format!("{} against {} PUTs a second.", grouped(inline as u64), grouped(piggyback as u64))))
 }
 
-fn fill_at_random(points: &Points) -> anyhow::Result<Measurement> {
+fn fill_at_random(points: &Points) -> Measured<Measurement> {
     let (bytes, bytes_of_bandslim) = against(points, fill, "piggyback", payload)?;
     let (puts, puts_of_bandslim) = against(points, fill, "piggyback", |seen| seen.throughput())?;
     let detail = format!(
@@ -134,19 +135,19 @@ fn fill_at_random(points: &Points) -> anyhow::Result<Measurement> {
 }
 
 /// Of MixGraph's values those shorter than 32 B, per cent.
-pub(super) fn percent_short(points: &Points) -> anyhow::Result<f64> {
+pub(super) fn percent_short(points: &Points) -> Measured<f64> {
     let seen = points.at(&shorter())?;
     Ok(seen.by_way("piggyback") as f64 / seen.payloads() as f64 * 100.0)
 }
 
-fn share_of_short(points: &Points) -> anyhow::Result<Measurement> {
+fn share_of_short(points: &Points) -> Measured<Measurement> {
     let share = percent_short(points)?;
     Ok(Measurement::of([share])
         .check("it is more than the paper says", share > 60.0)
         .detail("Counted as values that went another way than longer ones."))
 }
 
-fn ranges(points: &Points) -> anyhow::Result<Measurement> {
+fn ranges(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
     for (name, of) in [("MixGraph", mixgraph as fn(&str) -> Spec), ("FillRandom", fill)] {
         for method in METHODS {

@@ -5,6 +5,7 @@ use super::points::{
     unit,
 };
 use crate::compare::equal;
+use crate::reproduce::error::Measured;
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Ledger, Points, Seen, Spec};
 use crate::reproduce::sketch::change;
@@ -55,7 +56,7 @@ fn both(sizes: &[u64]) -> Vec<Spec> {
 }
 
 /// The figure that is least, and the size at which it is.
-fn least(all: impl Iterator<Item = anyhow::Result<(u64, f64)>>) -> anyhow::Result<(u64, f64)> {
+fn least(all: impl Iterator<Item = Measured<(u64, f64)>>) -> Measured<(u64, f64)> {
     let mut best = (0, f64::INFINITY);
     for one in all {
         let one = one?;
@@ -66,15 +67,15 @@ fn least(all: impl Iterator<Item = anyhow::Result<(u64, f64)>>) -> anyhow::Resul
     Ok(best)
 }
 
-fn payload(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
+fn payload(points: &Points, spec: &Spec) -> Measured<f64> {
     Ok(points.at(spec)?.bytes(Ledger::Payload))
 }
 
-fn latency(points: &Points, spec: &Spec) -> anyhow::Result<f64> {
+fn latency(points: &Points, spec: &Spec) -> Measured<f64> {
     Ok(points.at(spec)?.latency())
 }
 
-fn amplification(points: &Points) -> anyhow::Result<Measurement> {
+fn amplification(points: &Points) -> Measured<Measurement> {
     let seen = points.at(&board("prp", 32))?;
     let (payload, wire) = (seen.bytes(Ledger::Payload), seen.bytes(Ledger::Wire));
     let detail =
@@ -82,7 +83,7 @@ fn amplification(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of([payload / 32.0]).detail(detail))
 }
 
-fn steps(points: &Points) -> anyhow::Result<Measurement> {
+fn steps(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut before: Option<(u64, Seen<'_>)> = None;
     let mut rises = Vec::new();
@@ -118,7 +119,7 @@ fn steps(points: &Points) -> anyhow::Result<Measurement> {
     Ok(measurement.detail(detail))
 }
 
-fn bytes_of_64(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_of_64(points: &Points) -> Measured<Measurement> {
     let (prp, inline) = (points.at(&board("prp", 64))?, points.at(&board("inline", 64))?);
     let of = |ledger| change(inline.bytes(ledger), prp.bytes(ledger));
     let detail = format!(
@@ -130,7 +131,7 @@ fn bytes_of_64(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of([of(Ledger::Payload)]).detail(detail))
 }
 
-fn bytes_against_bandslim(points: &Points) -> anyhow::Result<Measurement> {
+fn bytes_against_bandslim(points: &Points) -> Measured<Measurement> {
     let (bytes, change) = least(FEWER.iter().map(|bytes| {
         let inline = payload(points, &board("inline", *bytes))?;
         Ok((*bytes, change(inline, payload(points, &board("piggyback", *bytes))?)))
@@ -138,7 +139,7 @@ fn bytes_against_bandslim(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of([change]).detail(format!("At {bytes} B.")))
 }
 
-fn latency_against_prp(points: &Points) -> anyhow::Result<Measurement> {
+fn latency_against_prp(points: &Points) -> Measured<Measurement> {
     let (bytes, change) = least(SHORT.iter().map(|bytes| {
         let inline = latency(points, &board("inline", *bytes))?;
         Ok((*bytes, change(inline, latency(points, &board("prp", *bytes))?)))
@@ -151,14 +152,14 @@ fn latency_against_prp(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of([change]).detail(detail))
 }
 
-fn latency_of_128(points: &Points) -> anyhow::Result<Measurement> {
+fn latency_of_128(points: &Points) -> Measured<Measurement> {
     let inline = latency(points, &board("inline", 128))?;
     let piggyback = latency(points, &board("piggyback", 128))?;
     let detail = format!("{} against {}.", time(inline), time(piggyback));
     Ok(Measurement::of([change(inline, piggyback)]).detail(detail))
 }
 
-fn crossover(points: &Points) -> anyhow::Result<Measurement> {
+fn crossover(points: &Points) -> Measured<Measurement> {
     let mut shortest = None;
     for bytes in CHUNKS {
         if latency(points, &board("inline", bytes))? >= latency(points, &board("prp", bytes))? {
@@ -199,7 +200,7 @@ fn answer_time(seen: Seen<'_>) -> f64 {
 ///
 /// # Errors
 /// A point failed.
-pub(super) fn controller_time_of_prp(points: &Points) -> anyhow::Result<f64> {
+pub(super) fn controller_time_of_prp(points: &Points) -> Measured<f64> {
     let spec = board("prp", 64);
     let (seen, inline) = (points.at(&spec)?, points.at(&board("inline", 64))?);
     let firmware = spec.scenario(1)?.drives[0].plan.profile.firmware.clone();
@@ -208,7 +209,7 @@ pub(super) fn controller_time_of_prp(points: &Points) -> anyhow::Result<f64> {
     Ok(stages - set_up + answer_time(inline))
 }
 
-fn submission(points: &Points) -> anyhow::Result<Measurement> {
+fn submission(points: &Points) -> Measured<Measurement> {
     let mut values = vec![host_time(points.at(&board("prp", 64))?)];
     for bytes in TABLE_1 {
         values.push(host_time(points.at(&board("inline", bytes))?));
@@ -216,7 +217,7 @@ fn submission(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of(values))
 }
 
-fn controller(points: &Points) -> anyhow::Result<Measurement> {
+fn controller(points: &Points) -> Measured<Measurement> {
     let mut values = vec![controller_time_of_prp(points)?];
     for bytes in TABLE_1 {
         values.push(controller_time(points.at(&board("inline", bytes))?));
@@ -225,7 +226,7 @@ fn controller(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of(values).detail(detail))
 }
 
-fn below_a_page(points: &Points) -> anyhow::Result<Measurement> {
+fn below_a_page(points: &Points) -> Measured<Measurement> {
     let mut changes = Vec::new();
     for bytes in BELOW_A_PAGE {
         let inline = latency(points, &board("inline", bytes))?;
@@ -237,7 +238,7 @@ fn below_a_page(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::of([mean]).detail(format!("{}.", each.join(", "))))
 }
 
-fn order(points: &Points) -> anyhow::Result<Measurement> {
+fn order(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let mut between = Vec::new();
     for bytes in SWEEP {
@@ -265,7 +266,7 @@ fn order(points: &Points) -> anyhow::Result<Measurement> {
     Ok(measurement.detail(format!("Between: {}.", between.join("; "))))
 }
 
-fn byte_interface(points: &Points) -> anyhow::Result<Measurement> {
+fn byte_interface(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     let start = (latency(points, &board("mmio", 1024))?, latency(points, &board("inline", 1024))?);
     let mut words = Vec::new();
@@ -285,7 +286,7 @@ fn queues() -> Vec<Spec> {
     both.iter().flat_map(|method| [beside(method, false), beside(method, true)]).collect()
 }
 
-fn other_queues(points: &Points) -> anyhow::Result<Measurement> {
+fn other_queues(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
     let mut rises = Vec::new();
     for (method, name) in [("inline", "in order"), ("inline-reassembly", "by reassembly")] {
@@ -315,7 +316,7 @@ fn other_queues(points: &Points) -> anyhow::Result<Measurement> {
     Ok(Measurement::default().detail(detail))
 }
 
-fn linux(points: &Points) -> anyhow::Result<Measurement> {
+fn linux(points: &Points) -> Measured<Measurement> {
     let mut measurement = Measurement::default();
     for bytes in LINUX {
         let seen = points.at(&by_linux(bytes))?;
@@ -332,7 +333,7 @@ fn outlook() -> Vec<Spec> {
     units.chain(links).collect()
 }
 
-fn gains(points: &Points) -> anyhow::Result<Measurement> {
+fn gains(points: &Points) -> Measured<Measurement> {
     let mut words = Vec::new();
     let against = |inline: Seen<'_>, prp: Seen<'_>| {
         let bytes = change(inline.bytes(Ledger::Payload), prp.bytes(Ledger::Payload));
