@@ -6,7 +6,6 @@ pub mod bench;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -21,7 +20,7 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
 use crate::bench::attached;
-use crate::{build, world};
+use crate::build;
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_scenario::{Device, Options, Store};
@@ -207,26 +206,26 @@ fn in_directory<T: 'static, W: Future<Output = anyhow::Result<T>> + 'static>(
     let config = build::served(&device, &device.name);
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, end) = world::link(&clock, &device.drive.profile);
+    let bay = build::bay(&clock, &device.drive.profile);
     let shown = data.display();
     let files = access.open(data).with_context(|| format!("{shown}"))?;
     let (medium, _) = Drive::open_medium(&config, files).with_context(|| format!("{shown}"))?;
-    let drive = Rc::new(Drive::power_on(&end, config, medium).with_context(|| format!("{shown}"))?);
-    let powered = drive.clone();
-    let work = work(&clock, Port::Link(host));
+    let powered = bay.power_on(config, Some(medium)).with_context(|| format!("{shown}"))?;
+    let drive = powered.drive.clone();
+    let work = work(&clock, Port::Link(powered.host.clone()));
     let answer = executor
         .run(async move {
-            unless_failed(&powered, async {
-                powered.controller.ready().await;
+            unless_failed(&drive, async {
+                drive.controller.ready().await;
                 let answer = work.await;
                 // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
-                let _ = powered.controller.shut_down().await;
+                let _ = drive.controller.shut_down().await;
                 answer
             })
             .await
         })
         .map_err(|stalled| anyhow!("{stalled}; this is a defect of Byteway"))?;
-    let closed = drive.power_off().close();
+    let closed = powered.power_off().close();
     let answer = answer.with_context(|| format!("{shown}"))?;
     closed.map_err(|why| anyhow!("{shown}: {why}"))?;
     Ok(answer)

@@ -2,9 +2,8 @@
 
 use crate::build;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
-use crate::world::World;
 use anyhow::{anyhow, bail};
-use byteway_clock::{Clock, Delay, Executor, Notify, Resource, Station, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
@@ -24,6 +23,7 @@ use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;
+use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -88,7 +88,7 @@ fn perform(
     let Session { progress, interrupt } = session;
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let world = Rc::new(World::build(&clock, scenario)?);
+    let world = Rc::new(build::world(&clock, scenario)?);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
@@ -127,6 +127,15 @@ struct Measured<'a> {
 }
 
 impl Setting {
+    /// The counters of each drive.
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.world.drives().iter().map(|drive| self.snapshot(drive)).collect()
+    }
+
+    fn snapshot(&self, PoweredDrive { host, drive, .. }: &PoweredDrive) -> Snapshot {
+        Snapshot::take(&self.clock, host, drive)
+    }
+
     /// Runs the jobs; gives the result and the progress bar back.
     async fn play(
         self: Rc<Self>,
@@ -139,8 +148,8 @@ impl Setting {
         };
         let scenario = &self.scenario;
         let start = self.clock.now();
-        let cores = self.world.members.iter().map(|member| member.drive.site.cores() as u64);
-        let counters = self.world.snapshots(&self.clock).into_iter().zip(cores).collect();
+        let cores = self.world.drives().iter().map(|powered| powered.drive.site.cores() as u64);
+        let counters = self.snapshots().into_iter().zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
         let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
         if let Some(ios) = self.ios.take() {
@@ -150,7 +159,7 @@ impl Setting {
         let begin = Rc::new(RefCell::new(None));
         let (stage, snapshots) = (self.clone(), begin.clone());
         let play = Play::new(&self.clock, workers, meter, move || {
-            snapshots.replace(Some(stage.world.snapshots(&stage.clock)));
+            snapshots.replace(Some(stage.snapshots()));
         });
         let ends: Rc<RefCell<Vec<Option<DriveEnd>>>> = Rc::default();
         ends.borrow_mut().resize_with(scenario.drives.len(), || None);
@@ -175,10 +184,10 @@ impl Setting {
     }
 
     fn end_of(&self, drive: usize) -> DriveEnd {
-        let (member, plan) = (&self.world.members[drive], &self.scenario.drives[drive].plan);
-        let flash = member.drive.controller.ftl().flash();
+        let (powered, plan) = (&self.world.drives()[drive], &self.scenario.drives[drive].plan);
+        let flash = powered.drive.controller.ftl().flash();
         DriveEnd {
-            snapshot: member.snapshot(&self.clock),
+            snapshot: self.snapshot(powered),
             wear: wear(flash, plan.profile.flash.endurance.into(), plan.worn.0 > 0.0),
         }
     }
@@ -186,11 +195,13 @@ impl Setting {
     /// Has the clock end the steps of the series, each with the drives' counters.
     fn observe(&self, series: Rc<RefCell<SeriesRecorder>>) {
         let (clock, world) = (self.clock.clone(), self.world.clone());
-        let mut now: Vec<Snapshot> = world.members.iter().map(|_| Snapshot::default()).collect();
+        let mut now: Vec<Snapshot> = world.drives().iter().map(|_| Snapshot::default()).collect();
         let first = series.borrow().until();
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
-            world.retake(&clock, &mut now);
+            for (powered, snapshot) in world.drives().iter().zip(&mut now) {
+                snapshot.retake(&clock, &powered.host, &powered.drive);
+            }
             series.end_step(&mut now);
             Some(series.until())
         });
@@ -201,11 +212,11 @@ impl Setting {
         let Some(timeline) = &self.timeline else { return };
         let cores = u32::from(self.scenario.host.profile.cores).max(1);
         let is_several = self.is_several();
-        let drives = self.world.members.iter().zip(&self.scenario.drives).map(|(member, attached)| {
-            let geometry = member.drive.controller.ftl().flash().geometry();
+        let drives = self.world.drives().iter().zip(&self.scenario.drives).map(|(powered, attached)| {
+            let geometry = powered.drive.controller.ftl().flash().geometry();
             StageDrive {
                 name: attached.plan.name.clone().filter(|_| is_several),
-                cores: member.drive.site.cores() as u32,
+                cores: powered.drive.site.cores() as u32,
                 channels: geometry.channels,
                 dies: (0..geometry.dies()).map(|die| geometry.channel_of_die(die)).collect(),
             }
@@ -218,8 +229,8 @@ impl Setting {
 
     fn end_timeline(&self) {
         if let Some(timeline) = &self.timeline {
-            for member in &self.world.members {
-                member.drive.controller.ftl().flash().trace_under_way();
+            for powered in self.world.drives() {
+                powered.drive.controller.ftl().flash().trace_under_way();
             }
             timeline.end(&self.clock);
         }
@@ -231,18 +242,16 @@ impl Setting {
 
     /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
     async fn set_up_all(self: Rc<Self>) -> anyhow::Result<Vec<Rc<Worker>>> {
-        let processors = jobs::processors(&self.clock, self.scenario.host.profile.cores);
         let (found, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Notify::new(&self.clock)));
         for drive in 1..self.scenario.drives.len() {
-            let (stage, processors) = (self.clone(), processors.clone());
-            let (found, ended) = (found.clone(), ended.clone());
+            let (stage, found, ended) = (self.clone(), found.clone(), ended.clone());
             self.clock.spawn("set-up", async move {
-                let workers = stage.set_up(drive, processors).await;
+                let workers = stage.set_up(drive).await;
                 found.borrow_mut().push(workers);
                 ended.notify_one();
             });
         }
-        let mut workers = self.set_up(0, processors).await?;
+        let mut workers = self.set_up(0).await?;
         while found.borrow().len() + 1 < self.scenario.drives.len() {
             ended.notified().await;
         }
@@ -254,25 +263,23 @@ impl Setting {
     }
 
     /// Attaches the driver of a drive and makes queue pairs, oracles and generators.
-    async fn set_up(&self, drive: usize, processors: Vec<Rc<Station>>) -> anyhow::Result<Vec<Rc<Worker>>> {
+    async fn set_up(&self, drive: usize) -> anyhow::Result<Vec<Rc<Worker>>> {
         let scenario = &self.scenario;
         let Attached { plan, transfer } = &scenario.drives[drive];
         let host = &scenario.host;
         let completion = build::completion(host);
         let weighted = build::weighted(host);
         let workers: u32 = scenario.jobs_of(drive).map(|job| job.workers).sum();
-        // A driver's own processor takes the interrupts; it stands behind those of the workers.
-        let behind = processors.len() + drive;
         let config = DriverConfig {
             costs: build::host_costs(host),
             completion,
-            cpu: Some(Rc::new(Station::new(&self.clock, 1).traced_as(Resource::HostCore, behind as u32))),
+            cpu: Some(self.world.host.interrupt_processor(drive)),
             queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
             timeout: Some(Delay::from_ps(host.profile.timeout.0)),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(Port::Link(self.world.members[drive].host.clone()), config).await?;
+        let driver = Driver::attach(Port::Link(self.world.drives()[drive].host.clone()), config).await?;
         if weighted {
             self.set_weights(&driver, plan).await?;
         }
@@ -291,7 +298,7 @@ impl Setting {
             rules: transfer.rules,
             sink: plan.is_sink().then(|| Sink::new(transfer.results, verifies, true)),
             results: transfer.results,
-            processors,
+            processors: self.world.host.processors().to_vec(),
             queue_entries_max: plan.profile.controller.max_queue_entries,
             seed: scenario.seed,
         };
@@ -323,15 +330,15 @@ impl Setting {
         ends: Vec<DriveEnd>,
     ) -> anyhow::Result<Results> {
         let scenario = &self.scenario;
-        self.world.balance(scenario)?;
+        self.world.balance()?;
         let meter = &play.meter;
-        let mut now = self.world.snapshots(&self.clock);
+        let mut now = self.snapshots();
         let recorded = meter.series(self.clock.now(), &mut now);
         let curves = meter.curves(&scenario.jobs);
         let measured: Vec<Measured<'_>> = (0..scenario.drives.len())
             .map(|drive| Measured {
                 plan: &scenario.drives[drive].plan,
-                cores: self.world.members[drive].drive.site.cores() as u64,
+                cores: self.world.drives()[drive].drive.site.cores() as u64,
                 begin: begin.as_ref().map_or(&ends[drive].snapshot, |begin| &begin[drive]),
                 end: &ends[drive],
             })
