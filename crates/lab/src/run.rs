@@ -18,7 +18,9 @@ use byteway_measure::summary::{
     BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
 };
 use byteway_measure::timeline::{Stage, StageDrive, Timeline};
-use byteway_measure::{IoRecorder, Meter, Part, SeriesRecorder, Snapshot, store, upkeep, wear};
+use byteway_measure::{
+    IoRecorder, MeasuredDrive, Meter, Part, SeriesRecorder, Snapshot, store, upkeep, wear,
+};
 use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
@@ -413,12 +415,11 @@ impl Setting {
             flash: Some(flash),
             // Units programmed for each that the host wrote, to six decimals.
             write_amplification: (written > 0).then(|| ratio(programmed.into(), written.into())),
-            upkeep: only
-                .and_then(|drive| upkeep(drive.plan, drive.begin, &drive.end.snapshot, &drive.end.wear)),
+            upkeep: upkeep(&drives.iter().map(Measured::drive).collect::<Vec<_>>()),
             kv: found.kv.clone().map(|kv| {
-                let number = if let Part::Drive(drive) = part { drive } else { 0 };
-                let keeps = only.filter(|_| scenario.asks_for_pairs(number));
-                let store = keeps.map(|drive| store(drive.plan, drive.begin, &drive.end.snapshot));
+                let first = if let Part::Drive(drive) = part { drive } else { 0 };
+                let keep = drives.iter().zip(first..).filter(|(_, number)| scenario.asks_for_pairs(*number));
+                let store = store(&keep.map(|(drive, _)| drive.drive()).collect::<Vec<_>>());
                 KvSummary { bulk: bulk_rows(play, jobs, part, now), store, ..kv }
             }),
             notes,
@@ -447,6 +448,11 @@ impl Setting {
 }
 
 impl Measured<'_> {
+    fn drive(&self) -> MeasuredDrive<'_> {
+        let DriveEnd { snapshot, wear } = self.end;
+        MeasuredDrive { plan: self.plan, begin: self.begin, end: snapshot, wear }
+    }
+
     fn elapsed_ps(&self) -> u64 {
         self.end.snapshot.at.since(self.begin.at).0
     }
