@@ -8,15 +8,15 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Notify};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::Progress;
-use byteway_device::Drive;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::io::{Client, ClientConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Method, Port, Rules};
+use byteway_lab::build;
 use byteway_lab::run::{Session, run_observed};
-use byteway_lab::{build, world};
 use byteway_scenario::{Options, Scenario};
 use byteway_wire::content::BlockSize;
+use byteway_world::World;
 use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
@@ -215,8 +215,7 @@ fn ready() {
     let began = cpu_seconds();
     let scenario = scenario(READS);
     let executor = Executor::new();
-    let (_host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
-    let _drive = Drive::new(&device, build::drive(&scenario, 0)).expect("the drive is possible");
+    let _world = build::world(executor.clock(), &scenario).expect("the drive is possible");
     println!("512 GiB drive ready");
     println!(
         "  {:>12.3} CPU-seconds (goal 10), {:.0} MiB resident (goal 1024)",
@@ -237,12 +236,12 @@ fn dozen() {
     let began = cpu_seconds();
     let left = Rc::new(Cell::new(IOS));
     let ended = Rc::new(Notify::new(&clock));
-    let mut drives = Vec::new();
+    let mut world = World::new(&clock, 1);
     for _ in 0..DRIVES {
-        let (host, device) = world::link(&clock, &scenario.drives[0].plan.profile);
-        drives.push((host, Drive::new(&device, build::drive(&scenario, 0)).expect("the drive is possible")));
+        let link = build::link(&scenario.drives[0].plan.profile);
+        world.add(None, link, build::drive(&scenario, 0), None).expect("the drive is possible");
     }
-    let ends: Vec<_> = drives.iter().map(|(host, _)| host.clone()).collect();
+    let ends: Vec<_> = world.drives().iter().map(|powered| powered.host.clone()).collect();
     let main = clock.clone();
     let run = async move {
         for (index, host) in ends.into_iter().enumerate() {

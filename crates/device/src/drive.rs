@@ -26,24 +26,6 @@ impl Drive {
         Site::new(clock, site.cores as usize, site.hertz, site.dram_latency, site.dram_rate).traced()
     }
 
-    /// A drive whose firmware runs on its own cores.
-    pub fn new(port: &DeviceEnd, config: DriveConfig) -> Result<Drive, ConfigError> {
-        let site = Self::site(port.clock(), &config);
-        let placement = Placement::all_at(&site, config.site.cycles);
-        Self::placed(port, config, site, placement)
-    }
-
-    /// A drive whose firmware runs where `placement` says; `site` is its own.
-    pub fn placed(
-        port: &DeviceEnd,
-        config: DriveConfig,
-        site: Site,
-        placement: Placement,
-    ) -> Result<Drive, ConfigError> {
-        let medium = Self::medium(&config)?;
-        Self::placed_on(port, config, site, placement, medium)
-    }
-
     /// The medium of a drive that is new.
     pub fn medium(config: &DriveConfig) -> Result<Medium, ConfigError> {
         config.validate()?;
@@ -81,15 +63,12 @@ impl Drive {
         Ok((medium, opened))
     }
 
-    /// A drive over the medium that one with the same `config` has left; its firmware runs on its own cores.
-    pub fn power_on(port: &DeviceEnd, config: DriveConfig, medium: Medium) -> Result<Drive, ConfigError> {
-        let site = Self::site(port.clock(), &config);
-        let placement = Placement::all_at(&site, config.site.cycles);
-        Self::placed_on(port, config, site, placement, medium)
-    }
-
-    /// The same, whose firmware runs where `placement` says.
-    pub fn placed_on(
+    /// Gives power to a drive over the medium that one with the same `config` has left. Its firmware runs where `placement` says;
+    /// `site` is its own.
+    ///
+    /// # Errors
+    /// There can be no such drive.
+    pub fn power_on(
         port: &DeviceEnd,
         config: DriveConfig,
         site: Site,

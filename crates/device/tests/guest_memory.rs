@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use crate::fixture::*;
-use byteway_clock::{Delay, Executor};
-use byteway_device::Drive;
+use byteway_clock::Delay;
+use byteway_link::Memory;
 use byteway_link::memory::{Access, Backing, Mapped};
-use byteway_link::{Link, Memory};
+use byteway_testkit::SmallWorld;
 use byteway_wire::nvme::{Cns, Identify, NvmOpcode, Status};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -35,12 +35,9 @@ struct Guest {
 
 impl Guest {
     fn run(test: impl AsyncFnOnce(Guest, Pair) + 'static) {
-        let executor = Executor::new();
         let memory = Memory::mapped(Mapped::new(&memfd(QUEUES_BYTES), QUEUES, QUEUES_BYTES).unwrap());
-        let (end, device) = Link::connect(executor.clock(), link_config(), memory.clone());
-        let drive = Drive::new(&device, drive_config()).unwrap();
-        let host = TestHost::over(executor.clock(), end, device, memory, drive);
-        let finished = executor.run(async move {
+        SmallWorld { memory, ..SmallWorld::default() }.run(async |powered| {
+            let host = TestHost::over(powered);
             host.enable().await;
             let pair = host.create_pair(1, 64).await;
             let guest = Guest { host: host.clone(), file: memfd(2 * PAGES * PAGE) };
@@ -48,7 +45,6 @@ impl Guest {
             host.sleep(LONG).await;
             assert!(host.drive().controller.is_quiet(), "slots, permits and tags are free");
         });
-        finished.unwrap_or_else(|stalled| panic!("{stalled}"));
     }
 
     fn map(&self, half: u64) {

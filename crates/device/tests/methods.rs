@@ -8,7 +8,6 @@ use crate::fixture::payload::{INLINE, SINK_BYTES, TAIL, set_methods, sink_write}
 use crate::fixture::{Bench, Pair, TestHost, delete_sq, pattern};
 use byteway_clock::Delay;
 use byteway_device::{Drive, TransferConfig};
-use byteway_link::{Link, Memory};
 use byteway_wire::nvme::vendor::{Capabilities, Methods, inline_descriptor};
 use byteway_wire::nvme::{
     Cns, CommandsSupportedLog, FeaturesSupportedLog, GetFeatures, QueuePriority, Select, Status,
@@ -169,12 +168,9 @@ fn deletion_and_reset_forget_what_was_enabled() {
 #[test]
 fn a_drive_that_cannot_be_is_refused() {
     let refused = |change: fn(&mut TransferConfig)| {
-        let executor = byteway_clock::Executor::new();
-        let memory = Memory::simulated();
-        let (_host, device) = Link::connect(executor.clock(), fixture::link_config(), memory);
         let mut drive = Bench::offering(INLINE).drive;
         change(&mut drive.transfer);
-        Drive::new(&device, drive).err().map(|error| error.message)
+        Drive::medium(&drive).err().map(|error| error.message)
     };
     assert_eq!(refused(|_| ()), None);
     for (change, field) in [

@@ -9,8 +9,9 @@ use crate::fixture::{NS_4K, NS_4K_UNITS, Pair, TestHost, drive_config, link_conf
 use byteway_clock::{Clock, Delay, Executor, Rate, Station};
 use byteway_device::{Drive, DriveConfig, Router};
 use byteway_firmware::{Base, Distance, Placement, Route, Site, Work};
-use byteway_link::{Link, Memory};
+use byteway_link::Memory;
 use byteway_wire::nvme::{NvmOpcode, Sqe, Status};
+use byteway_world::DriveBay;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -42,11 +43,9 @@ fn run<T: 'static>(borrows: bool, test: impl AsyncFnOnce(Two) -> T + 'static) ->
     let at_lent = Placement::all_at(&lent, config.site.cycles);
     let borrowed = if borrows { at_own.with(Work::Translate, &lent) } else { at_own };
     let host = |site: &Site, placement: Placement| {
-        let memory = Memory::simulated();
-        let (end, device) = Link::connect(&clock, link_config(), memory.clone());
-        let drive =
-            Drive::placed(&device, config.clone(), site.clone(), placement).expect("a possible drive");
-        TestHost::over(&clock, end, device, memory, drive)
+        let bay = DriveBay::new(&clock, link_config(), Memory::simulated());
+        let powered = bay.power_on_placed(config.clone(), site.clone(), placement, None);
+        TestHost::over(powered.expect("a possible drive"))
     };
     let two = Two { borrower: host(&own, borrowed), lender: host(&lent, at_lent), own, lent };
     let finished = executor.run(async move {
@@ -164,13 +163,12 @@ fn run_placed<T: 'static>(
     config.site.cycles = config.site.cycles.with(Work::Translate, TRANSLATE_CYCLES);
     let (own, peer) = (Drive::site(&clock, &config), peer(&clock));
     let (placement, router) = place(&clock, Placement::all_at(&own, config.site.cycles), &peer);
-    let memory = Memory::simulated();
-    let (end, device) = Link::connect(&clock, link_config(), memory.clone());
-    let drive = Drive::placed(&device, config, own, placement).expect("a possible drive");
+    let bay = DriveBay::new(&clock, link_config(), Memory::simulated());
+    let powered = bay.power_on_placed(config, own, placement, None).expect("a possible drive");
     if let Some(router) = router {
-        drive.controller.route_by(router);
+        powered.drive.controller.route_by(router);
     }
-    let host = TestHost::over(&clock, end, device, memory, drive);
+    let host = TestHost::over(powered);
     let finished = executor.run(async move {
         host.enable().await;
         test(host, peer).await

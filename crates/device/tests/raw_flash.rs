@@ -3,15 +3,16 @@
 
 use crate::fixture::{Bench, Pair, TestHost, cc, drive_config, link_config};
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Delay, Executor};
-use byteway_device::{Drive, DriveConfig, NamespaceConfig};
+use byteway_clock::{Clock, Delay};
+use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_flash::{
     BlockId, Far, Fault, FaultPlan, FaultVerb, Geometry, Medium, Mode, Outcome, Ppa, Priority, SlcTiming,
     Spare, Ticket, Timing,
 };
 use byteway_host::{Driver, DriverConfig, PointerKind, Port, QueueConfig, RawFlash, RawFlashConfig};
-use byteway_link::{Direction, Generation, HostEnd, Link, Memory, PcieConfig, Purpose};
+use byteway_link::{Direction, Generation, HostEnd, PcieConfig, Purpose};
+use byteway_testkit::SmallWorld;
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use byteway_wire::nvme::register::Cc;
 use byteway_wire::nvme::vendor::raw_flash::{
@@ -69,24 +70,27 @@ async fn attach_with(host: HostEnd) -> (Driver, Far) {
 }
 
 /// Runs a test with the flash of a drive, which must be quiet in the end. Gives the medium.
-fn run_on(config: DriveConfig, medium: Medium, test: impl AsyncFnOnce(Far, HostEnd) + 'static) -> Medium {
-    let executor = Executor::new();
-    let (host, device) = Link::connect(executor.clock(), round_link(), Memory::simulated());
-    let drive = Drive::power_on(&device, config, medium).expect("a drive");
-    let finished = executor.run(async move {
-        let far = attach(host.clone()).await;
-        test(far.clone(), host).await;
+fn run_on(
+    config: DriveConfig,
+    medium: Option<Medium>,
+    test: impl AsyncFnOnce(Far, HostEnd) + 'static,
+) -> Medium {
+    SmallWorld { medium, ..world(config) }.run(async |powered| {
+        let far = attach(powered.host.clone()).await;
+        test(far.clone(), powered.host.clone()).await;
         assert_eq!(far.tickets_in_use(), 0);
         far.clock().sleep(Delay::from_ms(20)).await;
-        assert!(drive.controller.is_quiet(), "nothing leaked");
-        drive.power_off()
-    });
-    finished.unwrap_or_else(|stalled| panic!("{stalled}"))
+        assert!(powered.drive.controller.is_quiet(), "nothing leaked");
+        powered.power_off()
+    })
 }
 
 fn run(config: DriveConfig, test: impl AsyncFnOnce(Far, HostEnd) + 'static) -> Medium {
-    let medium = Drive::medium(&config).expect("a medium");
-    run_on(config, medium, test)
+    run_on(config, None, test)
+}
+
+fn world(drive: DriveConfig) -> SmallWorld {
+    SmallWorld { link: round_link(), ..SmallWorld::of(drive) }
 }
 
 fn content(seed: u8) -> Content {
@@ -350,11 +354,8 @@ fn what_cannot_be_read_is_told_across_the_link() {
 // not, would lose data. So nothing ends any more, and somebody is told.
 #[test]
 fn a_link_that_is_gone_is_told() {
-    let executor = Executor::new();
-    let (host, device) = Link::connect(executor.clock(), round_link(), Memory::simulated());
-    let drive = Drive::new(&device, config()).expect("a drive");
-    let finished = executor.run(async move {
-        let (driver, far) = attach_with(host).await;
+    world(config()).run(async |powered| {
+        let (driver, far) = attach_with(powered.host.clone()).await;
         let ticket = far.ticket();
         far.submit_erase(BlockId(1), Priority::Collector, &ticket);
         far.clock().sleep(Delay::from_us(50)).await;
@@ -363,9 +364,7 @@ fn a_link_that_is_gone_is_told() {
         assert!(why.contains("lost") && why.contains("reset"), "{why}");
         far.clock().sleep(Delay::from_ms(10)).await;
         assert_eq!(ticket.remaining(), 1);
-        drive.power_off();
     });
-    finished.unwrap_or_else(|stalled| panic!("{stalled}"));
 }
 
 // The mirror of a flash that forgot a failure would have units read where nothing is.
@@ -418,7 +417,7 @@ fn what_the_flash_holds_is_found_at_the_next_attach() {
         let journal: Vec<Rc<[u8]>> = [&b"two"[..], b"three"].map(Rc::from).to_vec();
         assert_eq!(far.read_journal().await, journal);
     });
-    run_on(two_bit(), medium, async move |far, _| {
+    run_on(two_bit(), Some(medium), async move |far, _| {
         assert!(!far.shape().is_new);
         let first = GEOMETRY.ppa(BlockId(5), 0, 0);
         let found: Vec<_> = (0..4).map(|unit| far.spare(Ppa(first.0 + unit))).collect();

@@ -4,14 +4,14 @@
 
 use crate::fixture::{NS_4K, drive_config, link_config};
 use byteway_clock::{Executor, SpanId, SpanRecord, Stage};
-use byteway_device::{Drive, DriveConfig};
+use byteway_device::DriveConfig;
 use byteway_firmware::Base;
 use byteway_host::{Driver, DriverConfig, Port, QueueConfig, QueuePair, Request};
 use byteway_link::{DeviceEnd, Generation, HostEnd, Link, Memory, PcieConfig, Purpose};
+use byteway_testkit::SmallWorld;
 use byteway_wire::content::Keep;
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe};
 use byteway_wire::{FromBytes, IntoBytes};
-use std::rc::Rc;
 
 /// Where the relay's client has its ring, its completion and its data.
 #[derive(Clone, Copy)]
@@ -74,9 +74,9 @@ fn an_io_over_two_links_is_one_span() {
     let clock = executor.clock().clone();
     let slow = PcieConfig { generation: Generation::Gen1, lanes: 1, ..link_config() };
     let (far, far_device) = Link::connect(&clock, slow, Memory::simulated());
-    let (near, near_device) = Link::connect(&clock, link_config(), Memory::simulated());
     let config = DriveConfig { base: Base::Filled, keep: Keep::Stamps, ..drive_config() };
-    let drive = Drive::new(&near_device, config).unwrap();
+    let powered = SmallWorld::of(config).power_on(&clock);
+    let near = powered.host.clone();
     let finished = executor.run(async move {
         let driver = Driver::attach(Port::Link(near.clone()), DriverConfig::default()).await.unwrap();
         let queue = driver.create_queue_pair(QueueConfig::new(16)).await.unwrap();
@@ -115,7 +115,6 @@ fn an_io_over_two_links_is_one_span() {
         assert_eq!(data, expected);
         assert_ne!(data, [0; 64], "there is something to read");
         assert_eq!(clock.spans().close(SpanId::NONE), SpanRecord::default());
-        drop(Rc::new(drive));
     });
     finished.unwrap_or_else(|stalled| panic!("{stalled}"));
 }

@@ -3,14 +3,15 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Clock, Delay};
-use byteway_device::{ControllerConfig, Drive, DriveConfig, NamespaceConfig};
+use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig};
 use byteway_firmware::{Base, FtlConfig};
 use byteway_flash::{Far, FaultPlan, Geometry, Medium, Timing};
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{PointerKind, Port, RawFlash, RawFlashConfig};
-use byteway_link::{HostEnd, Link, Memory};
-use byteway_testkit::{drive_config, link_config};
+use byteway_link::HostEnd;
+use byteway_testkit::{SmallWorld, drive_config};
 use byteway_wire::content::Keep;
+use byteway_world::PoweredDrive;
 
 /// Operations under way at once.
 const LANES: usize = 16;
@@ -34,18 +35,16 @@ pub fn raw_drive(geometry: Geometry, timing: Timing, ftl: &FtlConfig) -> DriveCo
     }
 }
 
-/// A raw drive with this medium, or a new one; and the host's end of its link.
+/// A raw drive with this medium, or a new one.
 pub fn power_on(
     clock: &Clock,
     mut config: DriveConfig,
     faults: FaultPlan,
     seed: u64,
     medium: Option<Medium>,
-) -> (Drive, HostEnd) {
+) -> PoweredDrive {
     (config.media.faults, config.seed) = (faults, seed);
-    let (host, device) = Link::connect(clock, link_config(), Memory::simulated());
-    let medium = medium.unwrap_or_else(|| Drive::medium(&config).unwrap());
-    (Drive::power_on(&device, config, medium).unwrap(), host)
+    SmallWorld { medium, ..SmallWorld::of(config) }.power_on(clock)
 }
 
 /// The host takes the flash up.

@@ -11,6 +11,7 @@ use byteway_firmware::{
 };
 use byteway_flash::{FaultPlan, Geometry};
 use byteway_wire::content::{BlockSize, Content, Keep, Stamp, UNIT_BYTES};
+use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -37,12 +38,12 @@ fn ftl(clock: &Clock, geometry: Geometry, config: FtlConfig) -> Ftl {
     Ftl::new(clock, placement(clock), geometry, timing(), config).unwrap()
 }
 
-/// A translation layer on a host, over flash across a link.
-fn ftl_across(executor: &Executor, geometry: Geometry, config: FtlConfig) -> Ftl {
+/// A translation layer on a host, over the flash of a drive across a link.
+fn ftl_across(executor: &Executor, geometry: Geometry, config: FtlConfig) -> (Ftl, PoweredDrive) {
     let drive = far::raw_drive(geometry, timing(), &config);
-    let (_, host) = far::power_on(executor.clock(), drive, FaultPlan::default(), 1, None);
-    let far = executor.run(far::attach(host)).unwrap();
-    Ftl::over(executor.clock(), placement(executor.clock()), far, config).unwrap()
+    let drive = far::power_on(executor.clock(), drive, FaultPlan::default(), 1, None);
+    let far = executor.run(far::attach(drive.host.clone())).unwrap();
+    (Ftl::over(executor.clock(), placement(executor.clock()), far, config).unwrap(), drive)
 }
 
 /// What a unit holds: over own flash at this instant and at no cost, else by a read.
@@ -156,7 +157,7 @@ fn check_across(
     steps: u32,
 ) -> (Time, FtlCounters) {
     let executor = Executor::new();
-    let ftl = ftl_across(&executor, geometry, config.clone());
+    let (ftl, _drive) = ftl_across(&executor, geometry, config.clone());
     check_over(&executor, ftl, seed, config, hosts, steps)
 }
 
@@ -296,7 +297,7 @@ fn across_a_link_with_a_cached_map_what_was_written_last_is_read() {
 #[test]
 fn a_read_across_a_link_takes_what_its_steps_take() {
     let executor = Executor::new();
-    let ftl = ftl_across(&executor, TINY, config(100, Base::Empty));
+    let (ftl, _drive) = ftl_across(&executor, TINY, config(100, Base::Empty));
     let clock = executor.clock().clone();
     executor
         .run(async move {

@@ -1,6 +1,6 @@
 //! A benchmark of a drive that another process serves: the host crate's own driver on memory shared with that process,
 //! polling, in real time. Jobs, verification and result are those of a run in simulation; what only the drive's process
-//! knows is not in the result.
+//! knows is not in the result. Of a world there is only the host here: link and drive are in the other process.
 
 use crate::error::AttachedError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
@@ -26,6 +26,7 @@ use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::pace::PaceLog;
 use byteway_workload::{Issue, JobPlan, Priority, Rw, Source, Synthetic};
+use byteway_world::Host;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;
@@ -272,7 +273,7 @@ impl Stage {
                 .sink
                 .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),
             results: byteway_host::Results::Pointer,
-            processors: jobs::processors(&self.clock, 1),
+            processors: Host::new(&self.clock, 1).processors().to_vec(),
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: bench.seed,
         };

@@ -1,10 +1,10 @@
-//! From a scenario's plan to the parts of a simulation: link, drive, host.
+//! From a scenario's plan to the parts of a simulation: world, link, drive, host.
 
 use byteway_clock::random::Rng;
-use byteway_clock::{Delay, Rate};
+use byteway_clock::{Clock, Delay, Rate};
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
-    ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig, SiteConfig,
+    ConfigError, ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig, SiteConfig,
     TransferConfig,
 };
 use byteway_firmware::{Background, Base, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work};
@@ -12,11 +12,12 @@ use byteway_flash::reliability::CellErrors;
 use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Timing};
 use byteway_host::HostCosts;
 use byteway_kv::{KvConfig, Packing};
-use byteway_link::{CxlConfig, Flit, Generation, PcieConfig};
+use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig};
 use byteway_scenario::profile::{self, CellKind, Completion, GcPolicy, Geometry, KvPacking, Profile};
 use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::{Extension, Methods};
+use byteway_world::{DriveBay, World};
 use std::time::Duration;
 
 /// MSI-X vectors of every drive.
@@ -24,6 +25,24 @@ const VECTORS: u16 = 64;
 
 /// From CC.EN to CSTS.RDY: not part of any figure.
 const READY_DELAY: Delay = Delay::from_ms(1);
+
+/// The host of a scenario and its drives, new and with power, in the order of [`Scenario::drives`].
+///
+/// # Errors
+/// There can be no such drive.
+pub fn world(clock: &Clock, scenario: &Scenario) -> Result<World, ConfigError> {
+    let mut world = World::new(clock, scenario.host.profile.cores);
+    for (number, attached) in scenario.drives.iter().enumerate() {
+        let plan = &attached.plan;
+        world.add(plan.name.clone(), link(&plan.profile), drive(scenario, number), None)?;
+    }
+    Ok(world)
+}
+
+/// A bay with a profile's link, for a single drive.
+pub fn bay(clock: &Clock, profile: &Profile) -> DriveBay {
+    DriveBay::new(clock, link(profile), Memory::simulated())
+}
 
 /// The link.
 pub fn link(profile: &Profile) -> PcieConfig {

@@ -16,7 +16,7 @@ use byteway_wire::nvme::Status;
 use byteway_workload::JobPlan;
 
 use crate::lsm::LsmError;
-use crate::world::Unbalanced;
+use byteway_world::UnbalancedBooks;
 
 /// Why jobs on a drive have no results.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +88,7 @@ pub enum RunError {
     Tree(#[from] LsmError),
     /// Two parts of the simulation have counted different bytes: a defect.
     #[error(transparent)]
-    Unbalanced(#[from] Unbalanced),
+    Unbalanced(#[from] UnbalancedBooks),
     /// The simulation waits indefinitely: a defect.
     #[error("{0}; this is a defect of Byteway: please report the scenario")]
     Stalled(Stalled),

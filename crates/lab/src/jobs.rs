@@ -10,7 +10,7 @@ mod tree;
 use crate::error::{NamespaceKind, RunError};
 use blocks::Blocks;
 use byteway_clock::random::Rng;
-use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
+use byteway_clock::{Clock, Counters, Delay, Notify, SpanRecord, Station, Time, Trail};
 use byteway_console::error::InputError;
 use byteway_host::driver::{Driver, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
@@ -62,7 +62,7 @@ pub struct Manner {
     pub sink: Option<Sink>,
     /// How the results of retrieves come, of a key-value drive.
     pub results: Results,
-    /// Processors that the workers of all drives share in turn: from [`processors`].
+    /// The host's processors, which the workers of all drives share in turn.
     pub processors: Vec<Rc<Station>>,
     /// Entries that a queue may have.
     pub queue_entries_max: u32,
@@ -179,12 +179,6 @@ impl Gate {
         self.issued.set(0);
         self.open.notify_all();
     }
-}
-
-/// The host's processors, at least one.
-pub fn processors(clock: &Clock, count: u16) -> Vec<Rc<Station>> {
-    let core = |index| Rc::new(Station::new(clock, 1).traced_as(Resource::HostCore, index));
-    (0..u32::from(count.max(1))).map(core).collect()
 }
 
 /// Makes the queue pairs and generators of all workers of `jobs` that work on the driver's drive. Reads are verified in

@@ -2,9 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`build`] | the parts of a simulation from a plan |
+//! | [`build`] | the world of a scenario, and its parts, from a plan |
 //! | [`error`] | why there are no results |
-//! | [`world`] | the drives of a scenario, each at its link: built, powered, counted |
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
 //! | [`lsm`] | a store of keys and values on the host, for jobs with `engine = "leveldb"` |
@@ -29,4 +28,3 @@ pub mod media;
 pub mod pairs;
 pub mod run;
 pub mod serve;
-pub mod world;

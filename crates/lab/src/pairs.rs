@@ -6,7 +6,6 @@ pub mod bench;
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -20,8 +19,8 @@ use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 
 use crate::bench::attached;
+use crate::build;
 use crate::error::{AttachedError, DataError};
-use crate::{build, world};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_scenario::{Device, Options, Store};
@@ -205,27 +204,26 @@ fn in_directory<T: 'static, W: Future<Output = Result<T, AttachedError>> + 'stat
     let config = build::served(&device, &device.name);
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, end) = world::link(&clock, &device.drive.profile);
+    let bay = build::bay(&clock, &device.drive.profile);
     let refused = |error: DataError| AttachedError::from(error).in_directory(data);
     let files = access.open(data).map_err(refused)?;
     let (medium, _) = Drive::open_medium(&config, files).map_err(|error| refused(error.into()))?;
-    let drive = Drive::power_on(&end, config, medium).map_err(|error| refused(error.into()))?;
-    let drive = Rc::new(drive);
-    let powered = drive.clone();
-    let work = work(&clock, Port::Link(host));
+    let powered = bay.power_on(config, Some(medium)).map_err(|error| refused(error.into()))?;
+    let drive = powered.drive.clone();
+    let work = work(&clock, Port::Link(powered.host.clone()));
     let answer = executor
         .run(async move {
-            unless_failed(&powered, async {
-                powered.controller.ready().await;
+            unless_failed(&drive, async {
+                drive.controller.ready().await;
                 let answer = work.await;
                 // Without a checkpoint, at the end of the flash's life, the drive is found by recovery.
-                let _ = powered.controller.shut_down().await;
+                let _ = drive.controller.shut_down().await;
                 answer
             })
             .await
         })
         .map_err(AttachedError::Stalled)?;
-    let closed = drive.power_off().close();
+    let closed = powered.power_off().close();
     let answer = answer.map_err(|error: AttachedError| error.in_directory(data))?;
     closed.map_err(|why| refused(DataError::NotClosed { what: why.to_string() }))?;
     Ok(answer)

@@ -3,8 +3,7 @@
 use crate::build;
 use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
-use crate::world::World;
-use byteway_clock::{Clock, Delay, Executor, Notify, Resource, Station, Time};
+use byteway_clock::{Clock, Delay, Executor, Notify, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
 use byteway_console::progress::Progress;
@@ -19,11 +18,14 @@ use byteway_measure::summary::{
     BulkRow, FlashSummary, KvSummary, Summary, TransferSummary, Utilisation, link_rows,
 };
 use byteway_measure::timeline::{Stage, StageDrive, Timeline};
-use byteway_measure::{IoRecorder, Meter, Part, SeriesRecorder, Snapshot, store, upkeep, wear};
+use byteway_measure::{
+    IoRecorder, MeasuredDrive, Meter, Part, SeriesRecorder, Snapshot, store, upkeep, wear,
+};
 use byteway_scenario::{Attached, DrivePlan, Precondition, Scenario};
 use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;
+use byteway_world::{PoweredDrive, World};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -93,7 +95,7 @@ fn perform(
     let executor = Executor::new();
     executor.leap();
     let clock = executor.clock().clone();
-    let world = Rc::new(World::build(&clock, scenario).map_err(RunError::NotBuilt)?);
+    let world = Rc::new(build::world(&clock, scenario).map_err(RunError::NotBuilt)?);
     let bar = std::mem::replace(progress, Progress::hidden());
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
@@ -130,6 +132,15 @@ struct Measured<'a> {
 }
 
 impl Setting {
+    /// The counters of each drive.
+    fn snapshots(&self) -> Vec<Snapshot> {
+        self.world.drives().iter().map(|drive| self.snapshot(drive)).collect()
+    }
+
+    fn snapshot(&self, PoweredDrive { host, drive, .. }: &PoweredDrive) -> Snapshot {
+        Snapshot::take(&self.clock, host, drive)
+    }
+
     /// Runs the jobs; gives the result and the progress bar back.
     async fn play(
         self: Rc<Self>,
@@ -142,8 +153,8 @@ impl Setting {
         };
         let scenario = &self.scenario;
         let start = self.clock.now();
-        let cores = self.world.members.iter().map(|member| member.drive.site.cores() as u64);
-        let counters = self.world.snapshots(&self.clock).into_iter().zip(cores).collect();
+        let cores = self.world.drives().iter().map(|powered| powered.drive.site.cores() as u64);
+        let counters = self.snapshots().into_iter().zip(cores).collect();
         let series = SeriesRecorder::new(&scenario.jobs, start, scenario.interval).with_drives(counters);
         let meter = Meter::new(&scenario.jobs, start, series, scenario.warmup, progress, interrupt);
         if let Some(ios) = self.ios.take() {
@@ -153,7 +164,7 @@ impl Setting {
         let begin = Rc::new(RefCell::new(None));
         let (stage, snapshots) = (self.clone(), begin.clone());
         let play = Play::new(&self.clock, workers, meter, move || {
-            snapshots.replace(Some(stage.world.snapshots(&stage.clock)));
+            snapshots.replace(Some(stage.snapshots()));
         });
         let ends: Rc<RefCell<Vec<Option<DriveEnd>>>> = Rc::default();
         ends.borrow_mut().resize_with(scenario.drives.len(), || None);
@@ -178,10 +189,10 @@ impl Setting {
     }
 
     fn end_of(&self, drive: usize) -> DriveEnd {
-        let (member, plan) = (&self.world.members[drive], &self.scenario.drives[drive].plan);
-        let flash = member.drive.controller.ftl().flash();
+        let (powered, plan) = (&self.world.drives()[drive], &self.scenario.drives[drive].plan);
+        let flash = powered.drive.controller.ftl().flash();
         DriveEnd {
-            snapshot: member.snapshot(&self.clock),
+            snapshot: self.snapshot(powered),
             wear: wear(flash, plan.profile.flash.endurance.into(), plan.worn.0 > 0.0),
         }
     }
@@ -189,11 +200,13 @@ impl Setting {
     /// Has the clock end the steps of the series, each with the drives' counters.
     fn observe(&self, series: Rc<RefCell<SeriesRecorder>>) {
         let (clock, world) = (self.clock.clone(), self.world.clone());
-        let mut now: Vec<Snapshot> = world.members.iter().map(|_| Snapshot::default()).collect();
+        let mut now: Vec<Snapshot> = world.drives().iter().map(|_| Snapshot::default()).collect();
         let first = series.borrow().until();
         self.clock.observe(first, move |_| {
             let mut series = series.borrow_mut();
-            world.retake(&clock, &mut now);
+            for (powered, snapshot) in world.drives().iter().zip(&mut now) {
+                snapshot.retake(&clock, &powered.host, &powered.drive);
+            }
             series.end_step(&mut now);
             Some(series.until())
         });
@@ -204,11 +217,11 @@ impl Setting {
         let Some(timeline) = &self.timeline else { return };
         let cores = u32::from(self.scenario.host.profile.cores).max(1);
         let is_several = self.is_several();
-        let drives = self.world.members.iter().zip(&self.scenario.drives).map(|(member, attached)| {
-            let geometry = member.drive.controller.ftl().flash().geometry();
+        let drives = self.world.drives().iter().zip(&self.scenario.drives).map(|(powered, attached)| {
+            let geometry = powered.drive.controller.ftl().flash().geometry();
             StageDrive {
                 name: attached.plan.name.clone().filter(|_| is_several),
-                cores: member.drive.site.cores() as u32,
+                cores: powered.drive.site.cores() as u32,
                 channels: geometry.channels,
                 dies: (0..geometry.dies()).map(|die| geometry.channel_of_die(die)).collect(),
             }
@@ -221,8 +234,8 @@ impl Setting {
 
     fn end_timeline(&self) {
         if let Some(timeline) = &self.timeline {
-            for member in &self.world.members {
-                member.drive.controller.ftl().flash().trace_under_way();
+            for powered in self.world.drives() {
+                powered.drive.controller.ftl().flash().trace_under_way();
             }
             timeline.end(&self.clock);
         }
@@ -234,18 +247,16 @@ impl Setting {
 
     /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
     async fn set_up_all(self: Rc<Self>) -> Result<Vec<Rc<Worker>>, RunError> {
-        let processors = jobs::processors(&self.clock, self.scenario.host.profile.cores);
         let (found, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Notify::new(&self.clock)));
         for drive in 1..self.scenario.drives.len() {
-            let (stage, processors) = (self.clone(), processors.clone());
-            let (found, ended) = (found.clone(), ended.clone());
+            let (stage, found, ended) = (self.clone(), found.clone(), ended.clone());
             self.clock.spawn("set-up", async move {
-                let workers = stage.set_up(drive, processors).await;
+                let workers = stage.set_up(drive).await;
                 found.borrow_mut().push(workers);
                 ended.notify_one();
             });
         }
-        let mut workers = self.set_up(0, processors).await?;
+        let mut workers = self.set_up(0).await?;
         while found.borrow().len() + 1 < self.scenario.drives.len() {
             ended.notified().await;
         }
@@ -257,25 +268,23 @@ impl Setting {
     }
 
     /// Attaches the driver of a drive and makes queue pairs, oracles and generators.
-    async fn set_up(&self, drive: usize, processors: Vec<Rc<Station>>) -> Result<Vec<Rc<Worker>>, RunError> {
+    async fn set_up(&self, drive: usize) -> Result<Vec<Rc<Worker>>, RunError> {
         let scenario = &self.scenario;
         let Attached { plan, transfer } = &scenario.drives[drive];
         let host = &scenario.host;
         let completion = build::completion(host);
         let weighted = build::weighted(host);
         let workers: u32 = scenario.jobs_of(drive).map(|job| job.workers).sum();
-        // A driver's own processor takes the interrupts; it stands behind those of the workers.
-        let behind = processors.len() + drive;
         let config = DriverConfig {
             costs: build::host_costs(host),
             completion,
-            cpu: Some(Rc::new(Station::new(&self.clock, 1).traced_as(Resource::HostCore, behind as u32))),
+            cpu: Some(self.world.host.interrupt_processor(drive)),
             queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
             timeout: Some(Delay::from_ps(host.profile.timeout.0)),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(Port::Link(self.world.members[drive].host.clone()), config).await?;
+        let driver = Driver::attach(Port::Link(self.world.drives()[drive].host.clone()), config).await?;
         if weighted {
             self.set_weights(&driver, plan).await?;
         }
@@ -293,7 +302,7 @@ impl Setting {
             rules: transfer.rules,
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
             results: transfer.results,
-            processors,
+            processors: self.world.host.processors().to_vec(),
             queue_entries_max: plan.profile.controller.max_queue_entries,
             seed: scenario.seed,
         };
@@ -326,15 +335,15 @@ impl Setting {
         ends: Vec<DriveEnd>,
     ) -> Result<Results, RunError> {
         let scenario = &self.scenario;
-        self.world.balance(scenario)?;
+        self.world.balance()?;
         let meter = &play.meter;
-        let mut now = self.world.snapshots(&self.clock);
+        let mut now = self.snapshots();
         let recorded = meter.series(self.clock.now(), &mut now);
         let curves = meter.curves(&scenario.jobs);
         let measured: Vec<Measured<'_>> = (0..scenario.drives.len())
             .map(|drive| Measured {
                 plan: &scenario.drives[drive].plan,
-                cores: self.world.members[drive].drive.site.cores() as u64,
+                cores: self.world.drives()[drive].drive.site.cores() as u64,
                 begin: begin.as_ref().map_or(&ends[drive].snapshot, |begin| &begin[drive]),
                 end: &ends[drive],
             })
@@ -409,12 +418,11 @@ impl Setting {
             flash: Some(flash),
             // Units programmed for each that the host wrote, to six decimals.
             write_amplification: (written > 0).then(|| ratio(programmed.into(), written.into())),
-            upkeep: only
-                .and_then(|drive| upkeep(drive.plan, drive.begin, &drive.end.snapshot, &drive.end.wear)),
+            upkeep: upkeep(&drives.iter().map(Measured::drive).collect::<Vec<_>>()),
             kv: found.kv.clone().map(|kv| {
-                let number = if let Part::Drive(drive) = part { drive } else { 0 };
-                let keeps = only.filter(|_| scenario.asks_for_pairs(number));
-                let store = keeps.map(|drive| store(drive.plan, drive.begin, &drive.end.snapshot));
+                let first = if let Part::Drive(drive) = part { drive } else { 0 };
+                let keep = drives.iter().zip(first..).filter(|(_, number)| scenario.asks_for_pairs(*number));
+                let store = store(&keep.map(|(drive, _)| drive.drive()).collect::<Vec<_>>());
                 KvSummary { bulk: bulk_rows(play, jobs, part, now), store, ..kv }
             }),
             notes,
@@ -443,6 +451,11 @@ impl Setting {
 }
 
 impl Measured<'_> {
+    fn drive(&self) -> MeasuredDrive<'_> {
+        let DriveEnd { snapshot, wear } = self.end;
+        MeasuredDrive { plan: self.plan, begin: self.begin, end: snapshot, wear }
+    }
+
     fn elapsed_ps(&self) -> u64 {
         self.end.snapshot.at.since(self.begin.at).0
     }

@@ -7,6 +7,7 @@ use byteway_link::{
     CxlConfig, DeviceEnd, Direction, Entry, Flit, Generation, Hdm, HostEnd, Link, Manner, Memory, PcieConfig,
     Purpose,
 };
+use byteway_testkit::board_link_config;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -30,17 +31,7 @@ const PROPAGATION: Delay = Delay::from_ns(100);
 const LATENCY: Delay = Delay::from_ns(80);
 
 fn connect(clock: &Clock) -> (HostEnd, DeviceEnd, Rc<Bytes>) {
-    let config = PcieConfig {
-        generation: Generation::Gen5,
-        lanes: 8,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 8,
-        propagation: PROPAGATION,
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
-    };
+    let config = PcieConfig { generation: Generation::Gen5, propagation: PROPAGATION, ..board_link_config() };
     let (host, device) = Link::connect(clock, config, Memory::simulated());
     let memory = Rc::new(Bytes(RefCell::new(vec![0; 4096])));
     device.attach_memory(CxlConfig { flit: Flit::Bytes68, memory_latency: LATENCY }, memory.clone());

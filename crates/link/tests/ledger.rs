@@ -4,30 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor};
-use byteway_link::{Direction, Entry, Generation, Ledger, Link, Memory, PcieConfig, Purpose};
+use byteway_link::{Direction, Entry, Ledger, Link, Memory, PcieConfig, Purpose};
+use byteway_testkit::board_link_config;
 use byteway_wire::content::Content;
 use byteway_wire::nvme::Segment;
-
-fn board() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen2,
-        lanes: 8,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 8,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
-    }
-}
 
 /// One write command of `payload` bytes by PRP as the boards do it: whole pages are fetched. Gives payload and wire
 /// bytes.
 fn write_by_prp(payload: u32, interrupted: bool) -> (u64, u64) {
     let executor = Executor::new();
     let memory = Memory::simulated();
-    let (host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let (host, device) = Link::connect(executor.clock(), board_link_config(), memory.clone());
     let queue = memory.allocate(1).unwrap();
     let buffer = memory.allocate(1).unwrap();
     let ledger = executor
@@ -75,7 +62,7 @@ fn prp_columns_of_the_per_operation_table() {
 fn a_read_takes_a_round_trip() {
     let executor = Executor::new();
     let memory = Memory::simulated();
-    let (_host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let (_host, device) = Link::connect(executor.clock(), board_link_config(), memory.clone());
     let page = memory.allocate(1).unwrap();
     let took = executor
         .run(async move {
@@ -93,7 +80,7 @@ fn a_read_takes_a_round_trip() {
 fn posted_writes_are_seen_when_they_arrive() {
     let executor = Executor::new();
     let memory = Memory::simulated();
-    let (host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let (host, device) = Link::connect(executor.clock(), board_link_config(), memory.clone());
     let page = memory.allocate(1).unwrap();
     executor
         .run(async move {
@@ -121,7 +108,7 @@ fn read_tags_bound_and_pipeline_a_long_read() {
     let time = |tags: u32| {
         let executor = Executor::new();
         let memory = Memory::simulated();
-        let config = PcieConfig { read_tags: tags, memory_latency: Delay::from_us(1), ..board() };
+        let config = PcieConfig { read_tags: tags, memory_latency: Delay::from_us(1), ..board_link_config() };
         let (_host, device) = Link::connect(executor.clock(), config, memory.clone());
         let pages = memory.allocate(256).unwrap();
         executor
@@ -153,7 +140,7 @@ fn read_tags_bound_and_pipeline_a_long_read() {
 fn a_fault_in_the_middle_leaves_no_tag_behind() {
     let executor = Executor::new();
     let memory = Memory::simulated();
-    let (_host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let (_host, device) = Link::connect(executor.clock(), board_link_config(), memory.clone());
     let pages = memory.allocate(4).unwrap();
     executor
         .run(async move {
@@ -174,7 +161,7 @@ fn a_fault_in_the_middle_leaves_no_tag_behind() {
 fn an_extent_that_reaches_the_last_byte_is_a_fault() {
     let executor = Executor::new();
     let memory = Memory::simulated();
-    let (_host, device) = Link::connect(executor.clock(), board(), memory.clone());
+    let (_host, device) = Link::connect(executor.clock(), board_link_config(), memory.clone());
     let page = memory.allocate(1).unwrap();
     executor
         .run(async move {

@@ -5,9 +5,8 @@
 
 use byteway_clock::{Delay, Executor, Timing};
 use byteway_link::memory::{Access, Backing, MapError, Mapped, PAGE_BYTES, Remote};
-use byteway_link::{
-    DeviceEnd, Direction, Epoch, Fault, Generation, HostEnd, Link, Memory, PcieConfig, Purpose,
-};
+use byteway_link::{DeviceEnd, Direction, Epoch, Fault, HostEnd, Link, Memory, Purpose};
+use byteway_testkit::link_config;
 use byteway_wire::content::{Content, Keep};
 use byteway_wire::nvme::Segment;
 use std::cell::{Cell, RefCell};
@@ -324,20 +323,6 @@ fn what_was_checked_before_an_unmapping_never_lands_behind_it() {
         (0, 8 + 8 + 16),
         "what failed is not counted"
     );
-}
-
-fn link_config() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen3,
-        lanes: 4,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 32,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
-    }
 }
 
 // The same with the link between: what is under way when the region goes, and a read that is half done.

@@ -3,25 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test's helpers fail as the test does")]
 
 use byteway_clock::{Delay, Executor, Timing};
-use byteway_link::{
-    Bar, DeviceEnd, Direction, Generation, HostEnd, Link, Memory, MmioWrite, PcieConfig, Purpose,
-};
+use byteway_link::{Bar, DeviceEnd, Direction, HostEnd, Link, Memory, MmioWrite, Purpose};
+use byteway_testkit::board_link_config;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-fn board() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen2,
-        lanes: 8,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 8,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
-    }
-}
 
 /// What has arrived: stores with their bytes, register writes with their value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +34,7 @@ impl Bar for Recorder {
 
 /// A link with a recorder at the device's end, which takes register writes as they arrive.
 fn connect(executor: &Executor) -> (HostEnd, DeviceEnd, Rc<Recorder>) {
-    let (host, device) = Link::connect(executor.clock(), board(), Memory::simulated());
+    let (host, device) = Link::connect(executor.clock(), board_link_config(), Memory::simulated());
     let bar = Rc::new(Recorder::default());
     device.attach(bar.clone());
     let (port, registers) = (device.clone(), bar.clone());

@@ -8,10 +8,10 @@
 //! | `verbs.rs` | [`VerbRecorder`]: the same of operations on pairs, by kind |
 //! | `series.rs` | [`SeriesRecorder`]: figures over time, in steps |
 //! | `tally.rs` | the small histogram of a step |
-//! | `snapshot.rs` | [`Snapshot`]: every counter at one instant |
-//! | `store.rs` | what a key-value drive's store did between two snapshots |
+//! | `snapshot.rs` | [`Snapshot`]: every counter at one instant; [`MeasuredDrive`]: a drive between two of them |
+//! | `store.rs` | what the stores of key-value drives did in between |
 //! | `ios.rs` | [`IoRecorder`]: `ios.parquet`, a row for each I/O, written as they come |
-//! | `upkeep.rs` | what the drive does beside the host's I/O |
+//! | `upkeep.rs` | what drives do beside the host's I/O |
 //! | `wear.rs` | how worn the flash is |
 //! | [`summary`] | what a run found: `summary.json`, tables |
 //! | [`results`] | the summary with the series over time, distributions and wear; `results.parquet` |
@@ -39,7 +39,7 @@ mod wear;
 pub use ios::IoRecorder;
 pub use recorder::JobRecorder;
 pub use series::{Recorded, SeriesRecorder};
-pub use snapshot::Snapshot;
+pub use snapshot::{MeasuredDrive, Snapshot};
 pub use store::store;
 pub use upkeep::upkeep;
 pub use verbs::{Operated, VerbRecorder};

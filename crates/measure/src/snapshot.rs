@@ -1,11 +1,13 @@
-//! Every counter of link, drive and flash at one instant.
+//! Every counter of link, drive and flash at one instant, and a drive between two of them.
 
+use crate::results::Wear;
 use byteway_clock::{Clock, Delay, Time};
 use byteway_device::Drive;
 use byteway_firmware::FtlCounters;
 use byteway_flash::Counters as FlashCounters;
 use byteway_kv::{KvCounters, KvUsage};
 use byteway_link::{HostEnd, Ledger};
+use byteway_scenario::DrivePlan;
 
 /// Every counter at one instant.
 #[derive(Default)]
@@ -30,6 +32,19 @@ pub struct Snapshot {
     pub pairs: Vec<(KvCounters, KvUsage)>,
     /// Commit records answered, and looks for them.
     pub commits: (u64, u64),
+}
+
+/// A drive over the measured part of its jobs.
+#[derive(Clone, Copy)]
+pub struct MeasuredDrive<'a> {
+    /// How it was planned.
+    pub plan: &'a DrivePlan,
+    /// Its counters when that began.
+    pub begin: &'a Snapshot,
+    /// When it ended.
+    pub end: &'a Snapshot,
+    /// How worn its flash is then.
+    pub wear: &'a Wear,
 }
 
 impl Snapshot {

@@ -1,26 +1,37 @@
-//! What the stores of a key-value drive did, from two snapshots.
+//! What the stores of key-value drives did, from two snapshots of each.
 
-use super::Snapshot;
+use super::{MeasuredDrive, Snapshot};
 use crate::summary::{CommitSummary, KvStoreSummary};
 use byteway_kv::{KvCounters, KvUsage};
-use byteway_scenario::DrivePlan;
 use byteway_wire::nvme::vendor::Extension;
 
-/// Between two snapshots, over all namespaces of pairs.
-pub fn store(drive: &DrivePlan, begin: &Snapshot, end: &Snapshot) -> KvStoreSummary {
+/// What the stores of these key-value drives did together, over all namespaces of pairs; none if their pages or their packing
+/// differ, for then there is no common unit.
+pub fn store(drives: &[MeasuredDrive<'_>]) -> Option<KvStoreSummary> {
+    let layout =
+        |drive: &MeasuredDrive<'_>| (drive.plan.profile.kv.packing.name(), drive.plan.geometry.page_bytes);
+    let (packing, page_bytes) = layout(drives.first()?);
+    if drives.iter().any(|drive| layout(drive) != (packing, page_bytes)) {
+        return None;
+    }
     let sum = |of: fn(&KvCounters) -> u64| {
         let all = |snapshot: &Snapshot| snapshot.pairs.iter().map(|(counters, _)| of(counters)).sum::<u64>();
-        all(end).saturating_sub(all(begin))
+        drives.iter().map(|drive| all(drive.end).saturating_sub(all(drive.begin))).sum::<u64>()
     };
-    let now = |of: fn(&KvUsage) -> u64| end.pairs.iter().map(|(_, usage)| of(usage)).sum::<u64>();
-    KvStoreSummary {
-        packing: drive.profile.kv.packing.name().to_owned(),
+    let now = |of: fn(&KvUsage) -> u64| {
+        let pairs = drives.iter().flat_map(|drive| &drive.end.pairs);
+        pairs.map(|(_, usage)| of(usage)).sum::<u64>()
+    };
+    let commits =
+        |of: fn(&Snapshot) -> u64| drives.iter().map(|drive| of(drive.end) - of(drive.begin)).sum::<u64>();
+    let summary = KvStoreSummary {
+        packing: packing.to_owned(),
         capacity_bytes: now(|usage| usage.capacity_bytes),
         used_bytes: now(|usage| usage.used_bytes),
         pairs: now(|usage| usage.keys),
         values_stored: sum(|counters| counters.values_stored),
         value_bytes_stored: sum(|counters| counters.value_bytes_stored),
-        page_bytes: u64::from(drive.geometry.page_bytes),
+        page_bytes: u64::from(page_bytes),
         log_pages: sum(|counters| counters.log_pages),
         log_pages_partial: sum(|counters| counters.log_pages_partial),
         log_pages_moved: sum(|counters| counters.log_pages_moved),
@@ -38,12 +49,11 @@ pub fn store(drive: &DrivePlan, begin: &Snapshot, end: &Snapshot) -> KvStoreSumm
         stalls: sum(|counters| counters.stalls),
         filter_hits: sum(|counters| counters.filter_hits),
         filter_misses: sum(|counters| counters.filter_misses),
-        commits: drive.profile.offers(Extension::CxlCommit).then(|| CommitSummary {
-            records: end.commits.0 - begin.commits.0,
-            looks: end.commits.1 - begin.commits.1,
+        commits: drives.iter().any(|drive| drive.plan.profile.offers(Extension::CxlCommit)).then(|| {
+            CommitSummary { records: commits(|at| at.commits.0), looks: commits(|at| at.commits.1) }
         }),
         log_amplification: None,
         index_amplification: None,
-    }
-    .amplified()
+    };
+    Some(summary.amplified())
 }

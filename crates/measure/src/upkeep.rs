@@ -1,61 +1,72 @@
-//! What the drive does beside the host's I/O, over the measured part. Of what it does not do there is nothing.
+//! What drives do beside the host's I/O, over the measured part. Of what they do not do there is nothing.
 
-use super::Snapshot;
-use crate::results::Wear;
+use super::{MeasuredDrive, Snapshot};
 use crate::summary::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
     WearSummary,
 };
-use byteway_console::number::ns;
+use byteway_console::number::{ns, ratio};
 use byteway_firmware::FtlCounters;
 use byteway_scenario::DrivePlan;
 use byteway_scenario::profile::MAP_PAGE_BYTES;
 
-/// Between two snapshots of a drive as planned, whose blocks are as worn as `wear` says at the end.
-pub fn upkeep(plan: &DrivePlan, begin: &Snapshot, end: &Snapshot, wear: &Wear) -> Option<UpkeepSummary> {
-    let flash = &plan.profile.flash;
-    let levels = plan.profile.firmware.wear.is_some();
-    let has_spare = flash.spare_blocks > 0 || flash.reliability.is_some();
-    let map_cache = plan.profile.firmware.map_cache;
+/// What these drives did together: each part over those of them that have such a thing.
+pub fn upkeep(drives: &[MeasuredDrive<'_>]) -> Option<UpkeepSummary> {
     let summary = UpkeepSummary {
-        programmed: programmed(begin, end),
-        map_cache: map_cache.map(|bytes| map_lookups(bytes.0 / MAP_PAGE_BYTES, begin, end)),
-        slc: flash.slc.as_ref().map(|_| slc(begin, end)),
-        suspends: flash.suspend.as_ref().map(|_| end.flash.suspends - begin.flash.suspends),
-        retry: flash.reliability.as_ref().map(|_| retry(begin, end)),
-        bad_blocks: has_spare.then(|| bad_blocks(begin, end)),
-        wear: (levels || has_spare || plan.worn.0 > 0.0)
-            .then(|| WearSummary::new(wear.blocks, wear.min, wear.mean, wear.max)),
-        recovery: (end.ftl.units_recovered > 0).then(|| RecoverySummary {
-            time_ns: ns(end.ftl.recovery_time.0),
-            units: end.ftl.units_recovered,
-        }),
+        programmed: programmed(drives),
+        map_cache: those(drives, |plan| plan.profile.firmware.map_cache.is_some())
+            .map(|drives| map_lookups(&drives)),
+        slc: those(drives, |plan| plan.profile.flash.slc.is_some()).map(|drives| slc(&drives)),
+        suspends: those(drives, |plan| plan.profile.flash.suspend.is_some())
+            .map(|drives| counted(&drives, |at| at.flash.suspends)),
+        retry: those(drives, |plan| plan.profile.flash.reliability.is_some()).map(|drives| retry(&drives)),
+        bad_blocks: those(drives, has_spare).map(|drives| bad_blocks(&drives)),
+        wear: those(drives, wears).map(|drives| wear(&drives)),
+        recovery: recovery(drives),
     };
     summary.filled()
 }
 
+fn has_spare(plan: &DrivePlan) -> bool {
+    plan.profile.flash.spare_blocks > 0 || plan.profile.flash.reliability.is_some()
+}
+
+fn wears(plan: &DrivePlan) -> bool {
+    plan.profile.firmware.wear.is_some() || has_spare(plan) || plan.worn.0 > 0.0
+}
+
+/// Those of some drives that have something, if any.
+fn those<'a>(
+    drives: &[MeasuredDrive<'a>],
+    has: impl Fn(&DrivePlan) -> bool,
+) -> Option<Vec<MeasuredDrive<'a>>> {
+    let found: Vec<_> = drives.iter().filter(|drive| has(drive.plan)).copied().collect();
+    (!found.is_empty()).then_some(found)
+}
+
+/// What was counted between the two snapshots of each.
+fn counted(drives: &[MeasuredDrive<'_>], of: impl Fn(&Snapshot) -> u64) -> u64 {
+    drives.iter().map(|drive| of(drive.end) - of(drive.begin)).sum()
+}
+
 /// What was programmed, by why; empty if it is all for the host and by the collector.
-fn programmed(begin: &Snapshot, end: &Snapshot) -> Vec<ProgramRow> {
-    let (then, now) = (&begin.ftl, &end.ftl);
-    let host = now.units_programmed_host - then.units_programmed_host;
-    let collector = now.units_programmed_collector - then.units_programmed_collector;
-    let padding = now.units_programmed_padding - then.units_programmed_padding;
+fn programmed(drives: &[MeasuredDrive<'_>]) -> Vec<ProgramRow> {
+    let units = |of: fn(&FtlCounters) -> u64| counted(drives, |at| of(&at.ftl));
     let others = [
-        ("levelling", now.units_programmed_levelling - then.units_programmed_levelling),
-        ("refresh", now.units_programmed_refresh - then.units_programmed_refresh),
-        ("folding", now.units_programmed_folding - then.units_programmed_folding),
-        ("retirement", now.units_programmed_retirement - then.units_programmed_retirement),
-        ("map", now.units_programmed_map - then.units_programmed_map),
+        ("levelling", units(|ftl| ftl.units_programmed_levelling)),
+        ("refresh", units(|ftl| ftl.units_programmed_refresh)),
+        ("folding", units(|ftl| ftl.units_programmed_folding)),
+        ("retirement", units(|ftl| ftl.units_programmed_retirement)),
+        ("map", units(|ftl| ftl.units_programmed_map)),
     ];
     if others.iter().all(|(_, units)| *units == 0) {
         return Vec::new();
     }
-    let causes: Vec<_> = [("host", host), ("collector", collector)]
-        .into_iter()
-        .chain(others)
-        .chain([("padding", padding)])
-        .collect();
-    ProgramRow::all(&causes, now.user_units_written - then.user_units_written)
+    let host = ("host", units(|ftl| ftl.units_programmed_host));
+    let collector = ("collector", units(|ftl| ftl.units_programmed_collector));
+    let padding = ("padding", units(|ftl| ftl.units_programmed_padding));
+    let causes: Vec<_> = [host, collector].into_iter().chain(others).chain([padding]).collect();
+    ProgramRow::all(&causes, units(|ftl| ftl.user_units_written))
 }
 
 /// Lookups that did not find their page, whether they had to load it or somebody else was about to.
@@ -63,34 +74,66 @@ pub(super) fn map_misses(ftl: &FtlCounters) -> u64 {
     ftl.map_misses + ftl.map_misses_shared
 }
 
-fn map_lookups(pages: u64, begin: &Snapshot, end: &Snapshot) -> MapCacheSummary {
-    let (then, now) = (&begin.ftl, &end.ftl);
-    let dirty = now.map_evictions_dirty - then.map_evictions_dirty;
-    MapCacheSummary::new(pages, now.map_hits - then.map_hits, map_misses(now) - map_misses(then), dirty)
+fn map_lookups(drives: &[MeasuredDrive<'_>]) -> MapCacheSummary {
+    let pages = |drive: &MeasuredDrive<'_>| {
+        drive.plan.profile.firmware.map_cache.map_or(0, |bytes| bytes.0 / MAP_PAGE_BYTES)
+    };
+    MapCacheSummary::new(
+        drives.iter().map(pages).sum(),
+        counted(drives, |at| at.ftl.map_hits),
+        counted(drives, |at| map_misses(&at.ftl)),
+        counted(drives, |at| at.ftl.map_evictions_dirty),
+    )
 }
 
-fn slc(begin: &Snapshot, end: &Snapshot) -> SlcSummary {
+fn slc(drives: &[MeasuredDrive<'_>]) -> SlcSummary {
     SlcSummary {
-        units_programmed: end.ftl.units_programmed_cache - begin.ftl.units_programmed_cache,
-        units_read: end.flash.units_read_one_bit - begin.flash.units_read_one_bit,
-        units_folded: end.ftl.units_programmed_folding - begin.ftl.units_programmed_folding,
+        units_programmed: counted(drives, |at| at.ftl.units_programmed_cache),
+        units_read: counted(drives, |at| at.flash.units_read_one_bit),
+        units_folded: counted(drives, |at| at.ftl.units_programmed_folding),
     }
 }
 
-fn retry(begin: &Snapshot, end: &Snapshot) -> RetrySummary {
-    let (then, now) = (&begin.flash, &end.flash);
-    let reads = now.reads.iter().sum::<u64>() - then.reads.iter().sum::<u64>();
+fn retry(drives: &[MeasuredDrive<'_>]) -> RetrySummary {
+    let kinds = drives.first().map_or(0, |drive| drive.end.flash.reads_retried.len());
     let by_retries: Vec<u64> =
-        now.reads_retried.iter().zip(&then.reads_retried).map(|(now, then)| now - then).collect();
-    let uncorrectable = now.units_uncorrectable - then.units_uncorrectable;
-    RetrySummary::new(reads, &by_retries, now.retries - then.retries, uncorrectable)
+        (0..kinds).map(|kind| counted(drives, |at| at.flash.reads_retried[kind])).collect();
+    RetrySummary::new(
+        counted(drives, |at| at.flash.reads.iter().sum()),
+        &by_retries,
+        counted(drives, |at| at.flash.retries),
+        counted(drives, |at| at.flash.units_uncorrectable),
+    )
 }
 
-fn bad_blocks(begin: &Snapshot, end: &Snapshot) -> BadBlockSummary {
+fn bad_blocks(drives: &[MeasuredDrive<'_>]) -> BadBlockSummary {
+    let now = |of: fn(&FtlCounters) -> u64| drives.iter().map(|drive| of(&drive.end.ftl)).sum();
     BadBlockSummary {
-        failed_programs: end.flash.failed_programs - begin.flash.failed_programs,
-        failed_erases: end.flash.failed_erases - begin.flash.failed_erases,
-        retired: end.ftl.blocks_retired,
-        spare_left: end.ftl.blocks_spare,
+        failed_programs: counted(drives, |at| at.flash.failed_programs),
+        failed_erases: counted(drives, |at| at.flash.failed_erases),
+        retired: now(|ftl| ftl.blocks_retired),
+        spare_left: now(|ftl| ftl.blocks_spare),
     }
+}
+
+/// The least and the most worn superblock of any of them, and the mean of all.
+fn wear(drives: &[MeasuredDrive<'_>]) -> WearSummary {
+    let all = || drives.iter().map(|drive| drive.wear);
+    let blocks = all().map(|wear| wear.blocks).sum();
+    // A drive's mean has six decimals, so this is an integer again.
+    let millionths = |mean: f64| (mean * 1e6).round() as u128;
+    let erases: u128 = all().map(|wear| millionths(wear.mean) * u128::from(wear.blocks)).sum();
+    WearSummary::new(
+        blocks,
+        all().map(|wear| wear.min).min().unwrap_or(0),
+        ratio(erases, u128::from(blocks) * 1_000_000),
+        all().map(|wear| wear.max).max().unwrap_or(0),
+    )
+}
+
+/// Of those that had something to recover: how long the slowest took, and what all found.
+fn recovery(drives: &[MeasuredDrive<'_>]) -> Option<RecoverySummary> {
+    let recovered = || drives.iter().map(|drive| &drive.end.ftl).filter(|ftl| ftl.units_recovered > 0);
+    let slowest = recovered().map(|ftl| ftl.recovery_time).max()?;
+    Some(RecoverySummary { time_ns: ns(slowest.0), units: recovered().map(|ftl| ftl.units_recovered).sum() })
 }

@@ -8,7 +8,8 @@ use byteway_clock::{Delay, Executor, Inbox, Pace, Stalled, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, Opened};
 use byteway_flash::{Flash, Medium};
-use byteway_link::{Ledger, Link, Memory, PcieConfig};
+use byteway_link::{Ledger, Memory, PcieConfig};
+use byteway_world::DriveBay;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::future::{Future, poll_fn};
@@ -262,7 +263,7 @@ pub fn serve(
     let build = |source| ServeError::Drive { name: name.clone(), source };
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, device) = Link::connect(&clock, link, Memory::guest());
+    let bay = DriveBay::new(&clock, link, Memory::guest());
     let vectors = drive.controller.vectors;
     let serial = drive.serial.bytes().fold(0u64, |number, byte| number.rotate_left(8) ^ u64::from(byte));
     let inbox = data.is_some().then(Inbox::new).transpose().map_err(system)?;
@@ -270,20 +271,21 @@ pub fn serve(
         (Some(path), Some(inbox)) => {
             let (mut medium, start) = open(&name, &drive, path)?;
             medium.sync_behind(inbox).map_err(system)?;
-            (medium, Some(start))
+            (Some(medium), Some(start))
         }
-        _ => (Drive::medium(&drive).map_err(build)?, None),
+        _ => (None, None),
     };
     // Recovery begins with the executor, and without modelled time it is over before anything else.
     let begun = Instant::now();
-    let drive = Drive::power_on(&device, drive, medium).map_err(build)?;
-    let function = Function::new(&host, &drive.controller, serial, vectors, doorbells).map_err(system)?;
+    let powered = bay.power_on(drive, medium).map_err(build)?;
+    let controller = &powered.drive.controller;
+    let function = Function::new(&powered.host, controller, serial, vectors, doorbells).map_err(system)?;
     function.set_rest(rest);
     let server = Server::bind(socket).map_err(|source| ServeError::Bind { name: name.clone(), source })?;
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
-    let debtor = drive.controller.clone();
+    let debtor = controller.clone();
     clock.set_duty(move || debtor.owes() && !debtor.ftl().flash().awaits_files());
-    let (served, ending, controller) = (function.clone(), clock.clone(), drive.controller.clone());
+    let (served, ending, controller) = (function.clone(), clock.clone(), controller.clone());
     let main = async move {
         let flash = controller.ftl().flash();
         unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
@@ -308,7 +310,7 @@ pub fn serve(
         }
     };
     let clients = ended.map_err(failed)?;
-    let counters = drive.controller.counters();
+    let counters = powered.drive.controller.counters();
     let report = Report {
         name: name.clone(),
         clients,
@@ -316,12 +318,12 @@ pub fn serve(
         reads: (counters.reads.get(), counters.read_bytes.get()),
         writes: (counters.writes.get(), counters.written_bytes.get()),
         resets: counters.resets.get(),
-        ledger: host.ledger().snapshot(),
-        faults: host.faults(),
+        ledger: powered.host.ledger().snapshot(),
+        faults: powered.host.faults(),
         interrupts_lost: function.interrupts().lost(),
         pace: (timing == Timing::Model).then(|| clock.pace()),
     };
-    drive.power_off().close().map_err(|what| failed(Failure::Serving(what)))?;
+    powered.power_off().close().map_err(|what| failed(Failure::Serving(what)))?;
     Ok(report)
 }
 

@@ -346,23 +346,12 @@ mod tests {
             u16::from_le_bytes([self.bytes[at].get(), self.bytes[at + 1].get()])
         }
     }
-    use byteway_clock::Delay;
     use byteway_link::Generation;
 
     const BAR_BYTES: u64 = 1 << 16;
 
     fn space_of(identity: &Identity) -> ConfigSpace {
-        let link = PcieConfig {
-            generation: Generation::Gen4,
-            lanes: 4,
-            mps: 256,
-            mrrs: 512,
-            rcb: 64,
-            read_tags: 32,
-            propagation: Delay::from_ns(100),
-            memory_latency: Delay::from_ns(100),
-            slowdown: 1,
-        };
+        let link = PcieConfig { generation: Generation::Gen4, ..byteway_testkit::link_config() };
         ConfigSpace::new(identity, &link)
     }
 

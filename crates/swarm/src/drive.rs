@@ -3,7 +3,7 @@
 use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
-    ControllerConfig, Drive, DriveConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, DriveConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
 use byteway_firmware::{
     Background, Base, Canary, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
@@ -12,8 +12,9 @@ use byteway_flash::{ChannelOrder, FaultPlan, FaultVerb, Geometry, SlcTiming, Sus
 use byteway_host::BaseState;
 use byteway_kv::KvCanary;
 use byteway_kv::{KvConfig, UnitExtent};
-use byteway_link::{Generation, Link, Memory, PcieConfig};
+use byteway_link::{Generation, Memory, PcieConfig};
 use byteway_wire::content::{BlockSize, Keep};
+use byteway_world::DriveBay;
 
 /// The most bytes of a command.
 pub(super) const TRANSFER_BYTES_MAX: u32 = 128 << 10;
@@ -196,11 +197,8 @@ fn upkeep(spec: &UpkeepSpec) -> Upkeep {
 
 /// Whether a plan's drive can be built.
 pub(super) fn is_possible(plan: &Plan) -> bool {
-    let config = config(plan);
     let executor = Executor::new();
-    let (_host, device) = Link::connect(executor.clock(), link(), Memory::simulated());
-    let drive = Drive::medium(&config).and_then(|medium| Drive::power_on(&device, config, medium));
-    drive.map(|drive| drive.power_off()).is_ok() // drive and link hold each other until then
+    DriveBay::new(executor.clock(), link(), Memory::simulated()).power_on(config(plan), None).is_ok()
 }
 
 /// Its array.

@@ -14,13 +14,13 @@ use super::life::{Life, Moment};
 use super::plan::{Anchor, Fault, FlashVerb, Plan};
 use super::space::{Holds, Space};
 use byteway_clock::random::Rng;
-use byteway_clock::{Executor, Owner, Ran, Timing};
+use byteway_clock::{Executor, Ran, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::Medium;
 use byteway_flash::file::{SimulatedFiles, Tuning};
 use byteway_host::{BaseState, KvOracle, Oracle};
-use byteway_link::{Link, Memory};
 use byteway_wire::content::BlockSize;
+use byteway_world::World;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -484,20 +484,20 @@ struct Powered {
 }
 
 impl Powered {
+    /// The drive of a seat, as the next of a world; `lives` have ended.
     fn on(
-        executor: &Executor,
+        world: &mut World,
         seat: Seat,
-        number: usize,
         (watched, looks): (Option<usize>, bool),
         lives: usize,
     ) -> Result<Powered, Failure> {
         let Seat { run, config, medium } = seat;
-        let clock = executor.clock().owned_by(Owner(number as u16));
-        let (host, device) = Link::connect(&clock, drive::link(), Memory::simulated());
         let mut faulty = config.clone();
         faulty.media.faults = drive::faults(&run.plan, lives);
         let (medium, files) = medium.open(&faulty)?;
-        let drive = Rc::new(Drive::power_on(&device, faulty, medium).map_err(impossible)?);
+        let powered = world.add(None, drive::link(), faulty, Some(medium)).map_err(impossible)?;
+        let (host, drive) = (powered.host.clone(), powered.drive.clone());
+        let clock = host.clock().clone();
         let life = Life::begin(&clock, run.clone(), host, drive.clone(), watched, looks);
         Ok(Powered { run, config, drive, files, life })
     }
@@ -527,16 +527,10 @@ impl Powered {
         });
     }
 
-    /// The power goes; `lives` have been begun.
-    fn off(self, lives: usize) -> Seat {
-        let Powered { run, config, drive, files, .. } = self;
-        let files = files.map(|files| {
-            let chance = Rng::new(run.plan.seed).stream(&format!("files-{lives}")).next_u64();
-            Kept::Files(files.cut(chance))
-        });
-        let medium = drive.power_off(); // drive and link hold each other until then
-        let medium = files.unwrap_or_else(|| Kept::Memory(Box::new(medium)));
-        Seat { run, config, medium }
+    /// What a power cut leaves of the files that the medium is in, if it is in files; `lives` have been begun.
+    fn cut_files(&self, lives: usize) -> Option<SimulatedFiles> {
+        let chance = || Rng::new(self.run.plan.seed).stream(&format!("files-{lives}")).next_u64();
+        self.files.as_ref().map(|files| files.cut(chance()))
     }
 }
 
@@ -551,10 +545,11 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         Cut::At(Anchor { op: Some(op), .. }) => Some(op),
         _ => None,
     };
+    let mut world = World::new(&clock, 1);
     let mut powered = Vec::new();
     for (number, seat) in seats.drain(..).enumerate() {
         let watched = watched.filter(|_| number == 0);
-        powered.push(Powered::on(&executor, seat, number, (watched, looks), lives.len())?);
+        powered.push(Powered::on(&mut world, seat, (watched, looks), lives.len())?);
     }
     let ops: usize = plan.all().map(|plan| plan.ops.len()).sum();
     let polls_max = POLLS_MAX * powered.len() as u64 + POLLS_PER_OP_MAX * ops as u64;
@@ -591,7 +586,12 @@ fn live(seats: &mut Vec<Seat>, cut: Cut, looks: bool, lives: &mut Vec<u64>) -> R
         }
         Ok(Ran::Cut) => End::Cut,
     };
-    seats.extend(powered.into_iter().map(|powered| powered.off(lives.len())));
+    let files: Vec<_> = powered.iter().map(|powered| powered.cut_files(lives.len())).collect();
+    for ((powered, files), medium) in powered.into_iter().zip(files).zip(world.power_off()) {
+        let Powered { run, config, .. } = powered;
+        let medium = files.map_or_else(|| Kept::Memory(Box::new(medium)), Kept::Files);
+        seats.push(Seat { run, config, medium });
+    }
     drop(life);
     drop(executor); // with everything that was under way, the host's side too
     if end != End::Done {

@@ -4,7 +4,7 @@ use crate::common::{folder, results, run, scenario};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::table::Width;
 use byteway_measure::results::Results;
-use byteway_measure::summary::Summary;
+use byteway_measure::summary::{Summary, WearSummary};
 use byteway_scenario::{Options, Scenario};
 
 const HOST: &str = "\
@@ -142,6 +142,13 @@ fn the_whole_is_the_sum_of_its_drives() {
         part.flash.map_or(0, |flash| flash.host_programs + flash.collect_reads + flash.erases)
     };
     assert_eq!(flash(summary), sum(flash));
+    let hits =
+        |part: &Summary| part.upkeep.as_ref().and_then(|own| own.map_cache).map_or(0, |cache| cache.hits);
+    assert!(hits(summary) > 0);
+    assert_eq!(hits(summary), sum(hits));
+    let store = |part: &Summary| part.kv.as_ref().and_then(|kv| kv.store.clone());
+    assert!(store(summary).is_some());
+    assert_eq!(store(summary), store(&parts[3].summary));
     let dies = |part: &Summary| part.utilisation[0].count;
     assert_eq!(dies(summary), sum(dies));
     assert_eq!((summary.drive_model.as_str(), &summary.drive_profile), ("4 drives", &None));
@@ -162,6 +169,31 @@ fn the_whole_is_the_sum_of_its_drives() {
             .filter(|line| line.starts_with(' '))
             .all(|line| line.chars().count() <= 80)
     );
+}
+
+// Wear that was averaged drive by drive would hide the drive that is worn out, and count a small one like a large one.
+#[test]
+fn the_wear_of_the_whole_is_over_all_superblocks() {
+    let drive = |name: &str, capacity: &str, worn: &str| {
+        format!(
+            "[[drive]]\nname = '{name}'\nprofile = 'tlc-generic-aged'\ncapacity = '{capacity}'\nworn = '{worn}'\n\
+             precondition = 'steady'\n"
+        )
+    };
+    let job = "[[job]]\ndrive = 'all'\nrw = 'randwrite'\niodepth = 16\ncount = 300\n";
+    let drives = drive("young", "4 GiB", "10 %") + &drive("old", "8 GiB", "60 %");
+    let whole = results(&format!("{HOST}{drives}{job}"));
+    let upkeep = |summary: &Summary| summary.upkeep.clone().expect("these drives level wear");
+    let wear = |summary: &Summary| upkeep(summary).wear.expect("these drives level wear");
+    let [young, old] = &whole.summary.drives[..] else { panic!("two drives") };
+    let (all, young_wear, old_wear) = (wear(&whole.summary), wear(young), wear(old));
+    assert!(young_wear.max < old_wear.min && young_wear.blocks != old_wear.blocks);
+    assert_eq!(all.blocks, young_wear.blocks + old_wear.blocks);
+    assert_eq!((all.min, all.max), (young_wear.min, old_wear.max));
+    let erases = |wear: &WearSummary| wear.mean * wear.blocks as f64;
+    assert!((erases(&all) - erases(&young_wear) - erases(&old_wear)).abs() < 0.01);
+    let spare = |summary: &Summary| upkeep(summary).bad_blocks.expect("spare blocks").spare_left;
+    assert_eq!(spare(&whole.summary), spare(young) + spare(old));
 }
 
 // Determinism is what makes a result worth keeping.

@@ -6,9 +6,8 @@
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor, SpanId, Spans, Timing};
-use byteway_device::Drive;
 use byteway_firmware::{Canary, Ftl};
-use byteway_lab::{build, world};
+use byteway_lab::build;
 use byteway_scenario::profile::DRIVES;
 use byteway_scenario::{Device, Options};
 use byteway_wire::content::{BlockSize, Content, Stamp};
@@ -33,11 +32,9 @@ fn ends(profile: &str, timing: Timing, canary: Option<Canary>) -> Result<(), Str
     let executor = Executor::new();
     executor.set_timing(timing);
     let clock = executor.clock().clone();
-    let (_host, end) = world::link(&clock, &device.drive.profile);
-    let drive = Drive::new(&end, config).unwrap();
-    let ftl = drive.controller.ftl().clone();
+    let powered = build::bay(&clock, &device.drive.profile).power_on(config, None).unwrap();
+    let ftl = powered.drive.controller.ftl().clone();
     let result = executor.run(overwrite(clock, ftl, Rng::new(7)));
-    drive.power_off(); // drive and link hold each other until then
     result.map_err(|stalled| stalled.to_string())
 }
 

@@ -198,6 +198,10 @@ fn crates_depend_on_no_more_than_the_map_says() {
             &["byteway-flash", "byteway-host", "byteway-lab", "plotly", "rusty-leveldb", "indicatif"],
         ),
         ("byteway-scenario", &["byteway-lab", "byteway-device", "plotly", "rusty-leveldb", "indicatif"]),
+        (
+            "byteway-world",
+            &["byteway-host", "byteway-serve", "byteway-scenario", "byteway-measure", "byteway-lab"],
+        ),
         ("byteway-lab", &["byteway-study", "plotly", "indicatif"]),
     ] {
         let below = all_below(name, &direct);
@@ -224,6 +228,39 @@ fn libraries_have_errors_with_types_and_no_terminal() {
             assert!(!below.contains(other), "{name} depends on {other}");
         }
         assert!(FLAGS.contains(&&**name) || !below.contains("clap"), "{name} depends on clap");
+    }
+}
+
+/// The source files below a folder.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+// A drive that is wired elsewhere, in the program or in a test, would go without what the world sees to: parting drive and link,
+// balancing the books. Tests of `link` and `host` connect one to something that is no drive.
+#[test]
+fn drives_are_built_in_the_world_alone() {
+    // In two pieces, for this file is looked through as well.
+    const CONNECTS: &str = concat!("Link::", "connect(");
+    const POWERS_ON: &str = concat!("Drive::", "power_on(");
+    for folder in crates().into_iter().filter(|folder| !folder.ends_with("world")) {
+        let mut found = Vec::new();
+        files(&folder, &mut found);
+        for path in found {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let connects =
+                text.contains(CONNECTS) && !["link", "host"].iter().any(|name| folder.ends_with(name));
+            let is_relay = path.ends_with("device/tests/two_links.rs");
+            assert!(!connects || is_relay, "{} connects a link", path.display());
+            assert!(!text.contains(POWERS_ON), "{} powers a drive on", path.display());
+        }
     }
 }
 

@@ -1,17 +1,18 @@
 //! The host's client and its oracle against a drive: every value by every method, several at once, verified.
 
 use super::pairs::{KV, KV_UNITS, VALUE_BYTES_MAX, with_pairs};
+use crate::fixture::drive_config;
 use crate::fixture::payload::PAYLOAD_BYTES_MAX;
-use crate::fixture::{drive_config, link_config};
 use byteway_clock::random::Rng;
-use byteway_clock::{Channel, Delay, Executor};
-use byteway_device::{Drive, DriveConfig, MemoryConfig, TransferConfig};
+use byteway_clock::{Channel, Delay};
+use byteway_device::{DriveConfig, MemoryConfig, TransferConfig};
 use byteway_host::{
-    Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvError, KvIoError, KvOracle, Method, Port,
+    Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, KvError, KvIoError, KvOracle, Method,
     QueueConfig, QueuePair, Results, Rules, StoreIf,
 };
 use byteway_kv::Kv;
-use byteway_link::{CxlConfig, Flit, Link, Memory};
+use byteway_link::{CxlConfig, Flit};
+use byteway_testkit::SmallWorld;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use byteway_wire::nvme::vendor::Methods;
@@ -54,22 +55,10 @@ pub(super) fn run_with<T: 'static>(
     config: DriveConfig,
     test: impl AsyncFnOnce(Driver, Kv) -> T + 'static,
 ) -> T {
-    let executor = Executor::new();
-    let memory = Memory::simulated();
-    let (end, device) = Link::connect(executor.clock(), link_config(), memory);
-    let drive = Drive::new(&device, config).expect("a drive");
-    let port = Port::Link(end);
-    let finished = executor.run(async move {
-        let driver = Driver::attach(port, DriverConfig::default()).await.expect("a controller");
-        let clock = driver.clock().clone();
-        let pairs = drive.controller.pairs(KV).expect("pairs");
-        let result = test(driver.clone(), pairs).await;
-        clock.sleep(Delay::from_ms(20)).await;
-        assert_eq!(driver.protocol_errors(), 0);
-        assert!(drive.controller.is_quiet(), "nothing leaked");
-        result
-    });
-    finished.unwrap_or_else(|stalled| panic!("{stalled}"))
+    SmallWorld::of(config).run_driven(DriverConfig::default(), async |driver, powered| {
+        let pairs = powered.drive.controller.pairs(KV).expect("pairs");
+        test(driver, pairs).await
+    })
 }
 
 pub(super) async fn queue(driver: &Driver) -> QueuePair {

@@ -5,14 +5,12 @@
 
 use super::client::{self, client, key, oracle, run_with};
 use super::pairs::{KV, VALUE_BYTES_MAX};
-use crate::fixture::link_config;
 use byteway_clock::random::Rng;
-use byteway_clock::{Channel, Delay, Executor};
-use byteway_device::Drive;
+use byteway_clock::{Channel, Delay};
 use byteway_host::{
-    Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, Lost, Method, Port, Rules, StoreIf,
+    Driver, DriverConfig, IoError, KvBatch, KvClient, KvConfig, Lost, Method, Rules, StoreIf,
 };
-use byteway_link::{Link, Memory};
+use byteway_testkit::SmallWorld;
 use byteway_transfer::Ordering;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -196,14 +194,10 @@ fn stores_go_on_after_resets() {
 fn a_record_that_is_not_answered_is_ended_by_a_reset() {
     let mut drive = client::config();
     drive.transfer.memory.as_mut().expect("memory").poll = Delay::from_s(1);
-    let executor = Executor::new();
-    let (end, device) = Link::connect(executor.clock(), link_config(), Memory::simulated());
-    let _drive = Drive::new(&device, drive).expect("a drive");
-    let clock = executor.clock().clone();
-    let finished = executor.run(async move {
-        let timeout = Some(Delay::from_ms(10));
-        let config = DriverConfig { timeout, timeout_period: Delay::from_ms(1), ..DriverConfig::default() };
-        let driver = Driver::attach(Port::Link(end), config).await.expect("a controller");
+    let timeout = Some(Delay::from_ms(10));
+    let config = DriverConfig { timeout, timeout_period: Delay::from_ms(1), ..DriverConfig::default() };
+    SmallWorld::of(drive).run_driven(config, async |driver, _| {
+        let clock = driver.clock().clone();
         let client = streaming(&driver).await;
         let mut buffer = client.buffer().expect("a buffer");
         let (begin, polls) = (clock.now(), clock.counters().polls);
@@ -217,5 +211,4 @@ fn a_record_that_is_not_answered_is_ended_by_a_reset() {
         let retrieved = client.retrieve(&mut buffer, key(1), 0, 64).await;
         retrieved.expect("commands go on");
     });
-    finished.unwrap_or_else(|stalled| panic!("{stalled}"));
 }

@@ -1,16 +1,17 @@
 //! Power cuts in the middle of anything: what was acknowledged and durable is there afterwards, whole, and nothing else is.
 
 use super::pairs::{KV, offering, with_pairs};
-use crate::fixture::{drive_config, link_config};
+use crate::fixture::drive_config;
 use byteway_clock::random::Rng;
-use byteway_clock::{Channel, Executor, Ran};
-use byteway_device::{Drive, DriveConfig};
+use byteway_clock::{Channel, Ran};
+use byteway_device::DriveConfig;
 use byteway_flash::Medium;
 use byteway_host::{
     BulkLimits, Driver, DriverConfig, IoError, KvBulk, KvClient, KvConfig, KvOracle, Method, Port,
     QueueConfig, Rules, StoreIf,
 };
-use byteway_link::{Link, Memory};
+use byteway_link::HostEnd;
+use byteway_testkit::SmallWorld;
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::kv::Key;
 use byteway_wire::nvme::vendor::Methods;
@@ -43,16 +44,9 @@ fn live(
     (seed, operations): (u64, u64),
     polls: u64,
 ) -> (Medium, bool) {
-    let executor = Executor::new();
-    let (end, device) = Link::connect(executor.clock(), link_config(), Memory::simulated());
-    let drive = match medium {
-        Some(medium) => Drive::power_on(&device, config, medium),
-        None => Drive::new(&device, config),
-    };
-    let drive = drive.expect("a drive");
     let oracle_too = oracle.clone();
-    let clock = executor.clock().clone();
-    let life = async move {
+    let life = async move |end: HostEnd| {
+        let clock = end.clock().clone();
         let driver = Driver::attach(Port::Link(end), DriverConfig::default()).await.expect("a controller");
         let queue = driver.create_queue_pair(QueueConfig::new(64)).await.expect("a queue");
         let config = KvConfig { oracle: Some(oracle_too), ..KvConfig::new(Rules::only(method), 16384) };
@@ -98,8 +92,7 @@ fn live(
             done.receive().await;
         }
     };
-    let ended = executor.run_cut(life, polls).unwrap_or_else(|stalled| panic!("{stalled}"));
-    let medium = drive.power_off();
+    let (ended, medium) = SmallWorld { medium, ..SmallWorld::of(config) }.run_cut(polls, life);
     oracle.borrow_mut().cut_power();
     (medium, matches!(ended, Ran::Ended(())))
 }

@@ -157,11 +157,11 @@ fn so_it_is_across_a_link() {
 fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (drive, end) = case.raw(&clock, seed);
+    let drive = case.raw(&clock, seed);
     let model = Rc::new(RefCell::new(Model::new(case)));
     for (turn, pause) in (0..).zip(pauses.iter().chain([&0])) {
         let what = format!("{}, seed {seed}, crashes {pauses:?}, turn {turn}", case.name);
-        let ftl = case.attach(&executor, end.clone());
+        let ftl = case.attach(&executor, &drive);
         let (inner, model, clock, pause) = (ftl.clone(), model.clone(), clock.clone(), *pause);
         let stream = Rng::new(seed).stream(&format!("host-{turn}"));
         let ended = executor.run(async move {
@@ -182,7 +182,6 @@ fn crashes(case: &Case, seed: u64, pauses: &[u64]) {
         }
         ftl.stop();
     }
-    drive.power_off();
 }
 
 // Commands that were on the link when the host crashed take effect, or don't, after the next host might have looked: what it

@@ -8,8 +8,8 @@ use byteway_firmware::{
     Base, Canary, Cycles, Ftl, FtlConfig, FtlError, MediaError, Placement, Region, Site, Work,
 };
 use byteway_flash::{FaultPlan, FlashConfig, Geometry, Medium, SlcTiming, Timing};
-use byteway_link::HostEnd;
 use byteway_wire::content::{BlockSize, Content, Stamp};
+use byteway_world::PoweredDrive;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
@@ -104,7 +104,7 @@ pub async fn found(ftl: &Ftl) -> Vec<Content> {
 /// A translation layer under power, with the drive that has its flash if that is another.
 pub struct Powered {
     pub ftl: Ftl,
-    raw: Option<Drive>,
+    raw: Option<PoweredDrive>,
 }
 
 impl Powered {
@@ -180,14 +180,14 @@ impl Case {
         }
     }
 
-    /// The drive of one that is [across](Case::across) a link, new, and the host's end of that.
-    pub fn raw(&self, clock: &Clock, seed: u64) -> (Drive, HostEnd) {
+    /// The drive of one that is [across](Case::across) a link, new.
+    pub fn raw(&self, clock: &Clock, seed: u64) -> PoweredDrive {
         far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, None)
     }
 
     /// A translation layer of the host's over it.
-    pub fn attach(&self, executor: &Executor, host: HostEnd) -> Ftl {
-        let far = executor.run(far::attach(host)).unwrap();
+    pub fn attach(&self, executor: &Executor, drive: &PoweredDrive) -> Ftl {
+        let far = executor.run(far::attach(drive.host.clone())).unwrap();
         let clock = executor.clock();
         Ftl::over(clock, placement(clock), far, self.config.clone()).unwrap()
     }
@@ -202,8 +202,8 @@ impl Case {
         if !self.is_far {
             return Powered { ftl: self.power_on(clock, medium, seed), raw: None };
         }
-        let (drive, host) = far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, Some(medium));
-        Powered { ftl: self.attach(executor, host), raw: Some(drive) }
+        let drive = far::power_on(clock, self.raw_drive(), self.faults.clone(), seed, Some(medium));
+        Powered { ftl: self.attach(executor, &drive), raw: Some(drive) }
     }
 
     pub fn power_on(&self, clock: &Clock, medium: Medium, seed: u64) -> Ftl {

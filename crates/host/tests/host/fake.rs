@@ -2,7 +2,8 @@
 
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_host::{Driver, DriverConfig, Port};
-use byteway_link::{Bar, DeviceEnd, Generation, Link, Memory, MmioWrite, PcieConfig, Purpose};
+use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, Purpose};
+use byteway_testkit::link_config;
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::vendor::{Capabilities, Chunk, Framing, InlineSlots, Methods, ResultSlot, Sink};
@@ -739,20 +740,6 @@ impl Rig {
 
     pub fn now(&self) -> Time {
         self.clock.now()
-    }
-}
-
-pub fn link_config() -> PcieConfig {
-    PcieConfig {
-        generation: Generation::Gen3,
-        lanes: 4,
-        mps: 256,
-        mrrs: 512,
-        rcb: 64,
-        read_tags: 32,
-        propagation: Delay::from_ns(100),
-        memory_latency: Delay::from_ns(150),
-        slowdown: 1,
     }
 }
 

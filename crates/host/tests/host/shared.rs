@@ -1,6 +1,6 @@
 //! The same driver over shared memory, polled, in real time: the two sides have a mapping each of one file.
 
-use crate::fake::{BLOCKS, Fake, link_config};
+use crate::fake::{BLOCKS, Fake};
 use byteway_clock::{Channel, Delay, Executor, Timing};
 use byteway_host::{
     BaseState, Client, ClientConfig, Completion, Driver, DriverConfig, HostCosts, Method, Oracle, Port,
@@ -8,6 +8,7 @@ use byteway_host::{
 };
 use byteway_link::memory::Mapped;
 use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite};
+use byteway_testkit::link_config;
 use byteway_wire::content::BlockSize;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -20,6 +20,7 @@ use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::TransferPlan;
 use byteway_wire::nvme::FormatNvm;
 use byteway_workload::{JobPlan, Source};
+use byteway_world::Host;
 
 /// What is asked.
 #[derive(Clone)]
@@ -113,7 +114,7 @@ impl PairsBench {
             rules: self.transfer.rules,
             sink: None,
             results: self.transfer.results,
-            processors: jobs::processors(&clock, 1),
+            processors: Host::new(&clock, 1).processors().to_vec(),
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             seed: self.seed,
         };

@@ -19,7 +19,7 @@ pub struct KvSummary {
     /// Jobs that gathered their stores in host memory; left out if none did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bulk: Vec<BulkRow>,
-    /// What the drive did for them; `None` if another process serves it.
+    /// What the drive did for them; `None` if another process serves it, or there are several whose pages or packing differ.
     pub store: Option<KvStoreSummary>,
 }
 

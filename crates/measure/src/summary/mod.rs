@@ -77,8 +77,8 @@ pub struct Summary {
     pub flash: Option<FlashSummary>,
     /// Bytes programmed for each byte that the host wrote; `None` if it wrote nothing.
     pub write_amplification: Option<f64>,
-    /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind, or there are several drives,
-    /// whose summaries say it.
+    /// What the drive did beside the host's I/O; `None`, and left out, if it has nothing of the kind. Of several drives each part
+    /// is over those that have such a thing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<UpkeepSummary>,
     /// Operations on pairs, and what a key-value drive did for them; `None`, and left out, of other drives.

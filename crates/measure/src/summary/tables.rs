@@ -124,7 +124,7 @@ impl Summary {
         out.finish()
     }
 
-    /// What of one of several drives cannot be added up: its upkeep, and its store of pairs.
+    /// Of one of several drives what is not in the table of them: its upkeep, and its store of pairs.
     fn write_own_tables(&self, out: &mut Printout) {
         let store = self.kv.as_ref().filter(|kv| kv.store.is_some());
         if self.upkeep.is_none() && store.is_none() {

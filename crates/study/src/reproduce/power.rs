@@ -6,15 +6,16 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use byteway_clock::{Executor, Ran};
-use byteway_device::{Drive, DriveConfig};
+use byteway_flash::Medium;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{BulkLimits, KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
 use byteway_link::HostEnd;
 use byteway_wire::nvme::kv::Key;
+use byteway_world::PoweredDrive;
 
 use super::error::CutError;
 use super::point::Spec;
-use byteway_lab::{build, world};
+use byteway_lab::build;
 use byteway_scenario::Scenario;
 
 /// What a power cut took of the values that the client's caller was told are put.
@@ -44,25 +45,22 @@ const BATCH_BYTES: u32 = 16 << 10;
 /// The drive cannot be driven, or holds a value that was never put.
 pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> Result<Taken, CutError> {
     let scenario = spec.scenario(1)?;
-    let config = build::drive(&scenario, 0);
     let put = Rc::new(Cell::new(Put::default()));
     let medium = {
         let executor = Executor::new();
-        let (host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
-        let drive = power_on(&device, &config, Drive::medium(&config).map_err(CutError::NotBuilt)?)?;
-        let putting = put_all(host, Plan::of(&scenario), pairs, bytes, put.clone());
+        let drive = power_on(&executor, &scenario, None)?;
+        let putting = put_all(drive.host.clone(), Plan::of(&scenario), pairs, bytes, put.clone());
         match executor.run_cut(putting, polls).map_err(CutError::Stalled)? {
             Ran::Cut => drive.power_off(),
             Ran::Ended(why) => return Err(why),
         }
     };
     let executor = Executor::new();
-    let (host, device) = world::link(executor.clock(), &scenario.drives[0].plan.profile);
-    let drive = power_on(&device, &config, medium)?;
+    let drive = power_on(&executor, &scenario, Some(medium))?;
     let Put { told, acknowledged } = put.get();
-    let found =
-        executor.run(count(host, Plan::of(&scenario), bytes, put.get())).map_err(CutError::Stalled)??;
-    drive.power_off(); // drive and link hold each other until then
+    let found = executor
+        .run(count(drive.host.clone(), Plan::of(&scenario), bytes, put.get()))
+        .map_err(CutError::Stalled)??;
     Ok(Taken {
         told,
         by_host: told - acknowledged - found.unacknowledged,
@@ -71,11 +69,12 @@ pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> Result<Tak
 }
 
 fn power_on(
-    device: &byteway_link::DeviceEnd,
-    config: &DriveConfig,
-    medium: byteway_flash::Medium,
-) -> Result<Drive, CutError> {
-    Drive::power_on(device, config.clone(), medium).map_err(CutError::NotBuilt)
+    executor: &Executor,
+    scenario: &Scenario,
+    medium: Option<Medium>,
+) -> Result<PoweredDrive, CutError> {
+    let bay = build::bay(executor.clock(), &scenario.drives[0].plan.profile);
+    bay.power_on(build::drive(scenario, 0), medium).map_err(CutError::NotBuilt)
 }
 
 /// The host's part of a scenario.

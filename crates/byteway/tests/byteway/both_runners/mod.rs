@@ -18,11 +18,11 @@ mod runner;
 mod trace;
 
 use byteway_clock::{Clock, Delay};
-use byteway_device::{ControllerConfig, Drive, DriveConfig};
+use byteway_device::{ControllerConfig, DriveConfig};
 use byteway_flash::Geometry;
+use byteway_link::Memory;
 use byteway_link::memory::Mapped;
-use byteway_link::{DeviceEnd, Direction, Memory, Purpose};
-use byteway_testkit::{NS_4K_UNITS, NS_512_UNITS, link_config};
+use byteway_testkit::{NS_4K_UNITS, NS_512_UNITS};
 use std::fs::File;
 
 /// The longest transfer of a command.
@@ -70,22 +70,4 @@ fn give_up_after(clock: &Clock, delay: Delay) {
         inner.timer(delay).await;
         panic!("not done after {delay}");
     });
-}
-
-/// Nothing is held in the drive, and ledger, memory and device agree on every byte that crossed.
-fn check_at_rest(drive: &Drive, device: &DeviceEnd, memory: &Memory) {
-    let payload = |purpose, direction| device.ledger().entry(purpose, direction).payload;
-    let fetched =
-        [Purpose::SqeFetch, Purpose::InlineChunk, Purpose::PrpList, Purpose::SglSegment, Purpose::Data];
-    let down: u64 = fetched.into_iter().map(|purpose| payload(purpose, Direction::Down)).sum();
-    let up = payload(Purpose::Data, Direction::Up) + payload(Purpose::Cqe, Direction::Up);
-    assert_eq!((down, up), (memory.dma_read_bytes(), memory.dma_written_bytes()), "ledger against memory");
-    let counters = drive.controller.counters();
-    let entries =
-        payload(Purpose::SqeFetch, Direction::Down) + payload(Purpose::InlineChunk, Direction::Down);
-    assert_eq!(counters.fetched.get() * 64, entries, "entries fetched");
-    assert_eq!(counters.posted.get() * 16, payload(Purpose::Cqe, Direction::Up), "entries posted");
-    assert_eq!(device.faults(), 0, "posted writes into memory that is not there");
-    assert!(drive.controller.is_quiet(), "slots, permits and tags are free");
-    assert_eq!(drive.controller.ftl().units_locked(), 0, "units locked");
 }

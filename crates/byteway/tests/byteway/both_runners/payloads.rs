@@ -15,6 +15,7 @@ use byteway_host::{
 };
 use byteway_link::{Direction, Entry, Purpose};
 use byteway_serve::function::Doorbells;
+use byteway_testkit::assert_at_rest;
 use byteway_transfer::{Method, Rules};
 use byteway_wire::nvme::vendor::Methods;
 use std::cell::RefCell;
@@ -78,12 +79,12 @@ fn play(how: How, rules: Rules, results: Results) -> Outcome {
         assert_eq!(verified, sink.len() as u64 + SIZES.iter().map(|bytes| u64::from(*bytes)).sum::<u64>());
         driver.shutdown().await.unwrap();
         assert_eq!(driver.protocol_errors(), 0);
-        setting.check_at_rest();
+        assert_at_rest(&setting.powered);
         let mut crossed = Vec::new();
         let several = matches!(rules.method, Method::PiggybackPipelined | Method::InlineReassembly);
         for purpose in Purpose::ALL.into_iter().filter(|purpose| *purpose != Purpose::Register) {
             for direction in [Direction::Down, Direction::Up] {
-                let mut entry = setting.device.ledger().entry(purpose, direction);
+                let mut entry = setting.powered.device.ledger().entry(purpose, direction);
                 if several && matches!(purpose, Purpose::SqeFetch | Purpose::InlineChunk) {
                     entry = Entry { payload: entry.payload, ..Entry::default() };
                 }

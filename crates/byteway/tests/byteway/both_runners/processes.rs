@@ -8,20 +8,18 @@
     reason = "processes are held against the wall clock, so that none hangs"
 )]
 
-use crate::both_runners::{
-    MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, check_at_rest, drive_config, give_up_after, link_config,
-};
+use crate::both_runners::{MEMORY_BYTES, NS_4K_UNITS, NS_512_UNITS, drive_config, give_up_after};
 use byteway_clock::random::{Rng, Stream};
 use byteway_clock::{Channel, Clock, Delay, Executor, Timing};
-use byteway_device::Drive;
 use byteway_host::{
     BaseState, BlockIoError, Client, ClientConfig, Driver, DriverConfig, IoBuffer, Method, Oracle, Port,
     QueueConfig, QueuePair, Rules,
 };
-use byteway_link::{Link, Memory};
+use byteway_link::Memory;
 use byteway_serve::attach::Attachment;
 use byteway_serve::function::{Doorbells, Function};
 use byteway_serve::vfio_user::Server;
+use byteway_testkit::{SmallWorld, assert_at_rest};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::Range;
 use std::cell::{Cell, RefCell};
@@ -137,22 +135,21 @@ fn serve(socket: PathBuf) {
     let executor = Executor::new();
     let clock = executor.clock().clone();
     give_up_after(&clock, Delay::from_ms(DEADLINE_MS));
-    let memory = Memory::guest();
-    let (host, device) = Link::connect(&clock, link_config(), memory.clone());
-    let drive = Drive::new(&device, drive_config()).unwrap();
-    let function = Function::new(&host, &drive.controller, 1, 5, Doorbells::Mapped).unwrap();
+    let powered = SmallWorld { memory: Memory::guest(), ..SmallWorld::of(drive_config()) }.power_on(&clock);
+    let controller = powered.drive.controller.clone();
+    let function = Function::new(&powered.host, &controller, 1, 5, Doorbells::Mapped).unwrap();
     let server = Server::bind(socket).unwrap();
     let done = Rc::new(std::io::stdin().as_fd().try_clone_to_owned().unwrap());
     let main = async move {
         server.run(&function, async move { clock.readable(&done).await }).await;
-        check_at_rest(&drive, &device, &memory);
-        let counters = drive.controller.counters();
-        let ftl = drive.controller.ftl().counters();
+        assert_at_rest(&powered);
+        let counters = controller.counters();
+        let ftl = controller.ftl().counters();
         println!(
             "{} commands, {} resets, {} blocks erased, {} units collected",
             counters.fetched.get(),
             counters.resets.get(),
-            drive.controller.ftl().flash().counters().erases,
+            controller.ftl().flash().counters().erases,
             ftl.units_programmed_collector,
         );
         assert!(

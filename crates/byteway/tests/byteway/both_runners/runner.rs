@@ -1,14 +1,14 @@
 //! A drive and its host under one runner or the other, and the ways between them.
 
-use crate::both_runners::{
-    MEMORY_BASE, MEMORY_BYTES, check_at_rest, give_up_after, link_config, map_memory, memfd,
-};
+use crate::both_runners::{MEMORY_BASE, MEMORY_BYTES, give_up_after, map_memory, memfd};
 use byteway_clock::{Delay, Executor, Timing};
-use byteway_device::{Drive, DriveConfig};
+use byteway_device::DriveConfig;
 use byteway_host::Port;
+use byteway_link::Memory;
 use byteway_link::memory::{Access, Backing};
-use byteway_link::{DeviceEnd, Link, Memory};
 use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
+use byteway_testkit::SmallWorld;
+use byteway_world::PoweredDrive;
 use std::rc::Rc;
 
 /// How a test is played.
@@ -25,16 +25,7 @@ pub enum How {
 /// A drive, and the way to it.
 pub struct Setting {
     pub port: Port,
-    pub drive: Drive,
-    pub device: DeviceEnd,
-    pub memory: Memory,
-}
-
-impl Setting {
-    /// Nothing is held in the drive, and ledger, memory and device agree.
-    pub fn check_at_rest(&self) {
-        check_at_rest(&self.drive, &self.device, &self.memory);
-    }
+    pub powered: PoweredDrive,
 }
 
 /// What a client of the function asks it for.
@@ -66,13 +57,12 @@ pub fn run<T: 'static>(how: How, config: DriveConfig, main: impl AsyncFnOnce(Set
         How::Link(_) => map_memory(&file),
         How::Served(..) => Memory::guest(),
     };
-    let (host, device) = Link::connect(&clock, link_config(), memory.clone());
-    let drive = Drive::new(&device, config).unwrap();
+    let powered = SmallWorld { memory, ..SmallWorld::of(config) }.power_on(&clock);
     let port = match how {
         How::Served(_, doorbells) => {
-            let function = Function::new(&host, &drive.controller, 1, 5, doorbells).unwrap();
+            let function = Function::new(&powered.host, &powered.drive.controller, 1, 5, doorbells).unwrap();
             let backing = Backing::File { file: &file, offset: 0 };
-            memory.map(MEMORY_BASE, MEMORY_BYTES, backing, Access::ReadWrite).unwrap();
+            powered.memory.map(MEMORY_BASE, MEMORY_BYTES, backing, Access::ReadWrite).unwrap();
             let doorbells = function.region(REGION_BAR0).mappable.map(|mappable| {
                 let doorbells = Memory::guest();
                 let backing = Backing::File { file: &mappable.file, offset: mappable.offset };
@@ -81,9 +71,9 @@ pub fn run<T: 'static>(how: How, config: DriveConfig, main: impl AsyncFnOnce(Set
             });
             Port::shared(Box::new(Registers(function)), doorbells, map_memory(&file), &clock)
         }
-        _ => Port::Link(host),
+        _ => Port::Link(powered.host.clone()),
     };
-    let main = main(Setting { port, drive, device, memory });
+    let main = main(Setting { port, powered });
     match how {
         How::Virtual => executor.run(main).unwrap(),
         How::Link(timing) | How::Served(timing, _) => {

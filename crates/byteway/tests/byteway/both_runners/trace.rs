@@ -338,8 +338,8 @@ fn play(how: How, steps: &[Step]) -> Played {
         }
         player.driver.shutdown().await.unwrap();
         assert_eq!(player.driver.protocol_errors(), 0);
-        setting.check_at_rest();
-        let ftl = setting.drive.controller.ftl();
+        assert_at_rest(&setting.powered);
+        let ftl = setting.powered.drive.controller.ftl();
         let mut unit = [0; UNIT_BYTES];
         let peek = |lpa| {
             ftl.peek(lpa).write_to(&mut unit);

@@ -2,17 +2,17 @@
 //! what it is about.
 
 use byteway_clock::random::Stream;
-use byteway_clock::{Clock, Delay, Executor};
+use byteway_clock::{Clock, Delay};
 use byteway_device::{
-    ControllerConfig, Drive, DriveConfig, MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, DriveConfig, MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
 use byteway_firmware::{Cycles, Work};
 use byteway_flash::Geometry;
-use byteway_host::{Driver, DriverConfig, HostCosts, Port};
-use byteway_link::{CxlConfig, Flit, Link, Memory, PcieConfig};
+use byteway_host::{Driver, DriverConfig, HostCosts};
+use byteway_link::{CxlConfig, Flit, PcieConfig};
+use byteway_testkit::SmallWorld;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::vendor::Methods;
-use std::rc::Rc;
 
 /// The longest payload of the tests.
 pub const BYTES_MAX: u32 = 8192;
@@ -77,21 +77,12 @@ pub struct Stage {
 impl Rig {
     /// Runs `test` with an attached driver. In the end the drive is quiet: no slot, permit, tag or partial payload left.
     pub fn run<T: 'static>(self, test: impl AsyncFnOnce(Stage) -> T + 'static) -> T {
-        let executor = Executor::new();
-        let clock = executor.clock().clone();
-        let (host, device) = Link::connect(&clock, self.link, Memory::simulated());
-        let drive = Rc::new(Drive::new(&device, self.drive).expect("the rig's drive is possible"));
-        let costs = self.costs;
-        let finished = executor.run(async move {
-            let config = DriverConfig { costs, queues_wanted: 8, ..DriverConfig::default() };
-            let driver = Driver::attach(Port::Link(host), config).await.expect("the drive is there");
-            let stage = Stage { clock: clock.clone(), driver };
-            let result = test(stage).await;
-            clock.sleep(Delay::from_ms(50)).await;
-            assert!(drive.controller.is_quiet(), "something was kept");
-            result
-        });
-        finished.unwrap_or_else(|stalled| panic!("{stalled}"))
+        let config = DriverConfig { costs: self.costs, queues_wanted: 8, ..DriverConfig::default() };
+        let world = SmallWorld { link: self.link, ..SmallWorld::of(self.drive) };
+        world.run_driven(config, async |driver, _| {
+            let clock = driver.clock().clone();
+            test(Stage { clock, driver }).await
+        })
     }
 }
 

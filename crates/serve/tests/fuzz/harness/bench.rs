@@ -4,8 +4,9 @@ use byteway_clock::{Clock, Delay, Executor, Time, Timing};
 use byteway_device::{ControllerConfig, Drive, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Base, Cycles, FtlConfig};
 use byteway_flash::Geometry;
-use byteway_link::{Bar, Link, Memory, MmioWrite};
+use byteway_link::Memory;
 use byteway_serve::function::{Doorbells, Function};
+use byteway_testkit::SmallWorld;
 use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::vendor::Methods;
 use std::future::Future;
@@ -116,26 +117,13 @@ pub struct Served {
 pub fn run<T: 'static, F: Future<Output = T> + 'static>(shape: Shape, main: impl FnOnce(Served) -> F) -> T {
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let (host, device) = Link::connect(&clock, byteway_testkit::link_config(), Memory::guest());
-    let drive = Drive::new(&device, shape.drive()).expect("the bench's drive is possible");
-    let function = Function::new(&host, &drive.controller, 1, VECTORS, shape.doorbells)
+    let world = SmallWorld { memory: Memory::guest(), ..SmallWorld::of(shape.drive()) };
+    let powered = world.power_on(&clock);
+    let function = Function::new(&powered.host, &powered.drive.controller, 1, VECTORS, shape.doorbells)
         .expect("the system has memory for doorbells");
-    let served = Served { clock, drive: Rc::new(drive), function };
+    let served = Served { clock, drive: powered.drive.clone(), function };
     let main = main(served);
-    let result = executor.run_real(Timing::None, None, main).unwrap_or_else(|stalled| panic!("{stalled}"));
-    // A link and its controller hold each other, for as long as the process lives; here they must go.
-    device.attach(Rc::new(Nothing));
-    result
-}
-
-struct Nothing;
-
-impl Bar for Nothing {
-    fn read(&self, _: u64, _: u32) -> u64 {
-        0
-    }
-
-    fn write(&self, _: MmioWrite) {}
+    executor.run_real(Timing::None, None, main).unwrap_or_else(|stalled| panic!("{stalled}"))
 }
 
 impl Served {

@@ -1,0 +1,93 @@
+//! A small drive and its link: 48 MiB, reads of 10 us, programs of 50 us, erases of 500 us, Gen3 x4. A test changes what it is
+//! about: `DriveConfig { serial: .., ..drive_config() }`.
+
+use byteway_clock::{Delay, Rate};
+use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
+use byteway_firmware::{Base, Cycles, FtlConfig, Work};
+use byteway_flash::{Geometry, Timing};
+use byteway_link::{Generation, PcieConfig};
+use byteway_wire::content::{BlockSize, Keep};
+
+/// Units of 4 KiB of namespace 1, whose blocks are of 512 bytes.
+pub const NS_512_UNITS: u64 = 4096;
+/// Units of namespace 2, whose blocks are of 4096 bytes.
+pub const NS_4K_UNITS: u64 = 8192;
+
+/// The drive.
+pub fn drive_config() -> DriveConfig {
+    DriveConfig {
+        model: "Byteway test drive".into(),
+        serial: "TEST0001".into(),
+        controller: ControllerConfig {
+            io_queues_max: 8,
+            queue_entries_max: 1024,
+            command_slots: 64,
+            fetch_outstanding: 2,
+            fetch_burst: 4,
+            transfer_bytes_max: 128 << 10,
+            dma_granularity: 1,
+            dstrd: 0,
+            sgl: false,
+            shadow_doorbells: false,
+            vectors: 9,
+            arbitration_burst: 128,
+            ready_delay: Delay::from_us(10),
+            read_pipeline: Delay::from_ns(500),
+            read_large_pipeline: Delay::from_ns(800),
+            write_pipeline: Delay::from_ns(300),
+        },
+        transfer: TransferConfig::default(),
+        site: SiteConfig {
+            cores: 2,
+            hertz: 1_000_000_000,
+            cycles: Cycles::FREE
+                .with(Work::Fetch, 50)
+                .with(Work::Parse, 100)
+                .with(Work::Translate, 50)
+                .with(Work::Buffer, 50)
+                .with(Work::Complete, 50),
+            dram_latency: Delay::from_ns(50),
+            dram_rate: Rate::per_second(10_000_000_000),
+        },
+        geometry: Geometry { channels: 2, ways: 2, planes: 1, blocks: 32, pages: 64, page_bytes: 16384 },
+        timing: Timing {
+            read: vec![Delay::from_us(10)],
+            program: vec![Delay::from_us(50)],
+            erase: Delay::from_us(500),
+            channel: Rate::per_second(800_000_000),
+            command: Delay::from_ns(100),
+            ..Timing::default()
+        },
+        media: Default::default(),
+        endurance_erases: 3000,
+        ftl: FtlConfig { write_buffer_units: 256, ..FtlConfig::default() },
+        namespaces: vec![
+            NamespaceConfig::blocks(NS_512_UNITS, BlockSize::B512),
+            NamespaceConfig::blocks(NS_4K_UNITS, BlockSize::B4096),
+        ],
+        kv: None,
+        base: Base::Empty,
+        keep: Keep::Bytes,
+        seed: 1,
+    }
+}
+
+/// The link.
+pub fn link_config() -> PcieConfig {
+    PcieConfig {
+        generation: Generation::Gen3,
+        lanes: 4,
+        mps: 256,
+        mrrs: 512,
+        rcb: 64,
+        read_tags: 32,
+        propagation: Delay::from_ns(100),
+        memory_latency: Delay::from_ns(150),
+        slowdown: 1,
+    }
+}
+
+/// The link of the boards of ByteExpress and BandSlim: Gen2 x8, with fewer requests outstanding.
+pub fn board_link_config() -> PcieConfig {
+    PcieConfig { generation: Generation::Gen2, lanes: 8, read_tags: 8, ..link_config() }
+}

@@ -1,0 +1,91 @@
+//! A world of one small drive.
+
+use crate::config::{drive_config, link_config};
+use byteway_clock::{Clock, Delay, Executor, Ran};
+use byteway_device::DriveConfig;
+use byteway_flash::Medium;
+use byteway_host::{Driver, DriverConfig, Port};
+use byteway_link::{HostEnd, Memory, PcieConfig};
+use byteway_world::{DriveBay, PoweredDrive};
+
+/// Long enough for everything that a drive does behind commands.
+const SETTLED: Delay = Delay::from_ms(50);
+
+/// A drive at a host, before its power is on.
+pub struct SmallWorld {
+    /// The drive.
+    pub drive: DriveConfig,
+    /// Its link.
+    pub link: PcieConfig,
+    /// The host memory behind that.
+    pub memory: Memory,
+    /// What the drive's medium holds; none: the drive is new.
+    pub medium: Option<Medium>,
+}
+
+impl Default for SmallWorld {
+    fn default() -> Self {
+        SmallWorld { drive: drive_config(), link: link_config(), memory: Memory::simulated(), medium: None }
+    }
+}
+
+impl SmallWorld {
+    /// A world with this drive, else with the defaults.
+    pub fn of(drive: DriveConfig) -> Self {
+        SmallWorld { drive, ..SmallWorld::default() }
+    }
+
+    /// Gives it power.
+    pub fn power_on(self, clock: &Clock) -> PoweredDrive {
+        let powered = DriveBay::new(clock, self.link, self.memory).power_on(self.drive, self.medium);
+        powered.unwrap_or_else(|error| panic!("there can be no such drive: {error}"))
+    }
+
+    /// Runs a test with the powered drive, in virtual time.
+    pub fn run<T: 'static>(self, test: impl AsyncFnOnce(PoweredDrive) -> T + 'static) -> T {
+        let executor = Executor::new();
+        let powered = self.power_on(executor.clock());
+        let ran = executor.run(async move { test(powered).await });
+        ran.unwrap_or_else(|stalled| panic!("{stalled}"))
+    }
+
+    /// Runs a test with a driver that is attached to it. In the end the drive is quiet, and no completion contradicted what was
+    /// submitted.
+    pub fn run_driven<T: 'static>(
+        self,
+        config: DriverConfig,
+        test: impl AsyncFnOnce(Driver, &PoweredDrive) -> T + 'static,
+    ) -> T {
+        self.run(async move |powered| {
+            let attached = Driver::attach(Port::Link(powered.host.clone()), config).await;
+            let driver = attached.unwrap_or_else(|error| panic!("no driver attaches: {error}"));
+            let result = test(driver.clone(), &powered).await;
+            driver.clock().sleep(SETTLED).await;
+            assert_eq!(driver.protocol_errors(), 0, "completions contradict what was submitted");
+            assert!(powered.drive.controller.is_quiet(), "slots, permits and tags are free");
+            result
+        })
+    }
+
+    /// Runs what a host does until it ends, or until the power is cut before poll `polls`. Gives the medium as it is then.
+    pub fn run_cut<T: 'static>(
+        self,
+        polls: u64,
+        life: impl AsyncFnOnce(HostEnd) -> T + 'static,
+    ) -> (Ran<T>, Medium) {
+        let executor = Executor::new();
+        let powered = self.power_on(executor.clock());
+        let host = powered.host.clone();
+        let ran = executor.run_cut(async move { life(host).await }, polls);
+        (ran.unwrap_or_else(|stalled| panic!("{stalled}")), powered.power_off())
+    }
+}
+
+/// The drive holds nothing, and ledger, host memory and drive agree on every byte that crossed.
+pub fn assert_at_rest(powered: &PoweredDrive) {
+    powered.balance().unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(powered.host.faults(), 0, "posted writes into memory that is not there");
+    let controller = &powered.drive.controller;
+    assert!(controller.is_quiet(), "slots, permits and tags are free");
+    assert_eq!(controller.ftl().units_locked(), 0, "units locked");
+}

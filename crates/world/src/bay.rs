@@ -1,0 +1,59 @@
+//! Where a drive is attached.
+
+use crate::drive::PoweredDrive;
+use byteway_clock::Clock;
+use byteway_device::{ConfigError, Drive, DriveConfig};
+use byteway_firmware::{Placement, Site};
+use byteway_flash::Medium;
+use byteway_link::{DeviceEnd, HostEnd, Link, Memory, PcieConfig};
+use std::rc::Rc;
+
+/// A link and, behind its host end, the host memory that a drive reaches over it, as behind an IOMMU: no other drive's.
+pub struct DriveBay {
+    pub(crate) name: Option<String>,
+    /// The link's end at the host.
+    pub host: HostEnd,
+    /// The link's end at the drive.
+    pub device: DeviceEnd,
+    /// The host memory behind it.
+    pub memory: Memory,
+}
+
+impl DriveBay {
+    /// A bay without a drive. In a trace everything in it belongs to `clock`'s owner.
+    pub fn new(clock: &Clock, link: PcieConfig, memory: Memory) -> DriveBay {
+        let (host, device) = Link::connect(clock, link, memory.clone());
+        DriveBay { name: None, host, device, memory }
+    }
+
+    /// Gives power to a drive in this bay: one with the `medium` that one with the same `config` has left, or a new one.
+    ///
+    /// # Errors
+    /// There can be no such drive.
+    pub fn power_on(self, config: DriveConfig, medium: Option<Medium>) -> Result<PoweredDrive, ConfigError> {
+        let site = Drive::site(self.device.clock(), &config);
+        let placement = Placement::all_at(&site, config.site.cycles);
+        self.power_on_placed(config, site, placement, medium)
+    }
+
+    /// The same, for a drive whose firmware runs where `placement` says; `site` is its own ([`Drive::site`]).
+    ///
+    /// # Errors
+    /// As [`DriveBay::power_on`].
+    pub fn power_on_placed(
+        self,
+        config: DriveConfig,
+        site: Site,
+        placement: Placement,
+        medium: Option<Medium>,
+    ) -> Result<PoweredDrive, ConfigError> {
+        let dma_granularity = config.controller.dma_granularity;
+        let medium = match medium {
+            Some(medium) => medium,
+            None => Drive::medium(&config)?,
+        };
+        let drive = Rc::new(Drive::power_on(&self.device, config, site, placement, medium)?);
+        let DriveBay { name, host, device, memory } = self;
+        Ok(PoweredDrive { name, host, device, memory, drive, dma_granularity })
+    }
+}

@@ -1,0 +1,80 @@
+//! The books: what the ledger of a link, the host memory behind it and the drive's controller have counted, each for itself.
+
+use crate::drive::PoweredDrive;
+use byteway_link::{Direction, Purpose};
+use thiserror::Error;
+
+/// Two of them have counted different bytes, which is a defect of Byteway.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{}the books don't balance: {what}: {ledger} in the ledger, {counted} counted; this is a defect",
+    .drive.as_ref().map(|name| format!("drive {name}: ")).unwrap_or_default()
+)]
+pub struct UnbalancedBooks {
+    /// Of which drive, where there are several with names.
+    pub drive: Option<String>,
+    /// Which bytes.
+    pub what: &'static str,
+    /// By the ledger.
+    pub ledger: u64,
+    /// By host memory or the controller.
+    pub counted: u64,
+}
+
+/// What to compare: which bytes, by the ledger, by another.
+type Comparison = (&'static str, u64, u64);
+
+impl PoweredDrive {
+    /// Whether ledger, host memory and controller have counted the same bytes. Nothing may be in flight.
+    ///
+    /// # Errors
+    /// They have not.
+    pub fn balance(&self) -> Result<(), UnbalancedBooks> {
+        self.balance_memory()?;
+        let counters = self.drive.controller.counters();
+        let commands = self.crossed(Direction::Down, &[Purpose::SqeFetch, Purpose::InlineChunk]);
+        let completions = self.crossed(Direction::Up, &[Purpose::Cqe]);
+        let to_host = self.crossed(Direction::Up, &[Purpose::Data]);
+        let to_device = self.crossed(Direction::Down, &[Purpose::Data]);
+        compare(&[
+            // Entries of submission queues are commands, or carry payload.
+            ("bytes of entries fetched", commands, counters.fetched.get() * 64),
+            ("bytes of completions posted", completions, counters.posted.get() * 16),
+            ("bytes of data to the host", to_host, counters.data_out_bytes.get()),
+        ])?;
+        // A DMA that fetches whole units brings more than the commands asked for, and one that failed less.
+        if self.dma_granularity == 1 {
+            compare(&[("bytes of data to the device", to_device, counters.data_in_bytes.get())])?;
+        }
+        Ok(())
+    }
+
+    /// The same of ledger and host memory alone, which holds while commands are in flight, too.
+    ///
+    /// # Errors
+    /// As [`PoweredDrive::balance`].
+    pub fn balance_memory(&self) -> Result<(), UnbalancedBooks> {
+        const READ: [Purpose; 5] =
+            [Purpose::Data, Purpose::SqeFetch, Purpose::InlineChunk, Purpose::PrpList, Purpose::SglSegment];
+        let memory = self.host.memory();
+        let read = self.crossed(Direction::Down, &READ);
+        let written = self.crossed(Direction::Up, &[Purpose::Data, Purpose::Cqe]);
+        compare(&[
+            ("bytes read from host memory", read, memory.dma_read_bytes()),
+            ("bytes written to host memory", written, memory.dma_written_bytes()),
+        ])
+    }
+
+    /// Payload bytes by the ledger.
+    fn crossed(&self, direction: Direction, purposes: &[Purpose]) -> u64 {
+        let ledger = self.host.ledger();
+        purposes.iter().map(|purpose| ledger.entry(*purpose, direction).payload).sum()
+    }
+}
+
+fn compare(comparisons: &[Comparison]) -> Result<(), UnbalancedBooks> {
+    match comparisons.iter().find(|(_, ledger, counted)| ledger != counted) {
+        Some(&(what, ledger, counted)) => Err(UnbalancedBooks { drive: None, what, ledger, counted }),
+        None => Ok(()),
+    }
+}

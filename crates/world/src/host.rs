@@ -1,0 +1,34 @@
+//! The host: its processors. Its memory is in the bays, a region for each drive.
+
+use byteway_clock::{Clock, Resource, Station};
+use std::rc::Rc;
+
+/// A host. A drive that another process serves has no more of a world than this: its link and memory are real.
+pub struct Host {
+    clock: Clock,
+    processors: Vec<Rc<Station>>,
+}
+
+impl Host {
+    /// A host with `processors`, at least one, which in a trace belong to `clock`'s owner.
+    pub fn new(clock: &Clock, processors: u16) -> Host {
+        let count = u32::from(processors.max(1));
+        let host = Host { clock: clock.clone(), processors: Vec::new() };
+        let processors = (0..count).map(|index| host.processor(index)).collect();
+        Host { processors, ..host }
+    }
+
+    /// The processors on which applications run.
+    pub fn processors(&self) -> &[Rc<Station>] {
+        &self.processors
+    }
+
+    /// A processor more, which takes the interrupts of drive `drive`. In a trace it follows those of the applications.
+    pub fn interrupt_processor(&self, drive: usize) -> Rc<Station> {
+        self.processor((self.processors.len() + drive) as u32)
+    }
+
+    fn processor(&self, index: u32) -> Rc<Station> {
+        Rc::new(Station::new(&self.clock, 1).traced_as(Resource::HostCore, index))
+    }
+}
