@@ -22,7 +22,7 @@ use byteway_measure::{Completed, Meter, Part};
 use byteway_scenario::RUNTIME_MAX;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
 use byteway_wire::nvme::{QueuePriority, Range};
-use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think};
+use byteway_workload::{Generator, Io, Issue, JobPlan, Kind, Priority, Source, Think, Verify};
 use pairs::Pairs;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -337,8 +337,9 @@ async fn blocks(
         bytes_max: payload_bytes_max(plan),
         // Even who does not check writes so that others can.
         oracle: oracles.get(&plan.nsid).cloned(),
+        verify_bytes: plan.verify == Verify::Bytes,
     };
-    let unchecked = match config.oracle.is_some() && !plan.verify {
+    let unchecked = match config.oracle.is_some() && !plan.verify.is_on() {
         true => {
             let config = ClientConfig { oracle: None, ..config.clone() };
             Some(Client::new(queue.clone(), *namespace, config)?)

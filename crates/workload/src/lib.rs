@@ -12,6 +12,7 @@
 //! | `pace.rs` | when they are due: open loops, `rate` and `rate_iops` |
 //! | `draws.rs` | all of these together: the I/Os of one worker |
 //! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
+//! | `verify.rs` | whether what it reads is checked, and how |
 //! | [`kv`] | operations on pairs of keys and values |
 
 pub mod direction;
@@ -24,6 +25,7 @@ mod pace;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use byteway_clock::random::Rng;
 use clap::ValueEnum;
@@ -43,6 +45,7 @@ pub use layout::Layout;
 pub use length::Lengths;
 pub use pace::{Cap, Think};
 pub use replay::{Beyond, Scan, TracePlan, scan};
+pub use verify::Verify;
 
 /// One I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,8 +201,8 @@ pub struct JobPlan {
     pub start_delay: Picos,
     /// From its beginning to that of its figures.
     pub ramp: Picos,
-    /// Whether each block that it reads is checked.
-    pub verify: bool,
+    /// Whether each block that it reads is checked, and how.
+    pub verify: Verify,
     /// Class of its queues.
     pub priority: Priority,
     /// I/Os (records, of a trace), over all workers.

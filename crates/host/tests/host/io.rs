@@ -16,8 +16,12 @@ async fn client(rig: &Rig, method: Method, verified: bool) -> Client {
     let namespace = driver.namespaces()[0];
     let block = BlockSize::from_bytes(u64::from(namespace.block_bytes)).unwrap();
     let oracle = verified.then(|| Rc::new(RefCell::new(Oracle::new(BLOCKS, block, 1, BaseState::Zeroes))));
-    Client::new(queue, namespace, ClientConfig { rules: Rules::only(method), bytes_max: 128 << 10, oracle })
-        .unwrap()
+    Client::new(
+        queue,
+        namespace,
+        ClientConfig { rules: Rules::only(method), bytes_max: 128 << 10, oracle, verify_bytes: false },
+    )
+    .unwrap()
 }
 
 // Data must come back from wherever it was put, by either method, from buffers of every shape.
@@ -183,7 +187,12 @@ fn impossible_extents_are_errors() {
             Err(IoError::Client(BlockError::Extent { .. }))
         ));
         let namespace = Namespace { block_bytes: 520, ..*client.namespace() };
-        let config = ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: None };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 4096,
+            oracle: None,
+            verify_bytes: false,
+        };
         let refused = Client::new(client.queue().clone(), namespace, config).err();
         assert_eq!(
             refused,
@@ -219,8 +228,12 @@ fn io_lost_in_a_reset_is_undecided() {
         let driver = rig.attach(DriverConfig::default()).await;
         let queue = driver.create_queue_pair(QueueConfig::new(8)).await.unwrap();
         let oracle = Rc::new(RefCell::new(Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Zeroes)));
-        let config =
-            ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: Some(oracle.clone()) };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 4096,
+            oracle: Some(oracle.clone()),
+            verify_bytes: false,
+        };
         let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
         rig.fake.swallows.set(true);
         let (writer, mut buffer) = (client.clone(), client.buffer().unwrap());

@@ -46,7 +46,8 @@ impl Tree {
             );
         }
         driver.enable_methods(&queue, manner.rules.methods()).await?;
-        let config = ClientConfig { rules: manner.rules, bytes_max: PART_BYTES, oracle: None };
+        let config =
+            ClientConfig { rules: manner.rules, bytes_max: PART_BYTES, oracle: None, verify_bytes: false };
         let clock = driver.clock().clone();
         let client = Client::new(queue, *namespace, config)?;
         let lsm = Lsm::new(client, clock.clone(), sync).await?;

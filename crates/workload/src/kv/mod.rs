@@ -263,7 +263,7 @@ impl KvPlan {
             phase: 0,
             start_delay: Picos(0),
             ramp: Picos(0),
-            verify: true,
+            verify: Verify::On,
             priority: Priority::default(),
             count: None,
             io_bytes: None,
