@@ -253,6 +253,7 @@ fn dozen() {
                 rules: Rules::only(Method::Prp),
                 bytes_max: 4096,
                 oracle: Some(Rc::new(RefCell::new(oracle))),
+                verify_bytes: false,
             };
             let client = Client::new(queue, namespace, config).expect("a client");
             for worker in 0..DEPTH {

@@ -128,8 +128,12 @@ fn write(folder: &Path, gib: u64) -> anyhow::Result<()> {
         let namespace = driver.namespaces()[0];
         let left = Rc::new(Cell::new(WORKERS));
         for worker in 0..WORKERS {
-            let config =
-                ClientConfig { rules: Rules::only(Method::Prp), bytes_max: PIECE_BYTES, oracle: None };
+            let config = ClientConfig {
+                rules: Rules::only(Method::Prp),
+                bytes_max: PIECE_BYTES,
+                oracle: None,
+                verify_bytes: false,
+            };
             let client = Client::new(queue.clone(), namespace, config).expect("a client");
             let left = left.clone();
             clock.spawn("worker", async move {

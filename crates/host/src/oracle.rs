@@ -20,6 +20,11 @@
 //! allows. What it does not: the order among different blocks, metadata, whether a block that was not read between two
 //! cuts is the same after both.
 //!
+//! A client need not look at every byte: where memory keeps only the name of a page's pattern, that is compared
+//! ([`Oracle::verify_patterns`]). Whatever isn't exactly what is at rest is then read, and [`Oracle::verify_read`] decides.
+//! So that reading the bytes stays tested, it is done for one read in [`SAMPLED_ONE_IN`] anyway, and for all if the client
+//! is told so.
+//!
 //! A block at rest is one 32-bit cell. Only blocks with several writes under way, or a failed one, have more; and those
 //! of which a cut may leave one of several things, if cuts are followed.
 
@@ -31,7 +36,7 @@ mod tests;
 
 pub use found::{Found, Mismatch};
 
-use byteway_wire::content::{BlockSize, Stamp};
+use byteway_wire::content::{BlockSize, Pattern, Stamp};
 use cells::Cells;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -95,11 +100,21 @@ struct Replaced {
     at: u64,
 }
 
+/// One read in so many is compared in bytes, whatever else could be compared; one write in so many is filled in bytes.
+pub const SAMPLED_ONE_IN: u64 = 64;
+
 /// A read under way; ends by [`Oracle::end_read`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadToken {
     index: u64,
     begin: u64,
+}
+
+impl ReadToken {
+    /// Whether it is one of those whose bytes are to be compared: every [`SAMPLED_ONE_IN`]th.
+    pub fn is_sampled(self) -> bool {
+        (self.index + 1).is_multiple_of(SAMPLED_ONE_IN)
+    }
 }
 
 /// A write under way; ends by [`Oracle::end_write`].
@@ -509,6 +524,31 @@ impl Oracle {
                 None => stamp(version, self.tag),
             },
         }
+    }
+
+    /// Whether a read has returned exactly what is at rest now, which is right whatever happened since it began. `units`
+    /// are the patterns of the units that it returned, from `lba` on, as memory names them; with one that it doesn't name
+    /// nothing can be said. If this is false nothing was verified, and [`Oracle::verify_read`] tells.
+    pub fn verify_patterns(&mut self, lba: u64, units: impl Iterator<Item = Option<Pattern>>) -> bool {
+        let mut next = lba;
+        for unit in units {
+            let Some(pattern) = unit else { return false };
+            for index in 0..self.block.per_unit() as u64 {
+                let found = match pattern {
+                    Pattern::Zero => Found::Zeroes,
+                    Pattern::Stamp(stamp) => {
+                        Found::Stamp(Stamp { lba: stamp.lba.wrapping_add(index), ..stamp })
+                    }
+                };
+                let cell = self.cells.get(next);
+                if cell == CONTESTED || self.look(next, Value(cell & !WRITING)) != found {
+                    return false;
+                }
+                next = next.wrapping_add(1);
+            }
+        }
+        self.verified += next.wrapping_sub(lba);
+        true
     }
 
     /// Verifies what the read returned: `bytes` are whole blocks from `lba` on. To be called before the read ends.

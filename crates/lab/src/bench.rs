@@ -370,7 +370,7 @@ impl Stage {
             queue_entries_max: u32::from(driver.cap().mqes_z()) + 1,
             transfer_bytes_max: driver.transfer_bytes_max().unwrap_or(u64::MAX),
             weighted: false,
-            verify: bench.verify,
+            verify: bench.verify.into(),
         };
         let draft = Draft { section: &section, keys: Keys::Flags, limits };
         let name = section.rw.and_then(|rw| rw.to_possible_value());

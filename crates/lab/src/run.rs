@@ -384,7 +384,7 @@ impl Setting {
         let scenario = &self.scenario;
         let jobs = &scenario.jobs;
         let now = drives.iter().map(|drive| drive.end.snapshot.at).max().unwrap_or(self.clock.now());
-        let verifies = jobs.iter().any(|job| part.has(job) && job.verify);
+        let verifies = jobs.iter().any(|job| part.has(job) && job.verify.is_on());
         let found = play.meter.summary(jobs, part, verifies, now);
         let only = if let [only] = drives { Some(only) } else { None };
         // Of several drives each note says of which it is.

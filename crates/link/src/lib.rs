@@ -23,4 +23,4 @@ pub use hdm::{Hdm, HdmRange, Manner};
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use pcie::{Generation, PcieConfig, Tlps};
-pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, STORE_BYTES};
+pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, STORE_BYTES, TakeParts};

@@ -12,7 +12,7 @@ use byteway_clock::{
     Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Time, Track,
     Usage,
 };
-use byteway_wire::content::Content;
+use byteway_wire::content::{Content, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -113,6 +113,24 @@ impl Upstream {
     /// Whether its arrival wakes somebody: see [`Link::settle`].
     fn wakes(&self) -> bool {
         matches!(self, Upstream::Completion { .. } | Upstream::Interrupt { .. })
+    }
+}
+
+/// Who takes what a read brings: part after part, each with where it stands in the payload.
+pub trait TakeParts {
+    /// A part, of any length.
+    fn bytes(&mut self, offset: usize, part: &[u8]);
+
+    /// A whole page that holds `pattern`. False: it is to come as bytes.
+    fn page(&mut self, offset: usize, pattern: Pattern) -> bool {
+        let _ = (offset, pattern);
+        false
+    }
+}
+
+impl<F: FnMut(usize, &[u8])> TakeParts for F {
+    fn bytes(&mut self, offset: usize, part: &[u8]) {
+        self(offset, part);
     }
 }
 
@@ -685,7 +703,7 @@ impl DeviceEnd {
         part: Part,
         epoch: Epoch,
         purpose: Purpose,
-        mut take: impl FnMut(usize, &[u8]),
+        mut take: impl TakeParts,
     ) -> Result<(), Fault> {
         let link = &self.0;
         if link.clock.is_immediate() {
@@ -704,8 +722,8 @@ impl DeviceEnd {
         Ok(())
     }
 
-    /// Reads extents of host memory, which were checked in `epoch`. `take(offset, bytes)` is called as each part is
-    /// sampled, in order, `offset` counting over all extents. An extent outside what the host gave, by then, fails the
+    /// Reads extents of host memory, which were checked in `epoch`. `take` is called as each part is sampled, in order,
+    /// offsets counting over all extents. An extent outside what the host gave, by then, fails the
     /// read; parts before it were taken.
     ///
     /// `granularity` is that of the device's DMA, a power of two of at most 4 KiB: whole aligned units are read, of
@@ -719,7 +737,7 @@ impl DeviceEnd {
         epoch: Epoch,
         granularity: u64,
         purpose: Purpose,
-        mut take: impl FnMut(usize, &[u8]),
+        mut take: impl TakeParts,
     ) -> Result<(), Fault> {
         let link = &self.0;
         let mut parts = Parts::new(segments.into_iter(), granularity, link.batch_bytes);
@@ -762,11 +780,10 @@ impl DeviceEnd {
                 completing.pop_front();
             } else if let Some((_, part, tags)) = requested.pop_front() {
                 link.settle();
-                let read = link.memory.dma_read(part.address, part.bytes as usize, epoch, |bytes| {
-                    if fault.is_none() {
-                        part.give(bytes, &mut take);
-                    }
-                });
+                let read = match fault {
+                    None => part.sample(&link.memory, epoch, &mut take),
+                    Some(_) => link.memory.dma_read(part.address, part.bytes as usize, epoch, |_| ()),
+                };
                 match read {
                     Ok(()) => {
                         let passage = link.send_down(purpose, part.completions(link), part.bytes);
@@ -918,18 +935,17 @@ impl Part {
         link.config.read_completions(self.address, self.bytes)
     }
 
-    fn sample(
-        &self,
-        memory: &Memory,
-        epoch: Epoch,
-        take: &mut impl FnMut(usize, &[u8]),
-    ) -> Result<(), Fault> {
+    fn sample(&self, memory: &Memory, epoch: Epoch, take: &mut impl TakeParts) -> Result<(), Fault> {
+        let is_page = self.bytes == UNIT_BYTES as u64 && self.wanted == UNIT_BYTES;
+        if is_page && memory.dma_read_pattern(self.address, |pattern| take.page(self.offset, pattern)) {
+            return Ok(());
+        }
         memory.dma_read(self.address, self.bytes as usize, epoch, |bytes| self.give(bytes, take))
     }
 
-    fn give(&self, bytes: &[u8], take: &mut impl FnMut(usize, &[u8])) {
+    fn give(&self, bytes: &[u8], take: &mut impl TakeParts) {
         if self.wanted > 0 {
-            take(self.offset, &bytes[self.skip..self.skip + self.wanted]);
+            take.bytes(self.offset, &bytes[self.skip..self.skip + self.wanted]);
         }
     }
 }

@@ -26,7 +26,9 @@ fn write_by_prp(payload: u32, interrupted: bool) -> (u64, u64) {
             let mut seen = 0;
             let segment = Segment { address: buffer, bytes: payload };
             device
-                .gather([segment], device.epoch(), 4096, Purpose::Data, |_, bytes| seen += bytes.len())
+                .gather([segment], device.epoch(), 4096, Purpose::Data, |_: usize, bytes: &[u8]| {
+                    seen += bytes.len()
+                })
                 .await
                 .unwrap();
             assert_eq!(seen, payload as usize, "the command gets what it asked for, whatever was fetched");
@@ -116,7 +118,7 @@ fn read_tags_bound_and_pipeline_a_long_read() {
                 let segment = Segment { address: pages, bytes: 256 * 4096 };
                 let mut next = 0;
                 device
-                    .gather([segment], device.epoch(), 1, Purpose::Data, |offset, bytes| {
+                    .gather([segment], device.epoch(), 1, Purpose::Data, |offset: usize, bytes: &[u8]| {
                         assert_eq!(offset, next);
                         next += bytes.len();
                     })
@@ -145,11 +147,17 @@ fn a_fault_in_the_middle_leaves_no_tag_behind() {
     executor
         .run(async move {
             let segment = Segment { address: pages, bytes: 64 * 4096 };
-            let result = device.gather([segment], device.epoch(), 1, Purpose::Data, |_, _| ()).await;
+            let result =
+                device.gather([segment], device.epoch(), 1, Purpose::Data, |_: usize, _: &[u8]| ()).await;
             assert!(result.is_err());
             assert!(device.tags_free());
             let beyond = Segment { address: u64::MAX - 100, bytes: 4096 };
-            assert!(device.gather([beyond], device.epoch(), 4096, Purpose::Data, |_, _| ()).await.is_err());
+            assert!(
+                device
+                    .gather([beyond], device.epoch(), 4096, Purpose::Data, |_: usize, _: &[u8]| ())
+                    .await
+                    .is_err()
+            );
             assert!(device.tags_free());
         })
         .unwrap();
@@ -171,7 +179,7 @@ fn an_extent_that_reaches_the_last_byte_is_a_fault() {
                 for granularity in [1, 512, 4096] {
                     let last = Segment { address, bytes };
                     let alone = device
-                        .gather([last], device.epoch(), granularity, Purpose::Data, |_, _| {
+                        .gather([last], device.epoch(), granularity, Purpose::Data, |_: usize, _: &[u8]| {
                             panic!("nothing came")
                         })
                         .await;

@@ -3,5 +3,6 @@
 mod cxl;
 mod ledger;
 mod mapped;
+mod patterns;
 mod signal;
 mod store;

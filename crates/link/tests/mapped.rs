@@ -358,7 +358,9 @@ fn payload_under_way_when_its_region_goes_is_lost() {
             replace(&memory);
         });
         let mut seen = 0;
-        let read = device.gather([segment], epoch, 1, Purpose::Data, |_, part| seen += part.len()).await;
+        let read = device
+            .gather([segment], epoch, 1, Purpose::Data, |_: usize, part: &[u8]| seen += part.len())
+            .await;
         assert!(read.is_err());
         assert!(seen > 0 && seen < 16 * 4096, "{seen} bytes were taken before the region went");
         assert!(device.tags_free());
@@ -619,8 +621,13 @@ fn traffic(timing: Option<Timing>) -> (Vec<(u64, u64)>, Vec<u8>, Vec<u16>) {
         let take = |_, part: &[u8]| seen.extend_from_slice(part);
         device.gather(segments, epoch, 4, Purpose::Data, take).await.unwrap();
         let beyond = Segment { address: BASE + 64 * 4096 - 8, bytes: 16 };
-        assert!(device.gather([beyond], epoch, 1, Purpose::Data, |_, _| ()).await.is_err());
-        assert!(device.gather([segments[0], beyond], epoch, 1, Purpose::Data, |_, _| ()).await.is_err());
+        assert!(device.gather([beyond], epoch, 1, Purpose::Data, |_: usize, _: &[u8]| ()).await.is_err());
+        assert!(
+            device
+                .gather([segments[0], beyond], epoch, 1, Purpose::Data, |_: usize, _: &[u8]| ())
+                .await
+                .is_err()
+        );
         assert!(device.write_bytes(beyond.address, [0; 16].into(), epoch, Purpose::Data).is_err());
         assert!(device.post(0, [0; 16]).is_err());
         assert!(device.tags_free());

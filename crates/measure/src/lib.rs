@@ -391,7 +391,8 @@ impl Meter {
             *errors.entry(status).or_default() += count;
         }
         let mismatches = own.iter().map(|job| faults[*job].mismatches).sum::<u64>();
-        let verified = own.iter().filter(|job| plans[**job].verify).map(|job| recorders[*job].reads());
+        let verified =
+            own.iter().filter(|job| plans[**job].verify.is_on()).map(|job| recorders[*job].reads());
         Summary {
             byteway: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: String::new(),

@@ -16,7 +16,7 @@ use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitErro
 use byteway_trace::format::device_pair;
 use byteway_trace::{Action, Columns, Format, Unit};
 use byteway_workload::{
-    Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit,
+    Arrival, Beyond, Distribution, Iops, Kind, PerDirection, Priority, Rw, SizeRange, SizeSplit, Verify,
 };
 
 /// A scenario as it is written.
@@ -189,9 +189,9 @@ pub struct HostSection {
     /// A built-in host profile by name, or the path of one, from the folder of the scenario.
     #[serde(default = "linux_polled")]
     pub profile: String,
-    /// Check every block read against what was written.
-    #[serde(default = "yes")]
-    pub verify: bool,
+    /// Check every block read against what was written; `"bytes"`: byte by byte.
+    #[serde(default)]
+    pub verify: Verify,
     /// How the drive chooses between queues.
     #[serde(default)]
     pub arbitration: Arbitration,
@@ -208,7 +208,7 @@ impl Default for HostSection {
     fn default() -> Self {
         HostSection {
             profile: linux_polled(),
-            verify: true,
+            verify: Verify::default(),
             arbitration: Arbitration::default(),
             weights: Weights::default(),
             overrides: None,
@@ -350,7 +350,7 @@ pub struct JobSection {
     pub stonewall: bool,
     /// Whether each block that the job reads is checked against what was written; left out, as `host.verify` says.
     #[serde(default)]
-    pub verify: Option<bool>,
+    pub verify: Option<Verify>,
     /// Class of the job's queues under weighted arbitration.
     #[serde(default)]
     pub priority: Priority,

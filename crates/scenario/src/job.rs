@@ -15,7 +15,7 @@ use byteway_console::units::{Bytes, Picos, Portion};
 use byteway_trace::{self, ReadOptions};
 use byteway_workload::{
     Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
-    Synthetic, Think, TracePlan, scan,
+    Synthetic, Think, TracePlan, Verify, scan,
 };
 
 /// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
@@ -45,7 +45,7 @@ pub struct Limits {
     /// Whether queues have classes.
     pub weighted: bool,
     /// Whether reads are checked, unless the job says otherwise.
-    pub verify: bool,
+    pub verify: Verify,
 }
 
 impl Limits {

@@ -43,7 +43,7 @@ use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
 use byteway_console::units::{Picos, excerpt};
 use byteway_workload::kv::Engine;
-use byteway_workload::{Beyond, JobPlan, Source};
+use byteway_workload::{Beyond, JobPlan, Source, Verify};
 use drive::{overrides, placed, profile_stem};
 use kv::{KvDraft, Wrong};
 
@@ -97,8 +97,8 @@ pub struct HostPlan {
     pub profile_name: String,
     /// Its constants, overrides laid on.
     pub profile: HostProfile,
-    /// Whether every block read is checked.
-    pub verify: bool,
+    /// Whether every block read is checked, and how.
+    pub verify: Verify,
     /// How the drive chooses between queues.
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
@@ -420,7 +420,7 @@ impl Scenario {
 
     /// Whether any job's reads of a drive are checked.
     pub fn verifies(&self, drive: usize) -> bool {
-        self.jobs_of(drive).any(|job| job.verify)
+        self.jobs_of(drive).any(|job| job.verify.is_on())
     }
 
     /// Whether any job asks a drive for pairs.

@@ -8,7 +8,7 @@ mod transfer;
 
 use super::*;
 use byteway_console::units::Bytes;
-use byteway_workload::Issue;
+use byteway_workload::{Issue, Verify};
 
 const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\n";
 const JOB: &str = "[[job]]\nrw = \"randread\"\ncount = 1000\n";
@@ -38,7 +38,7 @@ fn the_least_scenario_gets_its_defaults() {
         (scenario.drives[0].plan.store, scenario.drives[0].plan.precondition),
         (Store::Stamp, Precondition::Filled)
     );
-    assert!(scenario.host.verify);
+    assert_eq!(scenario.host.verify, Verify::On);
     let job = &scenario.jobs[0];
     assert_eq!((job.name.as_str(), job.iodepth, job.workers, job.nsid), ("job0", 1, 1, 1));
     assert_eq!((job.range_lba, job.range_blocks), (0, 1 << 27));

@@ -32,7 +32,12 @@ fn main() {
     let main = async move {
         let driver = Driver::attach(port, DriverConfig::default()).await.unwrap();
         let queue = driver.create_queue_pair(QueueConfig::new(16)).await.unwrap();
-        let config = ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: None };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 4096,
+            oracle: None,
+            verify_bytes: false,
+        };
         let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
         let mut buffer = client.buffer().unwrap();
         client.read(&mut buffer, 0, 1).await.unwrap();

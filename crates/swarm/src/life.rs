@@ -279,8 +279,12 @@ impl Life {
                 );
                 return Err(Failure::new(Kind::Data, text));
             }
-            let config =
-                ClientConfig { rules: Rules::only(Method::Prp), bytes_max, oracle: Some(oracle.clone()) };
+            let config = ClientConfig {
+                rules: Rules::only(Method::Prp),
+                bytes_max,
+                oracle: Some(oracle.clone()),
+                verify_bytes: true,
+            };
             let client = Client::new(queue.clone(), *namespace, config).map_err(wrong)?;
             let [buffer, written] = [client.buffer().map_err(wrong)?, client.buffer().map_err(wrong)?];
             ways.push(Way { nsid: space.nsid, side: Side::Blocks(client), buffer, written });

@@ -170,6 +170,27 @@ pub struct Marred {
     pub blocks: u8,
 }
 
+/// What a whole unit can hold that its name alone tells, without a byte of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Zeroes throughout.
+    Zero,
+    /// A test pattern throughout.
+    Stamp(Stamp),
+}
+
+const _: () = assert!(size_of::<Pattern>() == 16);
+
+impl Pattern {
+    /// Writes it to `unit`, [`UNIT_BYTES`] long.
+    pub fn fill(self, unit: &mut [u8]) {
+        match self {
+            Pattern::Zero => unit.fill(0),
+            Pattern::Stamp(stamp) => stamp.fill(unit),
+        }
+    }
+}
+
 /// What a unit of 4 KiB holds. Cloning shares.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub enum Content {
@@ -197,7 +218,26 @@ pub enum Keep {
     Stamps,
 }
 
+impl From<Pattern> for Content {
+    fn from(pattern: Pattern) -> Content {
+        match pattern {
+            Pattern::Zero => Content::Zero,
+            Pattern::Stamp(stamp) => Content::Stamp(stamp),
+        }
+    }
+}
+
 impl Content {
+    /// The pattern that names all of it; None: it has bytes of its own.
+    #[inline]
+    pub fn pattern(&self) -> Option<Pattern> {
+        match self {
+            Content::Zero => Some(Pattern::Zero),
+            Content::Stamp(stamp) => Some(Pattern::Stamp(*stamp)),
+            Content::Bytes(_) | Content::Head(_) | Content::Marred(_) => None,
+        }
+    }
+
     /// The content of `unit`, [`UNIT_BYTES`] long.
     pub fn of(unit: &[u8], keep: Keep) -> Content {
         if keep == Keep::Stamps {

@@ -12,6 +12,7 @@
 //! | `source.rs` | what jobs ask: the list of its kinds, and what a kind says of itself |
 //! | `synthetic.rs`, `draws.rs` | drawn I/Os: all of these together; those of one worker |
 //! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
+//! | `verify.rs` | whether what it reads is checked, and how |
 //! | [`kv`] | operations on pairs of keys and values |
 //! | `echo.rs` | echoes: what a kind takes at least; for tests |
 
@@ -29,6 +30,7 @@ mod source;
 mod synthetic;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use byteway_clock::random::Rng;
 use schemars::JsonSchema;
@@ -48,6 +50,7 @@ pub use pace::{Cap, Think};
 pub use replay::{Beyond, Scan, TracePlan, scan};
 pub use source::Source;
 pub use synthetic::{Rw, Synthetic};
+pub use verify::Verify;
 
 /// One I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,8 +144,8 @@ pub struct JobPlan {
     pub start_delay: Picos,
     /// From its beginning to that of its figures.
     pub ramp: Picos,
-    /// Whether each block that it reads is checked.
-    pub verify: bool,
+    /// Whether each block that it reads is checked, and how.
+    pub verify: Verify,
     /// Class of its queues.
     pub priority: Priority,
     /// I/Os (records, of a trace), over all workers.
@@ -177,7 +180,7 @@ impl JobPlan {
             phase: 0,
             start_delay: Picos(0),
             ramp: Picos(0),
-            verify: true,
+            verify: Verify::On,
             priority: Priority::default(),
             count: None,
             io_bytes: None,

@@ -26,7 +26,7 @@ fn job(synthetic: Synthetic) -> JobPlan {
         phase: 0,
         start_delay: Picos(0),
         ramp: Picos(0),
-        verify: true,
+        verify: Verify::On,
         priority: Priority::Medium,
         count: Some(1000),
         io_bytes: None,

@@ -29,6 +29,7 @@ A scenario is a TOML file. The least of them:
 --set replaces or adds a key, by its dotted path; jobs by number from 0, or by name:
   --set job.0.iodepth=16  --set job.0.bs=\"8 KiB\"  --set drive.capacity=\"64 GiB\"
   --set drive.override.link.lanes=2  --set host.profile=linux-interrupt
+  --set host.verify=bytes          compare every read byte by byte, not by what pages are known to hold; slower
 
 Several drives have a section [[drive]] with a name each, and their jobs name them:
   [[drive]]

@@ -131,6 +131,22 @@ fn bytes_and_stamps_give_the_same_result() {
     }
 }
 
+// What pages are known to hold must stand for their bytes: not an I/O may take another time, nor another block verify.
+#[test]
+fn names_of_patterns_and_bytes_give_the_same_result() {
+    for (profile, store) in PROFILES.into_iter().zip(["stamp", "ram", "stamp"]) {
+        for lba_size in ["512 B", "4 KiB"] {
+            let of = |verify: &str| {
+                let drive = format!(
+                    "capacity = \"1 GiB\"\nlba_size = \"{lba_size}\"\nstore = \"{store}\"\n[host]\nverify = {verify}"
+                );
+                mixed(profile, &drive, 1000).to_json()
+            };
+            assert_eq!(of("true"), of("\"bytes\""), "{profile}, {lba_size}");
+        }
+    }
+}
+
 // A namespace that began within another would let one tenant write another's data.
 #[test]
 fn namespaces_divide_a_drive() {

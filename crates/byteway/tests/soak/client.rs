@@ -192,8 +192,12 @@ async fn work(clock: Clock, attachment: Rc<Attachment>, folder: PathBuf, is_empt
     let ledger = Rc::new(Ledger::open(&folder, namespace.nsid, block, is_empty));
     let blocks = STRETCH / u64::from(namespace.block_bytes);
     let new_client = |queue: &QueuePair| {
-        let config =
-            ClientConfig { rules: Rules::only(Method::Prp), bytes_max: STRETCH as u32, oracle: None };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: STRETCH as u32,
+            oracle: None,
+            verify_bytes: false,
+        };
         Client::new(queue.clone(), namespace, config).unwrap()
     };
     let client = new_client(&queue);

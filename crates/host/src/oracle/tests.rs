@@ -51,6 +51,49 @@ fn a_block_holds_its_last_version() {
     assert_eq!(oracle.verified_blocks(), 3);
 }
 
+// The names of patterns stand for bytes that nobody looks at: only the very name of what is at rest will do, whatever
+// else the oracle would let a read return, and in doubt nothing counts as verified.
+#[test]
+fn a_name_stands_for_what_is_at_rest_alone() {
+    let unit = |lba, version, tag, block| Some(Pattern::Stamp(Stamp { lba, version, tag, block }));
+    let mut oracle = oracle();
+    let right = unit(8, 0, 3, BLOCK);
+    assert!(oracle.verify_patterns(8, [right, unit(16, 0, 3, BLOCK)].into_iter()));
+    assert_eq!(oracle.verified_blocks(), 16);
+    let wrong = [
+        unit(7, 0, 3, BLOCK),
+        unit(16, 0, 3, BLOCK),
+        unit(u64::MAX - 3, 0, 3, BLOCK),
+        unit(8, 1, 3, BLOCK),
+        unit(8, 0, 7, BLOCK),
+        unit(8, 0, 3, BlockSize::B4096),
+        Some(Pattern::Zero),
+        None,
+    ];
+    for wrong in wrong {
+        assert!(!oracle.verify_patterns(8, [wrong].into_iter()), "{wrong:?}");
+        assert!(!oracle.verify_patterns(0, [unit(0, 0, 3, BLOCK), wrong].into_iter()), "{wrong:?}");
+    }
+    // One block of the unit is another version, or may be.
+    let version = write(&mut oracle, 15);
+    assert!(!oracle.verify_patterns(8, [right].into_iter()));
+    assert!(!oracle.verify_patterns(8, [unit(8, version, 7, BLOCK)].into_iter()));
+    let (first, stamp) = oracle.begin_write(24, 8);
+    assert!(oracle.verify_patterns(24, [unit(24, 0, 3, BLOCK)].into_iter()), "not replaced yet");
+    assert!(!oracle.verify_patterns(24, [unit(24, stamp.version, 7, BLOCK)].into_iter()), "bytes must tell");
+    oracle.end_write(first, Outcome::Uncertain);
+    assert!(!oracle.verify_patterns(24, [unit(24, stamp.version, 7, BLOCK)].into_iter()), "either may be");
+    let zeroes = oracle.begin_zeroes(32, 8);
+    oracle.end_write(zeroes, Outcome::Done);
+    assert!(oracle.verify_patterns(32, [Some(Pattern::Zero)].into_iter()));
+    assert!(!oracle.verify_patterns(32, [unit(32, 0, 3, BLOCK)].into_iter()));
+    assert!(
+        !oracle.verify_patterns(u64::MAX - 2, [right].into_iter()),
+        "a drive may claim to have read there"
+    );
+    assert_eq!(oracle.verified_blocks(), 32);
+}
+
 // A single wrong byte at the end of a block must be seen and named.
 #[test]
 fn every_byte_counts() {

@@ -5,6 +5,7 @@ use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, Purpose};
 use byteway_testkit::link_config;
 use byteway_wire::IntoBytes;
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::vendor::{Capabilities, Chunk, Framing, InlineSlots, Methods, ResultSlot, Sink};
 use byteway_wire::nvme::{
@@ -689,10 +690,20 @@ impl Fake {
         }
     }
 
+    /// Whole units cross as a store that keeps patterns sends them.
     async fn send(&self, sqe: &Sqe, mut data: &[u8]) {
+        let epoch = self.end.epoch();
         for segment in self.segments(sqe, data.len(), true).await {
             let (now, later) = data.split_at(segment.bytes as usize);
-            self.end.write_bytes(segment.address, now.into(), self.end.epoch(), Purpose::Data).unwrap();
+            for (address, part) in (segment.address..).step_by(UNIT_BYTES).zip(now.chunks(UNIT_BYTES)) {
+                if part.len() < UNIT_BYTES {
+                    self.end.write_bytes(address, part.into(), epoch, Purpose::Data).unwrap();
+                    continue;
+                }
+                let content = Content::of(part, Keep::Stamps);
+                let bytes = UNIT_BYTES as u32;
+                self.end.write_content(address, content, 0, bytes, epoch, Purpose::Data).unwrap();
+            }
             data = later;
         }
     }

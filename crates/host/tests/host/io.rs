@@ -5,19 +5,23 @@ use byteway_host::{
     BaseState, BlockError, Buffer, Client, ClientConfig, DriverConfig, IoError, Lost, Method, Namespace,
     Oracle, QueueConfig, Rules,
 };
-use byteway_wire::content::BlockSize;
+use byteway_wire::content::{BlockSize, Stamp};
 use byteway_wire::nvme::{Range, Status};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 async fn client(rig: &Rig, method: Method, verified: bool) -> Client {
+    client_that(rig, method, verified, false).await
+}
+
+async fn client_that(rig: &Rig, method: Method, verified: bool, verify_bytes: bool) -> Client {
     let driver = rig.attach(DriverConfig::default()).await;
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
     let namespace = driver.namespaces()[0];
     let block = BlockSize::from_bytes(u64::from(namespace.block_bytes)).unwrap();
     let oracle = verified.then(|| Rc::new(RefCell::new(Oracle::new(BLOCKS, block, 1, BaseState::Zeroes))));
-    Client::new(queue, namespace, ClientConfig { rules: Rules::only(method), bytes_max: 128 << 10, oracle })
-        .unwrap()
+    let config = ClientConfig { rules: Rules::only(method), bytes_max: 128 << 10, oracle, verify_bytes };
+    Client::new(queue, namespace, config).unwrap()
 }
 
 // Data must come back from wherever it was put, by either method, from buffers of every shape.
@@ -86,6 +90,114 @@ fn wrong_data_is_a_mismatch() {
         ));
         let compared = client.compare(&mut buffer, 50, 1).await;
         assert_eq!(compared, Err(IoError::Status(Status::COMPARE_FAILURE)));
+    });
+}
+
+/// What a drive may have for a block that it lost: none of it is what the block holds.
+fn wrong(lba: u64, version: u32, block: BlockSize) -> Vec<(&'static str, Vec<u8>)> {
+    let filled = |stamp: Stamp| {
+        let mut bytes = vec![0; block.bytes()];
+        stamp.fill(&mut bytes);
+        bytes
+    };
+    let right = Stamp { lba, version, tag: 1, block };
+    let of = |change: fn(&mut Stamp)| {
+        let mut stamp = right;
+        change(&mut stamp);
+        filled(stamp)
+    };
+    let mut torn = filled(right);
+    let old = of(|stamp| stamp.version -= 1);
+    torn[block.bytes() / 2..].copy_from_slice(&old[block.bytes() / 2..]);
+    let mut damaged = filled(right);
+    damaged[block.bytes() - 1] ^= 1;
+    vec![
+        ("the block before", of(|stamp| stamp.lba -= 1)),
+        ("the unit behind", of(|stamp| stamp.lba += 8)),
+        ("an older version", old),
+        ("a later version", of(|stamp| stamp.version += 1)),
+        ("another namespace", of(|stamp| stamp.tag += 1)),
+        ("zeroes", vec![0; block.bytes()]),
+        ("torn", torn),
+        ("damaged", damaged),
+    ]
+}
+
+// Whether names of patterns are compared or bytes, what the drive confuses must be found, wherever in a read it lies, and
+// as the same mismatch; nor may the shortcut refuse what is right.
+#[test]
+fn whatever_a_drive_confuses_is_a_mismatch() {
+    let found = Rc::new(RefCell::new([Vec::new(), Vec::new()]));
+    for block_bytes in [512, 4096] {
+        for (offset, verify_bytes) in [(0, false), (512, false), (0, true)] {
+            let found = found.clone();
+            run(move |rig| async move {
+                rig.fake.block_bytes.set(block_bytes);
+                let client = client_that(&rig, Method::Prp, true, verify_bytes).await;
+                let memory = rig.port.memory();
+                let place = Buffer::scattered(memory, offset, 64 << 10).unwrap();
+                let mut buffer = client.adopt(place).unwrap();
+                let block = BlockSize::from_bytes(u64::from(block_bytes)).unwrap();
+                let (first, blocks) = (40, 3 * block.per_unit() as u32);
+                client.write(&mut buffer, first, blocks).await.unwrap();
+                client.write(&mut buffer, first, blocks).await.unwrap();
+                for at in [0, blocks / 2, blocks - 1].map(|index| first + u64::from(index)) {
+                    for (what, bytes) in wrong(at, 2, block) {
+                        client.read(&mut buffer, first, blocks).await.unwrap();
+                        let right = rig.fake.media.borrow_mut().insert(at, bytes).unwrap();
+                        let error = client.read(&mut buffer, first, blocks).await.unwrap_err();
+                        let IoError::Client(BlockError::Mismatch(mismatch)) = error else {
+                            panic!("{what} at {at}: {error}");
+                        };
+                        assert_eq!(mismatch.lba, at, "{what}");
+                        if offset == 0 {
+                            found.borrow_mut()[usize::from(verify_bytes)].push(mismatch);
+                        }
+                        rig.fake.media.borrow_mut().insert(at, right);
+                    }
+                }
+                let named =
+                    buffer.place().pages()[..3].iter().filter(|page| memory.pattern(**page).is_some());
+                assert_eq!(named.count(), 0, "after a mismatch, all of a read was looked at");
+                client.read(&mut buffer, first, blocks).await.unwrap();
+                let named =
+                    buffer.place().pages()[..3].iter().filter(|page| memory.pattern(**page).is_some());
+                let is_named = offset == 0 && !verify_bytes;
+                assert_eq!(
+                    named.count(),
+                    if is_named { 3 } else { 0 },
+                    "{block_bytes} {offset} {verify_bytes}"
+                );
+            });
+        }
+    }
+    let [by_name, by_bytes] = &*found.borrow();
+    assert_eq!(by_name.len(), 2 * 3 * 8);
+    assert_eq!(by_name, by_bytes);
+}
+
+// A client that never looked at bytes would not notice that they are made wrong: it does so for one read and write in 64.
+#[test]
+fn one_read_and_one_write_in_64_go_by_bytes() {
+    run(|rig| async move {
+        rig.fake.block_bytes.set(4096);
+        let client = client(&rig, Method::Prp, true).await;
+        let memory = rig.port.memory();
+        let mut buffer = client.buffer().unwrap();
+        let page = buffer.place().pages()[0];
+        let (mut read, mut written) = (Vec::new(), Vec::new());
+        for io in 1..=200 {
+            client.write(&mut buffer, io % 7, 1).await.unwrap();
+            if memory.pattern(page).is_none() {
+                written.push(io);
+            }
+            client.read(&mut buffer, io % 7, 1).await.unwrap();
+            if memory.pattern(page).is_none() {
+                read.push(io);
+            }
+        }
+        assert_eq!(written, [64, 128, 192]);
+        assert_eq!(read, [64, 128, 192]);
     });
 }
 
@@ -183,7 +295,12 @@ fn impossible_extents_are_errors() {
             Err(IoError::Client(BlockError::Extent { .. }))
         ));
         let namespace = Namespace { block_bytes: 520, ..*client.namespace() };
-        let config = ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: None };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 4096,
+            oracle: None,
+            verify_bytes: false,
+        };
         let refused = Client::new(client.queue().clone(), namespace, config).err();
         assert_eq!(
             refused,
@@ -219,8 +336,12 @@ fn io_lost_in_a_reset_is_undecided() {
         let driver = rig.attach(DriverConfig::default()).await;
         let queue = driver.create_queue_pair(QueueConfig::new(8)).await.unwrap();
         let oracle = Rc::new(RefCell::new(Oracle::new(BLOCKS, BlockSize::B512, 1, BaseState::Zeroes)));
-        let config =
-            ClientConfig { rules: Rules::only(Method::Prp), bytes_max: 4096, oracle: Some(oracle.clone()) };
+        let config = ClientConfig {
+            rules: Rules::only(Method::Prp),
+            bytes_max: 4096,
+            oracle: Some(oracle.clone()),
+            verify_bytes: false,
+        };
         let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
         rig.fake.swallows.set(true);
         let (writer, mut buffer) = (client.clone(), client.buffer().unwrap());

@@ -6,7 +6,7 @@ use byteway_host::{
 };
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::Range;
-use byteway_workload::{Generator, Io, JobPlan, Kind};
+use byteway_workload::{Generator, Io, JobPlan, Kind, Verify};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -39,8 +39,8 @@ impl Blocks {
     ) -> Result<Blocks, BlockIoError> {
         // A trim's payload is its list of ranges. Even who does not check writes so that others can.
         let bytes_max = plan.payload_bytes_max().max(UNIT_BYTES as u32);
-        let config = ClientConfig { rules, bytes_max, oracle };
-        let unchecked = match config.oracle.is_some() && !plan.verify {
+        let config = ClientConfig { rules, bytes_max, oracle, verify_bytes: plan.verify == Verify::Bytes };
+        let unchecked = match config.oracle.is_some() && !plan.verify.is_on() {
             true => {
                 let config = ClientConfig { oracle: None, ..config.clone() };
                 Some(Client::new(queue.clone(), *namespace, config)?)

@@ -47,7 +47,7 @@ impl Common {
     pub(super) fn new(jobs: &[JobPlan], drive: usize, transfer_bytes_max: Option<u64>) -> Common {
         let own = || jobs.iter().filter(|job| job.drive == drive);
         let plans = || own().filter_map(plan_of).filter(|plan| plan.engine == Engine::Drive);
-        let oracles = own().filter(|job| job.verify && plan_of(job).is_some());
+        let oracles = own().filter(|job| job.verify.is_on() && plan_of(job).is_some());
         let oracle = |nsid: u32| Rc::new(RefCell::new(KvOracle::new(nsid as u16)));
         let value_bytes_max = plans().map(KvPlan::value_bytes_max).max().unwrap_or(0).max(1);
         let scans = plans().any(|plan| match &plan.source {

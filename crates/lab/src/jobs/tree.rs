@@ -42,7 +42,8 @@ impl Tree {
             return Err(RunError::TransferTooShort { job: plan.name.clone(), bytes: PART_BYTES });
         }
         driver.enable_methods(&queue, manner.rules.methods()).await?;
-        let config = ClientConfig { rules: manner.rules, bytes_max: PART_BYTES, oracle: None };
+        let config =
+            ClientConfig { rules: manner.rules, bytes_max: PART_BYTES, oracle: None, verify_bytes: false };
         let clock = driver.clock().clone();
         let client = Client::new(queue, *namespace, config)?;
         let lsm = Lsm::new(client, clock.clone(), sync).await?;

@@ -105,7 +105,7 @@ impl PairsBench {
         plans.iter_mut().for_each(|plan| plan.nsid = namespace.nsid);
         if self.erase {
             format(&driver, namespace.nsid).await?;
-        } else if plans.iter().any(|plan| plan.verify) {
+        } else if plans.iter().any(|plan| plan.verify.is_on()) {
             check_empty(&driver, namespace.nsid).await?;
         }
         let manner = Manner {
@@ -134,7 +134,8 @@ impl PairsBench {
         let end = clock.now();
         let series = play.meter.series(end, &mut []).series;
         let curves = play.meter.curves(&plans);
-        let measured = play.meter.summary(&plans, Part::Whole, plans.iter().any(|plan| plan.verify), end);
+        let measured =
+            play.meter.summary(&plans, Part::Whole, plans.iter().any(|plan| plan.verify.is_on()), end);
         let mut notes = measured.notes.clone();
         notes.extend(play.unchecked_note(Part::Whole));
         if is_served {

@@ -28,7 +28,7 @@ pub use mapped::Mapped;
 pub use simulated::Simulated;
 
 use crate::ledger::Direction;
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::content::{Content, Pattern, UNIT_BYTES};
 use regions::Regions;
 use std::cell::Cell;
 use std::fmt;
@@ -238,9 +238,7 @@ impl Memory {
     /// Copies in.
     pub fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
         match &self.0.kind {
-            Kind::Simulated(memory) => {
-                memory.with_mut(address, from.len(), |bytes| bytes.copy_from_slice(from))
-            }
+            Kind::Simulated(memory) => memory.write(address, from),
             Kind::Regions(memory) => memory.write(address, from, Epoch::LAST),
         }
     }
@@ -273,6 +271,27 @@ impl Memory {
         match &self.0.kind {
             Kind::Simulated(memory) => memory.with_mut(address, bytes, fill),
             Kind::Regions(memory) => memory.fill_copy(address, bytes, Epoch::LAST, fill),
+        }
+    }
+
+    /// The pattern that the page at `address` holds, if simulated memory keeps its name instead of its bytes; reading it
+    /// gives the same bytes. None says nothing of what the page holds, or that it is one.
+    pub fn pattern(&self, address: u64) -> Option<Pattern> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => memory.pattern(address),
+            Kind::Regions(_) => None,
+        }
+    }
+
+    /// Writes `pattern` over the page at `address`, a multiple of [`PAGE_BYTES`]. Simulated memory keeps its name only.
+    pub fn put_pattern(&self, address: u64, pattern: Pattern) -> Result<(), Fault> {
+        self.put_pattern_at(address, pattern, Epoch::LAST)
+    }
+
+    fn put_pattern_at(&self, address: u64, pattern: Pattern, epoch: Epoch) -> Result<(), Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => memory.put_pattern(address, pattern),
+            Kind::Regions(memory) => memory.fill_copy(address, UNIT_BYTES, epoch, |unit| pattern.fill(unit)),
         }
     }
 
@@ -323,6 +342,16 @@ impl Memory {
         Ok(result)
     }
 
+    /// The device reads the page at `address`, if memory keeps only the name of its pattern and `take` takes that. Else
+    /// nothing was read.
+    pub fn dma_read_pattern(&self, address: u64, take: impl FnOnce(Pattern) -> bool) -> bool {
+        let is_taken = self.pattern(address).is_some_and(take);
+        if is_taken {
+            self.count_read(UNIT_BYTES);
+        }
+        is_taken
+    }
+
     /// The device reads into memory of its own.
     pub fn dma_read_into(&self, address: u64, into: &mut [u8], epoch: Epoch) -> Result<(), Fault> {
         match &self.0.kind {
@@ -338,9 +367,7 @@ impl Memory {
     /// The device writes bytes that it has.
     pub fn dma_write(&self, address: u64, from: &[u8], epoch: Epoch) -> Result<(), Fault> {
         match &self.0.kind {
-            Kind::Simulated(memory) => {
-                memory.with_mut(address, from.len(), |bytes| bytes.copy_from_slice(from))?
-            }
+            Kind::Simulated(memory) => memory.write(address, from)?,
             Kind::Regions(memory) => memory.write(address, from, epoch)?,
         }
         self.count_written(from.len());
@@ -356,6 +383,13 @@ impl Memory {
         bytes: usize,
         epoch: Epoch,
     ) -> Result<(), Fault> {
+        let is_page = bytes == UNIT_BYTES && address.is_multiple_of(PAGE_BYTES);
+        if let (true, Some(pattern)) = (is_page, content.pattern()) {
+            debug_assert_eq!(offset, 0, "what is written lies within the unit");
+            self.put_pattern_at(address, pattern, epoch)?;
+            self.count_written(bytes);
+            return Ok(());
+        }
         let held: &[u8; UNIT_BYTES] = match content {
             Content::Bytes(unit) => unit,
             Content::Zero => &ZEROES,

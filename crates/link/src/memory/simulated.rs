@@ -1,16 +1,36 @@
 //! Memory of a simulated host: pages come into being when they are given.
+//!
+//! A page that was written whole with a [`Pattern`] keeps the pattern's name. Its bytes are made when somebody reads
+//! them, or writes a part of the page; most payload is never looked at.
 
 use super::{Fault, PAGE_BYTES};
+use byteway_wire::content::{Pattern, UNIT_BYTES};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Where simulated memory begins: above 4 GiB, so that headers are those of 64-bit addresses.
 const BASE: u64 = 0x1_0000_0000;
 
+const _: () = assert!(PAGE_BYTES == UNIT_BYTES as u64);
+
+/// What is known of a page.
+#[derive(Clone, Copy)]
+enum Page {
+    /// Not given.
+    Absent,
+    /// What it holds lies in [`Pages::bytes`].
+    Bytes,
+    /// It holds this; what lies in [`Pages::bytes`] is stale.
+    Pattern(Pattern),
+}
+
+const _: () = assert!(size_of::<Page>() == 16);
+
 #[derive(Default)]
 struct Pages {
     bytes: Vec<u8>,
-    given: Vec<bool>,
+    pages: Vec<Page>,
     /// Extents taken back, by length in pages.
     free: BTreeMap<usize, Vec<u64>>,
 }
@@ -27,12 +47,12 @@ impl Simulated {
             let address = BASE + memory.bytes.len() as u64;
             let bytes = memory.bytes.len() + pages * PAGE_BYTES as usize;
             memory.bytes.resize(bytes, 0);
-            let count = memory.given.len() + pages;
-            memory.given.resize(count, false);
+            let count = memory.pages.len() + pages;
+            memory.pages.resize(count, Page::Absent);
             address
         });
-        let first = ((address - BASE) / PAGE_BYTES) as usize;
-        memory.given[first..first + pages].fill(true);
+        let first = index_of(address - BASE);
+        memory.pages[first..first + pages].fill(Page::Bytes);
         let start = (address - BASE) as usize;
         memory.bytes[start..start + pages * PAGE_BYTES as usize].fill(0);
         address
@@ -40,14 +60,38 @@ impl Simulated {
 
     pub(super) fn free(&self, address: u64, pages: usize) {
         let mut memory = self.0.borrow_mut();
-        let first = ((address - BASE) / PAGE_BYTES) as usize;
-        assert!(memory.given[first..first + pages].iter().all(|given| *given), "only given pages are freed");
-        memory.given[first..first + pages].fill(false);
+        let first = index_of(address - BASE);
+        let freed = &mut memory.pages[first..first + pages];
+        assert!(freed.iter().all(|page| !matches!(page, Page::Absent)), "only given pages are freed");
+        freed.fill(Page::Absent);
         memory.free.entry(pages).or_default().push(address);
     }
 
     pub(super) fn check(&self, address: u64, bytes: u64) -> Result<(), Fault> {
-        self.0.borrow().range(address, bytes).map(|_| ())
+        self.0.borrow().extent(address, bytes).map(|_| ())
+    }
+
+    /// The pattern that the page at `address` holds. None: it holds bytes, is not given, or does not begin there.
+    pub(super) fn pattern(&self, address: u64) -> Option<Pattern> {
+        let start = address.checked_sub(BASE).filter(|start| start.is_multiple_of(PAGE_BYTES))?;
+        match self.0.borrow().pages.get(index_of(start)) {
+            Some(Page::Pattern(pattern)) => Some(*pattern),
+            Some(Page::Absent | Page::Bytes) | None => None,
+        }
+    }
+
+    /// Writes `pattern` over the page at `address`, a multiple of [`PAGE_BYTES`].
+    pub(super) fn put_pattern(&self, address: u64, pattern: Pattern) -> Result<(), Fault> {
+        debug_assert!(address.is_multiple_of(PAGE_BYTES));
+        let fault = Fault { address, bytes: PAGE_BYTES };
+        let start = address.checked_sub(BASE).ok_or(fault)?;
+        match self.0.borrow_mut().pages.get_mut(index_of(start)) {
+            None | Some(Page::Absent) => Err(fault),
+            Some(page) => {
+                *page = Page::Pattern(pattern);
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn with<R>(
@@ -56,11 +100,17 @@ impl Simulated {
         bytes: usize,
         look: impl FnOnce(&[u8]) -> R,
     ) -> Result<R, Fault> {
-        let memory = self.0.borrow();
-        let range = memory.range(address, bytes as u64)?;
-        Ok(look(&memory.bytes[range]))
+        let mut memory = self.0.borrow();
+        let extent = memory.extent(address, bytes as u64)?;
+        if extent.has_patterns {
+            drop(memory);
+            self.0.borrow_mut().materialise(&extent.range, false);
+            memory = self.0.borrow();
+        }
+        Ok(look(&memory.bytes[extent.range]))
     }
 
+    /// Lets `fill` change an extent.
     pub(super) fn with_mut<R>(
         &self,
         address: u64,
@@ -68,24 +118,70 @@ impl Simulated {
         fill: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, Fault> {
         let mut memory = self.0.borrow_mut();
-        let range = memory.range(address, bytes as u64)?;
-        Ok(fill(&mut memory.bytes[range]))
+        let extent = memory.extent(address, bytes as u64)?;
+        if extent.has_patterns {
+            memory.materialise(&extent.range, false);
+        }
+        Ok(fill(&mut memory.bytes[extent.range]))
+    }
+
+    /// Writes `from`: what pages held that it covers whole need not be made first.
+    pub(super) fn write(&self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        let mut memory = self.0.borrow_mut();
+        let extent = memory.extent(address, from.len() as u64)?;
+        if extent.has_patterns {
+            memory.materialise(&extent.range, true);
+        }
+        memory.bytes[extent.range].copy_from_slice(from);
+        Ok(())
     }
 }
 
+/// An extent whose pages were given.
+struct Extent {
+    /// Its place in [`Pages::bytes`].
+    range: Range<usize>,
+    /// Some of its pages hold patterns.
+    has_patterns: bool,
+}
+
+/// The page in which the byte `start` of all lies.
+fn index_of(start: u64) -> usize {
+    (start / PAGE_BYTES) as usize
+}
+
 impl Pages {
-    /// The extent's place in `bytes`, if every page of it was given.
-    fn range(&self, address: u64, bytes: u64) -> Result<std::ops::Range<usize>, Fault> {
+    /// The extent, if every page of it was given.
+    fn extent(&self, address: u64, bytes: u64) -> Result<Extent, Fault> {
         let fault = Fault { address, bytes };
         let start = address.checked_sub(BASE).ok_or(fault)?;
         let end = start.checked_add(bytes).ok_or(fault)?;
         if end > self.bytes.len() as u64 {
             return Err(fault);
         }
-        let pages = (start / PAGE_BYTES) as usize..end.div_ceil(PAGE_BYTES) as usize;
-        if !self.given[pages].iter().all(|given| *given) {
-            return Err(fault);
+        let mut has_patterns = false;
+        for page in &self.pages[index_of(start)..end.div_ceil(PAGE_BYTES) as usize] {
+            match page {
+                Page::Absent => return Err(fault),
+                Page::Bytes => {}
+                Page::Pattern(_) => has_patterns = true,
+            }
         }
-        Ok(start as usize..end as usize)
+        Ok(Extent { range: start as usize..end as usize, has_patterns })
+    }
+
+    /// Makes the bytes of the pages that `range` touches. `is_lost`: all of `range` is about to be overwritten, so pages
+    /// within it need none.
+    #[cold]
+    fn materialise(&mut self, range: &Range<usize>, is_lost: bool) {
+        for index in range.start / UNIT_BYTES..range.end.div_ceil(UNIT_BYTES) {
+            let place = index * UNIT_BYTES..(index + 1) * UNIT_BYTES;
+            let is_within = range.start <= place.start && place.end <= range.end;
+            match std::mem::replace(&mut self.pages[index], Page::Bytes) {
+                Page::Pattern(pattern) if !(is_lost && is_within) => pattern.fill(&mut self.bytes[place]),
+                Page::Pattern(_) | Page::Bytes => {}
+                Page::Absent => unreachable!("extents lie in given pages"),
+            }
+        }
     }
 }

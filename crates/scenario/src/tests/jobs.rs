@@ -1,7 +1,7 @@
 //! The keys of a job: what they come to, and what is said about wrong ones.
 
 use super::*;
-use byteway_workload::{ByKind, Cap, Distribution, Lengths, Synthetic, Think};
+use byteway_workload::{ByKind, Cap, Distribution, Lengths, Synthetic, Think, Verify};
 
 fn job(lines: &str) -> Result<Scenario, InputError> {
     parse(&format!("{DRIVE}[[job]]\n{lines}"), &[])
@@ -76,7 +76,8 @@ fn every_key_of_a_job_has_its_error() {
     no("ramp_time = \"5000 h\"", "6:13", "out of range", "from 0 ps");
     no("startdelay = \"5000 h\"", "6:14", "out of range", "from 0 ps");
     no("stonewall = 1", "6:13", "integer `1`", "true or false");
-    no("verify = \"crc32c\"", "6:10", "\"crc32c\" does not fit", "true or false");
+    no("verify = \"crc32c\"", "6:10", "\"crc32c\" does not fit", "true, false or \"bytes\"");
+    no("verify = 1", "6:10", "integer `1`", "true, false or \"bytes\"");
     let sequential = |line: &str| job(&format!("rw = \"read\"\ncount = 1\n{line}\n"));
     assert_error(sequential("random_distribution = \"random\""), &at(23), "contradicts", "leave it out");
     assert_error(sequential("norandommap = true"), &at(15), "contradicts", "leave it out");
@@ -127,11 +128,12 @@ fn keys_come_to_what_they_say() {
     let open = plan("rw = \"write\"\ncount = 1\nnumjobs = 2\noffset_increment = \"500g\"\n");
     assert_eq!(open.range_of(1).1, 12 << 18, "to the end of the namespace");
     let two = format!(
-        "{DRIVE}{JOB}stonewall = true\n{JOB}name = \"b\"\n{JOB}name = \"c\"\nstonewall = true\nverify = false\n"
+        "{DRIVE}{JOB}stonewall = true\n{JOB}name = \"b\"\n{JOB}name = \"c\"\nstonewall = true\nverify = false\n{JOB}name = \"d\"\nverify = \"bytes\"\n"
     );
     let two = parse(&two, &[]).unwrap();
-    assert_eq!(two.jobs.iter().map(|job| job.phase).collect::<Vec<_>>(), [0, 0, 1]);
-    assert_eq!(two.jobs.iter().map(|job| job.verify).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(two.jobs.iter().map(|job| job.phase).collect::<Vec<_>>(), [0, 0, 1, 1]);
+    let verify: Vec<_> = two.jobs.iter().map(|job| job.verify).collect();
+    assert_eq!(verify, [Verify::On, Verify::On, Verify::Off, Verify::Bytes]);
     let phases = format!(
         "{DRIVE}[[job]]\nrw = \"read\"\nruntime = \"1 s\"\nramp_time = \"1 s\"\n[[job]]\nrw = \"read\"\nruntime = \"3 s\"\nstonewall = true\n"
     );

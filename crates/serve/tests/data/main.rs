@@ -256,7 +256,12 @@ fn attach(folder: &Path, held: &Held, seed: u64, load: Option<(Delay, Box<dyn Fn
         let namespace = driver.namespaces()[0];
         let client = || {
             let rules = Rules::only(Method::Prp);
-            let config = ClientConfig { rules, bytes_max: BUFFER_BYTES, oracle: Some(oracle.clone()) };
+            let config = ClientConfig {
+                rules,
+                bytes_max: BUFFER_BYTES,
+                oracle: Some(oracle.clone()),
+                verify_bytes: false,
+            };
             Client::new(queue.clone(), namespace, config).unwrap()
         };
         let all = client();

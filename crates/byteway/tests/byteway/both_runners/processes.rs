@@ -223,6 +223,7 @@ impl Host {
             rules: Rules::only(Method::Prp),
             bytes_max: BUFFER_BYTES,
             oracle: Some(space.oracle.clone()),
+            verify_bytes: false,
         };
         Client::new(queue.clone(), self.driver.namespaces()[space.index], config).unwrap()
     }

@@ -1,7 +1,7 @@
 //! The payload of a command: from wherever it is to the workspace.
 
 use crate::controller::command::context::Context;
-use crate::controller::command::workspace::{Landing, Workspace, assemble};
+use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::core::Core;
 use crate::controller::state::counters::add;
 use crate::controller::state::slot::Payload;
@@ -116,18 +116,13 @@ impl Context<'_> {
         // latency after it has come.
         let site = core.placement.site(Work::Buffer);
         let stored = (landing == Landing::Dram && bytes > 0).then(|| site.dram("payload", bytes));
-        let keep = core.config.keep;
         // PRPs name pages, of which the DMA knows only whole units; an SGL has the lengths to be exact.
         let granularity = match self.sqe.psdt() {
             PSDT_PRP => u64::from(core.config.controller.dma_granularity),
             _ => 1,
         };
-        let Workspace { collector, contents, bytes: raw, unit, .. } = workspace;
+        let (collector, take) = workspace.landed(landing, core.config.keep);
         let epoch = collector.epoch();
-        let take = |offset: usize, part: &[u8]| match landing {
-            Landing::Units => assemble(contents, unit, keep, offset, part),
-            Landing::Bytes | Landing::Dram => raw.extend_from_slice(part),
-        };
         let gathered = core.port.gather(collector.segments(), epoch, granularity, Purpose::Data, take).await;
         gathered.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
         add(&core.counters.data_in_bytes, bytes);

@@ -1,9 +1,10 @@
 //! What a command slot works with, reused from command to command.
 
 use byteway_kv::Key;
+use byteway_link::TakeParts;
 use byteway_transfer::Collector;
 use byteway_transfer::collector::Supported;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::{CopyRange, Range};
 
 /// What a command slot works with, reused from command to command.
@@ -48,10 +49,40 @@ impl Workspace {
 
     /// Adds a part of the payload, which stands at `offset` of it; parts come in order.
     pub(crate) fn land(&mut self, landing: Landing, keep: Keep, offset: usize, part: &[u8]) {
-        match landing {
-            Landing::Units => assemble(&mut self.contents, &mut self.unit, keep, offset, part),
+        self.landed(landing, keep).1.bytes(offset, part);
+    }
+
+    /// The collector, and who takes the payload to which it points.
+    pub(crate) fn landed(&mut self, landing: Landing, keep: Keep) -> (&Collector, Landed<'_>) {
+        let Workspace { collector, contents, unit, bytes, .. } = self;
+        (collector, Landed { landing, keep, contents, unit, bytes })
+    }
+}
+
+/// A payload on its way to where it goes.
+pub(crate) struct Landed<'a> {
+    landing: Landing,
+    keep: Keep,
+    contents: &'a mut Vec<Content>,
+    unit: &'a mut [u8; UNIT_BYTES],
+    bytes: &'a mut Vec<u8>,
+}
+
+impl TakeParts for Landed<'_> {
+    fn bytes(&mut self, offset: usize, part: &[u8]) {
+        match self.landing {
+            Landing::Units => assemble(self.contents, self.unit, self.keep, offset, part),
             Landing::Bytes | Landing::Dram => self.bytes.extend_from_slice(part),
         }
+    }
+
+    fn page(&mut self, offset: usize, pattern: Pattern) -> bool {
+        let is_unit = self.landing == Landing::Units && offset.is_multiple_of(UNIT_BYTES);
+        if is_unit && self.keep == Keep::Stamps {
+            self.contents.push(pattern.into());
+            return true;
+        }
+        false
     }
 }
 
@@ -67,7 +98,7 @@ pub enum Landing {
 }
 
 /// Adds a part of the payload to the units that it makes up; parts come in order.
-pub(crate) fn assemble(
+fn assemble(
     contents: &mut Vec<Content>,
     unit: &mut [u8; UNIT_BYTES],
     keep: Keep,
