@@ -116,7 +116,7 @@ impl Plain {
         workspace.contents.clear();
         let bytes = self.page.bytes;
         let keep = core.config.keep;
-        let take = |offset: usize, part: &[u8]| workspace.land(Landing::Units, keep, offset, part);
+        let (_, take) = workspace.landed(Landing::Units, keep);
         let gathered = core.port.gather([self.page], self.epoch, 1, Purpose::Data, take).await;
         gathered.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
         add(&core.counters.data_in_bytes, u64::from(bytes));
