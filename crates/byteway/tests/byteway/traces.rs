@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::finish;
 use byteway_clock::random::Rng;
@@ -56,6 +57,19 @@ fn real_traces_are_replayed_whole() {
             assert!(ios(&one).len() < records && !ios(&one).is_empty());
         }
     }
+}
+
+// A test that is skipped looks like one that passes: a machine that has lost its traces would go on testing nothing.
+#[test]
+fn real_traces_that_are_named_and_missing_fail() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "traces::real_traces_are_replayed_whole"])
+        .env("BYTEWAY_TRACES", empty.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success() && said.contains("tpcc-small.trace is missing"), "{said}");
 }
 
 /// Replays a trace to its end; every read must verify and no command may fail.

@@ -1,6 +1,6 @@
 //! Reads that sense while the data of the one before moves out, to the nanosecond.
 
-use crate::fixture::{
+use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run_with, stamp, timing, went,
 };
 use byteway_clock::Delay;

@@ -1,6 +1,6 @@
 //! Which die a channel serves first, to the nanosecond.
 
-use crate::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run_with, timing};
+use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run_with, timing};
 use byteway_clock::{Delay, Time};
 use byteway_flash::{BlockId, ChannelOrder, Geometry, Priority, Timing};
 

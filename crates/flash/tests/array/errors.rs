@@ -1,6 +1,8 @@
 //! Bit errors, retries and worn cells in the array.
 
-use crate::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, medium, read_one, stamp, timing, went};
+use crate::array::fixture::{
+    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, medium, read_one, stamp, timing, went,
+};
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor};
 use byteway_flash::{BlockId, CellErrors, Flash, FlashConfig, Outcome, Priority, Reliability, Timing};

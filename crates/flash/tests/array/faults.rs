@@ -1,6 +1,6 @@
 //! Injected failures, and what they leave.
 
-use crate::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run, stamp, went};
+use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run, stamp, went};
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Flash, Outcome, Priority};
 use byteway_wire::content::Content;

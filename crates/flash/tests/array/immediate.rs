@@ -1,6 +1,6 @@
 //! Under `timing = "none"` modelled times take none.
 
-use crate::fixture::{GEOMETRY, at, batch, flash, stamp, timing};
+use crate::array::fixture::{GEOMETRY, at, batch, flash, stamp, timing};
 use byteway_clock::{Executor, Timing};
 use byteway_flash::{BlockId, Priority};
 

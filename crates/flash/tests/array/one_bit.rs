@@ -1,6 +1,6 @@
 //! Superblocks whose cells hold one bit.
 
-use crate::fixture::{COMMAND, GEOMETRY, UNIT, at, batch, flash, run, run_with, stamp, timing, went};
+use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, batch, flash, run, run_with, stamp, timing, went};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{BlockId, Flash, Mode, Outcome, Priority, SlcTiming, Timing};
 

@@ -1,6 +1,6 @@
 //! Many who work on superblocks of the same dies, at any time.
 
-use crate::fixture::{Dice, GEOMETRY, batch, medium, stamp, timing};
+use crate::array::fixture::{Dice, GEOMETRY, batch, medium, stamp, timing};
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_flash::{BlockId, Flash, FlashConfig, Mode, Priority, Reliability, SlcTiming, Suspend, Timing};
 use std::cell::Cell;

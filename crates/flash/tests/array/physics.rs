@@ -1,6 +1,6 @@
 //! Latencies to the picosecond, each from a table that was written by hand.
 
-use crate::fixture::{
+use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run, run_with, stamp, timing, went,
 };
 use byteway_clock::{Delay, Time};

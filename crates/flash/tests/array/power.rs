@@ -1,6 +1,6 @@
 //! What a power cut leaves behind.
 
-use crate::fixture::{GEOMETRY, at, batch, flash, medium, stamp, timing};
+use crate::array::fixture::{GEOMETRY, at, batch, flash, medium, stamp, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{BlockId, Flash, Medium, Ppa, Priority, Spare};
 use byteway_wire::content::Content;

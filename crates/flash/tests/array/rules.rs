@@ -1,6 +1,6 @@
 //! What may be programmed when, and what a read then gives.
 
-use crate::fixture::{Base, Dice, GEOMETRY, at, batch, run, run_with, stamp, timing};
+use crate::array::fixture::{Base, Dice, GEOMETRY, at, batch, run, run_with, stamp, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{
     Blank, BlockId, ChannelOrder, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket,

@@ -1,6 +1,6 @@
 //! Throughput when one resource is the limit: it must be that resource's, within 1 %.
 
-use crate::fixture::{COMMAND, UNIT, batch, run_with, timing};
+use crate::array::fixture::{COMMAND, UNIT, batch, run_with, timing};
 use byteway_clock::{Delay, Rate};
 use byteway_flash::{Flash, Geometry, Ppa, Priority, Timing};
 

@@ -1,6 +1,6 @@
 //! Programs and erases that stand back for reads, to the nanosecond.
 
-use crate::fixture::{
+use crate::array::fixture::{
     COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run_with, stamp, timing, went,
 };
 use byteway_clock::{Delay, Executor};
@@ -179,7 +179,7 @@ fn reads_of_a_suspension_follow_each_other() {
 fn a_power_cut_finds_a_suspended_program_too() {
     for protected in [false, true] {
         let executor = Executor::new();
-        let flash = crate::fixture::flash(executor.clock(), GEOMETRY, suspending(16));
+        let flash = crate::array::fixture::flash(executor.clock(), GEOMETRY, suspending(16));
         let medium = executor.run(async move {
             program(&flash, 0).wait().await;
             let _under_way = program(&flash, 1);

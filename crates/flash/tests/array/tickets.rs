@@ -1,7 +1,7 @@
 //! Waiting, and not waiting any more.
 
-use crate::fixture::{GEOMETRY, at_ns};
-use crate::fixture::{at, batch, flash, read_one, run, stamp, timing};
+use crate::array::fixture::{GEOMETRY, at_ns};
+use crate::array::fixture::{at, batch, flash, read_one, run, stamp, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{BlockId, Priority};
 

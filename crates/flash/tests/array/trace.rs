@@ -1,6 +1,6 @@
 //! What a trace shows of dies that do several things.
 
-use crate::fixture::{Dice, GEOMETRY, at, batch, flash, timing};
+use crate::array::fixture::{Dice, GEOMETRY, at, batch, flash, timing};
 use byteway_clock::{Delay, Executor, Resource, Time, Tracer, Usage};
 use byteway_flash::{BlockId, Priority, Suspend, Timing};
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! Power cuts by the simulated files: at any step, with anything lost, torn or put in another order that was not synced.
 
-use crate::fixture::{BLOCKS, STRIPES, Seen, batch, open, run};
+use crate::files::fixture::{BLOCKS, STRIPES, Seen, batch, open, run};
 use byteway_clock::random::Rng;
 use byteway_flash::file::{Files, SimulatedFiles};
 use byteway_flash::{BlockId, Flash, Medium, Priority};

@@ -1,6 +1,6 @@
 //! Directories of the system: made, opened again, refused, checked, and given back what is erased.
 
-use crate::fixture::{Base, Seen, TUNING, batch, format, open, run};
+use crate::files::fixture::{Base, Seen, TUNING, batch, format, open, run};
 use byteway_flash::file::{Directory, DirectoryError, Finding, Format, SimulatedFiles, check, look};
 use byteway_flash::{BlockId, Flash, Medium, Priority};
 use std::rc::Rc;

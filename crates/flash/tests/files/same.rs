@@ -1,6 +1,6 @@
 //! The same operations on an array in memory and on one in files: the same times, contents, spare areas and counters.
 
-use crate::fixture::{BLOCKS, Base, GEOMETRY, STRIPES, Seen, batch, open, timing};
+use crate::files::fixture::{BLOCKS, Base, GEOMETRY, STRIPES, Seen, batch, open, timing};
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Time};
 use byteway_flash::file::SimulatedFiles;

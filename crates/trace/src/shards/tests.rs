@@ -2,7 +2,7 @@ use super::*;
 use crate::reuse::Exact;
 use byteway_clock::random::{Rng, Zipf};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const SAMPLES: usize = 16 << 10;
 const SEEDS: u64 = 20;
@@ -31,13 +31,18 @@ fn sampled(keys: impl Iterator<Item = u64>) -> (Exact, Vec<Shards>) {
     (exact, shards)
 }
 
-/// The keys of the CloudPhysics trace w106, if it is at hand.
+/// The keys of the CloudPhysics trace w106. `None`, and said, if it is missing; the test fails instead where
+/// `BYTEWAY_TRACES` is set, and in continuous integration (`CI`).
 fn cloudphysics() -> Option<Vec<u64>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
-    let folder = std::env::var_os("BYTEWAY_TRACES").map_or(beside, Into::into);
-    let path = folder.join("mrc/cloudphysics-w106.keys-le32.xz");
+    let named = std::env::var_os("BYTEWAY_TRACES").map(PathBuf::from);
+    let required = named.is_some() || std::env::var_os("CI").is_some();
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
+    let path = named.unwrap_or_else(beside).join("mrc/cloudphysics-w106.keys-le32.xz");
     let Ok(file) = std::fs::File::open(&path) else {
-        eprintln!("SKIPPED: {} is not there; set BYTEWAY_TRACES to the folder of the traces", path.display());
+        let missing =
+            format!("{} is missing: set BYTEWAY_TRACES to the folder of the real traces", path.display());
+        assert!(!required, "{missing}");
+        eprintln!("SKIPPED: {missing}");
         return None;
     };
     let mut bytes = Vec::new();

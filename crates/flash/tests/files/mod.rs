@@ -1,5 +1,4 @@
 //! Contents in files: the same as in memory, there again when they are opened, and true whatever a power cut leaves.
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod cuts;
 mod fixture;
