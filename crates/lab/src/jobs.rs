@@ -9,7 +9,7 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Counters, Delay, Notify, Resource, SpanRecord, Station, Time, Trail};
 use byteway_console::error::InputError;
 use byteway_host::driver::{Driver, Namespace, QueueConfig};
-use byteway_host::io::{Client, ClientConfig};
+use byteway_host::io::{Client, ClientConfig, Direction};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::split::{SplitBuffer, SplitDone};
 use byteway_host::{AnyIoError, IoBuffer, IoError, Meaning};
@@ -137,12 +137,11 @@ impl Access {
     async fn perform(&self, buffers: &mut Buffers, io: Io) -> Performed {
         match (self, buffers) {
             (Access::Blocks { client, unchecked }, Buffers::Blocks { checked, unchecked: other }) => {
-                match (unchecked, other) {
-                    (Some(client), Some(buffer)) if io.kind == Kind::Read => {
-                        perform(client, buffer, io).await
-                    }
-                    _ => perform(client, checked, io).await,
-                }
+                let (client, buffer) = match (unchecked, other) {
+                    (Some(client), Some(buffer)) if io.kind == Kind::Read => (client, buffer),
+                    _ => (client, checked),
+                };
+                perform(client, buffer, io).await
             }
             // A block of a sink is a byte, and the scenario refuses trims of it.
             (Access::Payloads(client), Buffers::Payload(buffer)) => one_command(match io.kind {
@@ -777,11 +776,17 @@ impl From<SplitDone> for Performed {
 }
 
 async fn perform(client: &Client, buffer: &mut SplitBuffer, io: Io) -> Performed {
-    match io.kind {
-        Kind::Read => client.read_split(buffer, io.lba, io.blocks).await.into(),
-        Kind::Write => client.write_split(buffer, io.lba, io.blocks).await.into(),
-        Kind::Trim => one_command(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await),
+    let direction = match io.kind {
+        Kind::Read => Direction::Read,
+        Kind::Write => Direction::Write { fua: false },
+        Kind::Trim => {
+            return one_command(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await);
+        }
+    };
+    if io.blocks <= client.blocks_max() {
+        return one_command(client.read_or_write(direction, buffer.first(), io.lba, io.blocks).await);
     }
+    client.read_or_write_split(direction, buffer, io.lba, io.blocks).await.into()
 }
 
 fn one_command<E>(result: Result<SpanRecord, IoError<E>>) -> Performed
