@@ -9,6 +9,7 @@ use crate::costs::HostCosts;
 use crate::port::Port;
 use crate::queue::SubmissionQueue;
 use byteway_clock::{Clock, Delay, Notify, SpanId, Station};
+use byteway_link::Watch;
 use byteway_transfer::result::Joining;
 use byteway_wire::nvme::vendor::ResultSlot;
 use byteway_wire::nvme::{Cqe, Doorbell};
@@ -323,7 +324,7 @@ impl CompletionQueue {
 }
 
 /// Reaps one completion queue whenever an entry arrives in it. `arrived` is None where nothing tells.
-pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Rc<Notify>>) {
+pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Watch>) {
     loop {
         match &arrived {
             Some(arrived) => arrived.notified().await,

@@ -5,3 +5,4 @@ mod ledger;
 mod mapped;
 mod signal;
 mod store;
+mod watch;
