@@ -56,9 +56,9 @@ impl<T> Mailbox<T> {
     }
 
     /// The same without waking the reader: it finds the value together with the next one that does, or with
-    /// [`Mailbox::try_receive`]. For what nobody looks at before then.
-    pub fn send_quietly_at(&self, at: Time, value: T) {
-        self.send(at, false, value);
+    /// [`Mailbox::try_receive`]. For what nobody looks at before then. Gives when it arrives.
+    pub fn send_quietly_at(&self, at: Time, value: T) -> Time {
+        self.send(at, false, value)
     }
 
     /// Whether quiet values wake the reader, too, those under way included: while somebody waits for one.
@@ -74,14 +74,14 @@ impl<T> Mailbox<T> {
         }
     }
 
-    fn send(&self, at: Time, wakes: bool, value: T) {
+    fn send(&self, at: Time, wakes: bool, value: T) -> Time {
         let wakes = wakes || self.0.heeds.get();
         let mut letters = self.0.letters.borrow_mut();
         let at = letters.back().map_or(at, |last| at.max(last.at));
         letters.push_back(Letter { at, wakes, value });
         drop(letters);
         if !wakes {
-            return;
+            return at;
         }
         // A reader that waits already has a timer for the first letter that wakes it.
         if self.0.wakers.replace(self.0.wakers.get() + 1) == 0
@@ -90,6 +90,7 @@ impl<T> Mailbox<T> {
             let clock = &self.0.clock;
             clock.wake_at(if clock.is_immediate() { clock.now() } else { at }, reader);
         }
+        at
     }
 
     /// The next value, when it has arrived. Under `timing = "none"` that is at once.
@@ -109,6 +110,19 @@ impl<T> Mailbox<T> {
             }
             _ => None,
         }
+    }
+
+    /// Whether there is a value that has arrived.
+    #[inline]
+    pub fn has_arrived(&self) -> bool {
+        let clock = &self.0.clock;
+        let letters = self.0.letters.borrow();
+        letters.front().is_some_and(|letter| letter.at <= clock.now() || clock.is_immediate())
+    }
+
+    /// When the first value arrives that is such a one.
+    pub fn arrival_of(&self, mut is_such: impl FnMut(&T) -> bool) -> Option<Time> {
+        self.0.letters.borrow().iter().find(|letter| is_such(&letter.value)).map(|letter| letter.at)
     }
 
     /// The next value, if it has arrived and woke nobody.

@@ -3,16 +3,27 @@
 use crate::extension::HeldArea;
 use byteway_link::Memory;
 use byteway_link::memory::PAGE_BYTES;
-use byteway_transfer::host::Buffer;
+use byteway_transfer::host::{Buffer, DataPointer, PointerKind};
+use std::cell::Cell;
 
 /// Memory for the payload of one command at a time, with its lists.
 pub struct IoBuffer {
     pub(crate) buffer: Buffer,
     pub(crate) slot: usize,
+    /// The data pointer that was made last: its lists are still there.
+    pub(crate) planned: Cell<Option<Planned>>,
     /// Of the device's buffer, for payloads that go there.
     pub(crate) area: Option<HeldArea>,
     /// The same of the device's memory.
     pub(crate) memory: Option<HeldArea>,
+}
+
+/// A data pointer for the first bytes of a buffer.
+#[derive(Clone, Copy)]
+pub(crate) struct Planned {
+    pub kind: PointerKind,
+    pub bytes: u32,
+    pub pointer: DataPointer,
 }
 
 impl IoBuffer {

@@ -1,7 +1,6 @@
 //! A command's payload to the device: by the way that rules and limits choose, counted.
 
-use crate::buffer::IoBuffer;
-use crate::buffer::Part;
+use crate::buffer::{IoBuffer, Part, Planned};
 use crate::error::IoError;
 use crate::error::Lost;
 use crate::page_owner::PageOwner;
@@ -302,7 +301,7 @@ impl Carrier {
         let area = if stores { extensions.area(bytes) } else { None };
         let stores = self.rules.methods().cxl_mem();
         let memory = if stores { extensions.memory_area(bytes) } else { None };
-        Ok(IoBuffer { buffer, slot, area, memory })
+        Ok(IoBuffer { buffer, slot, planned: Cell::default(), area, memory })
     }
 
     /// Shows the first `bytes` of `buffer` in one piece.
@@ -365,6 +364,9 @@ impl Carrier {
 
     /// The way of a payload of `bytes` to the device.
     pub(crate) fn choose(&self, buffer: &IoBuffer, bytes: u32) -> Choice {
+        if matches!(self.rules.method, Method::Prp | Method::Sgl) {
+            return Choice::pointer(self.result_kind(bytes)); // whatever the queue is enabled for
+        }
         let bar_bytes = buffer.area.as_ref().map_or(0, |held| held.area.bytes);
         let area_bytes = buffer.memory.as_ref().map_or(0, |held| held.area.bytes);
         let memory_bytes = match self.queue.port().device_memory() {
@@ -387,19 +389,30 @@ impl Carrier {
         }
     }
 
-    /// A data pointer for the first `bytes` of `buffer`.
+    /// A data pointer for the first `bytes` of `buffer`. One like the last is there already, with its lists.
+    #[inline]
     pub(crate) fn plan(
         &self,
         kind: PointerKind,
         buffer: &IoBuffer,
         bytes: u32,
     ) -> Result<DataPointer, IoError> {
+        match buffer.planned.get() {
+            Some(planned) if planned.kind == kind && planned.bytes == bytes => Ok(planned.pointer),
+            _ => self.plan_anew(kind, buffer, bytes),
+        }
+    }
+
+    fn plan_anew(&self, kind: PointerKind, buffer: &IoBuffer, bytes: u32) -> Result<DataPointer, IoError> {
+        buffer.planned.set(None);
         let planner = match kind {
             PointerKind::Prp => self.prp.as_ref(),
             PointerKind::Sgl => self.sgl.as_ref(),
         };
         let planner = planner.expect("there is a planner of each kind that the rules can choose");
-        Ok(planner.plan(buffer.slot, &buffer.buffer, bytes)?)
+        let pointer = planner.plan(buffer.slot, &buffer.buffer, bytes)?;
+        buffer.planned.set(Some(Planned { kind, bytes, pointer }));
+        Ok(pointer)
     }
 }
 

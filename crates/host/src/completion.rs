@@ -1,7 +1,7 @@
 //! Completion queues, and the reapers that look into them.
 //!
-//! An entry is new when its phase tag says so; the dword that holds the tag is read first, with acquire, because
-//! another process may be writing the entry. A reaper takes entries one after the other, each at its cost in
+//! An entry is new when its phase tag says so. It is read once, the tag first and with acquire, because another process
+//! may be writing the entry ([`Memory::load_entry`](byteway_link::Memory::load_entry)). A reaper takes entries one after the other, each at its cost in
 //! processor time, and rings the head doorbell once nothing more is there. An entry with a result behind it is new when all
 //! slots of the result are.
 
@@ -9,11 +9,19 @@ use crate::costs::HostCosts;
 use crate::port::Port;
 use crate::queue::SubmissionQueue;
 use byteway_clock::{Clock, Delay, Notify, SpanId, Station};
+use byteway_link::Watch;
 use byteway_transfer::result::Joining;
 use byteway_wire::nvme::vendor::ResultSlot;
 use byteway_wire::nvme::{Cqe, Doorbell};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+/// What was found at the head of a queue: a completion, and how long the result behind it is.
+#[derive(Clone, Copy)]
+struct Head {
+    cqe: Cqe,
+    result_bytes: u32,
+}
 
 /// Commands outstanding over all submission queues of a completion queue: a poller rests when there are none.
 pub(crate) struct Work {
@@ -64,6 +72,9 @@ pub(crate) struct CompletionQueue {
     doorbell: u64,
     head: Cell<u32>,
     phase: Cell<bool>,
+    /// Counts what makes an entry that was looked at another one: entries taken, resets, the end, and whether results may
+    /// lie behind.
+    version: Cell<u64>,
     /// Entries taken since the doorbell was last rung.
     unrung: Cell<u32>,
     /// In a trace: of which I/Os they are.
@@ -90,6 +101,7 @@ impl CompletionQueue {
             doorbell: Doorbell::CompletionHead(config.cqid).offset(config.dstrd),
             head: Cell::new(0),
             phase: Cell::new(true),
+            version: Cell::new(0),
             unrung: Cell::new(0),
             unrung_spans: RefCell::default(),
             closed: Cell::new(false),
@@ -124,6 +136,7 @@ impl CompletionQueue {
     /// From now on nothing in its memory is an entry: the memory will be another's.
     pub(crate) fn close(&self) {
         self.closed.set(true);
+        self.changed();
     }
 
     /// The controller has forgotten the queue: it begins anew, with no entry valid.
@@ -136,53 +149,53 @@ impl CompletionQueue {
         self.head.set(0);
         self.phase.set(true);
         self.unrung.set(0);
+        self.changed();
+    }
+
+    fn changed(&self) {
+        self.version.set(self.version.get() + 1);
     }
 
     /// From now on a source may have results behind its completions, or none has any more.
     pub(crate) fn note_results(&self) {
         let sources = self.sources.borrow();
         self.has_results.set(sources.iter().any(|source| source.enabled().inline_result()));
+        self.changed();
     }
 
-    /// How long the result behind the entry at the head is, if the entry is new and the result is there as a whole.
-    fn peek(&self) -> Option<u32> {
+    /// The entry at the head, if it is new and the result behind it is there as a whole.
+    #[inline]
+    fn peek(&self) -> Option<Head> {
         if self.closed.get() {
             return None;
         }
-        self.tag(0)?;
-        if !self.has_results.get() {
-            return Some(0);
-        }
         let cqe = Cqe::from_bytes(&self.entry(0)?);
+        let result_bytes = if self.has_results.get() { self.result_behind(&cqe)? } else { 0 };
+        Some(Head { cqe, result_bytes })
+    }
+
+    /// How long the result behind the entry at the head is, if it is there as a whole.
+    #[cold]
+    fn result_behind(&self, cqe: &Cqe) -> Option<u32> {
         let sources = self.sources.borrow();
         let source = sources.iter().find(|source| source.qid == cqe.sqid);
-        let bytes = source.map_or(0, |source| source.result_behind(&cqe));
+        let bytes = source.map_or(0, |source| source.result_behind(cqe));
         let slots = ResultSlot::count(bytes);
         if slots >= self.entries {
             return Some(0); // it cannot be
         }
-        (1..=slots).all(|index| self.tag(index).is_some()).then_some(bytes)
+        (1..=slots).all(|index| self.entry(index).is_some()).then_some(bytes)
     }
 
-    /// The dword with the phase tag of the entry `index` slots behind the head, if the entry is new, and its address.
-    fn tag(&self, index: u32) -> Option<(u64, [u8; 4])> {
+    /// The entry `index` slots behind the head, if it is new.
+    #[inline]
+    fn entry(&self, index: u32) -> Option<[u8; Cqe::SIZE]> {
         let slot = self.head.get() + index;
         let wraps = slot >= self.entries;
         let slot = if wraps { slot - self.entries } else { slot };
         let address = self.address + u64::from(slot) * Cqe::SIZE as u64;
-        let last = self.port.memory().load32(address + 12).ok()?.to_le_bytes();
-        let mut entry = [0; Cqe::SIZE];
-        entry[12..].copy_from_slice(&last);
-        (Cqe::from_bytes(&entry).phase() == (self.phase.get() != wraps)).then_some((address, last))
-    }
-
-    /// The entry `index` slots behind the head, if it is new.
-    fn entry(&self, index: u32) -> Option<[u8; Cqe::SIZE]> {
-        let (address, last) = self.tag(index)?;
-        let mut entry = [0; Cqe::SIZE];
-        self.port.memory().read(address, &mut entry[..12]).ok()?;
-        entry[12..].copy_from_slice(&last);
-        Some(entry)
+        let entry = self.port.memory().load_entry(address).ok()?;
+        (Cqe::from_bytes(&entry).phase() == (self.phase.get() != wraps)).then_some(entry)
     }
 
     fn advance(&self, slots: u32) {
@@ -194,31 +207,33 @@ impl CompletionQueue {
             self.head.set(head);
         }
         self.unrung.set(self.unrung.get() + slots);
+        self.changed();
     }
 
-    /// Takes the entry at the head, if it is new, with the result behind it. `queued` is how long its taking waited for
-    /// the processor.
-    fn take(&self, queued: Delay) -> Option<()> {
-        let bytes = self.peek()?;
-        let cqe = Cqe::from_bytes(&self.entry(0)?);
+    /// Takes the entry at the head, with the result behind it. `queued` is how long its taking waited for the processor.
+    fn take(&self, Head { cqe, result_bytes }: Head, queued: Delay) {
         let sources = self.sources.borrow();
         let source = sources.iter().find(|source| source.qid == cqe.sqid);
-        let mut slots = 1;
-        let mut believable = true;
-        if self.has_results.get()
-            && let Some(source) = source
-        {
-            believable = source.join_result(&cqe, |result| {
-                let (parts, is_whole) = self.join(bytes, result);
-                slots += parts;
-                is_whole
-            });
-        }
+        let (slots, is_believable) = match source {
+            Some(source) if self.has_results.get() => self.take_result(source, &cqe, result_bytes),
+            _ => (1, true),
+        };
         self.advance(slots);
-        if !source.is_some_and(|source| source.complete(cqe, queued)) || !believable {
+        if !source.is_some_and(|source| source.complete(cqe, queued)) || !is_believable {
             self.protocol_errors.set(self.protocol_errors.get() + 1);
         }
-        Some(())
+    }
+
+    /// How many slots an entry takes with the result behind it, and whether that is what was agreed to.
+    #[cold]
+    fn take_result(&self, source: &SubmissionQueue, cqe: &Cqe, bytes: u32) -> (u32, bool) {
+        let mut slots = 1;
+        let is_believable = source.join_result(cqe, |result| {
+            let (parts, is_whole) = self.join(bytes, result);
+            slots += parts;
+            is_whole
+        });
+        (slots, is_believable)
     }
 
     /// Puts a result of `bytes` behind the entry at the head together. Gives how many slots are its, and whether it is
@@ -254,25 +269,22 @@ impl CompletionQueue {
         self.clock.works_for([]);
     }
 
-    /// The I/O whose completion is at the head: for a trace, before the entry is paid for and taken.
+    /// Says in a trace whose completion is about to be paid for and taken.
     #[cold]
-    fn span_at_head(&self) -> SpanId {
-        let mut entry = [0; Cqe::SIZE];
-        let address = self.address + u64::from(self.head.get()) * Cqe::SIZE as u64;
-        if self.port.memory().read(address, &mut entry).is_err() {
-            return SpanId::NONE;
-        }
-        let cqe = Cqe::from_bytes(&entry);
+    fn trace(&self, cqe: &Cqe) {
         let sources = self.sources.borrow();
         let source = sources.iter().find(|source| source.qid == cqe.sqid);
-        source.map_or(SpanId::NONE, |source| source.span(cqe.cid))
+        let span = source.map_or(SpanId::NONE, |source| source.span(cqe.cid));
+        self.unrung_spans.borrow_mut().push(span);
+        self.clock.works_for([span]);
     }
 
     /// Takes what is there, at once and for nothing: before the queue goes.
     pub(crate) fn drain(&self) {
         for _ in 0..self.entries {
-            if self.take(Delay::ZERO).is_none() {
-                break;
+            match self.peek() {
+                Some(head) => self.take(head, Delay::ZERO),
+                None => break,
             }
         }
         self.ring();
@@ -282,20 +294,29 @@ impl CompletionQueue {
     async fn reap(&self) {
         // A controller that never ceases must leave time to others, and must get its entries back before they run out.
         let budget = (self.entries / 2).max(1);
-        while let Some(result_bytes) = self.peek() {
+        while let Some(mut head) = self.peek() {
             let mut queued = Delay::ZERO;
             if self.clock.is_traced() {
-                let span = self.span_at_head();
-                self.unrung_spans.borrow_mut().push(span);
-                self.clock.works_for([span]);
+                self.trace(&head.cqe);
             }
-            let cost = self.costs.complete + self.costs.chunk * u64::from(ResultSlot::count(result_bytes));
+            let mut cost = self.costs.complete;
+            if head.result_bytes > 0 {
+                cost = cost + self.costs.chunk * u64::from(ResultSlot::count(head.result_bytes));
+            }
             if cost > Delay::ZERO {
+                let version = self.version.get();
                 let service = self.cpu.reserve_for("complete", cost);
                 self.clock.sleep_until(service.end).await;
                 queued = service.queued;
+                if self.version.get() != version {
+                    // A reset has emptied the queue meanwhile, or its end has drained it: what is there now is taken.
+                    match self.peek() {
+                        Some(now) => head = now,
+                        None => continue,
+                    }
+                }
             }
-            self.take(queued); // a reset may have emptied the queue meanwhile
+            self.take(head, queued);
             if self.unrung.get() >= budget {
                 self.ring();
                 self.clock.yield_now().await;
@@ -306,7 +327,7 @@ impl CompletionQueue {
 }
 
 /// Reaps one completion queue whenever an entry arrives in it. `arrived` is None where nothing tells.
-pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Rc<Notify>>) {
+pub(crate) async fn poll(queue: Rc<CompletionQueue>, arrived: Option<Watch>) {
     loop {
         match &arrived {
             Some(arrived) => arrived.notified().await,

@@ -10,8 +10,8 @@ use crate::port::Port;
 use crate::queue::{QueuePair, Request};
 use byteway_clock::{SpanId, SpanRecord, Time};
 use byteway_link::memory::Fault;
-use byteway_transfer::Rules;
 use byteway_transfer::host::Buffer;
+use byteway_transfer::{Choice, Rules, Way};
 use byteway_wire::content::{BlockSize, Pattern, Stamp, UNIT_BYTES};
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::{
@@ -118,6 +118,29 @@ impl Drop for Reading<'_> {
     }
 }
 
+/// Which way the data of a read or write goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the host.
+    Read,
+    /// To the drive.
+    Write {
+        /// Force Unit Access: when it completes, the blocks are on the medium.
+        fua: bool,
+    },
+}
+
+/// What the oracle has noted of a read or write that has begun.
+enum Noted<'a> {
+    /// There is no oracle.
+    Nothing,
+    Read(Reading<'a>),
+    Write {
+        token: WriteToken,
+        stamp: Stamp,
+    },
+}
+
 impl Client {
     /// A client of `namespace` on `queue`.
     ///
@@ -148,7 +171,7 @@ impl Client {
     }
 
     /// The most blocks that one command transfers: what the client's buffers hold, and a command can say.
-    pub(crate) fn blocks_max(&self) -> u32 {
+    pub fn blocks_max(&self) -> u32 {
         (self.0.carrier.bytes_max() / self.0.block.bytes() as u32).clamp(1, 1 << 16)
     }
 
@@ -169,26 +192,7 @@ impl Client {
         lba: u64,
         blocks: u32,
     ) -> Result<SpanRecord, BlockIoError> {
-        let bytes = self.bytes(lba, blocks)?;
-        let span = Opened::open(self.port());
-        let reading = self.0.oracle.as_deref().map(|oracle| {
-            let token = oracle.borrow_mut().begin_read();
-            Reading { oracle, token }
-        });
-        let sqe = read_write(lba, blocks, false).sqe(NvmOpcode::READ, 0, self.0.namespace.nsid);
-        let received = self.receive(span, sqe, buffer, bytes).await;
-        if let Some(reading) = reading {
-            match received {
-                Ok(_) => self.verify(&reading, &buffer.buffer, lba, bytes)?,
-                Err(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
-                    let mut oracle = reading.oracle.borrow_mut();
-                    let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
-                    verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))?;
-                }
-                Err(_) => {}
-            }
-        }
-        received
+        self.read_or_write(Direction::Read, buffer, lba, blocks).await
     }
 
     /// Writes `blocks` blocks from `lba` on: a new version of each, or the buffer as it is if there is no oracle.
@@ -198,7 +202,7 @@ impl Client {
         lba: u64,
         blocks: u32,
     ) -> Result<SpanRecord, BlockIoError> {
-        self.write_with(buffer, lba, blocks, false).await
+        self.read_or_write(Direction::Write { fua: false }, buffer, lba, blocks).await
     }
 
     /// Writes with Force Unit Access: when it completes, the blocks are on the medium.
@@ -208,32 +212,97 @@ impl Client {
         lba: u64,
         blocks: u32,
     ) -> Result<SpanRecord, BlockIoError> {
-        self.write_with(buffer, lba, blocks, true).await
+        self.read_or_write(Direction::Write { fua: true }, buffer, lba, blocks).await
     }
 
-    async fn write_with(
+    /// Reads `blocks` blocks from `lba` on and verifies them, or writes a new version of each. Nearly always it waits twice:
+    /// for what the submission costs, and for the completion.
+    pub async fn read_or_write(
         &self,
+        direction: Direction,
         buffer: &mut IoBuffer,
         lba: u64,
         blocks: u32,
-        fua: bool,
     ) -> Result<SpanRecord, BlockIoError> {
+        let buffer = &*buffer;
+        let carrier = &self.0.carrier;
         let bytes = self.bytes(lba, blocks)?;
-        self.0.carrier.fits(buffer, bytes)?;
-        let span = Opened::open(self.port());
-        let oracle = self.0.oracle.as_deref();
-        let begun = oracle.map(|oracle| oracle.borrow_mut().begin_write(lba, u64::from(blocks)));
-        let result = match &begun {
-            Some((_, stamp)) => self.fill(&buffer.buffer, *stamp, bytes),
-            None => Ok(()),
+        if direction != Direction::Read {
+            carrier.fits(buffer, bytes)?;
+        }
+        let opened = Opened::open(self.port());
+        let noted = self.note(direction, lba, blocks);
+        let filled = match noted {
+            Noted::Write { stamp, .. } => self.fill(&buffer.buffer, stamp, bytes),
+            _ => Ok(()),
         };
-        let sqe = read_write(lba, blocks, fua).sqe(NvmOpcode::WRITE, 0, self.0.namespace.nsid);
-        let result = match result {
-            Ok(()) => self.transfer(span, sqe, buffer, bytes).await,
-            Err(error) => Err(error.into()),
+        let (opcode, fua, choice) = match direction {
+            Direction::Read => (NvmOpcode::READ, false, Choice::pointer(carrier.result_kind(bytes))),
+            Direction::Write { fua } => (NvmOpcode::WRITE, fua, carrier.choose(buffer, bytes)),
         };
-        let done = if fua { Outcome::Durable } else { Outcome::Done };
-        self.end_write(begun.map(|(token, _)| token), &result, done);
+        let sqe = read_write(lba, blocks, fua).sqe(opcode, 0, self.0.namespace.nsid);
+        let completed = match (filled, choice.way) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Way::Pointer(kind)) => match carrier.plan(kind, buffer, bytes) {
+                Ok(pointer) => {
+                    let pages = buffer.buffer.pages_touched(bytes);
+                    let request =
+                        Request { span: opened.span, pages, ..Request::from(pointer.placed_in(sqe)) };
+                    let completed = carrier.queue.execute(request).await;
+                    if direction != Direction::Read && completed != Err(Lost::NotPlaced) {
+                        carrier.note(choice);
+                    }
+                    completed.map_err(IoError::Lost)
+                }
+                Err(error) => Err(error),
+            },
+            (Ok(()), _) => carrier.send(opened.span, sqe, buffer, bytes).await,
+        };
+        let result = self.end(opened, completed.map_err(IoError::of_client));
+        match noted {
+            Noted::Nothing => result,
+            Noted::Read(reading) => self.verify_end(&reading, buffer, lba, blocks, result),
+            Noted::Write { token, .. } => {
+                let is_durable = direction == Direction::Write { fua: true };
+                self.end_write([token], &result, if is_durable { Outcome::Durable } else { Outcome::Done });
+                result
+            }
+        }
+    }
+
+    /// Notes in the oracle, if there is one, that a read or write begins.
+    fn note(&self, direction: Direction, lba: u64, blocks: u32) -> Noted<'_> {
+        let Some(oracle) = self.0.oracle.as_deref() else { return Noted::Nothing };
+        match direction {
+            Direction::Read => {
+                let token = oracle.borrow_mut().begin_read();
+                Noted::Read(Reading { oracle, token })
+            }
+            Direction::Write { .. } => {
+                let (token, stamp) = oracle.borrow_mut().begin_write(lba, u64::from(blocks));
+                Noted::Write { token, stamp }
+            }
+        }
+    }
+
+    /// Holds what a read found against what it may find.
+    fn verify_end(
+        &self,
+        reading: &Reading<'_>,
+        buffer: &IoBuffer,
+        lba: u64,
+        blocks: u32,
+        result: Result<SpanRecord, BlockIoError>,
+    ) -> Result<SpanRecord, BlockIoError> {
+        match result {
+            Ok(_) => self.verify(reading, &buffer.buffer, lba, self.bytes(lba, blocks)?)?,
+            Err(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
+                let mut oracle = reading.oracle.borrow_mut();
+                let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
+                verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))?;
+            }
+            Err(_) => {}
+        }
         result
     }
 
@@ -565,26 +634,6 @@ impl Client {
         possible
             .then(|| blocks * self.0.block.bytes() as u32)
             .ok_or(IoError::Client(BlockError::Extent { lba, count: u64::from(blocks) }))
-    }
-
-    /// A command that reads into the first `bytes` of `buffer`.
-    async fn receive(
-        &self,
-        opened: Opened,
-        sqe: Sqe,
-        buffer: &IoBuffer,
-        bytes: u32,
-    ) -> Result<SpanRecord, BlockIoError> {
-        let carrier = &self.0.carrier;
-        match carrier.plan(carrier.result_kind(bytes), buffer, bytes) {
-            Ok(pointer) => {
-                self.execute(opened, pointer.placed_in(sqe), buffer.buffer.pages_touched(bytes)).await
-            }
-            Err(error) => {
-                opened.close(self.port());
-                Err(error.into())
-            }
-        }
     }
 
     /// A command with the first `bytes` of `buffer` as its data.

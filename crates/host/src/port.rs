@@ -2,7 +2,7 @@
 //! the drive, which shares memory with this one.
 
 use byteway_clock::{Clock, Notify, SpanId, Spans, Time};
-use byteway_link::{HdmRange, HostEnd, Manner, Memory, Purpose};
+use byteway_link::{HdmRange, HostEnd, Manner, Memory, Purpose, Watch};
 use std::rc::Rc;
 
 /// The registers of a controller that another process serves.
@@ -189,8 +189,8 @@ impl Port {
         }
     }
 
-    /// A nudge at each completion that arrives in the `bytes` from `address`. None over shared memory.
-    pub(crate) fn watch(&self, address: u64, bytes: u64) -> Option<Rc<Notify>> {
+    /// To wait for completions that arrive in the `bytes` from `address`. None over shared memory.
+    pub(crate) fn watch(&self, address: u64, bytes: u64) -> Option<Watch> {
         match self {
             Port::Link(end) => Some(end.watch(address, bytes)),
             Port::Shared(_) => None,

@@ -13,7 +13,7 @@ use crate::costs::HostCosts;
 use crate::error::Lost;
 use crate::extension::{Extensions, PAYLOAD_ID_MIN};
 use crate::port::Port;
-use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Stage, Station, TaskId, Time};
+use byteway_clock::{Clock, Delay, Notify, Semaphore, Service, SpanId, Stage, Station, TaskId, Time};
 use byteway_transfer::Limits;
 use byteway_transfer::inline;
 use byteway_transfer::mmio::{self, Area};
@@ -213,8 +213,7 @@ impl QueuePair {
     /// The queue is gone, or the controller has failed.
     pub async fn submit(&self, request: impl Into<Request<'_>>) -> Result<Pending, Lost> {
         let request = request.into();
-        let mut cid = 0;
-        self.submission.enter(std::slice::from_ref(&request), false, |placed| cid = placed).await?;
+        let cid = self.submission.submit(&request).await?;
         Ok(self.submission.pending(cid))
     }
 
@@ -249,7 +248,22 @@ impl QueuePair {
     /// # Errors
     /// The command has no completion and never will.
     pub async fn execute(&self, request: impl Into<Request<'_>>) -> Result<Cqe, Lost> {
-        self.submit(request).await?.await
+        let (request, queue) = (request.into(), &self.submission);
+        let cid = match queue.enter_now(&request) {
+            Some(entering) => {
+                if let Some(service) = entering.service {
+                    queue.clock.sleep_until(service.end).await;
+                    queue.charge(std::slice::from_ref(&request), service.queued, Stage::Host);
+                }
+                if !queue.is_live() {
+                    queue.live().await?;
+                    queue.charge(std::slice::from_ref(&request), Delay::ZERO, Stage::Queueing);
+                }
+                queue.entered(entering, &request)?
+            }
+            None => queue.submit(&request).await?,
+        };
+        queue.pending(cid).await
     }
 }
 
@@ -277,8 +291,9 @@ impl Pending {
 impl Future for Pending {
     type Output = Result<Cqe, Lost>;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = self.poll_end();
+        let result = self.queue.poll_end(self.cid);
         if result.is_ready() {
             self.finish();
         }
@@ -287,20 +302,7 @@ impl Future for Pending {
 }
 
 impl Pending {
-    /// How the command ended, once it has; its identifier stays taken.
-    fn poll_end(&self) -> Poll<Result<Cqe, Lost>> {
-        let mut commands = self.queue.commands.borrow_mut();
-        let command = &mut commands[self.cid as usize];
-        match command.progress {
-            Progress::Done(cqe) => Poll::Ready(Ok(cqe)),
-            Progress::Lost(lost) => Poll::Ready(Err(lost)),
-            _ => {
-                command.waiter = Some(self.queue.clock.current());
-                Poll::Pending
-            }
-        }
-    }
-
+    #[inline]
     fn finish(&mut self) {
         self.finished = true;
         self.queue.release(self.cid);
@@ -311,7 +313,7 @@ impl Pending {
         mut self,
         look: impl FnOnce(&Cqe, Came, &[u8]) -> R,
     ) -> Result<R, Lost> {
-        let ended = poll_fn(|_| self.poll_end()).await;
+        let ended = poll_fn(|_| self.queue.poll_end(self.cid)).await;
         let shown = ended.map(|cqe| {
             let commands = self.queue.commands.borrow();
             let command = &commands[self.cid as usize];
@@ -323,19 +325,11 @@ impl Pending {
 }
 
 impl Drop for Pending {
+    #[inline]
     fn drop(&mut self) {
-        if self.finished {
-            return;
+        if !self.finished {
+            self.queue.abandon(self.cid);
         }
-        {
-            let mut commands = self.queue.commands.borrow_mut();
-            let command = &mut commands[self.cid as usize];
-            if matches!(command.progress, Progress::InFlight) {
-                command.progress = Progress::Abandoned;
-                return;
-            }
-        }
-        self.queue.release(self.cid);
     }
 }
 
@@ -451,6 +445,13 @@ pub(crate) struct Room<'a> {
     slots: usize,
 }
 
+/// A command for which there is room, while its submission is paid for.
+struct Entering<'a> {
+    room: Room<'a>,
+    /// None: it costs nothing.
+    service: Option<Service>,
+}
+
 impl Room<'_> {
     /// What a command takes of it, that is placed now.
     fn spend(&mut self, commands: usize, slots: usize) {
@@ -544,6 +545,40 @@ impl SubmissionQueue {
         self.commands.borrow().len().min(self.entries as usize - 1)
     }
 
+    /// Takes a free slot and identifier for a command and reserves the processor for its submission, if both are there
+    /// now, as they nearly always are.
+    #[inline]
+    fn enter_now(&self, request: &Request<'_>) -> Option<Entering<'_>> {
+        let room = self.room_now(request.slots())?;
+        if self.state.get() != State::Live {
+            return None;
+        }
+        let cost = match request.carried {
+            Carried::Nothing => self.costs.submission(1, request.pages.into()),
+            _ => self.cost(std::slice::from_ref(request)),
+        };
+        let service = (cost > Delay::ZERO).then(|| self.cpu.reserve_for("submit", cost));
+        Some(Entering { room, service })
+    }
+
+    /// Places the command, which has been paid for, and rings.
+    #[inline]
+    fn entered(&self, mut entering: Entering<'_>, request: &Request<'_>) -> Result<u16, Lost> {
+        let placed = self.allows(request).map(|()| {
+            entering.room.spend(1, request.slots());
+            self.place(request, None)
+        });
+        self.ring();
+        placed
+    }
+
+    /// Waits for a free slot and identifier, pays for the submission, places the command and rings.
+    async fn submit(&self, request: &Request<'_>) -> Result<u16, Lost> {
+        let mut cid = 0;
+        self.enter(std::slice::from_ref(request), false, |placed| cid = placed).await?;
+        Ok(cid)
+    }
+
     /// Places `requests` in order, in as few batches as there is room for (in one, if `together`), and rings after each
     /// batch.
     async fn enter(
@@ -602,14 +637,14 @@ impl SubmissionQueue {
         if request.epoch.is_some_and(|epoch| epoch != self.epoch.get()) {
             return Err(Lost::Reset);
         }
-        let offered = self.extensions.capabilities();
+        let offered = || self.extensions.capabilities();
         let fits = match request.carried {
             Carried::Nothing => true,
-            Carried::Train(train) => train.bytes <= offered.inline_bytes_max,
+            Carried::Train(train) => train.bytes <= offered().inline_bytes_max,
             Carried::Stores(area, payload) => {
-                payload.bytes <= area.bytes && area.first + area.bytes <= offered.bar_bytes
+                payload.bytes <= area.bytes && area.first + area.bytes <= offered().bar_bytes
             }
-            Carried::Chunks(chunks) => chunks.chunked.bytes <= offered.reassembly_bytes_max,
+            Carried::Chunks(chunks) => chunks.chunked.bytes <= offered().reassembly_bytes_max,
         };
         let allowed = fits && request.needs.is_within(self.enabled.get());
         if allowed { Ok(()) } else { Err(Lost::NotPlaced) }
@@ -704,6 +739,7 @@ impl SubmissionQueue {
     }
 
     /// Room for one command, if there is room now and nobody waits for it.
+    #[inline]
     fn room_now(&self, slots: usize) -> Option<Room<'_>> {
         if !self.identifiers.try_take(1) {
             return None;
@@ -715,6 +751,7 @@ impl SubmissionQueue {
         Some(Room { queue: self, commands: 1, slots })
     }
 
+    #[inline]
     fn charge(&self, requests: &[Request<'_>], queued: Delay, stage: Stage) {
         if let Some(spans) = self.port.spans() {
             let now = self.clock.now();
@@ -758,20 +795,20 @@ impl SubmissionQueue {
             Carried::Chunks(chunks) => Some(chunks.chunked.id),
             _ => None,
         };
-        let command = &mut self.commands.borrow_mut()[cid as usize];
-        *command = Command {
-            progress: Progress::InFlight,
-            waiter: None,
-            span: request.span,
-            submitted: self.clock.now(),
-            patient: request.patient,
-            aborting: false,
-            payload,
-            result_bytes: request.result_bytes,
-            may_be_short: request.may_be_short,
-            came: Came::ByPointer,
-            result: std::mem::take(&mut command.result),
-        };
+        {
+            // Field by field: the memory for its result stays where it is.
+            let command = &mut self.commands.borrow_mut()[cid as usize];
+            command.progress = Progress::InFlight;
+            command.waiter = None;
+            command.span = request.span;
+            command.submitted = self.clock.now();
+            command.patient = request.patient;
+            command.aborting = false;
+            command.payload = payload;
+            command.result_bytes = request.result_bytes;
+            command.may_be_short = request.may_be_short;
+            command.came = Came::ByPointer;
+        }
         match request.carried {
             Carried::Stores(area, payload) => self.store(area, payload),
             Carried::Chunks(chunks) => self.place_chunks(&chunks),
@@ -946,6 +983,36 @@ impl SubmissionQueue {
         if to >= from { to - from } else { (to + self.entries).saturating_sub(from) }
     }
 
+    /// How a command ended, once it has; its identifier stays taken.
+    #[inline]
+    fn poll_end(&self, cid: u16) -> Poll<Result<Cqe, Lost>> {
+        let mut commands = self.commands.borrow_mut();
+        let command = &mut commands[cid as usize];
+        match command.progress {
+            Progress::Done(cqe) => Poll::Ready(Ok(cqe)),
+            Progress::Lost(lost) => Poll::Ready(Err(lost)),
+            _ => {
+                command.waiter = Some(self.clock.current());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Nobody waits for the command any more.
+    #[cold]
+    fn abandon(&self, cid: u16) {
+        {
+            let mut commands = self.commands.borrow_mut();
+            let command = &mut commands[cid as usize];
+            if matches!(command.progress, Progress::InFlight) {
+                command.progress = Progress::Abandoned;
+                return;
+            }
+        }
+        self.release(cid);
+    }
+
+    #[inline]
     fn release(&self, cid: u16) {
         self.commands.borrow_mut()[cid as usize].progress = Progress::Free;
         self.free.borrow_mut().push(cid);

@@ -6,8 +6,7 @@
 
 use crate::buffer::IoBuffer;
 use crate::error::IoError;
-use crate::io::Client;
-use crate::io::{BlockError, BlockIoError};
+use crate::io::{BlockError, BlockIoError, Client, Direction};
 use byteway_clock::{Notify, SpanRecord, Trail};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,13 +29,6 @@ pub struct SplitDone {
     pub commands: u32,
     /// The trail of the command that ended last, if there were several and it was recorded.
     pub trail: Option<Trail>,
-}
-
-/// Which way the data goes.
-#[derive(Clone, Copy)]
-enum Direction {
-    Read,
-    Write,
 }
 
 /// One command of several.
@@ -62,29 +54,24 @@ impl Client {
         (0..count).map(|_| self.buffer()).collect::<Result<_, _>>().map(SplitBuffer)
     }
 
-    /// Reads `blocks` blocks from `lba` on, and verifies them.
-    pub async fn read_split(&self, buffer: &mut SplitBuffer, lba: u64, blocks: u32) -> SplitDone {
-        self.split(Direction::Read, buffer, lba, blocks).await
-    }
-
-    /// Writes `blocks` blocks from `lba` on: a new version of each.
-    pub async fn write_split(&self, buffer: &mut SplitBuffer, lba: u64, blocks: u32) -> SplitDone {
-        self.split(Direction::Write, buffer, lba, blocks).await
-    }
-
-    async fn command(
+    /// Reads `blocks` blocks from `lba` on and verifies them, or writes a new version of each.
+    pub async fn read_or_write_split(
         &self,
         direction: Direction,
-        buffer: &mut IoBuffer,
+        buffer: &mut SplitBuffer,
         lba: u64,
         blocks: u32,
-    ) -> Result<SpanRecord, BlockIoError> {
-        match direction {
-            Direction::Read => self.read(buffer, lba, blocks).await,
-            Direction::Write => self.write(buffer, lba, blocks).await,
+    ) -> SplitDone {
+        match buffer.0.first_mut() {
+            Some(first) if blocks <= self.blocks_max() => {
+                let result = self.read_or_write(direction, first, lba, blocks).await;
+                SplitDone { result, commands: 1, trail: None }
+            }
+            _ => Box::pin(self.split(direction, buffer, lba, blocks)).await,
         }
     }
 
+    /// The same by several commands.
     async fn split(
         &self,
         direction: Direction,
@@ -94,13 +81,6 @@ impl Client {
     ) -> SplitDone {
         let most = self.blocks_max();
         let count = blocks.div_ceil(most) as usize;
-        if count <= 1 {
-            let Some(first) = buffer.0.first_mut() else {
-                return SplitDone::refused(lba, blocks);
-            };
-            let result = self.command(direction, first, lba, blocks).await;
-            return SplitDone { result, commands: 1, trail: None };
-        }
         let end = lba.checked_add(u64::from(blocks));
         if buffer.0.len() < count || end.is_none() {
             return SplitDone::refused(lba, blocks);
@@ -116,7 +96,7 @@ impl Client {
             let first = index as u32 * most;
             clock.spawn("split", async move {
                 let lba = lba + u64::from(first);
-                let result = client.command(direction, &mut own, lba, most.min(blocks - first)).await;
+                let result = client.read_or_write(direction, &mut own, lba, most.min(blocks - first)).await;
                 // In the same poll as the close of its span: the next I/O that ends takes its place.
                 let trail = client.queue().port().spans().and_then(|spans| spans.take_trail());
                 gather.ended.borrow_mut().push(Part { index, buffer: own, result, trail });

@@ -4,8 +4,8 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Rate};
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
-    ConfigError, ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig, SiteConfig,
-    TransferConfig,
+    ConfigError, ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
+    SiteConfig, TransferConfig,
 };
 use byteway_firmware::{Background, Base, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work};
 use byteway_flash::reliability::CellErrors;

@@ -7,6 +7,7 @@
 //! | [`ledger`] | every crossing by purpose and direction, in payload bytes and in wire bytes |
 //! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
 //! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
+//! | [`watch`] | the completion queues that a host waits on |
 //!
 //! What it does not do: it knows no NVMe command, decides no data pointer (that is `transfer`), and keeps no queue.
 //! It carries an I/O's span across by queue and slot, because the device must not look into the host.
@@ -17,6 +18,7 @@ pub mod ledger;
 pub mod memory;
 pub mod pcie;
 pub mod port;
+pub mod watch;
 
 pub use cxl::{CxlConfig, Flit, Lines};
 pub use hdm::{Hdm, HdmRange, Manner};
@@ -24,3 +26,4 @@ pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use pcie::{Generation, PcieConfig, Tlps};
 pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, STORE_BYTES, TakeParts};
+pub use watch::Watch;

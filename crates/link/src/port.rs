@@ -8,6 +8,7 @@ use crate::hdm::Cxl;
 use crate::ledger::{Direction, Entry, Ledger, Purpose};
 use crate::memory::{Epoch, Fault, Memory};
 use crate::pcie::{PcieConfig, Tlps};
+use crate::watch::{Ring, Rings, Watch};
 use byteway_clock::{
     Clock, Delay, Detail, Mailbox, Notify, Passage, Pipe, Resource, Semaphore, SpanId, Spans, Time, Track,
     Usage,
@@ -85,6 +86,8 @@ enum Upstream {
     Completion {
         address: u64,
         entry: [u8; 16],
+        /// The completion queue, if somebody waited on it when this was sent: its arrival wakes who does.
+        ring: Option<Rc<Ring>>,
     },
     /// A slot of a completion queue behind a completion, which arrives with it.
     Slot {
@@ -103,16 +106,11 @@ impl Upstream {
         match self {
             Upstream::Content { address, bytes, epoch, .. } => Some((*address, u64::from(*bytes), *epoch)),
             Upstream::Bytes { address, bytes, epoch } => Some((*address, bytes.len() as u64, *epoch)),
-            Upstream::Completion { address, entry } | Upstream::Slot { address, entry } => {
+            Upstream::Completion { address, entry, .. } | Upstream::Slot { address, entry } => {
                 Some((*address, entry.len() as u64, Epoch::LAST))
             }
             Upstream::Interrupt { .. } => None,
         }
-    }
-
-    /// Whether its arrival wakes somebody: see [`Link::settle`].
-    fn wakes(&self) -> bool {
-        matches!(self, Upstream::Completion { .. } | Upstream::Interrupt { .. })
     }
 }
 
@@ -137,13 +135,6 @@ impl<F: FnMut(usize, &[u8])> TakeParts for F {
 /// Who takes interrupt messages, by their vectors.
 type Taker = Rc<dyn Fn(u16)>;
 
-/// A completion queue that a host waits on.
-struct Watch {
-    first: u64,
-    end: u64,
-    arrived: Rc<Notify>,
-}
-
 /// A PCIe link.
 pub struct Link {
     pub(crate) clock: Clock,
@@ -157,7 +148,7 @@ pub struct Link {
     upstream: Mailbox<Upstream>,
     bar: RefCell<Option<Rc<dyn Bar>>>,
     pub(crate) cxl: RefCell<Option<Cxl>>,
-    watches: RefCell<Vec<Watch>>,
+    rings: Rings,
     vectors: RefCell<Vec<Rc<Notify>>>,
     /// Who takes interrupt messages beside those that wait for them.
     on_interrupt: RefCell<Option<Taker>>,
@@ -200,7 +191,7 @@ impl Link {
             upstream: Mailbox::new(clock),
             bar: RefCell::default(),
             cxl: RefCell::default(),
-            watches: RefCell::default(),
+            rings: Rings::default(),
             vectors: RefCell::default(),
             on_interrupt: RefCell::default(),
             followed: RefCell::default(),
@@ -223,10 +214,14 @@ impl Link {
 
     /// Brings host memory up to now: payload that arrives wakes nobody, it is written when somebody looks, or with the
     /// completion behind it.
-    fn settle(&self) {
-        if self.upstream.is_empty() {
-            return;
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if self.upstream.has_arrived() {
+            self.take_arrived();
         }
+    }
+
+    fn take_arrived(&self) {
         while let Some(write) = self.upstream.try_receive() {
             self.arrive_unasked(write);
         }
@@ -247,11 +242,17 @@ impl Link {
                 self.memory.dma_write_content(address, &content, offset as usize, bytes as usize, epoch)
             }
             Upstream::Bytes { address, bytes, epoch } => self.memory.dma_write(address, &bytes, epoch),
-            Upstream::Completion { address, entry } => {
+            Upstream::Completion { address, entry, ring } => {
                 let posted = self.memory.dma_post(address, &entry);
-                let watches = self.watches.borrow();
-                if let Some(watch) = watches.iter().find(|w| (w.first..w.end).contains(&address)) {
-                    watch.arrived.notify_one();
+                let ring = match ring {
+                    Some(ring) => {
+                        ring.has_crossed();
+                        Some(ring)
+                    }
+                    None => self.rings.find(address),
+                };
+                if let Some(waiter) = ring.and_then(|ring| ring.arrives()) {
+                    self.clock.wake(waiter);
                 }
                 posted
             }
@@ -312,12 +313,39 @@ impl Link {
             self.memory.check_dma(address, bytes, Direction::Up, epoch)?;
         }
         let passage = self.send_up(purpose, tlps, payload);
-        if write.wakes() {
-            self.upstream.send_at(passage.arrival, write);
-        } else {
-            self.upstream.send_quietly_at(passage.arrival, write);
+        match write {
+            Upstream::Completion { address, entry, .. } => {
+                self.send_completion(passage.arrival, address, entry);
+            }
+            Upstream::Interrupt { .. } => self.upstream.send_at(passage.arrival, write),
+            _ => {
+                self.upstream.send_quietly_at(passage.arrival, write);
+            }
         }
         Ok(passage)
+    }
+
+    /// Has a completion arrive at `at`. It wakes who waits on its queue, or else the root complex: whoever looks for it
+    /// then is no task of this simulation.
+    fn send_completion(&self, at: Time, address: u64, entry: [u8; 16]) {
+        let Some(ring) = self.rings.find(address) else {
+            return self.upstream.send_at(at, Upstream::Completion { address, entry, ring: None });
+        };
+        let waiter = ring.sets_out();
+        let write = Upstream::Completion { address, entry, ring: Some(ring) };
+        let at = self.upstream.send_quietly_at(at, write);
+        if let Some(waiter) = waiter {
+            self.clock.wake_at(if self.clock.is_immediate() { self.clock.now() } else { at }, waiter);
+        }
+    }
+
+    /// When the first entry arrives that is crossing to a completion queue.
+    pub(crate) fn arrival_at(&self, ring: &Rc<Ring>) -> Option<Time> {
+        let is_its = |write: &Upstream| match write {
+            Upstream::Completion { ring: Some(its), .. } => Rc::ptr_eq(its, ring),
+            _ => false,
+        };
+        self.upstream.arrival_of(is_its)
     }
 
     pub(crate) fn send_down(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
@@ -467,9 +495,10 @@ impl HostEnd {
                 return bar.write(write);
             }
         }
-        match is_quiet {
-            true => link.mmio.send_quietly_at(passage.arrival, Downstream::Write(write)),
-            false => link.mmio.send_at(passage.arrival, Downstream::Write(write)),
+        if is_quiet {
+            link.mmio.send_quietly_at(passage.arrival, Downstream::Write(write));
+        } else {
+            link.mmio.send_at(passage.arrival, Downstream::Write(write));
         }
     }
 
@@ -532,17 +561,14 @@ impl HostEnd {
         value
     }
 
-    /// A nudge at each completion entry that arrives in the `bytes` from `address`.
-    pub fn watch(&self, address: u64, bytes: u64) -> Rc<Notify> {
-        let arrived = Rc::new(Notify::new(&self.0.clock));
-        let watch = Watch { first: address, end: address + bytes, arrived: arrived.clone() };
-        self.0.watches.borrow_mut().push(watch);
-        arrived
+    /// To wait for completion entries that arrive in the `bytes` from `address`.
+    pub fn watch(&self, address: u64, bytes: u64) -> Watch {
+        Watch { link: self.0.clone(), ring: self.0.rings.add(address, bytes) }
     }
 
     /// Ends a watch.
     pub fn unwatch(&self, address: u64) {
-        self.0.watches.borrow_mut().retain(|watch| watch.first != address);
+        self.0.rings.remove(address);
     }
 
     /// A nudge at each interrupt message of `vector`.
@@ -578,14 +604,21 @@ impl HostEnd {
     pub fn follow(&self, queue: u16, slot: u16, span: SpanId) {
         let mut followed = self.0.followed.borrow_mut();
         let (queue, slot) = (queue as usize, slot as usize);
-        if followed.len() <= queue {
-            followed.resize_with(queue + 1, Vec::new);
+        match followed.get_mut(queue).and_then(|slots| slots.get_mut(slot)) {
+            Some(place) => *place = span,
+            None => follow_first(&mut followed, queue, slot, span),
         }
-        if followed[queue].len() <= slot {
-            followed[queue].resize(slot + 1, SpanId::NONE);
-        }
-        followed[queue][slot] = span;
     }
+}
+
+/// The first command in a slot.
+#[cold]
+fn follow_first(followed: &mut Vec<Vec<SpanId>>, queue: usize, slot: usize, span: SpanId) {
+    if followed.len() <= queue {
+        followed.resize_with(queue + 1, Vec::new);
+    }
+    followed[queue].resize(slot + 1, SpanId::NONE);
+    followed[queue][slot] = span;
 }
 
 impl DeviceEnd {
@@ -827,7 +860,7 @@ impl DeviceEnd {
     /// Writes a completion queue entry, posted, to what is memory when it arrives.
     pub fn post(&self, address: u64, entry: [u8; 16]) -> Result<Passage, Fault> {
         let tlps = self.0.config.write(address, 16);
-        self.0.post(Upstream::Completion { address, entry }, Purpose::Cqe, tlps, 16)
+        self.0.post(Upstream::Completion { address, entry, ring: None }, Purpose::Cqe, tlps, 16)
     }
 
     /// Writes a completion queue entry and the slots behind it, posted, as one write to each of `runs` (address and
@@ -864,11 +897,11 @@ impl DeviceEnd {
                 link.upstream.send_quietly_at(passage.arrival, write);
             }
         }
-        let completion = Upstream::Completion { address: runs[0].0, entry: slot(0) };
+        let (address, entry) = (runs[0].0, slot(0));
         if at_once {
-            link.arrive(completion)?;
+            link.arrive(Upstream::Completion { address, entry, ring: None })?;
         } else {
-            link.upstream.send_at(passage.arrival, completion);
+            link.send_completion(passage.arrival, address, entry);
         }
         Ok(passage)
     }

@@ -192,7 +192,7 @@ fn an_extent_that_reaches_the_last_byte_is_a_fault() {
                             device.epoch(),
                             granularity,
                             Purpose::Data,
-                            |_, bytes| taken += bytes.len(),
+                            |_: usize, bytes: &[u8]| taken += bytes.len(),
                         )
                         .await;
                     assert!(after.is_err() && taken <= 64, "{taken} bytes before {bytes} at {address:#x}");

@@ -6,3 +6,4 @@ mod mapped;
 mod patterns;
 mod signal;
 mod store;
+mod watch;

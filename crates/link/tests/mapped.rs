@@ -38,6 +38,10 @@ fn two_mappings_see_one_memory() {
     }
     left.store32(0x10_0010, 0xdead_beef).unwrap();
     assert_eq!(right.load32(0x10_0010).unwrap(), 0xdead_beef);
+    let entry: [u8; 16] = std::array::from_fn(|index| index as u8 + 1);
+    left.dma_post(0x10_0020, &entry).unwrap();
+    assert_eq!(right.load_entry(0x10_0020), Ok(entry));
+    assert!(right.load_entry(0x10_0028).is_err() && right.load_entry(0x11_0000).is_err());
     for (address, length) in [(0, 1), (0x10_0000 - 1, 2), (0x11_0000, 1), (0x10_ffff, 2), (u64::MAX, 8)] {
         assert!(left.read(address, &mut vec![0; length]).is_err(), "{length} bytes at {address:#x}");
         assert!(left.write(address, &vec![0; length]).is_err());
@@ -457,6 +461,8 @@ fn memory_behind_messages_does_all_that_shared_memory_does() {
     memory.dma_post(BASE + 32, &[6; 16]).unwrap();
     assert_eq!(remote.writes.take(), [(BASE + 32, 16)], "one write: messages arrive whole");
     assert!(memory.dma_post(BASE + 33, &[6; 16]).is_err());
+    assert_eq!(memory.load_entry(BASE + 32), Ok([6; 16]));
+    assert!(memory.load_entry(BASE + 33).is_err());
     memory
         .dma_write_content(BASE + 4096, &Content::of(&[8; 4096], Keep::Bytes), 0, 4096, Epoch::LAST)
         .unwrap();
@@ -465,6 +471,7 @@ fn memory_behind_messages_does_all_that_shared_memory_does() {
     // That it has gone shows when it is asked.
     assert!(memory.read(BASE, &mut [0]).is_err());
     assert!(memory.load32(BASE).is_err());
+    assert!(memory.load_entry(BASE).is_err());
     assert!(memory.with(BASE, 8, |_| panic!("nothing is to be seen")).is_err());
     assert!(memory.write(BASE, &[1]).is_err());
     assert!(memory.store32(BASE, 1).is_err());
@@ -515,12 +522,13 @@ fn a_file_cut_short_is_a_fault_and_no_more() {
     file.set_len(0).unwrap();
     // Each is what finds out, in its turn, in memory mapped anew.
     type Touch = fn(&Memory) -> bool;
-    let touches: [Touch; 9] = [
+    let touches: [Touch; 10] = [
         |memory| memory.read(4096 * 3 + 1, &mut [0; 700]).is_ok(),
         |memory| memory.read(0, &mut [0; 3]).is_ok(),
         |memory| memory.write(4095, &[0; 5000]).is_ok(),
         |memory| memory.write(8, &[0; 8]).is_ok(),
         |memory| memory.load32(0).is_ok(),
+        |memory| memory.load_entry(0).is_ok(),
         |memory| memory.store32(64, 1).is_ok(),
         |memory| memory.dma_post(0, &[1; 16]).is_ok(),
         |memory| memory.with(0, 8 * 4096, |_| panic!("nothing is to be seen")).is_ok(),

@@ -86,11 +86,15 @@ impl Completed {
         self.record.last.since(self.due)
     }
 
-    /// Time by stage. What an open loop's I/O waited before it could begin is queueing.
+    /// How long an open loop's I/O waited before it could begin.
+    fn late(&self) -> Delay {
+        self.latency().saturating_sub(self.record.last.since(self.record.begin))
+    }
+
+    /// Time by stage. What it waited before it could begin is queueing.
     fn stages(&self) -> [Delay; Stage::ALL.len()] {
         let mut stages = self.record.stages;
-        let late = self.latency().saturating_sub(self.record.last.since(self.record.begin));
-        stages[Stage::Queueing as usize] += late;
+        stages[Stage::Queueing as usize] += self.late();
         stages
     }
 }
@@ -117,23 +121,13 @@ impl Part {
 /// Shared by the jobs of a run.
 pub struct Meter {
     /// Of each job.
-    jobs: RefCell<Vec<JobRecorder>>,
-    /// Of each job that works on pairs.
-    verbs: RefCell<Vec<VerbRecorder>>,
+    jobs: RefCell<Vec<JobMeter>>,
     series: Rc<RefCell<SeriesRecorder>>,
     ios: RefCell<Option<IoRecorder>>,
     /// I/Os that have begun.
     begun: Cell<u64>,
-    /// Where the time of each job's measured I/Os went.
-    stages: RefCell<Vec<StageSums>>,
-    /// What went wrong in each job.
-    faults: RefCell<Vec<JobFaults>>,
     /// When measuring began; None while warming up.
     begin: Cell<Option<Time>>,
-    /// The last completion of each job.
-    last_of_job: RefCell<Vec<Time>>,
-    /// From when on each job's figures count: its start and ramp. Unknown until its phase begins.
-    begin_of_job: RefCell<Vec<Option<Time>>>,
     progress: RefCell<Progress>,
     interrupt: Interrupt,
     stopped: Cell<bool>,
@@ -142,11 +136,46 @@ pub struct Meter {
     start: Time,
 }
 
+/// What a job's I/Os are measured by.
+struct JobMeter {
+    latencies: JobRecorder,
+    /// Of operations on pairs.
+    verbs: VerbRecorder,
+    /// Where the time of its measured I/Os went.
+    stages: StageSums,
+    /// What went wrong.
+    faults: JobFaults,
+    /// Its last completion.
+    last: Time,
+    /// From when on its figures count: its start and ramp. Unknown until its phase begins.
+    begin: Option<Time>,
+}
+
 /// Time by stage, over I/Os whose stages are known: of a scan's many commands they are not.
 #[derive(Clone, Copy, Default)]
 struct StageSums {
     times_ps: [u128; Stage::ALL.len()],
     followed: u64,
+}
+
+impl StageSums {
+    /// Adds an I/O, which waited for so long before it could begin.
+    #[inline]
+    fn add(&mut self, record: &SpanRecord, late: Delay) {
+        self.followed += 1;
+        for (sum, stage) in self.times_ps.iter_mut().zip(&record.stages) {
+            *sum += u128::from(stage.0);
+        }
+        self.times_ps[Stage::Queueing as usize] += u128::from(late.0);
+    }
+}
+
+impl JobMeter {
+    /// Whether what is completed `at` counts, if warming up is over.
+    #[inline]
+    fn counts(&self, at: Time) -> bool {
+        self.begin.is_some_and(|begin| begin <= at)
+    }
 }
 
 /// Commands of a job that failed, and reads that gave what they must not.
@@ -169,22 +198,24 @@ impl Meter {
         progress: Progress,
         interrupt: Interrupt,
     ) -> Self {
-        let recorders = jobs.iter().map(|_| JobRecorder::default()).collect();
         let first_of = |job: &JobPlan| {
             let lead = job.start_delay.0.saturating_add(job.ramp.0);
             (job.phase == 0).then(|| Time(start.0.saturating_add(lead)))
         };
+        let job_meter = |job| JobMeter {
+            latencies: JobRecorder::default(),
+            verbs: VerbRecorder::default(),
+            stages: StageSums::default(),
+            faults: JobFaults::default(),
+            last: start,
+            begin: first_of(job),
+        };
         Meter {
-            jobs: RefCell::new(recorders),
-            verbs: RefCell::new(jobs.iter().map(|_| VerbRecorder::default()).collect()),
+            jobs: RefCell::new(jobs.iter().map(job_meter).collect()),
             series: Rc::new(RefCell::new(series)),
             ios: RefCell::default(),
             begun: Cell::default(),
-            stages: RefCell::new(vec![StageSums::default(); jobs.len()]),
-            faults: RefCell::new(jobs.iter().map(|_| JobFaults::default()).collect()),
             begin: Cell::default(),
-            last_of_job: RefCell::new(vec![start; jobs.len()]),
-            begin_of_job: RefCell::new(jobs.iter().map(first_of).collect()),
             progress: RefCell::new(progress),
             interrupt,
             stopped: Cell::default(),
@@ -238,55 +269,51 @@ impl Meter {
         let (now, kind, latency) = (record.last, completed.io.kind, completed.latency());
         self.count(now);
         self.series.borrow_mut().completed(now, *job, kind, *bytes, latency.0);
-        if !self.counts(*job, now) {
+        let job = &mut self.jobs.borrow_mut()[*job];
+        if self.begin.get().is_none() || !job.counts(now) {
             return;
         }
-        self.last_of_job.borrow_mut()[*job] = now;
-        self.jobs.borrow_mut()[*job].record(kind, *bytes, latency.0);
+        job.last = now;
+        job.latencies.record(kind, *bytes, latency.0);
         if let Some(ios) = &mut *self.ios.borrow_mut() {
             ios.record(self.start, completed);
         }
         if let Some(operated) = completed.operated {
-            self.verbs.borrow_mut()[*job].record(operated, *bytes, latency.0);
+            job.verbs.record(operated, *bytes, latency.0);
             if operated.verb == Verb::Scan {
                 return;
             }
         }
-        let sums = &mut self.stages.borrow_mut()[*job];
-        sums.followed += 1;
-        for (sum, stage) in sums.times_ps.iter_mut().zip(&completed.stages()) {
-            *sum += u128::from(stage.0);
-        }
+        job.stages.add(record, completed.late());
     }
 
     /// An I/O of a job became several commands.
     pub fn split(&self, job: usize, at: Time, commands: u32) {
         if self.counts(job, at) {
-            self.jobs.borrow_mut()[job].split(commands);
+            self.jobs.borrow_mut()[job].latencies.split(commands);
         }
     }
 
     /// A job's figures count from `at` on, if warming up is over then.
     pub fn job_begins(&self, job: usize, at: Time) {
-        self.begin_of_job.borrow_mut()[job] = Some(at);
+        self.jobs.borrow_mut()[job].begin = Some(at);
     }
 
     /// Whether what a job completes `at` counts: warming up and its own ramp are over.
     pub fn counts(&self, job: usize, at: Time) -> bool {
-        let begun = self.begin_of_job.borrow()[job].is_some_and(|begin| begin <= at);
-        begun && self.begin.get().is_some()
+        self.begin.get().is_some() && self.jobs.borrow()[job].counts(at)
     }
 
     /// A command of a job has failed.
     pub fn failed(&self, job: usize, now: Time, error: String) {
         self.count(now);
-        *self.faults.borrow_mut()[job].errors.entry(error).or_default() += 1;
+        *self.jobs.borrow_mut()[job].faults.errors.entry(error).or_default() += 1;
     }
 
     /// A read of a job gave what it must not.
     pub fn mismatched(&self, job: usize, now: Time, text: String) {
         self.count(now);
-        let faults = &mut self.faults.borrow_mut()[job];
+        let faults = &mut self.jobs.borrow_mut()[job].faults;
         faults.mismatches += 1;
         faults.first_mismatch.get_or_insert((self.completed.get(), text));
     }
@@ -299,7 +326,7 @@ impl Meter {
     /// Begins to measure if warming up is over, and some job's ramp; says whether it has begun just now.
     pub fn begin_if_due(&self, now: Time) -> bool {
         let due = self.begin.get().is_none()
-            && self.begin_of_job.borrow().iter().flatten().any(|begin| *begin <= now)
+            && self.jobs.borrow().iter().any(|job| job.counts(now))
             && match self.warmup {
                 None => true,
                 Some(Warmup::Ios(count)) => self.completed.get() >= count,
@@ -318,11 +345,11 @@ impl Meter {
 
     /// Where the time of an I/O of `part` went, over all of which it is known.
     pub fn spans(&self, plans: &[JobPlan], part: Part) -> Vec<SpanRow> {
-        let stages = self.stages.borrow();
+        let jobs = self.jobs.borrow();
         let mut all = StageSums::default();
-        for (sums, _) in stages.iter().zip(plans).filter(|(_, plan)| part.has(plan)) {
-            all.followed += sums.followed;
-            for (sum, of_job) in all.times_ps.iter_mut().zip(&sums.times_ps) {
+        for (job, _) in jobs.iter().zip(plans).filter(|(_, plan)| part.has(plan)) {
+            all.followed += job.stages.followed;
+            for (sum, of_job) in all.times_ps.iter_mut().zip(&job.stages.times_ps) {
                 *sum += of_job;
             }
         }
@@ -339,8 +366,8 @@ impl Meter {
 
     /// How the latencies of the measured part are distributed.
     pub fn curves(&self, plans: &[JobPlan]) -> Vec<Curve> {
-        let recorders = self.jobs.borrow();
-        recorders.iter().zip(plans).flat_map(|(recorder, plan)| recorder.curves(&plan.name)).collect()
+        let jobs = self.jobs.borrow();
+        jobs.iter().zip(plans).flat_map(|(job, plan)| job.latencies.curves(&plan.name)).collect()
     }
 
     /// What this side of the queues found, over the measured part of the jobs in `part`. What only the drive's side knows
@@ -351,24 +378,23 @@ impl Meter {
             notes.push("the run ended while it was warming up: nothing was measured".to_owned());
             now
         });
-        let recorders = self.jobs.borrow();
-        let last_of_job = self.last_of_job.borrow();
-        let begin_of_job = self.begin_of_job.borrow();
-        let verbs = self.verbs.borrow();
-        let faults = self.faults.borrow();
+        let meters = self.jobs.borrow();
         let own: Vec<usize> = (0..plans.len()).filter(|job| part.has(&plans[*job])).collect();
-        let last = own.iter().map(|job| last_of_job[*job]).max().unwrap_or(begin);
+        let last = own.iter().map(|job| meters[*job].last).max().unwrap_or(begin);
         let elapsed_ps = last.since(begin).0;
         // A job that ends before the others is measured over its own time.
         let elapsed_of = |job: usize| {
-            let begin = begin_of_job[job].map_or(begin, |own| own.max(begin));
-            last_of_job[job].since(begin).0
+            let begin = meters[job].begin.map_or(begin, |own| own.max(begin));
+            meters[job].last.since(begin).0
         };
-        let operations = own.iter().flat_map(|job| verbs[*job].finish(&plans[*job].name, elapsed_of(*job)));
+        let operations =
+            own.iter().flat_map(|job| meters[*job].verbs.finish(&plans[*job].name, elapsed_of(*job)));
         let has_verbs = own.iter().any(|job| plans[*job].has_verbs());
         let kv = has_verbs.then(|| KvSummary { operations: operations.collect(), ..KvSummary::default() });
-        let jobs: Vec<_> =
-            own.iter().map(|job| recorders[*job].finish(&plans[*job].name, elapsed_of(*job))).collect();
+        let jobs: Vec<_> = own
+            .iter()
+            .map(|job| meters[*job].latencies.finish(&plans[*job].name, elapsed_of(*job)))
+            .collect();
         notes.extend(jobs.iter().filter_map(|job| {
             let split = job.split?;
             Some(format!(
@@ -382,17 +408,17 @@ impl Meter {
         let ios = jobs.iter().map(|job| job.ios).sum::<u64>();
         let bytes = jobs.iter().map(|job| u128::from(job.bytes)).sum::<u128>();
         let per_second = |count: u128| ratio(count * 1_000_000_000_000, elapsed_ps.into());
-        let first_mismatch = own.iter().filter_map(|job| faults[*job].first_mismatch.as_ref()).min();
+        let first_mismatch = own.iter().filter_map(|job| meters[*job].faults.first_mismatch.as_ref()).min();
         if let Some((_, first)) = first_mismatch {
             notes.push(format!("DATA DID NOT VERIFY: {first}"));
         }
         let mut errors: BTreeMap<&str, u64> = BTreeMap::new();
-        for (status, count) in own.iter().flat_map(|job| &faults[*job].errors) {
+        for (status, count) in own.iter().flat_map(|job| &meters[*job].faults.errors) {
             *errors.entry(status).or_default() += count;
         }
-        let mismatches = own.iter().map(|job| faults[*job].mismatches).sum::<u64>();
+        let mismatches = own.iter().map(|job| meters[*job].faults.mismatches).sum::<u64>();
         let verified =
-            own.iter().filter(|job| plans[**job].verify.is_on()).map(|job| recorders[*job].reads());
+            own.iter().filter(|job| plans[**job].verify.is_on()).map(|job| meters[*job].latencies.reads());
         Summary {
             byteway: env!("CARGO_PKG_VERSION").to_owned(),
             scenario: String::new(),

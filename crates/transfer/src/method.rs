@@ -293,6 +293,13 @@ pub struct Choice {
     pub is_fallback: bool,
 }
 
+impl Choice {
+    /// A data pointer, as the method says.
+    pub const fn pointer(kind: PointerKind) -> Choice {
+        Choice { way: Way::Pointer(kind), is_fallback: false }
+    }
+}
+
 /// A page, of which a hybrid sends whole ones by PRP.
 const PAGE: u32 = 4096;
 

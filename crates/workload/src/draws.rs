@@ -123,8 +123,9 @@ impl Draws {
         })
     }
 
+    #[inline]
     pub(super) fn next(&mut self) -> Option<Io> {
-        let io = match self.trimmed.take() {
+        let mut io = match self.trimmed.take() {
             // What was trimmed is always written, though the count ends between the two.
             Some(io) => {
                 self.left = self.left.saturating_sub(1);
@@ -139,10 +140,11 @@ impl Draws {
         if io.kind == Kind::Trim && self.rw.trims_then_writes() {
             self.trimmed = Some(Io { kind: Kind::Write, ..io });
         }
-        let at = self.pace.next(io.kind, u64::from(io.blocks) * self.lba_bytes);
-        Some(Io { at, ..io })
+        io.at = self.pace.next(io.kind, u64::from(io.blocks) * self.lba_bytes);
+        Some(io)
     }
 
+    #[inline]
     fn draw(&mut self) -> Io {
         let kind = match *self.rw.kinds() {
             [Kind::Read, Kind::Write] => {

@@ -57,7 +57,13 @@ impl Pace {
         })
     }
 
+    #[inline]
     pub(super) fn next(&mut self, kind: Kind, bytes: u64) -> Option<u64> {
+        if let Pace::Free = self { None } else { self.next_due(kind, bytes) }
+    }
+
+    #[inline(never)]
+    fn next_due(&mut self, kind: Kind, bytes: u64) -> Option<u64> {
         let at = match self {
             Pace::Free => return None,
             Pace::Poisson { gap_ps, stream, at_ps } => {

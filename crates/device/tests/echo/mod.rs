@@ -3,14 +3,14 @@
 
 mod client;
 
-use crate::fixture::{NS_4K, NS_512, drive_config, link_config};
+use crate::fixture::{NS_4K, NS_512, drive_config};
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
 use byteway_device::controller::command_set::echo::{BYTES_MAX, CSI, GET, PUT};
-use byteway_device::{Drive, DriveConfig, NamespaceConfig, TransferConfig};
+use byteway_device::{DriveConfig, NamespaceConfig, TransferConfig};
 use byteway_flash::Medium;
 use byteway_host::{Data, Driver, DriverConfig, IoError, Method, Port, QueueConfig, QueuePair};
-use byteway_link::{Link, Memory};
+use byteway_testkit::SmallWorld;
 use byteway_wire::nvme::command::FUSE_SECOND;
 use byteway_wire::nvme::vendor::{Methods, inline_descriptor};
 use byteway_wire::nvme::{
@@ -40,17 +40,13 @@ fn config() -> DriveConfig {
 /// Runs `test` with the driver of a drive over `medium`, or of a new one, until the power goes: when the test ends.
 fn run<T: 'static>(medium: Option<Medium>, test: impl AsyncFnOnce(Driver) -> T + 'static) -> (T, Medium) {
     let executor = Executor::new();
-    let (end, device) = Link::connect(executor.clock(), link_config(), Memory::simulated());
-    let drive = match medium {
-        Some(medium) => Drive::power_on(&device, config(), medium),
-        None => Drive::new(&device, config()),
-    };
-    let drive = drive.expect("a drive");
+    let powered = SmallWorld { medium, ..SmallWorld::of(config()) }.power_on(executor.clock());
     let finished = executor.run(async move {
-        let driver = Driver::attach(Port::Link(end), DriverConfig::default()).await.expect("a controller");
+        let port = Port::Link(powered.host.clone());
+        let driver = Driver::attach(port, DriverConfig::default()).await.expect("a controller");
         let result = test(driver.clone()).await;
         assert_eq!(driver.protocol_errors(), 0);
-        (result, drive.power_off())
+        (result, powered.power_off())
     });
     finished.unwrap_or_else(|stalled| panic!("{stalled}"))
 }

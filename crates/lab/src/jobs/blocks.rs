@@ -1,6 +1,7 @@
 //! Workers of jobs that ask for logical blocks.
 
 use super::ios::{Ios, Performed};
+use byteway_host::io::Direction;
 use byteway_host::{
     BlockIoError, Client, ClientConfig, Counts, IoError, Namespace, Oracle, QueuePair, Rules, SplitBuffer,
 };
@@ -83,12 +84,19 @@ impl Ios for Blocks {
             (Some(client), Some(buffer)) if io.kind == Kind::Read => (client, buffer),
             _ => (&self.client, &mut buffers.checked),
         };
-        match io.kind {
-            Kind::Read => client.read_split(buffer, io.lba, io.blocks).await.into(),
-            Kind::Write => client.write_split(buffer, io.lba, io.blocks).await.into(),
+        let direction = match io.kind {
+            Kind::Read => Direction::Read,
+            Kind::Write => Direction::Write { fua: false },
             Kind::Trim => {
-                Performed::by_one(client.trim(buffer.first(), &[Range::new(io.lba, io.blocks)]).await)
+                let ranges = [Range::new(io.lba, io.blocks)];
+                return Performed::by_one(client.trim(buffer.first(), &ranges).await);
             }
+        };
+        if io.blocks <= client.blocks_max() {
+            return Performed::by_one(
+                client.read_or_write(direction, buffer.first(), io.lba, io.blocks).await,
+            );
         }
+        client.read_or_write_split(direction, buffer, io.lba, io.blocks).await.into()
     }
 }

@@ -163,6 +163,23 @@ impl Mapped {
         self.unless_lost(())
     }
 
+    /// Reads a queue entry in two halves, the second first and with acquire: the counterpart of [`Mapped::post`], and of
+    /// any writer that stores the last word after the others. `offset` is a multiple of eight.
+    pub(super) fn load_entry(&self, offset: usize) -> Result<[u8; 16], Lost> {
+        let from = self.at(offset, 16);
+        assert!(from.addr().is_multiple_of(8), "entries are aligned");
+        let mut entry = [0; 16];
+        let (first, last) = entry.split_at_mut(8);
+        // SAFETY: `at` checked 16 bytes, and they are aligned.
+        unsafe {
+            let acquired = AtomicU64::from_ptr(from.add(8).cast()).load(Ordering::Acquire);
+            last.copy_from_slice(&acquired.to_ne_bytes());
+            let rest = AtomicU64::from_ptr(from.cast()).load(Ordering::Relaxed);
+            first.copy_from_slice(&rest.to_ne_bytes());
+        }
+        self.unless_lost(entry)
+    }
+
     /// Writes a completion queue entry in two halves, the second with release: its last word, with the phase bit, is
     /// seen after the first half and never before the word beside it. `offset` is a multiple of eight.
     pub(super) fn post(&self, offset: usize, entry: &[u8; 16]) -> Result<(), Lost> {

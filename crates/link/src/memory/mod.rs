@@ -305,6 +305,21 @@ impl Memory {
         }
     }
 
+    /// Reads a queue entry at a multiple of its 16 bytes: its last 8 bytes first, with acquire. If they hold what the
+    /// other side wrote last, all 16 bytes are what it wrote ([`Memory::dma_post`]).
+    ///
+    /// # Errors
+    /// There is no memory that the host gave, or it is another process's and the address is no such multiple.
+    #[inline]
+    pub fn load_entry(&self, address: u64) -> Result<[u8; 16], Fault> {
+        match &self.0.kind {
+            Kind::Simulated(memory) => {
+                memory.with(address, 16, |bytes| bytes.try_into().expect("sixteen bytes"))
+            }
+            Kind::Regions(memory) => memory.load_entry(address),
+        }
+    }
+
     /// Writes a 32-bit word with release: what was written before it is visible to who sees it.
     pub fn store32(&self, address: u64, value: u32) -> Result<(), Fault> {
         match &self.0.kind {

@@ -315,6 +315,20 @@ impl Regions {
         })
     }
 
+    /// Reads a queue entry, its last word first. A message's answer is whole: there it is one read.
+    pub(super) fn load_entry(&self, address: u64) -> Result<[u8; 16], Fault> {
+        self.aligned(address, 16)?;
+        let mut entry = [0; 16];
+        self.each(address, 16, Direction::Down, Epoch::LAST, |place, _| match place {
+            Place::Mapped { mapped, offset } => mapped.load_entry(offset).is_ok_and(|loaded| {
+                entry = loaded;
+                true
+            }),
+            Place::Remote { remote, address } => remote.read(address, &mut entry).is_ok(),
+        })?;
+        Ok(entry)
+    }
+
     /// Writes a completion queue entry, its last word last. Messages arrive whole and in order: there it is one write.
     pub(super) fn post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
         self.aligned(address, 16)?;

@@ -11,6 +11,7 @@ use byteway_clock::random::{Rng, Stream};
 use byteway_host::{Driver, DriverConfig, Port, QueueConfig, QueuePair};
 use byteway_link::memory::PAGE_BYTES;
 use byteway_serve::function::Doorbells;
+use byteway_testkit::assert_at_rest;
 use byteway_transfer::host::{Buffer, DataPointer, Planner, PointerKind};
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::feature::fid;

@@ -1,0 +1,122 @@
+//! Completion queues that a host waits on.
+//!
+//! A posted completion wakes whoever waits for it at the instant of its arrival, without a task of the link in between. Its
+//! entry, and what was posted before it, comes into memory as anything does that wakes nobody: when somebody looks
+//! (`Link::settle`), the waiter first of all.
+
+use crate::port::Link;
+use byteway_clock::TaskId;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// A completion queue's memory, and who waits for entries there.
+pub(crate) struct Ring {
+    first: u64,
+    end: u64,
+    /// An entry has arrived since the waiter was last told of one.
+    has_arrived: Cell<bool>,
+    waiter: Cell<Option<TaskId>>,
+    /// Entries that are crossing. A waiter has a timer for the first of them.
+    crossing: Cell<u32>,
+}
+
+/// The completion queues of a link that are waited on.
+#[derive(Default)]
+pub(crate) struct Rings(RefCell<Vec<Rc<Ring>>>);
+
+impl Rings {
+    pub(crate) fn add(&self, address: u64, bytes: u64) -> Rc<Ring> {
+        let ring = Rc::new(Ring {
+            first: address,
+            end: address + bytes,
+            has_arrived: Cell::default(),
+            waiter: Cell::default(),
+            crossing: Cell::default(),
+        });
+        self.0.borrow_mut().push(ring.clone());
+        ring
+    }
+
+    pub(crate) fn remove(&self, address: u64) {
+        self.0.borrow_mut().retain(|ring| ring.first != address);
+    }
+
+    /// The one that has an entry at `address`.
+    pub(crate) fn find(&self, address: u64) -> Option<Rc<Ring>> {
+        self.0.borrow().iter().find(|ring| (ring.first..ring.end).contains(&address)).cloned()
+    }
+}
+
+impl Ring {
+    /// An entry sets out. Gives whom its arrival must wake: an earlier one would do so.
+    pub(crate) fn sets_out(&self) -> Option<TaskId> {
+        let before = self.crossing.replace(self.crossing.get() + 1);
+        if before == 0 { self.waiter.get() } else { None }
+    }
+
+    /// An entry that had set out is there.
+    pub(crate) fn has_crossed(&self) {
+        self.crossing.set(self.crossing.get() - 1);
+    }
+
+    /// An entry is there. Gives who waits for it.
+    pub(crate) fn arrives(&self) -> Option<TaskId> {
+        self.has_arrived.set(true);
+        self.waiter.get()
+    }
+}
+
+/// A host's wait for entries of one completion queue. One task waits at a time.
+pub struct Watch {
+    pub(crate) link: Rc<Link>,
+    pub(crate) ring: Rc<Ring>,
+}
+
+impl Watch {
+    /// Waits until an entry has arrived since the last wait ended.
+    pub fn notified(&self) -> Arrival<'_> {
+        Arrival { watch: self, task: None }
+    }
+}
+
+/// See [`Watch::notified`].
+#[must_use = "waits only when it is awaited"]
+pub struct Arrival<'a> {
+    watch: &'a Watch,
+    task: Option<TaskId>,
+}
+
+impl Future for Arrival<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let Watch { link, ring } = self.watch;
+        link.settle();
+        if ring.has_arrived.replace(false) {
+            return Poll::Ready(());
+        }
+        if self.task.is_none() {
+            let task = link.clock.current();
+            debug_assert!(ring.waiter.get().is_none(), "one task waits for a completion queue's entries");
+            ring.waiter.set(Some(task));
+            self.task = Some(task);
+            if ring.crossing.get() > 0
+                && let Some(at) = link.arrival_at(ring)
+            {
+                link.clock.wake_at(at, task);
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Arrival<'_> {
+    fn drop(&mut self) {
+        if self.task.is_some() {
+            self.watch.ring.waiter.set(None);
+        }
+    }
+}
