@@ -301,7 +301,7 @@ impl CompletionQueue {
             }
             let mut cost = self.costs.complete;
             if head.result_bytes > 0 {
-                cost = cost + self.costs.chunk * u64::from(ResultSlot::count(head.result_bytes));
+                cost += self.costs.chunk * u64::from(ResultSlot::count(head.result_bytes));
             }
             if cost > Delay::ZERO {
                 let version = self.version.get();
