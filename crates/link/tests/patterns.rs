@@ -180,7 +180,7 @@ fn names_are_of_given_pages_only() {
     for address in [0, at - PAGE_BYTES, at, at + 8, at + PAGE_BYTES + 512, at + 2 * PAGE_BYTES, u64::MAX] {
         assert_eq!(memory.pattern(address), None, "{address:#x}");
     }
-    for address in [0, at - PAGE_BYTES, at + 2 * PAGE_BYTES, u64::MAX & !4095] {
+    for address in [0, at - PAGE_BYTES, at + 2 * PAGE_BYTES, !4095] {
         let fault = Fault { address, bytes: PAGE_BYTES };
         assert_eq!(memory.put_pattern(address, pattern), Err(fault));
         let written = memory.dma_write_content(address, &pattern.into(), 0, UNIT_BYTES, Epoch::LAST);
