@@ -25,6 +25,7 @@ use crate::controller::command_set::raw_flash::RawFlash;
 use crate::controller::command_set::sink::Sink;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
+use crate::controller::queue::ring::SubmissionQueue;
 use byteway_clock::{Delay, SpanId};
 use byteway_firmware::MediaError;
 use byteway_kv::Kv;
@@ -226,6 +227,13 @@ pub struct CommandSets {
     kv: KeyValue,
     raw_flash: RawFlash,
     sink: Sink,
+}
+
+/// Executes an I/O command where modelled waits take no time, if that takes one step. False: a command slot is to do it.
+#[inline]
+pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
+    // Opcodes of the sink are none of those that are done at once.
+    core.inventory.set_of(sqe.nsid) == CommandSet::Nvm && nvm::at_once::execute(core, queue, sqe)
 }
 
 /// Commands: each is of one set.

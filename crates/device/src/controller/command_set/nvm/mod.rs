@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`io`] | Read, Write, Flush, Write Zeroes, Dataset Management, Compare |
+//! | [`at_once`] | Read and Write where nothing is waited for |
 //! | [`copy`], [`integrity`] | Copy; Verify and Write Uncorrectable |
 //! | [`compare_and_write`] | the fused operation |
 //! | [`blocks`] | blocks over units, for all of them |
@@ -15,6 +16,7 @@ use crate::controller::core::Core;
 use byteway_clock::Delay;
 use byteway_wire::nvme::{CommandsSupportedLog, NvmOpcode, ReadWrite, Sqe, Status};
 
+pub(crate) mod at_once;
 pub mod blocks;
 pub mod compare_and_write;
 pub mod copy;
