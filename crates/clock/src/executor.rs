@@ -529,11 +529,12 @@ impl Clock {
     #[inline]
     fn leaps_to(&self, at: Time) -> bool {
         let inner = &*self.0;
-        let leaps = inner.leaps.get()
-            && at.0 < inner.looks_at.get()
-            && inner.schedule.borrow().is_idle_until(at.0, inner.current.get());
+        let leaps = inner.leaps.get() && inner.schedule.borrow().is_idle_until(at.0, inner.current.get());
         if leaps {
             inner.now.set(at.0);
+            if at.0 >= inner.looks_at.get() {
+                self.look();
+            }
         }
         leaps
     }

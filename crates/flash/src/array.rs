@@ -208,6 +208,36 @@ impl Flash {
         self.submit(valid, Verb::Read(mask), block, stripe, priority, ticket)
     }
 
+    /// Reads a unit within the call, where modelled waits take no time and nothing is in the way: the die is at rest, nothing in
+    /// the array can fail, and the unit is what was written. None: then it is to be submitted, and nothing has happened.
+    pub fn read_at_once(&self, ppa: Ppa, priority: Priority) -> Option<Content> {
+        let inner = &*self.0;
+        let geometry = &inner.geometry;
+        if !inner.clock.is_immediate() || inner.clock.is_traced() || ppa.0 >= geometry.total_units() {
+            return None;
+        }
+        let (block, stripe) = (geometry.block_of(ppa), geometry.stripe_of(ppa));
+        let mut array = inner.array.borrow_mut();
+        let array = &mut *array;
+        let die = &array.dies[geometry.die_of_block(block) as usize];
+        if array.is_off || array.trouble.is_some() || !die.is_at_rest() || array.store.is_torn(block, stripe)
+        {
+            return None;
+        }
+        let mut read = Content::Zero;
+        if array.store.read(block, stripe, 1 << geometry.unit_of_stripe(ppa), |content| read = content) != 0 {
+            return None;
+        }
+        array.store.sensed(block, 1);
+        let class = priority as usize;
+        array.counters.reads[class] += 1;
+        array.counters.units_read[class] += 1;
+        if priority == Priority::HostRead && array.store.mode(block) == Mode::OneBit {
+            array.counters.units_read_one_bit += 1;
+        }
+        Some(read)
+    }
+
     /// Submits a program of a stripe. A batch shorter than the stripe is padded. Take it from
     /// [`take_batch`](Flash::take_batch); it goes back there.
     pub fn submit_program(

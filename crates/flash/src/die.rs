@@ -176,6 +176,11 @@ impl Die {
         self.works[self.front as usize].phase == Phase::Idle
     }
 
+    /// Whether it works at nothing, and nothing waits for it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.held == 0 && self.suspended.is_none() && self.queue.is_empty()
+    }
+
     /// Whether the data of a read is on its way out while the cells may work for the next.
     pub(crate) fn is_emptying(&self) -> bool {
         self.works[1 - self.front as usize].phase != Phase::Idle

@@ -365,12 +365,21 @@ impl Link {
         purpose: Purpose,
         sample: impl FnOnce(&Memory) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
+        let passage = self.read_now(part, purpose, sample)?;
+        self.clock.sleep_until(passage.arrival).await; // others have their turn
+        Ok(())
+    }
+
+    fn read_now(
+        &self,
+        part: Part,
+        purpose: Purpose,
+        sample: impl FnOnce(&Memory) -> Result<(), Fault>,
+    ) -> Result<Passage, Fault> {
         self.send_up(purpose, part.requests(self), 0);
         self.settle();
         sample(&self.memory)?;
-        let passage = self.send_down(purpose, part.completions(self), part.bytes);
-        self.clock.sleep_until(passage.arrival).await; // others have their turn
-        Ok(())
+        Ok(self.send_down(purpose, part.completions(self), part.bytes))
     }
 
     pub(crate) fn send_up(&self, purpose: Purpose, tlps: Tlps, payload: u64) -> Passage {
@@ -827,6 +836,23 @@ impl DeviceEnd {
             }
         }
         fault.map_or(Ok(()), Err)
+    }
+
+    /// As [`gather`](DeviceEnd::gather), where modelled waits take no time, and without a turn for others.
+    pub fn gather_at_once(
+        &self,
+        segments: impl IntoIterator<Item = Segment>,
+        epoch: Epoch,
+        granularity: u64,
+        purpose: Purpose,
+        mut take: impl FnMut(usize, &[u8]),
+    ) -> Result<(), Fault> {
+        let link = &self.0;
+        debug_assert!(link.clock.is_immediate(), "else a read is two waits");
+        for part in Parts::new(segments.into_iter(), granularity, link.batch_bytes) {
+            link.read_now(part, purpose, |memory| part.sample(memory, epoch, &mut take))?;
+        }
+        Ok(())
     }
 
     /// Writes `bytes` of `content` from `offset` on to host memory that was checked in `epoch`, posted.

@@ -94,20 +94,20 @@ impl Future for Arrival<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         let Watch { link, ring } = self.watch;
+        let waiter = ring.waiter.take(); // it is awake: what arrives as it looks needs not wake it
+        debug_assert_eq!(waiter, self.task, "one task waits for a completion queue's entries");
         link.settle();
         if ring.has_arrived.replace(false) {
+            self.task = None;
             return Poll::Ready(());
         }
-        if self.task.is_none() {
-            let task = link.clock.current();
-            debug_assert!(ring.waiter.get().is_none(), "one task waits for a completion queue's entries");
-            ring.waiter.set(Some(task));
-            self.task = Some(task);
-            if ring.crossing.get() > 0
-                && let Some(at) = link.arrival_at(ring)
-            {
-                link.clock.wake_at(at, task);
-            }
+        let task = link.clock.current();
+        ring.waiter.set(Some(task));
+        if self.task.replace(task).is_none()
+            && ring.crossing.get() > 0
+            && let Some(at) = link.arrival_at(ring)
+        {
+            link.clock.wake_at(at, task);
         }
         Poll::Pending
     }

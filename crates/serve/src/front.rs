@@ -21,6 +21,8 @@ use std::rc::Rc;
 
 /// How long the front goes on looking after the last doorbell, or while a command is under way.
 const ALERT: Delay = Delay::from_us(200);
+/// It looks so often at least before it rests: time passes also while the system gives this thread no processor.
+const LOOKS_MIN: u32 = 64;
 /// How long a rest lasts while doorbells are mapped, if nobody says otherwise.
 pub const REST: Delay = Delay::from_us(200);
 
@@ -118,6 +120,7 @@ impl Front {
     /// Looks for ever.
     pub async fn run(self: Rc<Self>) {
         let mut busy = self.clock.now();
+        let mut in_vain = 0;
         loop {
             let is_ready = Csts::from_bits(self.controller.register(CSTS, 4) as u32).rdy();
             let is_mapped = self.page.borrow().is_some();
@@ -129,8 +132,10 @@ impl Front {
             }
             if self.look() || self.controller.is_busy() {
                 busy = self.clock.now();
+                in_vain = 0;
             }
-            if self.clock.now().since(busy) < ALERT {
+            if self.clock.now().since(busy) < ALERT || in_vain < LOOKS_MIN {
+                in_vain += 1;
                 self.clock.yield_now().await;
             } else if is_mapped {
                 self.clock.timer(self.rest.get()).await;

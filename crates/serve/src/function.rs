@@ -141,9 +141,10 @@ impl Function {
         };
         let front = Front::new(host, controller, page, dstrd);
         host.clock().spawn_watcher("front", front.clone().run());
-        let interrupts = Rc::new(Interrupts::new(vectors));
+        let interrupts = Rc::new(Interrupts::new(host.clock(), vectors));
         let messages = interrupts.clone();
-        host.on_interrupt(Rc::new(move |vector| messages.trigger(vector.into())));
+        host.on_interrupt(Rc::new(move |vector| messages.raise(vector.into())));
+        host.clock().spawn("interrupts", interrupts.clone().run());
         let identity = Identity::byteway(
             serial,
             layout.bytes,

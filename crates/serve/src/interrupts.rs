@@ -2,23 +2,36 @@
 //!
 //! The host has the same open file: it can fill the counter, and make writes to it block. So only eventfds are taken,
 //! and a write is made only to one that can be written now.
+//!
+//! Each message takes two system calls, more than a command does otherwise. So those that are raised while other tasks have
+//! their turn are sent together behind them, one a vector: what an eventfd would make of them anyway.
 
+use byteway_clock::{Clock, Notify};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::cell::{Cell, RefCell};
 use std::io;
+use std::rc::Rc;
 
 /// The vectors of a function.
 pub struct Interrupts {
     vectors: RefCell<Vec<Option<OwnedFd>>>,
+    /// Vectors whose message is to be sent, each once, in the order in which they were raised.
+    raised: RefCell<Vec<u32>>,
+    has_raised: Notify,
     lost: Cell<u64>,
 }
 
 impl Interrupts {
     /// `count` vectors that nobody waits on.
-    pub fn new(count: u16) -> Self {
-        Interrupts { vectors: RefCell::new((0..count).map(|_| None).collect()), lost: Cell::default() }
+    pub fn new(clock: &Clock, count: u16) -> Self {
+        Interrupts {
+            vectors: RefCell::new((0..count).map(|_| None).collect()),
+            raised: RefCell::default(),
+            has_raised: Notify::new(clock),
+            lost: Cell::default(),
+        }
     }
 
     /// How many there are.
@@ -45,10 +58,28 @@ impl Interrupts {
 
     /// Nobody waits any more.
     pub fn clear(&self) {
+        self.raised.borrow_mut().clear();
         self.vectors.borrow_mut().iter_mut().for_each(|vector| *vector = None);
     }
 
-    /// Sends the message of `vector`, if somebody waits for it.
+    /// The message of `vector` is to be sent with the others of this turn.
+    pub fn raise(&self, vector: u32) {
+        let mut raised = self.raised.borrow_mut();
+        if !raised.contains(&vector) {
+            raised.push(vector);
+        }
+        self.has_raised.notify_one();
+    }
+
+    /// Sends messages, again and again.
+    pub async fn run(self: Rc<Self>) {
+        loop {
+            self.has_raised.notified().await;
+            self.raised.borrow_mut().drain(..).for_each(|vector| self.trigger(vector));
+        }
+    }
+
+    /// Sends the message of `vector` now, if somebody waits for it.
     pub fn trigger(&self, vector: u32) {
         let vectors = self.vectors.borrow();
         let Some(Some(event)) = vectors.get(vector as usize) else { return };

@@ -248,9 +248,9 @@ impl Content {
                 return Content::Zero;
             }
         }
-        let mut bytes = Rc::new([0u8; UNIT_BYTES]);
-        Rc::get_mut(&mut bytes).expect("just made").copy_from_slice(unit);
-        Content::Bytes(bytes)
+        // Copied once: an array would be filled with zeroes and moved first.
+        let bytes: Rc<[u8]> = Rc::from(unit);
+        Content::Bytes(bytes.try_into().expect("a unit is 4 KiB"))
     }
 
     /// These bytes as they are; what is mostly zeroes at its end takes less room.

@@ -3,7 +3,7 @@
 
 use byteway_clock::random::{Rng, Stream};
 
-use super::source::SourceKind;
+use super::source_kind::SourceKind;
 use super::{JobPlan, Source};
 
 /// What is asked of a namespace of echoes.

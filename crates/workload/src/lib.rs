@@ -9,7 +9,7 @@
 //! | `length.rs` | how long I/Os are: `bs`, `bsrange`, `bssplit` |
 //! | `distribution.rs` | where random I/Os go: `random_distribution` |
 //! | `pace.rs` | when they are due: open loops, `rate` and `rate_iops` |
-//! | `source.rs` | what jobs ask: the list of its kinds, and what a kind says of itself |
+//! | `source.rs`, `source_kind.rs` | what jobs ask: the list of its kinds, and what a kind says of itself |
 //! | `synthetic.rs`, `draws.rs` | drawn I/Os: all of these together; those of one worker |
 //! | `replay.rs`, `layout.rs` | those of a trace, and how it is laid on the drive |
 //! | `verify.rs` | whether what it reads is checked, and how |
@@ -27,6 +27,7 @@ mod length;
 mod pace;
 mod replay;
 mod source;
+mod source_kind;
 mod synthetic;
 #[cfg(test)]
 mod tests;

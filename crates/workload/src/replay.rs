@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::layout::{Layout, Slice};
-use super::source::SourceKind;
+use super::source_kind::SourceKind;
 use super::{Io, Ios, Issue, JobPlan, Kind};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;

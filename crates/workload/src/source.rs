@@ -1,41 +1,9 @@
-//! What jobs ask: the list of its kinds, and what a kind says of itself.
-
-use byteway_clock::random::Rng;
-use byteway_console::error::InputError;
+//! What jobs ask: the list of its kinds.
 
 use super::kv::KvPlan;
 use super::replay::TracePlan;
+use super::source_kind::SourceKind;
 use super::synthetic::Synthetic;
-use super::{Ios, JobPlan};
-
-/// What a kind says of itself, for a job that it is the source of. Each default is that of a kind whose operations are no I/Os:
-/// it has a generator of its own.
-pub(crate) trait SourceKind {
-    /// Operations that the job comes to in all, if that is known beforehand.
-    fn command_count(&self, job: &JobPlan) -> Option<u64>;
-
-    /// The longest of its I/Os, blocks, which may become several commands.
-    fn io_blocks_max(&self, job: &JobPlan) -> u32 {
-        job.transfer_blocks_max
-    }
-
-    /// How long its operations are, in words.
-    fn lengths(&self, job: &JobPlan) -> String;
-
-    /// Whether each of its operations has a verb, by which they are reported. Without one they are reads, writes and trims.
-    fn has_verbs(&self) -> bool {
-        true
-    }
-
-    /// The I/Os of one worker, from 0.
-    ///
-    /// # Errors
-    /// It asks for no I/Os, or what it says of them contradicts itself or its file.
-    fn ios(&self, job: &JobPlan, _worker: u32, _rng: &Rng) -> Result<Ios, InputError> {
-        let what = format!("job `{}` asks for {} and not for I/Os", job.name, self.lengths(job));
-        Err(InputError::new(what, "give it a source of I/Os"))
-    }
-}
 
 /// The enum of the kinds, a line each: a further one is a module, and such a line.
 macro_rules! sources {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::draws::{self, Draws};
-use super::source::SourceKind;
+use super::source_kind::SourceKind;
 use super::{ByKind, Distribution, Ios, JobPlan, Kind, Lengths};
 
 /// Direction and order of a job, as fio names them.

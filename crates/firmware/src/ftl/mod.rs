@@ -496,6 +496,36 @@ impl Ftl {
         self.read_units(errand, spans, first, count, false, out).await
     }
 
+    /// Reads a unit within the call, where modelled waits take no time and there is nothing to wait for: it is known what the
+    /// medium holds, the whole map is in DRAM, and flash has nothing else to do. None: then [`Ftl::read`] does it, or says why
+    /// not, and nothing has happened.
+    pub fn read_at_once(&self, unit: u64) -> Option<Content> {
+        let inner = &*self.0;
+        let lpa = self.check(unit, 1).ok()?;
+        if !inner.is_at_once() {
+            return None;
+        }
+        let found = inner.state.borrow().find(&inner.base, lpa);
+        let content = match found {
+            Found::Flash(ppa) => {
+                let content = inner.flash.own()?.read_at_once(ppa, Priority::HostRead)?;
+                inner.note_read(ppa);
+                inner.state.borrow_mut().counters.units_read += 1;
+                content
+            }
+            Found::Nowhere | Found::Buffered(_) => {
+                let mut state = inner.state.borrow_mut();
+                state.counters.units_read += 1;
+                match state.find_counted(&inner.base, lpa) {
+                    Found::Buffered(content) => content,
+                    Found::Nowhere | Found::Flash(_) => Content::Zero,
+                }
+            }
+        };
+        drop(inner.attend()); // the host is not idle
+        Some(content)
+    }
+
     /// Reads a unit whose translation is paid for.
     async fn read_unit(&self, errand: Errand, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
         let inner = &*self.0;
@@ -771,6 +801,12 @@ impl Ftl {
 }
 
 impl Inner {
+    /// Whether commands may be done within the call that brings them.
+    #[inline]
+    fn is_at_once(&self) -> bool {
+        self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
+    }
+
     /// The group of the stripe that `ppa` is in: one of the last few that are not submitted, or a new one.
     fn group(&self, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
         let first = self.geometry.stripe_start(ppa);

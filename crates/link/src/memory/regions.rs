@@ -3,6 +3,7 @@
 //!
 //! An extent may span regions that follow one another. It is checked as a whole before any of it is touched.
 
+use super::mapped::Lost;
 use super::{Access, Backing, Epoch, Fault, MapError, Mapped, PAGE_BYTES, Remote};
 use crate::ledger::Direction;
 use std::cell::{Cell, RefCell};
@@ -239,7 +240,33 @@ impl Regions {
         Ok(())
     }
 
+    /// Touches an extent that lies within one region of a file, as nearly all do. None: it doesn't, and is taken part by part.
+    #[inline]
+    fn within<R>(
+        &self,
+        address: u64,
+        bytes: usize,
+        direction: Direction,
+        epoch: Epoch,
+        touch: impl FnOnce(&Mapped, usize) -> Result<R, Lost>,
+    ) -> Option<Result<R, Fault>> {
+        let table = self.table.borrow();
+        let region = self.region(&table, address, direction, epoch)?;
+        let Store::Mapped(mapped) = &region.store else { return None };
+        if region.end - address < bytes as u64 {
+            return None;
+        }
+        let touched = touch(mapped, (address - region.base) as usize);
+        Some(touched.map_err(|_: Lost| Fault { address, bytes: bytes as u64 }))
+    }
+
     pub(super) fn read(&self, address: u64, into: &mut [u8], epoch: Epoch) -> Result<(), Fault> {
+        let bytes = into.len();
+        if let Some(done) =
+            self.within(address, bytes, Direction::Down, epoch, |mapped, offset| mapped.read(offset, into))
+        {
+            return done;
+        }
         self.each(address, into.len(), Direction::Down, epoch, |place, range| match place {
             Place::Mapped { mapped, offset } => mapped.read(offset, &mut into[range]).is_ok(),
             Place::Remote { remote, address } => remote.read(address, &mut into[range]).is_ok(),
@@ -247,6 +274,11 @@ impl Regions {
     }
 
     pub(super) fn write(&self, address: u64, from: &[u8], epoch: Epoch) -> Result<(), Fault> {
+        if let Some(done) = self
+            .within(address, from.len(), Direction::Up, epoch, |mapped, offset| mapped.write(offset, from))
+        {
+            return done;
+        }
         self.each(address, from.len(), Direction::Up, epoch, |place, range| match place {
             Place::Mapped { mapped, offset } => mapped.write(offset, &from[range]).is_ok(),
             Place::Remote { remote, address } => remote.write(address, &from[range]).is_ok(),
@@ -293,6 +325,10 @@ impl Regions {
 
     pub(super) fn load32(&self, address: u64) -> Result<u32, Fault> {
         self.aligned(address, 4)?;
+        let load = |mapped: &Mapped, offset| mapped.load32(offset);
+        if let Some(loaded) = self.within(address, 4, Direction::Down, Epoch::LAST, load) {
+            return loaded;
+        }
         let mut value = 0;
         self.each(address, 4, Direction::Down, Epoch::LAST, |place, _| {
             let loaded = match place {
@@ -309,6 +345,10 @@ impl Regions {
 
     pub(super) fn store32(&self, address: u64, value: u32) -> Result<(), Fault> {
         self.aligned(address, 4)?;
+        let store = |mapped: &Mapped, offset| mapped.store32(offset, value);
+        if let Some(stored) = self.within(address, 4, Direction::Up, Epoch::LAST, store) {
+            return stored;
+        }
         self.each(address, 4, Direction::Up, Epoch::LAST, |place, _| match place {
             Place::Mapped { mapped, offset } => mapped.store32(offset, value).is_ok(),
             Place::Remote { remote, address } => remote.write(address, &value.to_le_bytes()).is_ok(),
@@ -332,6 +372,10 @@ impl Regions {
     /// Writes a completion queue entry, its last word last. Messages arrive whole and in order: there it is one write.
     pub(super) fn post(&self, address: u64, entry: &[u8; 16]) -> Result<(), Fault> {
         self.aligned(address, 16)?;
+        let post = |mapped: &Mapped, offset| mapped.post(offset, entry);
+        if let Some(posted) = self.within(address, 16, Direction::Up, Epoch::LAST, post) {
+            return posted;
+        }
         self.each(address, 16, Direction::Up, Epoch::LAST, |place, _| match place {
             Place::Mapped { mapped, offset } => mapped.post(offset, entry).is_ok(),
             Place::Remote { remote, address } => remote.write(address, entry).is_ok(),

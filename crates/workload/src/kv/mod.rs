@@ -33,7 +33,7 @@ use std::sync::Arc;
 use byteway_host::BulkLimits;
 use serde::{Deserialize, Serialize};
 
-use crate::source::SourceKind;
+use crate::source_kind::SourceKind;
 use crate::{Distribution, JobPlan, Source};
 use byteway_console::error::InputError;
 

@@ -22,6 +22,7 @@ use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::nvm::plain::Plain;
 use crate::controller::core::Core;
 use crate::controller::namespace::{Format, Limits, Namespace};
+use crate::controller::queue::ring::SubmissionQueue;
 use byteway_clock::{Clock, Delay, SpanId};
 use byteway_firmware::MediaError;
 use byteway_wire::content::BlockSize;
@@ -248,6 +249,13 @@ impl CommandSet {
 pub struct CommandSets {
     pub(crate) core: Rc<Core>,
     states: States,
+}
+
+/// Executes an I/O command where modelled waits take no time, if that takes one step. False: a command slot is to do it.
+#[inline]
+pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -> bool {
+    // Opcodes of the sink are none of those that are done at once.
+    core.inventory.set_of(sqe.nsid) == CommandSet::Nvm && nvm::at_once::execute(core, queue, sqe)
 }
 
 /// Commands: each is of one set.

@@ -33,6 +33,10 @@ pub mod train;
 /// Entries in one read, at most.
 const BURST_MAX: usize = 64;
 
+/// Commands that a task fetches before others have their turn, where modelled waits take no time: they may be executed as they
+/// are fetched, and the host's doorbells must not starve.
+const TURN_COMMANDS: usize = 64;
+
 /// What is read into.
 type Bytes = [u8; BURST_MAX * Sqe::SIZE];
 
@@ -64,16 +68,19 @@ pub async fn run(sets: Rc<CommandSets>) {
     let core = &sets.core;
     let mut bytes: Box<Bytes> = Box::new([0; BURST_MAX * Sqe::SIZE]);
     let mut places = Vec::with_capacity(BURST_MAX);
+    let mut fetched = 0;
     loop {
         let waiting = core.queues.arbiter.has_waiting();
         let Some(task) = waiting.then(|| next(core, &mut places)).flatten() else {
             // With a free slot it is a place in a completion queue that is lacking: the host's doorbell gives it.
             core.port.heed_quiet_writes(waiting && core.slots.free().1 > 0);
             core.queues.fetchable(waiting).await;
+            fetched = 0;
             continue;
         };
         match task {
             Task::Batch(mut batch) => {
+                fetched += batch.places.len();
                 core.clock.works_for(batch.places.iter().map(|place| place.span));
                 let into = &mut bytes[..batch.places.len() * Sqe::SIZE];
                 let read = core.port.read(batch.queue.address(batch.first), into, Purpose::SqeFetch).await;
@@ -90,6 +97,10 @@ pub async fn run(sets: Rc<CommandSets>) {
             }
         }
         core.end();
+        if fetched >= TURN_COMMANDS && core.clock.is_immediate() {
+            core.clock.yield_now().await;
+            fetched = 0;
+        }
     }
 }
 
@@ -110,8 +121,9 @@ fn next(core: &Core, places: &mut Vec<Place>) -> Option<Task> {
             take_rest(core, &queue)
         }
     };
-    if core.queues.arbiter.has_waiting() {
-        core.queues.wake_fetch(); // for another fetch task
+    // For another fetch task; where a read takes no time, this one goes on.
+    if !core.clock.is_immediate() && core.queues.arbiter.has_waiting() {
+        core.queues.wake_fetch();
     }
     Some(task)
 }

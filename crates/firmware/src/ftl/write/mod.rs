@@ -243,6 +243,33 @@ impl Ftl {
         self.settle(span, spans, durable).await
     }
 
+    /// Whether a unit can be taken into the write buffer within the call, where modelled waits take no time: the conditions of
+    /// [`Ftl::read_at_once`], a free slot, and with `durable` a buffer that is as durable as flash. If not, [`Ftl::write`] takes
+    /// it, or says why not.
+    pub fn can_write_at_once(&self, unit: u64, durable: bool) -> bool {
+        let inner = &*self.0;
+        inner.is_at_once()
+            && (!durable || inner.config.plp)
+            && !inner.power.is_untouched.get()
+            && inner.locks.len() == 0
+            && inner.credits.available() > 0
+            && inner.credits.waiting() == 0
+            && self.check(unit, 1).is_ok()
+            && inner.check_writable().is_ok()
+    }
+
+    /// Takes a unit into the write buffer: right behind [`Ftl::can_write_at_once`], which has said that it can.
+    pub fn write_at_once(&self, unit: u64, content: Content) {
+        let inner = &*self.0;
+        let has_slot = inner.credits.try_take(1);
+        debug_assert!(has_slot, "nothing was waited for since there was one");
+        let attending = inner.attend();
+        let taken = inner.take(unit, std::iter::once(content));
+        inner.give_back(1 - taken);
+        inner.dispatch();
+        drop(attending);
+    }
+
     /// Changes a part of a unit: reads it, lets `change` have its bytes, and buffers what comes out. Nothing that others
     /// write to the unit meanwhile is undone: they wait. Otherwise as [`Ftl::write`].
     ///

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plain`] | reads and writes of one whole unit, the short way |
 //! | [`io`] | Read, Write, Flush, Write Zeroes, Dataset Management, Compare |
+//! | [`at_once`] | Read and Write where nothing is waited for |
 //! | [`copy`], [`integrity`] | Copy; Verify and Write Uncorrectable |
 //! | [`compare_and_write`] | the fused operation |
 //! | [`blocks`] | blocks over units, for all of them |
@@ -21,6 +22,7 @@ use byteway_wire::IntoBytes;
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::{CommandsSupportedLog, IdentifyController, NvmOpcode, ReadWrite, Sqe, Status, csi};
 
+pub(crate) mod at_once;
 pub mod blocks;
 pub mod compare_and_write;
 pub mod copy;
