@@ -2,10 +2,10 @@
 
 use byteway_clock::{Clock, Delay, Executor, Time};
 use byteway_host::{Driver, DriverConfig, Port};
-use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, Purpose};
+use byteway_link::{Bar, DeviceEnd, Link, Memory, MmioWrite, Purpose, TakeParts};
 use byteway_testkit::link_config;
 use byteway_wire::IntoBytes;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+use byteway_wire::content::{Content, Keep, Pattern, UNIT_BYTES};
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::vendor::{Capabilities, Chunk, Framing, InlineSlots, Methods, ResultSlot, Sink};
 use byteway_wire::nvme::{
@@ -711,9 +711,8 @@ impl Fake {
     async fn receive(&self, sqe: &Sqe, bytes: usize) -> Vec<u8> {
         let mut data = Vec::new();
         for segment in self.segments(sqe, bytes, false).await {
-            let start = data.len();
-            data.resize(start + segment.bytes as usize, 0);
-            self.end.read(segment.address, &mut data[start..], Purpose::Data).await.unwrap();
+            let (epoch, take) = (self.end.epoch(), Taken(&mut data));
+            self.end.gather([segment], epoch, 1, Purpose::Data, take).await.unwrap();
         }
         data
     }
@@ -761,4 +760,20 @@ pub fn run<F: Future<Output = ()> + 'static>(test: impl FnOnce(Rig) -> F) {
     let (host, device) = Link::connect(&clock, link_config(), Memory::simulated());
     let fake = Fake::new(&clock, device);
     executor.run(test(Rig { clock, port: Port::Link(host), fake })).unwrap();
+}
+
+/// Takes whole pages by the names of their patterns, as a drive does: the page in host memory stays a name.
+struct Taken<'a>(&'a mut Vec<u8>);
+
+impl TakeParts for Taken<'_> {
+    fn bytes(&mut self, _: usize, part: &[u8]) {
+        self.0.extend_from_slice(part);
+    }
+
+    fn page(&mut self, _: usize, pattern: Pattern) -> bool {
+        let start = self.0.len();
+        self.0.resize(start + UNIT_BYTES, 0);
+        pattern.fill(&mut self.0[start..]);
+        true
+    }
 }
