@@ -107,8 +107,8 @@ impl Controller {
     }
 
     /// Shows the store of each key-value namespace that can be used now.
-    pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
-        self.0.stores().iter().for_each(&mut each);
+    pub fn each_pairs(&self, each: impl FnMut(&Kv)) {
+        self.0.each_store(each);
     }
 
     /// The translation layer behind it.

@@ -35,7 +35,7 @@ use base::BaseState;
 use blocks::{Blocks, Marks, Stream};
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
 use byteway_flash::{
-    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare,
+    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare, Ticket,
 };
 use byteway_wire::content::{Content, UNIT_BYTES};
 use collect::Collecting;
@@ -247,6 +247,8 @@ pub struct Ftl(Rc<Inner>);
 enum Found {
     Nowhere,
     Buffered(Content),
+    /// In flash, where the base state has it: what it holds is known.
+    Base(Ppa),
     Flash(Ppa),
 }
 
@@ -254,6 +256,8 @@ enum Found {
 struct Group {
     first: Ppa,
     mask: u64,
+    /// What they hold is known: the ticket delivers nothing.
+    is_known: bool,
     /// Where its units begin in what the ticket delivers.
     at: u32,
 }
@@ -499,20 +503,25 @@ impl Ftl {
     async fn read_unit(&self, errand: Errand, spans: &Spans, lpa: u64) -> Result<Content, MediaError> {
         let inner = &*self.0;
         let found = inner.state.borrow_mut().find_counted(&inner.base, lpa);
+        let is_known = matches!(found, Found::Base(_));
         match found {
             Found::Nowhere => Ok(Content::Zero),
             Found::Buffered(content) => {
                 self.leave_buffer(errand, spans, 1).await;
                 Ok(content)
             }
-            Found::Flash(ppa) => {
+            Found::Base(ppa) | Found::Flash(ppa) => {
                 let ticket = inner.flash.ticket();
                 let mask = 1 << inner.geometry.unit_of_stripe(ppa);
-                inner.flash.submit_read(ppa, mask, Priority::HostRead, &ticket);
+                inner.submit_read(ppa, mask, is_known, Priority::HostRead, &ticket);
                 let outcome = ticket.wait().await;
                 spans.charge_split(errand.span, inner.clock.now(), outcome.queued, Stage::Flash);
                 inner.note_read(ppa);
-                if outcome.failed { Err(self.unreadable(outcome.unreadable)) } else { Ok(ticket.content(0)) }
+                match outcome.failed {
+                    true => Err(self.unreadable(outcome.unreadable)),
+                    false if is_known => Ok(inner.base.content(lpa)),
+                    false => Ok(ticket.content(0)),
+                }
             }
         }
     }
@@ -548,14 +557,17 @@ impl Ftl {
             let mut state = inner.state.borrow_mut();
             for lpa in next..stop {
                 let place = (lpa - first) as u32;
-                match state.find_counted(&inner.base, lpa) {
+                let found = state.find_counted(&inner.base, lpa);
+                let is_known = matches!(found, Found::Base(_));
+                match found {
                     Found::Nowhere => {}
                     Found::Buffered(content) => {
                         out[place as usize] = content;
                         buffered += 1;
                     }
-                    Found::Flash(ppa) => {
+                    Found::Base(ppa) | Found::Flash(ppa) => {
                         let group = inner.group(groups, submitted, ppa);
+                        groups[group as usize].is_known &= is_known;
                         let unit = inner.geometry.unit_of_stripe(ppa);
                         wanted.push(Wanted { place, group, unit });
                     }
@@ -565,7 +577,7 @@ impl Ftl {
             for group in &mut groups[submitted..] {
                 let ticket = ticket.get_or_insert_with(|| inner.flash.ticket());
                 let (first, mask) = (group.first, group.mask);
-                group.at = inner.flash.submit_read(first, mask, Priority::HostRead, ticket) as u32;
+                group.at = inner.submit_read(first, mask, group.is_known, Priority::HostRead, ticket) as u32;
             }
             next = stop;
         }
@@ -580,7 +592,10 @@ impl Ftl {
             for Wanted { place, group, unit } in wanted.iter() {
                 let group = &groups[*group as usize];
                 let before = (group.mask & ((1 << unit) - 1)).count_ones();
-                out[*place as usize] = std::mem::take(&mut contents[(group.at + before) as usize]);
+                out[*place as usize] = match group.is_known {
+                    true => inner.base.content(first + u64::from(*place)),
+                    false => std::mem::take(&mut contents[(group.at + before) as usize]),
+                };
             }
         }
         if buffered > 0 {
@@ -596,7 +611,7 @@ impl Ftl {
         match found {
             Found::Nowhere => Content::Zero,
             Found::Buffered(content) => content,
-            Found::Flash(ppa) => self.flash().content(ppa),
+            Found::Base(ppa) | Found::Flash(ppa) => self.flash().content(ppa),
         }
     }
 
@@ -770,6 +785,21 @@ impl Ftl {
 }
 
 impl Inner {
+    /// Submits a read of units of a stripe; what they hold may be known, as the base state has them there.
+    fn submit_read(
+        &self,
+        first: Ppa,
+        mask: u64,
+        is_known: bool,
+        priority: Priority,
+        ticket: &Ticket,
+    ) -> usize {
+        match is_known {
+            true => self.flash.submit_known_read(first, mask, priority, ticket),
+            false => self.flash.submit_read(first, mask, priority, ticket),
+        }
+    }
+
     /// The group of the stripe that `ppa` is in: one of the last few that are not submitted, or a new one.
     fn group(&self, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
         let first = self.geometry.stripe_start(ppa);
@@ -781,7 +811,7 @@ impl Inner {
                 (from + index) as u32
             }
             None => {
-                groups.push(Group { first, mask: bit, at: 0 });
+                groups.push(Group { first, mask: bit, is_known: true, at: 0 });
                 (groups.len() - 1) as u32
             }
         }
@@ -810,7 +840,7 @@ impl State {
     #[inline]
     fn find(&self, base: &BaseState, lpa: u64) -> Found {
         match self.map.table.get(lpa).place() {
-            Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
+            Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Base),
             Place::Unmapped => Found::Nowhere,
             Place::Flash(ppa) => Found::Flash(ppa),
             Place::Slot(slot) => Found::Buffered(self.buffer.slot(slot).content.clone()),
@@ -824,7 +854,7 @@ impl State {
         match found {
             Found::Nowhere => self.counters.units_read_unmapped += 1,
             Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
-            Found::Flash(_) => {}
+            Found::Base(_) | Found::Flash(_) => {}
         }
         found
     }
@@ -832,12 +862,12 @@ impl State {
     /// The state that flash has of a unit is history. Gives the die if its collector wants to know.
     #[inline]
     fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
-        let ppa = match entry.place() {
-            Place::Base => base.find(lpa)?,
-            Place::Flash(ppa) => ppa,
+        let block = match entry.place() {
+            Place::Base => base.block_of(lpa)?,
+            Place::Flash(ppa) => self.blocks.block_of(ppa),
             Place::Unmapped | Place::Slot(_) => return None,
         };
-        self.blocks.lost(ppa)
+        self.blocks.lost(block, 1)
     }
 
     /// Notes whether a die can take a stripe of the host's.

@@ -395,9 +395,9 @@ impl CommandSets {
         store_of(&*self.core.inventory.allocated(nsid)?)
     }
 
-    /// The stores of all key-value namespaces that can be used now.
-    pub(crate) fn stores(&self) -> Vec<Kv> {
-        kv::life::stores(&self.core)
+    /// Shows the stores of all key-value namespaces that can be used now.
+    pub(crate) fn each_store(&self, mut each: impl FnMut(&Kv)) {
+        self.core.inventory.each(|namespace| store_of(namespace).iter().for_each(&mut each));
     }
 
     /// The power goes.

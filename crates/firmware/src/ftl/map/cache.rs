@@ -190,7 +190,7 @@ impl Ftl {
         match from {
             Found::Nowhere => {}
             Found::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
-            Found::Flash(ppa) => {
+            Found::Base(ppa) | Found::Flash(ppa) => {
                 let ticket = inner.flash.ticket();
                 inner.read_page(ppa, &ticket);
                 let outcome = ticket.wait().await;
@@ -335,7 +335,7 @@ impl Inner {
                 }
                 state.find(&self.base, state.map.pages.unit(*page))
             };
-            if let Found::Flash(ppa) = found {
+            if let Found::Base(ppa) | Found::Flash(ppa) = found {
                 self.read_page(ppa, ticket.get_or_insert_with(|| self.flash.ticket()));
             }
         }
