@@ -201,11 +201,28 @@ impl Flash {
     /// in. The planes sense together, once; then the units move over the channel. Gives the place of the first unit
     /// in the ticket's contents; the others follow in order.
     pub fn submit_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
+        self.submit_reading(first, mask, false, priority, ticket)
+    }
+
+    /// The same for one who knows what the units hold, as in a base state: the ticket only learns which of them can't be
+    /// read, and has zeroes in their places.
+    pub fn submit_known_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
+        self.submit_reading(first, mask, true, priority, ticket)
+    }
+
+    fn submit_reading(
+        &self,
+        first: Ppa,
+        mask: u64,
+        is_known: bool,
+        priority: Priority,
+        ticket: &Ticket,
+    ) -> usize {
         let geometry = &self.0.geometry;
         let valid = first.0 < geometry.total_units() && mask != 0 && mask & !geometry.full_mask() == 0;
         let block = geometry.block_of(first);
         let stripe = geometry.stripe_of(first);
-        self.submit(valid, Verb::Read(mask), block, stripe, priority, ticket)
+        self.submit(valid, Verb::Read { mask, is_known }, block, stripe, priority, ticket)
     }
 
     /// Reads a unit within the call, where modelled waits take no time and nothing is in the way: the die is at rest, nothing in
@@ -304,7 +321,7 @@ impl Flash {
         debug_assert!(inner.desk.has_issued(ticket), "a ticket is of the array that it is used with");
         let mut array = inner.array.borrow_mut();
         let units = match &verb {
-            Verb::Read(mask) => mask.count_ones() as usize,
+            Verb::Read { mask, .. } => mask.count_ones() as usize,
             _ => 0,
         };
         let at = inner.desk.tickets(|tickets| tickets.add(ticket.index, units));
@@ -404,6 +421,17 @@ impl Flash {
             return None;
         }
         self.0.array.borrow().store.spare(ppa)
+    }
+
+    /// The spare areas of consecutive units of a stripe, from `first` on, likewise; where there is none, as of padding.
+    ///
+    /// # Panics
+    /// If they are not all of one stripe of the array.
+    pub fn spares(&self, first: Ppa, spares: &mut [Spare]) {
+        let geometry = &self.0.geometry;
+        let after = geometry.unit_of_stripe(first) as usize + spares.len();
+        assert!(first.0 < geometry.total_units() && after <= geometry.units_per_stripe() as usize);
+        self.0.array.borrow().store.spares(first, spares);
     }
 
     /// The number in the spare area of a stripe ([`Batch::number`]), likewise. None if it can't be read.

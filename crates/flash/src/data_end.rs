@@ -142,6 +142,15 @@ impl DataEnd {
         both!(self, end => end.submit_read(first, mask, priority, ticket))
     }
 
+    /// [`Flash::submit_known_read`]. Across a link it delivers like any other: nothing there is known at this end.
+    #[inline]
+    pub fn submit_known_read(&self, first: Ppa, mask: u64, priority: Priority, ticket: &Ticket) -> usize {
+        match self {
+            DataEnd::Own(flash) => flash.submit_known_read(first, mask, priority, ticket),
+            DataEnd::Far(far) => far.submit_read(first, mask, priority, ticket),
+        }
+    }
+
     /// [`Flash::submit_program`].
     #[inline]
     pub fn submit_program(
@@ -177,6 +186,12 @@ impl DataEnd {
     #[inline]
     pub fn spare(&self, ppa: Ppa) -> Option<Spare> {
         both!(self, end => end.spare(ppa))
+    }
+
+    /// [`Flash::spares`].
+    #[inline]
+    pub fn spares(&self, first: Ppa, spares: &mut [Spare]) {
+        both!(self, end => end.spares(first, spares))
     }
 
     /// [`Flash::stripe_number`].

@@ -46,8 +46,11 @@ impl Priority {
 }
 
 pub(crate) enum Verb {
-    /// The units of a stripe, as a mask.
-    Read(u64),
+    /// The units of a stripe, as a mask. Of those that are known who asked only wants to know whether they can be read.
+    Read {
+        mask: u64,
+        is_known: bool,
+    },
     Program(Batch),
     Erase,
 }
@@ -66,8 +69,8 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    fn is_read(&self) -> bool {
-        matches!(self.verb, Verb::Read(_))
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self.verb, Verb::Read { .. })
     }
 }
 

@@ -63,7 +63,7 @@ impl Array {
             }
             Phase::Works if now >= work.until => {
                 match &work.operation {
-                    Some(Operation { verb: Verb::Read(_), .. }) => self.sensed(inner, index, number),
+                    Some(Operation { verb: Verb::Read { .. }, .. }) => self.sensed(inner, index, number),
                     // It has taken its time and must not end yet; [`Reporter`] calls when it may.
                     Some(operation) if self.store.holds_up(operation.block) => return false,
                     _ => self.finish(inner, index, number),
@@ -125,7 +125,7 @@ impl Array {
             let mut fails = false;
             let mut units = 0;
             let cell = match &operation.verb {
-                Verb::Read(mask) => {
+                Verb::Read { mask, .. } => {
                     if let Some(trouble) = &mut self.trouble {
                         fails = trouble.begin_read(index);
                     }
@@ -279,7 +279,7 @@ impl Array {
         let now = inner.clock.now();
         let die = &mut self.dies[index as usize];
         let work = &die.works[die.front as usize];
-        let is_write = matches!(&work.operation, Some(operation) if !matches!(operation.verb, Verb::Read(_)));
+        let is_write = matches!(&work.operation, Some(operation) if !operation.is_read());
         if work.phase != Phase::Works || !is_write || work.suspends >= suspend.most {
             return false;
         }
@@ -434,14 +434,14 @@ impl Array {
         let class = operation.priority as usize;
         let (block, stripe) = (operation.block, operation.stripe);
         match operation.verb {
-            Verb::Read(mask) => {
+            Verb::Read { mask, is_known } => {
                 self.store.sensed(block, sensings);
                 if sensings > 1 {
                     let retries = (sensings as usize - 1).min(Counters::RETRIES_TOLD);
                     self.counters.reads_retried[retries - 1] += 1;
                 }
                 let bad = if self.store.is_torn(block, stripe) { mask } else { uncorrected };
-                let bad = self.deliver(inner, &operation, mask, bad);
+                let bad = self.deliver(inner, &operation, mask, bad, is_known);
                 outcome.unreadable = bad.count_ones();
                 self.counters.units_uncorrectable += u64::from(outcome.unreadable);
                 if bad == 0 {
@@ -485,13 +485,30 @@ impl Array {
         inner.desk.complete(operation.ticket, outcome);
     }
 
-    /// Gives the ticket what a read has read, but for the units that it could not: `bad`, and those that the store can't
-    /// give. Gives all of these.
-    fn deliver(&mut self, inner: &Inner, operation: &Operation, mask: u64, mut bad: u64) -> u64 {
+    /// Gives the ticket what a read has read, unless that is known, but for the units that it could not: `bad`, and those that
+    /// the store can't give. Gives all of these.
+    fn deliver(
+        &mut self,
+        inner: &Inner,
+        operation: &Operation,
+        mask: u64,
+        mut bad: u64,
+        is_known: bool,
+    ) -> u64 {
+        if is_known && bad == 0 {
+            // Who moves what it knows must not move what is no longer there.
+            assert!(
+                self.store.is_programmed(operation.block, operation.stripe),
+                "stripe {} of superblock {} is known, and was erased",
+                operation.stripe,
+                operation.block.0
+            );
+            return 0;
+        }
         let at = operation.at as usize;
         inner.desk.tickets(|tickets| {
             let mut places = tickets.contents_at(operation.ticket, at).iter_mut();
-            if places.len() > 0 && bad != mask {
+            if !is_known && places.len() > 0 && bad != mask {
                 bad |= self.store.read(operation.block, operation.stripe, mask, |content| {
                     if let Some(place) = places.next() {
                         *place = content;
@@ -512,7 +529,7 @@ impl Array {
         let queued = inner.clock.now().since(operation.submitted);
         let mut outcome = Outcome { queued, failed: true, ..Outcome::default() };
         match operation.verb {
-            Verb::Read(mask) => {
+            Verb::Read { mask, .. } => {
                 outcome.unreadable = mask.count_ones();
                 let at = operation.at as usize;
                 inner.desk.tickets(|tickets| tickets.mark_unreadable(operation.ticket, at, mask, mask));

@@ -4,6 +4,7 @@ use byteway_clock::{Clock, Delay, TaskId};
 use byteway_wire::content::Content;
 use std::cell::RefCell;
 use std::future::Future;
+use std::iter;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -92,7 +93,7 @@ impl Tickets {
         let node = &mut self.nodes[index as usize];
         node.remaining += 1;
         let at = node.contents.len();
-        node.contents.resize(at + units, Content::Zero);
+        node.contents.extend(iter::repeat_with(Content::default).take(units));
         at
     }
 

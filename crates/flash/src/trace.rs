@@ -29,7 +29,7 @@ impl Inner {
         let Some(operation) = &work.operation else { return };
         let end = work.overtaken.unwrap_or(now);
         let (what, units) = match &operation.verb {
-            Verb::Read(mask) => ("read", mask.count_ones() as usize),
+            Verb::Read { mask, .. } => ("read", mask.count_ones() as usize),
             Verb::Program(batch) => ("program", batch.units.len()),
             Verb::Erase => ("erase", 0),
         };

@@ -10,7 +10,7 @@
 use crate::ftl::config::{Base, FtlConfig, Region};
 use crate::ftl::space::{Space, UnitKind};
 use crate::ftl::steady::{Steady, UpkeepFound, reclaimed_share};
-use byteway_flash::{BaseContent, BlockId, Geometry, Mode, Ppa};
+use byteway_flash::{BaseContent, BlockId, Geometry, Mode, NO_LPA, Ppa};
 use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
 
@@ -81,20 +81,45 @@ impl BaseState {
         }
     }
 
+    /// The superblock in which a unit lies.
+    pub(in crate::ftl) fn block_of(&self, lpa: u64) -> Option<BlockId> {
+        match &self.layout {
+            Layout::Steady(steady) => self.place_of(lpa).map(|unit| BlockId(steady.block_of(unit))),
+            Layout::Empty | Layout::Filled => self.find(lpa).map(|ppa| self.geometry.block_of(ppa)),
+        }
+    }
+
     /// Which unit lies at `ppa`, if one does and is valid.
     pub fn lpa(&self, ppa: Ppa) -> Option<u64> {
+        let mut lpa = [NO_LPA];
+        self.lpas(ppa, &mut lpa);
+        (lpa != [NO_LPA]).then_some(lpa[0])
+    }
+
+    /// Writes into `lpas` which units lie at consecutive places of a superblock, from `first` on; [`NO_LPA`] where none is
+    /// valid.
+    pub(in crate::ftl) fn lpas(&self, first: Ppa, lpas: &mut [u64]) {
         match &self.layout {
-            Layout::Empty => None,
+            Layout::Empty => lpas.fill(NO_LPA),
             Layout::Filled => {
-                let geometry = &self.geometry;
-                let stripe_of_die = ppa.0 % geometry.units_per_die() / u64::from(geometry.units_per_stripe());
-                let stripe = stripe_of_die * u64::from(geometry.dies()) + u64::from(geometry.die_of(ppa));
-                let unit =
-                    stripe * u64::from(geometry.units_per_stripe()) + u64::from(geometry.unit_of_stripe(ppa));
-                (unit < self.held).then(|| self.unit_at(unit))
+                for (ppa, lpa) in (first.0..).map(Ppa).zip(&mut *lpas) {
+                    *lpa = self.filled(ppa).unwrap_or(NO_LPA);
+                }
             }
-            Layout::Steady(steady) => steady.lpa(ppa).map(|unit| self.unit_at(unit)),
+            Layout::Steady(steady) => steady.units(first, lpas),
         }
+        if self.held > self.space.user {
+            lpas.iter_mut().filter(|lpa| **lpa != NO_LPA).for_each(|lpa| *lpa = self.unit_at(*lpa));
+        }
+    }
+
+    /// Which of the units that lie there, in the order in which they were written, is at `ppa`.
+    fn filled(&self, ppa: Ppa) -> Option<u64> {
+        let geometry = &self.geometry;
+        let stripe_of_die = ppa.0 % geometry.units_per_die() / u64::from(geometry.units_per_stripe());
+        let stripe = stripe_of_die * u64::from(geometry.dies()) + u64::from(geometry.die_of(ppa));
+        let unit = stripe * u64::from(geometry.units_per_stripe()) + u64::from(geometry.unit_of_stripe(ppa));
+        (unit < self.held).then_some(unit)
     }
 
     /// Whether translation pages lie there, too.
@@ -183,11 +208,11 @@ impl BaseContent for Written {
     fn stripes(&self, block: BlockId) -> u32 {
         self.0.stripes(block)
     }
-    fn content(&self, ppa: Ppa) -> Content {
-        self.0.lpa(ppa).map_or(Content::Zero, |lpa| self.0.content(lpa))
+    fn lpas(&self, first: Ppa, lpas: &mut [u64]) {
+        self.0.lpas(first, lpas);
     }
-    fn lpa(&self, ppa: Ppa) -> Option<u64> {
-        self.0.lpa(ppa)
+    fn content(&self, lpa: u64) -> Content {
+        self.0.content(lpa)
     }
 }
 
@@ -352,11 +377,14 @@ mod tests {
     // At full size the sums come near to 2^32, and beyond: an overflow would show only there.
     #[test]
     fn large_drives_are_found_too() {
-        for (blocks, op, cached) in
-            [(2193, 0.07, None), (35_063, 0.07, Some(512)), (41_945, 0.28, None), (335_560, 0.28, Some(512))]
-        {
-            let geometry =
-                Geometry { channels: 8, ways: 2, planes: 4, blocks, pages: 256, page_bytes: 16384 };
+        for (blocks, pages, op, cached) in [
+            (2193, 256, 0.07, None),
+            (1096, 4096, 0.07, None),
+            (35_063, 256, 0.07, Some(512)),
+            (41_945, 256, 0.28, None),
+            (335_560, 256, 0.28, Some(512)),
+        ] {
+            let geometry = Geometry { channels: 8, ways: 2, planes: 4, blocks, pages, page_bytes: 16384 };
             geometry.validate().unwrap();
             let user_units = FtlConfig::user_units_at(&geometry, 1, op);
             for base in [Base::Filled, Base::Steady] {
@@ -393,10 +421,9 @@ mod tests {
             assert_eq!(state.content(59), expect(29 * 8, 2, BlockSize::B512));
             let written = Written(Rc::new(state));
             let ppa = written.0.find(59).unwrap();
-            assert_eq!(
-                (written.content(ppa), written.lpa(ppa)),
-                (expect(29 * 8, 2, BlockSize::B512), Some(59))
-            );
+            let mut lpas = [0];
+            written.lpas(ppa, &mut lpas);
+            assert_eq!((lpas, written.content(59)), ([59], expect(29 * 8, 2, BlockSize::B512)));
         }
         let empty = state(geometry, Base::Empty, 60, None, 1);
         assert_eq!((empty.find(0), empty.content(0)), (None, Content::Zero));

@@ -503,20 +503,25 @@ impl Blocks {
         }
     }
 
-    /// A unit is stale from now on. Gives the die if its collector wants to know.
+    /// The superblock of a unit.
     #[inline]
-    pub(in crate::ftl) fn lost(&mut self, ppa: Ppa) -> Option<u32> {
-        let block = self.geometry.block_of(ppa);
+    pub(in crate::ftl) fn block_of(&self, ppa: Ppa) -> BlockId {
+        self.geometry.block_of(ppa)
+    }
+
+    /// So many units of a superblock are stale from now on. Gives the die if its collector wants to know.
+    #[inline]
+    pub(in crate::ftl) fn lost(&mut self, block: BlockId, units: u32) -> Option<u32> {
         let count = &mut self.counts[block.0 as usize];
-        debug_assert!(*count & !NOT_CLOSED > 0, "a unit that was valid was counted");
-        *count -= 1;
+        debug_assert!(*count & !NOT_CLOSED >= units, "units that were valid were counted");
+        *count -= units;
         let die = self.geometry.die_of_block(block);
         std::mem::take(&mut self.dies[die as usize].starved).then_some(die)
     }
 
-    /// A unit is valid that was not counted.
-    pub(in crate::ftl) fn gained(&mut self, ppa: Ppa) {
-        self.counts[self.geometry.block_of(ppa).0 as usize] += 1;
+    /// A unit of a superblock is valid that was not counted.
+    pub(in crate::ftl) fn gained(&mut self, block: BlockId) {
+        self.counts[block.0 as usize] += 1;
     }
 
     /// No unit is valid any more.
@@ -859,10 +864,10 @@ mod tests {
         };
         assert_eq!(program(&mut blocks), None);
         assert_eq!(program(&mut blocks), Some(0), "at the start it rests");
-        assert_eq!(blocks.lost(Ppa(0)), None);
+        assert_eq!(blocks.lost(BlockId(0), 1), None);
         blocks.starve(0);
-        assert_eq!(blocks.lost(Ppa(1)), Some(0));
-        assert_eq!(blocks.lost(Ppa(2)), None);
+        assert_eq!(blocks.lost(BlockId(0), 1), Some(0));
+        assert_eq!(blocks.lost(BlockId(0), 1), None);
         assert_eq!(blocks.valid(BlockId(0)), 1);
         blocks.starve(0);
         assert_eq!(program(&mut blocks), None);

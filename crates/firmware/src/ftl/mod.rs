@@ -36,7 +36,7 @@ use base::BaseState;
 use blocks::{Blocks, Marks, Stream};
 use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
 use byteway_flash::{
-    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare,
+    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare, Ticket,
 };
 use byteway_wire::content::{Content, UNIT_BYTES};
 use collect::Collecting;
@@ -807,6 +807,21 @@ impl Inner {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
     }
 
+    /// Submits a read of units of a stripe; what they hold may be known, as the base state has them there.
+    fn submit_read(
+        &self,
+        first: Ppa,
+        mask: u64,
+        is_known: bool,
+        priority: Priority,
+        ticket: &Ticket,
+    ) -> usize {
+        match is_known {
+            true => self.flash.submit_known_read(first, mask, priority, ticket),
+            false => self.flash.submit_read(first, mask, priority, ticket),
+        }
+    }
+
     /// The group of the stripe that `ppa` is in: one of the last few that are not submitted, or a new one.
     fn group(&self, groups: &mut Vec<Group>, submitted: usize, ppa: Ppa) -> u32 {
         let first = self.geometry.stripe_start(ppa);
@@ -869,12 +884,12 @@ impl State {
     /// The state that flash has of a unit is history. Gives the die if its collector wants to know.
     #[inline]
     fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
-        let ppa = match entry.place() {
-            Place::Base => base.find(lpa)?,
-            Place::Flash(ppa) => ppa,
+        let block = match entry.place() {
+            Place::Base => base.block_of(lpa)?,
+            Place::Flash(ppa) => self.blocks.block_of(ppa),
             Place::Unmapped | Place::Slot(_) => return None,
         };
-        self.blocks.lost(ppa)
+        self.blocks.lost(block, 1)
     }
 
     /// Notes whether a die can take a stripe of the host's.

@@ -148,10 +148,21 @@ impl Mirror {
         if ppa.0 >= self.geometry.total_units() {
             return None;
         }
-        let block = self.geometry.block_of(ppa);
-        self.number(block, self.geometry.stripe_of(ppa))?;
-        let spare = self.block(block).spares.get(self.geometry.unit_of_block(ppa) as usize).copied();
-        spare.filter(|spare| spare.lpa != NO_LPA)
+        let mut spare = [Spare::PADDING];
+        self.spares(ppa, &mut spare);
+        (spare[0].lpa != NO_LPA).then_some(spare[0])
+    }
+
+    /// The spare areas of consecutive units of a stripe, from `first` on; of a stripe that can't be read, as of padding.
+    pub(super) fn spares(&self, first: Ppa, spares: &mut [Spare]) {
+        let (block, stripe) = (self.geometry.block_of(first), self.geometry.stripe_of(first));
+        match self.number(block, stripe) {
+            None => spares.fill(Spare::PADDING),
+            Some(_) => {
+                let first = self.geometry.unit_of_block(first) as usize;
+                spares.copy_from_slice(&self.block(block).spares[first..][..spares.len()]);
+            }
+        }
     }
 }
 

@@ -267,6 +267,11 @@ impl Far {
         self.0.mirror.borrow().spare(ppa)
     }
 
+    /// As [`Flash::spares`](crate::Flash::spares), likewise.
+    pub fn spares(&self, first: Ppa, spares: &mut [Spare]) {
+        self.0.mirror.borrow().spares(first, spares);
+    }
+
     /// As [`Flash::stripe_number`](crate::Flash::stripe_number), likewise.
     pub fn stripe_number(&self, block: BlockId, stripe: u32) -> Option<u64> {
         self.0.mirror.borrow().number(block, stripe)

@@ -30,7 +30,8 @@ pub const NO_LPA: u64 = u64::MAX;
 /// What the array held when the run began, in closed form, so that any size is ready at once.
 ///
 /// All methods must give the same answer for the same argument at any time; they are asked about addresses of the
-/// geometry only, and must not call the array. `content` and `lpa` are only asked about units of stripes that `stripes` counts.
+/// geometry only, and must not call the array. `lpas` is only asked about units of stripes that `stripes` counts, and `content`
+/// about logical units that it has given.
 pub trait BaseContent {
     /// How many stripes of a superblock, from its first, were programmed. More than there are counts as all.
     fn stripes(&self, block: BlockId) -> u32 {
@@ -42,10 +43,11 @@ pub trait BaseContent {
         let _ = block;
         Mode::Full
     }
-    /// What a unit held.
-    fn content(&self, ppa: Ppa) -> Content;
-    /// Which logical unit it was programmed for, if any.
-    fn lpa(&self, ppa: Ppa) -> Option<u64>;
+    /// Writes into `lpas` which logical units consecutive units of a superblock, from `first` on, were programmed for;
+    /// [`NO_LPA`] for none: such a one holds zeroes.
+    fn lpas(&self, first: Ppa, lpas: &mut [u64]);
+    /// What a logical unit held.
+    fn content(&self, lpa: u64) -> Content;
 }
 
 /// The base state of a drive out of the factory: every block is erased.
@@ -56,11 +58,11 @@ impl BaseContent for Blank {
     fn stripes(&self, _: BlockId) -> u32 {
         0
     }
-    fn content(&self, _: Ppa) -> Content {
-        Content::Zero
+    fn lpas(&self, _: Ppa, lpas: &mut [u64]) {
+        lpas.fill(NO_LPA);
     }
-    fn lpa(&self, _: Ppa) -> Option<u64> {
-        None
+    fn content(&self, _: u64) -> Content {
+        Content::Zero
     }
 }
 
@@ -306,6 +308,11 @@ impl Store {
             || (!self.torn.is_empty() && self.torn.contains(&(block.0, stripe)))
     }
 
+    /// Whether a stripe is programmed.
+    pub(crate) fn is_programmed(&self, block: BlockId, stripe: u32) -> bool {
+        stripe < self.blocks[block.0 as usize].programmed
+    }
+
     /// Whether nothing was ever programmed or erased.
     pub(crate) fn is_untouched(&self) -> bool {
         let is_as_made = |(id, block): (u32, &Block)| {
@@ -387,7 +394,7 @@ impl Store {
             left &= left - 1;
             take(match &self.contents {
                 _ if !programmed => Content::Zero,
-                _ if is_base => self.base.content(Ppa(start + u64::from(unit))),
+                _ if is_base => self.base_content(Ppa(start + u64::from(unit))),
                 Contents::Ram(ram) => ram.content(&self.geometry, state.live, unit),
                 Contents::Files(files) => {
                     let content = files.content(Ppa(start + u64::from(unit)), state.live);
@@ -397,6 +404,13 @@ impl Store {
             });
         }
         wrong
+    }
+
+    /// What a unit holds of which the closed form has the stripe.
+    fn base_content(&self, ppa: Ppa) -> Content {
+        let mut lpa = [NO_LPA];
+        self.base.lpas(ppa, &mut lpa);
+        if lpa == [NO_LPA] { Content::Zero } else { self.base.content(lpa[0]) }
     }
 
     /// Whether the closed form has a stripe. A superblock in memory takes over what it has of it at its first program.
@@ -428,20 +442,36 @@ impl Store {
 
     /// The spare area of a unit; none of padding, and of what is not programmed or torn.
     pub(crate) fn spare(&self, ppa: Ppa) -> Option<Spare> {
-        let id = self.geometry.block_of(ppa);
+        let mut spare = [Spare::PADDING];
+        self.spares(ppa, &mut spare);
+        (spare[0].lpa != NO_LPA).then_some(spare[0])
+    }
+
+    /// The spare areas of consecutive units of a stripe, from `first` on; of what is not programmed or torn, as of padding.
+    pub(crate) fn spares(&self, first: Ppa, spares: &mut [Spare]) {
+        let (id, stripe) = (self.geometry.block_of(first), self.geometry.stripe_of(first));
         let block = &self.blocks[id.0 as usize];
-        let stripe = self.geometry.stripe_of(ppa);
         if stripe >= block.programmed || (!self.torn.is_empty() && self.torn.contains(&(id.0, stripe))) {
-            return None;
+            return spares.fill(Spare::PADDING);
         }
-        let spare = match &self.contents {
-            _ if self.is_base(id, stripe) => self.base.lpa(ppa).map(|lpa| Spare { lpa, sequence: 0 }),
-            Contents::Ram(ram) => {
-                Some(ram.spare(&self.geometry, block.live, self.geometry.unit_of_block(ppa)))
+        match &self.contents {
+            _ if self.is_base(id, stripe) => {
+                let lpas = &mut [NO_LPA; 64][..spares.len()];
+                self.base.lpas(first, lpas);
+                spares
+                    .iter_mut()
+                    .zip(lpas)
+                    .for_each(|(spare, lpa)| *spare = Spare { lpa: *lpa, sequence: 0 });
             }
-            Contents::Files(files) => files.spare(ppa, block.live),
-        };
-        spare.filter(|spare| spare.lpa != NO_LPA)
+            Contents::Ram(ram) => {
+                ram.spares(&self.geometry, block.live, self.geometry.unit_of_block(first), spares);
+            }
+            Contents::Files(files) => {
+                for (ppa, spare) in (first.0..).map(Ppa).zip(spares) {
+                    *spare = files.spare(ppa, block.live).unwrap_or(Spare::PADDING);
+                }
+            }
+        }
     }
 
     /// The number of a stripe that can be read: [`Batch::number`].

@@ -2,7 +2,7 @@
 //! kept as bytes.
 
 use super::{BASE, BaseContent, Batch, Block, NO_LPA, Spare};
-use crate::geometry::{BlockId, Geometry, Ppa};
+use crate::geometry::{BlockId, Geometry};
 use byteway_wire::content::Content;
 
 /// Places for the contents of superblocks: made several at a time, so that a drive that is written all over makes few.
@@ -48,10 +48,15 @@ impl Ram {
         self.places[places].units[first + unit as usize].clone()
     }
 
-    pub(super) fn spare(&self, geometry: &Geometry, live: u32, unit: u32) -> Spare {
+    /// The spare areas of consecutive units from `unit` on.
+    pub(super) fn spares(&self, geometry: &Geometry, live: u32, unit: u32, spares: &mut [Spare]) {
         let (places, first) = place(geometry, live);
-        let (places, at) = (&self.places[places], first + unit as usize);
-        Spare { lpa: places.lpas[at], sequence: places.sequences[at] }
+        let (places, first) = (&self.places[places], first + unit as usize);
+        let lpas = &places.lpas[first..first + spares.len()];
+        let sequences = &places.sequences[first..first + spares.len()];
+        for ((spare, lpa), sequence) in spares.iter_mut().zip(lpas).zip(sequences) {
+            *spare = Spare { lpa: *lpa, sequence: *sequence };
+        }
     }
 
     pub(super) fn number(&self, geometry: &Geometry, live: u32, stripe: u32) -> u64 {
@@ -66,10 +71,14 @@ impl Ram {
         let start = first + stripe as usize * units;
         let places = &mut self.places[places];
         places.numbers[start / units] = batch.number;
-        let mut batch = batch.units.drain(..);
-        for at in start..start + units {
-            let (spare, content) = batch.next().unwrap_or((Spare::PADDING, Content::Zero));
-            (places.lpas[at], places.sequences[at], places.units[at]) = (spare.lpa, spare.sequence, content);
+        let lpas = places.lpas[start..start + units].iter_mut();
+        let sequences = places.sequences[start..start + units].iter_mut();
+        let contents = places.units[start..start + units].iter_mut();
+        let padding = std::iter::repeat_with(|| (Spare::PADDING, Content::Zero));
+        let batch = batch.units.drain(..).chain(padding);
+        for (((lpa, sequence), content), (spare, programmed)) in lpas.zip(sequences).zip(contents).zip(batch)
+        {
+            (*lpa, *sequence, *content) = (spare.lpa, spare.sequence, programmed);
         }
         self.live_units += units as u64;
     }
@@ -99,7 +108,7 @@ impl Ram {
             let first = self.places.len() as u32 * PLACES;
             self.places.push(Places {
                 units: vec![Content::Zero; units].into_boxed_slice(),
-                lpas: vec![NO_LPA; units].into_boxed_slice(),
+                lpas: vec![0; units].into_boxed_slice(),
                 sequences: vec![0; units].into_boxed_slice(),
                 numbers: vec![0; units / geometry.units_per_stripe() as usize].into_boxed_slice(),
             });
@@ -107,17 +116,17 @@ impl Ram {
             first
         });
         state.live = live;
-        let held = state.programmed * geometry.units_per_stripe();
+        let held = (state.programmed * geometry.units_per_stripe()) as usize;
         let (places, first) = place(geometry, live);
         let places = &mut self.places[places];
-        let start = geometry.ppa(BlockId(block), 0, 0).0;
-        for unit in 0..held {
-            places.units[first + unit as usize] = base.content(Ppa(start + u64::from(unit)));
-            places.lpas[first + unit as usize] = base.lpa(Ppa(start + u64::from(unit))).unwrap_or(NO_LPA);
-            places.sequences[first + unit as usize] = 0;
+        let lpas = &mut places.lpas[first..first + held];
+        base.lpas(geometry.ppa(BlockId(block), 0, 0), lpas);
+        for (content, lpa) in places.units[first..].iter_mut().zip(lpas) {
+            *content = if *lpa == NO_LPA { Content::Zero } else { base.content(*lpa) };
         }
+        places.sequences[first..first + held].fill(0);
         let stripe_units = geometry.units_per_stripe() as usize;
-        places.numbers[first / stripe_units..][..(held as usize / stripe_units)].fill(0);
-        self.live_units += u64::from(held);
+        places.numbers[first / stripe_units..][..held / stripe_units].fill(0);
+        self.live_units += held as u64;
     }
 }

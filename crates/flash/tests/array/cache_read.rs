@@ -1,7 +1,7 @@
 //! Reads that sense while the data of the one before moves out, to the nanosecond.
 
 use crate::array::fixture::{
-    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run_with, stamp, timing, went,
+    COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, ends, read_one, run_with, timing, went,
 };
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Flash, Priority, Ticket, Timing};
@@ -34,7 +34,7 @@ fn a_read_senses_while_the_data_of_the_one_before_moves() {
             ]
         );
         assert_eq!((flash.die_busy(0), flash.channel_busy(0)), (ns(80_320), (COMMAND + UNIT) * 2));
-        assert_eq!((tickets[0].content(0), tickets[1].content(0)), (stamp(0, 0), stamp(8, 0)));
+        assert_eq!((tickets[0].content(0), tickets[1].content(0)), (base(0), base(8)));
     });
 }
 
@@ -49,7 +49,7 @@ fn a_read_keeps_its_data_until_the_register_is_free() {
         let ends: Vec<_> = ends(&flash, &tickets).await.iter().map(|end| end.1).collect();
         assert_eq!(ends, [71_160, 112_220, 153_180].map(at_ns));
         for (ticket, first) in tickets.iter().zip([0, 24, 0]) {
-            assert_eq!([0, 7].map(|unit| ticket.content(unit)), [stamp(first, 0), stamp(first + 7, 0)]);
+            assert_eq!([0, 7].map(|unit| ticket.content(unit)), [base(first), base(first + 7)]);
         }
     });
 }

@@ -1,7 +1,7 @@
 //! Bit errors, retries and worn cells in the array.
 
 use crate::array::fixture::{
-    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, medium, read_one, stamp, timing, went,
+    COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, medium, read_one, timing, went,
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Executor};
@@ -64,13 +64,36 @@ fn each_retry_costs_a_command_a_sensing_and_the_data() {
         let other = read_one(&flash, 1, 0, Priority::HostRead);
         assert_eq!(ticket.wait().await, went(Delay::ZERO, Delay::from_us(3 * 45), COMMAND * 3 + UNIT * 6));
         assert_eq!(clock.now(), at_ns(3 * (100 + 45_000 + 2 * 5_120)));
-        assert_eq!([0, 1].map(|unit| ticket.content(unit)), [stamp(8, 0), stamp(10, 0)]);
+        assert_eq!([0, 1].map(|unit| ticket.content(unit)), [base(8), base(10)]);
         other.wait().await;
         let counters = flash.counters();
         assert_eq!((counters.retries, counters.reads[0], counters.failed), (4, 2, 0));
         assert_eq!((counters.units_read[0], counters.units_uncorrectable), (3, 0));
         assert_eq!([0, 1, 4].map(|block| flash.reads_since_erase(BlockId(block))), [3, 0, 3]);
         assert_eq!(flash.channel_busy(0), COMMAND * 3 + UNIT * 6);
+    });
+}
+
+// One who knows what a unit holds must still hear that it can't be read: else what is lost would be made up.
+#[test]
+fn a_known_read_differs_from_another_in_what_it_delivers_alone() {
+    run_with(Reliability { spread: 0.6, ..always(200.0) }, async |flash, clock| {
+        let mut failed = 0;
+        for _ in 0..50 {
+            let (ticket, began) = (flash.ticket(), clock.now());
+            flash.submit_known_read(at(&flash, 0, 0, 0), 0xff, Priority::HostRead, &ticket);
+            let outcome = ticket.wait().await;
+            assert_eq!(clock.now().since(began), outcome.cell + outcome.channel);
+            let sensings = outcome.cell.0 / Delay::from_us(30).0;
+            let moved = (outcome.channel.0 - sensings * COMMAND.0) / UNIT.0;
+            assert!(moved >= 8 && (moved > 8 || sensings == 1), "its data moves like any other's");
+            let bad = (0..8).filter(|unit| ticket.is_unreadable(*unit)).count();
+            assert_eq!((outcome.unreadable as usize, outcome.failed), (bad, bad > 0));
+            assert!((0..8).all(|unit| ticket.content(unit) == Content::Zero));
+            failed += bad;
+        }
+        assert!(failed > 0, "some could not be read");
+        assert_eq!(flash.counters().reads[0] + flash.counters().failed, 50);
     });
 }
 
@@ -104,7 +127,7 @@ fn units_beyond_correction_are_named_and_the_others_delivered() {
             let bad: Vec<usize> = (0..8).filter(|unit| ticket.is_unreadable(*unit)).collect();
             assert_eq!((outcome.unreadable as usize, outcome.failed), (bad.len(), !bad.is_empty()));
             for unit in 0..8 {
-                let expected = if bad.contains(&unit) { Content::Zero } else { stamp(unit as u64, 0) };
+                let expected = if bad.contains(&unit) { Content::Zero } else { base(unit as u64) };
                 assert_eq!(ticket.content(unit), expected);
             }
             let sensings = outcome.cell.0 / Delay::from_us(30).0;
@@ -270,7 +293,7 @@ fn retries_take_no_time_where_nothing_does() {
             assert_eq!(ticket.remaining(), 0);
         }
         assert!(!ticket.wait().await.failed);
-        assert_eq!((flash.counters().retries, ticket.content(11)), (12, stamp(41, 0)));
+        assert_eq!((flash.counters().retries, ticket.content(11)), (12, base(41)));
     };
     executor.run_real(byteway_clock::Timing::None, None, main).expect("nothing hangs");
 }

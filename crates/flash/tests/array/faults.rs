@@ -1,6 +1,6 @@
 //! Injected failures, and what they leave.
 
-use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, batch, read_one, run, stamp, went};
+use crate::array::fixture::{COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, read_one, run, stamp, went};
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Fault, FaultPlan, FaultVerb, Flash, Outcome, Priority};
 use byteway_wire::content::Content;
@@ -76,7 +76,7 @@ fn a_failed_read_delivers_nothing_and_the_next_does() {
             let outcome = ticket.wait().await;
             (outcome.failed, outcome.unreadable, ticket.content(0))
         };
-        let good = |unit| (false, 0, stamp(unit, 0));
+        let good = |unit| (false, 0, base(unit));
         let die = flash.geometry().units_per_die();
         assert_eq!((read(0).await, read(1).await, read(1).await), (good(0), good(die), good(die)));
         assert_eq!(clock.now(), at_ns(3 * 35_220));

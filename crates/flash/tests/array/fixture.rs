@@ -2,7 +2,8 @@
 
 use byteway_clock::{Clock, Delay, Executor, Rate, Time};
 use byteway_flash::{
-    BaseContent, Batch, BlockId, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Ticket, Timing,
+    BaseContent, Batch, BlockId, Flash, Geometry, Medium, NO_LPA, Outcome, Ppa, Priority, Spare, Ticket,
+    Timing,
 };
 use byteway_wire::content::{BlockSize, Content, Stamp};
 use std::rc::Rc;
@@ -31,7 +32,17 @@ pub fn stamp(lba: u64, version: u32) -> Content {
     Content::Stamp(Stamp { lba, version, tag: 7, block: BlockSize::B4096 })
 }
 
-/// Block 0 of each die is full, block 1 has two stripes, the others are erased.
+/// What a unit of the base state holds.
+pub fn base(ppa: u64) -> Content {
+    if is_padding(ppa) { Content::Zero } else { stamp(ppa, 0) }
+}
+
+/// One unit of each superblock.
+fn is_padding(ppa: u64) -> bool {
+    ppa % 48 == 42
+}
+
+/// Block 0 of each die is full, block 1 has two stripes, the others are erased. Each unit holds a pattern of its address.
 pub struct Base(pub Geometry);
 
 impl BaseContent for Base {
@@ -42,11 +53,12 @@ impl BaseContent for Base {
             _ => 0,
         }
     }
-    fn content(&self, ppa: Ppa) -> Content {
-        stamp(ppa.0, 0)
+    fn lpas(&self, first: Ppa, lpas: &mut [u64]) {
+        let each = (first.0..).map(|ppa| if is_padding(ppa) { NO_LPA } else { ppa });
+        lpas.iter_mut().zip(each).for_each(|(lpa, each)| *lpa = each);
     }
-    fn lpa(&self, ppa: Ppa) -> Option<u64> {
-        (!ppa.0.is_multiple_of(3)).then_some(ppa.0)
+    fn content(&self, lpa: u64) -> Content {
+        stamp(lpa, 0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Latencies to the picosecond, each from a table that was written by hand.
 
 use crate::array::fixture::{
-    COMMAND, GEOMETRY, UNIT, at, at_ns, batch, ends, read_one, run, run_with, stamp, timing, went,
+    COMMAND, GEOMETRY, UNIT, at, at_ns, base, batch, ends, read_one, run, run_with, timing, went,
 };
 use byteway_clock::{Delay, Time};
 use byteway_flash::{BlockId, Priority, Timing};
@@ -21,7 +21,7 @@ fn a_read_a_program_and_an_erase_take_what_their_parts_take() {
             let ticket = read_one(&flash, 3, page, Priority::HostRead);
             assert_eq!(ticket.wait().await, went(NONE, cell, COMMAND + UNIT));
             assert_eq!(clock.now().since(begin), COMMAND + cell + UNIT);
-            assert_eq!(ticket.content(0), stamp(at(&flash, 3, 0, page).0, 0));
+            assert_eq!(ticket.content(0), base(at(&flash, 3, 0, page).0));
         }
         let block = BlockId(2);
         for (page, cell) in [(0, us(200)), (1, us(280)), (2, us(400)), (3, us(200))] {
@@ -46,7 +46,7 @@ fn the_planes_of_a_stripe_sense_together_and_move_one_after_another() {
         assert_eq!(ticket.wait().await, went(NONE, us(45), COMMAND + UNIT * 8));
         assert_eq!(clock.now(), at_ns(100 + 45_000 + 8 * 5_120));
         for unit in 0..8 {
-            assert_eq!(ticket.content(unit), stamp(first.0 + unit as u64, 0));
+            assert_eq!(ticket.content(unit), base(first.0 + unit as u64));
         }
     });
 }

@@ -1,6 +1,6 @@
 //! What may be programmed when, and what a read then gives.
 
-use crate::array::fixture::{Base, Dice, GEOMETRY, at, batch, run, run_with, stamp, timing};
+use crate::array::fixture::{Dice, GEOMETRY, at, base, batch, run, run_with, stamp, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{
     Blank, BlockId, ChannelOrder, Flash, Geometry, Medium, Outcome, Ppa, Priority, Spare, Suspend, Ticket,
@@ -76,7 +76,7 @@ fn reads_give_the_base_what_was_programmed_or_zeroes() {
             )
             .await;
         assert!(!outcome.failed);
-        assert_eq!(out, [stamp(40, 0), stamp(56, 0), Content::Zero, Content::Zero]);
+        assert_eq!(out, [base(40), base(56), Content::Zero, Content::Zero]);
         assert_eq!([40, 42, 64, 96].map(|ppa| flash.oob(Ppa(ppa))), [Some(40), None, None, None]);
         assert_eq!(flash.live_units(), 0);
 
@@ -87,9 +87,9 @@ fn reads_give_the_base_what_was_programmed_or_zeroes() {
         assert!(!flash.program(BlockId(1), 2, short, Priority::Collector).await.failed);
         assert_eq!(flash.live_units(), 24);
         let contents = [63, 64, 66, 67, 72].map(|ppa| flash.content(Ppa(ppa)));
-        assert_eq!(contents, [stamp(63, 0), stamp(500, 9), stamp(502, 9), Content::Zero, Content::Zero]);
+        assert_eq!(contents, [base(63), stamp(500, 9), stamp(502, 9), Content::Zero, Content::Zero]);
         let lpas = [62, 63, 64, 65, 66, 67, 72].map(|ppa| flash.oob(Ppa(ppa)));
-        assert_eq!(lpas, [Some(62), None, Some(500), None, Some(502), None, None]);
+        assert_eq!(lpas, [Some(62), Some(63), Some(500), None, Some(502), None, None]);
 
         flash.erase(BlockId(1)).await;
         assert_eq!(
@@ -111,7 +111,7 @@ fn units_come_back_in_the_order_asked_for() {
         assert!(!flash.read(&asked, Priority::HostRead, &mut out).await.failed);
         let expected: Vec<_> = asked.iter().map(|ppa| flash.content(*ppa)).collect();
         assert_eq!(out[1..], expected);
-        assert_eq!(out[1], stamp(3, 0));
+        assert_eq!(out[1], base(3));
         let counters = flash.counters();
         assert_eq!((counters.reads[0], counters.units_read[0]), (6, 9));
     });
@@ -146,7 +146,7 @@ fn what_was_read_outlives_the_erase_of_its_block() {
         assert!(!flash.erase(BlockId(0)).await.failed);
         assert_eq!((flash.content(Ppa(2)), ticket.remaining()), (Content::Zero, 1));
         ticket.wait().await;
-        assert_eq!(ticket.content(place), stamp(2, 0));
+        assert_eq!(ticket.content(place), base(2));
     });
 }
 
@@ -160,7 +160,7 @@ fn an_erase_never_overtakes_a_less_urgent_read_of_its_block() {
         let place = flash.submit_read(Ppa(0), 1, Priority::Background, &read);
         flash.submit_erase(BlockId(0), Priority::Map, &erase);
         assert!(!erase.wait().await.failed);
-        assert_eq!((read.content(place), read.remaining()), (stamp(0, 0), 0));
+        assert_eq!((read.content(place), read.remaining()), (base(0), 0));
     });
 }
 
@@ -180,7 +180,7 @@ fn an_erase_never_overtakes_a_read_of_its_block() {
             read(48, &ticket);
         }
         assert!(!erase.wait().await.failed);
-        assert_eq!((ticket.content(place), ticket.remaining()), (stamp(0, 0), 5));
+        assert_eq!((ticket.content(place), ticket.remaining()), (base(0), 5));
     });
 }
 
@@ -195,7 +195,7 @@ fn an_untouched_array_of_eight_tebibytes_is_a_table_of_blocks() {
         let mut out = Vec::new();
         let last = at(&flash, die, 0, 1023);
         assert!(!flash.read(&[last], Priority::HostRead, &mut out).await.failed);
-        assert_eq!(out, [stamp(last.0, 0)]);
+        assert_eq!(out, [base(last.0)]);
         assert_eq!(flash.live_units(), 0);
         let block = flash.geometry().block(die, 1023);
         assert!(!flash.program(block, 0, batch(&flash, 0, 1), Priority::HostProgram).await.failed);
@@ -224,15 +224,13 @@ fn a_model_agrees_under_random_operations() {
         run_with(GEOMETRY, timing, async move |flash, clock| {
             let mut dice = Dice(seed * 0x9e37_79b9);
             let geometry = *flash.geometry();
-            let base = Base(geometry);
             // The stripes of each block, and what each unit that isn't the base's holds.
             let mut stripes: Vec<u32> =
                 (0..geometry.total_blocks()).map(|id| [6, 2, 0, 0][id as usize % 4]).collect();
             let mut model: BTreeMap<u64, Content> = BTreeMap::new();
             for id in 0..geometry.total_blocks() {
-                use byteway_flash::BaseContent;
                 for ppa in (0..stripes[id as usize] * 8).map(|unit| Ppa(u64::from(id * 48 + unit))) {
-                    model.insert(ppa.0, base.content(ppa));
+                    model.insert(ppa.0, base(ppa.0));
                 }
             }
             for round in 0..60u32 {

@@ -1,7 +1,7 @@
 //! Waiting, and not waiting any more.
 
 use crate::array::fixture::{GEOMETRY, at_ns};
-use crate::array::fixture::{at, batch, flash, read_one, run, stamp, timing};
+use crate::array::fixture::{at, base, batch, flash, read_one, run, timing};
 use byteway_clock::{Delay, Executor};
 use byteway_flash::{BlockId, Priority};
 
@@ -18,7 +18,7 @@ fn dropped_tickets_leave_their_operations_and_nothing_else() {
         let other = read_one(&flash, 1, 0, Priority::HostRead);
         assert_eq!(flash.tickets_in_use(), 2);
         other.wait().await;
-        assert_eq!(other.content(0), stamp(at(&flash, 1, 0, 0).0, 0));
+        assert_eq!(other.content(0), base(at(&flash, 1, 0, 0).0));
         drop(other);
         clock.sleep(Delay::from_ms(1)).await;
         assert_eq!((flash.tickets_in_use(), flash.pending(0)), (0, 0));
@@ -70,7 +70,7 @@ fn a_ticket_serves_again() {
             let mut out = Vec::new();
             ticket.take_contents(&mut out);
             let (first, second) = (at(&flash, 0, 0, page).0, at(&flash, 1, 0, page).0);
-            assert_eq!(out, [stamp(first + 1, 0), stamp(second, 0), stamp(second + 1, 0)]);
+            assert_eq!(out, [base(first + 1), base(second), base(second + 1)]);
             assert_eq!(ticket.units(), 0);
         }
         drop(ticket);

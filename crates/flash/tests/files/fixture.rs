@@ -37,11 +37,11 @@ impl BaseContent for Base {
     fn stripes(&self, block: BlockId) -> u32 {
         if block == BlockId(1) { 2 } else { 0 }
     }
-    fn content(&self, ppa: Ppa) -> Content {
-        Content::Stamp(Stamp { lba: ppa.0, version: 0, tag: 1, block: BlockSize::B4096 })
+    fn lpas(&self, first: Ppa, lpas: &mut [u64]) {
+        lpas.iter_mut().zip(first.0..).for_each(|(lpa, ppa)| *lpa = ppa);
     }
-    fn lpa(&self, ppa: Ppa) -> Option<u64> {
-        Some(ppa.0)
+    fn content(&self, lpa: u64) -> Content {
+        Content::Stamp(Stamp { lba: lpa, version: 0, tag: 1, block: BlockSize::B4096 })
     }
 }
 
@@ -83,7 +83,7 @@ pub fn stripe(flash: &Flash, block: u32, stripe: u32) -> Option<u64> {
             Some(0) => {
                 let lpa = ppa.0;
                 assert_eq!(flash.spare(ppa), Some(Spare { lpa, sequence: 0 }));
-                assert_eq!(flash.content(ppa), Base.content(ppa));
+                assert_eq!(flash.content(ppa), Base.content(ppa.0));
             }
             Some(number) => {
                 let (spare, content) = unit(number, index);

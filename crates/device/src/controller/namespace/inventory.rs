@@ -105,6 +105,11 @@ impl Inventory {
         self.table.borrow().iter().flatten().find_map(find)
     }
 
+    /// Shows all that are allocated, ascending, as often as is liked: nothing is allocated for it.
+    pub fn each(&self, each: impl FnMut(&Rc<Namespace>)) {
+        self.table.borrow().iter().flatten().for_each(each);
+    }
+
     /// All that are allocated, ascending.
     pub fn all(&self) -> Vec<Rc<Namespace>> {
         self.table.borrow().iter().flatten().cloned().collect()

@@ -111,8 +111,8 @@ fn go_back(inner: &Inner, die: u32, duplicates: &[Duplicate]) -> u64 {
         let is_base = state.blocks.is_base(inner.geometry.block_of(to), inner.geometry.stripe_of(to));
         let entry = if is_base { Entry::BASE } else { Entry::flash(to) };
         if state.relocate(spare.lpa, Entry::flash(*at), entry) {
-            state.blocks.lost(*at);
-            state.blocks.gained(to);
+            state.blocks.lost(inner.geometry.block_of(*at), 1);
+            state.blocks.gained(inner.geometry.block_of(to));
         }
     }
     state.journal.note_left(die, inner.space.user, state.buffer.counter());

@@ -56,7 +56,7 @@ use crate::ftl::config::{Canary, ROUND_UNITS};
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
 use crate::work::Work;
-use byteway_flash::{BlockId, Geometry, Ppa, Priority, Spare, Ticket};
+use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
 
@@ -95,9 +95,17 @@ struct Moved {
     /// Where it is, as the map says it.
     from: Entry,
     ppa: Ppa,
+    victim: BlockId,
     cause: Cause,
     /// Reading it has failed before.
     is_doubtful: bool,
+}
+
+impl Moved {
+    /// Whether it is where the base state has it, so that nobody needs to read what it holds.
+    fn is_known(&self) -> bool {
+        self.from == Entry::BASE
+    }
 }
 
 /// A superblock that is being emptied.
@@ -140,9 +148,8 @@ struct Collector {
     stream: Stream,
     /// To be read once more: their program failed, or their read.
     again: Vec<Moved>,
-    /// For a look at the map: what lies in the stripes, which units that are, and what the map says of them.
-    candidates: Vec<Moved>,
-    lpas: Vec<u64>,
+    /// For a look at the victim's next stripes: what their spare areas say, and what the map says of those units.
+    spares: Vec<Spare>,
     entries: Vec<Entry>,
     /// Of this round: units being read, units being programmed, and how these are divided into stripes.
     reading: Vec<Moved>,
@@ -170,8 +177,7 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>, die: u32) {
         contents: Vec::with_capacity(units),
         stream: Stream::Collector,
         again: Vec::new(),
-        candidates: Vec::with_capacity(units),
-        lpas: Vec::with_capacity(units),
+        spares: Vec::with_capacity(units),
         entries: Vec::with_capacity(units),
         reading: Vec::with_capacity(units),
         flying: Vec::with_capacity(units),
@@ -326,7 +332,8 @@ impl Collector {
             let found = inner.state.borrow_mut().units_in(&inner.geometry, &inner.space, victim.block);
             victim.outstanding += found.len() as u32;
             for Nameless { lpa, sequence, from, ppa } in found {
-                carry.push(Moved { lpa, sequence, from, ppa, cause: victim.cause, is_doubtful: false });
+                let (victim, cause) = (victim.block, victim.cause);
+                carry.push(Moved { lpa, sequence, from, ppa, victim, cause, is_doubtful: false });
                 contents.push(inner.substitute(lpa));
             }
         }
@@ -366,11 +373,12 @@ impl Collector {
         let state = inner.state.borrow();
         for moved in again.drain(..) {
             if !state.holds(state.map.table.get(moved.lpa), moved.from) {
-                done(victims, &inner.geometry, moved.ppa);
+                done(victims, moved.victim, 1);
                 continue;
             }
             let mask = 1 << inner.geometry.unit_of_stripe(moved.ppa);
-            inner.flash.submit_read(moved.ppa, mask, state.priority(self.die, moved.cause), ticket);
+            let priority = state.priority(self.die, moved.cause);
+            inner.submit_read(moved.ppa, mask, moved.is_known(), priority, ticket);
             reading.push(moved);
         }
     }
@@ -378,50 +386,41 @@ impl Collector {
     /// Reads the valid units of the victim's next stripes.
     fn scan(&mut self) {
         let Some(first) = self.next_stripe else { return };
-        let Self { inner, victims, candidates, lpas, entries, reading, .. } = self;
+        let Self { inner, victims, spares, entries, reading, .. } = self;
         let geometry = &inner.geometry;
         let victim = victims.last_mut().expect("what is being scanned is a victim");
         let state = inner.state.borrow();
         let pages = state.blocks.pages(victim.block);
-        let stripes = ROUND_UNITS.div_ceil(geometry.units_per_stripe()).min(pages - first);
+        let stripe_units = geometry.units_per_stripe();
+        let stripes = ROUND_UNITS.div_ceil(stripe_units).min(pages - first);
         let cause = victim.cause;
         let priority = state.priority(self.die, cause);
         let before = reading.len();
-        for stripe in first..first + stripes {
+        spares.resize((stripes * stripe_units) as usize, Spare::PADDING);
+        for (stripe, spares) in (first..).zip(spares.chunks_exact_mut(stripe_units as usize)) {
+            inner.flash.spares(geometry.ppa(victim.block, stripe, 0), spares);
+        }
+        state.map.table.get_all(spares.iter().map(|spare| spare.lpa), entries);
+        let each =
+            spares.chunks_exact(stripe_units as usize).zip(entries.chunks_exact(stripe_units as usize));
+        for (stripe, (spares, entries)) in (first..).zip(each) {
             let is_base = state.blocks.is_base(victim.block, stripe);
-            let start = geometry.ppa(victim.block, stripe, 0).0;
-            for ppa in (start..start + u64::from(geometry.units_per_stripe())).map(Ppa) {
-                let spare = inner.flash.spare(ppa).filter(|spare| inner.space.holds(spare.lpa));
-                if let Some(Spare { lpa, sequence }) = spare {
-                    let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
-                    candidates.push(Moved { lpa, sequence, from, ppa, cause, is_doubtful: false });
-                    lpas.push(lpa);
+            let start = geometry.ppa(victim.block, stripe, 0);
+            let mut mask = 0;
+            for (unit, (spare, entry)) in spares.iter().zip(entries).enumerate() {
+                let ppa = Ppa(start.0 + unit as u64);
+                let from = if is_base { Entry::BASE } else { Entry::flash(ppa) };
+                if spare.lpa != NO_LPA && state.holds(*entry, from) {
+                    mask |= 1 << unit;
+                    let Spare { lpa, sequence } = *spare;
+                    let victim = victim.block;
+                    reading.push(Moved { lpa, sequence, from, ppa, victim, cause, is_doubtful: false });
                 }
             }
-        }
-        state.map.table.get_all(lpas, entries);
-        let submit = |(start, mask)| {
-            inner.flash.submit_read(start, mask, priority, &self.ticket);
-        };
-        let mut read: Option<(Ppa, u64)> = None;
-        for (moved, entry) in candidates.drain(..).zip(entries) {
-            if !state.holds(*entry, moved.from) {
-                continue;
+            if mask != 0 {
+                inner.submit_read(start, mask, is_base, priority, &self.ticket);
             }
-            let (start, mask) = match read {
-                Some((start, mask)) if moved.ppa.0 - start.0 < u64::from(geometry.units_per_stripe()) => {
-                    (start, mask)
-                }
-                _ => {
-                    read.map(submit);
-                    (geometry.stripe_start(moved.ppa), 0)
-                }
-            };
-            read = Some((start, mask | 1 << (moved.ppa.0 - start.0)));
-            reading.push(moved);
         }
-        read.map(submit);
-        lpas.clear();
         victim.outstanding += (reading.len() - before) as u32;
         victim.scanned = first + stripes == pages;
         self.next_stripe = (!victim.scanned).then_some(first + stripes);
@@ -481,9 +480,10 @@ impl Collector {
             inner.flash.submit_program(block, stripe, batch, priority, &self.ticket);
             self.programs.push(Program { block, stripe, units: units as u32, number });
             state.collecting.moving[self.die as usize].push((block, stripe));
-            for moved in &self.carry[sent..sent + units] {
-                *state.counters.units_moved(moved.cause) += 1;
-                state.counters.map_units_collected += u64::from(inner.space.is_map(moved.lpa));
+            for moved in self.carry[sent..sent + units].chunk_by(|a, b| a.cause == b.cause) {
+                *state.counters.units_moved(moved[0].cause) += moved.len() as u64;
+                let pages = moved.iter().filter(|moved| inner.space.is_map(moved.lpa)).count();
+                state.counters.map_units_collected += pages as u64;
             }
             state.counters.units_programmed_padding += (stripe_units - units) as u64;
             sent += units;
@@ -529,6 +529,11 @@ impl Collector {
             }
         }
         self.ticket.take_contents(&mut self.contents);
+        for (moved, content) in self.reading.iter().zip(&mut self.contents[start..]) {
+            if moved.is_known() {
+                *content = self.inner.base.content(moved.lpa);
+            }
+        }
         if !failed {
             self.carry.append(&mut self.reading);
             return;
@@ -571,12 +576,16 @@ impl Collector {
             let first = inner.geometry.ppa(program.block, program.stripe, 0).0;
             let mut valid = 0;
             let units = &self.flying[moved..moved + program.units as usize];
-            for (ppa, moved) in (first..).map(Ppa).zip(units) {
-                if state.relocate(moved.lpa, moved.from, Entry::flash(ppa)) {
-                    state.blocks.lost(moved.ppa);
-                    valid += 1;
+            let mut next = (first..).map(Ppa);
+            for units in units.chunk_by(|a, b| a.victim == b.victim) {
+                let is_moved =
+                    |(moved, ppa): &(&Moved, Ppa)| state.relocate(moved.lpa, moved.from, Entry::flash(*ppa));
+                let count = units.iter().zip(&mut next).filter(is_moved).count() as u32;
+                if count > 0 {
+                    state.blocks.lost(units[0].victim, count);
                 }
-                done(&mut self.victims, &inner.geometry, moved.ppa);
+                done(&mut self.victims, units[0].victim, units.len() as u32);
+                valid += count;
             }
             moved += program.units as usize;
             state.blocks.programmed(program.block, valid); // nobody needs to call the one who asks
@@ -633,11 +642,10 @@ impl Inner {
     }
 }
 
-/// A unit of a victim is programmed elsewhere, or need not be any more.
-fn done(victims: &mut [Emptied], geometry: &Geometry, ppa: Ppa) {
-    let block = geometry.block_of(ppa);
+/// Units of a victim are programmed elsewhere, or need not be any more.
+fn done(victims: &mut [Emptied], block: BlockId, units: u32) {
     let victim = victims.iter_mut().find(|victim| victim.block == block);
-    victim.expect("a victim is one until all of it has been moved").outstanding -= 1;
+    victim.expect("a victim is one until all of it has been moved").outstanding -= units;
 }
 
 impl crate::ftl::State {

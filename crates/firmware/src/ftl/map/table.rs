@@ -11,7 +11,7 @@
 use crate::ftl::space::Space;
 use byteway_flash::{Geometry, Ppa};
 use byteway_wire::words::Words;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::ops::Range;
 
 /// Where a unit is.
@@ -100,8 +100,12 @@ impl Entry {
 
 const _: () = assert!(Geometry::NARROW_UNITS_MAX + Entry::FLASH_FIRST <= u32::MAX as u64);
 
-/// The largest table that is an array from the beginning: 64 GiB of units, 64 MiB.
+/// The most units of the host's of which the table is an array from the beginning: 64 GiB, 64 MiB.
 const DENSE_UNITS: u64 = 64 << 30 >> 12;
+
+/// For how many entries a hash table has room at first: 2 GiB of units, so that few runs see it grow. Memory is taken
+/// as it is touched, but for a byte an entry.
+const SPARSE_ENTRIES: usize = 1 << 19;
 
 /// Units of a region that is deallocated by a bit.
 pub(in crate::ftl) const REGION_UNITS: u64 = 4096;
@@ -134,10 +138,13 @@ impl Table {
     /// For these units; all are where the base state has them.
     pub(in crate::ftl) fn new(space: Space) -> Self {
         let units = space.units();
-        let (entries, bits) = match units {
+        let (entries, bits) = match space.user {
             _ if space.is_wide => (Entries::Wide(FxHashMap::default()), units),
             ..=DENSE_UNITS => (dense(units), 0),
-            _ => (Entries::Sparse(FxHashMap::default()), units),
+            _ => {
+                let entries = FxHashMap::with_capacity_and_hasher(SPARSE_ENTRIES, FxBuildHasher);
+                (Entries::Sparse(entries), units)
+            }
         };
         let touched = Words::zeroes(bits.div_ceil(WORD_UNITS) as usize);
         Table { space, entries, touched, deallocated: Vec::new() }
@@ -165,20 +172,17 @@ impl Table {
     }
 
     /// Looks many units up. Nothing but loads that don't wait for each other: most of them miss every cache, and so
-    /// they miss at once.
-    pub(in crate::ftl) fn get_all(&self, lpas: &[u64], entries: &mut Vec<Entry>) {
+    /// they miss at once. What is no unit is nowhere.
+    pub(in crate::ftl) fn get_all(&self, lpas: impl Iterator<Item = u64>, entries: &mut Vec<Entry>) {
         entries.clear();
         match &self.entries {
-            Entries::Dense(dense) => {
-                entries.extend(lpas.iter().map(|lpa| Entry(dense[*lpa as usize].into())))
+            Entries::Dense(dense) if self.deallocated.is_empty() => {
+                let get = |lpa: u64| dense.get(lpa as usize).map(|entry| Entry((*entry).into()));
+                entries.extend(lpas.map(|lpa| get(lpa).unwrap_or(Entry::UNMAPPED)));
             }
-            _ => entries.extend(lpas.iter().map(|lpa| self.get(*lpa))),
-        }
-        if !self.deallocated.is_empty() {
-            for (entry, lpa) in entries.iter_mut().zip(lpas) {
-                if *entry == Entry::BASE && self.is_deallocated(*lpa) {
-                    *entry = Entry::UNMAPPED;
-                }
+            _ => {
+                let get = |lpa| if self.space.holds(lpa) { self.get(lpa) } else { Entry::UNMAPPED };
+                entries.extend(lpas.map(get));
             }
         }
     }

@@ -25,15 +25,17 @@
 
 mod course;
 mod dram;
+mod order;
 
 use crate::ftl::config::{FtlConfig, ROUND_UNITS};
 use crate::ftl::space::Space;
 use byteway_clock::Delay;
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
-use byteway_flash::{Geometry, Ppa, SlcTiming, Timing};
+use byteway_flash::{Geometry, NO_LPA, Ppa, SlcTiming, Timing};
 use byteway_wire::content::UNIT_BYTES;
 use course::{Course, Doing, Moment, Part, Shape};
+use order::{Order, Positions, Spread};
 use std::collections::BTreeMap;
 
 /// How long a die works on a superblock, in whose middle [`Base::Steady`](crate::ftl::Base::Steady) finds it.
@@ -175,7 +177,7 @@ pub(in crate::ftl) struct Steady {
     /// The host's units, and behind them the translation pages.
     user_units: u64,
     kinds: [Ranks; 2],
-    positions: Vec<Permutation>,
+    positions: Vec<Positions>,
     key: u64,
     dies: Vec<DieState>,
     /// The first superblock of a die's cache, and how many stripes each has.
@@ -230,9 +232,11 @@ impl Ranks {
         (block, (rank - self.before[block as usize]) as u32)
     }
 
-    /// The way back.
-    fn unit(&self, block: u32, number: u32) -> u64 {
-        self.units.forward(self.before[block as usize] + u64::from(number))
+    /// The way back, of the valid units of a superblock.
+    #[inline]
+    fn units_of(&self, block: u32) -> impl Fn(u32) -> u64 {
+        let first = self.before[block as usize];
+        move |number| self.units.forward(first + u64::from(number))
     }
 }
 
@@ -266,9 +270,8 @@ impl Steady {
             user_units: config.user_units,
             kinds,
             positions: (0..POSITIONS)
-                .map(|_| {
-                    Permutation::new(keys.next_u64(), u64::from(block_units)).expect("so do those of a block")
-                })
+                .map(|_| Permutation::new(keys.next_u64(), u64::from(block_units)))
+                .map(|permutation| Positions::new(permutation.expect("so do those of a block")))
                 .collect(),
             key: keys.next_u64(),
             dies,
@@ -326,96 +329,73 @@ impl Steady {
         self.kinds[0].valid(block) + self.kinds[1].valid(block)
     }
 
-    /// Where the valid units of a superblock lie evenly, from the first of those places to their end: behind what the
-    /// collector has emptied already, in the cache, and in superblocks that are open.
-    fn evenly(&self, block: u32) -> Option<(u32, u32)> {
-        let (die, of_die) = self.die_of(block);
-        let of_stripes = |first: u32, end: u32| Some((first * self.stripe_units, end * self.stripe_units));
-        if let Some(number) = of_die.checked_sub(self.cache.0) {
-            let (first, end) = self.in_cache(die, number);
-            return of_stripes(first, end);
-        }
-        match of_die.checked_sub(die.closed) {
-            None if of_die == 0 && die.collected > 0 => of_stripes(die.collected, self.pages),
-            None => None,
-            Some(_) => of_stripes(0, self.stripes(block)),
-        }
-    }
-
-    pub(in crate::ftl) fn find(&self, lpa: u64) -> Ppa {
-        let (block, image) = match lpa.checked_sub(self.user_units) {
-            None => self.kinds[0].find(lpa),
+    /// The superblock of a unit, and which of the valid units there it is.
+    fn locate(&self, unit: u64) -> (u32, u32) {
+        match unit.checked_sub(self.user_units) {
+            None => self.kinds[0].find(unit),
             Some(page) => {
                 let (block, number) = self.kinds[1].find(page);
                 (block, self.kinds[0].valid(block) + number)
             }
-        };
-        let position = if let Some((first, end)) = self.evenly(block) {
-            first + self.nth_of(block, end - first, image)
-        } else if self.is_full(block) {
-            image
-        } else {
-            let (turn, of) = self.turn(block);
-            back(
-                of.inverse(u64::from(back(image, turn.1, self.block_units))) as u32,
-                turn.0,
-                self.block_units,
-            )
-        };
+        }
+    }
+
+    pub(in crate::ftl) fn block_of(&self, unit: u64) -> u32 {
+        self.locate(unit).0
+    }
+
+    pub(in crate::ftl) fn find(&self, unit: u64) -> Ppa {
+        let (block, number) = self.locate(unit);
+        let position = self.order(block).position(number);
         Ppa(u64::from(block) * u64::from(self.block_units) + u64::from(position))
     }
 
-    pub(in crate::ftl) fn lpa(&self, ppa: Ppa) -> Option<u64> {
+    /// The way back, for consecutive places of a superblock from `first` on; [`NO_LPA`] where no valid unit lies.
+    pub(in crate::ftl) fn units(&self, first: Ppa, units: &mut [u64]) {
         let block_units = u64::from(self.block_units);
-        let (block, position) = ((ppa.0 / block_units) as u32, (ppa.0 % block_units) as u32);
-        let valid = self.valid(block);
-        let image = if let Some((first, end)) = self.evenly(block) {
-            let (offset, span) = (position.checked_sub(first)?, end - first);
-            let image = (u64::from(offset) * u64::from(valid)).div_ceil(u64::from(span.max(1))) as u32;
-            (image < valid && self.nth_of(block, span, image) == offset).then_some(image)?
-        } else if self.is_full(block) {
-            position
-        } else {
-            let (turn, of) = self.turn(block);
-            on(of.forward(u64::from(on(position, turn.0, self.block_units))) as u32, turn.1, self.block_units)
-        };
-        if image >= valid {
-            return None;
+        let (block, first) = ((first.0 / block_units) as u32, (first.0 % block_units) as u32);
+        let order = self.order(block);
+        let users = self.kinds[0].valid(block);
+        let [user, page] = [0, 1].map(|kind: usize| self.kinds[kind].units_of(block));
+        for (position, unit) in (first..).zip(units) {
+            *unit = match order.number(position) {
+                None => NO_LPA,
+                Some(number) if number < users => user(number),
+                Some(number) => self.user_units + page(number - users),
+            };
         }
-        Some(match image.checked_sub(self.kinds[0].valid(block)) {
-            None => self.kinds[0].unit(block, image),
-            Some(number) => self.user_units + self.kinds[1].unit(block, number),
-        })
     }
 
-    /// Which of `span` places the valid unit of this number has, where they lie evenly.
-    fn nth_of(&self, block: u32, span: u32, number: u32) -> u32 {
-        (u64::from(number) * u64::from(span) / u64::from(self.valid(block).max(1))) as u32
-    }
-
-    /// Whether every unit that is programmed is valid: then they lie in order.
-    fn is_full(&self, block: u32) -> bool {
-        self.valid(block) == self.stripes(block) * self.stripe_units
-    }
-
-    /// A superblock's permutation of positions: a shared one, between two turns.
-    fn turn(&self, block: u32) -> ((u32, u32), &Permutation) {
+    /// How the valid units of a superblock lie in it.
+    fn order(&self, block: u32) -> Order<'_> {
+        let (die, of_die) = self.die_of(block);
+        let valid = self.valid(block);
+        let evenly = |(first, end): (u32, u32)| {
+            let (first, span) = (first * self.stripe_units, (end - first) * self.stripe_units);
+            Order { valid, spread: Spread::Evenly { first, span } }
+        };
+        if let Some(number) = of_die.checked_sub(self.cache.0) {
+            return evenly(self.in_cache(die, number));
+        }
+        if of_die >= die.closed {
+            return evenly((0, self.stripes(block)));
+        }
+        if of_die == 0 && die.collected > 0 {
+            return evenly((die.collected, self.pages));
+        }
+        if valid == self.block_units {
+            return evenly((0, self.pages)); // in order
+        }
         let mut word = (u64::from(block) ^ self.key).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         word = (word ^ (word >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         word ^= word >> 32;
         let scaled = |bits: u64| ((bits * u64::from(self.block_units)) >> 30) as u32;
-        let turn = (scaled(word & 0x3fff_ffff), scaled((word >> 30) & 0x3fff_ffff));
-        (turn, &self.positions[(word >> 60) as usize])
+        let turns = [scaled(word & 0x3fff_ffff), scaled((word >> 30) & 0x3fff_ffff)];
+        Order {
+            valid,
+            spread: Spread::Scattered { positions: &self.positions[(word >> 60) as usize], turns },
+        }
     }
-}
-
-fn on(position: u32, by: u32, n: u32) -> u32 {
-    let sum = u64::from(position) + u64::from(by);
-    (if sum >= u64::from(n) { sum - u64::from(n) } else { sum }) as u32
-}
-
-fn back(position: u32, by: u32, n: u32) -> u32 {
-    if position >= by { position - by } else { position + (n - by) }
 }
 
 /// All dies, as they are found.

@@ -686,7 +686,7 @@ impl Inner {
             state.buffer.free(slot);
             if history != entry {
                 // At once: what it replaces may lie in the same stripe, where a failed program has sent both.
-                state.blocks.gained(ppa);
+                state.blocks.gained(block);
                 self.lose(state, lpa, history);
             }
         }
@@ -878,8 +878,8 @@ impl State {
         let (first, count) = space.map;
         for lpa in first..first + count {
             match self.buffer.in_flash(self.map.table.get(lpa)).place() {
-                Place::Base => base.find(lpa).into_iter().for_each(|ppa| self.blocks.gained(ppa)),
-                Place::Flash(ppa) => self.blocks.gained(ppa),
+                Place::Base => base.block_of(lpa).into_iter().for_each(|block| self.blocks.gained(block)),
+                Place::Flash(ppa) => self.blocks.gained(self.blocks.block_of(ppa)),
                 Place::Unmapped | Place::Slot(_) => {}
             }
         }

@@ -88,7 +88,7 @@ pub(crate) async fn flush(core: &Core, span: SpanId) -> Result<(), Status> {
 }
 
 /// All stores. Who waits for one of them holds no namespace.
-pub(crate) fn stores(core: &Core) -> Vec<Kv> {
+fn stores(core: &Core) -> Vec<Kv> {
     core.inventory.all().iter().filter_map(|namespace| store_of(namespace)).collect()
 }
 

@@ -256,7 +256,7 @@ impl KeyValue {
 impl Controller {
     /// Shows the store of each key-value namespace that can be used now.
     pub fn each_pairs(&self, mut each: impl FnMut(&Kv)) {
-        life::stores(self.core()).iter().for_each(&mut each);
+        self.core().inventory.each(|namespace| store_of(namespace).iter().for_each(&mut each));
     }
 
     /// The store of a namespace of pairs, while that can be used.
