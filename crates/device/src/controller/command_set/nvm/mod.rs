@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`plain`] | reads and writes of one whole unit, the short way |
 //! | [`io`] | Read, Write, Flush, Write Zeroes, Dataset Management, Compare |
-//! | [`at_once`] | Read and Write where nothing is waited for |
+//! | `at_once` | Read and Write where nothing is waited for |
 //! | [`copy`], [`integrity`] | Copy; Verify and Write Uncorrectable |
 //! | [`compare_and_write`] | the fused operation |
 //! | [`blocks`] | blocks over units, for all of them |
