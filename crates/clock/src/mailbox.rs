@@ -56,7 +56,7 @@ impl<T> Mailbox<T> {
     }
 
     /// The same without waking the reader: it finds the value together with the next one that does, or with
-    /// [`Mailbox::try_receive`]. For what nobody looks at before then. Gives when it arrives.
+    /// [`Mailbox::try_receive`]. For values that no task reads before then. Gives when it arrives.
     pub fn send_quietly_at(&self, at: Time, value: T) -> Time {
         self.send(at, false, value)
     }

@@ -46,7 +46,7 @@ impl Priority {
 }
 
 pub(crate) enum Verb {
-    /// The units of a stripe, as a mask. Of those that are known who asked only wants to know whether they can be read.
+    /// The units of a stripe, as a mask. If their contents are known to the caller, only whether they can be read is reported.
     Read {
         mask: u64,
         is_known: bool,

@@ -274,7 +274,7 @@ impl Link {
         }
     }
 
-    /// Brings the device up to now: stores, and register writes that were sent quietly, wake nobody, so they are taken when
+    /// Brings the device up to now: stores, and register writes that were sent quietly, wake no task, so they are taken when
     /// somebody looks, or with the next register write behind them.
     fn settle_stores(&self) {
         if self.mmio.is_empty() {
@@ -654,7 +654,7 @@ impl DeviceEnd {
         }
     }
 
-    /// Takes the register writes that have arrived and woke nobody: before the device looks at what they change.
+    /// Takes the register writes that have arrived and woke no task: before the device reads what they change.
     #[inline]
     pub fn settle_writes(&self) {
         self.0.settle_stores();

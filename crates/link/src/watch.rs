@@ -1,7 +1,7 @@
 //! Completion queues that a host waits on.
 //!
-//! A posted completion wakes whoever waits for it at the instant of its arrival, without a task of the link in between. Its
-//! entry, and what was posted before it, comes into memory as anything does that wakes nobody: when somebody looks
+//! A posted completion wakes the task that waits for it at the instant of its arrival, without a task of the link in between. Its
+//! entry, and what was posted before it, comes into memory as any write that wakes no task: when memory is read
 //! (`Link::settle`), the waiter first of all.
 
 use crate::port::Link;

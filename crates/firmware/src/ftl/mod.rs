@@ -807,7 +807,7 @@ impl Inner {
         self.clock.is_immediate() && self.power.is_ready.get() && self.cache.is_none()
     }
 
-    /// Submits a read of units of a stripe; what they hold may be known, as the base state has them there.
+    /// Submits a read of units of a stripe for the collector, which knows their contents where the base state has them.
     fn submit_read(
         &self,
         first: Ppa,

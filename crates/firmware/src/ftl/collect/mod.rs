@@ -102,7 +102,7 @@ struct Moved {
 }
 
 impl Moved {
-    /// Whether it is where the base state has it, so that nobody needs to read what it holds.
+    /// Whether it is where the base state has it, so that its content follows from its address.
     fn is_known(&self) -> bool {
         self.from == Entry::BASE
     }
