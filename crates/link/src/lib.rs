@@ -25,5 +25,5 @@ pub use hdm::{Hdm, HdmRange, Manner};
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
 pub use pcie::{Generation, PcieConfig, Tlps};
-pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, STORE_BYTES, TakeParts};
+pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, Reading, STORE_BYTES, TakeParts};
 pub use watch::Watch;

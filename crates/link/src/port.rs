@@ -358,6 +358,11 @@ impl Link {
         passage
     }
 
+    /// Whether the requests of a read are one batch.
+    fn is_one_batch(&self, address: u64, bytes: u64) -> bool {
+        bytes <= self.batch_bytes && address & (self.batch_bytes - 1) <= self.batch_bytes - bytes
+    }
+
     /// A read where modelled waits take no time. It is entered as ever, but needs no tag: none is held over a wait.
     async fn read_at_once(
         &self,
@@ -712,31 +717,34 @@ impl DeviceEnd {
     /// whatever was there before.
     pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
         let link = &self.0;
-        let bytes = into.len() as u64;
-        let epoch = Epoch::LAST;
-        let part = Part { address, bytes, skip: 0, wanted: into.len(), offset: 0 };
-        let is_one_batch =
-            bytes <= link.batch_bytes && address & (link.batch_bytes - 1) <= link.batch_bytes - bytes;
-        if !is_one_batch {
-            let segment = Segment { address, bytes: bytes as u32 };
-            let take = |offset: usize, part: &[u8]| into[offset..offset + part.len()].copy_from_slice(part);
-            return self.gather([segment], epoch, 1, purpose, take).await;
+        if let Some(reading) = self.begin_read(address, into.len(), purpose) {
+            return reading.end(into).await;
         }
-        if link.clock.is_immediate() {
-            let sample = |memory: &Memory| memory.dma_read_into(address, into, epoch);
+        if link.clock.is_immediate() && link.is_one_batch(address, into.len() as u64) {
+            let part = Part { address, bytes: into.len() as u64, skip: 0, wanted: into.len(), offset: 0 };
+            let sample = |memory: &Memory| memory.dma_read_into(address, into, Epoch::LAST);
             return link.read_at_once(part, purpose, sample).await;
         }
-        // As in `read_part`, in line: entries of queues are read here.
+        let segment = Segment { address, bytes: into.len() as u32 };
+        let take = |offset: usize, part: &[u8]| into[offset..offset + part.len()].copy_from_slice(part);
+        self.gather([segment], Epoch::LAST, 1, purpose, take).await
+    }
+
+    /// Sends the request of such a read, for who lets another task [end](Reading::end) it. None, and nothing is sent, if that
+    /// takes more than sending one batch of requests: it has to wait for tags, or modelled waits take no time.
+    #[inline]
+    pub fn begin_read(&self, address: u64, bytes: usize, purpose: Purpose) -> Option<Reading> {
+        let link = &self.0;
+        let part = Part { address, bytes: bytes as u64, skip: 0, wanted: bytes, offset: 0 };
+        if link.clock.is_immediate() || !link.is_one_batch(address, part.bytes) {
+            return None;
+        }
         let requests = part.requests(link);
-        let tags = Tags::take(link, requests.count as usize).await;
+        if !link.tags.try_take(requests.count as usize) {
+            return None;
+        }
         let reached = link.send_up(purpose, requests, 0).arrival + link.config.memory_latency;
-        link.clock.sleep_until(reached).await;
-        link.settle();
-        link.memory.dma_read_into(address, into, epoch)?;
-        let passage = link.send_down(purpose, part.completions(link), bytes);
-        link.clock.sleep_until(passage.arrival).await;
-        drop(tags);
-        Ok(())
+        Some(Reading { link: link.clone(), part, purpose, tags: requests.count as usize, reached })
     }
 
     /// A read of one batch, as nearly all are: no bookkeeping of batches in flight.
@@ -947,6 +955,40 @@ impl DeviceEnd {
     /// Whether every read tag is free.
     pub fn tags_free(&self) -> bool {
         self.0.tags.available() == self.0.config.read_tags as usize
+    }
+}
+
+/// A read of host memory whose request is on its way: see [`DeviceEnd::begin_read`].
+#[must_use = "what was asked for is to be taken"]
+pub struct Reading {
+    link: Rc<Link>,
+    part: Part,
+    purpose: Purpose,
+    tags: usize,
+    reached: Time,
+}
+
+impl Reading {
+    /// When the request samples memory.
+    pub fn reached(&self) -> Time {
+        self.reached
+    }
+
+    /// Takes what it brings.
+    pub async fn end(self, into: &mut [u8]) -> Result<(), Fault> {
+        let link = &*self.link;
+        link.clock.sleep_until(self.reached).await;
+        link.settle();
+        link.memory.dma_read_into(self.part.address, into, Epoch::LAST)?;
+        let passage = link.send_down(self.purpose, self.part.completions(link), self.part.bytes);
+        link.clock.sleep_until(passage.arrival).await;
+        Ok(())
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.link.tags.release(self.tags);
     }
 }
 

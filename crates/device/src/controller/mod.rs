@@ -22,6 +22,7 @@ use crate::config::{CommandSet, DriveConfig};
 use crate::controller::command::media::status_of;
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::{Core, Router};
+use crate::controller::fetch::idle::Idle;
 use crate::controller::state::counters::Counters;
 use byteway_clock::SpanId;
 use byteway_firmware::{Ftl, Placement};
@@ -74,10 +75,11 @@ impl Controller {
         for index in 0..core.slots.count() {
             clock.spawn("command slot", slot::run(sets.clone(), index));
         }
+        let idle = Rc::new(Idle::default());
         for _ in 0..core.config.controller.fetch_outstanding {
-            clock.spawn("fetch", fetch::run(sets.clone()));
+            clock.spawn("fetch", fetch::run(sets.clone(), idle.clone()));
         }
-        clock.spawn("registers", run_registers(core.clone()));
+        clock.spawn("registers", run_registers(core.clone(), idle));
         clock.spawn("what outlives the power", background::restore::run(sets.clone()));
         clock.spawn("lifecycle", lifecycle::run(sets.clone()));
         clock.spawn("changes of namespaces", background::operation::run(sets.clone()));
@@ -238,10 +240,12 @@ impl Controller {
 }
 
 /// Takes register writes in the order of their arrival.
-async fn run_registers(core: Rc<Core>) {
+async fn run_registers(core: Rc<Core>, idle: Rc<Idle>) {
     loop {
         let write = core.port.next_write().await;
-        core.register_write(write);
+        if core.register_write(write) {
+            idle.begin(&core);
+        }
     }
 }
 

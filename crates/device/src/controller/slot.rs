@@ -7,7 +7,7 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::queue::ring::Fate;
 use crate::controller::queue::waiting::Waiting;
 use crate::controller::state::slot::{Command, Member, Payload, Slot};
-use byteway_clock::{Delay, Stage};
+use byteway_clock::{Service, Stage};
 use byteway_firmware::Work;
 use byteway_transfer::collector::Supported;
 use byteway_wire::nvme::vendor::Chunk;
@@ -21,7 +21,7 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
     let sgl = core.config.controller.sgl.then(SglRules::default);
     let mut workspace = Workspace::new(Supported { sgl });
     loop {
-        let Command { sqe, permit, span, payload, second } = slot.next().await;
+        let Command { sqe, permit, span, payload, second, parse } = slot.next().await;
         if let Some(second) = second {
             run_fused(&sets, &slot, &mut workspace, Waiting { sqe, permit, span }, *second).await;
             core.free_slot(index);
@@ -41,12 +41,15 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             member: Member::First,
         };
         (workspace.failed_lba, workspace.failed_dword, workspace.failed_information) = (0, 0, 0);
-        let parse = match core.placement.chain(Work::Fetch, Work::Parse) {
+        let parse = match parse {
             Some(parse) => parse,
-            None => core.placement.chain_apart(Work::Fetch, Work::Parse).await,
+            None => {
+                let parse = core.placement.chain_apart(Work::Fetch, Work::Parse).await;
+                let end = parse.end + sets.pipeline(queue.id, &sqe);
+                core.clock.sleep_until(end).await;
+                Service { end, ..parse }
+            }
         };
-        let pipeline = if queue.id == 0 { Delay::ZERO } else { sets.pipeline(&sqe) };
-        core.clock.sleep_until(parse.end + pipeline).await;
         context.charge_firmware(parse.queued);
         match payload {
             Payload::Train(slots) => context.take_in(slots.count()).await,
@@ -120,7 +123,7 @@ async fn run_fused(
         core.placement.chain_apart(Work::Fetch, Work::Parse).await,
         core.placement.chain_apart(Work::Fetch, Work::Parse).await,
     ];
-    let pipelines = sets.pipeline(both[0].sqe) + sets.pipeline(both[1].sqe);
+    let pipelines = sets.pipeline(queue.id, both[0].sqe) + sets.pipeline(queue.id, both[1].sqe);
     core.clock.sleep_until(parsed[0].end.max(parsed[1].end) + pipelines).await;
     both.iter().for_each(|context| context.charge_firmware(parsed[0].queued + parsed[1].queued));
     let statuses = sets.execute_fused(&both, workspace).await;

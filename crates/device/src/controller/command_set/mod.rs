@@ -277,10 +277,13 @@ impl CommandSets {
         of!(self.set_of(sqe), Set => Set::framing(sqe, methods))
     }
 
-    /// The fixed part of what the pipeline takes for a command.
+    /// The fixed part of what the pipeline takes for a command of this queue.
     #[inline]
-    pub(crate) fn pipeline(&self, sqe: &Sqe) -> Delay {
-        of!(self.set_of(sqe), Set => Set::pipeline(&self.core, sqe))
+    pub(crate) fn pipeline(&self, queue: u16, sqe: &Sqe) -> Delay {
+        match queue {
+            0 => Delay::ZERO,
+            _ => of!(self.set_of(sqe), Set => Set::pipeline(&self.core, sqe)),
+        }
     }
 
     /// What an I/O command is, if it can be executed the short way.

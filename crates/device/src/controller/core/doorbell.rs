@@ -7,17 +7,20 @@ use byteway_link::{Bar, MmioWrite};
 use byteway_wire::nvme::Doorbell;
 
 impl Core {
-    /// A register, a doorbell or a word of the payload buffer was written.
-    pub(crate) fn register_write(&self, write: MmioWrite) {
+    /// A register, a doorbell or a word of the payload buffer was written. Whether it has exposed entries: a fetch task is to be
+    /// told.
+    #[must_use]
+    pub(crate) fn register_write(&self, write: MmioWrite) -> bool {
         let MmioWrite { offset, value, bytes } = write;
         if !matches!(bytes, 4 | 8) || !offset.is_multiple_of(4) {
-            return; // undefined by the specification; ignored
+            return false; // undefined by the specification; ignored
         }
         if self.lifecycle.resets.under_way() {
-            return;
+            return false;
         }
         if self.memory.buffer.position(offset).is_some() {
-            return self.memory.buffer.store(offset, &value.to_le_bytes()[..bytes as usize]);
+            self.memory.buffer.store(offset, &value.to_le_bytes()[..bytes as usize]);
+            return false;
         }
         if offset < byteway_wire::nvme::register::DOORBELLS {
             for effect in self.registers.write(offset, value, bytes) {
@@ -27,44 +30,45 @@ impl Core {
                     Effect::None => {}
                 }
             }
-            return;
+            return false;
         }
         match Doorbell::decode(offset, self.config.controller.dstrd) {
-            Some(doorbell) => self.ring(doorbell, value as u32),
+            Some(doorbell) => return self.ring(doorbell, value as u32),
             None if self.registers.csts.get().rdy() => self.events.raise(DoorbellError::Register.event()),
             None => {}
         }
+        false
     }
 
-    /// A doorbell was written. One of a controller that is not ready means nothing.
-    fn ring(&self, doorbell: Doorbell, value: u32) {
+    /// A doorbell was written. One of a controller that is not ready means nothing. Whether it has exposed entries.
+    fn ring(&self, doorbell: Doorbell, value: u32) -> bool {
         if !self.registers.csts.get().rdy() || self.lifecycle.resets.under_way() {
-            return;
+            return false;
         }
         let rung = match doorbell {
             Doorbell::SubmissionTail(id) => match self.queues.submission(id) {
-                Some(queue) if self.tail_hint(&queue) => Ok(()),
-                Some(queue) => self.submitted(&queue, value),
+                Some(queue) if self.tail_hint(&queue) => Ok(false),
+                Some(queue) => self.submitted(&queue, value).map(|()| true),
                 None => Err(DoorbellError::Register),
             },
             Doorbell::CompletionHead(id) => match self.queues.completion(id) {
-                Some(queue) if self.head_hint(&queue) => Ok(()),
-                Some(queue) => self.consumed(&queue, value),
+                Some(queue) if self.head_hint(&queue) => Ok(false),
+                Some(queue) => self.consumed(&queue, value).map(|()| false),
                 None => Err(DoorbellError::Register),
             },
         };
-        if let Err(error) = rung {
+        rung.unwrap_or_else(|error| {
             self.events.raise(error.event());
-        }
+            false
+        })
     }
 
-    /// The host has submitted commands up to `tail`.
+    /// The host has submitted commands up to `tail`: a fetch task is to be told.
     pub(crate) fn submitted(&self, queue: &SubmissionQueue, tail: u32) -> Result<(), DoorbellError> {
         queue.set_tail(tail)?;
         if queue.missing.get() > 0 {
             self.parked.trains.skip(queue);
         }
-        self.queues.wake_fetch();
         Ok(())
     }
 
@@ -85,7 +89,9 @@ impl Bar for Core {
     }
 
     fn write(&self, write: MmioWrite) {
-        self.register_write(write);
+        if self.register_write(write) {
+            self.queues.wake_fetch();
+        }
     }
 
     fn store(&self, offset: u64, bytes: &[u8]) {

@@ -208,7 +208,11 @@ impl Core {
             return Ok(()); // put right after an impossible one
         }
         match queue {
-            Queue::Submission(queue) => self.submitted(queue, value),
+            Queue::Submission(queue) => {
+                self.submitted(queue, value)?;
+                self.queues.wake_fetch();
+                Ok(())
+            }
             Queue::Completion(queue) => self.consumed(queue, value),
         }
     }

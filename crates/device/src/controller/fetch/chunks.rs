@@ -100,12 +100,15 @@ impl Core {
         let Waiting { sqe, permit, span } = waiting;
         self.port.spans().charge(span, self.clock.now(), Stage::Fetch);
         let payload = Payload::Chunked(InlineSlots { bytes });
-        self.start(slot, Command { sqe, permit, span, payload, second: None });
+        self.start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
     }
 
     /// A command that is to fail goes to its slot all the same: it takes its time there.
     fn start_refused(&self, slot: u32, waiting: Waiting, status: Status) {
         let Waiting { sqe, permit, span } = waiting;
-        self.start(slot, Command { sqe, permit, span, payload: Payload::Refused(status), second: None });
+        self.start(
+            slot,
+            Command { sqe, permit, span, payload: Payload::Refused(status), second: None, parse: None },
+        );
     }
 }

@@ -6,6 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`idle`] | tasks with nothing to do, for which whoever takes a doorbell begins the next read |
 //! | [`place`] | what an entry is given before it is read |
 //! | [`pairing`] | the two commands of a fused operation find each other |
 //! | [`train`] | payload in the entries behind its command |
@@ -13,6 +14,7 @@
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
+use crate::controller::fetch::idle::{Begun, Fetcher, Idle};
 use crate::controller::fetch::pairing::Pairing;
 use crate::controller::fetch::place::Place;
 use crate::controller::queue::ring::{Fate, Fetching, SubmissionQueue};
@@ -26,6 +28,7 @@ use byteway_wire::nvme::{Sqe, Status};
 use std::rc::Rc;
 
 pub mod chunks;
+pub mod idle;
 pub mod pairing;
 pub mod place;
 pub mod train;
@@ -41,20 +44,22 @@ const TURN_COMMANDS: usize = 64;
 type Bytes = [u8; BURST_MAX * Sqe::SIZE];
 
 /// What a fetch task does next.
-enum Task {
+pub enum Task {
     /// Fetches entries.
     Batch(Batch),
     /// Reads what a train lacks, which has waited for the doorbell.
-    Rest {
-        /// The train.
-        train: Train,
-        /// The slot for its command.
-        slot: u32,
-    },
+    Rest(Box<Rest>),
+}
+
+/// A train, the rest of which was exposed.
+pub struct Rest {
+    train: Train,
+    /// The slot for its command.
+    slot: u32,
 }
 
 /// A batch of entries being fetched.
-struct Batch {
+pub struct Batch {
     queue: Rc<SubmissionQueue>,
     /// The first entry's slot in the ring; they follow one another.
     first: u32,
@@ -64,33 +69,38 @@ struct Batch {
 }
 
 /// A fetch task's life.
-pub async fn run(sets: Rc<CommandSets>) {
+pub async fn run(sets: Rc<CommandSets>, idle: Rc<Idle>) {
     let core = &sets.core;
+    let fetcher = Fetcher::new(&core.clock);
     let mut bytes: Box<Bytes> = Box::new([0; BURST_MAX * Sqe::SIZE]);
-    let mut places = Vec::with_capacity(BURST_MAX);
     let mut fetched = 0;
     loop {
-        let waiting = core.queues.arbiter.has_waiting();
-        let Some(task) = waiting.then(|| next(core, &mut places)).flatten() else {
-            // With a free slot it is a place in a completion queue that is lacking: the host's doorbell gives it.
-            core.port.heed_quiet_writes(waiting && core.slots.free().1 > 0);
-            core.queues.fetchable(waiting).await;
-            fetched = 0;
-            continue;
+        let task = next(core, &mut fetcher.places.borrow_mut());
+        let begun = match task {
+            Some(task) => Begun { task, reading: None },
+            None => {
+                fetched = 0;
+                let Some(begun) = idle.wait(core, &fetcher).await else { continue };
+                begun
+            }
         };
-        match task {
+        match begun.task {
             Task::Batch(mut batch) => {
                 fetched += batch.places.len();
                 core.clock.works_for(batch.places.iter().map(|place| place.span));
                 let into = &mut bytes[..batch.places.len() * Sqe::SIZE];
-                let read = core.port.read(batch.queue.address(batch.first), into, Purpose::SqeFetch).await;
-                if hand_out(core, &mut batch, &bytes, read) {
+                let read = match begun.reading {
+                    Some(reading) => reading.end(into).await,
+                    None => core.port.read(batch.queue.address(batch.first), into, Purpose::SqeFetch).await,
+                };
+                if hand_out(&sets, &mut batch, &bytes, read) {
                     take_in_order(&sets, &mut batch, &mut bytes).await;
                     release(&batch.queue);
                 }
-                places = batch.places;
+                fetcher.places.replace(batch.places);
             }
-            Task::Rest { train, slot } => {
+            Task::Rest(rest) => {
+                let Rest { train, slot } = *rest;
                 let queue = train.queue().clone();
                 read_rest(core, train, slot, &mut bytes).await;
                 release(&queue);
@@ -104,15 +114,23 @@ pub async fn run(sets: Rc<CommandSets>) {
     }
 }
 
-/// Takes the next batch that may be fetched.
+/// Takes the next batch that may be fetched. None: there is none, and whatever gives what is lacking wakes a fetch task.
 fn next(core: &Core, places: &mut Vec<Place>) -> Option<Task> {
-    if !core.registers.csts.get().rdy() || core.registers.csts.get().cfs() {
-        return None;
+    let is_waiting = core.queues.arbiter.has_waiting();
+    let csts = core.registers.csts.get();
+    let mut picked = None;
+    if is_waiting && csts.rdy() && !csts.cfs() {
+        core.port.settle_writes();
+        let (admin, io) = core.slots.free();
+        let most = core.config.controller.fetch_burst.min(io);
+        picked = core.queues.arbiter.pick(admin, io > 0, most);
     }
-    core.port.settle_writes();
-    let (admin, io) = core.slots.free();
-    let most = core.config.controller.fetch_burst.min(io);
-    let (queue, count) = core.queues.arbiter.pick(admin, io > 0, most)?;
+    let Some((queue, count)) = picked else {
+        // With a free slot it is a place in a completion queue that is lacking: the host's doorbell gives it.
+        core.port.heed_quiet_writes(is_waiting && core.slots.free().1 > 0);
+        core.queues.set_starved(is_waiting);
+        return None;
+    };
     core.begin();
     let task = match queue.missing.get() {
         0 => Task::Batch(take_batch(core, queue, count, places)),
@@ -156,7 +174,7 @@ fn take_rest(core: &Core, queue: &SubmissionQueue) -> Task {
     core.slots.at(slot).carried.replace(carried);
     queue.fetching.set(Fetching::Held);
     core.port.spans().charge(train.span, core.clock.now(), Stage::Doorbell);
-    Task::Rest { train, slot }
+    Task::Rest(Box::new(Rest { train, slot }))
 }
 
 /// Another task may fetch from the queue, unless it is broken.
@@ -168,7 +186,8 @@ fn release(queue: &SubmissionQueue) {
 
 /// Hands out a batch whose `read` has ended, unless there may be payload among its entries: then it is true, and they are to be
 /// taken in order.
-fn hand_out(core: &Core, batch: &mut Batch, bytes: &Bytes, read: Result<(), Fault>) -> bool {
+fn hand_out(sets: &CommandSets, batch: &mut Batch, bytes: &Bytes, read: Result<(), Fault>) -> bool {
+    let core = &sets.core;
     let Batch { queue, first, places, methods } = batch;
     queue.end_read(*first);
     let count = places.len() as u32;
@@ -181,7 +200,7 @@ fn hand_out(core: &Core, batch: &mut Batch, bytes: &Bytes, read: Result<(), Faul
         return true;
     }
     let (now, spans) = (core.clock.now(), core.clock.spans());
-    let mut pairing = Pairing::new(core, queue, *first);
+    let mut pairing = Pairing::new(sets, queue, *first);
     for ((place, entry), index) in places.drain(..).zip(bytes.chunks_exact(Sqe::SIZE)).zip(0..) {
         spans.charge(place.span, now, Stage::Fetch);
         match is_lost {
@@ -211,7 +230,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
     let mut entries = places.drain(..).zip(bytes.chunks_exact(Sqe::SIZE)).zip(0..);
     let mut carried = 0;
     let mut rest = None;
-    let mut pairing = Pairing::new(core, queue, *first);
+    let mut pairing = Pairing::new(sets, queue, *first);
     while let Some(((place, entry), index)) = entries.next() {
         core.port.spans().charge(place.span, now, Stage::Fetch);
         let sqe = entry_of(entry);
@@ -245,7 +264,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
                 core.break_queue(queue);
                 let Place { permit, slot, span } = place;
                 let payload = Payload::Refused(Status::DATA_SGL_LENGTH_INVALID.with_dnr());
-                core.start(slot, Command { sqe, permit, span, payload, second: None });
+                core.start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
                 entries.by_ref().for_each(|((place, _), _)| place.give_back(core));
             }
         }
@@ -299,7 +318,10 @@ fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (Place, &'a [u
 fn depart(core: &Core, train: Train, slot: u32) {
     let Train { sqe, permit, span, slots } = train;
     core.slots.at(slot).carried.borrow_mut().truncate(slots.bytes as usize);
-    core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots), second: None });
+    core.start(
+        slot,
+        Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse: None },
+    );
 }
 
 /// Reads the entries that a train lacks, which the doorbell has exposed, and lets it depart.

@@ -13,6 +13,7 @@
 //!
 //! Payload comes where the data pointers say. A command whose payload lies in its queue is no half.
 
+use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::fetch::place::{Place, start};
 use crate::controller::queue::ring::{Fate, SubmissionQueue};
@@ -37,7 +38,7 @@ impl Candidate {
 
 /// Hands out the commands of one read of entries, the two of a fused operation together.
 pub struct Pairing<'a> {
-    core: &'a Core,
+    sets: &'a CommandSets,
     queue: &'a SubmissionQueue,
     /// The read's first entry.
     first: u32,
@@ -47,16 +48,20 @@ pub struct Pairing<'a> {
 
 impl<'a> Pairing<'a> {
     /// For the read of `queue` that began with entry `first` and has ended.
-    pub fn new(core: &'a Core, queue: &'a SubmissionQueue, first: u32) -> Self {
-        Pairing { core, queue, first, open: None }
+    pub fn new(sets: &'a CommandSets, queue: &'a SubmissionQueue, first: u32) -> Self {
+        Pairing { sets, queue, first, open: None }
+    }
+
+    fn core(&self) -> &'a Core {
+        &self.sets.core
     }
 
     /// The entry `index` of the read is this command. Entries come in order.
     #[inline]
     pub fn command(&mut self, index: u32, sqe: Sqe, place: Place) {
-        let is_behind_half = self.open.is_some() || index == 0 && !self.core.parked.halves.is_empty();
+        let is_behind_half = self.open.is_some() || index == 0 && !self.core().parked.halves.is_empty();
         match sqe.fuse() {
-            FUSE_NONE if !is_behind_half => start(self.core, sqe, place),
+            FUSE_NONE if !is_behind_half => start(self.sets, sqe, place),
             _ => self.look(index, sqe, place),
         }
     }
@@ -71,7 +76,7 @@ impl<'a> Pairing<'a> {
     #[cold]
     fn look(&mut self, index: u32, sqe: Sqe, place: Place) {
         let before = self.before(index);
-        let (core, queue) = (self.core, self.queue);
+        let queue = self.queue;
         let fuse = if queue.id == 0 { FUSE_NONE } else { sqe.fuse() }; // the admin commands refuse it themselves
         match (before, fuse) {
             (Some(first), FUSE_SECOND) => return self.start_both(first, sqe, place),
@@ -81,18 +86,18 @@ impl<'a> Pairing<'a> {
         match fuse {
             FUSE_FIRST => self.open = Some(Candidate::fetched(sqe, place)),
             FUSE_SECOND => self.end_alone(Candidate::fetched(sqe, place)),
-            _ => start(core, sqe, place),
+            _ => start(self.sets, sqe, place),
         }
     }
 
     /// The first half in the entry before `index`, if there is one.
     fn before(&mut self, index: u32) -> Option<Candidate> {
-        if index > 0 || self.core.parked.halves.is_empty() {
+        if index > 0 || self.core().parked.halves.is_empty() {
             return self.open.take();
         }
         let queue = self.queue;
         let before = if self.first == 0 { queue.entries() - 1 } else { self.first - 1 };
-        let command = self.core.parked.halves.take_at(queue, before)?;
+        let command = self.core().parked.halves.take_at(queue, before)?;
         Some(Candidate { command, slot: None })
     }
 
@@ -105,7 +110,7 @@ impl<'a> Pairing<'a> {
 
     /// The first half in the last of `count` entries waits for the entry behind, if that can come.
     fn leave(&self, first: Candidate, count: u32) {
-        let (core, queue) = (self.core, self.queue);
+        let (core, queue) = (self.core(), self.queue);
         let next = queue.after(self.first, count);
         let is_coming = queue.is_reading_from(next);
         let is_exposed = queue.head() == next && queue.waiting() > 0;
@@ -128,7 +133,7 @@ impl<'a> Pairing<'a> {
     }
 
     fn start_both(&self, first: Candidate, second: Sqe, place: Place) {
-        let core = self.core;
+        let core = self.core();
         let Waiting { sqe, permit, span } = first.command;
         core.port.spans().charge(span, core.clock.now(), Stage::Fetch);
         if let Some(spare) = first.slot {
@@ -137,7 +142,7 @@ impl<'a> Pairing<'a> {
         let Place { permit: second_permit, slot, span: second_span } = place;
         let second = Waiting { sqe: second, permit: second_permit, span: second_span };
         let second = Some(Box::new(second));
-        core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second });
+        core.start(slot, Command { sqe, permit, span, payload: Payload::Pointer, second, parse: None });
     }
 
     /// A half without the other.
@@ -148,9 +153,9 @@ impl<'a> Pairing<'a> {
             Some(slot) => {
                 let Waiting { sqe, permit, span } = command;
                 let payload = Payload::Refused(status);
-                self.core.start(slot, Command { sqe, permit, span, payload, second: None });
+                self.core().start(slot, Command { sqe, permit, span, payload, second: None, parse: None });
             }
-            None => self.core.refuse_half(command, status),
+            None => self.core().refuse_half(command, status),
         }
     }
 }

@@ -109,6 +109,8 @@ struct State {
     weights: Weights,
     admin: Ring,
     classes: [Ring; CLASSES],
+    /// The queues of all these.
+    all: Vec<Rc<SubmissionQueue>>,
     /// The weighted class whose turn it is (1 to 3), and what it may still start.
     turn: usize,
     credit: u32,
@@ -131,6 +133,7 @@ impl Arbiter {
             weights,
             admin: Ring::default(),
             classes: Default::default(),
+            all: Vec::new(),
             turn: 1,
             credit: weights.high,
         };
@@ -159,13 +162,15 @@ impl Arbiter {
             (_, false) => &mut state.classes[URGENT],
             (_, true) => &mut state.classes[class_of(queue.class)],
         };
-        ring.queues.push(queue);
+        ring.queues.push(queue.clone());
+        state.all.push(queue);
     }
 
     /// Removes a queue.
     pub fn remove(&self, id: u16) {
         let mut state = self.0.borrow_mut();
         let state = &mut *state;
+        state.all.retain(|queue| queue.id != id);
         for ring in std::iter::once(&mut state.admin).chain(&mut state.classes) {
             ring.queues.retain(|queue| queue.id != id);
         }
@@ -210,9 +215,7 @@ impl Arbiter {
 
     /// Whether entries wait in any queue that is fetched from, whether or not they could be fetched now.
     pub fn has_waiting(&self) -> bool {
-        let state = self.0.borrow();
-        let waits = |queue: &Rc<SubmissionQueue>| queue.fetchable() > 0;
-        std::iter::once(&state.admin).chain(&state.classes).any(|ring| ring.queues.iter().any(waits))
+        self.0.borrow().all.iter().any(|queue| queue.fetchable() > 0)
     }
 }
 

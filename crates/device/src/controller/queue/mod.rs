@@ -13,6 +13,7 @@
 use crate::controller::queue::arbiter::{Arbiter, Weights};
 use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
 use crate::controller::queue::shadow::Shadow;
+use byteway_clock::notify::Notified;
 use byteway_clock::{Clock, Notify};
 use byteway_wire::nvme::Doorbell;
 use std::cell::{Cell, RefCell};
@@ -175,10 +176,14 @@ impl Queues {
         self.fetchable.notify_one();
     }
 
-    /// Waits until something may have become fetchable. `starved`: entries were left unfetched.
-    pub async fn fetchable(&self, starved: bool) {
+    /// Waits until something may have become fetchable.
+    pub fn fetchable(&self) -> Notified<'_> {
+        self.fetchable.notified()
+    }
+
+    /// Whether entries were left unfetched, for want of a slot or of a place for a completion.
+    pub fn set_starved(&self, starved: bool) {
         self.starved.set(starved);
-        self.fetchable.notified().await;
     }
 
     /// A slot or an entry for a completion is free again: what waited for it may be fetched.

@@ -2,7 +2,7 @@
 
 use crate::controller::queue::ring::{Fate, Permit, SubmissionQueue};
 use crate::controller::queue::waiting::Waiting;
-use byteway_clock::{Clock, Delay, Notify, SpanId, TaskId, Time};
+use byteway_clock::{Clock, Delay, Notify, Service, SpanId, TaskId, Time};
 use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AdminOpcode, Sqe, Status};
 use std::cell::{Cell, RefCell};
@@ -28,6 +28,8 @@ pub struct Command {
     pub payload: Payload,
     /// The other command, if this is the first of a fused operation.
     pub second: Option<Box<Waiting>>,
+    /// When it is parsed, if a core was reserved as it was handed over: its slot does nothing before. None: the slot sees to it.
+    pub parse: Option<Service>,
 }
 
 /// Which of the commands in a slot: a fused operation has two, all others only the first.
@@ -96,7 +98,7 @@ impl Slot {
         })
     }
 
-    /// Hands the slot a command.
+    /// Hands the slot a command. Its task wakes when that is parsed.
     pub fn dispatch(&self, command: Command) {
         let qid = command.permit.queue().id;
         let second = command.second.as_ref().map(|second| second.sqe.cid());
@@ -105,20 +107,26 @@ impl Slot {
         let opcode = AdminOpcode(command.sqe.opcode());
         self.abortable.set(qid != 0 || !matches!(opcode, AdminOpcode::ABORT | AdminOpcode::DELETE_SQ));
         self.aborted.iter().for_each(|aborted| aborted.set(false));
+        let parsed = command.parse.map_or(Time::ZERO, |parse| parse.end);
         self.inbox.replace(Some(command));
         if let Some(task) = self.waiting.take() {
-            self.clock.wake(task);
+            self.clock.wake_at(parsed, task);
         }
     }
 
     /// The next command, for the slot's task.
     pub async fn next(&self) -> Command {
-        poll_fn(|_| match self.inbox.take() {
-            Some(command) => Poll::Ready(command),
-            None => {
-                self.waiting.set(Some(self.clock.current()));
-                Poll::Pending
+        poll_fn(|_| {
+            let mut inbox = self.inbox.borrow_mut();
+            match inbox.as_ref().map(|command| command.parse) {
+                None => self.waiting.set(Some(self.clock.current())),
+                // Woken early, or it didn't wait when the command came.
+                Some(Some(parse)) if parse.end > self.clock.now() => {
+                    self.clock.wake_at(parse.end, self.clock.current());
+                }
+                Some(_) => return inbox.take().map_or(Poll::Pending, Poll::Ready),
             }
+            Poll::Pending
         })
         .await
     }
