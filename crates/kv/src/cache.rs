@@ -1,15 +1,15 @@
 //! Units of index tables that DRAM holds: a clock with one hand.
 
 use byteway_wire::content::UNIT_BYTES;
+use byteway_wire::unit::UnitBytes;
 use rustc_hash::FxHashMap;
-use std::rc::Rc;
 
 /// Bytes of a unit.
 pub(super) type Unit = [u8; UNIT_BYTES];
 
 struct Frame {
     name: u64,
-    unit: Rc<Unit>,
+    unit: UnitBytes,
     is_used: bool,
 }
 
@@ -26,13 +26,13 @@ impl Cache {
         Cache { frames: Vec::new(), places: FxHashMap::default(), frames_max: frames_max as usize, hand: 0 }
     }
 
-    pub(super) fn get(&mut self, name: u64) -> Option<Rc<Unit>> {
+    pub(super) fn get(&mut self, name: u64) -> Option<UnitBytes> {
         let frame = &mut self.frames[*self.places.get(&name)? as usize];
         frame.is_used = true;
         Some(frame.unit.clone())
     }
 
-    pub(super) fn put(&mut self, name: u64, unit: Rc<Unit>) {
+    pub(super) fn put(&mut self, name: u64, unit: UnitBytes) {
         if self.places.contains_key(&name) || self.frames_max == 0 {
             return;
         }
@@ -61,7 +61,7 @@ mod tests {
     fn what_is_used_stays_and_nothing_is_mixed_up() {
         let mut cache = Cache::new(3);
         for name in 0..20u64 {
-            cache.put(name, Rc::new([name as u8; UNIT_BYTES]));
+            cache.put(name, UnitBytes::from([name as u8; UNIT_BYTES]));
             assert_eq!(cache.get(0).map(|unit| unit[9]), Some(0), "the one that is used all the time");
             for other in 0..=name {
                 assert!(cache.get(other).is_none_or(|unit| unit[0] == other as u8));

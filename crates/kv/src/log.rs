@@ -14,6 +14,7 @@ use super::record::Entry;
 use super::segments::{Layout, UNIT};
 use super::varint::Reader;
 use byteway_wire::content::UNIT_BYTES;
+use byteway_wire::unit::UnitBytes;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -40,7 +41,7 @@ pub(super) enum Written {
 /// Units on their way to the translation layer.
 pub(super) struct Write {
     pub(super) first: u64,
-    pub(super) units: Vec<Rc<Unit>>,
+    pub(super) units: Vec<UnitBytes>,
     pub(super) kind: Written,
 }
 
@@ -53,13 +54,13 @@ pub(super) struct Queue {
     pub(super) done: u64,
     /// The oldest is on its way to flash.
     pub(super) is_writing: bool,
-    newest: FxHashMap<u64, Rc<Unit>>,
+    newest: FxHashMap<u64, UnitBytes>,
     /// Emptied vectors.
-    spare: Vec<Vec<Rc<Unit>>>,
+    spare: Vec<Vec<UnitBytes>>,
 }
 
 impl Queue {
-    fn push(&mut self, first: u64, units: impl Iterator<Item = Rc<Unit>>, kind: Written) {
+    fn push(&mut self, first: u64, units: impl Iterator<Item = UnitBytes>, kind: Written) {
         let mut list = self.spare.pop().unwrap_or_default();
         list.extend(units);
         for (unit, bytes) in (first..).zip(&list) {
@@ -73,7 +74,7 @@ impl Queue {
     pub(super) fn pop(&mut self) {
         let Some(mut write) = self.writes.pop_front() else { return };
         for (unit, bytes) in (write.first..).zip(&write.units) {
-            if self.newest.get(&unit).is_some_and(|newest| Rc::ptr_eq(newest, bytes)) {
+            if self.newest.get(&unit).is_some_and(|newest| newest.is(bytes)) {
                 self.newest.remove(&unit);
             }
         }
@@ -82,7 +83,7 @@ impl Queue {
         self.done += 1;
     }
 
-    pub(super) fn get(&self, unit: u64) -> Option<&Rc<Unit>> {
+    pub(super) fn get(&self, unit: u64) -> Option<&UnitBytes> {
         self.newest.get(&unit)
     }
 
@@ -94,7 +95,7 @@ impl Queue {
 }
 
 struct Page {
-    units: Vec<Rc<Unit>>,
+    units: Vec<UnitBytes>,
     /// Units that changed since they were written.
     dirty: u32,
     was_written: bool,
@@ -129,14 +130,14 @@ pub(super) struct Log {
     placed: u32,
     /// Where the last value has gone.
     last: u32,
-    table: Rc<Unit>,
+    table: UnitBytes,
     table_used: usize,
     table_count: u16,
     /// Units of the table that are full.
     table_full: u32,
     table_dirty: bool,
     pub(super) records: u32,
-    zero: Rc<Unit>,
+    zero: UnitBytes,
     spare: Vec<Page>,
 }
 
@@ -149,7 +150,7 @@ impl Log {
             _ => Packing::All,
         };
         let packer = Packer::new(packing, layout.page_bytes(), config.buffer_pages, config.log_table_entries);
-        let zero = Rc::new([0; UNIT_BYTES]);
+        let zero = UnitBytes::from([0; UNIT_BYTES]);
         Log {
             is_moved,
             layout: layout.clone(),
@@ -248,7 +249,7 @@ impl Log {
         let unit = (at % page_bytes / UNIT) as usize;
         if let Some(bytes) = bytes {
             let from = (at % UNIT) as usize;
-            Rc::make_mut(&mut page.units[unit])[from..from + bytes.len()].copy_from_slice(bytes);
+            page.units[unit].make_mut()[from..from + bytes.len()].copy_from_slice(bytes);
         }
         page.dirty |= 1 << unit;
     }
@@ -304,7 +305,7 @@ impl Log {
             self.table = self.zero.clone();
             (self.table_used, self.table_count) = (HEADER_BYTES, 0);
         }
-        let unit = Rc::make_mut(&mut self.table);
+        let unit = self.table.make_mut();
         unit[self.table_used..self.table_used + record.len()].copy_from_slice(record);
         self.table_used += record.len();
         self.table_count += 1;
@@ -320,7 +321,7 @@ impl Log {
         let first_record = self.records - u32::from(self.table_count);
         let head =
             Head { generation, segment, index: self.table_full, first_record, count: self.table_count };
-        head.seal(self.uid, self.table_used as u16, Rc::make_mut(&mut self.table));
+        head.seal(self.uid, self.table_used as u16, self.table.make_mut());
         let unit = self.layout.table_unit(segment, self.table_full);
         queue.push(unit, std::iter::once(self.table.clone()), Written::Records);
     }
@@ -347,7 +348,7 @@ impl Log {
     }
 
     /// A unit of the open segment, by its place there, if it is not written for good.
-    pub(super) fn get(&self, segment: u32, unit: u32) -> Option<&Rc<Unit>> {
+    pub(super) fn get(&self, segment: u32, unit: u32) -> Option<&UnitBytes> {
         if self.segment() != Some(segment) {
             return None;
         }
@@ -448,7 +449,7 @@ impl Log {
             let page_bytes = self.layout.page_bytes();
             if let Some(page) = self.page_mut(position / page_bytes) {
                 let unit = (position % page_bytes / UNIT) as usize;
-                Rc::make_mut(&mut page.units[unit])[(position % UNIT) as usize] = *byte;
+                page.units[unit].make_mut()[(position % UNIT) as usize] = *byte;
             }
         }
     }

@@ -246,6 +246,6 @@ pub(super) fn units(bytes: &[u8]) -> impl Iterator<Item = Content> + '_ {
     bytes.chunks(UNIT_BYTES).map(|part| {
         let mut unit = [0; UNIT_BYTES];
         unit[..part.len()].copy_from_slice(part);
-        Content::Bytes(Rc::new(unit))
+        Content::Bytes(unit.into())
     })
 }

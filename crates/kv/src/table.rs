@@ -8,6 +8,7 @@ use super::record::Entry;
 use super::segments::{Layout, UNIT};
 use super::varint::Reader;
 use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;
 
 /// Of a unit: checksum, bytes used, entries, the table's number.
@@ -225,8 +226,8 @@ impl Builder {
     }
 
     fn end_unit(&mut self) {
-        let mut bytes = Rc::new([0; UNIT_BYTES]);
-        let unit = Rc::get_mut(&mut bytes).expect("just made");
+        let mut bytes = UnitBytes::from([0; UNIT_BYTES]);
+        let unit = bytes.make_mut();
         let counts = self.body.len() as u32 | u32::from(self.count) << 16;
         unit[4..8].copy_from_slice(&counts.to_le_bytes());
         unit[8..16].copy_from_slice(&self.number.to_le_bytes());
@@ -278,7 +279,7 @@ impl Builder {
         for part in meta.chunks(UNIT_BYTES) {
             let mut unit = [0; UNIT_BYTES];
             unit[..part.len()].copy_from_slice(part);
-            self.units.push(Content::Bytes(Rc::new(unit)));
+            self.units.push(Content::Bytes(unit.into()));
         }
         debug_assert!(table.data_units + table.meta_units() <= self.units_max);
         debug_assert_eq!(UNIT as usize, UNIT_BYTES);
@@ -326,7 +327,7 @@ mod tests {
         assert_eq!(builder.take(&mut units), 0);
         assert!(units.len() <= 8 && units.len() >= 7, "{}", units.len());
         assert_eq!(units.len() as u32, table.data_units + table.meta_units());
-        let bytes: Vec<Rc<Unit>> = units
+        let bytes: Vec<UnitBytes> = units
             .iter()
             .map(|unit| match unit {
                 Content::Bytes(bytes) => bytes.clone(),

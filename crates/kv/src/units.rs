@@ -1,6 +1,5 @@
 //! Reading and writing units of the range: what waits to be written is read from there.
 
-use super::cache::Unit;
 use super::config::KvError;
 use super::log::{Write, Written};
 use super::record::{Entry, Place};
@@ -11,6 +10,7 @@ use super::{Inner, KvCanary};
 use byteway_clock::{SpanId, Spans};
 use byteway_firmware::{Ftl, MediaError};
 use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;
 
 /// The range's units on the drive.
@@ -95,12 +95,12 @@ impl Units {
 }
 
 /// The bytes of a unit.
-pub(super) fn bytes_of(content: &Content) -> Rc<Unit> {
+pub(super) fn bytes_of(content: &Content) -> UnitBytes {
     match content {
         Content::Bytes(bytes) => bytes.clone(),
         other => {
-            let mut bytes = Rc::new([0; UNIT_BYTES]);
-            other.write_to(&mut Rc::get_mut(&mut bytes).expect("just made")[..]);
+            let mut bytes = UnitBytes::from([0; UNIT_BYTES]);
+            other.write_to(&mut bytes.make_mut()[..]);
             bytes
         }
     }
@@ -197,7 +197,7 @@ impl Inner {
         spans: &Spans,
         table: &Table,
         unit: u32,
-    ) -> Result<Rc<Unit>, KvError> {
+    ) -> Result<UnitBytes, KvError> {
         let name = table.unit_name(unit);
         {
             let mut state = self.state.borrow_mut();

@@ -305,9 +305,9 @@ fn play(case: &Case, medium: Medium, changes: Vec<(u64, Unit)>) {
         let image = image.clone();
         (medium, ()) = beneath(case, medium, async move |ftl| {
             for (unit, bytes) in &*image {
-                write(&ftl, *unit, Content::Bytes(Rc::new(*bytes))).await;
+                write(&ftl, *unit, Content::Bytes((*bytes).into())).await;
             }
-            write(&ftl, unit, Content::Bytes(Rc::new(bytes))).await;
+            write(&ftl, unit, Content::Bytes(bytes.into())).await;
         });
         (medium, ()) = session(case, medium, async move |kv: Kv, _| {
             try_all(&kv, None).await;

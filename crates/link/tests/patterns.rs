@@ -8,7 +8,7 @@ use byteway_link::memory::{Access, Backing, Epoch, PAGE_BYTES};
 use byteway_link::{Fault, Generation, Link, Memory, PcieConfig, Purpose, TakeParts};
 use byteway_wire::content::{BlockSize, Content, Keep, Pattern, Stamp, UNIT_BYTES};
 use byteway_wire::nvme::Segment;
-use std::rc::Rc;
+use byteway_wire::unit::UnitBytes;
 
 const PAGES: usize = 4;
 const ALL: usize = PAGES * UNIT_BYTES;
@@ -61,7 +61,7 @@ fn acts(bytes: usize) -> Vec<(&'static str, Act)> {
     let from = vec![0x3c; bytes];
     let unit = Content::Stamp(Stamp { lba: 80, version: 1, tag: 2, block: BlockSize::B512 });
     let part = bytes.min(UNIT_BYTES);
-    let head = Content::of_bytes(&Rc::new(std::array::from_fn(|at| u8::from(at < 100))));
+    let head = Content::of_bytes(&UnitBytes::from(std::array::from_fn(|at| u8::from(at < 100))));
     let written = |_: ()| Vec::new();
     let mut acts: Vec<(&'static str, Act)> = vec![
         (

@@ -5,6 +5,7 @@
 //! as its [`Stamp`]; every other unit keeps its bytes. So terabytes can be driven and verified on a laptop, and a
 //! real host's data goes through the same code.
 
+use crate::unit::UnitBytes;
 use multiversion::multiversion;
 use std::rc::Rc;
 
@@ -200,7 +201,7 @@ pub enum Content {
     /// A test pattern.
     Stamp(Stamp),
     /// Anything else.
-    Bytes(Rc<[u8; UNIT_BYTES]>),
+    Bytes(UnitBytes),
     /// The same, if it is short: bytes, and zeroes behind them.
     Head(Rc<Box<[u8]>>),
     /// Bytes of which some can't be read.
@@ -248,13 +249,11 @@ impl Content {
                 return Content::Zero;
             }
         }
-        // Copied once: an array would be filled with zeroes and moved first.
-        let bytes: Rc<[u8]> = Rc::from(unit);
-        Content::Bytes(bytes.try_into().expect("a unit is 4 KiB"))
+        Content::Bytes(UnitBytes::copied(unit.try_into().expect("a unit is 4 KiB")))
     }
 
     /// These bytes as they are; what is mostly zeroes at its end takes less room.
-    pub fn of_bytes(unit: &Rc<[u8; UNIT_BYTES]>) -> Content {
+    pub fn of_bytes(unit: &UnitBytes) -> Content {
         let head = unit.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         if head > HEAD_BYTES_MAX {
             Content::Bytes(unit.clone())
@@ -397,7 +396,7 @@ mod tests {
         for head in [0, 1, 700, HEAD_BYTES_MAX, HEAD_BYTES_MAX + 1, UNIT_BYTES] {
             let mut unit = [0; UNIT_BYTES];
             unit[..head].iter_mut().enumerate().for_each(|(at, byte)| *byte = 1 + at as u8 % 200);
-            let content = Content::of_bytes(&Rc::new(unit));
+            let content = Content::of_bytes(&unit.into());
             assert_eq!(matches!(content, Content::Head(_)), head <= HEAD_BYTES_MAX);
             let mut whole = [9; UNIT_BYTES];
             content.write_to(&mut whole);

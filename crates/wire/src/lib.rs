@@ -17,6 +17,7 @@
 //! | `nvme/sgl.rs` | SGLs: walked by a device, planned by a host |
 //! | `cxl.rs` | how a device says that it has memory for the host |
 //! | `content.rs` | what a block's bytes are |
+//! | `unit.rs` | memory for those of a unit |
 //! | `words.rs` | a large table of words: what both a map and an oracle are made of, and neither's own |
 //!
 //! Shifts and masks live here and nowhere else.
@@ -31,6 +32,7 @@ compile_error!("the structures hold native integers, and NVMe is little endian")
 pub mod content;
 pub mod cxl;
 pub mod nvme;
+pub mod unit;
 pub mod words;
 
 pub use zerocopy::{FromBytes, IntoBytes};

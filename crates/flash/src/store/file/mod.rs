@@ -54,6 +54,7 @@ use crate::medium::Dump;
 use crate::timing::Mode;
 use byteway_clock::{Inbox, TaskId};
 use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::unit::UnitBytes;
 use disk::{Job, Ran, Runner};
 use image::{Entry, Image, System};
 use journal::{Change, SystemChange};
@@ -163,9 +164,8 @@ impl FileContents {
         if !record.has_bytes() {
             return record.content();
         }
-        let mut bytes = Rc::new([0; UNIT_BYTES]);
-        let unit = Rc::get_mut(&mut bytes)?;
-        if let Err(error) = self.data.read_at(unit, ppa.0 * UNIT_BYTES as u64) {
+        let mut bytes = UnitBytes::from([0; UNIT_BYTES]);
+        if let Err(error) = self.data.read_at(bytes.make_mut(), ppa.0 * UNIT_BYTES as u64) {
             self.fail("data", &error);
             return None;
         }

@@ -4,6 +4,7 @@ use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use crate::geometry::Ppa;
 use crate::store::{NO_LPA, Spare};
 use byteway_wire::content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
+use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -173,7 +174,7 @@ impl Record {
     }
 
     /// The content of these bytes, if they are the unit's.
-    pub(super) fn content_of(&self, bytes: Rc<[u8; UNIT_BYTES]>) -> Option<Content> {
+    pub(super) fn content_of(&self, bytes: UnitBytes) -> Option<Content> {
         if !self.is_of(&bytes[..]) {
             return None;
         }
