@@ -1,11 +1,14 @@
 //! A power cut while a host puts values: how many that it was told are put are gone afterwards. The drive of a point is built
-//! as for a run; a client with or without bulk PUT stores values of one size until the power goes, between two steps of the
-//! simulation. Then the drive comes back with what its medium has kept, and every value is asked for.
+//! as for a run; a client with or without bulk PUT stores values of one size until the power goes, at an instant of virtual time.
+//! Then the drive comes back with what its medium has kept, and every value is asked for.
 
 use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
-use byteway_clock::{Executor, Ran};
+use byteway_clock::{Delay, Executor};
 use byteway_flash::Medium;
 use byteway_host::driver::{Driver, DriverConfig, QueueConfig};
 use byteway_host::{BulkLimits, KvBulk, KvClient, KvConfig, Method, Port, Rules, StoreIf};
@@ -39,21 +42,24 @@ struct Put {
 /// Bytes of the largest batch.
 const BATCH_BYTES: u32 = 16 << 10;
 
-/// Cuts the power of the spec's drive before the step `polls`, while values of `bytes` are put, `pairs` in a command.
+/// Cuts the power of the spec's drive `after` the first of many values of `bytes` is put, `pairs` in a command.
 ///
 /// # Errors
 /// The drive cannot be driven, or holds a value that was never put.
-pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, polls: u64) -> Result<Taken, CutError> {
+pub(super) fn cut(spec: &Spec, pairs: u32, bytes: u32, after: Delay) -> Result<Taken, CutError> {
     let scenario = spec.scenario(1)?;
     let put = Rc::new(Cell::new(Put::default()));
     let medium = {
         let executor = Executor::new();
         let drive = power_on(&executor, &scenario, None)?;
-        let putting = put_all(drive.host.clone(), Plan::of(&scenario), pairs, bytes, put.clone());
-        match executor.run_cut(putting, polls).map_err(CutError::Stalled)? {
-            Ran::Cut => drive.power_off(),
-            Ran::Ended(why) => return Err(why),
-        }
+        let (host, plan, put, clock) =
+            (drive.host.clone(), Plan::of(&scenario), put.clone(), executor.clock().clone());
+        let putting = async move {
+            let client = client(host, plan).await?;
+            until(clock.sleep(after), put_all(client, pairs, bytes, &put)).await
+        };
+        executor.run(putting).map_err(CutError::Stalled)??;
+        drive.power_off()
     };
     let executor = Executor::new();
     let drive = power_on(&executor, &scenario, Some(medium))?;
@@ -106,30 +112,39 @@ fn value(number: u64, bytes: u32) -> Vec<u8> {
     number.to_le_bytes().into_iter().cycle().take(bytes as usize).collect()
 }
 
-/// Puts values until the power goes; ends only with an error.
-async fn put_all(host: HostEnd, plan: Plan, pairs: u32, bytes: u32, told: Rc<Cell<Put>>) -> CutError {
-    let put = async {
-        let client = client(host, plan).await?;
-        let mut buffer = client.buffer()?;
-        let limits = BulkLimits { pairs, bytes: BATCH_BYTES };
-        let mut bulk = KvBulk::new(&client, limits, &Rc::default())?;
-        for number in 0.. {
-            let value = value(number, bytes);
-            if pairs > 1 {
-                bulk.put(key(number), &value).await?;
-            } else {
-                client.put(&mut buffer, &value)?;
-                client.store(&mut buffer, key(number), bytes, StoreIf::Any).await?;
-            }
-            let all = number + 1;
-            told.set(Put { told: all, acknowledged: all - bulk.len() as u64 });
+/// Does `work` up to the end of `time`.
+///
+/// # Errors
+/// The work has ended before, and not well.
+async fn until<E>(
+    time: impl Future<Output = ()>,
+    work: impl Future<Output = Result<(), E>>,
+) -> Result<(), E> {
+    let (mut time, mut work) = (pin!(time), pin!(work));
+    poll_fn(|context| match time.as_mut().poll(context) {
+        Poll::Ready(()) => Poll::Ready(Ok(())),
+        Poll::Pending => work.as_mut().poll(context),
+    })
+    .await
+}
+
+/// Puts values until the power goes.
+async fn put_all(client: KvClient, pairs: u32, bytes: u32, told: &Cell<Put>) -> Result<(), CutError> {
+    let mut buffer = client.buffer()?;
+    let limits = BulkLimits { pairs, bytes: BATCH_BYTES };
+    let mut bulk = KvBulk::new(&client, limits, &Rc::default())?;
+    for number in 0.. {
+        let value = value(number, bytes);
+        if pairs > 1 {
+            bulk.put(key(number), &value).await?;
+        } else {
+            client.put(&mut buffer, &value)?;
+            client.store(&mut buffer, key(number), bytes, StoreIf::Any).await?;
         }
-        Ok::<_, CutError>(())
-    };
-    match put.await {
-        Ok(()) => CutError::TooLate,
-        Err(error) => error,
+        let all = number + 1;
+        told.set(Put { told: all, acknowledged: all - bulk.len() as u64 });
     }
+    Err(CutError::TooLate)
 }
 
 /// Values that the drive has after the cut.

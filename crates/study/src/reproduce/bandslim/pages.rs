@@ -7,6 +7,7 @@ use crate::reproduce::point::{Ledger, Points, Spec};
 use crate::reproduce::power;
 use crate::reproduce::sketch::change;
 use crate::reproduce::verdict::Measurement;
+use byteway_clock::Delay;
 use byteway_console::table::{grouped, time};
 use byteway_measure::summary::KvStoreSummary;
 
@@ -106,10 +107,9 @@ fn reads(points: &Points) -> Measured<Measurement> {
     Ok(measurement.detail(format!("{}; scans go over {SCAN} pairs.", words.join("; "))))
 }
 
-/// Cuts of the power, each later than the one before by a number of steps that is no multiple of a PUT's, behind those that
-/// attaching takes.
-fn cuts() -> impl Iterator<Item = u64> {
-    (0..12).map(|index| 20_000 + 1_009 * index)
+/// When the power is cut, after the first PUT: each later than the one before by a time that is no multiple of a PUT's.
+fn cuts() -> impl Iterator<Item = Delay> {
+    (0..12).map(|index| Delay::from_us(20_000) + Delay::from_ns(1_009_013) * index)
 }
 
 /// What the cuts take of the values told as put.
@@ -125,8 +125,8 @@ struct Losses {
 
 fn losses(spec: &Spec, pairs: u64) -> Measured<Losses> {
     let mut all = Losses::default();
-    for polls in cuts() {
-        let taken = power::cut(spec, pairs as u32, FIXED as u32, polls)?;
+    for after in cuts() {
+        let taken = power::cut(spec, pairs as u32, FIXED as u32, after)?;
         if taken.told == 0 {
             return Err(CutError::TooSoon.into());
         }
