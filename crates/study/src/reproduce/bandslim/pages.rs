@@ -109,7 +109,7 @@ fn reads(points: &Points) -> Measured<Measurement> {
 
 /// When the power is cut, after the first PUT: each later than the one before by a time that is no multiple of a PUT's.
 fn cuts() -> impl Iterator<Item = Delay> {
-    (0..12).map(|index| Delay::from_us(20_000) + Delay::from_ns(1_009_013) * index)
+    (0..12).map(|index| Delay::from_ms(5) + Delay::from_ns(409_013) * index)
 }
 
 /// What the cuts take of the values told as put.
