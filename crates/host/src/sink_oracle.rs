@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 use std::fmt;
 use std::ops::Range;
 
-/// Bytes that are kept together.
-const PAGE: u64 = 4096;
+/// Bytes that are kept together: few, for what is written at random is short.
+const PAGE: u64 = 512;
 
 /// What the sink holds before anything was written to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

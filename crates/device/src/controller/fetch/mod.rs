@@ -16,7 +16,7 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::fetch::idle::{Begun, Fetcher, Idle};
 use crate::controller::fetch::pairing::Pairing;
-use crate::controller::fetch::place::Place;
+use crate::controller::fetch::place::{Place, reserve_parse};
 use crate::controller::queue::ring::{Fate, Fetching, SubmissionQueue};
 use crate::controller::queue::train::Train;
 use crate::controller::state::counters::add;
@@ -102,7 +102,7 @@ pub async fn run(sets: Rc<CommandSets>, idle: Rc<Idle>) {
             Task::Rest(rest) => {
                 let Rest { train, slot } = *rest;
                 let queue = train.queue().clone();
-                read_rest(core, train, slot, &mut bytes).await;
+                read_rest(&sets, train, slot, &mut bytes).await;
                 release(&queue);
             }
         }
@@ -255,7 +255,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
                 carried += found;
                 let train = Train { sqe, permit, span, slots };
                 if found == count {
-                    depart(core, train, slot);
+                    depart(sets, train, slot);
                 } else {
                     rest = Some((train, slot, count - found));
                 }
@@ -279,7 +279,7 @@ async fn take_in_order(sets: &CommandSets, batch: &mut Batch, bytes: &mut Bytes)
     if queue.waiting() >= missing {
         queue.owed.set(queue.owed.get() + missing);
         queue.missing.set(missing);
-        read_rest(core, train, slot, bytes).await;
+        read_rest(sets, train, slot, bytes).await;
     } else {
         let carried = core.slots.at(slot).carried.take();
         core.park_train(train, carried, missing);
@@ -315,17 +315,20 @@ fn load<'a>(core: &Core, slot: u32, entries: impl Iterator<Item = (Place, &'a [u
 }
 
 /// A train is complete: its command goes to its slot.
-fn depart(core: &Core, train: Train, slot: u32) {
+fn depart(sets: &CommandSets, train: Train, slot: u32) {
+    let core = &sets.core;
     let Train { sqe, permit, span, slots } = train;
+    let parse = reserve_parse(sets, &sqe, permit.queue().id, span);
     core.slots.at(slot).carried.borrow_mut().truncate(slots.bytes as usize);
     core.start(
         slot,
-        Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse: None },
+        Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse },
     );
 }
 
 /// Reads the entries that a train lacks, which the doorbell has exposed, and lets it depart.
-async fn read_rest(core: &Core, train: Train, slot: u32, bytes: &mut Bytes) {
+async fn read_rest(sets: &CommandSets, train: Train, slot: u32, bytes: &mut Bytes) {
+    let core = &sets.core;
     let queue = train.queue().clone();
     core.clock.works_for([train.span]);
     let mut read = Ok(());
@@ -341,7 +344,7 @@ async fn read_rest(core: &Core, train: Train, slot: u32, bytes: &mut Bytes) {
     if read.is_err() || queue.fate.get() == Fate::Reset {
         core.free_slot(slot);
     } else {
-        depart(core, train, slot);
+        depart(sets, train, slot);
     }
 }
 

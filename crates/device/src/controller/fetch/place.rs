@@ -42,7 +42,7 @@ pub fn start(sets: &CommandSets, sqe: Sqe, place: Place) {
 }
 
 /// Reserves a core to parse a command, so that its slot is woken once for both. None: that is several waits, or none.
-fn reserve_parse(sets: &CommandSets, sqe: &Sqe, queue: u16, span: SpanId) -> Option<Service> {
+pub fn reserve_parse(sets: &CommandSets, sqe: &Sqe, queue: u16, span: SpanId) -> Option<Service> {
     let Core { clock, placement, .. } = &*sets.core;
     if clock.is_immediate() {
         return None;

@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 
-const PAGE: usize = 4096;
+/// Bytes that come into being together: few, for what is written at random is short.
+const PAGE: usize = 512;
 /// Pages of a table: 2 MiB.
-const TABLE: usize = 512;
+const TABLE: usize = 4096;
 
 type Table = Box<[Option<Box<[u8; PAGE]>>; TABLE]>;
 
