@@ -7,6 +7,7 @@ use crate::fault::FaultPlan;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::{Medium, System};
 use crate::sequencer::{Reporter, Sequencer};
+use crate::store::Outdated;
 use crate::store::{Batch, Blank, Spare, Store};
 use crate::ticket::{Desk, Outcome, Ticket};
 use crate::timing::{Mode, Timing};
@@ -386,6 +387,20 @@ impl Flash {
         let ticket = self.ticket();
         self.submit_erase(block, Priority::Collector, &ticket);
         ticket.wait().await
+    }
+
+    /// Whether contents are in memory, and can be let go of.
+    pub fn can_forget(&self) -> bool {
+        self.0.array.borrow().store.can_forget()
+    }
+
+    /// Lets go of the bytes of these units, each of which holds an older state of its logical unit than is needed; one that
+    /// holds anything else by now is left alone. A read of it finds that it can't be read; its spare area stays.
+    pub fn forget(&self, units: &mut Vec<Outdated>) {
+        if !units.is_empty() {
+            let mut array = self.0.array.borrow_mut();
+            units.drain(..).for_each(|unit| array.store.forget(unit));
+        }
     }
 
     /// What a unit holds at this instant, at no cost: for recovery's models and for tests. What a read gives is in its

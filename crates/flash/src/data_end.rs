@@ -5,7 +5,7 @@ use crate::die::Priority;
 use crate::far::Far;
 use crate::geometry::{BlockId, Geometry, Ppa};
 use crate::medium::Medium;
-use crate::store::{Batch, Spare};
+use crate::store::{Batch, Outdated, Spare};
 use crate::ticket::Ticket;
 use crate::timing::Mode;
 use byteway_clock::Clock;
@@ -94,6 +94,14 @@ impl DataEnd {
         match self {
             DataEnd::Own(flash) => flash.intact(ppa),
             DataEnd::Far(far) => far.content(ppa).await,
+        }
+    }
+
+    /// Nobody asks for what these hold any more: [`Flash::forget`]. Nothing across a link is told of it.
+    pub fn forget(&self, units: &mut Vec<Outdated>) {
+        match self {
+            DataEnd::Own(flash) => flash.forget(units),
+            DataEnd::Far(_) => units.clear(),
         }
     }
 

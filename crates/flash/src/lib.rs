@@ -61,6 +61,6 @@ pub use geometry::{BlockId, Geometry, GeometryError, Ppa};
 pub use medium::{Dump, Medium};
 pub use reliability::{CellErrors, Reliability, ReliabilityError};
 pub use store::file;
-pub use store::{BaseContent, Batch, Blank, NO_LPA, Spare};
+pub use store::{BaseContent, Batch, Blank, NO_LPA, Outdated, Spare};
 pub use ticket::{Outcome, Ticket};
 pub use timing::{ChannelOrder, Mode, SlcTiming, Suspend, Timing, TimingError};

@@ -38,7 +38,7 @@ use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskI
 use byteway_flash::{
     BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare, Ticket,
 };
-use byteway_wire::content::{Content, UNIT_BYTES};
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use collect::Collecting;
 use collect::background::Idleness;
 use durable::Power;
@@ -48,10 +48,11 @@ use health::EndOfLife;
 use map::Mapping;
 use map::cache::{Access, Cache};
 use map::table::{Entry, Place};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use write::buffer::Buffer;
 use write::lock::Locks;
+use write::superseded::Superseded;
 use write::{Filling, Writer};
 
 /// What a translation layer has done so far.
@@ -230,8 +231,7 @@ struct Inner {
     /// If the DRAM does not hold the whole map.
     cache: Option<Cache>,
     idleness: Idleness,
-    /// Reads, writes, flushes and the like that have begun and not ended.
-    attended: Cell<u32>,
+    superseded: Superseded,
     power: Power,
     signals: Signals,
     writers: Vec<Writer>,
@@ -408,6 +408,8 @@ impl Ftl {
         let cached = config.map_cache_pages;
         let is_steady = config.base == Base::Steady;
         let is_bare = config.is_bare;
+        let superseded =
+            Superseded::new(config.keep == Keep::Bytes && flash.own().is_some_and(Flash::can_forget));
         let inner = Rc::new(Inner {
             clock: clock.clone(),
             placement,
@@ -421,7 +423,7 @@ impl Ftl {
             locks: Locks::new(clock),
             cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
             idleness: Idleness::new(clock),
-            attended: Cell::new(0),
+            superseded,
             power: Power::new(clock, is_new && is_steady, is_new || is_bare, saved),
             signals: Signals::new(clock, dies),
             writers,
@@ -681,7 +683,7 @@ impl Ftl {
 
     /// Whether anything that was asked of it has not ended. Nothing of that waits for the host.
     pub fn is_attending(&self) -> bool {
-        self.0.attended.get() > 0
+        self.0.superseded.is_under_way()
     }
 
     /// Units that are locked by [`Ftl::modify`].

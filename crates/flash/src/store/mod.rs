@@ -80,6 +80,17 @@ impl Spare {
     pub const PADDING: Spare = Spare { lpa: NO_LPA, sequence: 0 };
 }
 
+/// A unit that holds an older state of a logical unit than anybody will ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outdated {
+    /// The unit.
+    pub ppa: Ppa,
+    /// The logical unit that it is of.
+    pub lpa: u64,
+    /// A later state than what it holds: see [`Spare::sequence`].
+    pub sequence: u64,
+}
+
 /// What a program writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -420,6 +431,25 @@ impl Store {
                 Contents::Ram(_) => true,
                 Contents::Files(_) => stripe < self.base.stripes(block),
             }
+    }
+
+    pub(crate) fn can_forget(&self) -> bool {
+        matches!(self.contents, Contents::Ram(_))
+    }
+
+    /// Lets go of the bytes of a unit, if it holds an older state of that logical unit.
+    pub(crate) fn forget(&mut self, outdated: Outdated) {
+        let Outdated { ppa, lpa, sequence } = outdated;
+        let geometry = &self.geometry;
+        let (block, stripe) = (geometry.block_of(ppa), geometry.stripe_of(ppa));
+        let state = &self.blocks[block.0 as usize];
+        if let Contents::Ram(ram) = &mut self.contents
+            && state.live != BASE
+            && stripe < state.programmed
+        {
+            let unit = stripe * geometry.units_per_stripe() + geometry.unit_of_stripe(ppa);
+            ram.forget(geometry, state.live, unit, lpa, sequence);
+        }
     }
 
     pub(crate) fn content(&self, ppa: Ppa) -> Content {

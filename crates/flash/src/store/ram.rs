@@ -24,6 +24,8 @@ pub(super) struct Ram {
     /// Places that belong to no block; they hold nothing.
     free: Vec<u32>,
     live_units: u64,
+    /// What a unit holds whose bytes were let go of.
+    forgotten: Option<Content>,
 }
 
 /// Where the contents of place `live` begin: in which of `places`, and at which unit.
@@ -56,6 +58,15 @@ impl Ram {
         let sequences = &places.sequences[first..first + spares.len()];
         for ((spare, lpa), sequence) in spares.iter_mut().zip(lpas).zip(sequences) {
             *spare = Spare { lpa: *lpa, sequence: *sequence };
+        }
+    }
+
+    /// Lets go of a unit's bytes, if they are of an older state of `lpa` than `sequence`.
+    pub(super) fn forget(&mut self, geometry: &Geometry, live: u32, unit: u32, lpa: u64, sequence: u64) {
+        let (places, first) = place(geometry, live);
+        let (places, at) = (&mut self.places[places], first + unit as usize);
+        if places.lpas[at] == lpa && places.sequences[at] < sequence && places.units[at].pattern().is_none() {
+            places.units[at] = self.forgotten.get_or_insert_with(Content::unreadable).clone();
         }
     }
 

@@ -320,10 +320,7 @@ fn depart(sets: &CommandSets, train: Train, slot: u32) {
     let Train { sqe, permit, span, slots } = train;
     let parse = reserve_parse(sets, &sqe, permit.queue().id, span);
     core.slots.at(slot).carried.borrow_mut().truncate(slots.bytes as usize);
-    core.start(
-        slot,
-        Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse },
-    );
+    core.start(slot, Command { sqe, permit, span, payload: Payload::Train(slots), second: None, parse });
 }
 
 /// Reads the entries that a train lacks, which the doorbell has exposed, and lets it depart.

@@ -59,12 +59,15 @@ pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
 }
 
 /// Something that the host has asked for, until it is dropped.
-pub(in crate::ftl) struct Attending<'a>(&'a Inner);
+pub(in crate::ftl) struct Attending<'a> {
+    inner: &'a Inner,
+    turn: usize,
+}
 
 impl Drop for Attending<'_> {
     fn drop(&mut self) {
-        let inner = self.0;
-        inner.attended.set(inner.attended.get() - 1);
+        let inner = self.inner;
+        inner.superseded.end(self.turn);
         if inner.config.upkeep.background.is_none() {
             return;
         }
@@ -81,11 +84,10 @@ impl Inner {
     /// Something has come from the host.
     #[inline]
     pub(in crate::ftl) fn attend(&self) -> Attending<'_> {
-        self.attended.set(self.attended.get() + 1);
         if self.config.upkeep.background.is_some() {
             self.stir();
         }
-        Attending(self)
+        Attending { inner: self, turn: self.superseded.begin() }
     }
 
     fn stir(&self) {

@@ -13,6 +13,7 @@
 pub(in crate::ftl) mod buffer;
 pub(in crate::ftl) mod exchange;
 pub(in crate::ftl) mod lock;
+pub(in crate::ftl) mod superseded;
 pub(in crate::ftl) mod wordline;
 
 use crate::ftl::Ftl;
@@ -29,7 +30,7 @@ use crate::ftl::write::wordline::{Held, Wordlines};
 use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
-use byteway_flash::{BlockId, DataEnd, Geometry, Priority, Spare, Ticket};
+use byteway_flash::{BlockId, DataEnd, Geometry, Outdated, Priority, Spare, Ticket};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
@@ -614,6 +615,7 @@ impl Inner {
         let is_checkpoint_due = state.is_checkpoint_due(self.config.checkpoint_units);
         let calls_updater = self.cache.is_some() && state.allow_updates(host_units);
         drop(guard);
+        self.superseded.settle(|units| self.flash.forget(units));
         if count > 0 {
             self.credits.release(count);
             self.signals.settled.notify_all();
@@ -688,6 +690,11 @@ impl Inner {
                 // At once: what it replaces may lie in the same stripe, where a failed program has sent both.
                 state.blocks.gained(block);
                 self.lose(state, lpa, history);
+                if let Place::Flash(ppa) = history.place()
+                    && lpa < self.space.user
+                {
+                    self.superseded.add(Outdated { ppa, lpa, sequence });
+                }
             }
         }
         if let Some(die) = state.blocks.programmed(block, 0) {
