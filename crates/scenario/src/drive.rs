@@ -208,6 +208,7 @@ pub(super) fn load_all<'t>(
         let plans = copies(section, &path, plan).map_err(|fault| placed(sources, index, fault))?;
         drives.extend(plans.into_iter().map(|plan| (path.clone(), plan)));
     }
+    check_section_names(sections).map_err(|fault| placed(sources, index, fault))?;
     check_names(&drives).map_err(|fault| placed(sources, index, fault))?;
     Ok(drives)
 }
@@ -229,8 +230,29 @@ fn copies(section: &DriveSection, path: &str, plan: DrivePlan) -> Result<Vec<Dri
         .collect())
 }
 
+/// Keys of `[drive]`, from which `--set drive.KEY` could not tell a drive of that name.
+pub(crate) const SECTION_KEYS: [&str; 13] = [
+    "name",
+    "copies",
+    "profile",
+    "personality",
+    "capacity",
+    "lba_size",
+    "store",
+    "precondition",
+    "age",
+    "worn",
+    "namespaces",
+    "kv_capacity",
+    "override",
+];
+
 /// A drive's name is a part of keys, tables and tracks.
 fn check_drive_name(key: &str, name: &str) -> Result<(), Fault> {
+    if SECTION_KEYS.contains(&name) {
+        let what = format!("`{name}` cannot be the name of a drive: it is a key of [drive]");
+        return Err(fault(key, what, format!("choose another, such as `{name}0`")));
+    }
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_number = name.chars().all(|c| c.is_ascii_digit());
     if (1..=32).contains(&name.len()) && name.chars().all(fits) && !is_number && name != "all" {
@@ -240,6 +262,22 @@ fn check_drive_name(key: &str, name: &str) -> Result<(), Fault> {
     let cure =
         "write 1 to 32 letters, digits, `-` or `_`, of which one is no digit; `all` stands for all drives";
     Err(fault(key, what, cure))
+}
+
+/// Sections are told apart by name, too: `drive.NAME.KEY` is one section's, also where copies have names of their own.
+fn check_section_names(sections: &DriveSections) -> Result<(), Fault> {
+    let mut names = BTreeSet::new();
+    for (path, section) in sections.each() {
+        if let Some(name) = section.name.as_ref().filter(|name| !names.insert(*name)) {
+            return Err(named_twice(&path, name));
+        }
+    }
+    Ok(())
+}
+
+fn named_twice(path: &str, name: &str) -> Fault {
+    let what = format!("two drives are called `{name}`");
+    fault(format!("{path}.name"), what, "give each a name of its own: its random numbers follow from it")
 }
 
 /// Several drives are told apart by name.
@@ -262,9 +300,7 @@ fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), Fault> {
             return Err(fault(path, what, "add `name = \"a\"`: jobs say by it on which drive they work"));
         };
         if !names.insert(name) {
-            let what = format!("two drives are called `{name}`");
-            let cure = "give each a name of its own: its random numbers follow from it";
-            return Err(fault(format!("{path}.name"), what, cure));
+            return Err(named_twice(path, name));
         }
     }
     Ok(())

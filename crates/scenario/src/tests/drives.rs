@@ -123,6 +123,27 @@ fn mistakes_are_named_where_they_stand() {
     );
 }
 
+// A drive named like a key would take it away from all the others: `--set drive.capacity` would be the drive `capacity`.
+#[test]
+fn no_drive_is_called_like_a_key() {
+    let schema = serde_json::to_value(schemars::schema_for!(crate::file::DriveSection)).unwrap();
+    let keys: Vec<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let mut listed = crate::drive::SECTION_KEYS.to_vec();
+    listed.sort_unstable();
+    assert_eq!(listed, keys, "a key that is missing could be a drive's name");
+    for key in keys {
+        let text = format!("{}{}", TWO.replace("\"b\"", &format!("{key:?}")), job("\"all\""));
+        assert_error(parse(&text, &[]), "s.toml:6:8", "cannot be the name of a drive", "choose another");
+    }
+}
+
+// `drive.a.capacity` would be the first section's, and the drive `a` of the second would stay as it is, without a word.
+#[test]
+fn no_two_sections_have_one_name() {
+    let text = format!("{}{}", TWO.replace("\"a\"\n", "\"b\"\ncopies = 2\n"), job("\"b\""));
+    assert_error(parse(&text, &[]), "s.toml:7:8", "two drives are called `b`", "a name of its own");
+}
+
 // An idle drive is one, and nobody takes its figures for those of a busy one.
 #[test]
 fn a_drive_without_a_job_is_told() {
