@@ -306,6 +306,21 @@ fn check_names(drives: &[(String, DrivePlan)]) -> Result<(), Fault> {
     Ok(())
 }
 
+/// A job's fault, with the drive on which it is one: nothing is added where each of the job's drives has the same.
+pub(super) fn on_drive(
+    wrong: Fault,
+    drive: &DrivePlan,
+    mut others: impl Iterator<Item = Option<Fault>>,
+) -> Fault {
+    let is_everywhere = others.all(|other| other.is_some_and(|other| other.what == wrong.what));
+    match &drive.name {
+        Some(name) if !is_everywhere => {
+            Fault { what: format!("{} (on drive `{name}`)", wrong.what), ..wrong }
+        }
+        _ => wrong,
+    }
+}
+
 /// The drives that the section of a job at `path` names: their numbers.
 pub(super) fn drives_of(
     names: Option<&DriveNames>,

@@ -229,10 +229,15 @@ impl Scenario {
         check_name("name", &name).map_err(|fault| placed(&index, fault))?;
         let mut job_paths: Vec<String> = Vec::new();
         let mut attached = Vec::new();
-        for (_, plan) in drives {
-            let transfer = file.transfer.plan(&plan, host_profile.sgl_min, &index);
-            let transfer = transfer.map_err(|fault| placed(&index, fault))?;
-            attached.push(Attached { plan, transfer });
+        let mut drive_paths = Vec::new();
+        let transfer_of = |plan: &DrivePlan| file.transfer.plan(plan, host_profile.sgl_min, &index);
+        for (path, plan) in &drives {
+            let transfer = transfer_of(plan).map_err(|fault| {
+                let others = drives.iter().map(|(_, other)| transfer_of(other).err());
+                placed(&index, drive::on_drive(fault, plan, others))
+            })?;
+            attached.push(Attached { plan: plan.clone(), transfer });
+            drive_paths.push(path.clone());
         }
         let host = HostPlan {
             profile_name: profile_stem(&file.host.profile),
@@ -270,11 +275,17 @@ impl Scenario {
         for (number, section) in file.job.iter().enumerate() {
             let path = format!("job.{number}");
             let of_job = drive::drives_of(section.drive.as_ref(), &path, &known);
+            let of_job = of_job.map_err(|fault| placed(&index, fault))?;
+            let keys = Keys::Section { path: &path, index: &index };
+            let draft = |drive: usize| Draft { section, keys, limits: Limits::of(known[drive], &host) };
+            let plan_of = |drive: usize| draft(drive).plan(&format!("job{number}"));
             let mut plans = Vec::new();
-            for drive in of_job.map_err(|fault| placed(&index, fault))? {
-                let keys = Keys::Section { path: &path, index: &index };
-                let draft = Draft { section, keys, limits: Limits::of(known[drive], &host) };
-                let plan = draft.plan(&format!("job{number}")).map_err(|fault| placed(&index, fault))?;
+            for &drive in &of_job {
+                let draft = draft(drive);
+                let plan = plan_of(drive).map_err(|fault| {
+                    let others = of_job.iter().map(|other| plan_of(*other).err());
+                    placed(&index, drive::on_drive(fault, known[drive], others))
+                })?;
                 let mut plan = JobPlan { drive, ..plan };
                 if let Some(trace) = &section.trace {
                     let span = index.span(&format!("{path}.trace.file"));
@@ -299,13 +310,22 @@ impl Scenario {
             let path = format!("kv.{number}");
             let folder = sources.folder(index.span(&path).start).to_owned();
             let of_job = drive::drives_of(section.drive.as_ref(), &path, &known);
+            let of_job = of_job.map_err(|fault| placed(&index, fault))?;
+            let plan_of = |drive: usize| {
+                let (path, index, drive) = (&path[..], &index, known[drive]);
+                let draft = KvDraft { section, path, index, drive, host: &host, folder: &folder };
+                draft.plan(&format!("kv{number}"))
+            };
             let mut plans = Vec::new();
-            for number_of_drive in of_job.map_err(|fault| placed(&index, fault))? {
-                let drive = known[number_of_drive];
-                let draft =
-                    KvDraft { section, path: &path, index: &index, drive, host: &host, folder: &folder };
-                let plan = draft.plan(&format!("kv{number}")).map_err(|wrong| match wrong {
-                    Wrong::Fault(fault) => placed(&index, fault),
+            for &number_of_drive in &of_job {
+                let plan = plan_of(number_of_drive).map_err(|wrong| match wrong {
+                    Wrong::Fault(fault) => {
+                        let others = of_job.iter().map(|other| match plan_of(*other) {
+                            Err(Wrong::Fault(fault)) => Some(fault),
+                            _ => None,
+                        });
+                        placed(&index, drive::on_drive(fault, known[number_of_drive], others))
+                    }
                     Wrong::File(key, error) if error.place.is_none() => {
                         error.at(sources.place(&index.span(&key)))
                     }
@@ -318,7 +338,11 @@ impl Scenario {
         // A drive of pairs is not asked for blocks.
         let is_wrong = |job: &JobPlan| !known[job.drive].personality.takes(job);
         if let Some(number) = jobs.iter().position(is_wrong) {
-            let what = "`job`: a drive with `personality = \"kv\"` has no blocks";
+            let called = match &known[jobs[number].drive].name {
+                Some(name) if known.len() > 1 => format!("drive `{name}` "),
+                _ => "a drive ".to_owned(),
+            };
+            let what = format!("`job`: {called}with `personality = \"kv\"` has no blocks");
             let cure = "write `[[kv]]` with at least `workload = \"fillrandom\"`";
             return Err(placed(&index, fault(&job_paths[number], what, cure)));
         }
@@ -335,12 +359,12 @@ impl Scenario {
             sets: options.sets.clone(),
         };
         check_trees(&scenario.jobs).map_err(|fault| placed(&index, fault))?;
-        scenario.check(&job_paths).map_err(|fault| placed(&index, fault))?;
+        scenario.check(&job_paths, &drive_paths).map_err(|fault| placed(&index, fault))?;
         Ok(scenario)
     }
 
-    /// What holds between the parts; each job is written at its place in `paths`.
-    fn check(&self, paths: &[String]) -> Result<(), Fault> {
+    /// What holds between the parts; each job is written at its place in `paths`, each drive at its place in `drive_paths`.
+    fn check(&self, paths: &[String], drive_paths: &[String]) -> Result<(), Fault> {
         let Some(last) = paths.last() else {
             // Of several drives, one that takes any job.
             let personalities = || self.drives.iter().map(|drive| drive.plan.personality);
@@ -356,8 +380,8 @@ impl Scenario {
                 return Err(fault(format!("{path}.name"), what, cure));
             }
         }
-        for (number, drive) in self.drives.iter().enumerate() {
-            self.check_queues(number, &drive.plan, paths)?;
+        for (number, (drive, key)) in self.drives.iter().zip(drive_paths).enumerate() {
+            self.check_queues(number, (&drive.plan, key), paths)?;
         }
         let outstanding: u64 =
             self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
@@ -377,10 +401,15 @@ impl Scenario {
     }
 
     /// Whether a drive has queue pairs for the workers of its jobs.
-    fn check_queues(&self, number: usize, drive: &DrivePlan, paths: &[String]) -> Result<(), Fault> {
-        let (called, key) = match &drive.name {
-            Some(name) if self.drives.len() > 1 => (format!("drive `{name}`"), format!("drive.{name}")),
-            _ => ("the drive".to_owned(), "drive".to_owned()),
+    fn check_queues(
+        &self,
+        number: usize,
+        (drive, key): (&DrivePlan, &str),
+        paths: &[String],
+    ) -> Result<(), Fault> {
+        let called = match &drive.name {
+            Some(name) if self.drives.len() > 1 => format!("drive `{name}`"),
+            _ => "the drive".to_owned(),
         };
         let own = || self.jobs.iter().zip(paths).filter(|(job, _)| job.drive == number);
         let Some((_, last)) = own().next_back() else { return Ok(()) };

@@ -119,7 +119,7 @@ fn mistakes_are_named_where_they_stand() {
         few,
         "s.toml:14:11",
         "drive `b` has 16",
-        "set drive.b.override.controller.max_io_queues = 20",
+        "set drive.1.override.controller.max_io_queues = 20",
     );
 }
 
@@ -142,6 +142,34 @@ fn no_drive_is_called_like_a_key() {
 fn no_two_sections_have_one_name() {
     let text = format!("{}{}", TWO.replace("\"a\"\n", "\"b\"\ncopies = 2\n"), job("\"b\""));
     assert_error(parse(&text, &[]), "s.toml:7:8", "two drives are called `b`", "a name of its own");
+}
+
+// What a fault's cure says can be typed: a copy has no section of its own.
+#[test]
+fn a_cure_names_the_section_of_copies() {
+    let copies = "[[drive]]\nname = \"s\"\ncopies = 2\nprofile = \"mqsim-mlc\"\n";
+    let text = format!("{copies}{}numjobs = 900\n", job("\"all\""));
+    let wrong = parse(&text, &[]).unwrap_err();
+    let cure = "drive.0.override.controller.max_io_queues = 900";
+    assert!(wrong.what.contains("drive `s0`") && wrong.cure.contains(cure), "{wrong}");
+    assert!(parse(&text, &[&cure.replace(" = ", "=")]).is_ok());
+}
+
+// A job on several drives that doesn't fit one of them: without its name the others are looked through as well.
+#[test]
+fn faults_of_one_of_several_drives_name_it() {
+    let pairs = TWO.replace("namespaces = 2", "personality = \"kv\"");
+    let kv = "[[kv]]\nworkload = \"fillrandom\"\ncount = 10\ndrive = \"all\"\n";
+    let two = |drives: &str, jobs: &str| parse(&format!("{drives}{jobs}"), &[]);
+    let large = format!("{}size = \"5 GiB\"\n", job("\"all\""));
+    assert_error(two(TWO, &large), "s.toml:14:8", "the namespace of 4 GiB (on drive `a`)", "at most 4 GiB");
+    assert_error(two(&pairs, kv), "s.toml:10:1", "has no pairs (on drive `a`)", "personality");
+    assert_error(two(&pairs, &job("\"all\"")), "s.toml:10:1", "drive `b` with `personality", "[[kv]]");
+    let sgl = TWO.replace("override.link.lanes = 2", "override.controller.sgl = true");
+    let method = format!("{}[transfer]\nmethod = \"sgl\"\n", job("\"all\""));
+    assert_error(two(&sgl, &method), "s.toml:15:10", "has no SGLs (on drive `a`)", "controller.sgl");
+    let everywhere = two(TWO, &format!("{}bs = \"3 KiB\"\n", job("\"all\""))).unwrap_err();
+    assert!(!everywhere.what.contains("on drive"), "{everywhere}");
 }
 
 // An idle drive is one, and nobody takes its figures for those of a busy one.
