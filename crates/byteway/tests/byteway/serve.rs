@@ -541,7 +541,8 @@ fn a_drive_of_64_tebibytes_is_kept_in_a_directory() {
         }
     }
     service.process.signal(Signal::TERM);
-    assert_eq!(service.process.wait().code(), Some(0), "{}", service.process.error());
+    // 4: it was cut off, as on a machine that is busy with other tests; the directory must be whole all the same.
+    assert!(matches!(service.process.wait().code(), Some(0 | 4)), "{}", service.process.error());
     let media = |verb: &str| {
         let arguments = ["media", verb, "data", "--format", "json"];
         let mut process = Process::start(service.folder.path(), verb, &arguments);

@@ -10,8 +10,10 @@ fn found(canary: CanarySpec) -> u64 {
     let swarm = Swarm { seed: 5, first: 0, runs: 2000, threads: 2, shrink_runs_max: 0 };
     let found = swarm.fly(|plan| plan.drive.canary = Some(canary), |_| false);
     let finding = found.finding.unwrap_or_else(|| panic!("{canary:?} was not found: {:?}", found.tally));
-    // In a debug build the translation layer may notice itself that its books are wrong, before a host reads anything.
-    assert!(matches!(finding.failure.kind, Kind::Data | Kind::Panic), "{}", finding.failure);
+    // In a debug build the translation layer may notice itself that its books are wrong, before a host reads anything. Bytes of
+    // an older state that it falls back to may be gone, as nobody should ask for them: that reads as an error.
+    let is_gone = finding.failure.kind == Kind::Error && finding.failure.text.contains("Unrecovered");
+    assert!(is_gone || matches!(finding.failure.kind, Kind::Data | Kind::Panic), "{}", finding.failure);
     let control = run_caught(&draw(swarm.seed, finding.index));
     assert_eq!(control.failure, None, "the same run of a drive that is whole");
     finding.index
