@@ -2,4 +2,6 @@
 
 mod fabrics;
 mod lists;
+mod nvme_tcp;
+mod nvme_tcp_faults;
 mod round_trip;

@@ -1,4 +1,4 @@
-//! NVMe over Fabrics (NVMe Base 2.1, chapters 2.2, 3.3.2 and 6; NVMe-oF 1.1).
+//! NVMe over Fabrics (NVMe Base 2.1, chapters 2.2, 3.3.2 and 6; NVMe-oF 1.1) and its TCP transport (TCP Transport 1.0).
 //!
 //! | file | what |
 //! |---|---|
@@ -10,6 +10,7 @@
 //! | [`data`] | SGL descriptors that only fabrics have |
 //! | [`discovery`] | Discovery log page: header, entries, referrals |
 //! | [`auth`] | Authentication Send and Receive; DH-HMAC-CHAP messages |
+//! | [`tcp`] | NVMe/TCP PDUs: headers, digests, decoder and encoder |
 //!
 //! A capsule is a 64-byte submission queue entry with data behind it, or a 16-byte completion queue entry
 //! (NVMe Base 2.1, 2.2.4): [`Sqe`](crate::nvme::Sqe) and [`Cqe`](crate::nvme::Cqe) are used as they are. What fabrics add to
@@ -26,6 +27,7 @@ pub mod discovery;
 pub mod nqn;
 pub mod property;
 pub mod status;
+pub mod tcp;
 
 pub use command::{Disconnect, FabricsCommand, FabricsType};
 pub use connect::{AuthRequirements, Connect, ConnectAttributes, ConnectData, Connected, InvalidParameter};
