@@ -1,4 +1,4 @@
-//! What bytes look like: NVMe structures, PRP and SGL lists.
+//! What bytes look like: NVMe structures, PRP and SGL lists, fabrics and NVMe/TCP.
 //!
 //! | file | what |
 //! |---|---|
@@ -15,6 +15,8 @@
 //! | `nvme/segment.rs` | a run of host memory |
 //! | `nvme/prp.rs` | PRP lists: walked by a device, planned by a host |
 //! | `nvme/sgl.rs` | SGLs: walked by a device, planned by a host |
+//! | `fabrics/` | NVMe over Fabrics: Fabrics commands, Discovery log page, DH-HMAC-CHAP messages |
+//! | `fabrics/tcp/` | NVMe/TCP: PDUs, digests, a decoder and an encoder |
 //! | `cxl.rs` | how a device says that it has memory for the host |
 //! | `content.rs` | what a block's bytes are |
 //! | `unit.rs` | memory for those of a unit |
@@ -31,6 +33,7 @@ compile_error!("the structures hold native integers, and NVMe is little endian")
 
 pub mod content;
 pub mod cxl;
+pub mod fabrics;
 pub mod nvme;
 pub mod unit;
 pub mod words;

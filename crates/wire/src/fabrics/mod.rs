@@ -1,0 +1,36 @@
+//! NVMe over Fabrics (NVMe Base 2.1, chapters 2.2, 3.3.2 and 6; NVMe-oF 1.1) and its TCP transport (TCP Transport 1.0).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`command`] | Fabrics commands by their type; Disconnect |
+//! | [`connect`] | Connect: command, data, response |
+//! | [`property`] | Property Get and Property Set |
+//! | [`status`] | status codes of Fabrics commands |
+//! | [`nqn`] | NVMe Qualified Names |
+//! | [`data`] | SGL descriptors that only fabrics have |
+//! | [`discovery`] | Discovery log page: header, entries, referrals |
+//! | [`auth`] | Authentication Send and Receive; DH-HMAC-CHAP messages |
+//! | [`tcp`] | NVMe/TCP PDUs: headers, digests, decoder and encoder |
+//!
+//! A capsule is a 64-byte submission queue entry with data behind it, or a 16-byte completion queue entry
+//! (NVMe Base 2.1, 2.2.4): [`Sqe`](crate::nvme::Sqe) and [`Cqe`](crate::nvme::Cqe) are used as they are. What fabrics add to
+//! Identify Controller is in [`IdentifyController`](crate::nvme::IdentifyController).
+//!
+//! What it does not do: no sockets, no queue and association state, no cryptography, no TLS. Parsers check shapes and
+//! lengths; whether a value suits a controller is for the controller to judge.
+
+pub mod auth;
+pub mod command;
+pub mod connect;
+pub mod data;
+pub mod discovery;
+pub mod nqn;
+pub mod property;
+pub mod status;
+pub mod tcp;
+
+pub use command::{Disconnect, FabricsCommand, FabricsType};
+pub use connect::{AuthRequirements, Connect, ConnectAttributes, ConnectData, Connected, InvalidParameter};
+pub use data::DataPointer;
+pub use nqn::{Nqn, NqnError};
+pub use property::{PropertyGet, PropertySet, PropertySize};

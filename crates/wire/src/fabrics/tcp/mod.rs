@@ -1,0 +1,45 @@
+//! NVMe/TCP: the PDUs of a connection, which is one queue pair (TCP Transport 1.0, 3.3 and 3.6.2).
+//!
+//! | file | what |
+//! |---|---|
+//! | [`pdu`] | header of each PDU |
+//! | [`fault`] | errors that end a connection |
+//! | [`framing`] | what both ends agree on; encoding; digests |
+//! | [`decode`] | bytes in pieces become headers and pieces of data |
+//!
+//! ```text
+//! | CH, 8 bytes | PSH | HDGST, 4 | PAD          | DATA          | DDGST, 4 |
+//! |<---- HLEN ----->|          |<- up to PDO ->|               |          |
+//! |<------------------------------ PLEN ------------------------------->|
+//! ```
+//!
+//! HDGST and DDGST are there if both ends have enabled them, PAD aligns DATA as the receiver of the PDU asks (HPDA, CPDA).
+//! Neither PAD nor the digests are covered by a digest. Everything is little endian, digests too.
+
+pub mod decode;
+pub mod fault;
+pub mod framing;
+pub mod pdu;
+
+pub use decode::{Decoder, Event, Limits};
+pub use fault::{Fatal, FatalStatus, PduError};
+pub use framing::{Agreement, DataDigest, Framing, HEADER_BYTES_MAX};
+pub use pdu::{
+    C2hData, CapsuleCmd, CapsuleResp, CommonHeader, Digests, End, Flags, H2cData, IcReq, IcResp, Pdu,
+    PduType, R2t, TermReq,
+};
+
+/// TCP port of NVMe/TCP Discovery controllers (TCP Transport 1.0, 3.1.2).
+pub const DISCOVERY_PORT: u16 = 8009;
+
+/// TCP port of NVMe over Fabrics, commonly that of I/O controllers.
+pub const PORT: u16 = 4420;
+
+/// Bytes of in-capsule data that every controller takes with Fabrics and admin commands (TCP Transport 1.0, 3.3.1).
+pub const ADMIN_CAPSULE_DATA_BYTES: u32 = 8192;
+
+/// The least MAXH2CDATA, in bytes (TCP Transport 1.0, 3.6.2.3).
+pub const MAXH2CDATA_MIN: u32 = 4096;
+
+/// The longest TermReq PDU, in bytes: 24 of header and 128 of the header that was wrong (TCP Transport 1.0, 3.5).
+pub const TERM_BYTES_MAX: u32 = 152;
