@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::slice;
 
 use byteway_clock::{Delay, Pace};
-use byteway_serve::drive::{Report, ServeError, Setup, Start, Stop, serve_all};
-use byteway_serve::function;
+use byteway_device::DriveConfig;
+use byteway_serve::drive::{Attachment, Report, ServeError, Setup, Start, Stop, serve_all};
+use byteway_serve::{function, nvme_tcp};
+use byteway_target::{Hosts, SubsystemConfig};
+use byteway_wire::fabrics::Nqn;
 use serde::Serialize;
 
 use crate::build;
-use byteway_console::error::InputError;
+use byteway_console::error::{InputError, with_causes};
 use byteway_console::number::ns;
 use byteway_console::table::grouped;
 use byteway_console::table::{Column, Printout, Quantity, TextTable, Width};
-use byteway_console::units::Bytes;
+use byteway_console::units::{Bytes, excerpt};
 use byteway_measure::summary::{LINK_TITLE, LinkRow, link_rows, link_table};
 use byteway_scenario::{Device, Doorbells, Options, Store, Timing};
 
@@ -58,24 +62,34 @@ pub struct Service {
 pub struct Served {
     device: Device,
     setup: Setup,
-    folder: PathBuf,
+}
+
+/// Where drives are served.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In a folder of sockets.
+    VfioUser(PathBuf),
+    /// Over NVMe/TCP at this address; each further drive at the next port.
+    Tcp {
+        /// The first drive's.
+        address: SocketAddr,
+        /// The hosts that may connect, by their NQNs; none: all.
+        hosts: Vec<String>,
+    },
 }
 
 impl Service {
-    /// Loads device files and gives each drive its folder: `folder` itself if there is one drive, else one below it, by
-    /// the drive's name. A file that is given again is another drive: NAME-2, and so on. Data that is kept in files is in
+    /// Loads device files and gives each drive its place: a folder itself if there is one drive, else one below it, by
+    /// the drive's name; or a port, at which hosts may connect from now on. A file that is given again is another drive: NAME-2, and so on. Data that is kept in files is in
     /// `data` likewise.
     pub fn load(
         files: &[PathBuf],
-        folder: &Path,
+        place: &Place,
         data: Option<&Path>,
         options: &Options,
     ) -> Result<Service, InputError> {
         let options = Options { in_files: data.is_some(), ..options.clone() };
-        let folder = std::path::absolute(folder).map_err(|error| {
-            let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
-            InputError::new(what, "name a folder with --vfio-user")
-        })?;
+        let place = Opened::new(place)?;
         let mut names: BTreeMap<String, &Path> = BTreeMap::new();
         let mut drives = Vec::new();
         for (number, file) in files.iter().enumerate() {
@@ -96,9 +110,26 @@ impl Service {
                 1 => folder.to_path_buf(),
                 _ => folder.join(&name),
             };
-            let folder = own(&folder);
             let data = data.filter(|_| device.drive.store == Store::File).map(own);
-            drives.push(Served { setup: setup(&device, name, folder.join(SOCKET), data), device, folder });
+            let drive = build::served(&device, &name);
+            let attachment = match &place {
+                Opened::VfioUser(folder) => Attachment::VfioUser {
+                    socket: own(folder).join(SOCKET),
+                    doorbells: match device.serve.doorbells {
+                        Doorbells::Mapped => function::Doorbells::Mapped,
+                        Doorbells::Trapped => function::Doorbells::Trapped,
+                    },
+                    rest: Delay::from_ps(device.serve.rest.0),
+                },
+                Opened::Tcp(address, hosts) => Attachment::Tcp {
+                    server: listen(*address, number)?,
+                    subsystem: SubsystemConfig {
+                        hosts: hosts.clone(),
+                        ..SubsystemConfig::new(name_of(&drive.serial)?)
+                    },
+                },
+            };
+            drives.push(Served { setup: setup(&device, drive, name, attachment, data), device });
         }
         if data.is_some() && drives.iter().all(|drive| drive.setup.data.is_none()) {
             let what = "`--data`: no drive is kept in files";
@@ -114,9 +145,9 @@ impl Service {
 
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
     pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> Result<Vec<Report>, ServiceError> {
-        for drive in &self.drives {
-            std::fs::create_dir_all(&drive.folder).map_err(|error| {
-                let what = format!("cannot make the folder `{}`: {error}", drive.folder.display());
+        for folder in self.drives.iter().filter_map(Served::folder) {
+            std::fs::create_dir_all(folder).map_err(|error| {
+                let what = format!("cannot make the folder `{}`: {error}", folder.display());
                 InputError::new(what, "choose another folder with --vfio-user, or change its permissions")
             })?;
         }
@@ -138,21 +169,72 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-fn setup(device: &Device, name: String, socket: PathBuf, data: Option<PathBuf>) -> Setup {
+/// Where drives are served, as the system has it.
+enum Opened {
+    VfioUser(PathBuf),
+    Tcp(SocketAddr, Hosts),
+}
+
+impl Opened {
+    fn new(place: &Place) -> Result<Opened, InputError> {
+        match place {
+            Place::VfioUser(folder) => std::path::absolute(folder).map(Opened::VfioUser).map_err(|error| {
+                let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
+                InputError::new(what, "name a folder with --vfio-user")
+            }),
+            Place::Tcp { address, hosts } => {
+                let nqn = |name: &String| {
+                    Nqn::new(name).map_err(|error| {
+                        let what = format!("`--host {}`: {error}", excerpt(name));
+                        InputError::new(what, "name a host's NQN, which /etc/nvme/hostnqn holds there")
+                    })
+                };
+                let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
+                let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
+                Ok(Opened::Tcp(*address, hosts))
+            }
+        }
+    }
+}
+
+/// Listens for the hosts of drive `number`.
+fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputError> {
+    let cure = "name an address of this machine and a free port with --tcp, such as 127.0.0.1:4420; each \
+                further drive takes the next port";
+    let mut address = first;
+    // Port 0 is whichever is free.
+    if first.port() > 0 {
+        let port = u16::try_from(number).ok().and_then(|number| first.port().checked_add(number));
+        let port = port.ok_or_else(|| InputError::new("there are more drives than ports", cure))?;
+        address.set_port(port);
+    }
+    nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
+}
+
+/// The name of a drive's subsystem, as the drive itself has it.
+fn name_of(serial: &str) -> Result<Nqn, InputError> {
+    Nqn::new(&format!("nqn.2026-11.org.byteway:{serial}")).map_err(|error| {
+        let what = format!("the serial number `{}` makes no NQN: {error}", excerpt(serial));
+        InputError::new(what, "give the drive another name")
+    })
+}
+
+fn setup(
+    device: &Device,
+    drive: DriveConfig,
+    name: String,
+    attachment: Attachment,
+    data: Option<PathBuf>,
+) -> Setup {
     Setup {
-        drive: build::served(device, &name),
+        drive,
         name,
         link: build::link(&device.drive.profile),
         timing: match device.serve.timing {
             Timing::Model => byteway_clock::Timing::Model,
             Timing::None => byteway_clock::Timing::None,
         },
-        doorbells: match device.serve.doorbells {
-            Doorbells::Mapped => function::Doorbells::Mapped,
-            Doorbells::Trapped => function::Doorbells::Trapped,
-        },
-        rest: Delay::from_ps(device.serve.rest.0),
-        socket,
+        attachment,
         data,
     }
 }
@@ -170,13 +252,31 @@ struct ReadyLine<'a> {
     kv_namespaces: Vec<u32>,
     lba_bytes: u32,
     timing: Timing,
-    doorbells: Doorbells,
-    shadow_doorbells: bool,
-    socket: String,
-    qemu_device: String,
-    bench: String,
+    #[serde(flatten)]
+    place: ReadyPlace,
     /// None if nothing is kept.
     data: Option<Data>,
+}
+
+/// How to attach to a drive.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ReadyPlace {
+    VfioUser {
+        doorbells: Doorbells,
+        shadow_doorbells: bool,
+        socket: String,
+        qemu_device: String,
+        bench: String,
+    },
+    Tcp {
+        address: String,
+        port: u16,
+        subsystem_nqn: String,
+        /// Any host may connect.
+        any_host: bool,
+        linux: String,
+    },
 }
 
 /// How a drive began whose data is kept.
@@ -230,11 +330,7 @@ impl Data {
 
 impl Served {
     fn ready(&self, starts: &[Start]) -> ReadyLine<'_> {
-        let Served { device, setup, .. } = self;
-        let socket = setup.socket.to_string_lossy().into_owned();
-        let path = serde_json::to_string(&socket).expect("a text is JSON");
-        let device_of_qemu =
-            format!("{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\",\"path\":{path}}}}}");
+        let Served { device, setup } = self;
         ReadyLine {
             event: "ready",
             name: &setup.name,
@@ -245,15 +341,51 @@ impl Served {
             kv_namespaces: device.drive.pairs_nsids().collect(),
             lba_bytes: device.drive.lba_bytes,
             timing: device.serve.timing,
-            doorbells: device.serve.doorbells,
-            shadow_doorbells: device.serve.shadow_doorbells,
-            qemu_device: format!("-device {}", quoted(&device_of_qemu)),
-            bench: format!("byteway bench --vfio-user {}", quoted(&self.folder.to_string_lossy())),
+            place: self.place(),
             data: setup.data.as_deref().and_then(|directory| {
                 let start = starts.iter().find(|start| start.name == setup.name)?;
                 Some(Data::of(directory, start))
             }),
-            socket,
+        }
+    }
+
+    fn place(&self) -> ReadyPlace {
+        let Served { device, setup } = self;
+        match &setup.attachment {
+            Attachment::VfioUser { socket, .. } => {
+                let folder = self.folder().unwrap_or(socket).to_string_lossy();
+                let socket = socket.to_string_lossy().into_owned();
+                let path = serde_json::to_string(&socket).expect("a text is JSON");
+                let device_of_qemu = format!(
+                    "{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\",\"path\":{path}}}}}"
+                );
+                ReadyPlace::VfioUser {
+                    doorbells: device.serve.doorbells,
+                    shadow_doorbells: device.serve.shadow_doorbells,
+                    qemu_device: format!("-device {}", quoted(&device_of_qemu)),
+                    bench: format!("byteway bench --vfio-user {}", quoted(&folder)),
+                    socket,
+                }
+            }
+            Attachment::Tcp { server, subsystem } => {
+                let (ip, port) = (server.address().ip(), server.address().port());
+                let nqn = subsystem.nqn.as_str().to_owned();
+                ReadyPlace::Tcp {
+                    address: ip.to_string(),
+                    port,
+                    any_host: subsystem.hosts == Hosts::Any,
+                    linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}"),
+                    subsystem_nqn: nqn,
+                }
+            }
+        }
+    }
+
+    /// The folder of its socket, if it has one.
+    fn folder(&self) -> Option<&Path> {
+        match &self.setup.attachment {
+            Attachment::VfioUser { socket, .. } => socket.parent(),
+            Attachment::Tcp { .. } => None,
         }
     }
 
@@ -269,9 +401,18 @@ impl Served {
             Timing::Model => "with its modelled latencies",
             Timing::None => "as fast as this machine can",
         };
-        let doorbells = match ready.doorbells {
-            Doorbells::Mapped => "mapped",
-            Doorbells::Trapped => "trapped",
+        let (how, place) = match &ready.place {
+            ReadyPlace::VfioUser { doorbells, socket, qemu_device, bench, .. } => (
+                match doorbells {
+                    Doorbells::Mapped => "doorbells mapped",
+                    Doorbells::Trapped => "doorbells trapped",
+                },
+                format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
+            ),
+            ReadyPlace::Tcp { address, port, any_host, linux, subsystem_nqn } => (
+                if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" },
+                format!("  listens {address}, port {port}\n  NQN     {subsystem_nqn}\n  Linux   {linux}\n"),
+            ),
         };
         let mut namespaces = match ready.namespaces {
             1 => String::new(),
@@ -284,16 +425,12 @@ impl Served {
             };
         }
         format!(
-            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}, doorbells {doorbells}\n  \
-             socket  {}\n  QEMU    {}\n  here    {}\n{}",
+            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}, {how}\n{place}{}",
             ready.name,
             ready.model,
             Bytes(ready.capacity_bytes),
             Bytes(ready.lba_bytes.into()),
             ready.serial,
-            ready.socket,
-            ready.qemu_device,
-            ready.bench,
             ready.data.as_ref().map(Data::text).unwrap_or_default(),
         )
     }

@@ -2,19 +2,22 @@
 #![allow(clippy::disallowed_methods, reason = "a served drive has a thread of its own")]
 
 use crate::function::{Doorbells, Function};
+use crate::nvme_tcp;
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
-use byteway_clock::{Delay, Executor, Inbox, Pace, Stalled, Timing};
+use byteway_clock::{Clock, Delay, Executor, Inbox, Pace, Stalled, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, Opened};
 use byteway_flash::{Flash, Medium};
-use byteway_link::{Ledger, Memory, PcieConfig};
+use byteway_host::{Driver, DriverConfig, Port};
+use byteway_link::{HostEnd, Ledger, Memory, PcieConfig};
+use byteway_target::{Path, PathConfig, Subsystem, SubsystemConfig, Target};
 use byteway_world::DriveBay;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -32,14 +35,31 @@ pub struct Setup {
     pub link: PcieConfig,
     /// Whether modelled time passes.
     pub timing: Timing,
-    /// How doorbells come.
-    pub doorbells: Doorbells,
-    /// How long to rest between two looks at mapped doorbells while nothing happens.
-    pub rest: Delay,
-    /// The socket's file.
-    pub socket: PathBuf,
+    /// To whom.
+    pub attachment: Attachment,
     /// The directory that its data is kept in; none: in memory, until it ends.
     pub data: Option<PathBuf>,
+}
+
+/// How hosts reach a served drive.
+#[derive(Clone)]
+pub enum Attachment {
+    /// One at a time, as a PCI function.
+    VfioUser {
+        /// The socket's file.
+        socket: PathBuf,
+        /// How doorbells come.
+        doorbells: Doorbells,
+        /// How long to rest between two looks at mapped doorbells while nothing happens.
+        rest: Delay,
+    },
+    /// Any number, each with a controller of its own.
+    Tcp {
+        /// Where they connect.
+        server: nvme_tcp::Server,
+        /// What they find there.
+        subsystem: SubsystemConfig,
+    },
 }
 
 /// How a drive began whose data is kept.
@@ -171,6 +191,14 @@ pub enum ServeError {
         /// What it said.
         source: io::Error,
     },
+    /// The target cannot use the drive.
+    #[error("drive {name}: the target cannot use it: {what}")]
+    Target {
+        /// Its name.
+        name: String,
+        /// Why.
+        what: String,
+    },
     /// A defect.
     #[error(
         "drive {name} stands still while its host waits, and has ended; what was flushed is safe where it is kept in \
@@ -258,12 +286,16 @@ pub fn serve(
     stop: &Stop,
     ready: impl FnOnce(Option<Start>) + 'static,
 ) -> Result<Report, ServeError> {
-    let Setup { name, drive, link, timing, doorbells, rest, socket, data } = setup;
+    let Setup { name, drive, link, timing, attachment, data } = setup;
     let system = |source| ServeError::System { name: name.clone(), source };
     let build = |source| ServeError::Drive { name: name.clone(), source };
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let bay = DriveBay::new(&clock, link, Memory::guest());
+    let memory = match &attachment {
+        Attachment::VfioUser { .. } => Memory::guest(),
+        Attachment::Tcp { .. } => Memory::simulated(),
+    };
+    let bay = DriveBay::new(&clock, link, memory);
     let vectors = drive.controller.vectors;
     let serial = drive.serial.bytes().fold(0u64, |number, byte| number.rotate_left(8) ^ u64::from(byte));
     let inbox = data.is_some().then(Inbox::new).transpose().map_err(system)?;
@@ -279,23 +311,37 @@ pub fn serve(
     let begun = Instant::now();
     let powered = bay.power_on(drive, medium).map_err(build)?;
     let controller = &powered.drive.controller;
-    let function = Function::new(&powered.host, controller, serial, vectors, doorbells).map_err(system)?;
-    function.set_rest(rest);
-    let server = Server::bind(socket).map_err(|source| ServeError::Bind { name: name.clone(), source })?;
+    let attached = match attachment {
+        Attachment::VfioUser { socket, doorbells, rest } => {
+            let function =
+                Function::new(&powered.host, controller, serial, vectors, doorbells).map_err(system)?;
+            function.set_rest(rest);
+            let bound = Server::bind(socket);
+            Attached::Function(
+                function,
+                bound.map_err(|source| ServeError::Bind { name: name.clone(), source })?,
+            )
+        }
+        Attachment::Tcp { server, subsystem } => Attached::Target(powered.host.clone(), server, subsystem),
+    };
+    let function = match &attached {
+        Attached::Function(function, _) => Some(function.clone()),
+        Attached::Target(..) => None,
+    };
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
     let debtor = controller.clone();
     clock.set_duty(move || debtor.owes() && !debtor.ftl().flash().awaits_files());
-    let (served, ending, controller) = (function.clone(), clock.clone(), controller.clone());
+    let (ending, controller) = (clock.clone(), controller.clone());
     let main = async move {
         let flash = controller.ftl().flash();
         unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
         ready(start.map(|start| Start { recovery: begun.elapsed(), ..start }));
         let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
-        let clients = server.run(&served, stop).await;
+        let clients = attached.run(&ending, stop).await;
         // At the end of its life a drive has no room for a checkpoint; it is found without one.
         let ended = unless_failed(flash, controller.shut_down()).await;
         let _ = ended.map_err(Failure::Serving)?;
-        Ok(clients)
+        clients
     };
     let ended = executor.run_real(timing, inbox.as_ref(), main).map_err(|source| {
         // At once: other drives of this process may take their time to end.
@@ -307,6 +353,7 @@ pub fn serve(
         match failure {
             Failure::Recovering(what) => ServeError::NotRecovered { name, path, what: what.to_string() },
             Failure::Serving(what) => ServeError::DataFailed { name, path, what: what.to_string() },
+            Failure::Target(what) => ServeError::Target { name, what },
         }
     };
     let clients = ended.map_err(failed)?;
@@ -320,21 +367,45 @@ pub fn serve(
         resets: counters.resets.get(),
         ledger: powered.host.ledger().snapshot(),
         faults: powered.host.faults(),
-        interrupts_lost: function.interrupts().lost(),
+        interrupts_lost: function.map_or(0, |function| function.interrupts().lost()),
         pace: (timing == Timing::Model).then(|| clock.pace()),
     };
     powered.power_off().close().map_err(|what| failed(Failure::Serving(what)))?;
     Ok(report)
 }
 
-/// What went wrong with a data directory, and when.
+/// What went wrong: with a data directory, and when; or between target and drive.
 enum Failure {
     Recovering(Rc<str>),
     Serving(Rc<str>),
+    Target(String),
+}
+
+/// What hosts are attached to.
+enum Attached {
+    Function(Rc<Function>, Server),
+    /// The drive's link, over which the target drives it.
+    Target(HostEnd, nvme_tcp::Server, SubsystemConfig),
+}
+
+impl Attached {
+    /// Serves until `stop`. Gives how many clients, or controllers of theirs, there were.
+    async fn run(self, clock: &Clock, stop: impl Future<Output = ()>) -> Result<u64, Failure> {
+        let (host, server, subsystem) = match self {
+            Attached::Function(function, server) => return Ok(server.run(&function, stop).await),
+            Attached::Target(host, server, subsystem) => (host, server, subsystem),
+        };
+        let failed = |error: &dyn std::error::Error| Failure::Target(error.to_string());
+        let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await;
+        let driver = driver.map_err(|error| failed(&error))?;
+        let path = Path::open(driver, PathConfig::default()).await.map_err(|error| failed(&error))?;
+        let target = Target::new(vec![Subsystem::new(clock, subsystem, path)]);
+        server.run(clock, &target, stop).await.map_err(|errno| failed(&errno))
+    }
 }
 
 /// Opens a drive's data directory.
-fn open(name: &str, drive: &DriveConfig, path: &Path) -> Result<(Medium, Start), ServeError> {
+fn open(name: &str, drive: &DriveConfig, path: &std::path::Path) -> Result<(Medium, Start), ServeError> {
     let begun = Instant::now();
     let directory =
         Directory::take(path).map_err(|source| ServeError::Directory { name: name.to_owned(), source })?;

@@ -1,4 +1,4 @@
-//! Real attachments: a drive served to a real host over vfio-user, and the host's end of such an attachment.
+//! Real attachments: a drive served to real hosts, to one over vfio-user or to any over NVMe/TCP; and the host's end of the former.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | [`function`] | the PCI function that a host sees: regions, interrupts, memory, reset |
 //! | [`front`] | doorbells that are stored to shared memory, and who looks at them |
 //! | [`interrupts`] | MSI-X messages as eventfds |
+//! | [`nvme_tcp`] | drives over NVMe/TCP: sockets, and the tasks that carry bytes to a target |
 //! | [`pci`] | the configuration space |
 //! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
 //!
@@ -18,5 +19,6 @@ pub mod drive;
 pub mod front;
 pub mod function;
 pub mod interrupts;
+pub mod nvme_tcp;
 pub mod pci;
 pub mod vfio_user;

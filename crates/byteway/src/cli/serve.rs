@@ -1,6 +1,7 @@
 //! `byteway serve`.
 
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 use super::{OutputFormat, Tables, print};
 use crate::interrupt::{end_within, on_signal};
 use byteway_console::error::{InputError, with_causes};
-use byteway_lab::serve::{Service, served_json, served_tables};
+use byteway_lab::serve::{Place, Service, served_json, served_tables};
 use byteway_scenario::Options;
 
 pub(super) const EXAMPLES: &str = "\
@@ -44,6 +45,10 @@ To a Linux guest it is an NVMe drive. QEMU 10.1 or newer, with memory that it sh
 Without a guest:
   byteway bench --vfio-user /tmp/drive
 
+Over NVMe/TCP any number of hosts use a drive at once:
+  byteway serve drive.toml --tcp 127.0.0.1:4420
+  nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN     (the line that is printed)
+
 What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
 
 Ctrl-C and SIGTERM detach the client, flush and shut the drives down; a second one ends the program
@@ -71,9 +76,16 @@ pub(super) struct Arguments {
     /// The device files; one that is named twice is two drives.
     #[arg(required = true)]
     devices: Vec<PathBuf>,
-    /// The folder for the sockets, which is made if need be.
-    #[arg(long, value_name = "DIR")]
-    vfio_user: PathBuf,
+    /// The folder for the sockets of vfio-user, which is made if need be.
+    #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
+    vfio_user: Option<PathBuf>,
+    /// Serve over NVMe/TCP at this address, each further drive at the next port. Without authentication and encryption:
+    /// whoever reaches it reads and writes the drives.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    tcp: Option<SocketAddr>,
+    /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may.
+    #[arg(long, value_name = "NQN", requires = "tcp")]
+    host: Vec<String>,
     /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
     /// its name.
     #[arg(long, value_name = "DIR")]
@@ -92,8 +104,11 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
-    let service =
-        Service::load(&arguments.devices, &arguments.vfio_user, arguments.data.as_deref(), &options)?;
+    let place = match (&arguments.tcp, &arguments.vfio_user) {
+        (Some(address), _) => Place::Tcp { address: *address, hosts: arguments.host.clone() },
+        (None, folder) => Place::VfioUser(folder.clone().unwrap_or_default()),
+    };
+    let service = Service::load(&arguments.devices, &place, arguments.data.as_deref(), &options)?;
     let stop = Stop::new()?;
     let said = stop.clone();
     on_signal(move || {

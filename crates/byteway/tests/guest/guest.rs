@@ -26,6 +26,8 @@ pub fn folders() -> (PathBuf, PathBuf) {
 pub enum Drives {
     /// Those of a server.
     Served(Server),
+    /// Those of a server at the other end of a network.
+    Remote(Server),
     /// QEMU's own NVMe controllers: tells whether the guest's list itself is right.
     Qemu,
 }
@@ -42,6 +44,10 @@ impl Drives {
                     ["-device".to_string(), format!(r#"{{"driver":"vfio-user-pci",{socket}}}"#)]
                 })
                 .collect(),
+            // Its own network, in which this machine's loopback is 10.0.2.2.
+            Drives::Remote(_) => {
+                ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"].map(String::from).to_vec()
+            }
             Drives::Qemu => (0..2)
                 .flat_map(|index| {
                     let file = folder.join(format!("drive{index}"));
@@ -164,7 +170,7 @@ impl Guest {
     pub fn seen(&self) -> String {
         let (console, qemu) = (tail(&self.console, 40), tail(&self.errors, 10));
         let server = match &self.drives {
-            Drives::Served(server) => server.said(),
+            Drives::Served(server) | Drives::Remote(server) => server.said(),
             Drives::Qemu => String::new(),
         };
         format!(

@@ -1,10 +1,11 @@
-//! A real Linux guest, whose unmodified driver uses served drives over vfio-user.
+//! A real Linux guest, whose unmodified drivers use served drives over vfio-user and over NVMe/TCP.
 //!
 //! | file | what |
 //! |---|---|
 //! | `list.rs` | what a guest does with its drives, step by step |
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
 //! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9` |
+//! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
 //! | `process.rs` | processes that end with the test, however it ends |
@@ -23,6 +24,7 @@ mod kept;
 mod list;
 mod pairs;
 mod process;
+mod remote;
 mod server;
 
 use guest::{Drives, Guest, folders};
@@ -93,6 +95,20 @@ fn a_guest_stores_pairs_by_passthrough() {
     }
     let Some(_alone) = have("6.12") else { return };
     pairs::play("6.12");
+}
+
+// No initiator of our own would find out what Linux's expects of a target.
+#[test]
+fn linux_6_1_uses_a_drive_over_nvme_tcp() {
+    let Some(_alone) = have("6.1") else { return };
+    remote::play("6.1");
+}
+
+// The same of another one, which reports errors in another way.
+#[test]
+fn linux_6_12_uses_a_drive_over_nvme_tcp() {
+    let Some(_alone) = have("6.12") else { return };
+    remote::play("6.12");
 }
 
 // Without this, who forgets share=on has a drive whose commands all time out, and nobody tells why.

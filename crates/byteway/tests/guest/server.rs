@@ -54,6 +54,22 @@ impl Server {
         server
     }
 
+    /// Starts one of a drive over NVMe/TCP at this port of the loopback interface, or at a free one (0), with its data below
+    /// `data`.
+    pub fn start_tcp(folder: &Path, port: u16, data: &Path) -> Server {
+        let path = folder.join("remote.toml");
+        std::fs::write(&path, device_file("mapped", "file")).unwrap();
+        let address = format!("127.0.0.1:{port}");
+        let texts = ["serve", path.to_str().unwrap(), "--format", "json", "--tcp", &address];
+        let mut arguments = texts.map(String::from).to_vec();
+        arguments.extend(["--data".to_string(), data.to_str().unwrap().to_string()]);
+        let errors = folder.join("server.log");
+        let process = Process::start(Path::new(env!("CARGO_BIN_EXE_byteway")), &arguments, &[], &errors);
+        let mut server = Server { process, errors, sockets: vec![PathBuf::new()], ready: Vec::new() };
+        server.hear_ready();
+        server
+    }
+
     /// What it says of each drive when all are ready.
     fn hear_ready(&mut self) {
         let deadline = Instant::now() + LISTENS_WITHIN;

@@ -259,7 +259,7 @@ fn stream() -> Result<OwnedFd, Errno> {
 }
 
 /// What `work` gives, if it does before `stop`.
-pub(super) async fn before<T>(
+pub(crate) async fn before<T>(
     mut stop: Pin<&mut impl Future<Output = ()>>,
     work: impl Future<Output = T>,
 ) -> Option<T> {

@@ -1,0 +1,393 @@
+//! Drives served over NVMe/TCP: sockets, and the tasks that carry bytes between them and a [`Target`].
+//!
+//! A connection has a task that reads, and one that writes what has gathered meanwhile; a command is a task of its own, which goes on
+//! when its connection is gone, as its data lies in memory that the drive reads and writes.
+
+use crate::vfio_user::server::before;
+use byteway_clock::{Clock, Delay, Notify};
+use byteway_target::tcp::{Broken, Connection, Work};
+use byteway_target::{Ended, Queue, Target};
+use byteway_wire::nvme::Cqe;
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, accept_with, bind, getpeername,
+    getsockname, listen, recv, send, shutdown, socket_with,
+};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+use tracing::{info, warn};
+
+/// Connections at once; further ones are closed as they come.
+const CONNECTIONS_MAX: usize = 1024;
+/// How long a host has to connect its queue, once it has opened a connection.
+const CONNECT_LIMIT: Delay = Delay::from_s(10);
+/// How long a host has to take what waits for it, before its connection is closed.
+const DEAF_LIMIT: Delay = Delay::from_s(30);
+/// How long to wait when the system has no descriptor left for a connection.
+const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
+/// Bytes taken from a socket at once, at most.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Reads of a socket in a row before others have their turn.
+const READS_MAX: u32 = 8;
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody listens there.
+    #[error("{address} is in use: stop what listens there, or choose another port")]
+    InUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// The system said no.
+    #[error("cannot listen at {address}")]
+    System {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: Errno,
+    },
+}
+
+/// A socket at which hosts connect. Cheap to clone: it may be bound in one thread and served in another.
+#[derive(Clone)]
+pub struct Server {
+    listener: Arc<OwnedFd>,
+    address: SocketAddr,
+}
+
+impl Server {
+    /// Listens at `address`; with port 0, at one that is free.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        let system = |source| BindError::System { address, source };
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let listener = socket_with(family, SocketType::STREAM, flags, None).map_err(system)?;
+        // A server that has just ended leaves connections that the system still remembers.
+        set_socket_reuseaddr(&listener, true).map_err(system)?;
+        bind(&listener, &address).map_err(|errno| match errno {
+            Errno::ADDRINUSE => BindError::InUse { address },
+            errno => system(errno),
+        })?;
+        listen(&listener, 128).map_err(system)?;
+        let address = getsockname(&listener).ok().and_then(|bound| bound.try_into().ok()).unwrap_or(address);
+        Ok(Server { listener: Arc::new(listener), address })
+    }
+
+    /// Where hosts find it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves hosts until `stop` is there; then all connections are closed. Gives how many controllers hosts have had.
+    ///
+    /// # Errors
+    /// The system has no file descriptor left.
+    pub async fn run(
+        &self,
+        clock: &Clock,
+        target: &Rc<Target>,
+        stop: impl Future<Output = ()>,
+    ) -> Result<u64, Errno> {
+        let listener = Rc::new(fcntl_dupfd_cloexec(&*self.listener, 0)?);
+        let serving = Rc::new(Serving {
+            clock: clock.clone(),
+            target: target.clone(),
+            connections: Cell::new(0),
+            commands: Cell::new(0),
+            controllers: Cell::new(0),
+            is_stopping: Cell::new(false),
+            changed: Notify::new(clock),
+        });
+        let mut stop = pin!(stop);
+        while let Some(socket) = before(stop.as_mut(), self.accept(clock, &listener)).await {
+            if serving.connections.get() == CONNECTIONS_MAX {
+                warn!("a connection is closed: there are {CONNECTIONS_MAX}");
+                continue;
+            }
+            let _ = set_tcp_nodelay(&socket, true);
+            serving.open(socket);
+        }
+        serving.is_stopping.set(true);
+        for subsystem in target.subsystems() {
+            subsystem.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
+        }
+        serving.changed.notify_all();
+        while serving.connections.get() + serving.commands.get() > 0 {
+            serving.changed.notified().await;
+        }
+        Ok(serving.controllers.get())
+    }
+
+    async fn accept(&self, clock: &Clock, listener: &Rc<OwnedFd>) -> OwnedFd {
+        loop {
+            match accept_with(&**listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => return socket,
+                Err(Errno::AGAIN) => clock.readable(listener).await,
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(errno) => {
+                    warn!("a connection cannot be let in at {}: {errno}", self.address);
+                    clock.timer(EXHAUSTED_DELAY).await;
+                }
+            }
+        }
+    }
+}
+
+/// What all connections share.
+struct Serving {
+    clock: Clock,
+    target: Rc<Target>,
+    connections: Cell<usize>,
+    /// Commands that are being executed, those of connections that are gone too.
+    commands: Cell<usize>,
+    controllers: Cell<u64>,
+    is_stopping: Cell<bool>,
+    changed: Notify,
+}
+
+impl Serving {
+    fn open(self: &Rc<Self>, socket: OwnedFd) {
+        let peer = getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
+        let peer = peer.map_or_else(|| "a host".to_owned(), |peer| peer.to_string());
+        let queue = Rc::new(Queue::new(&self.target));
+        let in_capsule = self.target.subsystems().iter().map(|subsystem| subsystem.config().in_capsule_bytes);
+        let connection = Connection::new(queue.clone(), in_capsule.max().unwrap_or(0));
+        let session = Rc::new(Session {
+            serving: self.clone(),
+            socket: Rc::new(socket),
+            queue,
+            connection: RefCell::new(connection),
+            unsent: Notify::new(&self.clock),
+            is_gone: Cell::new(false),
+        });
+        self.connections.set(self.connections.get() + 1);
+        self.clock.spawn("NVMe/TCP writer", write(session.clone()));
+        self.clock.spawn("NVMe/TCP connection", async move {
+            let why = session.clone().read(&peer).await;
+            session.close(&peer, why);
+        });
+    }
+
+    fn ended(&self, count: &Cell<usize>) {
+        count.set(count.get() - 1);
+        if self.is_stopping.get() {
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum Gone {
+    #[error("it has closed the connection")]
+    Closed,
+    #[error("{0}")]
+    Broken(Broken),
+    #[error("{0}")]
+    Ended(Ended),
+    #[error("it has disconnected the queue")]
+    Disconnected,
+    #[error("its controller was reset")]
+    Reset,
+    #[error("it has not connected a queue within {} s", CONNECT_LIMIT.0 / Delay::from_s(1).0)]
+    Slow,
+    #[error("the socket failed: {0}")]
+    Socket(Errno),
+    #[error("the server stops")]
+    Stopped,
+}
+
+/// A connection and its socket.
+struct Session {
+    serving: Rc<Serving>,
+    socket: Rc<OwnedFd>,
+    queue: Rc<Queue>,
+    connection: RefCell<Connection>,
+    /// Something waits to be sent, or the connection is gone.
+    unsent: Notify,
+    is_gone: Cell<bool>,
+}
+
+impl Session {
+    /// Reads, and begins what comes, until the connection is to be closed.
+    async fn read(self: Rc<Self>, peer: &str) -> Gone {
+        let clock = &self.serving.clock;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        {
+            let connected = pin!(self.read_until(&mut chunk, || self.queue.qid().is_some()));
+            let mut limit = pin!(clock.timer(CONNECT_LIMIT));
+            match before(limit.as_mut(), connected).await {
+                Some(None) => {}
+                Some(Some(gone)) => return gone,
+                None => return Gone::Slow,
+            }
+        }
+        if let (Some(controller), Some(0)) = (self.queue.controller(), self.queue.qid()) {
+            self.serving.controllers.set(self.serving.controllers.get() + 1);
+            let host = controller.host().nqn.as_str().to_owned();
+            info!("{peer} is {host}, and has controller {}", controller.id());
+        }
+        let over = pin!(self.queue.over());
+        let going_on = pin!(self.read_until(&mut chunk, || false));
+        match first(over, going_on).await {
+            Some(gone) => gone.unwrap_or(Gone::Disconnected),
+            None => match self.queue.controller().and_then(|controller| controller.ended()) {
+                Some(ended) => Gone::Ended(ended),
+                None => Gone::Reset,
+            },
+        }
+    }
+
+    /// Reads until `is_enough`, which is asked after each command: None then. Else why the connection is to be closed.
+    async fn read_until(self: &Rc<Self>, chunk: &mut [u8], is_enough: impl Fn() -> bool) -> Option<Gone> {
+        let clock = &self.serving.clock;
+        let mut reads = 0;
+        loop {
+            if is_enough() {
+                return None;
+            }
+            if self.serving.is_stopping.get() {
+                return Some(Gone::Stopped);
+            }
+            if self.connection.borrow().is_closing() {
+                return Some(Gone::Disconnected);
+            }
+            match recv(&*self.socket, &mut *chunk, RecvFlags::empty()) {
+                Ok((_, 0)) => return Some(Gone::Closed),
+                Ok((_, bytes)) => {
+                    let received = self.connection.borrow_mut().receive(&chunk[..bytes]);
+                    self.begin();
+                    if let Err(broken) = received {
+                        return Some(Gone::Broken(broken));
+                    }
+                    self.unsent.notify_one();
+                    reads += 1;
+                    if reads % READS_MAX == 0 {
+                        clock.yield_now().await;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                // Commands that have come may end before there is more to read.
+                Err(Errno::AGAIN) => {
+                    reads = 0;
+                    clock.readable(&self.socket).await;
+                }
+                Err(errno) => return Some(Gone::Socket(errno)),
+            }
+        }
+    }
+
+    /// Begins what has come.
+    fn begin(self: &Rc<Self>) {
+        loop {
+            let work = self.connection.borrow_mut().next_work();
+            let Some(mut work) = work else { return };
+            if let Some(status) = work.refused() {
+                self.finish(work, Some(Cqe::new(0, status, 0, 0)));
+                continue;
+            }
+            let session = self.clone();
+            let serving = &self.serving;
+            serving.commands.set(serving.commands.get() + 1);
+            serving.clock.spawn("command of a remote host", async move {
+                let cqe = session.queue.execute(&work.sqe, work.movement, &mut work.data).await;
+                session.finish(work, cqe);
+                session.serving.ended(&session.serving.commands);
+            });
+        }
+    }
+
+    fn finish(&self, work: Work, cqe: Option<Cqe>) {
+        self.connection.borrow_mut().finish(work, cqe);
+        self.unsent.notify_one();
+    }
+
+    fn close(&self, peer: &str, why: Gone) {
+        let is_admin = self.queue.qid() == Some(0);
+        let name = match (self.queue.controller(), self.queue.qid()) {
+            (Some(controller), Some(qid)) => {
+                format!("queue {qid} of {} from {peer}", controller.host().nqn.as_str())
+            }
+            _ => format!("a connection from {peer}"),
+        };
+        match why {
+            Gone::Closed | Gone::Disconnected | Gone::Ended(Ended::Disconnected) | Gone::Reset
+                if !is_admin => {}
+            Gone::Closed
+            | Gone::Disconnected
+            | Gone::Stopped
+            | Gone::Ended(Ended::Stopped | Ended::Disconnected) => {
+                info!("{name} is closed: {why}");
+            }
+            why => warn!("{name} is closed: {why}"),
+        }
+        self.queue.close();
+        self.is_gone.set(true);
+        self.unsent.notify_one();
+    }
+}
+
+/// Sends what has gathered, until the connection is gone.
+async fn write(session: Rc<Session>) {
+    let (serving, socket) = (session.serving.clone(), session.socket.clone());
+    let clock = &serving.clock;
+    loop {
+        let sent = {
+            let mut connection = session.connection.borrow_mut();
+            match connection.unsent() {
+                [] => None,
+                bytes => {
+                    let sent = send(&*socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+                    if let Ok(bytes) = sent {
+                        connection.sent(bytes);
+                    }
+                    Some(sent)
+                }
+            }
+        };
+        match sent {
+            None if session.is_gone.get() => break,
+            None => session.unsent.notified().await,
+            Some(Ok(_) | Err(Errno::INTR)) => {}
+            Some(Err(Errno::AGAIN)) => {
+                let limit = pin!(clock.timer(DEAF_LIMIT));
+                if before(limit, clock.writable(&socket)).await.is_none() {
+                    break;
+                }
+            }
+            Some(Err(_)) => break,
+        }
+    }
+    // The reader wakes, and finds that it is closed.
+    let _ = shutdown(&*socket, Shutdown::Both);
+    while !session.is_gone.get() {
+        session.unsent.notified().await;
+    }
+    drop(session);
+    serving.ended(&serving.connections);
+}
+
+/// What `work` gives, unless `end` comes first.
+async fn first<T>(
+    mut end: Pin<&mut impl Future<Output = ()>>,
+    mut work: Pin<&mut impl Future<Output = T>>,
+) -> Option<T> {
+    poll_fn(|context| {
+        if let Poll::Ready(value) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(value));
+        }
+        end.as_mut().poll(context).map(|()| None)
+    })
+    .await
+}

@@ -1,0 +1,234 @@
+//! Admin commands of a fabrics controller. What describes the drive and its namespaces is asked of the drive; what describes the
+//! controller, and what the host sets of it, is answered here. Commands that would change the drive for other hosts are refused.
+
+use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, VERSION};
+use crate::path::Movement;
+use byteway_clock::Delay;
+use byteway_wire::nvme::feature::fid;
+use byteway_wire::nvme::identify::{ascii_field, oncs};
+use byteway_wire::nvme::log::lid;
+use byteway_wire::nvme::{
+    AdminOpcode, Cns, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController, SetFeatures, Sqe, Status,
+};
+use zerocopy::{FromZeros, IntoBytes};
+
+const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
+/// CNTRLTYPE: an I/O controller.
+const CNTRLTYPE_IO: u8 = 1;
+/// CMIC: the subsystem may have several controllers.
+const CMIC_CONTROLLERS: u8 = 1 << 1;
+/// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
+const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
+/// What of the optional NVM commands is passed on.
+const ONCS: u16 =
+    oncs::COMPARE | oncs::WRITE_UNCORRECTABLE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::VERIFY;
+/// Host Behavior Support, of which nothing changes what is done here.
+const HOST_BEHAVIOR_BYTES: u32 = 512;
+
+/// What data an admin command has.
+///
+/// # Errors
+/// It asks for more than a command may bring.
+pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, Status> {
+    let bytes_max = u64::from(controller.subsystem().path().bytes_max());
+    Ok(match AdminOpcode(sqe.opcode()) {
+        AdminOpcode::IDENTIFY => Movement::ToHost(Identify::BYTES),
+        AdminOpcode::GET_LOG_PAGE => match GetLogPage::parse(sqe).bytes() {
+            bytes if bytes <= bytes_max => Movement::ToHost(bytes as u32),
+            _ => return Err(INVALID_FIELD),
+        },
+        AdminOpcode::GET_FEATURES if GetFeatures::parse(sqe).fid == fid::HOST_BEHAVIOR_SUPPORT => {
+            Movement::ToHost(HOST_BEHAVIOR_BYTES)
+        }
+        AdminOpcode::SET_FEATURES if SetFeatures::parse(sqe).fid == fid::HOST_BEHAVIOR_SUPPORT => {
+            Movement::ToDrive(HOST_BEHAVIOR_BYTES)
+        }
+        _ => Movement::None,
+    })
+}
+
+/// Executes an admin command. None: the controller has ended while it was held, and nobody is to be told.
+pub(crate) async fn execute(
+    controller: &Controller,
+    sqe: &Sqe,
+    movement: Movement,
+    data: &mut Vec<u8>,
+) -> Option<Cqe> {
+    let path = controller.subsystem().path();
+    Some(match AdminOpcode(sqe.opcode()) {
+        AdminOpcode::IDENTIFY => identify(controller, sqe, data).await,
+        AdminOpcode::GET_LOG_PAGE => {
+            let Movement::ToHost(bytes) = movement else { return Some(ended(Status::INTERNAL_ERROR)) };
+            match GetLogPage::parse(sqe).lid {
+                lid::SUPPORTED_LOG_PAGES
+                | lid::ERROR_INFORMATION
+                | lid::SMART
+                | lid::FIRMWARE_SLOT
+                | lid::COMMANDS_SUPPORTED => path.ask(*sqe, bytes as usize, data).await,
+                // Namespaces don't come and go while they are served.
+                lid::CHANGED_NAMESPACE_LIST => {
+                    data.clear();
+                    data.resize(bytes as usize, 0);
+                    ended(Status::SUCCESS)
+                }
+                _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
+            }
+        }
+        AdminOpcode::SET_FEATURES => set_features(controller, &SetFeatures::parse(sqe)),
+        AdminOpcode::GET_FEATURES => get_features(controller, sqe, data).await,
+        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller).await,
+        AdminOpcode::KEEP_ALIVE => ended(Status::SUCCESS),
+        // It may have ended, and nothing is stopped in its course.
+        AdminOpcode::ABORT => ended(Status::SUCCESS).with_dw0(byteway_wire::nvme::Abort::NOT_ABORTED),
+        _ => ended(Status::INVALID_OPCODE.with_dnr()),
+    })
+}
+
+/// The completion of a command of any queue; who sends it fills in which it is.
+pub(crate) const fn ended(status: Status) -> Cqe {
+    Cqe::new(0, status, 0, 0)
+}
+
+async fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+    let path = controller.subsystem().path();
+    match Identify::parse(sqe).cns {
+        Cns::CONTROLLER => {
+            data.clear();
+            data.extend_from_slice(identity(controller).as_bytes());
+            ended(Status::SUCCESS)
+        }
+        cns @ (Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE) => {
+            let cqe = path.ask(*sqe, Identify::BYTES as usize, data).await;
+            if cqe.status().is_success() {
+                share(cns, data);
+            }
+            cqe
+        }
+        Cns::ACTIVE_NAMESPACES
+        | Cns::NAMESPACE_DESCRIPTORS
+        | Cns::COMMAND_SET_CONTROLLER
+        | Cns::COMMAND_SET_ACTIVE_NAMESPACES
+        | Cns::COMMAND_SETS => path.ask(*sqe, Identify::BYTES as usize, data).await,
+        _ => ended(INVALID_FIELD),
+    }
+}
+
+/// NMIC: several controllers may have the namespace. Which byte that is depends on the structure.
+fn share(cns: Cns, data: &mut [u8]) {
+    let nmic = match cns {
+        Cns::NAMESPACE => 30,
+        Cns::INDEPENDENT_NAMESPACE => 1,
+        _ => return,
+    };
+    // A namespace that is not there is all zeroes, and stays so.
+    if data.iter().any(|byte| *byte != 0) {
+        data[nmic] |= 1;
+    }
+}
+
+/// What the controller says of itself: the drive, but for what it is a controller of.
+fn identity(controller: &Controller) -> Box<IdentifyController> {
+    let subsystem = controller.subsystem();
+    let config = subsystem.config();
+    let drive = subsystem.path().identity();
+    let mut identity = Box::new(IdentifyController::new_zeroed());
+    *identity = *drive;
+    identity.cmic = CMIC_CONTROLLERS;
+    identity.mdts = (subsystem.path().bytes_max() / 4096).ilog2() as u8;
+    identity.cntlid = controller.id();
+    identity.ver = VERSION;
+    identity.oaes = 0;
+    identity.ctratt = 0;
+    identity.cntrltype = CNTRLTYPE_IO;
+    identity.oacs = 0;
+    identity.aerl = AERL;
+    identity.lpa = 0;
+    identity.kas = KEEP_ALIVE_GRANULARITY;
+    identity.sanicap = 0;
+    identity.hmpre = 0;
+    identity.hmmin = 0;
+    identity.rpmbs = 0;
+    identity.maxcmd = config.entries_max;
+    identity.oncs &= ONCS;
+    identity.fuses = 0;
+    identity.fna = 0;
+    identity.sgls = SGLS;
+    identity.subnqn = config.nqn.field();
+    identity.ioccsz = (Sqe::SIZE as u32 + config.in_capsule_bytes) / 16;
+    identity.iorcsz = (Cqe::SIZE / 16) as u32;
+    identity.icdoff = 0;
+    identity.fcatt = 0;
+    identity.msdbd = 1;
+    identity.ofcs = 0;
+    identity.vs = [0; 1024]; // Byteway's own transfer methods are those of a link
+    identity.fr = ascii_field(env!("CARGO_PKG_VERSION"));
+    identity
+}
+
+fn set_features(controller: &Controller, command: &SetFeatures) -> Cqe {
+    if command.sv {
+        return ended(Status::FEATURE_NOT_SAVEABLE.with_dnr());
+    }
+    match command.fid {
+        fid::NUMBER_OF_QUEUES => {
+            let (submission, completion) = (command.cdw11 as u16, (command.cdw11 >> 16) as u16);
+            if submission == u16::MAX || completion == u16::MAX {
+                return ended(INVALID_FIELD);
+            }
+            // A queue of a fabric is both.
+            let wanted = submission.min(completion) + 1;
+            controller.granted.set(wanted.min(controller.subsystem().config().io_queues_max));
+            ended(Status::SUCCESS).with_dw0(queues(controller))
+        }
+        fid::KEEP_ALIVE_TIMER => {
+            controller.set_keep_alive(Delay::from_ms(u64::from(command.cdw11)));
+            ended(Status::SUCCESS)
+        }
+        fid::ASYNC_EVENT_CONFIGURATION => {
+            controller.event_configuration.set(command.cdw11);
+            ended(Status::SUCCESS)
+        }
+        fid::HOST_BEHAVIOR_SUPPORT => ended(Status::SUCCESS),
+        // The cache is the drive's, which other hosts use, too.
+        _ => ended(Status::FEATURE_NOT_CHANGEABLE.with_dnr()),
+    }
+}
+
+async fn get_features(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+    let command = GetFeatures::parse(sqe);
+    let value = match command.fid {
+        fid::NUMBER_OF_QUEUES => queues(controller),
+        fid::KEEP_ALIVE_TIMER => (controller.keep_alive().0 / Delay::from_ms(1).0) as u32,
+        fid::ASYNC_EVENT_CONFIGURATION => controller.event_configuration.get(),
+        fid::HOST_BEHAVIOR_SUPPORT => {
+            data.clear();
+            data.resize(HOST_BEHAVIOR_BYTES as usize, 0);
+            0
+        }
+        fid::ARBITRATION
+        | fid::POWER_MANAGEMENT
+        | fid::TEMPERATURE_THRESHOLD
+        | fid::ERROR_RECOVERY
+        | fid::VOLATILE_WRITE_CACHE
+        | fid::WRITE_ATOMICITY => return controller.subsystem().path().ask(*sqe, 0, data).await,
+        _ => return ended(INVALID_FIELD),
+    };
+    ended(Status::SUCCESS).with_dw0(value)
+}
+
+/// Queues that the host was granted, zero-based, both kinds.
+fn queues(controller: &Controller) -> u32 {
+    let granted = u32::from(controller.granted.get() - 1);
+    granted | granted << 16
+}
+
+/// Holds an Asynchronous Event Request until the controller's end, as there is no event yet that it could tell.
+async fn hold_event_request(controller: &Controller) -> Option<Cqe> {
+    if controller.requests.get() > AERL {
+        return Some(ended(Status::AER_LIMIT_EXCEEDED.with_dnr()));
+    }
+    controller.requests.set(controller.requests.get() + 1);
+    controller.over(Some(controller.life())).await;
+    controller.requests.set(controller.requests.get() - 1);
+    None
+}

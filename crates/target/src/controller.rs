@@ -1,0 +1,235 @@
+//! A controller that a host has connected to: its properties, its keep-alive timer, its events. What its queues do is
+//! [`queue`](crate::queue)'s.
+
+use crate::subsystem::{HostName, Subsystem};
+use byteway_clock::{Delay, Notify, Time};
+use byteway_wire::nvme::register::{Cap, Cc, Csts};
+use std::cell::Cell;
+use std::fmt;
+use std::rc::{Rc, Weak};
+
+/// Version 2.1, as the drives behind report it.
+pub(crate) const VERSION: u32 = 0x0002_0100;
+/// Asynchronous Event Requests that may be outstanding, less one.
+pub(crate) const AERL: u8 = 3;
+/// Units of KATO's granularity: 100 ms each.
+pub(crate) const KEEP_ALIVE_GRANULARITY: u16 = 10;
+
+/// Why a controller has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its host has closed the admin queue's connection.
+    Disconnected,
+    /// Its host has been silent for longer than the keep-alive time-out.
+    Silent,
+    /// The target ends.
+    Stopped,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Ended::Disconnected => "its host has disconnected",
+            Ended::Silent => "its host has been silent for longer than the keep-alive time-out",
+            Ended::Stopped => "the target stops",
+        })
+    }
+}
+
+/// A controller.
+pub struct Controller {
+    subsystem: Rc<Subsystem>,
+    id: u16,
+    host: HostName,
+    cc: Cell<Cc>,
+    csts: Cell<Csts>,
+    keep_alive: Cell<Delay>,
+    heard: Cell<Time>,
+    /// I/O queues that the host was granted.
+    pub(crate) granted: Cell<u16>,
+    /// A bit for each queue that is connected, the admin queue's too.
+    connected: Cell<u64>,
+    /// Events that the host wants to know of.
+    pub(crate) event_configuration: Cell<u32>,
+    pub(crate) requests: Cell<u8>,
+    ended: Cell<Option<Ended>>,
+    /// It has ended, or its I/O queues are to go.
+    changed: Notify,
+    /// Counts the resets: an I/O queue belongs to one of the controller's lives.
+    life: Cell<u32>,
+}
+
+impl Controller {
+    pub(crate) fn new(subsystem: &Rc<Subsystem>, id: u16, host: HostName, keep_alive: Delay) -> Rc<Self> {
+        let clock = &subsystem.clock;
+        let controller = Rc::new(Controller {
+            subsystem: subsystem.clone(),
+            id,
+            host,
+            cc: Cell::new(Cc::new()),
+            csts: Cell::new(Csts::new()),
+            keep_alive: Cell::new(keep_alive),
+            heard: Cell::new(clock.now()),
+            granted: Cell::new(subsystem.config.io_queues_max),
+            connected: Cell::new(0),
+            event_configuration: Cell::default(),
+            requests: Cell::default(),
+            ended: Cell::default(),
+            changed: Notify::new(clock),
+            life: Cell::default(),
+        });
+        clock
+            .spawn("keep-alive timer", keep_alive_timer(Rc::downgrade(&controller), subsystem.clock.clone()));
+        controller
+    }
+
+    /// Its identifier (CNTLID).
+    pub fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Whose it is.
+    pub fn host(&self) -> &HostName {
+        &self.host
+    }
+
+    /// Where it belongs.
+    pub fn subsystem(&self) -> &Rc<Subsystem> {
+        &self.subsystem
+    }
+
+    /// The host has spoken.
+    pub(crate) fn hear(&self) {
+        self.heard.set(self.subsystem.clock.now());
+    }
+
+    /// The keep-alive time-out; zero: there is none.
+    pub fn keep_alive(&self) -> Delay {
+        self.keep_alive.get()
+    }
+
+    /// Another one, from now on.
+    pub(crate) fn set_keep_alive(&self, keep_alive: Delay) {
+        self.keep_alive.set(keep_alive.min(self.subsystem.config.keep_alive_max));
+        self.hear();
+    }
+
+    /// A queue connects. False: it is connected already.
+    pub(crate) fn connect(&self, qid: u16) -> bool {
+        let bit = 1 << qid;
+        let is_new = self.connected.get() & bit == 0;
+        self.connected.set(self.connected.get() | bit);
+        is_new
+    }
+
+    /// A queue's connection is gone. With the admin queue's all is.
+    pub(crate) fn disconnect(&self, qid: u16) {
+        self.connected.set(self.connected.get() & !(1 << qid));
+        if qid == 0 {
+            self.end(Ended::Disconnected);
+        }
+    }
+
+    /// Ends it: its connections are to be closed.
+    pub fn end(&self, why: Ended) {
+        if self.ended.get().is_none() {
+            self.ended.set(Some(why));
+            self.subsystem.forget(self.id);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Why it has ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.ended.get()
+    }
+
+    /// Which of its lives it is in.
+    pub(crate) fn life(&self) -> u32 {
+        self.life.get()
+    }
+
+    /// Waits until it has ended, or a life other than this has begun.
+    pub(crate) async fn over(&self, life: Option<u32>) {
+        while self.ended.get().is_none() && life.is_none_or(|life| life == self.life.get()) {
+            self.changed.notified().await;
+        }
+    }
+
+    /// Whether it takes commands.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.csts.get().rdy()
+    }
+
+    /// CAP, CSTS, CC and VS as properties; none: no such property, or not of this size.
+    pub(crate) fn property(&self, offset: u32, bytes: u32) -> Option<u64> {
+        use byteway_wire::nvme::register::{CAP, CC, CSTS, NSSR, VS};
+        match (u64::from(offset), bytes) {
+            (CAP, 8) => Some(self.cap().into_bits()),
+            (VS, 4) => Some(u64::from(VERSION)),
+            (CC, 4) => Some(u64::from(self.cc.get().into_bits())),
+            (CSTS, 4) => Some(u64::from(self.csts.get().into_bits())),
+            (NSSR, 4) => Some(0),
+            _ => None,
+        }
+    }
+
+    fn cap(&self) -> Cap {
+        Cap::new()
+            .with_mqes_z(self.subsystem.config.entries_max - 1)
+            .with_cqr(true)
+            .with_to(20)
+            .with_css(self.subsystem.path.driver().cap().css())
+            .with_mpsmin(0)
+            .with_mpsmax(0)
+    }
+
+    /// CC is written.
+    pub(crate) fn configure(&self, value: u32) {
+        let (before, cc) = (self.cc.get(), Cc::from_bits(value));
+        self.cc.set(cc);
+        match (before.en(), cc.en()) {
+            (false, true) => self.csts.set(Csts::new().with_rdy(true)),
+            (true, false) => self.reset(),
+            _ => {}
+        }
+        if cc.shn() != Cc::SHN_NONE {
+            // What was acknowledged is the drive's, which goes on for others.
+            self.csts.set(self.csts.get().with_shst(Csts::SHST_COMPLETE));
+        }
+    }
+
+    /// A controller reset: I/O queues go, and what the host has set.
+    fn reset(&self) {
+        self.cc.set(Cc::new());
+        self.csts.set(Csts::new());
+        self.event_configuration.set(0);
+        self.life.set(self.life.get() + 1);
+        self.changed.notify_all();
+    }
+}
+
+/// Ends a controller whose host is silent. It holds nothing that would keep the controller.
+async fn keep_alive_timer(controller: Weak<Controller>, clock: byteway_clock::Clock) {
+    loop {
+        let wait = {
+            let Some(controller) = controller.upgrade() else { return };
+            if controller.ended().is_some() {
+                return;
+            }
+            let (limit, heard) = (controller.keep_alive.get(), controller.heard.get());
+            let granularity = Delay::from_ms(100) * u64::from(KEEP_ALIVE_GRANULARITY);
+            match limit {
+                // It may be set later.
+                Delay::ZERO => granularity,
+                // A granularity more than was promised: the host's clock is another.
+                _ if clock.now() >= heard + limit + granularity => {
+                    controller.end(Ended::Silent);
+                    return;
+                }
+                _ => (heard + limit + granularity).since(clock.now()),
+            }
+        };
+        clock.timer(wait).await;
+    }
+}

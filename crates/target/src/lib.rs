@@ -1,0 +1,26 @@
+//! An NVMe over Fabrics target: the protocol without I/O of its own, so that the same code runs over sockets and over a simulated
+//! fabric.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`subsystem`] | a drive under one name, who may use it, and the controllers made for hosts |
+//! | [`controller`] | a host's controller: properties, keep-alive, its end |
+//! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
+//! | `admin.rs` | admin commands |
+//! | [`path`] | from the target to a drive, past any block layer |
+//! | [`tcp`] | the TCP transport: PDUs in, PDUs out |
+//!
+//! What it does not do: it opens no socket and starts no task but the keep-alive timers; it believes nothing of a host's, and passes
+//! no address of a host's to a drive.
+
+mod admin;
+pub mod controller;
+pub mod path;
+pub mod queue;
+pub mod subsystem;
+pub mod tcp;
+
+pub use controller::{Controller, Ended};
+pub use path::{Movement, Path, PathConfig};
+pub use queue::{Misuse, Queue, Target};
+pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

@@ -1,0 +1,198 @@
+//! From the target to a drive: commands of remote hosts go to a queue pair of the drive's, past any block layer.
+//!
+//! Nothing of a remote command reaches the drive that was not understood here: how many bytes it moves, and which way, follows from
+//! its own fields, and its data lies in memory of the target's. A host's address never does.
+
+use byteway_clock::{Semaphore, SpanId};
+use byteway_host::{
+    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, QueueConfig, Rules,
+    TransferConfig,
+};
+use byteway_wire::nvme::command::FUSE_NONE;
+use byteway_wire::nvme::{
+    Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, NvmOpcode, Range, ReadWrite, Sqe, Status,
+};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// What of the target a drive's path takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathConfig {
+    /// The longest data of a command, in bytes: what the target's controllers report as MDTS. A power of two from 4 KiB on.
+    pub bytes_max: u32,
+    /// Commands that are at the drive at once, of all hosts together. Others wait.
+    pub commands_max: u32,
+}
+
+impl Default for PathConfig {
+    fn default() -> Self {
+        PathConfig { bytes_max: 128 << 10, commands_max: 512 }
+    }
+}
+
+/// Which way a command's data goes, and how much of it there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Movement {
+    /// It has none.
+    None,
+    /// To the drive.
+    ToDrive(u32),
+    /// To the host.
+    ToHost(u32),
+}
+
+/// A drive, as the target reaches it. Shared by all that is connected to it.
+pub struct Path {
+    driver: Driver,
+    carrier: Carrier,
+    config: PathConfig,
+    /// Places for data that no command has at the moment.
+    buffers: RefCell<Vec<IoBuffer>>,
+    credits: Semaphore,
+}
+
+impl Path {
+    /// To the drive of `driver`, over a queue pair of its own.
+    ///
+    /// # Errors
+    /// The drive gives no queue pair.
+    pub async fn open(driver: Driver, config: PathConfig) -> Result<Path, DriverError> {
+        let drive_max = driver.transfer_bytes_max().unwrap_or(u64::from(config.bytes_max));
+        let bytes_max = u64::from(config.bytes_max).min(drive_max) as u32;
+        let config = PathConfig { bytes_max, ..config };
+        let entries = (config.commands_max + 1).min(u32::from(driver.cap().mqes_z()) + 1);
+        let queue = driver.create_queue_pair(QueueConfig::new(entries)).await?;
+        let carrier =
+            Carrier::new(queue, &TransferConfig::<()>::new(Rules::only(Method::Prp), config.bytes_max));
+        let credits = Semaphore::new(driver.clock(), config.commands_max as usize);
+        Ok(Path { driver, carrier, config, buffers: RefCell::default(), credits })
+    }
+
+    /// The driver behind it.
+    pub fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    /// What the drive says that it is.
+    pub fn identity(&self) -> Rc<IdentifyController> {
+        self.driver.identity()
+    }
+
+    /// The longest data of a command, in bytes.
+    pub fn bytes_max(&self) -> u32 {
+        self.config.bytes_max
+    }
+
+    fn namespace(&self, nsid: u32) -> Result<Namespace, Status> {
+        let namespaces = self.driver.namespaces();
+        let found = namespaces.iter().find(|namespace| namespace.nsid == nsid);
+        found.copied().ok_or(Status::INVALID_NAMESPACE.with_dnr())
+    }
+
+    /// What data an I/O command has.
+    ///
+    /// # Errors
+    /// It is none that the target passes on, or moves more than a command may.
+    pub fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
+        if sqe.fuse() != FUSE_NONE {
+            return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        let blocks = |sqe: &Sqe| {
+            let namespace = self.namespace(sqe.nsid)?;
+            let block = u64::from(namespace.block_bytes) + u64::from(namespace.metadata_bytes);
+            let bytes = u64::from(ReadWrite::parse(sqe).blocks()) * block;
+            match u32::try_from(bytes) {
+                Ok(bytes) if bytes <= self.config.bytes_max => Ok(bytes),
+                _ => Err(Status::INVALID_FIELD.with_dnr()),
+            }
+        };
+        Ok(match NvmOpcode(sqe.opcode()) {
+            NvmOpcode::READ => Movement::ToHost(blocks(sqe)?),
+            NvmOpcode::WRITE | NvmOpcode::COMPARE => Movement::ToDrive(blocks(sqe)?),
+            NvmOpcode::DATASET_MANAGEMENT => Movement::ToDrive(
+                (u32::from(DatasetManagement::parse(sqe).nr_z) + 1) * size_of::<Range>() as u32,
+            ),
+            NvmOpcode::COPY => {
+                Movement::ToDrive((u32::from(Copy::parse(sqe).nr_z) + 1) * size_of::<CopyRange>() as u32)
+            }
+            NvmOpcode::FLUSH
+            | NvmOpcode::WRITE_ZEROES
+            | NvmOpcode::WRITE_UNCORRECTABLE
+            | NvmOpcode::VERIFY => Movement::None,
+            _ => return Err(Status::INVALID_OPCODE.with_dnr()),
+        })
+    }
+
+    /// Has the drive execute an I/O command that moves data so. `data` holds what goes to the drive, or takes what comes.
+    pub async fn execute(&self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
+        let credit = self.credits.acquire(1).await;
+        if credit.credits() == 0 {
+            return failed(Status::INTERNAL_PATH_ERROR);
+        }
+        let buffer = match self.take() {
+            Ok(buffer) => buffer,
+            Err(_) => return failed(Status::COMMAND_INTERRUPTED),
+        };
+        let executed = self.execute_in(&buffer, sqe, movement, data).await;
+        self.buffers.borrow_mut().push(buffer);
+        executed.unwrap_or_else(|error| failed(status_of(&error)))
+    }
+
+    async fn execute_in(
+        &self,
+        buffer: &IoBuffer,
+        sqe: &Sqe,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Result<Cqe, IoError> {
+        // Its data pointer and metadata pointer are the host's, and name nothing here.
+        let sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
+        let none = SpanId::NONE;
+        match movement {
+            Movement::None => Ok(self.carrier.queue().execute(sqe).await?),
+            Movement::ToDrive(bytes) => {
+                self.carrier.put(buffer, data)?;
+                self.carrier.send(none, sqe, buffer, bytes).await
+            }
+            Movement::ToHost(bytes) => {
+                let cqe = self.carrier.receive(none, sqe, buffer, bytes).await?;
+                if cqe.status().is_success() {
+                    data.resize(bytes as usize, 0);
+                    self.carrier.get(buffer, data)?;
+                }
+                Ok(cqe)
+            }
+        }
+    }
+
+    fn take(&self) -> Result<IoBuffer, IoError> {
+        match self.buffers.borrow_mut().pop() {
+            Some(buffer) => Ok(buffer),
+            None => self.carrier.buffer(),
+        }
+    }
+
+    /// Has the drive execute an admin command that brings `bytes` into `data`.
+    pub async fn ask(&self, sqe: Sqe, bytes: usize, data: &mut Vec<u8>) -> Cqe {
+        data.clear();
+        data.resize(bytes, 0);
+        let asked = if bytes == 0 { Data::None } else { Data::In(data) };
+        match self.driver.admin(Sqe { mptr: 0, ..sqe.with_prp(0, 0) }, asked).await {
+            Ok(cqe) => cqe,
+            Err(_) => failed(Status::INTERNAL_PATH_ERROR),
+        }
+    }
+}
+
+fn failed(status: Status) -> Cqe {
+    Cqe::new(0, status, 0, 0)
+}
+
+/// What a host is told of a command that has no completion: it may try again, there or elsewhere.
+fn status_of(error: &IoError) -> Status {
+    match error {
+        IoError::Status(status) => *status,
+        IoError::Lost(Lost::NotPlaced) => Status::COMMAND_INTERRUPTED,
+        _ => Status::INTERNAL_PATH_ERROR,
+    }
+}

@@ -1,0 +1,295 @@
+//! A queue: one connection, from its Connect to its end. It takes capsules and gives completions; how they and their data cross is
+//! the transport's.
+
+use crate::admin::{self, ended};
+use crate::controller::Controller;
+use crate::path::Movement;
+use crate::subsystem::{HostName, Subsystem};
+use byteway_clock::Delay;
+use byteway_wire::FromBytes;
+use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, SQHD_NO_FLOW_CONTROL};
+use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, INCOMPATIBLE_FORMAT};
+use byteway_wire::fabrics::tcp::ADMIN_CAPSULE_DATA_BYTES;
+use byteway_wire::fabrics::{
+    Connect, ConnectData, Connected, FabricsCommand, InvalidParameter, Nqn, PropertyGet, PropertySet,
+};
+use byteway_wire::nvme::register::CC;
+use byteway_wire::nvme::{Cqe, Sqe, Status};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Entries of an admin queue, at least (NVMe Base 2.1, 6.3).
+const ADMIN_ENTRIES_MIN: u16 = 32;
+/// Commands that a queue may have outstanding before its Connect has said how many.
+const ENTRIES_BEFORE: u16 = 1;
+
+/// What a target offers: its subsystems by name.
+pub struct Target {
+    subsystems: Vec<Rc<Subsystem>>,
+}
+
+impl Target {
+    /// Of these subsystems, whose names differ.
+    pub fn new(subsystems: Vec<Rc<Subsystem>>) -> Rc<Self> {
+        Rc::new(Target { subsystems })
+    }
+
+    /// Its subsystems.
+    pub fn subsystems(&self) -> &[Rc<Subsystem>] {
+        &self.subsystems
+    }
+
+    fn subsystem(&self, nqn: &Nqn) -> Option<&Rc<Subsystem>> {
+        self.subsystems.iter().find(|subsystem| subsystem.config().nqn == *nqn)
+    }
+}
+
+/// What a queue is connected to.
+#[derive(Clone)]
+enum Stage {
+    /// Nothing: the first command has to be Connect.
+    New,
+    Connected {
+        controller: Rc<Controller>,
+        qid: u16,
+        /// Of the controller's lives.
+        life: u32,
+    },
+}
+
+/// One queue of a host's.
+pub struct Queue {
+    target: Rc<Target>,
+    stage: RefCell<Stage>,
+    entries: Cell<u16>,
+    /// None: the flow is not controlled.
+    head: Cell<Option<u16>>,
+    /// Identifiers of commands that have begun and not ended.
+    outstanding: RefCell<Vec<u16>>,
+}
+
+/// What no host that keeps to the protocol does: its connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Misuse {
+    /// More commands than entries.
+    #[error("it has more than {0} commands outstanding, which is the size of its queue")]
+    Overflow(u16),
+    /// Two commands that nobody could tell apart.
+    #[error("it uses command identifier {0} twice at once")]
+    Identifier(u16),
+}
+
+impl Queue {
+    /// One that has just been opened.
+    pub fn new(target: &Rc<Target>) -> Self {
+        Queue {
+            target: target.clone(),
+            stage: RefCell::new(Stage::New),
+            entries: Cell::new(ENTRIES_BEFORE),
+            head: Cell::new(Some(0)),
+            outstanding: RefCell::default(),
+        }
+    }
+
+    /// Its controller, once it is connected.
+    pub fn controller(&self) -> Option<Rc<Controller>> {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, .. } => Some(controller.clone()),
+            _ => None,
+        }
+    }
+
+    /// Its identifier, once it is connected.
+    pub fn qid(&self) -> Option<u16> {
+        match &*self.stage.borrow() {
+            Stage::Connected { qid, .. } => Some(*qid),
+            _ => None,
+        }
+    }
+
+    /// Data that may come with a command: before Connect it is that command's alone.
+    pub fn in_capsule_bytes(&self) -> u32 {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, qid, .. } if *qid > 0 => {
+                controller.subsystem().config().in_capsule_bytes
+            }
+            _ => ADMIN_CAPSULE_DATA_BYTES,
+        }
+    }
+
+    /// The longest data of a command.
+    pub fn bytes_max(&self) -> u32 {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, .. } => controller.subsystem().path().bytes_max(),
+            Stage::New => ConnectData::SIZE as u32,
+        }
+    }
+
+    /// Whether completions say how far the queue was read.
+    pub fn controls_flow(&self) -> bool {
+        self.head.get().is_some()
+    }
+
+    /// Waits until the connection is to be closed, as its controller is over.
+    pub async fn over(&self) {
+        let connected = match &*self.stage.borrow() {
+            Stage::Connected { controller, qid, life } => {
+                Some((controller.clone(), (*qid > 0).then_some(*life)))
+            }
+            _ => None,
+        };
+        if let Some((controller, life)) = connected {
+            controller.over(life).await;
+        }
+    }
+
+    /// A command has come: what data it has, or the status with which it ends at once.
+    ///
+    /// # Errors
+    /// The connection is to end.
+    pub fn begin(&self, sqe: &Sqe) -> Result<Result<Movement, Status>, Misuse> {
+        let mut outstanding = self.outstanding.borrow_mut();
+        if outstanding.len() >= usize::from(self.entries.get()) {
+            return Err(Misuse::Overflow(self.entries.get()));
+        }
+        if outstanding.contains(&sqe.cid()) {
+            return Err(Misuse::Identifier(sqe.cid()));
+        }
+        outstanding.push(sqe.cid());
+        if let Some(head) = self.head.get() {
+            self.head.set(Some(if head + 1 >= self.entries.get() { 0 } else { head + 1 }));
+        }
+        Ok(self.movement(sqe))
+    }
+
+    fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
+        let fabrics = FabricsCommand::parse(sqe);
+        match &*self.stage.borrow() {
+            Stage::New if matches!(fabrics, Some(FabricsCommand::Connect(_))) => {
+                Ok(Movement::ToDrive(ConnectData::SIZE as u32))
+            }
+            Stage::New => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
+            Stage::Connected { controller, qid, .. } => {
+                controller.hear();
+                match qid {
+                    _ if fabrics.is_some() => Ok(Movement::None),
+                    _ if !controller.is_ready() => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
+                    0 => admin::movement(controller, sqe),
+                    _ => controller.subsystem().path().movement(sqe),
+                }
+            }
+        }
+    }
+
+    /// Executes a command that has begun. None: nobody is to be told.
+    pub async fn execute(&self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Option<Cqe> {
+        let stage = self.stage.borrow().clone();
+        match (stage, FabricsCommand::parse(sqe)) {
+            (Stage::New, Some(FabricsCommand::Connect(connect))) => {
+                Some(self.connect(&connect, data).unwrap_or_else(|refused| refused))
+            }
+            (Stage::New, _) => Some(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())),
+            (Stage::Connected { controller, qid, .. }, Some(command)) => {
+                Some(fabrics_command(&controller, qid, &command))
+            }
+            (Stage::Connected { controller, qid: 0, .. }, None) => {
+                admin::execute(&controller, sqe, movement, data).await
+            }
+            (Stage::Connected { controller, .. }, None) => {
+                Some(controller.subsystem().path().execute(sqe, movement, data).await)
+            }
+        }
+    }
+
+    /// A command has ended: its completion as the host is to get it.
+    pub fn end(&self, sqe: &Sqe, cqe: Cqe) -> Cqe {
+        let cid = sqe.cid();
+        self.outstanding.borrow_mut().retain(|other| *other != cid);
+        let sqhd = self.head.get().unwrap_or(SQHD_NO_FLOW_CONTROL);
+        // SQID is reserved on a fabric, and there is no phase.
+        Cqe { cid, sqid: 0, sqhd, ..cqe.with_phase(false) }
+    }
+
+    /// The connection is gone.
+    pub fn close(&self) {
+        if let Stage::Connected { controller, qid, .. } = self.stage.replace(Stage::New) {
+            controller.disconnect(qid);
+        }
+    }
+
+    /// Connect (NVMe Base 2.1, 6.3). The error is a completion, too.
+    fn connect(&self, connect: &Connect, data: &[u8]) -> Result<Cqe, Cqe> {
+        let invalid = |parameter: InvalidParameter| parameter.cqe(0);
+        let data = ConnectData::read_from_bytes(data).map_err(|_| ended(Status::INVALID_FIELD.with_dnr()))?;
+        if connect.recfmt != 0 {
+            return Err(ended(INCOMPATIBLE_FORMAT.with_dnr()));
+        }
+        let named = data.subsystem().map_err(invalid)?;
+        let subsystem = self.target.subsystem(&named).ok_or(invalid(InvalidParameter::SUBNQN))?;
+        let host = HostName { nqn: data.host().map_err(invalid)?, id: data.hostid };
+        let config = subsystem.config();
+        if !config.hosts.has(&host.nqn) {
+            return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
+        }
+        let entries = connect.sqsize_z.saturating_add(1);
+        let most =
+            if connect.qid == 0 { config.entries_max.max(ADMIN_ENTRIES_MIN) } else { config.entries_max };
+        if !(2..=most).contains(&entries) {
+            return Err(invalid(InvalidParameter::SQSIZE));
+        }
+        let controller = match connect.qid {
+            0 if data.cntlid != CNTLID_DYNAMIC => return Err(invalid(InvalidParameter::CNTLID)),
+            0 => {
+                let keep_alive = Delay::from_ms(u64::from(connect.kato_ms));
+                subsystem.make(host, keep_alive).map_err(ended)?
+            }
+            qid => {
+                let controller = subsystem.controller(data.cntlid);
+                let controller = controller.ok_or(invalid(InvalidParameter::CNTLID))?;
+                if *controller.host() != host {
+                    return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
+                }
+                if qid > controller.granted.get() {
+                    return Err(invalid(InvalidParameter::QID));
+                }
+                if !controller.is_ready() {
+                    return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));
+                }
+                controller
+            }
+        };
+        if !controller.connect(connect.qid) {
+            return Err(invalid(InvalidParameter::QID));
+        }
+        controller.hear();
+        self.entries.set(entries);
+        self.head.set((!connect.attributes.dissqfc()).then_some(1));
+        let (cntlid, life) = (controller.id(), controller.life());
+        self.stage.replace(Stage::Connected { controller, qid: connect.qid, life });
+        Ok(Connected { cntlid, ..Connected::default() }.cqe(0, 0))
+    }
+}
+
+/// A fabrics command of a queue that is connected.
+fn fabrics_command(controller: &Controller, qid: u16, command: &FabricsCommand) -> Cqe {
+    let invalid_field = ended(Status::INVALID_FIELD.with_dnr());
+    match (command, qid) {
+        (FabricsCommand::PropertyGet(PropertyGet { size, offset }), 0) => {
+            let value = size.bytes().and_then(|bytes| controller.property(*offset, bytes));
+            value.map_or(invalid_field, |value| PropertyGet::response(value, 0, 0))
+        }
+        (FabricsCommand::PropertySet(PropertySet { size, offset, value }), 0) => {
+            match (u64::from(*offset), size.bytes()) {
+                (CC, Some(4)) => {
+                    controller.configure(*value as u32);
+                    ended(Status::SUCCESS)
+                }
+                _ => invalid_field,
+            }
+        }
+        // The transport closes the connection behind the completion.
+        (FabricsCommand::Disconnect(_), 1..) => ended(Status::SUCCESS),
+        (FabricsCommand::Connect(_), _) => ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
+        _ => invalid_field,
+    }
+}

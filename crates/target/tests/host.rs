@@ -1,0 +1,254 @@
+//! A host by hand: it says what a test tells it to, and gives what comes back.
+
+use byteway_clock::Clock;
+use byteway_host::{Driver, DriverConfig};
+use byteway_target::tcp::{Broken, Connection};
+use byteway_target::{Path, PathConfig, Queue, Subsystem, SubsystemConfig, Target};
+use byteway_testkit::{SmallWorld, assert_at_rest};
+use byteway_wire::IntoBytes;
+use byteway_wire::fabrics::connect::ConnectAttributes;
+use byteway_wire::fabrics::tcp::{
+    Agreement, CapsuleCmd, Decoder, Digests, End, Event, Framing, H2cData, IcReq, Limits, Pdu,
+};
+use byteway_wire::fabrics::{
+    Connect, ConnectData, Connected, DataPointer, Nqn, PropertyGet, PropertySet, PropertySize,
+};
+use byteway_wire::nvme::register::{CC, CSTS, Cc, Csts};
+use byteway_wire::nvme::{Cqe, Sqe, Status};
+use std::rc::Rc;
+
+pub const SUBSYSTEM: &str = "nqn.2026-11.org.byteway:a";
+pub const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555";
+
+/// Runs a test with a target, whose one subsystem `config` may change, of a small drive.
+pub fn with_target<T: 'static>(
+    config: impl FnOnce(&mut SubsystemConfig) + 'static,
+    test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
+) -> T {
+    SmallWorld::default().run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
+        let clock = driver.clock().clone();
+        let mut subsystem = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
+        config(&mut subsystem);
+        let path = Path::open(driver, PathConfig { bytes_max: 32 << 10, commands_max: 64 }).await.unwrap();
+        let target = Target::new(vec![Subsystem::new(&clock, subsystem, path)]);
+        let result = test(target, clock).await;
+        assert_at_rest(powered);
+        result
+    })
+}
+
+/// What a host got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    pub cqe: Cqe,
+    pub data: Vec<u8>,
+}
+
+/// One connection of a host's.
+pub struct Host {
+    pub queue: Rc<Queue>,
+    pub connection: Connection,
+    decoder: Decoder,
+    framing: Framing,
+    /// Bytes that go in at once.
+    pub pieces: usize,
+    cid: u16,
+}
+
+impl Host {
+    /// Opens a connection, and says nothing.
+    pub fn open(target: &Rc<Target>) -> Host {
+        let queue = Rc::new(Queue::new(target));
+        let limits = Limits { plen_max: 1 << 20, maxh2cdata: 1 << 20, dwords: false };
+        Host {
+            connection: Connection::new(queue.clone(), 8192),
+            queue,
+            decoder: Decoder::new(End::Host, limits),
+            framing: Framing::INITIAL,
+            pieces: usize::MAX,
+            cid: 0,
+        }
+    }
+
+    /// Opens a connection, and initializes it with these digests.
+    pub fn initialized(target: &Rc<Target>, digests: Digests) -> Host {
+        let mut host = Host::open(target);
+        let request = IcReq::new(0, digests, 0);
+        host.say(&Pdu::IcReq(request), &[]).unwrap();
+        let [Pdu::IcResp(response)] = host.hear()[..] else { panic!("no ICResp") };
+        let agreed = Agreement::new(&request, &response).unwrap();
+        host.decoder.establish(agreed.framing_to(End::Host));
+        host.framing = agreed.framing_to(End::Controller);
+        host
+    }
+
+    /// An admin queue that is connected, and its controller enabled.
+    pub async fn admin(target: &Rc<Target>) -> Host {
+        let mut host = Host::initialized(target, Digests::new());
+        let connected = host.connect(0, 0xFFFF, 32, |_| ()).await;
+        assert_eq!(connected.cqe.status(), Status::SUCCESS);
+        host.configure(true).await;
+        host
+    }
+
+    /// An I/O queue of the same controller.
+    pub async fn io(target: &Rc<Target>, admin: &Host, qid: u16, digests: Digests) -> Host {
+        let mut host = Host::initialized(target, digests);
+        let id = admin.queue.controller().unwrap().id();
+        let connected = host.connect(qid, id, 32, |_| ()).await;
+        assert_eq!(connected.cqe.status(), Status::SUCCESS);
+        host
+    }
+
+    pub fn next_cid(&mut self) -> u16 {
+        self.cid += 1;
+        self.cid
+    }
+
+    /// Connects; `change` may change the data first.
+    pub async fn connect(
+        &mut self,
+        qid: u16,
+        cntlid: u16,
+        entries: u16,
+        change: impl FnOnce(&mut ConnectData),
+    ) -> Answer {
+        let attributes = ConnectAttributes::new().with_dissqfc(qid > 0);
+        let connect = Connect { qid, sqsize_z: entries - 1, attributes, kato_ms: 5000, ..Connect::default() };
+        let mut data = ConnectData::new(
+            [7; 16],
+            cntlid,
+            &Nqn::new(SUBSYSTEM).unwrap(),
+            &Nqn::new(HOST).unwrap(),
+        );
+        change(&mut data);
+        let pointer = DataPointer::InCapsule { offset: 0, bytes: ConnectData::SIZE as u32 };
+        let sqe = connect.sqe(0, pointer.descriptor());
+        let answer = self.ask(sqe, data.as_bytes()).await;
+        if let Some(connected) = Connected::parse(&answer.cqe) {
+            assert!(cntlid == 0xFFFF || connected.cntlid == cntlid);
+        }
+        answer
+    }
+
+    /// Enables or disables the controller.
+    pub async fn configure(&mut self, enable: bool) {
+        let value = Cc::new().with_en(enable).with_iosqes(6).with_iocqes(4).into_bits();
+        let set = PropertySet { size: PropertySize::DWORD, offset: CC as u32, value: value.into() };
+        assert_eq!(self.ask(set.sqe(0), &[]).await.cqe.status(), Status::SUCCESS);
+        let get = PropertyGet { size: PropertySize::DWORD, offset: CSTS as u32 };
+        let csts = Csts::from_bits(get.value(&self.ask(get.sqe(0), &[]).await.cqe) as u32);
+        assert_eq!(csts.rdy(), enable);
+    }
+
+    /// Sends a PDU.
+    pub fn say(&mut self, pdu: &Pdu, data: &[u8]) -> Result<(), Broken> {
+        let bytes = self.encoded(pdu, data);
+        self.say_bytes(&bytes)
+    }
+
+    /// A PDU as it is sent.
+    pub fn encoded(&self, pdu: &Pdu, data: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; self.framing.pdu_bytes(pdu, data.len() as u32) as usize];
+        self.framing.encode(pdu, data, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// Sends bytes.
+    pub fn say_bytes(&mut self, bytes: &[u8]) -> Result<(), Broken> {
+        bytes.chunks(self.pieces.min(bytes.len().max(1))).try_for_each(|piece| self.connection.receive(piece))
+    }
+
+    /// The headers of what has come, without data.
+    pub fn hear(&mut self) -> Vec<Pdu> {
+        self.hear_all().into_iter().map(|(pdu, _)| pdu).collect()
+    }
+
+    /// What has come.
+    pub fn hear_all(&mut self) -> Vec<(Pdu, Vec<u8>)> {
+        let bytes = self.connection.unsent().to_vec();
+        self.connection.sent(bytes.len());
+        let mut rest = &bytes[..];
+        let mut heard: Vec<(Pdu, Vec<u8>)> = Vec::new();
+        loop {
+            match self.decoder.next(&mut rest).unwrap() {
+                Event::More => return heard,
+                Event::Header { pdu, .. } => heard.push((pdu, Vec::new())),
+                Event::Data(part) => heard.last_mut().unwrap().1.extend_from_slice(part),
+                Event::End { intact } => assert!(intact),
+            }
+        }
+    }
+
+    /// Executes what has come so far.
+    pub async fn serve(&mut self) {
+        while let Some(mut work) = self.connection.next_work() {
+            let cqe = match work.refused() {
+                Some(status) => Some(Cqe::new(0, status, 0, 0)),
+                None => self.queue.execute(&work.sqe, work.movement, &mut work.data).await,
+            };
+            self.connection.finish(work, cqe);
+        }
+    }
+
+    /// Carries out a command; with `data` behind it in its capsule, or, if its pointer says so, when it is asked for.
+    pub async fn ask(&mut self, sqe: Sqe, data: &[u8]) -> Answer {
+        let sqe = sqe.with_cid(self.next_cid());
+        let in_capsule = matches!(DataPointer::parse(&sqe.sgl()), Ok(DataPointer::InCapsule { .. }));
+        self.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), if in_capsule { data } else { &[] }).unwrap();
+        let mut brought = Vec::new();
+        loop {
+            self.serve().await;
+            for (pdu, part) in self.hear_all() {
+                match pdu {
+                    Pdu::R2t(request) => {
+                        let (from, to) = (request.r2to as usize, (request.r2to + request.r2tl) as usize);
+                        // In two parts, as a host may.
+                        let middle = (from + (to - from) / 2) & !3;
+                        for (from, to) in [(from, middle), (middle, to)] {
+                            let part = &data[from..to];
+                            let bytes = part.len() as u32;
+                            let is_last = to == (request.r2to + request.r2tl) as usize;
+                            let header = H2cData::new(sqe.cid(), request.ttag, from as u32, bytes, is_last);
+                            if bytes > 0 {
+                                self.say(&Pdu::H2cData(header), part).unwrap();
+                            }
+                        }
+                    }
+                    Pdu::C2hData(header) => {
+                        assert_eq!(header.cccid, sqe.cid());
+                        brought = part;
+                        if header.ch.flags.success() {
+                            return Answer { cqe: Cqe::new(sqe.cid(), Status::SUCCESS, 0, 0xFFFF), data: brought };
+                        }
+                    }
+                    Pdu::CapsuleResp(response) => {
+                        assert_eq!(response.cqe.cid, sqe.cid());
+                        return Answer { cqe: response.cqe, data: brought };
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+}
+
+/// With the transport's data pointer for `bytes`.
+pub fn by_transport(mut sqe: Sqe, bytes: u32) -> Sqe {
+    place(&mut sqe, DataPointer::Transport { bytes });
+    sqe
+}
+
+/// With `bytes` behind the command.
+pub fn in_capsule(mut sqe: Sqe, bytes: u32) -> Sqe {
+    place(&mut sqe, DataPointer::InCapsule { offset: 0, bytes });
+    sqe
+}
+
+pub fn place(sqe: &mut Sqe, pointer: DataPointer) {
+    let bytes = pointer.descriptor().to_bytes();
+    let (low, high) = bytes.split_at(8);
+    sqe.prp1 = u64::from_le_bytes(low.try_into().unwrap());
+    sqe.prp2 = u64::from_le_bytes(high.try_into().unwrap());
+    sqe.set_psdt(1);
+}

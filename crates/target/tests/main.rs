@@ -1,0 +1,7 @@
+//! The target as hosts meet it: bytes of NVMe/TCP in, bytes out, and a drive behind it, in virtual time.
+#![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
+
+mod association;
+mod commands;
+mod host;
+mod hostile;
