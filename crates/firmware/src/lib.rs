@@ -13,10 +13,13 @@
 //! | [`ftl::config`] | its parameters and errors |
 //! | [`ftl::base`] | where everything lies before the first I/O, in closed form |
 //! | [`ftl::space`] | the logical units: the host's, translation pages |
+//! | `ftl::inner` | what it is made of: its parts, and what its tasks wait for |
+//! | `ftl::counters` | what it counts |
 //! | `ftl::blocks` | superblocks: free, open, closed; valid counts; the victim |
 //! | `ftl::map` | from a unit to where it is; translation pages and their cache |
+//! | `ftl::buffer` | units that the host has written and flash has not yet |
 //! | `ftl::plain` | reads and writes of one unit, the short way |
-//! | `ftl::write` | from the host to the dies: the write buffer, stripes, wordlines |
+//! | `ftl::write` | from the host to the dies: stripes, wordlines |
 //! | `ftl::collect` | what empties superblocks: for room, wear, failures, age, deletion |
 //! | `ftl::durable` | what is written down so that the power may go, and what is found when it comes back |
 //! | `ftl::steady` | the constructed state of a drive that is being overwritten |

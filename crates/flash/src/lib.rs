@@ -58,9 +58,9 @@ pub use far::link::{
 };
 pub use fault::{Fault, FaultError, FaultPlan, FaultVerb};
 pub use geometry::{BlockId, Geometry, GeometryError, Ppa};
-pub use medium::{Dump, Medium};
+pub use medium::Medium;
 pub use reliability::{CellErrors, Reliability, ReliabilityError};
 pub use store::file;
-pub use store::{BaseContent, Batch, Blank, NO_LPA, Outdated, Spare};
+pub use store::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};
 pub use ticket::{Outcome, Ticket};
 pub use timing::{ChannelOrder, Mode, SlcTiming, Suspend, Timing, TimingError};

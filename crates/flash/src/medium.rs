@@ -2,9 +2,8 @@
 
 use crate::geometry::{BlockId, Geometry};
 use crate::store::file::{Files, Format, OpenError, Opened, Tuning};
-use crate::store::{BaseContent, Spare, Store};
+use crate::store::{BaseContent, Dump, Store};
 use byteway_clock::Inbox;
-use byteway_wire::content::Content;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
@@ -19,15 +18,6 @@ pub struct Medium {
     /// How old it is, powered or not.
     pub(crate) calendar_ns: u64,
     dump: Option<Dump>,
-}
-
-/// What a drive with power-loss protection saves on its capacitors' charge.
-#[derive(Clone, Debug, Default)]
-pub struct Dump {
-    /// The units of its write buffer, oldest first.
-    pub units: Vec<(Spare, Content)>,
-    /// Whatever else firmware must not lose.
-    pub records: Vec<u8>,
 }
 
 impl Medium {

@@ -1,6 +1,6 @@
 //! What must be so at any moment: for tests.
 
-use super::Kv;
+use super::inner::Kv;
 use super::record::Place;
 use super::segments::Use;
 use byteway_clock::{SpanId, Spans};

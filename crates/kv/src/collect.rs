@@ -3,8 +3,8 @@
 //! Which segment is worth it tells what is known to be dead; what is really live tells the index, for each record. A
 //! moved value keeps its sequence, and its record settles the one before, so for the sums nothing has happened.
 
-use super::Inner;
 use super::config::{KvCanary, KvError};
+use super::inner::Inner;
 use super::key::Key;
 use super::log::Head;
 use super::record::{Entry, Place};

@@ -3,8 +3,8 @@
 //! A merge goes by rising keys. Where space is short it becomes what counts piece by piece: of the tables that went in, only the
 //! keys from there on count then (`Slice::from`), and those of which nothing is left are given up.
 
-use super::Inner;
 use super::config::KvError;
+use super::inner::Inner;
 use super::key::Key;
 use super::merge::{RunReader, smallest};
 use super::record::Entry;

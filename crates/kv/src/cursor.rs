@@ -1,12 +1,12 @@
 //! A stable view of the pairs, in order.
 
 use super::config::KvError;
+use super::inner::{Inner, Kv};
 use super::key::Key;
 use super::memtable::Memtable;
 use super::merge::RunReader;
 use super::record::Entry;
 use super::version::{Run, Version};
-use super::{Inner, Kv};
 use byteway_clock::{SpanId, Spans};
 use std::cell::RefCell;
 use std::rc::Rc;

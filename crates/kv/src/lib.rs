@@ -13,6 +13,7 @@
 //! | `packing`, `log` | where a value goes in its page; an open segment |
 //! | `memtable`, `table`, `filter`, `version` | the index |
 //! | `segments` | what each segment is used for, and when one may be used again |
+//! | `inner` | its parts, and the steps that all verbs share |
 //! | `state` | what is so at a moment, and the steps that change it |
 //! | `units` | reading and writing units of the range |
 //! | `upkeep`, `merge`, `compact`, `collect` | what goes on behind: one task |
@@ -31,6 +32,7 @@ pub mod config;
 pub mod counters;
 pub mod cursor;
 mod filter;
+mod inner;
 pub mod key;
 mod log;
 mod manifest;
@@ -52,55 +54,18 @@ pub use config::{
 };
 pub use counters::{KvCounters, KvUsage};
 pub use cursor::Cursor;
+pub use inner::Kv;
 pub use key::{KEY_BYTES_MAX, Key};
 
-use byteway_clock::{Clock, Notify, SpanId, Spans, Stage, TaskId};
-use byteway_firmware::Placement;
-use byteway_firmware::Work;
-use byteway_firmware::{Ftl, MediaError};
+use byteway_clock::{Clock, Notify, SpanId, Spans};
+use byteway_firmware::{Ftl, Placement};
 use byteway_wire::content::UNIT_BYTES;
+use inner::Inner;
 use segments::Layout;
-use state::{Found, HOST, Refusal, Source, State};
+use state::{HOST, Refusal, Source, State};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use table::Entries;
 use units::Units;
-
-struct Inner {
-    clock: Clock,
-    placement: Placement,
-    config: KvConfig,
-    layout: Rc<Layout>,
-    units: Units,
-    state: RefCell<State>,
-    is_ready: Cell<bool>,
-    readied: Notify,
-    /// There is something to be written.
-    queued: Notify,
-    /// Somebody wants something of the upkeep.
-    upkeep: Notify,
-    /// There may be room, or the queue is shorter.
-    changed: Notify,
-    /// Formats that were asked for, and done.
-    formats: Cell<(u64, u64)>,
-    tasks: RefCell<Vec<TaskId>>,
-}
-
-/// A key-value store. Cheap to clone.
-#[derive(Clone)]
-pub struct Kv(Rc<Inner>);
-
-/// Segments that are given up are not used again while this is there.
-struct Pin<'a> {
-    inner: &'a Inner,
-    epoch: u64,
-}
-
-impl Drop for Pin<'_> {
-    fn drop(&mut self) {
-        self.inner.unpin(self.epoch);
-    }
-}
 
 impl KvConfig {
     /// Whether there can be such a store.
@@ -157,7 +122,7 @@ impl Kv {
 
     /// Stores a pair. With power-loss protection it is durable when this returns, else after the next [`Kv::flush`].
     ///
-    /// Charges [`Work::Index`], [`Work::Pack`] and DRAM for what the processor copies, and waiting for room.
+    /// Charges [`Work::Index`](byteway_firmware::Work::Index), [`Work::Pack`](byteway_firmware::Work::Pack) and DRAM for what the processor copies, and waiting for room.
     ///
     /// # Errors
     /// If the value is too long, there is no room, or `mode` forbids it.
@@ -498,108 +463,5 @@ impl Kv {
         }
         let source = Source::Placed { ring: offset, bytes, crc };
         self.store_from(span, spans, key, source, Origin::Cxl, mode).await
-    }
-}
-
-impl Inner {
-    /// Makes a step, and calls those who have something to do then.
-    fn step<T>(&self, step: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.state.borrow_mut();
-        let done = step(&mut state);
-        let has_writes = !state.queue.writes.is_empty();
-        let wants = state.wants;
-        let calls = wants.pool || wants.space || wants.sums || !state.full.is_empty();
-        drop(state);
-        if has_writes && self.queued.waiting() > 0 {
-            self.queued.notify_one();
-        }
-        if calls && self.upkeep.waiting() > 0 {
-            self.upkeep.notify_one();
-        }
-        done
-    }
-
-    /// A step could not be made: waits until it may be, or gives the error.
-    async fn wait_for(&self, span: SpanId, spans: &Spans, refusal: Refusal) -> Result<(), KvError> {
-        match refusal {
-            Refusal::Error(error) => return Err(error),
-            Refusal::Stale | Refusal::Look => {}
-            Refusal::Wait => {
-                self.state.borrow_mut().counters.stalls += 1;
-                self.changed.notified().await;
-                spans.charge(span, self.clock.now(), Stage::Queueing);
-            }
-        }
-        Ok(())
-    }
-
-    /// A log for the host's values is open, if there is a segment for it.
-    fn open_log(&self) {
-        if self.is_ready.get() && self.state.borrow().logs[HOST].segment().is_none() {
-            _ = self.step(|state| state.next_segment(HOST));
-        }
-    }
-
-    fn pin(&self) -> Pin<'_> {
-        Pin { inner: self, epoch: self.state.borrow_mut().segments.pin() }
-    }
-
-    fn unpin(&self, epoch: u64) {
-        let frees = self.state.borrow_mut().segments.unpin(epoch);
-        if frees {
-            self.upkeep.notify_one();
-        }
-    }
-
-    async fn charge_index(&self, span: SpanId, spans: &Spans) {
-        let service = self.placement.run(Work::Index, 1).await;
-        spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
-    }
-
-    /// The processor copies bytes.
-    async fn charge_copy(&self, span: SpanId, spans: &Spans, bytes: u32) {
-        let service = self.placement.run(Work::Pack, u64::from(bytes.div_ceil(64))).await;
-        spans.charge_split(span, self.clock.now(), service.queued, Stage::Firmware);
-        let passage = self.placement.site(Work::Pack).dram("into a log page", u64::from(bytes));
-        self.clock.sleep_until(passage.arrival).await;
-        spans.charge_split(span, self.clock.now(), passage.queued, Stage::Dram);
-    }
-
-    /// What is known of a key: a tombstone is found, too.
-    async fn find(&self, span: SpanId, spans: &Spans, key: &Key) -> Result<Found, KvError> {
-        let (version, found) = {
-            let state = self.state.borrow();
-            state.check_known()?;
-            if let Some(entry) = state.find_in_memory(key) {
-                return Ok(state.found(Some(entry), true));
-            }
-            (state.version.clone(), state.found(None, false))
-        };
-        let hash = filter::hash(key, self.config.seed);
-        let _pin = self.pin();
-        for run in version.runs() {
-            let Some(slice) = version::find(run, key) else { continue };
-            let table = &slice.table;
-            if table.filter.as_ref().is_some_and(|filter| !filter.may_hold(hash)) {
-                self.state.borrow_mut().counters.filter_hits += 1;
-                continue;
-            }
-            let Some(unit) = table.unit_of(key) else { continue };
-            let bytes = self.index_unit(span, spans, table, unit).await?;
-            if let Some(entry) = Entries::find(&bytes, key) {
-                if !self.layout.holds(&entry) {
-                    return Err(KvError::Media(MediaError::Unreadable));
-                }
-                return Ok(Found { entry: Some(entry), ..found });
-            }
-            self.state.borrow_mut().counters.filter_misses += 1;
-        }
-        Ok(found)
-    }
-
-    /// A failure of flash ends everything but reading. What waits to be written stays where it is read from.
-    fn fail(&self, error: MediaError) {
-        self.state.borrow_mut().failed.get_or_insert(error);
-        self.changed.notify_all();
     }
 }

@@ -1,7 +1,7 @@
 //! Entries of several runs in one order.
 
-use super::Inner;
 use super::config::KvError;
+use super::inner::Inner;
 use super::key::Key;
 use super::record::Entry;
 use super::table::{Entries, Slice};

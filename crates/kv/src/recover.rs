@@ -6,8 +6,8 @@
 //! manifest says what was found: so another cut changes nothing. What was open is closed for good, and units of former
 //! lives are known by their generation; so what was found is found again.
 
-use super::Inner;
 use super::config::{KvCanary, KvError};
+use super::inner::Inner;
 use super::key::Key;
 use super::log::Head;
 use super::manifest::{self, Manifest};

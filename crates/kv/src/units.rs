@@ -1,12 +1,13 @@
 //! Reading and writing units of the range: what waits to be written is read from there.
 
+use super::config::KvCanary;
 use super::config::KvError;
+use super::inner::Inner;
 use super::log::{Write, Written};
 use super::record::{Entry, Place};
 use super::segments::{Layout, UNIT};
 use super::state::State;
 use super::table::{Entries, Table};
-use super::{Inner, KvCanary};
 use byteway_clock::{SpanId, Spans};
 use byteway_firmware::{Ftl, MediaError};
 use byteway_wire::content::{Content, UNIT_BYTES};

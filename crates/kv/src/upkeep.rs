@@ -1,14 +1,16 @@
 //! What goes on behind the verbs, in one task: memtables go to flash, tables are merged, segments are collected, manifests
 //! are written. One task, so that nobody changes the tables under another's hands.
 
+use super::config::KvCanary;
 use super::config::KvError;
+use super::inner::Inner;
+use super::key::Key;
 use super::manifest::{self, Snapshot};
 use super::memtable::Memtable;
 use super::segments::{Tally, Use};
 use super::state::State;
 use super::table::{Builder, Slice};
 use super::version::Version;
-use super::{Inner, Key, KvCanary};
 use byteway_clock::{SpanId, Spans};
 use byteway_firmware::MediaError;
 use byteway_firmware::Work;

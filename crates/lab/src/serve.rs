@@ -8,7 +8,7 @@ use std::slice;
 
 use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
-use byteway_serve::drive::{Attachment, Report, ServeError, Setup, Start, Stop, serve_all};
+use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::{function, nvme_tcp};
 use byteway_target::{Hosts, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
@@ -112,8 +112,8 @@ impl Service {
             };
             let data = data.filter(|_| device.drive.store == Store::File).map(own);
             let drive = build::served(&device, &name);
-            let attachment = match &place {
-                Opened::VfioUser(folder) => Attachment::VfioUser {
+            let access = match &place {
+                Opened::VfioUser(folder) => Access::VfioUser {
                     socket: own(folder).join(SOCKET),
                     doorbells: match device.serve.doorbells {
                         Doorbells::Mapped => function::Doorbells::Mapped,
@@ -121,15 +121,15 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp(address, hosts) => Attachment::Tcp {
+                Opened::Tcp(address, hosts) => Access::Tcp {
                     server: listen(*address, number)?,
-                    subsystem: SubsystemConfig {
+                    subsystem: Box::new(SubsystemConfig {
                         hosts: hosts.clone(),
                         ..SubsystemConfig::new(name_of(&drive.serial)?)
-                    },
+                    }),
                 },
             };
-            drives.push(Served { setup: setup(&device, drive, name, attachment, data), device });
+            drives.push(Served { setup: setup(&device, drive, name, access, data), device });
         }
         if data.is_some() && drives.iter().all(|drive| drive.setup.data.is_none()) {
             let what = "`--data`: no drive is kept in files";
@@ -219,13 +219,7 @@ fn name_of(serial: &str) -> Result<Nqn, InputError> {
     })
 }
 
-fn setup(
-    device: &Device,
-    drive: DriveConfig,
-    name: String,
-    attachment: Attachment,
-    data: Option<PathBuf>,
-) -> Setup {
+fn setup(device: &Device, drive: DriveConfig, name: String, access: Access, data: Option<PathBuf>) -> Setup {
     Setup {
         drive,
         name,
@@ -234,7 +228,7 @@ fn setup(
             Timing::Model => byteway_clock::Timing::Model,
             Timing::None => byteway_clock::Timing::None,
         },
-        attachment,
+        access,
         data,
     }
 }
@@ -351,8 +345,8 @@ impl Served {
 
     fn place(&self) -> ReadyPlace {
         let Served { device, setup } = self;
-        match &setup.attachment {
-            Attachment::VfioUser { socket, .. } => {
+        match &setup.access {
+            Access::VfioUser { socket, .. } => {
                 let folder = self.folder().unwrap_or(socket).to_string_lossy();
                 let socket = socket.to_string_lossy().into_owned();
                 let path = serde_json::to_string(&socket).expect("a text is JSON");
@@ -367,7 +361,7 @@ impl Served {
                     socket,
                 }
             }
-            Attachment::Tcp { server, subsystem } => {
+            Access::Tcp { server, subsystem } => {
                 let (ip, port) = (server.address().ip(), server.address().port());
                 let nqn = subsystem.nqn.as_str().to_owned();
                 ReadyPlace::Tcp {
@@ -383,9 +377,9 @@ impl Served {
 
     /// The folder of its socket, if it has one.
     fn folder(&self) -> Option<&Path> {
-        match &self.setup.attachment {
-            Attachment::VfioUser { socket, .. } => socket.parent(),
-            Attachment::Tcp { .. } => None,
+        match &self.setup.access {
+            Access::VfioUser { socket, .. } => socket.parent(),
+            Access::Tcp { .. } => None,
         }
     }
 

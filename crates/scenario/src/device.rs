@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::drive::{overrides, placed};
+use super::drive::{DrivePlan, overrides, placed};
 use super::file::{DriveSection, Precondition, Store, one_u64, yes};
-use super::{DrivePlan, Options};
+use super::plan::Options;
 use crate::profile::{Fault, fault};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_console::error::InputError;

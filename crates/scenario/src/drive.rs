@@ -7,7 +7,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::file::{DriveNames, DriveSection, DriveSections, Precondition, Store};
+use super::drive_names::DriveNames;
+use super::file::{DriveSection, DriveSections, Precondition, Store};
 use super::personality::Personality;
 use super::transfer::no_sink;
 use crate::profile::{DRIVES, Fault, Geometry, Profile, fault, load, within};

@@ -4,9 +4,10 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::file::{DeviceChoice, IssueMode, JobSection, TraceSection};
+use super::drive::DrivePlan;
+use super::file::{Arbitration, DeviceChoice, IssueMode, JobSection, TraceSection};
 use super::personality::Personality;
-use super::{Arbitration, COUNT_MAX, DrivePlan, HostPlan, RUNTIME_MAX, check_name};
+use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
 use crate::profile::{Fault, fault, within};
 use crate::source::Index;
 use byteway_clock::random::Rng;

@@ -4,8 +4,11 @@
 //! | file | what |
 //! |---|---|
 //! | `file.rs` | the scenario as it is written ([`ScenarioFile`]), section by section |
+//! | `drive_names.rs` | [`DriveNames`]: on which drives a job works |
 //! | `lib.rs` | [`Scenario`]: a scenario that can be run |
 //! | `drive.rs` | [`DrivePlan`]: the drive, the same in scenarios and in device files |
+//! | `kv_section.rs` | the section of a key-value drive's job as it is written |
+//! | `plan.rs` | [`HostPlan`], [`Options`], and bounds |
 //! | `personality.rs` | [`Personality`]: what a host asks a drive for, and what this decides |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
 //! | `word.rs` | [`Word`]: values that are a word of a table, such as methods |
@@ -20,11 +23,14 @@
 
 mod device;
 mod drive;
+mod drive_names;
 mod file;
 pub mod fio;
 mod job;
 mod kv;
+mod kv_section;
 mod personality;
+mod plan;
 pub mod profile;
 pub mod source;
 #[cfg(test)]
@@ -41,18 +47,21 @@ use crate::profile::{Fault, HOSTS, HostProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
-use byteway_console::units::{Picos, excerpt};
+use byteway_console::units::Picos;
 use byteway_workload::kv::Engine;
-use byteway_workload::{Beyond, JobPlan, Source, Verify};
+use byteway_workload::{Beyond, JobPlan, Source};
 use drive::{overrides, placed, profile_stem};
 use kv::{KvDraft, Wrong};
+use plan::{COUNT_MAX, check_name};
 
 pub use device::{Device, DeviceFile, Doorbells, ServeSection, Timing};
 pub use drive::DrivePlan;
+pub use drive_names::DriveNames;
 pub use file::*;
 pub use job::{Draft, Keys, Limits};
-pub use kv::{EngineName, KvSection, Order, Shares};
+pub use kv_section::{EngineName, KvSection, Order, Shares};
 pub use personality::Personality;
+pub use plan::{HostPlan, OUTSTANDING_MAX, Options, RUNTIME_MAX};
 pub use transfer::{Encoding, LineOrdering, Pointer, ResultWay, TransferPlan, TransferSection};
 pub use word::{Fine, Word, Written};
 
@@ -89,40 +98,6 @@ pub struct Attached {
     /// How payloads cross.
     pub transfer: TransferPlan,
 }
-
-/// A host that can be built.
-#[derive(Clone, Debug)]
-pub struct HostPlan {
-    /// Name of its profile, without folder.
-    pub profile_name: String,
-    /// Its constants, overrides laid on.
-    pub profile: HostProfile,
-    /// Whether every block read is checked, and how.
-    pub verify: Verify,
-    /// How the drive chooses between queues.
-    pub arbitration: Arbitration,
-    /// The weights under weighted arbitration.
-    pub weights: Weights,
-}
-
-/// What the command line adds to a scenario.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// `key=value` overrides, in their order.
-    pub sets: Vec<String>,
-    /// Of a fio job file, `NAME=VALUE`: what `${NAME}` stands for.
-    pub defines: Vec<String>,
-    /// Skip and count the lines of a trace that are no records.
-    pub skip_bad_lines: bool,
-    /// Of a device file: its drive is kept in files, if it doesn't say otherwise.
-    pub in_files: bool,
-}
-
-/// Over all workers; each takes memory of its own.
-pub const OUTSTANDING_MAX: u64 = 1 << 20;
-pub(crate) const COUNT_MAX: u64 = 1 << 48;
-/// Virtual time that a run may take: some days less than the clock reaches, for what is under way at its end.
-pub const RUNTIME_MAX: Picos = Picos(200 * 86_400 * 1_000_000_000_000);
 
 /// Files take the wall's time, of which a simulation knows nothing.
 fn check_store(path: &str, store: Store) -> Result<(), Fault> {
@@ -549,13 +524,6 @@ impl Scenario {
 
 fn is_fio(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("fio"))
-}
-
-fn check_name(path: &str, name: &str) -> Result<(), Fault> {
-    if !name.is_empty() && name.chars().count() <= 100 && !name.chars().any(char::is_control) {
-        return Ok(());
-    }
-    Err(fault(path, format!("`{}` is not a name", excerpt(name)), "write 1 to 100 printable characters"))
 }
 
 /// The JSON schema of the scenario file.

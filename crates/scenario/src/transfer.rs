@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::DrivePlan;
+use super::drive::DrivePlan;
 use crate::profile::{Fault, Profile, drives_with, fault, within};
 use crate::source::Index;
 use crate::word::{Fine, Written};

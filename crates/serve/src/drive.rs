@@ -36,14 +36,14 @@ pub struct Setup {
     /// Whether modelled time passes.
     pub timing: Timing,
     /// To whom.
-    pub attachment: Attachment,
+    pub access: Access,
     /// The directory that its data is kept in; none: in memory, until it ends.
     pub data: Option<PathBuf>,
 }
 
 /// How hosts reach a served drive.
 #[derive(Clone)]
-pub enum Attachment {
+pub enum Access {
     /// One at a time, as a PCI function.
     VfioUser {
         /// The socket's file.
@@ -58,7 +58,7 @@ pub enum Attachment {
         /// Where they connect.
         server: nvme_tcp::Server,
         /// What they find there.
-        subsystem: SubsystemConfig,
+        subsystem: Box<SubsystemConfig>,
     },
 }
 
@@ -286,14 +286,14 @@ pub fn serve(
     stop: &Stop,
     ready: impl FnOnce(Option<Start>) + 'static,
 ) -> Result<Report, ServeError> {
-    let Setup { name, drive, link, timing, attachment, data } = setup;
+    let Setup { name, drive, link, timing, access, data } = setup;
     let system = |source| ServeError::System { name: name.clone(), source };
     let build = |source| ServeError::Drive { name: name.clone(), source };
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let memory = match &attachment {
-        Attachment::VfioUser { .. } => Memory::guest(),
-        Attachment::Tcp { .. } => Memory::simulated(),
+    let memory = match &access {
+        Access::VfioUser { .. } => Memory::guest(),
+        Access::Tcp { .. } => Memory::simulated(),
     };
     let bay = DriveBay::new(&clock, link, memory);
     let vectors = drive.controller.vectors;
@@ -311,8 +311,8 @@ pub fn serve(
     let begun = Instant::now();
     let powered = bay.power_on(drive, medium).map_err(build)?;
     let controller = &powered.drive.controller;
-    let attached = match attachment {
-        Attachment::VfioUser { socket, doorbells, rest } => {
+    let attached = match access {
+        Access::VfioUser { socket, doorbells, rest } => {
             let function =
                 Function::new(&powered.host, controller, serial, vectors, doorbells).map_err(system)?;
             function.set_rest(rest);
@@ -322,7 +322,7 @@ pub fn serve(
                 bound.map_err(|source| ServeError::Bind { name: name.clone(), source })?,
             )
         }
-        Attachment::Tcp { server, subsystem } => Attached::Target(powered.host.clone(), server, subsystem),
+        Access::Tcp { server, subsystem } => Attached::Target(powered.host.clone(), server, *subsystem),
     };
     let function = match &attached {
         Attached::Function(function, _) => Some(function.clone()),

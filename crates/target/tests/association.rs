@@ -48,7 +48,8 @@ fn connect_is_refused_with_the_parameter_that_is_wrong() {
 
 #[test]
 fn only_listed_hosts_connect() {
-    for (listed, status) in [(HOST, Status::SUCCESS), ("nqn.2026-11.org.byteway:other", CONNECT_INVALID_HOST)] {
+    for (listed, status) in [(HOST, Status::SUCCESS), ("nqn.2026-11.org.byteway:other", CONNECT_INVALID_HOST)]
+    {
         with_target(
             move |config| config.hosts = Hosts::Listed(vec![Nqn::new(listed).unwrap()]),
             async move |target, _| {

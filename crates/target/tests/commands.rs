@@ -2,13 +2,13 @@
 
 use crate::host::{Host, by_transport, in_capsule, with_target};
 use byteway_wire::FromBytes;
+use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::tcp::Digests;
 use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::{
     Cns, DatasetManagement, Flush, Identify, IdentifyController, KeepAlive, NvmOpcode, Range, ReadWrite,
     SetFeatures, Status, WriteZeroes,
 };
-use byteway_wire::IntoBytes;
 
 const BLOCK: usize = 4096;
 
@@ -118,7 +118,8 @@ fn identify_describes_the_controller_and_not_the_drives_own() {
             assert_eq!((identity.maxcmd, identity.oacs, identity.fuses, identity.cntrltype), (128, 0, 0, 1));
             assert_eq!(identity.sgls & 0b11, 1);
             assert!(identity.subnqn.starts_with(crate::host::SUBSYSTEM.as_bytes()));
-            let queues = SetFeatures { fid: fid::NUMBER_OF_QUEUES, cdw11: 4 << 16 | 4, ..SetFeatures::default() };
+            let queues =
+                SetFeatures { fid: fid::NUMBER_OF_QUEUES, cdw11: 4 << 16 | 4, ..SetFeatures::default() };
             assert_eq!(admin.ask(queues.sqe(0, 0), &[]).await.cqe.dw0, 4 << 16 | 4);
             assert_eq!(admin.ask(KeepAlive.sqe(0), &[]).await.cqe.status(), Status::SUCCESS);
         },

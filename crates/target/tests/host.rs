@@ -115,12 +115,8 @@ impl Host {
     ) -> Answer {
         let attributes = ConnectAttributes::new().with_dissqfc(qid > 0);
         let connect = Connect { qid, sqsize_z: entries - 1, attributes, kato_ms: 5000, ..Connect::default() };
-        let mut data = ConnectData::new(
-            [7; 16],
-            cntlid,
-            &Nqn::new(SUBSYSTEM).unwrap(),
-            &Nqn::new(HOST).unwrap(),
-        );
+        let mut data =
+            ConnectData::new([7; 16], cntlid, &Nqn::new(SUBSYSTEM).unwrap(), &Nqn::new(HOST).unwrap());
         change(&mut data);
         let pointer = DataPointer::InCapsule { offset: 0, bytes: ConnectData::SIZE as u32 };
         let sqe = connect.sqe(0, pointer.descriptor());
@@ -219,7 +215,10 @@ impl Host {
                         assert_eq!(header.cccid, sqe.cid());
                         brought = part;
                         if header.ch.flags.success() {
-                            return Answer { cqe: Cqe::new(sqe.cid(), Status::SUCCESS, 0, 0xFFFF), data: brought };
+                            return Answer {
+                                cqe: Cqe::new(sqe.cid(), Status::SUCCESS, 0, 0xFFFF),
+                                data: brought,
+                            };
                         }
                     }
                     Pdu::CapsuleResp(response) => {

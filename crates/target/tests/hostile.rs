@@ -79,7 +79,8 @@ fn identifiers_and_entries_are_not_used_twice() {
             let said = io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]);
             assert_eq!(said, Err(Broken::Misuse(Misuse::Identifier(5))));
             let mut io = Host::io(&target, &admin, 2, Digests::new()).await;
-            let say = |cid: u16, io: &mut Host| io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe.with_cid(cid))), &[]);
+            let say =
+                |cid: u16, io: &mut Host| io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe.with_cid(cid))), &[]);
             (0..32).for_each(|cid| say(cid, &mut io).unwrap());
             assert_eq!(say(32, &mut io), Err(Broken::Misuse(Misuse::Overflow(32))));
         },

@@ -9,94 +9,14 @@ use super::archive::{Packing, unpack};
 use super::buffer::{Buffer, LINE_BYTES_MAX};
 use super::detect::{DETECT_BYTES, detect, lines, without_mark};
 use super::format::field::{Trouble, shown};
+use super::format::{Action, Format, Unit};
 use super::format::{Line, Parser, SECTOR_BYTES, action_of};
 use super::input::{Input, is_stdin, open, open_once};
-use super::{Action, Columns, Format, Record, Tally, Unit};
+use super::options::ReadOptions;
+use super::record::Record;
+use super::tally::Tally;
 use byteway_console::error::{InputError, Place};
 use byteway_console::interrupt::Interrupt;
-
-/// How a trace is read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadOptions {
-    /// How it is written.
-    pub format: Format,
-    /// Only this device's records; `None` for all.
-    pub device: Option<u32>,
-    /// Skip and count the lines that are no records.
-    pub skip_bad_lines: bool,
-    /// In a format whose operation is a number: the one that means read, if it is not the format's own.
-    pub reads_are: Option<u8>,
-    /// In a format that records several steps of an I/O, the one that counts; left out, the first of Q, D and C that the
-    /// beginning of the file has.
-    pub action: Option<Action>,
-    /// What offsets and lengths are counted in, if not in what the format says.
-    pub unit: Option<Unit>,
-    /// The columns of the file, instead of a format.
-    pub columns: Option<Columns>,
-}
-
-impl ReadOptions {
-    /// Only of this format.
-    pub fn of(format: Format) -> Self {
-        ReadOptions { format, ..ReadOptions::default() }
-    }
-
-    /// What is taken for granted when a trace of the options' format is read so, for the notes of a result.
-    pub fn assumption(&self) -> String {
-        let mut text = match &self.columns {
-            Some(columns) => format!("columns {columns}"),
-            None if self.format == Format::Columns => "columns named by its first line".to_owned(),
-            None => self.format.assumption().to_owned(),
-        };
-        if let Some(unit) = self.unit.filter(|unit| self.format.spec().unit() != Some(*unit)) {
-            let noun = if unit == Unit::Bytes { "bytes" } else { "sectors of 512 B" };
-            text.push_str(&format!(", but as asked for: offsets and sizes in {noun}"));
-        }
-        if let Some(read) = self.reads_are.filter(|_| self.reads_are != self.format.spec().reads_are) {
-            text.push_str(&format!(", but as asked for: {read} = read and {} = write", 1 - read.min(1)));
-        }
-        if self.format == Format::Blkparse {
-            let action = self.action.unwrap_or_default();
-            text.push_str(&format!(", action {} ({})", action.letter(), action.noun()));
-        }
-        text
-    }
-
-    /// What contradicts the format.
-    fn check(&self) -> Result<(), InputError> {
-        let name = self.format.name();
-        if let Some(number) = self.reads_are {
-            if self.format.spec().reads_are.is_none() && self.format != Format::Columns {
-                let what =
-                    format!("the format {name} says in words what reads are, and `reads_are` has no effect");
-                return Err(InputError::new(what, "leave `reads_are` (--reads-are) out"));
-            }
-            if number > 1 {
-                let what = format!("`reads_are` = {number} is neither 0 nor 1");
-                return Err(InputError::new(what, "write 0 or 1"));
-            }
-        }
-        if self.unit.is_some() && self.format == Format::Columns {
-            let what = "the names of columns say their units, and `unit` has no effect";
-            return Err(InputError::new(
-                what,
-                "leave `unit` (--unit) out, and name lba and sectors, or offset and bytes",
-            ));
-        }
-        if self.unit.is_some() && self.format.spec().unit().is_none() {
-            let what =
-                format!("the format {name} counts offsets and sizes differently, and `unit` has no effect");
-            let cure =
-                "leave `unit` (--unit) out; in a text format, `columns` (--columns) says each by itself";
-            return Err(InputError::new(what, cure));
-        }
-        if self.action.is_some() && self.format != Format::Blkparse {
-            let what = format!("the format {name} has one line for an I/O, and `action` has no effect");
-            return Err(InputError::new(what, "leave `action` (--action) out"));
-        }
-        Ok(())
-    }
-}
 
 /// Reads a trace, record by record.
 pub struct Reader {

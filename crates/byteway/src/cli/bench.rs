@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use super::{OutputFormat, Tables, method, show, size};
+use super::flags::{OutputFormat, Tables, method, size};
+use super::show::show;
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::units::{Bytes, Picos, Rate};

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 
-use super::{EXIT_INTERRUPTED, Tables, print};
-use crate::interrupt::raised_by_signal;
+use super::flags::Tables;
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_console::error::suggest;
+use byteway_measure::output::print;
 use byteway_scenario::Options;
 use byteway_study::compare::{Comparison, Manner, Metric, Plan, Ran, Request, Store, probe, run_all};
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::print;
 use byteway_console::file::read_small_file;
+use byteway_measure::output::print;
 use byteway_scenario::fio::{self, JobFile};
 use byteway_scenario::{Options, Scenario};
 

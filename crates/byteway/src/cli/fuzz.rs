@@ -9,11 +9,12 @@ use anyhow::{Context, anyhow};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
-use super::{EXIT_INTERRUPTED, OutputFormat, print};
-use crate::interrupt::raised_by_signal;
+use super::flags::OutputFormat;
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
 use byteway_console::units::Picos;
+use byteway_measure::output::print;
 use byteway_swarm::every::Every;
 use byteway_swarm::failure::Failure;
 use byteway_swarm::plan::Plan;

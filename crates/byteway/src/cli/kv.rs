@@ -10,7 +10,8 @@ use byteway_host::StoreIf;
 use byteway_wire::nvme::kv::Key;
 use clap::Subcommand;
 
-use super::{OutputFormat, Tables, method, print, show, size};
+use super::flags::{OutputFormat, Tables, method, size};
+use super::show::show;
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
@@ -20,7 +21,7 @@ use byteway_lab::error::AttachedError;
 use byteway_lab::pairs::bench::PairsBench;
 use byteway_lab::pairs::{Answer, Place, Request, ask, key, shown};
 use byteway_lab::run::{Session, run};
-use byteway_measure::output::Output;
+use byteway_measure::output::{Output, print};
 use byteway_scenario::{Options, Scenario};
 use byteway_study::report::run_report;
 use byteway_transfer::Method;

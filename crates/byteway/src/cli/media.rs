@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::{OutputFormat, Tables, print};
+use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::Terminal;
 use byteway_lab::media::{Info, Verdict};
+use byteway_measure::output::print;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,7 @@
 mod bench;
 mod compare;
 mod fio;
+mod flags;
 mod fuzz;
 mod kv;
 mod media;
@@ -10,6 +11,7 @@ mod profile;
 mod reproduce;
 mod run;
 mod serve;
+mod show;
 mod threshold;
 mod trace;
 
@@ -21,21 +23,14 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::interrupt::{EXIT_INTERRUPTED, take_signals};
 use byteway_console::error::InputError;
-use byteway_console::table::{Width, wrapped};
-use byteway_console::units::{Bytes, UnitError};
 use byteway_lab::error::{AttachedError, RunError};
 use byteway_lab::media::MediaError;
 use byteway_lab::serve::ServiceError;
-use byteway_measure::output::{Output, StdoutError, Unfinished, print};
-use byteway_measure::results::Results;
-use byteway_measure::summary::Summary;
+use byteway_measure::output::{StdoutError, print};
 use byteway_scenario::profile::profile_schema;
 use byteway_scenario::{device_schema, host_schema, scenario_schema};
 use byteway_study::compare::StoreError;
-use byteway_study::report::Page;
 use byteway_study::threshold::ThresholdError;
-use byteway_transfer::Method;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 /// An NVMe solid-state drive in software.
 ///
@@ -112,62 +107,6 @@ enum Command {
     },
 }
 
-/// A transfer method by its name.
-fn method() -> impl TypedValueParser<Value = Method> {
-    let names = Method::ALL
-        .map(|method| PossibleValue::new(method.name()).help(method.entry().about.trim_end_matches('.')));
-    PossibleValuesParser::new(names).map(|name| {
-        let found = Method::ALL.into_iter().find(|method| method.name() == name);
-        found.expect("it is one of the names")
-    })
-}
-
-/// A size as people who come from fio write it, too: 4k, 1g, or bytes without a unit.
-fn size(text: &str) -> Result<Bytes, UnitError> {
-    let text = text.trim();
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {
-        "" => "B",
-        "k" => "KiB",
-        "m" => "MiB",
-        "g" => "GiB",
-        "t" => "TiB",
-        "p" => "PiB",
-        _ => return text.parse(),
-    };
-    match digits.ends_with(|c: char| c.is_ascii_digit()) {
-        true => format!("{digits} {unit}").parse(),
-        false => text.parse(),
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum OutputFormat {
-    /// Tables for the eye.
-    Table,
-    /// For scripts: what summary.json holds; of served drives, one line each.
-    Json,
-}
-
-/// How tables are printed.
-#[derive(Clone, Copy, clap::Args)]
-struct Tables {
-    /// Print all columns, instead of those that fit into 80, and sentences in one line each.
-    #[arg(long)]
-    wide: bool,
-}
-
-impl Tables {
-    fn width(self) -> Width {
-        if self.wide { Width::Wide } else { Width::Narrow }
-    }
-
-    /// A printed text with its sentences in lines.
-    fn wrapped(self, text: &str) -> String {
-        wrapped(text, self.width())
-    }
-}
-
 #[derive(Clone, Copy, ValueEnum)]
 enum SchemaOf {
     /// The scenario file.
@@ -228,42 +167,6 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
         }
     };
     done.unwrap_or_else(|error| report(&error))
-}
-
-/// Writes and prints what was found; `page` is what report.html shows of it, `records` what was written during the run.
-/// What cannot be written is printed all the same.
-fn show(
-    results: &Results,
-    page: Option<&Page>,
-    output: Option<Output>,
-    records: Vec<anyhow::Result<Unfinished>>,
-    format: OutputFormat,
-    tables: Tables,
-) -> anyhow::Result<ExitCode> {
-    let summary = &results.summary;
-    let written = output.map_or(Ok(()), |output| {
-        let mut files = vec![
-            output.made("summary.json", summary.to_json().as_bytes()),
-            results.to_parquet().and_then(|bytes| output.made("results.parquet", &bytes)),
-        ];
-        files.extend(page.map(|page| output.made("report.html", page.render().as_bytes())));
-        let files = files.into_iter().map(|file| file.map_err(anyhow::Error::from)).chain(records);
-        output.replace(files)
-    });
-    let printed = print(match format {
-        OutputFormat::Table => tables.wrapped(&summary.tables(tables.width())),
-        OutputFormat::Json => summary.to_json(),
-    });
-    written?;
-    printed?;
-    Ok(exit_code(summary))
-}
-
-fn exit_code(summary: &Summary) -> ExitCode {
-    if summary.verification.mismatches > 0 {
-        return ExitCode::FAILURE;
-    }
-    if summary.partial { ExitCode::from(EXIT_INTERRUPTED) } else { ExitCode::SUCCESS }
 }
 
 /// Says what went wrong, and turns it into an exit code.
@@ -338,20 +241,5 @@ mod tests {
             text.starts_with("interrupted: there is no whole result: the drive's process has gone"),
             "{text}"
         );
-    }
-
-    // Whoever comes from fio writes 4k; taken for 4000 bytes it would be another benchmark.
-    #[test]
-    fn sizes_are_understood_as_fio_understands_them() {
-        for text in ["4k", "4K", "4096", "4 KiB", "4KiB", " 4096 B"] {
-            assert_eq!(size(text).unwrap(), Bytes(4096), "{text}");
-        }
-        assert_eq!(size("1g").unwrap(), Bytes(1 << 30));
-        assert_eq!(size("1.5m").unwrap(), Bytes(3 << 19));
-        assert_eq!(size("1P").unwrap(), Bytes(1 << 50));
-        assert_eq!(size("4 kB").unwrap(), Bytes(4000));
-        for text in ["", "k", "-4k", "4 x", "4kk", "4.k", "99999999999t"] {
-            assert!(size(text).is_err(), "{text}");
-        }
     }
 }

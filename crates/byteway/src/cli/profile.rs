@@ -6,10 +6,11 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{OutputFormat, Tables, print};
+use super::flags::{OutputFormat, Tables};
 use byteway_console::error::{InputError, suggest};
 use byteway_console::table::{Column, Printout, TextTable, Width, wrapped};
 use byteway_console::units::{Picos, excerpt};
+use byteway_measure::output::print;
 use byteway_scenario::profile::{Completion, DRIVES, HOSTS, HostProfile, Profile};
 use byteway_scenario::profile::{drive_entries, host_entries, text_of};
 

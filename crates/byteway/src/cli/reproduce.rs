@@ -4,11 +4,11 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{EXIT_INTERRUPTED, OutputFormat, Tables, print};
-use crate::interrupt::raised_by_signal;
+use super::flags::{OutputFormat, Tables};
+use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::PointsBar;
 use byteway_console::error::InputError;
-use byteway_measure::output::Output;
+use byteway_measure::output::{Output, print};
 use byteway_study::reproduce::{
     Lengths, Manner, PAPERS, PAYLOADS_FULL, Reproduction, paper, report, specs, twice, work,
 };

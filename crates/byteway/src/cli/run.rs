@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use anyhow::Context;
 
-use super::{OutputFormat, Tables, show};
+use super::flags::{OutputFormat, Tables};
+use super::show::show;
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;

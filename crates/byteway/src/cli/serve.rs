@@ -9,10 +9,11 @@ use std::time::Duration;
 use byteway_serve::drive::Stop;
 use tracing_subscriber::EnvFilter;
 
-use super::{OutputFormat, Tables, print};
+use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{end_within, on_signal};
 use byteway_console::error::{InputError, with_causes};
 use byteway_lab::serve::{Place, Service, served_json, served_tables};
+use byteway_measure::output::print;
 use byteway_scenario::Options;
 
 pub(super) const EXAMPLES: &str = "\

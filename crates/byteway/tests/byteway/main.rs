@@ -1,6 +1,6 @@
 //! The program and the crates behind it as a user meets them: one binary, for each of them would link all of Byteway again.
 //!
-//! `browser` and `common` are what the others have in common; the rest are tests, by what they are about. The guest and
+//! `browser`, `common` and `imports` are what others use; the rest are tests, by what they are about. The guest and
 //! the soak have binaries of their own.
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -13,6 +13,7 @@ mod commands;
 mod common;
 mod compare;
 mod drives;
+mod imports;
 mod interrupted;
 mod jobs;
 mod kv;

@@ -7,9 +7,10 @@
 //! - *Filled*: written once in order. Consecutive stripes go to consecutive dies, channels first.
 //! - *Steady*: as uniform random overwrites under greedy collection leave it, in the midst of it; see `ftl/steady`.
 
+use crate::ftl::collect::collecting::UpkeepFound;
 use crate::ftl::config::{Base, FtlConfig, Region};
 use crate::ftl::space::{Space, UnitKind};
-use crate::ftl::steady::{Steady, UpkeepFound, reclaimed_share};
+use crate::ftl::steady::{Steady, reclaimed_share};
 use byteway_flash::{BaseContent, BlockId, Geometry, Mode, NO_LPA, Ppa};
 use byteway_wire::content::{Content, Stamp};
 use std::rc::Rc;
@@ -225,8 +226,8 @@ pub fn greedy_write_amplification(op: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::config::Rhythm;
     use crate::ftl::config::Upkeep;
-    use crate::ftl::steady::Rhythm;
     use byteway_clock::random::Rng;
     use byteway_wire::content::BlockSize;
     use proptest::prelude::{ProptestConfig, prop_assert, proptest};

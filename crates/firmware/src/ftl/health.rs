@@ -4,11 +4,12 @@
 //! there is room, for which the host's stream may have the reserve as well once no collector has anything to do. When
 //! that doesn't do either, a flush fails: nothing waits for what can't come.
 
-use crate::ftl::Ftl;
-use crate::ftl::FtlConfig;
-use crate::ftl::Inner;
-use crate::ftl::MediaError;
-use crate::ftl::State;
+use crate::ftl::config::FtlConfig;
+use crate::ftl::config::MediaError;
+use crate::ftl::inner::EndOfLife;
+use crate::ftl::inner::Ftl;
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
 use byteway_clock::{Notify, Permit};
 use byteway_flash::Geometry;
 
@@ -26,19 +27,6 @@ pub struct Health {
     pub unreadable: u64,
     /// Superblocks that have failed since the power came.
     pub blocks_retired: u64,
-}
-
-/// How near the end is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::ftl) enum EndOfLife {
-    /// It is not.
-    Far,
-    /// Nothing new is taken.
-    ReadOnly,
-    /// The host's stream has the reserve, since nobody else needs it.
-    LastRoom,
-    /// What is still buffered has nowhere to go.
-    Full,
 }
 
 impl Health {

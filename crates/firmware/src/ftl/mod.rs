@@ -10,286 +10,55 @@
 
 pub mod base;
 mod blocks;
+mod buffer;
 mod collect;
 pub mod config;
+mod counters;
 mod durable;
 pub mod health;
+mod inner;
 mod map;
 mod plain;
+mod scratch;
 pub mod space;
 mod steady;
 mod write;
 
 pub use base::greedy_write_amplification;
 pub use config::{
-    Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Upkeep, Victim, WearConfig,
+    Background, Base, Canary, FtlConfig, FtlError, MediaError, Refresh, Region, Rhythm, Upkeep, Victim,
+    WearConfig,
 };
+pub use counters::FtlCounters;
 pub use durable::audit::{Audit, Disagreement, Holds};
 pub use durable::medium::{MediumError, space_of};
 pub use health::Health;
+pub use inner::Ftl;
 pub use space::Space;
-pub use steady::Rhythm;
 pub use write::exchange::Exchange;
 
 use crate::placement::{Errand, Placement};
 use base::BaseState;
-use blocks::{Blocks, Marks, Stream};
-use byteway_clock::{Clock, Delay, Notify, Semaphore, SpanId, Spans, Stage, TaskId};
+use blocks::{Blocks, Marks};
+use buffer::Buffer;
+use byteway_clock::{Clock, Semaphore, SpanId, Spans, Stage, TaskId};
 use byteway_flash::{
-    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Spare, Ticket,
+    BlockId, DataEnd, Dump, Far, Flash, FlashConfig, Geometry, Medium, Mode, Ppa, Priority, Ticket,
 };
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
-use collect::Collecting;
-use collect::background::Idleness;
-use durable::Power;
-use durable::checkpoint::Checkpoints;
+use collect::collecting::Collecting;
+use collect::idleness::Idleness;
 use durable::journal::Journal;
-use health::EndOfLife;
-use map::Mapping;
-use map::cache::{Access, Cache};
-use map::table::{Entry, Place};
+use durable::{Checkpoints, Power};
+use inner::{EndOfLife, Found, Inner, Signals, State};
+use map::cache::Access;
+use map::{Cache, Mapping};
+use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;
 use std::rc::Rc;
-use write::buffer::Buffer;
+use write::filling::{Filling, PROGRAMS_PER_DIE, Writer};
 use write::lock::Locks;
 use write::superseded::Superseded;
-use write::{Filling, Writer};
-
-/// What a translation layer has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FtlCounters {
-    /// Units that the host wrote.
-    pub user_units_written: u64,
-    /// Of those, how many replaced one that was waiting in the buffer.
-    pub units_overwritten_in_buffer: u64,
-    /// Units that the host read.
-    pub units_read: u64,
-    /// Of those, how many were in the buffer.
-    pub units_read_from_buffer: u64,
-    /// Of those, how many were nowhere: zeroes, without a read of flash.
-    pub units_read_unmapped: u64,
-    /// Units that the host deallocated.
-    pub units_deallocated: u64,
-    /// Units programmed because the host wrote them.
-    pub units_programmed_host: u64,
-    /// Units programmed because the collector moved them.
-    pub units_programmed_collector: u64,
-    /// Units programmed because they are translation pages that had changed.
-    pub units_programmed_map: u64,
-    /// Units programmed because their superblock was worn less than others.
-    pub units_programmed_levelling: u64,
-    /// Units programmed because their superblock was read too often, or they were old.
-    pub units_programmed_refresh: u64,
-    /// Units programmed because they were in the cache.
-    pub units_programmed_folding: u64,
-    /// Units programmed because their superblock had failed.
-    pub units_programmed_retirement: u64,
-    /// Units programmed to fill a stripe that could not wait.
-    pub units_programmed_padding: u64,
-    /// Units that the host wrote and that were programmed into the cache; they are among
-    /// [`units_programmed_host`](Self::units_programmed_host).
-    pub units_programmed_cache: u64,
-    /// Of those that collectors moved, how many were translation pages.
-    pub map_units_collected: u64,
-    /// Times that a command found a translation page in the map's cache. It looks for each page once.
-    pub map_hits: u64,
-    /// Times that it did not, and the page had to be loaded; from flash, unless nothing had been mapped in it yet.
-    pub map_misses: u64,
-    /// Times that another command was loading it already.
-    pub map_misses_shared: u64,
-    /// Translation pages that were read from flash.
-    pub map_reads: u64,
-    /// Of those, how many flash could not give.
-    pub map_reads_failed: u64,
-    /// Translation pages that were written to make room in the cache.
-    pub map_evictions_dirty: u64,
-    /// Translation pages that were read and written because they had changed while they were not in the cache.
-    pub map_updates: u64,
-    /// Superblocks that were collected and erased because free ones were few.
-    pub blocks_collected: u64,
-    /// Superblocks that were collected and erased because the host was idle.
-    pub blocks_collected_idle: u64,
-    /// Superblocks emptied and erased because they were worn less than others.
-    pub blocks_levelled: u64,
-    /// Superblocks emptied and erased because they were read too often, or old.
-    pub blocks_refreshed: u64,
-    /// Superblocks of the cache emptied and erased.
-    pub blocks_folded: u64,
-    /// Superblocks that failed.
-    pub blocks_retired: u64,
-    /// Of those, how many have been emptied.
-    pub blocks_retired_empty: u64,
-    /// Programs that failed.
-    pub program_failures: u64,
-    /// Erases that failed.
-    pub erase_failures: u64,
-    /// Units that the host asked for and flash could not give.
-    pub units_unreadable: u64,
-    /// Units that flash could not give when they were to be moved: from then on they can't be read.
-    pub units_lost: u64,
-    /// Spare superblocks that are left.
-    pub blocks_spare: u64,
-    /// Superblocks that are free now.
-    pub blocks_free: u64,
-    /// Checkpoints that were written.
-    pub checkpoints: u64,
-    /// Pages of the journal of deallocations that were written, in the system area.
-    pub journal_pages_programmed: u64,
-    /// Stripes that were looked at when the power came back.
-    pub stripes_scanned: u64,
-    /// Units whose place was found in them, rather than in a translation page.
-    pub units_recovered: u64,
-    /// How long it took until what the medium holds was known.
-    pub recovery_time: Delay,
-    /// How often the power has come, as far as checkpoints have noted it.
-    pub power_cycles: u64,
-    /// How often it had gone without a shutdown, likewise.
-    pub unsafe_shutdowns: u64,
-}
-
-impl FtlCounters {
-    /// Units programmed for each that the host wrote, since `then`. Zero if the host wrote none.
-    pub fn write_amplification_since(&self, then: &FtlCounters) -> f64 {
-        let programmed = self.units_programmed() - then.units_programmed();
-        let written = self.user_units_written - then.user_units_written;
-        if written == 0 { 0.0 } else { programmed as f64 / written as f64 }
-    }
-
-    /// Units programmed for each that the host wrote. Zero if the host wrote none.
-    pub fn write_amplification(&self) -> f64 {
-        self.write_amplification_since(&FtlCounters::default())
-    }
-
-    /// Units programmed, whatever for.
-    pub fn units_programmed(&self) -> u64 {
-        self.units_programmed_host
-            + self.units_programmed_map
-            + self.units_programmed_collector
-            + self.units_programmed_levelling
-            + self.units_programmed_refresh
-            + self.units_programmed_folding
-            + self.units_programmed_retirement
-            + self.units_programmed_padding
-    }
-}
-
-/// What the translation layer knows and is at; each part is of the folder that has its name.
-struct State {
-    map: Mapping,
-    buffer: Buffer,
-    blocks: Blocks,
-    filling: Filling,
-    collecting: Collecting,
-    journal: Journal,
-    checkpoints: Checkpoints,
-    counters: FtlCounters,
-    /// What may still be written.
-    end: EndOfLife,
-}
-
-/// What its tasks wait for.
-struct Signals {
-    /// Slots have become free: programmed, or dropped while they waited.
-    settled: Notify,
-    /// There may be a page of the journal to be written.
-    journal: Notify,
-    /// A checkpoint is wanted.
-    checkpoint: Notify,
-    /// Superblocks have been erased, or never will be.
-    purged: Notify,
-    /// The drive may be worse than it was.
-    ails: Notify,
-    /// For each die: there may be something to collect.
-    collectors: Vec<Notify>,
-}
-
-impl Signals {
-    fn new(clock: &Clock, dies: u32) -> Self {
-        Signals {
-            settled: Notify::new(clock),
-            journal: Notify::new(clock),
-            checkpoint: Notify::new(clock),
-            purged: Notify::new(clock),
-            ails: Notify::new(clock),
-            collectors: (0..dies).map(|_| Notify::new(clock)).collect(),
-        }
-    }
-}
-
-struct Inner {
-    clock: Clock,
-    placement: Placement,
-    flash: DataEnd,
-    geometry: Geometry,
-    base: Rc<BaseState>,
-    config: FtlConfig,
-    space: Space,
-    /// Slots of the buffer that are free and promised to nobody.
-    credits: Semaphore,
-    slots: u32,
-    locks: Locks,
-    /// If the DRAM does not hold the whole map.
-    cache: Option<Cache>,
-    idleness: Idleness,
-    superseded: Superseded,
-    power: Power,
-    signals: Signals,
-    writers: Vec<Writer>,
-    state: RefCell<State>,
-    scratch: RefCell<Vec<Scratch>>,
-    tasks: RefCell<Vec<TaskId>>,
-}
-
-/// A drive's translation layer. Cheap to clone.
-#[derive(Clone)]
-pub struct Ftl(Rc<Inner>);
-
-/// Where a unit can be had.
-enum Found {
-    Nowhere,
-    Buffered(Content),
-    Flash(Ppa),
-}
-
-/// Units of one stripe, read at once.
-struct Group {
-    first: Ppa,
-    mask: u64,
-    /// Where its units begin in what the ticket delivers.
-    at: u32,
-}
-
-/// A unit that is to be read from flash.
-struct Wanted {
-    /// Its place in what the reader gets.
-    place: u32,
-    group: u32,
-    unit: u32,
-}
-
-/// Memory of a read of many units, used again and again.
-#[derive(Default)]
-struct Scratch {
-    groups: Vec<Group>,
-    wanted: Vec<Wanted>,
-    contents: Vec<Content>,
-}
-
-/// Lent, and given back also if the reader is dropped.
-struct Lent<'a> {
-    pool: &'a RefCell<Vec<Scratch>>,
-    scratch: Scratch,
-}
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.groups.clear();
-        scratch.wanted.clear();
-        scratch.contents.clear();
-        self.pool.borrow_mut().push(scratch);
-    }
-}
 
 /// How many stripes back a read looks for the one that a unit lies in.
 const GROUPS_BACK: usize = 16;
@@ -384,8 +153,7 @@ impl Ftl {
         // What was saved, also of who is above, comes back whole: flash may take none of it any more.
         let restored = saved.as_ref().map_or(0, |dump| dump.units.len()) as u32;
         let slots = config.write_buffer_units.max(2 * wordline * geometry.units_per_stripe()).max(restored);
-        let writers: Vec<Writer> =
-            (0..dies * write::PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
+        let writers: Vec<Writer> = (0..dies * PROGRAMS_PER_DIE).map(|_| Writer::new(clock, &flash)).collect();
         for block in
             (0..geometry.total_blocks()).map(BlockId).filter(|block| config.is_cache(&geometry, *block))
         {
@@ -451,7 +219,7 @@ impl Ftl {
             tasks.push(clock.spawn("map evictor", map::cache::evict(inner.clone())));
             tasks.push(clock.spawn("map updater", map::cache::update(inner.clone())));
         }
-        tasks.push(clock.spawn("journal", durable::journal::run(inner.clone())));
+        tasks.push(clock.spawn("journal", durable::journal_writer::run(inner.clone())));
         tasks.push(clock.spawn("checkpoint", durable::checkpoint::run(inner.clone())));
         if !is_new {
             tasks.push(clock.spawn("recovery", durable::recover::run(inner.clone())));
@@ -839,66 +607,6 @@ impl Inner {
                 (groups.len() - 1) as u32
             }
         }
-    }
-}
-
-impl State {
-    /// What capacitors save: the units in the buffer, as they are now, and deallocations that are not in flash.
-    fn dump(&self, user_units: u64, late: Vec<(u64, Content)>) -> Dump {
-        let is_latest = |slot: &&write::buffer::Slot| {
-            let entry = self.map.table.get(slot.lpa).as_slot();
-            slot.lpa < user_units
-                && entry.is_some_and(|entry| self.buffer.slot(entry).sequence == slot.sequence)
-        };
-        let units = self.buffer.iter().filter(is_latest);
-        let spare = |slot: &write::buffer::Slot| Spare { lpa: slot.lpa, sequence: slot.sequence };
-        let mut units: Vec<(Spare, Content)> =
-            units.map(|slot| (spare(slot), slot.content.clone())).collect();
-        // They come back in order, so of a unit that is there twice the later state counts.
-        let sequence = self.buffer.next_sequence();
-        units.extend(late.into_iter().map(|(lpa, content)| (Spare { lpa, sequence }, content)));
-        Dump { units, records: self.journal.dump() }
-    }
-
-    /// Where a unit can be had now.
-    #[inline]
-    fn find(&self, base: &BaseState, lpa: u64) -> Found {
-        match self.map.table.get(lpa).place() {
-            Place::Base => base.find(lpa).map_or(Found::Nowhere, Found::Flash),
-            Place::Unmapped => Found::Nowhere,
-            Place::Flash(ppa) => Found::Flash(ppa),
-            Place::Slot(slot) => Found::Buffered(self.buffer.slot(slot).content.clone()),
-        }
-    }
-
-    /// The same, for a read of the host's.
-    #[inline]
-    fn find_counted(&mut self, base: &BaseState, lpa: u64) -> Found {
-        let found = self.find(base, lpa);
-        match found {
-            Found::Nowhere => self.counters.units_read_unmapped += 1,
-            Found::Buffered(_) => self.counters.units_read_from_buffer += 1,
-            Found::Flash(_) => {}
-        }
-        found
-    }
-
-    /// The state that flash has of a unit is history. Gives the die if its collector wants to know.
-    #[inline]
-    fn lose(&mut self, base: &BaseState, lpa: u64, entry: Entry) -> Option<u32> {
-        let block = match entry.place() {
-            Place::Base => base.block_of(lpa)?,
-            Place::Flash(ppa) => self.blocks.block_of(ppa),
-            Place::Unmapped | Place::Slot(_) => return None,
-        };
-        self.blocks.lost(block, 1)
-    }
-
-    /// Notes whether a die can take a stripe of the host's.
-    fn refresh(&mut self, die: u32) {
-        let idle = self.filling.under_way[die as usize] < write::PROGRAMS_PER_DIE;
-        let has_room = self.blocks.has_room(die, Stream::Cache) || self.blocks.has_room(die, Stream::Host);
-        self.filling.ready.set(die, idle && has_room);
     }
 }
 

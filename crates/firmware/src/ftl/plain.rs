@@ -2,7 +2,8 @@
 //! leaf, so a poll runs through one state machine instead of one for every layer. The result, the times and the order of events
 //! are those of [`Ftl::read`] and [`Ftl::write`], which do all the rest.
 
-use crate::ftl::{Found, Ftl, MediaError};
+use crate::ftl::config::MediaError;
+use crate::ftl::inner::{Found, Ftl};
 use crate::placement::Route;
 use crate::work::Work;
 use byteway_clock::{Delay, SpanId, Spans, Stage};

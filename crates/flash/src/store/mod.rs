@@ -8,13 +8,17 @@
 //! is unreadable until the superblock is erased, and the rest of the wordline is lost to programs; a superblock that is
 //! being erased holds nothing, and takes no program before another erase.
 
+mod block;
+mod content;
 pub mod file;
 mod ram;
 
+pub use content::{BaseContent, Batch, Blank, Dump, NO_LPA, Outdated, Spare};
+
 use crate::geometry::{BlockId, Geometry, Ppa};
-use crate::medium::Dump;
 use crate::timing::Mode;
 use crate::trouble::Cells;
+use block::{BASE, Block, Work};
 use byteway_clock::Inbox;
 use byteway_wire::content::Content;
 use file::{FileContents, Files, Format, OpenError, Opened, Tuning};
@@ -23,113 +27,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// The logical unit of one that belongs to none: padding.
-pub const NO_LPA: u64 = u64::MAX;
-
-/// What the array held when the run began, in closed form, so that any size is ready at once.
-///
-/// All methods must give the same answer for the same argument at any time; they are asked about addresses of the
-/// geometry only, and must not call the array. `lpas` is only asked about units of stripes that `stripes` counts, and `content`
-/// about logical units that it has given.
-pub trait BaseContent {
-    /// How many stripes of a superblock, from its first, were programmed. More than there are counts as all.
-    fn stripes(&self, block: BlockId) -> u32 {
-        let _ = block;
-        u32::MAX
-    }
-    /// How many bits the cells of a superblock held.
-    fn mode(&self, block: BlockId) -> Mode {
-        let _ = block;
-        Mode::Full
-    }
-    /// Writes into `lpas` which logical units consecutive units of a superblock, from `first` on, were programmed for;
-    /// [`NO_LPA`] for none: such a one holds zeroes.
-    fn lpas(&self, first: Ppa, lpas: &mut [u64]);
-    /// What a logical unit held.
-    fn content(&self, lpa: u64) -> Content;
-}
-
-/// The base state of a drive out of the factory: every block is erased.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Blank;
-
-impl BaseContent for Blank {
-    fn stripes(&self, _: BlockId) -> u32 {
-        0
-    }
-    fn lpas(&self, _: Ppa, lpas: &mut [u64]) {
-        lpas.fill(NO_LPA);
-    }
-    fn content(&self, _: u64) -> Content {
-        Content::Zero
-    }
-}
-
-/// What firmware writes into the spare area beside a unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spare {
-    /// The logical unit that it is of; [`NO_LPA`] for padding.
-    pub lpa: u64,
-    /// Which of that unit's states it is: the later one has the greater number. 0 in the base state.
-    pub sequence: u64,
-}
-
-impl Spare {
-    /// Of padding.
-    pub const PADDING: Spare = Spare { lpa: NO_LPA, sequence: 0 };
-}
-
-/// A unit that holds an older state of a logical unit than anybody will ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outdated {
-    /// The unit.
-    pub ppa: Ppa,
-    /// The logical unit that it is of.
-    pub lpa: u64,
-    /// A later state than what it holds: see [`Spare::sequence`].
-    pub sequence: u64,
-}
-
-/// What a program writes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Batch {
-    /// Stands in the spare area of the stripe: which one it is, in the order in which firmware gave them out. 0 in the
-    /// base state.
-    pub number: u64,
-    /// The units, from the first of the stripe on; what is missing is padding.
-    pub units: Vec<(Spare, Content)>,
-}
-
-/// A superblock. Its first `programmed` stripes can be read.
-struct Block {
-    /// [`BASE`] if the closed form has its contents. Else, in memory where they are, and in files which of its lives between
-    /// two erases it is in.
-    live: u32,
-    programmed: u32,
-    erases: u32,
-    /// Sensings since its erase.
-    reads: u32,
-    /// When its first stripe was programmed, by the medium's calendar.
-    programmed_at_ns: u64,
-    work: Work,
-    mode: Mode,
-    /// It is marked as bad.
-    is_bad: bool,
-}
-
-/// What is being done to a superblock. Its stripes that are not programmed are torn meanwhile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
-    None,
-    Program,
-    /// Also when the power was cut meanwhile: only another erase ends it.
-    Erase,
-}
-
-const _: () = assert!(size_of::<Block>() == 32);
-
-const BASE: u32 = u32::MAX;
 
 /// Where contents are.
 enum Contents {

@@ -1,7 +1,8 @@
 //! Contents in memory: 32 bytes for each unit of a superblock that was ever programmed, and the bytes of those that are
 //! kept as bytes.
 
-use super::{BASE, BaseContent, Batch, Block, NO_LPA, Spare};
+use super::block::{BASE, Block};
+use super::content::{BaseContent, Batch, NO_LPA, Spare};
 use crate::geometry::{BlockId, Geometry};
 use byteway_wire::content::Content;
 

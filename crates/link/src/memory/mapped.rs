@@ -17,8 +17,8 @@
     reason = "shared memory is reached through raw pointers; every block says why it is sound"
 )]
 
+use super::backing::{MapError, PAGE_BYTES};
 use super::guard::Guard;
-use super::{MapError, PAGE_BYTES};
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FileType, fstat, fstatfs};
 use std::fs::File;

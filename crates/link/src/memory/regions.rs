@@ -3,8 +3,8 @@
 //!
 //! An extent may span regions that follow one another. It is checked as a whole before any of it is touched.
 
-use super::mapped::Lost;
-use super::{Access, Backing, Epoch, Fault, MapError, Mapped, PAGE_BYTES, Remote};
+use super::backing::{Access, Backing, Epoch, Fault, MapError, PAGE_BYTES, Remote};
+use super::mapped::{Lost, Mapped};
 use crate::ledger::Direction;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

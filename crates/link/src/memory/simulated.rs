@@ -3,7 +3,7 @@
 //! A page that was written whole with a [`Pattern`] keeps the pattern's name. Its bytes are made when somebody reads
 //! them, or writes a part of the page; most payload is never looked at.
 
-use super::{Fault, PAGE_BYTES};
+use super::backing::{Fault, PAGE_BYTES};
 use byteway_wire::content::{Pattern, UNIT_BYTES};
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, Flash, MILLISECOND, Picos, SECOND, fault, within};
+use super::Flash;
+use super::fault::{Fault, MILLISECOND, SECOND, fault, within};
+use byteway_console::units::Picos;
 
 /// Blocks that hold one bit a cell: quick to program, and folded into the others later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,7 +4,7 @@ use byteway_wire::nvme::vendor::commit::RECORDS_MAX;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, SECOND, fault, within};
+use super::fault::{Fault, SECOND, fault, within};
 use byteway_console::units::{Bytes, Picos};
 
 /// Memory of the drive that the host stores to over CXL.mem, on the link's lanes. Left out: none.

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, MAP_UNIT_BYTES, fault, within};
+use super::fault::{Fault, MAP_UNIT_BYTES, fault, within};
 use byteway_console::units::Bytes;
 
 /// The store of a drive whose personality is `kv`: an index and a value log in flash. Everything but the value log's page is in

@@ -7,11 +7,9 @@
 use std::ops::Range;
 
 use serde::de::DeserializeOwned;
-use serde_json::json;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::Profile;
 use crate::source::{Index, Sources, Texts, Tree, merge};
 use byteway_console::error::{InputError, suggest};
 use byteway_console::units::excerpt;
@@ -102,35 +100,10 @@ fn take_base(
     }
 }
 
-/// The JSON schema of a drive's profile: all of its sections, or a base and what differs from it.
-pub fn profile_schema() -> serde_json::Value {
-    let mut whole = schemars::schema_for!(Profile).to_value();
-    let defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
-    json!({
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Profile",
-        "anyOf": [
-            whole,
-            {
-                "type": "object",
-                "description": "The same as another profile, but for what stands here.",
-                "properties": {
-                    "base": {
-                        "type": "string",
-                        "description": "A built-in profile by name, or the path of one, from the folder of this file.",
-                    },
-                },
-                "required": ["base"],
-            },
-        ],
-        "$defs": defs,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{DRIVES, HOSTS, HostProfile};
+    use crate::profile::{DRIVES, HOSTS, HostProfile, Profile};
     use byteway_console::units::Picos;
 
     fn host(text: &str) -> Result<HostProfile, InputError> {

@@ -4,8 +4,10 @@
 mod catalog;
 mod cells;
 mod cxl;
+mod fault;
 mod kv;
 mod load;
+mod offers;
 mod reliability;
 mod switch;
 mod transfer;
@@ -13,20 +15,23 @@ mod upkeep;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use byteway_console::units::{Bytes, Frequency, Percent, Picos, Rate};
 use byteway_wire::nvme::vendor::Extension;
 
+use fault::{MILLISECOND, SECOND, one_of, power_of_two};
 use switch::Switch;
 
 pub use catalog::{DriveEntry, HostEntry, drive_entries, host_entries, text_of};
 pub use cells::{Slc, Suspend};
 pub use cxl::Cxl;
+pub use fault::{Fault, MAP_UNIT_BYTES};
+pub(crate) use fault::{fault, within};
 pub use kv::{KvPacking, KvStore};
 pub(crate) use load::load;
-pub use load::profile_schema;
+pub(crate) use offers::drives_with;
 pub use reliability::{CellKind, OneBit, Reliability};
-pub(crate) use transfer::drives_with;
 pub use transfer::{Thresholds, Transfer};
 pub use upkeep::{Background, Refresh, Wear};
 
@@ -58,9 +63,6 @@ pub const HOSTS: [(&str, &str); 3] = [
 
 /// Capacities that a drive may have, in bytes: 1 GiB to 64 TiB.
 pub const CAPACITY_BYTES: std::ops::RangeInclusive<u64> = 1 << 30..=64 << 40;
-
-/// What the flash translation layer maps: 4 KiB.
-pub const MAP_UNIT_BYTES: u64 = 4096;
 
 /// A drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -471,59 +473,6 @@ pub const MAP_PAGE_BYTES: u64 = 4096;
 /// Units of 4 KiB in the write buffer, at most.
 const BUFFER_UNITS_MAX: u64 = 1 << 24;
 
-/// Something wrong with a value, at its key.
-pub struct Fault {
-    /// The key.
-    pub path: String,
-    /// The mistake.
-    pub what: String,
-    /// What would be right.
-    pub cure: String,
-}
-
-/// A value outside its bounds, at its key.
-pub(crate) fn fault(path: impl Into<String>, what: impl Into<String>, cure: impl Into<String>) -> Fault {
-    Fault { path: path.into(), what: what.into(), cure: cure.into() }
-}
-
-pub(crate) fn within<T: PartialOrd + std::fmt::Display>(
-    path: &str,
-    value: T,
-    low: T,
-    high: T,
-) -> Result<(), Fault> {
-    if value >= low && value <= high {
-        return Ok(());
-    }
-    Err(fault(
-        path,
-        format!("`{path}` = {value} is out of range"),
-        format!("choose a value from {low} to {high}"),
-    ))
-}
-
-fn power_of_two(path: &str, value: Bytes, low: u64, high: u64) -> Result<(), Fault> {
-    if value.0.is_power_of_two() && (low..=high).contains(&value.0) {
-        return Ok(());
-    }
-    Err(fault(
-        path,
-        format!("`{path}` = {value} is not possible"),
-        format!("choose a power of two from {} to {}", Bytes(low), Bytes(high)),
-    ))
-}
-
-fn one_of(path: &str, value: u32, choices: &[u32]) -> Result<(), Fault> {
-    if choices.contains(&value) {
-        return Ok(());
-    }
-    let list = choices.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    Err(fault(path, format!("`{path}` = {value} is not possible"), format!("choose one of {list}")))
-}
-
-const MILLISECOND: Picos = Picos(1_000_000_000);
-const SECOND: Picos = Picos(1_000_000_000_000);
-
 impl Profile {
     /// A profile that is part of the program; `None` if there is none of that name.
     pub fn built_in(name: &str) -> Option<Profile> {
@@ -769,6 +718,31 @@ impl HostProfile {
         within("interrupt", self.interrupt, Picos(0), SECOND)?;
         within("timeout", self.timeout, MILLISECOND, Picos(3600 * SECOND.0))
     }
+}
+
+/// The JSON schema of a drive's profile: all of its sections, or a base and what differs from it.
+pub fn profile_schema() -> serde_json::Value {
+    let mut whole = schemars::schema_for!(Profile).to_value();
+    let defs = whole.as_object_mut().and_then(|schema| schema.remove("$defs"));
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Profile",
+        "anyOf": [
+            whole,
+            {
+                "type": "object",
+                "description": "The same as another profile, but for what stands here.",
+                "properties": {
+                    "base": {
+                        "type": "string",
+                        "description": "A built-in profile by name, or the path of one, from the folder of this file.",
+                    },
+                },
+                "required": ["base"],
+            },
+        ],
+        "$defs": defs,
+    })
 }
 
 #[cfg(test)]

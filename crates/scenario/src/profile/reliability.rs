@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, fault, within};
+use super::fault::{Fault, fault, within};
 
 /// Bit errors that grow with wear, age and reads; reads that are tried again; programs and erases that fail on worn cells.
 /// What is left out is the kind's own.

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Fault, Profile, SECOND, fault, within};
+use super::fault::{Fault, SECOND, fault, within};
 use crate::word::{Fine, Word, Written};
 use byteway_console::units::{Bytes, Picos};
 use byteway_transfer::Method;
@@ -173,38 +173,6 @@ impl Transfer {
         }
         Ok(())
     }
-}
-
-impl Profile {
-    /// The longest payload that the drive takes by a fine-grained method which stands for itself, and not for two.
-    pub fn longest(&self, fine: Method) -> Option<Bytes> {
-        let transfer = &self.transfer;
-        match fine {
-            Method::Piggyback | Method::PiggybackPipelined => Some(transfer.piggyback_max),
-            Method::Inline => Some(transfer.inline_max),
-            Method::InlineReassembly => Some(transfer.reassembly_max),
-            Method::Mmio => Some(transfer.bar),
-            Method::CxlMem => self.cxl.as_ref().map(|cxl| cxl.area),
-            Method::Prp | Method::Sgl | Method::Adaptive | Method::Hybrid => None,
-            Method::PiggybackCxl | Method::CxlCommit => None,
-        }
-    }
-
-    /// Whether a host may enable it.
-    pub fn offers(&self, extension: Extension) -> bool {
-        self.transfer.offers(extension)
-            || match (extension, &self.cxl) {
-                (Extension::CxlMem, Some(_)) => true,
-                (Extension::CxlCommit, Some(cxl)) => cxl.records > 0,
-                _ => false,
-            }
-    }
-}
-
-/// The built-in drives that `offers` fits, by name, for an error's cure.
-pub(crate) fn drives_with(offers: impl Fn(&Profile) -> bool) -> Vec<&'static str> {
-    let fits = |name: &&str| Profile::built_in(name).is_some_and(|profile| offers(&profile));
-    super::DRIVES.iter().map(|(name, _)| *name).filter(fits).collect()
 }
 
 fn eight_kib() -> Bytes {

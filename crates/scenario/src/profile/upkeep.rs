@@ -4,8 +4,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::fault::{Fault, MAP_UNIT_BYTES, SECOND, within};
 use super::switch::{self, Switch};
-use super::{Fault, Firmware, Gc, MAP_UNIT_BYTES, SECOND, within};
+use super::{Firmware, Gc};
 use byteway_console::units::{Age, Bytes, Percent, Picos};
 
 /// Wear levelling.

@@ -18,7 +18,7 @@ use byteway_host::{
     Oracle, QueueConfig, Rules, StoreIf,
 };
 use byteway_serve::attach::Attachment;
-use byteway_serve::drive::{Setup, Stop, serve};
+use byteway_serve::drive::{Access, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
 use byteway_wire::content::{BlockSize, Keep};
 use byteway_wire::nvme::Range;
@@ -100,9 +100,11 @@ fn role() {
         drive: drive(),
         link: byteway_testkit::link_config(),
         timing: Timing::None,
-        doorbells: Doorbells::Mapped,
-        rest: byteway_serve::front::REST,
-        socket: folder.join("cntrl"),
+        access: Access::VfioUser {
+            socket: folder.join("cntrl"),
+            doorbells: Doorbells::Mapped,
+            rest: byteway_serve::front::REST,
+        },
         data: Some(folder.join("data")),
     };
     let stop = Stop::new().unwrap();

@@ -4,7 +4,7 @@ use byteway_clock::Timing;
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Canary, Cycles};
 use byteway_flash::Geometry;
-use byteway_serve::drive::{Report, ServeError, Setup, Stop, serve};
+use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve};
 use byteway_serve::function::Doorbells;
 use byteway_serve::vfio_user::Client;
 use byteway_serve::vfio_user::channel::{ANSWER_LIMIT, Gone, Message};
@@ -102,9 +102,7 @@ impl Served {
                 drive,
                 link: byteway_testkit::link_config(),
                 timing: Timing::None,
-                doorbells,
-                rest: byteway_serve::front::REST,
-                socket,
+                access: Access::VfioUser { socket, doorbells, rest: byteway_serve::front::REST },
                 data: None,
             };
             serve(setup, &own_stop, move |_| said.send(()).unwrap())

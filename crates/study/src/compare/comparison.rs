@@ -25,7 +25,7 @@
 
 use serde::ser::{Serialize, Serializer};
 
-use super::figures::{Figures, Metric, busiest};
+use super::figures::{Figures, Metric, busiest, fallen, is_fallback};
 use super::finding::{Fact, Finding, Seen, findings, most_telling_first, throughput_of};
 use super::found::Found;
 use super::outcome::Outcome;
@@ -71,16 +71,6 @@ pub struct Point {
     pub figures: Option<Figures>,
     /// Index of the point that it is compared with.
     pub against: usize,
-}
-
-/// Payloads and results that did not go by the way that was asked for.
-fn fallen(summary: &Summary) -> u64 {
-    summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks + transfer.result_fallbacks)
-}
-
-/// Whether the figures are another method's: most payloads went by the fallback.
-pub(super) fn is_fallback(summary: &Summary) -> bool {
-    fallen(summary).saturating_mul(2) > summary.ios
 }
 
 /// Points of which payloads went by the fallback.

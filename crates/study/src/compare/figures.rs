@@ -284,6 +284,16 @@ impl Figures {
     }
 }
 
+/// Payloads and results that did not go by the way that was asked for.
+pub(super) fn fallen(summary: &Summary) -> u64 {
+    summary.transfer.as_ref().map_or(0, |transfer| transfer.fallbacks + transfer.result_fallbacks)
+}
+
+/// Whether the figures are another method's: most payloads went by the fallback.
+pub(super) fn is_fallback(summary: &Summary) -> bool {
+    fallen(summary).saturating_mul(2) > summary.ios
+}
+
 /// Jobs and kinds of I/O apart.
 pub(super) fn streams(summary: &Summary) -> impl Iterator<Item = (&str, Kind, &KindSummary)> {
     summary.jobs.iter().flat_map(|job| {

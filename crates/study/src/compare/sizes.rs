@@ -10,8 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::comparison::is_fallback;
-use super::figures::{Figures, Metric, equal};
+use super::figures::{Figures, Metric, equal, is_fallback};
 use super::finding::{Fact, Finding, Seen, without};
 use super::found::Found;
 use super::plan::{Plan, Planned};

@@ -9,7 +9,7 @@
 //! | `error.rs` | why a claim could not be measured |
 //! | `point.rs` | points, and what they found |
 //! | `power.rs` | a power cut while values are put |
-//! | `paper.rs` | a paper: claims, recipes, figures |
+//! | `paper.rs`, `papers.rs` | a paper: claims, recipes, figures; all of them |
 //! | `work.rs` | running all points of a paper, several at once |
 //! | `reproduction.rs` | all of it together, and `reproduce.json` |
 //! | `table.rs` | the table of the terminal |
@@ -29,6 +29,7 @@ pub mod byteexpress;
 mod claim;
 mod error;
 mod paper;
+mod papers;
 mod point;
 mod power;
 mod report;
@@ -41,7 +42,8 @@ mod work;
 pub use board::{BOARDS, Board, Departure, Reason};
 pub use claim::{Basis, Claim, ClaimsFile, Full, Needs, Tolerance, Unit, Value};
 pub use error::{ClaimError, CutError, Measured};
-pub use paper::{PAPERS, Paper, Recipe, paper};
+pub use paper::{Paper, Recipe};
+pub use papers::{PAPERS, paper};
 pub use point::{Job, Ledger, Lengths, PAYLOADS_FULL, Pairs, Points, Seen, Spec};
 pub use report::report;
 pub use reproduction::{Agreement, Reproduction};

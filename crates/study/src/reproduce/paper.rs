@@ -1,4 +1,4 @@
-//! Papers whose claims can be measured.
+//! A paper whose claims can be measured, and how each is.
 
 use std::path::Path;
 
@@ -6,9 +6,8 @@ use super::claim::ClaimsFile;
 use super::error::Measured;
 use super::point::{Lengths, Points, Spec};
 use super::verdict::Measurement;
-use super::{bandslim, byteexpress};
 use crate::report::Section;
-use byteway_console::error::{InputError, suggest};
+use byteway_console::error::InputError;
 
 /// A paper.
 #[derive(Debug)]
@@ -45,23 +44,6 @@ pub struct Recipe {
     pub measure: fn(&Points) -> Measured<Measurement>,
 }
 
-/// All papers.
-pub const PAPERS: [&Paper; 2] = [&byteexpress::PAPER, &bandslim::PAPER];
-
-/// The paper of that name.
-///
-/// # Errors
-/// There is none.
-pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
-    PAPERS.into_iter().find(|paper| paper.name == name).ok_or_else(|| {
-        let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
-        InputError::new(
-            format!("there is no paper `{}`", byteway_console::units::excerpt(name)),
-            suggest(name, &names),
-        )
-    })
-}
-
 impl Paper {
     /// Its claims: those of the file, or else those of the program.
     ///
@@ -75,28 +57,12 @@ impl Paper {
         }
     }
 
-    fn all_recipes(&self) -> impl Iterator<Item = &'static Recipe> + use<> {
+    pub(super) fn all_recipes(&self) -> impl Iterator<Item = &'static Recipe> + use<> {
         self.recipes.iter().copied().flatten()
     }
 
     /// How a claim is measured.
     pub fn recipe(&self, id: &str) -> Option<&'static Recipe> {
         self.all_recipes().find(|recipe| recipe.id == id)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // A claims file with a mistake would be found by whoever runs it first.
-    #[test]
-    fn the_claims_of_all_papers_can_be_read() {
-        for paper in PAPERS {
-            let file = paper.read_claims(None).unwrap_or_else(|error| panic!("{error}"));
-            let unused = paper.all_recipes().find(|r| file.claims.iter().all(|claim| claim.id != r.id));
-            assert!(unused.is_none(), "a recipe for no claim: {unused:?}");
-        }
-        assert!(super::paper("byteexpres").unwrap_err().cure.contains("did you mean `byteexpress`"));
     }
 }

@@ -29,7 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::board::Departure;
 use super::claim::{Basis, Claim, ClaimsFile, Needs};
-use super::paper::{PAPERS, Paper};
+use super::paper::Paper;
+use super::papers::PAPERS;
 use super::point::{Ledger, Lengths, Points, Seen, Spec};
 use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};

@@ -10,8 +10,8 @@
 //! Source: the README of the traces (github.com/alibaba/block-traces; Li et al., IISWC 2020).
 
 use super::field::{Trouble, columns, nothing, number, number32, put};
-use super::{Line, Spec, letter, letter_of};
-use crate::Record;
+use super::spec::{Line, Spec, letter, letter_of};
+use crate::record::Record;
 
 pub(super) const SPEC: Spec = Spec {
     name: "alibaba",
@@ -49,7 +49,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::record::Kind;
 
     // The time stands last: read as the first field it would be the device.
     #[test]

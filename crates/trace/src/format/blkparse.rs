@@ -14,9 +14,8 @@
 //! `major << 20 | minor`. Source: the manual page blkparse(1), "default output".
 
 use super::field::{Trouble, decimal, number, present, put, put_decimal, scaled, words};
-use super::{Action, Line, Spec, device_of, put_device};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Action, Line, Spec, device_of, put_device};
+use crate::record::{Kind, Record};
 
 const PLACES: u32 = 9;
 

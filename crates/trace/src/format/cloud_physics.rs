@@ -13,9 +13,9 @@
 //! are those of the binary trace in whole seconds. Decimals are read to the microsecond, which is what `vscsi` has.
 
 use super::field::{Trouble, columns, decimal, nothing, number, present, put, put_decimal, scaled};
-use super::{Line, Spec, vscsi};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use super::vscsi;
+use crate::record::{Kind, Record};
 
 const PLACES: u32 = 6;
 

@@ -28,9 +28,8 @@ use serde::{Deserialize, Serialize};
 
 use super::blkparse::kind_of_rwbs;
 use super::field::{Trouble, decimal, number, number32, put, scaled, shown};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 use byteway_console::error::suggest;
 use byteway_console::units::excerpt;
 

@@ -12,9 +12,8 @@
 //! have no meaning here. Without the decimal point of its times a file cannot be told from MQSim's.
 
 use super::field::{Trouble, decimal, nothing, number, number32, present, put, put_decimal, scaled, words};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 /// Places of a millisecond that are kept: nanoseconds.
 const PLACES: u32 = 6;

@@ -14,8 +14,8 @@
 //! from both ends. Source: the README of the traces (SNIA IOTTA, set 390; Koller and Rangaswami, FAST 2010).
 
 use super::field::{Trouble, number, present, put, scaled, words};
-use super::{Line, Spec, device_of, letter, letter_of, put_device};
-use crate::Record;
+use super::spec::{Line, Spec, device_of, letter, letter_of, put_device};
+use crate::record::Record;
 
 pub(super) const SPEC: Spec = Spec {
     name: "fiu",
@@ -56,7 +56,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::record::Kind;
 
     // Process names are whatever someone called his program, white space and all.
     #[test]

@@ -16,9 +16,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::field::{Trouble, number, present, put, shown, words};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 pub(super) const SPEC_2: Spec = Spec {
     name: "iolog2",

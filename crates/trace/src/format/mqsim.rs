@@ -11,9 +11,8 @@
 //! Source: MQSim's README, "ASCII disk traces"; the polarity is that of its example traces and its source code.
 
 use super::field::{Trouble, nothing, number, number32, put, scaled, words};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 pub(super) const SPEC: Spec = Spec {
     name: "mqsim",

@@ -12,9 +12,8 @@
 //! Source: the README of the traces (SNIA IOTTA, set 388; Narayanan et al., FAST 2008).
 
 use super::field::{Trouble, columns, nothing, number, number32, present, put};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 pub(super) const SPEC: Spec = Spec {
     name: "msr",

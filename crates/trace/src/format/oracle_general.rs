@@ -12,9 +12,8 @@
 //! is larger than 4 KiB overlaps the next. Source: libCacheSim's documentation, `oracleGeneral`.
 
 use super::field::{Trouble, le};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 const UNIT: u64 = 4096;
 const OBJECTS: u64 = 1 << 50;

@@ -13,8 +13,8 @@
 //! trace; UMass' traces have 512 B. Times are kept to the nanosecond.
 
 use super::field::{Trouble, columns, decimal, number, number32, put, put_decimal, scaled};
-use super::{Line, Spec, letter, letter_of};
-use crate::Record;
+use super::spec::{Line, Spec, letter, letter_of};
+use crate::record::Record;
 
 const PLACES: u32 = 9;
 
@@ -54,7 +54,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::record::Kind;
 
     // The size is in bytes and the address in blocks: taken alike, every I/O would be 512 times too long or too low.
     #[test]

@@ -12,8 +12,8 @@
 //! SYSTOR 2017). Times are kept to the nanosecond.
 
 use super::field::{Trouble, columns, decimal, nothing, number, number32, present, put, put_decimal};
-use super::{Line, Spec, letter, letter_of};
-use crate::Record;
+use super::spec::{Line, Spec, letter, letter_of};
+use crate::record::Record;
 
 const PLACES: u32 = 9;
 
@@ -55,7 +55,7 @@ pub(super) fn write(out: &mut Vec<u8>, record: &Record, ticks: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::record::Kind;
 
     // Seconds since 1970 with nine places fill 61 bits: in a float they would be off by 200 ns.
     #[test]

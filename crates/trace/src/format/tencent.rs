@@ -11,9 +11,8 @@
 //! has the same time.
 
 use super::field::{Trouble, columns, nothing, number, number32, put, scaled};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 pub(super) const SPEC: Spec = Spec {
     name: "tencent",

@@ -17,9 +17,8 @@
 //! them.
 
 use super::field::{Trouble, le};
-use super::{Line, Spec};
-use crate::Kind;
-use crate::Record;
+use super::spec::{Line, Spec};
+use crate::record::{Kind, Record};
 
 pub(super) const SPEC_1: Spec = Spec {
     name: "vscsi1",

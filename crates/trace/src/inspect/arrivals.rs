@@ -2,8 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use super::figures::six_decimals;
 use super::inspection::{Arrivals as Found, Gaps, Peak};
-use super::six_decimals;
 use byteway_console::number::{ns, ratio};
 
 const SECOND_PS: u64 = 1_000_000_000_000;

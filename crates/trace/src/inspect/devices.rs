@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::figures::saturated;
 use super::inspection::{Addresses, DeviceRow};
-use super::saturated;
 use crate::Kind;
 use crate::Record;
 use byteway_console::number::ratio;

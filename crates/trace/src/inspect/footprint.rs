@@ -6,8 +6,8 @@
 
 use rustc_hash::FxHashMap;
 
+use super::figures::six_decimals;
 use super::inspection::{Footprint as Found, Updates};
-use super::six_decimals;
 use crate::reuse::{Distances, MissRatioCurve};
 use byteway_console::number::ratio;
 

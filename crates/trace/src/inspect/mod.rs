@@ -6,6 +6,7 @@
 //! | `sizes` | how long they are |
 //! | `devices` | which device, where, how sequentially |
 //! | `footprint` | how many distinct units are read and written, and how soon one is written again |
+//! | `figures` | how figures are given |
 //! | `inspection` | the result, which `--format json` prints |
 //! | `tables` | the result for the terminal |
 //!
@@ -17,6 +18,7 @@
 
 mod arrivals;
 mod devices;
+mod figures;
 mod footprint;
 mod inspection;
 mod sizes;
@@ -28,6 +30,8 @@ pub use inspection::{
 };
 
 use byteway_clock::random::mix;
+
+use figures::{KINDS, saturated, six_decimals};
 
 use super::reuse::{Exact, MissRatioCurve};
 use super::shards::Shards;
@@ -165,8 +169,6 @@ enum Distances {
     Exact(Exact),
     Sampled(Shards),
 }
-
-const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Trim];
 
 impl Inspector {
     fn new(options: &Options) -> Self {
@@ -346,16 +348,6 @@ fn reuse(curve: &MissRatioCurve, footprint: &Footprint, unit_bytes: u64) -> Opti
         p90_bytes: at(0.9)?,
         p99_bytes: at(0.99)?,
     })
-}
-
-/// Byte counts of a hostile trace may exceed what JSON's readers take as a whole number; none of a real one does.
-fn saturated(bytes: u128) -> u64 {
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
-
-/// Rounded, so that a result shows what an estimate is worth.
-fn six_decimals(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::KINDS;
+use super::figures::KINDS;
 use super::inspection::{SizeRow, Sizes as Found};
 use crate::Kind;
 use byteway_console::number::ratio;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use super::ReadFlags;
+use super::flags::ReadFlags;
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::ReadFlags;
-use crate::cli::{OutputFormat, Tables, print, size};
+use super::flags::ReadFlags;
+use crate::cli::flags::{OutputFormat, Tables, size};
 use crate::interrupt::{EXIT_INTERRUPTED, raised_by_signal};
 use crate::terminal::Terminal;
 use byteway_console::error::InputError;
 use byteway_console::progress::Progress;
 use byteway_console::units::Bytes;
+use byteway_measure::output::print;
 use byteway_trace::inspect::{Options, SAMPLES, inspect};
 use byteway_trace::{Reader, file_name, is_stdin};
 

@@ -1,13 +1,12 @@
 //! `byteway trace`.
 
 mod convert;
+mod flags;
 mod inspect;
 
 use std::process::ExitCode;
 
 use clap::Subcommand;
-
-use byteway_trace::{self, Columns, Format, ReadOptions, Unit};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -26,47 +25,6 @@ the columns can be named: --columns time_us,op,offset,bytes. The names and their
   device                                          its number
   -                                               a column to be ignored; those after the last named one are, too
 Commas, semicolons, tabs, bars or white space separate; a first line of names is passed over.";
-
-/// How a trace is to be read.
-#[derive(clap::Args)]
-struct ReadFlags {
-    /// How the trace is written; left out, as its first lines look.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Auto)]
-    from: Format,
-    /// The columns of the trace, such as time_us,op,offset,bytes, instead of a format; `byteway trace --help` lists them.
-    #[arg(long, value_name = "NAMES")]
-    columns: Option<Columns>,
-    /// What offsets and sizes are counted in, if not in what the format says.
-    #[arg(long, value_enum)]
-    unit: Option<Unit>,
-    /// Only this device's records; of blkparse and FIU also as 8,0.
-    #[arg(long, value_name = "N", value_parser = device)]
-    device: Option<u32>,
-    /// In mqsim, disksim, tencent and columns: the number that means read, if not the format's own.
-    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
-    reads_are: Option<u8>,
-    /// Of blkparse's text: which step of an I/O counts, Q queued, D issued, C completed; left out, the first of these that
-    /// the beginning of the trace has.
-    #[arg(long, value_enum)]
-    action: Option<byteway_trace::Action>,
-    /// Skip the lines that are no records, and count them.
-    #[arg(long)]
-    skip_bad_lines: bool,
-}
-
-impl ReadFlags {
-    fn options(&self) -> ReadOptions {
-        ReadOptions {
-            format: self.from,
-            device: self.device,
-            skip_bad_lines: self.skip_bad_lines,
-            reads_are: self.reads_are,
-            action: self.action,
-            unit: self.unit,
-            columns: self.columns.clone(),
-        }
-    }
-}
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -89,26 +47,5 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.action {
         Action::Inspect(arguments) => inspect::execute(arguments),
         Action::Convert(arguments) => convert::execute(arguments),
-    }
-}
-
-/// "3", or "8,0" as Linux writes devices.
-fn device(text: &str) -> Result<u32, String> {
-    let number = text.trim().parse().ok().or_else(|| byteway_trace::format::device_pair(text));
-    number.ok_or_else(|| "write the number of a device, or `major,minor` such as 8,0".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Who traces /dev/sda knows it as 8,0 and not as 8388608.
-    #[test]
-    fn a_device_has_one_number_or_two() {
-        assert_eq!(device("3"), Ok(3));
-        assert_eq!(device("8,1"), Ok((8 << 20) + 1));
-        for bad in ["", "x", "8,", "4096,0", "8,1048576", "4294967296", "-1"] {
-            assert!(device(bad).is_err(), "{bad}");
-        }
     }
 }

@@ -5,32 +5,10 @@
 //! are free than they would see to otherwise, and fold the cache; when something comes they end the round that they are
 //! at, and leave the rest of the victim for later. A drive that was never written to is left as it is.
 
-use crate::ftl::Inner;
-use crate::ftl::MediaError;
-use byteway_clock::{Clock, Notify, Time};
-use std::cell::Cell;
+use crate::ftl::config::MediaError;
+use crate::ftl::inner::Inner;
+use byteway_clock::Notify;
 use std::rc::Rc;
-
-/// How long nothing has come from the host.
-pub(in crate::ftl) struct Idleness {
-    last: Cell<Time>,
-    /// What has come and is not done.
-    under_way: Cell<u32>,
-    /// The task waits for the host to become idle.
-    is_watched: Cell<bool>,
-    stirred: Notify,
-}
-
-impl Idleness {
-    pub(in crate::ftl) fn new(clock: &Clock) -> Self {
-        Idleness {
-            last: Cell::new(Time::ZERO),
-            under_way: Cell::new(0),
-            is_watched: Cell::new(false),
-            stirred: Notify::new(clock),
-        }
-    }
-}
 
 /// The task that finds out that the host is idle. It is only there if that matters.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {

@@ -9,7 +9,7 @@
 //! in the whole die: what is found among the stripes that are replayed anyway may be an older state, which a collector
 //! was moving when this one was written. So before the superblock is erased the journal says that it was left.
 
-use crate::ftl::Inner;
+use crate::ftl::inner::Inner;
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, Ppa, Priority, Spare};

@@ -32,8 +32,9 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`collecting`] | what the collectors are at |
 //! | [`upkeep`] | which superblock is emptied next, and why: room, levelling, folding |
-//! | [`background`] | collection while the host is idle |
+//! | [`background`], [`idleness`] | collection while the host is idle |
 //! | [`refresh`] | moving what was read too often, or is old |
 //! | [`retire`] | superblocks of which a program or an erase failed |
 //! | [`purge`] | erasing what was deleted |
@@ -41,50 +42,27 @@
 //! | [`nameless`] | units that the map has where no spare area names them |
 
 pub(in crate::ftl) mod background;
+pub(in crate::ftl) mod collecting;
 pub(in crate::ftl) mod duplicates;
+pub(in crate::ftl) mod idleness;
 pub(in crate::ftl) mod nameless;
 pub(in crate::ftl) mod purge;
 pub(in crate::ftl) mod refresh;
 pub(in crate::ftl) mod retire;
 pub(in crate::ftl) mod upkeep;
 
-use crate::ftl::Inner;
 use crate::ftl::blocks::Stream;
+use crate::ftl::collect::collecting::Cause;
 use crate::ftl::collect::nameless::Nameless;
-use crate::ftl::collect::upkeep::{Cause, DieUpkeep, Standing};
+use crate::ftl::collect::upkeep::Standing;
 use crate::ftl::config::{Canary, ROUND_UNITS};
+use crate::ftl::inner::Inner;
 use crate::ftl::map::table::Entry;
 use crate::ftl::space::UnitKind;
 use crate::work::Work;
 use byteway_flash::{BlockId, NO_LPA, Ppa, Priority, Spare, Ticket};
 use byteway_wire::content::Content;
 use std::rc::Rc;
-
-/// What the collectors are at.
-pub(in crate::ftl) struct Collecting {
-    /// Of each die, the stripes that its collector has filled and that are not safe yet.
-    pub(in crate::ftl) moving: Vec<Vec<(BlockId, u32)>>,
-    /// Of each die, what there is to do beside making room.
-    pub(in crate::ftl) upkeep: Vec<DieUpkeep>,
-    /// Every collector has been called at least once.
-    pub(in crate::ftl) roused: bool,
-    /// Collectors that have nothing to do.
-    pub(in crate::ftl) resting: u32,
-    /// Nothing has come from the host for a while.
-    pub(in crate::ftl) is_idle: bool,
-}
-
-impl Collecting {
-    pub(in crate::ftl) fn new(dies: u32) -> Self {
-        Collecting {
-            moving: vec![Vec::new(); dies as usize],
-            upkeep: (0..dies).map(|_| DieUpkeep::default()).collect(),
-            roused: false,
-            resting: dies,
-            is_idle: false,
-        }
-    }
-}
 
 /// A unit that is being moved.
 #[derive(Clone, Copy)]
@@ -648,7 +626,7 @@ fn done(victims: &mut [Emptied], block: BlockId, units: u32) {
     victim.expect("a victim is one until all of it has been moved").outstanding -= units;
 }
 
-impl crate::ftl::State {
+impl crate::ftl::inner::State {
     /// Whether a superblock of which nothing is left may be erased. One that then isn't free waits for one that is: in the
     /// last one there is nothing but duplicates then.
     fn may_erase(&self, block: BlockId, die: u32) -> bool {

@@ -5,7 +5,7 @@
 //! moved like the others, as what can't be read. Recovery can't do as much: of what no translation page says yet, the
 //! spare area is all that there is.
 
-use crate::ftl::State;
+use crate::ftl::inner::State;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::space::{Space, UnitKind};
 use byteway_flash::{BlockId, Geometry, Ppa};

@@ -11,9 +11,9 @@
 //! once more, those that failed before the purge as well; what that says is what the purge says. When nothing moves any
 //! more and superblocks are still doomed, as at the end of the drive's life, the purge has failed too. They stay doomed.
 
-use crate::ftl::Ftl;
-use crate::ftl::Inner;
 use crate::ftl::config::MediaError;
+use crate::ftl::inner::Ftl;
+use crate::ftl::inner::Inner;
 use byteway_clock::Notify;
 use byteway_flash::{BlockId, Priority};
 

@@ -4,9 +4,9 @@
 //! Age is looked at when the power comes, since most of it passes without, and again when the oldest superblock will be
 //! too old. A superblock that is still open is left until it is closed.
 
-use crate::ftl::Ftl;
-use crate::ftl::Inner;
 use crate::ftl::config::Refresh;
+use crate::ftl::inner::Ftl;
+use crate::ftl::inner::Inner;
 use byteway_clock::Delay;
 use byteway_flash::{BlockId, Ppa};
 use std::rc::Rc;

@@ -4,9 +4,9 @@
 //! collector moves that when it has room, and then the superblock is done with. All its planes go: a program or an
 //! erase of a superblock is one of all planes together, and tells no more than that one of them failed.
 
-use crate::ftl::Inner;
-use crate::ftl::State;
 use crate::ftl::blocks::Failed;
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
 use byteway_flash::BlockId;
 
 impl Inner {

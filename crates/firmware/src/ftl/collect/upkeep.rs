@@ -5,29 +5,12 @@
 //! it takes, so it gives back no more than it takes, and takes first: it begins only when a superblock is free beyond
 //! the reserve, which is kept from the host until then (`Blocks::claim`).
 
-use crate::ftl::FtlCounters;
-use crate::ftl::Inner;
-use crate::ftl::State;
 use crate::ftl::blocks::{Queue, Stream};
-use crate::ftl::steady::{Begun, UpkeepFound};
+use crate::ftl::collect::collecting::{Begun, Cause, TURN, UpkeepFound};
+use crate::ftl::counters::FtlCounters;
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
 use byteway_flash::{BlockId, Priority};
-
-/// Why a superblock is emptied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ftl) enum Cause {
-    /// Free superblocks are few.
-    Space,
-    /// The host is idle, and there could be more free ones.
-    Idle,
-    /// A program of it failed.
-    Retire,
-    /// It was read too often, or what it holds is old.
-    Refresh,
-    /// It was erased less often than others.
-    Level,
-    /// It is of the cache.
-    Fold,
-}
 
 impl Cause {
     /// Whether the end of it is awaited, so that what would not fill a stripe is padded.
@@ -67,23 +50,6 @@ impl FtlCounters {
             Cause::Fold => &mut self.blocks_folded,
         }
     }
-}
-
-/// How many superblocks are collected for the host before another cause has its turn.
-pub(in crate::ftl) const TURN: u32 = 2;
-
-/// What there is to do in a die beside making room.
-#[derive(Default)]
-pub(in crate::ftl) struct DieUpkeep {
-    /// Superblocks collected since another cause had its turn.
-    since: u32,
-    /// Wear is being levelled.
-    is_levelling: bool,
-    /// Since the last erase somebody has looked whether it should be, and found this to be moved.
-    looked: bool,
-    coldest: Option<BlockId>,
-    /// What is emptied next, whatever else there is to do: it has been begun.
-    begun: Option<(BlockId, Cause)>,
 }
 
 /// How a collector stands when it asks for the next superblock.

@@ -12,11 +12,11 @@
 //! It does not verify contents, other than those of translation pages, nor that what is nowhere was deallocated if no
 //! translation page says that it was anywhere.
 
-use crate::ftl::Ftl;
-use crate::ftl::Inner;
 use crate::ftl::durable::journal::{self, Trim};
 use crate::ftl::durable::root::Root;
-use crate::ftl::map::pages;
+use crate::ftl::inner::Ftl;
+use crate::ftl::inner::Inner;
+use crate::ftl::map::page;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, NO_LPA, Ppa};
@@ -264,7 +264,7 @@ async fn check_pages(inner: &Inner, root: &Root, trims: &[Trim], audit: &mut Aud
         };
         let mut bytes = [0; UNIT_BYTES];
         content.write_to(&mut bytes);
-        let said = pages::decode(&bytes, inner.space, page).map(|(lpa, entry)| (lpa, entry.place()));
+        let said = page::decode(&bytes, inner.space, page).map(|(lpa, entry)| (lpa, entry.place()));
         // Where the map leads is looked at for itself.
         let nowhere: Vec<(u64, Ppa)> = said
             .filter_map(|(lpa, said)| match said {

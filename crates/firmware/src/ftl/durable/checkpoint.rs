@@ -9,44 +9,14 @@
 //! Collectors keep stripes unfinished for as long as they have nothing to move. They are named one by one, so that the
 //! first stripe does not wait for them.
 
-use crate::ftl::Inner;
-use crate::ftl::MediaError;
-use crate::ftl::State;
 use crate::ftl::config::Canary;
+use crate::ftl::config::MediaError;
+use crate::ftl::durable::Checkpoints;
 use crate::ftl::durable::root::{PageRun, Root};
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
 use crate::ftl::map::table::{Entry, Place};
 use std::rc::Rc;
-
-/// Checkpoints: what was written, and what is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::ftl) struct Checkpoints {
-    /// Of the last root; its slot is this modulo 2.
-    pub(in crate::ftl) generation: u64,
-    /// Units that had been programmed when the last one began.
-    units_then: u64,
-    /// How many were asked for, and how many of those have ended.
-    asked: u64,
-    done: u64,
-    /// The next one that begins is a shutdown's.
-    is_shutdown: bool,
-    /// Why the last one of a shutdown was not written.
-    failed: Option<MediaError>,
-    /// The last root is of a shutdown, and nothing has come since.
-    is_clean: bool,
-    /// Translation pages that had changed left DRAM without being written: a root would say that they are.
-    pub(in crate::ftl) is_over: bool,
-    pub(in crate::ftl) power_cycles: u64,
-    pub(in crate::ftl) unsafe_shutdowns: u64,
-}
-
-impl Checkpoints {
-    /// Goes on from the last root; a cut came after it, unless it `was_clean`.
-    pub(in crate::ftl) fn recovered(&mut self, root: &Root, was_clean: bool) {
-        self.generation = root.generation;
-        self.power_cycles = root.power_cycles + 1;
-        self.unsafe_shutdowns = root.unsafe_shutdowns + u64::from(!was_clean);
-    }
-}
 
 /// The task that writes checkpoints.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>) {

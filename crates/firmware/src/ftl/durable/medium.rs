@@ -1,13 +1,13 @@
 //! The medium of a drive: new and in memory, or in files, where what it was made as is checked. The names and values in
 //! the file `format` are given here ([`format()`]), and understood here ([`told_by`]).
 
-use crate::ftl::Ftl;
 use crate::ftl::Region;
 use crate::ftl::Rhythm;
 use crate::ftl::Space;
 use crate::ftl::Upkeep;
 use crate::ftl::base::{BaseState, Written};
 use crate::ftl::config::{Base, FtlConfig, FtlError};
+use crate::ftl::inner::Ftl;
 use crate::ftl::validate;
 use crate::placement::Placement;
 use crate::site::Site;

@@ -20,12 +20,13 @@
 //! record leaves the journal only when a root is written whose pages reflect it.
 
 use crate::ftl::Base;
-use crate::ftl::Inner;
 use crate::ftl::blocks::{Blocks, Found, Marks};
 use crate::ftl::config::Canary;
 use crate::ftl::durable::journal::{self, Journal, Trim};
 use crate::ftl::durable::root::Root;
-use crate::ftl::map::pages::{self, Pages};
+use crate::ftl::inner::Inner;
+use crate::ftl::map::page;
+use crate::ftl::map::pages::Pages;
 use crate::ftl::map::table::{Entry, Place, Table};
 use crate::ftl::space::UnitKind;
 use byteway_flash::{BlockId, Mode, Ppa, Priority, Ticket};
@@ -337,7 +338,7 @@ impl<'a> Recovery<'a> {
         content.write_to(&mut bytes);
         self.map.set(self.pages.unit(page), Entry::flash(ppa));
         self.reflects.insert(page, reflects);
-        for (lpa, entry) in pages::decode(&bytes, self.inner.space, page) {
+        for (lpa, entry) in page::decode(&bytes, self.inner.space, page) {
             // It may have been marked as nowhere before.
             if entry != self.map.get(lpa) {
                 self.map.set(lpa, entry);
@@ -640,8 +641,7 @@ impl Inner {
                 continue;
             }
             let permit = self.credits.acquire(1).await;
-            let slot =
-                self.state.borrow_mut().buffer_unit(spare.lpa, content, crate::ftl::write::buffer::NOBODY);
+            let slot = self.state.borrow_mut().buffer_unit(spare.lpa, content, crate::ftl::buffer::NOBODY);
             permit.forget();
             if slot.is_none() {
                 self.credits.release(1);

@@ -23,14 +23,15 @@
 //! again from the spare areas of what it points to, or from parity); the DRAM that remembers changes of pages that are away is not limited; the directory never
 //! leaves DRAM; pages are loaded and written as wholes, and an entry is of one unit.
 
-use crate::ftl::Found;
-use crate::ftl::Ftl;
 #[cfg(doc)]
-use crate::ftl::FtlConfig;
-use crate::ftl::Inner;
-use crate::ftl::State;
+use crate::ftl::config::FtlConfig;
+use crate::ftl::inner::Found;
+use crate::ftl::inner::Ftl;
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
+use crate::ftl::map::Cache;
 use crate::ftl::map::table::Place;
-use byteway_clock::{Clock, Notify, SpanId, Spans, Stage};
+use byteway_clock::{SpanId, Spans, Stage};
 use byteway_flash::{Ppa, Priority, Ticket};
 use std::rc::Rc;
 
@@ -41,35 +42,6 @@ pub(in crate::ftl) enum Access {
     Read,
     /// They will change.
     Change,
-}
-
-/// Who waits for what. The pages themselves are in [`State`].
-pub(in crate::ftl) struct Cache {
-    /// How many of the pages that go next are kept clean, at most: a stripe's worth.
-    ahead_most: u32,
-    /// The load of one of the frames with this number, modulo, has ended.
-    loaded: [Notify; 16],
-    /// There may be a place for another page.
-    room: Notify,
-    evictor: Notify,
-    updater: Notify,
-}
-
-impl Cache {
-    pub(in crate::ftl) fn new(clock: &Clock, stripe_units: u32) -> Self {
-        let notify = || Notify::new(clock);
-        Cache {
-            ahead_most: stripe_units,
-            loaded: std::array::from_fn(|_| notify()),
-            room: notify(),
-            evictor: notify(),
-            updater: notify(),
-        }
-    }
-
-    fn loaded(&self, frame: u32) -> &Notify {
-        &self.loaded[frame as usize % self.loaded.len()]
-    }
 }
 
 /// What a look for a page has found.

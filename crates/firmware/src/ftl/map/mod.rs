@@ -3,16 +3,18 @@
 //! | file | what |
 //! |---|---|
 //! | [`table`] | an overlay over the base |
-//! | [`pages`] | translation pages: which are dirty, and what one says |
+//! | [`pages`], [`page`] | translation pages: which are dirty, and what one says |
 //! | [`cache`] | the cached map: misses, the evictor, pages that change while they are away, places lent and taken |
 //! | [`frames`] | its places, by last use |
 
 pub(in crate::ftl) mod cache;
 pub(in crate::ftl) mod frames;
+pub(in crate::ftl) mod page;
 pub(in crate::ftl) mod pages;
 pub(in crate::ftl) mod table;
 
 use crate::ftl::space::Space;
+use byteway_clock::{Clock, Notify};
 use frames::Frames;
 use pages::Pages;
 use table::Table;
@@ -36,5 +38,34 @@ impl Mapping {
             frames: Frames::new(cached.unwrap_or(0)),
             updates: 0,
         }
+    }
+}
+
+/// Who waits for what. The pages themselves are in [`Mapping`].
+pub(in crate::ftl) struct Cache {
+    /// How many of the pages that go next are kept clean, at most: a stripe's worth.
+    ahead_most: u32,
+    /// The load of one of the frames with this number, modulo, has ended.
+    loaded: [Notify; 16],
+    /// There may be a place for another page.
+    room: Notify,
+    evictor: Notify,
+    updater: Notify,
+}
+
+impl Cache {
+    pub(in crate::ftl) fn new(clock: &Clock, stripe_units: u32) -> Self {
+        let notify = || Notify::new(clock);
+        Cache {
+            ahead_most: stripe_units,
+            loaded: std::array::from_fn(|_| notify()),
+            room: notify(),
+            evictor: notify(),
+            updater: notify(),
+        }
+    }
+
+    fn loaded(&self, frame: u32) -> &Notify {
+        &self.loaded[frame as usize % self.loaded.len()]
     }
 }

@@ -2,18 +2,13 @@
 //!
 //! A page is *dirty* when the map has changed and nothing that is on flash, or on its way there, says so. Buffering a
 //! unit changes no page: until it is programmed, a page says where flash has the unit's state before
-//! ([`Slot::old`](crate::ftl::write::buffer::Slot::old)).
+//! ([`Slot::old`](crate::ftl::buffer::Slot::old)).
 //!
 //! Under a cached map a page is *held* while the cache has it, or reads it. A dirty one that is not is *away*: what has
 //! changed is remembered, but the page is to be read before it can be written. A *void* page is one that was deallocated
 //! as a whole: a mark in the directory that says where the pages are, and so there is nothing to be read.
 
-use crate::ftl::State;
-use crate::ftl::map::table::Entry;
-use crate::ftl::map::table::Table;
 use crate::ftl::space::Space;
-use crate::ftl::write::buffer::Buffer;
-use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 
 /// A bit for each page.
@@ -50,7 +45,7 @@ impl Bits {
 
 /// The state of all translation pages.
 pub(in crate::ftl) struct Pages {
-    space: Space,
+    pub(super) space: Space,
     /// There is a cache, so that pages can be away.
     is_cached: bool,
     dirty: Bits,
@@ -209,58 +204,9 @@ impl Pages {
     }
 }
 
-impl State {
-    /// What a translation page says now, to be written: it is no longer dirty. With it the number that it reflects:
-    /// everything that was buffered before is in it.
-    ///
-    /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
-    pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
-        let content = self.page_content(page, keep);
-        self.map.pages.written(page);
-        (content, self.buffer.settled())
-    }
-
-    /// What a translation page says now.
-    pub(in crate::ftl) fn page_content(&self, page: u32, keep: Keep) -> Content {
-        Content::of(&encode(&self.map.table, &self.buffer, self.map.pages.space, page), keep)
-    }
-}
-
-/// The entries of a page, as flash has them.
-fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
-    let mut bytes = [0; UNIT_BYTES];
-    let (units, entry_bytes) = (space.units_of(page), entry_bytes(space));
-    let first = units.start;
-    map.each_changed(units, |lpa, entry| {
-        let word = &mut bytes[(lpa - first) as usize * entry_bytes..][..entry_bytes];
-        let kept = buffer.in_flash(entry).kept().expect("flash has no unit in a slot");
-        word.copy_from_slice(&kept.to_le_bytes()[..entry_bytes]);
-    });
-    bytes
-}
-
-/// The units of a page, each with its entry, from a page's bytes. What no array has is a place beyond the array, for which
-/// the map has room.
-pub(in crate::ftl) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
-    let most = if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX };
-    let entries = bytes.chunks_exact(entry_bytes(space)).map(move |word| {
-        let mut kept = [0; 8];
-        kept[..word.len()].copy_from_slice(word);
-        Entry::of_kept(u64::from_le_bytes(kept).min(most))
-    });
-    space.units_of(page).zip(entries)
-}
-
-fn entry_bytes(space: Space) -> usize {
-    UNIT_BYTES / space.page_units() as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ftl::map::table::Place;
-    use crate::ftl::write::buffer::NOBODY;
-    use byteway_flash::{Geometry, Ppa};
 
     fn pages() -> Pages {
         Pages::new(Space::new(200 * 1024 - 5, false), true)
@@ -320,39 +266,5 @@ mod tests {
         assert_eq!((void(&pages), pages.away()), (vec![true, true, false, true], 0));
         pages.hold(198, false);
         assert_eq!(pages.away(), 1);
-    }
-
-    // What is written of a buffered unit is where flash has its last state: the slot is gone with the power.
-    #[test]
-    fn a_page_says_what_flash_has() {
-        for (is_wide, last) in [(false, 2048..3000), (true, 2560..3000)] {
-            let space = Space::new(3000, is_wide);
-            let mut buffer = Buffer::new(4);
-            let mut map = Table::new(space);
-            map.set(1024, Entry::flash(Ppa(77)));
-            map.set(1025, Entry::UNMAPPED);
-            let slot = buffer.take(1026, Content::Zero, NOBODY, Entry::flash(Ppa(5)), 0);
-            map.set(1026, Entry::slot(slot));
-            let pages = Pages::new(space, false);
-            let page = space.page_of(1024);
-            let bytes = encode(&map, &buffer, space, page);
-            let expected = [Entry::flash(Ppa(77)), Entry::UNMAPPED, Entry::flash(Ppa(5)), Entry::BASE];
-            let said: Vec<(u64, Entry)> = decode(&bytes, space, page).take(4).collect();
-            assert_eq!(said, (1024..).zip(expected).collect::<Vec<_>>());
-            // As all drives have kept it.
-            assert_eq!(bytes[..if is_wide { 8 } else { 4 }].iter().position(|byte| *byte == 79), Some(0));
-            assert_eq!(pages.units(space.page_of(2999)), last, "the last one is short");
-        }
-    }
-
-    // The page of a damaged file says anything: its entries must fit the map, and lead nowhere.
-    #[test]
-    fn what_no_array_has_comes_back_as_a_place_beyond_it() {
-        for is_wide in [false, true] {
-            let space = Space::new(5000, is_wide);
-            assert!(decode(&[0xff; UNIT_BYTES], space, 1).all(|(_, entry)| {
-                matches!(entry.place(), Place::Flash(Ppa(Geometry::NARROW_UNITS_MAX..)))
-            }));
-        }
     }
 }

@@ -14,8 +14,8 @@
 //! Meanwhile the host overwrites: each of its units as soon as any other, and each translation page likewise, at the mean
 //! rate at which the die is written to.
 
-use super::Rhythm;
-use crate::ftl::collect::upkeep::TURN;
+use crate::ftl::collect::collecting::TURN;
+use crate::ftl::config::Rhythm;
 use byteway_clock::random::{Normal, Stream};
 use std::cmp::Ordering;
 use std::collections::VecDeque;

@@ -1,9 +1,9 @@
 //! The DRAM of a drive that is found in the midst of being overwritten, and what its collectors are at.
 
-use crate::ftl::Inner;
-use crate::ftl::State;
+use crate::ftl::buffer::NOBODY;
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
 use crate::ftl::map::table::Entry;
-use crate::ftl::write::buffer::NOBODY;
 use byteway_clock::Notify;
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};

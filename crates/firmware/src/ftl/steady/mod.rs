@@ -21,105 +21,20 @@
 //! What it is not: the state that other workloads leave. Larger blocks, skewed addresses or a host that writes less than
 //! it could leave other counts, and more free superblocks.
 //!
-//! [`Inner::go_on_overwriting`]: crate::ftl::Inner::go_on_overwriting
+//! [`Inner::go_on_overwriting`]: crate::ftl::inner::Inner::go_on_overwriting
 
 mod course;
 mod dram;
 mod order;
 
+use crate::ftl::collect::collecting::{Begun, UpkeepFound};
 use crate::ftl::config::{FtlConfig, ROUND_UNITS};
-use crate::ftl::space::Space;
-use byteway_clock::Delay;
 use byteway_clock::permutation::Permutation;
 use byteway_clock::random::{Rng, Stream};
-use byteway_flash::{Geometry, NO_LPA, Ppa, SlcTiming, Timing};
-use byteway_wire::content::UNIT_BYTES;
+use byteway_flash::{Geometry, NO_LPA, Ppa};
 use course::{Course, Doing, Moment, Part, Shape};
 use order::{Order, Positions, Spread};
 use std::collections::BTreeMap;
-
-/// How long a die works on a superblock, in whose middle [`Base::Steady`](crate::ftl::Base::Steady) finds it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rhythm {
-    /// Stripes of a wordline: an open superblock ends with a whole one.
-    pub wordline: u32,
-    /// Programs all stripes.
-    pub program: Delay,
-    /// Reads all units.
-    pub read: Delay,
-    /// Erases it.
-    pub erase: Delay,
-    /// Programs all stripes of a superblock of the cache; zero if there is none, like those that follow.
-    pub cache_program: Delay,
-    /// Reads all its units.
-    pub cache_read: Delay,
-    /// Erases it.
-    pub cache_erase: Delay,
-    /// Translation pages that are programmed with a million units of the host's.
-    pub map_pages_ppm: u32,
-}
-
-/// Programs alone take time.
-impl Default for Rhythm {
-    fn default() -> Self {
-        let none = Delay::ZERO;
-        Rhythm {
-            wordline: 1,
-            program: Delay::from_ms(1),
-            read: none,
-            erase: none,
-            cache_program: none,
-            cache_read: none,
-            cache_erase: none,
-            map_pages_ppm: 0,
-        }
-    }
-}
-
-impl Rhythm {
-    /// That of flash of this shape and these times.
-    pub fn of(geometry: &Geometry, timing: &Timing) -> Rhythm {
-        let mean = |times: &[Delay]| times.iter().copied().sum::<Delay>() / times.len().max(1) as u64;
-        let pages = u64::from(geometry.pages);
-        let bytes = u64::from(geometry.units_per_stripe()) * UNIT_BYTES as u64;
-        let passage = timing.command + timing.channel.time_for(bytes);
-        let wordline = timing.stripes_per_wordline();
-        let cached = |of: fn(&SlcTiming) -> Delay| timing.slc.as_ref().map(of);
-        let all = |time: Option<Delay>| {
-            time.map_or(Delay::ZERO, |time| (time + passage) * u64::from(geometry.pages.div_ceil(wordline)))
-        };
-        Rhythm {
-            wordline,
-            program: (mean(&timing.program) + passage) * pages,
-            read: (mean(&timing.read) + passage) * pages,
-            erase: timing.command + timing.erase,
-            cache_program: all(cached(|slc| slc.program)),
-            cache_read: all(cached(|slc| slc.read)),
-            cache_erase: cached(|slc| slc.erase).map_or(Delay::ZERO, |erase| timing.command + erase),
-            map_pages_ppm: 0,
-        }
-    }
-
-    /// That of a translation layer which is otherwise like this.
-    ///
-    /// With each unit that is written a page leaves the map's cache, one of p, with probability r, and is buffered unless it
-    /// waits there already. So in the time t, in units written, that it takes to go through the buffer, p / (t + p / r) pages
-    /// enter it for each unit, and t times one more than that is what the buffer holds.
-    pub fn with_map_of(self, config: &FtlConfig) -> Rhythm {
-        let count = Space::new(config.user_units, config.wide_map).map.1 as f64;
-        let held = f64::from(config.map_cache_pages.unwrap_or(u32::MAX)).min(count);
-        let leaves = 1.0 - held / count;
-        let slots = f64::from(config.write_buffer_units);
-        let pages = |time: f64| count / (time + count / leaves);
-        let (mut low, mut high) = (0.0, slots);
-        for _ in 0..60 {
-            let middle = 0.5 * (low + high);
-            if middle * (1.0 + pages(middle)) < slots { low = middle } else { high = middle }
-        }
-        let map_pages_ppm = if leaves > 0.0 { (pages(low) * 1e6 + 0.5) as u32 } else { 0 };
-        Rhythm { map_pages_ppm, ..self }
-    }
-}
 
 /// x: the share of a victim that collecting it gains.
 pub(in crate::ftl) fn reclaimed_share(op: f64) -> f64 {
@@ -150,23 +65,6 @@ struct DieState {
     /// Stripes that are programmed of the cache's youngest one.
     filled: u32,
     upkeep: UpkeepFound,
-}
-
-/// What the collector of a die with a cache of one bit a cell is found at.
-#[derive(Clone, Copy, Debug, Default)]
-pub(in crate::ftl) struct UpkeepFound {
-    pub(in crate::ftl) begun: Option<Begun>,
-    /// Victims since the last fold.
-    pub(in crate::ftl) collections: u32,
-}
-
-/// What it is in the midst of emptying.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::ftl) enum Begun {
-    /// The cache's oldest superblock.
-    Fold,
-    /// The first one of the die.
-    Collect,
 }
 
 pub(in crate::ftl) struct Steady {

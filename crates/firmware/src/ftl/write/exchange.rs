@@ -3,9 +3,9 @@
 //! The order of what is waited for is that of [`Ftl::edit`]: pages of the map, slots of the write buffer, locks. Locks are
 //! taken in ascending order, so two exchanges never wait for each other; the holder of locks waits for flash alone.
 
-use crate::ftl::Ftl;
-use crate::ftl::MediaError;
 use crate::ftl::collect::background::Attending;
+use crate::ftl::config::MediaError;
+use crate::ftl::inner::Ftl;
 use crate::ftl::write::lock::UnitLock;
 use byteway_clock::{Permit, SpanId, Spans, Stage};
 use byteway_wire::content::Content;

@@ -6,174 +6,37 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`buffer`] | the write buffer: slots, stripes, what is not programmed yet |
+//! | [`filling`] | how stripes are filled and programmed: what is under way |
+//! | [`die_set`] | dies as a set of bits |
 //! | [`wordline`] | stripes that wait for the rest of their wordline |
 //! | [`lock`], [`exchange`] | read-modify-write of a unit; units that are read and then written as one step |
 
-pub(in crate::ftl) mod buffer;
+pub(in crate::ftl) mod die_set;
 pub(in crate::ftl) mod exchange;
+pub(in crate::ftl) mod filling;
 pub(in crate::ftl) mod lock;
 pub(in crate::ftl) mod superseded;
 pub(in crate::ftl) mod wordline;
 
-use crate::ftl::Ftl;
-use crate::ftl::Inner;
-use crate::ftl::MediaError;
-use crate::ftl::State;
 use crate::ftl::base::BaseState;
 use crate::ftl::blocks::Stream;
+use crate::ftl::buffer::NOBODY;
 use crate::ftl::config::Base;
+use crate::ftl::config::MediaError;
+use crate::ftl::inner::Ftl;
+use crate::ftl::inner::Inner;
+use crate::ftl::inner::State;
 use crate::ftl::map::table::{Entry, Place, REGION_UNITS};
 use crate::ftl::space::Space;
-use crate::ftl::write::buffer::NOBODY;
-use crate::ftl::write::wordline::{Held, Wordlines};
+use crate::ftl::write::filling::Job;
+use crate::ftl::write::wordline::Held;
 use crate::placement::{Errand, Route};
 use crate::work::Work;
 use byteway_clock::{Clock, Notify, Service, SpanId, Spans, Stage};
-use byteway_flash::{BlockId, DataEnd, Geometry, Outdated, Priority, Spare, Ticket};
+use byteway_flash::{BlockId, Outdated, Priority, Spare};
 use byteway_wire::content::{Content, Keep, UNIT_BYTES};
 use std::ops::Range;
 use std::rc::Rc;
-
-/// How many programs of the host's a die has under way at most: one at work, and the next one ready behind it.
-pub(in crate::ftl) const PROGRAMS_PER_DIE: u32 = 2;
-
-/// Dies as a set of bits.
-pub(in crate::ftl) struct DieSet(Vec<u64>);
-
-impl DieSet {
-    pub(in crate::ftl) fn new(dies: u32) -> Self {
-        DieSet(vec![0; dies.div_ceil(64) as usize])
-    }
-
-    pub(in crate::ftl) fn set(&mut self, die: u32, is_in: bool) {
-        let (word, bit) = (&mut self.0[(die / 64) as usize], 1 << (die % 64));
-        if is_in { *word |= bit } else { *word &= !bit }
-    }
-
-    /// Whether a die is one of them.
-    pub(in crate::ftl) fn contains(&self, die: u32) -> bool {
-        self.0[(die / 64) as usize] >> (die % 64) & 1 == 1
-    }
-
-    /// Whether there is none.
-    pub(in crate::ftl) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
-    }
-
-    /// The first one from `from` on; behind the last comes the first.
-    pub(in crate::ftl) fn next(&self, from: u32) -> Option<u32> {
-        self.search(from, |index| self.0[index], |_| true)
-    }
-
-    /// The first one that is in the other set, too, and that `accepts` takes.
-    pub(in crate::ftl) fn find(
-        &self,
-        other: &DieSet,
-        from: u32,
-        accepts: impl Fn(u32) -> bool,
-    ) -> Option<u32> {
-        self.search(from, |index| self.0[index] & other.0[index], accepts)
-    }
-
-    fn search(&self, from: u32, word: impl Fn(usize) -> u64, accepts: impl Fn(u32) -> bool) -> Option<u32> {
-        let words = self.0.len();
-        let start = (from / 64) as usize;
-        let ahead = u64::MAX << (from % 64);
-        for step in 0..=words {
-            let index = (start + step) % words;
-            let mask = match step {
-                0 => ahead,
-                _ if step == words => !ahead,
-                _ => u64::MAX,
-            };
-            let mut word = word(index) & mask;
-            while word != 0 {
-                let die = index as u32 * 64 + word.trailing_zeros();
-                if accepts(die) {
-                    return Some(die);
-                }
-                word &= word - 1;
-            }
-        }
-        None
-    }
-}
-
-/// How stripes of the host's are filled and programmed.
-pub(in crate::ftl) struct Filling {
-    /// The number of the next stripe.
-    pub(in crate::ftl) next_number: u64,
-    /// What was buffered before this sequence number must not wait for a full stripe.
-    pub(in crate::ftl) flush_to: u64,
-    /// Deallocations before this number have dropped units that waited in the buffer.
-    pub(in crate::ftl) dropped_to: u64,
-    /// The die whose turn it is.
-    pub(in crate::ftl) next_die: u32,
-    /// Dies that can take a stripe of the host's.
-    pub(in crate::ftl) ready: DieSet,
-    /// Programs of the host's that are under way, of each die.
-    pub(in crate::ftl) under_way: Vec<u32>,
-    pub(in crate::ftl) wordlines: Wordlines,
-    pub(in crate::ftl) jobs: Vec<Job>,
-    pub(in crate::ftl) idle_jobs: Vec<u32>,
-    /// For a moment, in a trace: the I/Os whose units a stripe holds.
-    pub(in crate::ftl) ios: Vec<u32>,
-}
-
-impl Filling {
-    /// `wordline` stripes to a wordline, `slots` of the buffer, `jobs` programs under way at most; for `takes_along` see
-    /// [`Wordlines::new`].
-    pub(in crate::ftl) fn new(
-        geometry: &Geometry,
-        wordline: u32,
-        slots: u32,
-        takes_along: bool,
-        jobs: usize,
-    ) -> Self {
-        Filling {
-            next_number: 1,
-            flush_to: 0,
-            dropped_to: 0,
-            next_die: 0,
-            ready: DieSet::new(geometry.dies()),
-            under_way: vec![0; geometry.dies() as usize],
-            wordlines: Wordlines::new(geometry, wordline, slots, takes_along),
-            jobs: (0..jobs).map(|_| Job::new(geometry)).collect(),
-            idle_jobs: (0..jobs as u32).rev().collect(),
-            ios: Vec::new(),
-        }
-    }
-}
-
-/// A program of the host's that is under way.
-pub(in crate::ftl) struct Job {
-    block: BlockId,
-    stripe: u32,
-    /// Of the stripe, in the order in which they were given out; none while it is idle.
-    pub(in crate::ftl) number: Option<u64>,
-    /// The slots whose units are programmed, in the order of the stripe.
-    slots: Vec<u32>,
-}
-
-impl Job {
-    pub(in crate::ftl) fn new(geometry: &Geometry) -> Self {
-        let slots = Vec::with_capacity(geometry.units_per_stripe() as usize);
-        Job { block: BlockId(0), stripe: 0, number: None, slots }
-    }
-}
-
-/// What waits for the end of a job.
-pub(in crate::ftl) struct Writer {
-    start: Notify,
-    ticket: Ticket,
-}
-
-impl Writer {
-    pub(in crate::ftl) fn new(clock: &Clock, flash: &DataEnd) -> Self {
-        Writer { start: Notify::new(clock), ticket: flash.ticket() }
-    }
-}
 
 /// The task of a writer.
 pub(in crate::ftl) async fn run(inner: Rc<Inner>, index: usize) {
@@ -902,29 +765,5 @@ impl State {
         self.filling.ios.sort_unstable();
         self.filling.ios.dedup();
         clock.swap_ios(&mut self.filling.ios);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    // A turn that skipped a die, or found none where one is ready, would leave dies idle or writes waiting.
-    #[test]
-    fn dies_take_turns_behind_the_last_comes_the_first() {
-        for dies in [1, 5, 64, 130] {
-            let mut set = DieSet::new(dies);
-            assert_eq!(set.next(0), None);
-            (0..dies).for_each(|die| set.set(die, true));
-            let mut next = 0;
-            for turn in 0..2 * dies {
-                let die = set.next(next).unwrap();
-                assert_eq!(die, turn % dies);
-                next = (die + 1) % dies;
-            }
-            (0..dies).for_each(|die| set.set(die, die == dies / 2));
-            assert_eq!(set.next(dies - 1), Some(dies / 2));
-            assert_eq!(set.next(0), Some(dies / 2));
-        }
     }
 }

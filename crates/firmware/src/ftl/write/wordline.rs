@@ -6,7 +6,7 @@
 //!
 //! With power-loss protection a program that has begun ends, and each stripe is a wordline of its own.
 
-use crate::ftl::write::DieSet;
+use crate::ftl::write::die_set::DieSet;
 use byteway_flash::{BlockId, Geometry};
 use std::ops::Range;
 

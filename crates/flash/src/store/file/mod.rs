@@ -48,9 +48,9 @@ pub use simulated::SimulatedFiles;
 
 pub(super) use open::{FoundBlock, open};
 
-use super::{BASE, Batch, Block, Spare, Work};
+use super::block::{BASE, Block, Work};
+use super::content::{Batch, Dump, Spare};
 use crate::geometry::{BlockId, Geometry, Ppa};
-use crate::medium::Dump;
 use crate::timing::Mode;
 use byteway_clock::{Inbox, TaskId};
 use byteway_wire::content::{Content, UNIT_BYTES};

@@ -10,7 +10,7 @@ use super::parts::{Parts, is_part, names};
 use super::record::{Origin, RECORD_BYTES, Record};
 use super::{Cache, FileContents, Table};
 use crate::geometry::{BlockId, Geometry, Ppa};
-use crate::medium::Dump;
+use crate::store::content::Dump;
 use byteway_wire::content::UNIT_BYTES;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

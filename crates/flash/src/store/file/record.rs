@@ -2,7 +2,7 @@
 
 use super::bytes::{COUNT_32_MAX, COUNT_MAX};
 use crate::geometry::Ppa;
-use crate::store::{NO_LPA, Spare};
+use crate::store::content::{NO_LPA, Spare};
 use byteway_wire::content::{BlockSize, Content, Marred, Stamp, UNIT_BYTES};
 use byteway_wire::unit::UnitBytes;
 use std::rc::Rc;

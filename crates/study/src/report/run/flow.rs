@@ -1,7 +1,8 @@
 //! Throughput, latency, and where the time of an I/O goes.
 
+use super::kinds::{kinds, plural};
+use super::percent;
 use super::steps::{Steps, ios};
-use super::{kinds, percent, plural};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use byteway_console::table::time;
 use byteway_measure::results::{Curve, Flow, JobPoint, Results};

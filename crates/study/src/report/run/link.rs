@@ -1,7 +1,7 @@
 //! What crossed the link.
 
 use super::flow::{elapsed, with_warmup};
-use super::per_io;
+use super::kinds::per_io;
 use super::steps::Steps;
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use byteway_console::table::bytes;

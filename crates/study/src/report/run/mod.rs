@@ -5,6 +5,7 @@
 //! | `mod.rs` | the head, the tables of jobs, errors and notes, and how to repeat the run |
 //! | `steps.rs` | the series over time, with no more steps than a chart can show |
 //! | `flow.rs` | throughput, latency, and where the time of an I/O goes |
+//! | `kinds.rs` | reads, writes and trims, and what one of them comes to |
 //! | `link.rs` | what crossed the link |
 //! | `drive.rs` | dies, channels and cores in use; write amplification; wear |
 //! | `pairs.rs` | a key-value drive: operations by kind, and its store |
@@ -14,6 +15,7 @@
 
 mod drive;
 mod flow;
+mod kinds;
 mod link;
 mod pairs;
 mod steps;
@@ -26,11 +28,11 @@ use byteway_console::table::{grouped, percent, time};
 use byteway_console::units::Bytes;
 use byteway_measure::results::Results;
 use byteway_measure::results::steadiness::NOT_STEADY;
-use byteway_measure::summary::{ClockKind, DRIVES_TITLE, JobSummary, KindSummary, Summary};
+use byteway_measure::summary::{ClockKind, DRIVES_TITLE, Summary};
 use byteway_scenario::profile::Completion;
 use byteway_scenario::{Scenario, Warmup};
-use byteway_workload::Kind;
 use byteway_workload::{JobPlan, Source};
+use kinds::{kinds, per_io};
 use steps::Steps;
 
 /// What `report.html` shows of a run.
@@ -167,28 +169,6 @@ fn warnings(summary: &Summary) -> Vec<String> {
 fn capitalized(note: &str) -> String {
     let mut rest = note.chars();
     rest.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), rest.as_str()))
-}
-
-/// Each job's reads, writes and trims, of those that it had any.
-fn kinds(summary: &Summary) -> impl Iterator<Item = (&JobSummary, Kind, &KindSummary)> {
-    summary.jobs.iter().flat_map(|job| {
-        [(Kind::Read, &job.read), (Kind::Write, &job.write), (Kind::Trim, &job.trim)]
-            .into_iter()
-            .filter_map(move |(kind, found)| Some((job, kind, found.as_ref()?)))
-    })
-}
-
-fn plural(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Read => "reads",
-        Kind::Write => "writes",
-        Kind::Trim => "trims",
-    }
-}
-
-/// Bytes of one of `ios` I/Os, in the mean.
-fn per_io(bytes: u64, ios: u64) -> f64 {
-    byteway_console::number::ratio(bytes.into(), ios.into())
 }
 
 /// A time to three digits, as long as a tile has room for.

@@ -1,0 +1,371 @@
+//! Which files of a crate import each other, by the names that they use.
+//!
+//! A path counts wherever it stands: in a `use`, in code, in what a macro is given. It may begin with `crate`, `self`,
+//! `super`, a child module or a name that a `use` has brought in, and it leads to the file that defines what it names: who
+//! only shows the items of others (`pub use`) is imported by nobody. What is only there for tests is left out.
+//!
+//! It does not see which traits and methods are meant where no path names them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use syn::buffer::Cursor;
+use syn::visit::Visit;
+
+/// A module's path, from the crate's root on. Each module is a file.
+pub type Module = Vec<String>;
+
+/// A path as it is written.
+type Names = Vec<String>;
+
+/// How many `use`s after each other a name is followed through.
+const STEPS: usize = 16;
+
+/// What a file says.
+#[derive(Default)]
+struct File {
+    /// Items that it defines.
+    defined: BTreeSet<String>,
+    /// What a `use` brings in, by the name that it then has.
+    brought: BTreeMap<String, BTreeSet<Names>>,
+    /// Modules and enums of which a `use` brings in everything.
+    globs: BTreeSet<Names>,
+    /// Paths that the file needs; a `pub use` is no need of its own.
+    needed: BTreeSet<Names>,
+}
+
+impl File {
+    fn parse(path: &Path) -> File {
+        let text = std::fs::read_to_string(path).unwrap();
+        let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut file = File::default();
+        file.visit_file(&parsed);
+        file
+    }
+
+    fn bring(&mut self, tree: &syn::UseTree, before: &Names, is_needed: bool) {
+        let path = |name: &syn::Ident| before.iter().cloned().chain([name.to_string()]).collect::<Names>();
+        let (name, mut path) = match tree {
+            syn::UseTree::Path(tree) => return self.bring(&tree.tree, &path(&tree.ident), is_needed),
+            syn::UseTree::Group(group) => {
+                return group.items.iter().for_each(|item| self.bring(item, before, is_needed));
+            }
+            syn::UseTree::Glob(_) => {
+                self.globs.insert(before.clone());
+                return;
+            }
+            syn::UseTree::Name(tree) => (&tree.ident, path(&tree.ident)),
+            syn::UseTree::Rename(tree) => (&tree.rename, path(&tree.ident)),
+        };
+        let mut name = name.to_string();
+        if path.last().is_some_and(|last| last == "self") {
+            path.pop();
+            if name == "self" {
+                name = path.last().unwrap().clone();
+            }
+        }
+        if is_needed {
+            self.needed.insert(path.clone());
+        }
+        self.brought.entry(name).or_default().insert(path);
+    }
+
+    /// What a macro is given: paths in it, and items that it may define.
+    fn tokens(&mut self, mut at: Cursor<'_>) {
+        let mut path = Names::new();
+        let mut is_item = false;
+        while !at.eof() {
+            if let Some((name, rest)) = at.ident() {
+                let name = name.to_string();
+                if is_item {
+                    self.defined.insert(name.clone());
+                }
+                is_item =
+                    ["struct", "enum", "union", "trait", "type", "fn", "const", "static"].contains(&&*name);
+                path.push(name);
+                at = rest;
+                if let Some(after) = colons(at) {
+                    at = after;
+                    continue;
+                }
+            } else if let Some((inside, _, _, rest)) = at.any_group() {
+                self.tokens(inside);
+                at = rest;
+            } else {
+                at = at.token_tree().unwrap().1;
+            }
+            if !path.is_empty() {
+                self.needed.insert(std::mem::take(&mut path));
+            }
+        }
+    }
+}
+
+/// What follows two colons.
+fn colons(at: Cursor<'_>) -> Option<Cursor<'_>> {
+    let (first, at) = at.punct()?;
+    let (second, at) = at.punct()?;
+    (first.as_char() == ':' && second.as_char() == ':').then_some(at)
+}
+
+fn is_of_tests(attributes: &[syn::Attribute]) -> bool {
+    let says_test = |attribute: &syn::Attribute| {
+        attribute.path().is_ident("cfg")
+            && attribute.parse_args::<syn::Path>().is_ok_and(|what| what.is_ident("test"))
+    };
+    attributes.iter().any(says_test)
+}
+
+impl<'ast> Visit<'ast> for File {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let (attributes, name) = match item {
+            syn::Item::Const(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Enum(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
+            syn::Item::Impl(item) => (&item.attrs, None),
+            syn::Item::Macro(item) => (&item.attrs, item.ident.as_ref()),
+            syn::Item::Mod(item) => (&item.attrs, None),
+            syn::Item::Static(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Struct(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Trait(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Type(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Union(item) => (&item.attrs, Some(&item.ident)),
+            syn::Item::Use(item) => (&item.attrs, None),
+            _ => return syn::visit::visit_item(self, item),
+        };
+        if !is_of_tests(attributes) {
+            self.defined.extend(name.map(ToString::to_string));
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
+        if !is_of_tests(&item.attrs) {
+            syn::visit::visit_impl_item_fn(self, item);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        self.bring(&item.tree, &Names::new(), matches!(item.vis, syn::Visibility::Inherited));
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.needed.insert(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        syn::visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, given: &'ast syn::Macro) {
+        let parsed = given.parse_body_with(|input: syn::parse::ParseStream<'_>| {
+            input.step(|at| {
+                self.tokens(*at);
+                let mut end = *at;
+                while let Some((_, rest)) = end.token_tree() {
+                    end = rest;
+                }
+                Ok(((), end))
+            })
+        });
+        parsed.unwrap();
+        self.visit_path(&given.path);
+    }
+}
+
+/// What the files of a crate say of each other.
+pub struct Imports {
+    files: BTreeMap<Module, File>,
+}
+
+impl Imports {
+    /// Of the crate whose root lies in `folder`.
+    pub fn read(folder: &Path) -> Imports {
+        let mut paths = BTreeMap::new();
+        modules(folder, &Module::new(), &mut paths);
+        Imports { files: paths.into_iter().map(|(module, path)| (module, File::parse(&path))).collect() }
+    }
+
+    /// Which file imports which.
+    pub fn files(&self) -> Graph {
+        let needs = |(module, file): (&Module, &File)| {
+            let mut found = BTreeSet::new();
+            for path in &file.needed {
+                self.follow(module, path, STEPS, &mut found);
+            }
+            found.remove(module);
+            (module.clone(), found)
+        };
+        Graph(self.files.iter().map(needs).collect())
+    }
+
+    /// Which folder imports which, of those that lie in the same one.
+    pub fn folders(&self) -> Graph {
+        let mut graph = Graph(BTreeMap::new());
+        for (file, imported) in self.files().0 {
+            let source = self.folder(&file);
+            for target in imported.iter().map(|file| self.folder(file)) {
+                let same = source.iter().zip(target).take_while(|(a, b)| a == b).count();
+                if same < source.len().min(target.len()) {
+                    let (source, target) = (source[..=same].to_vec(), target[..=same].to_vec());
+                    graph.0.entry(target.clone()).or_default();
+                    graph.0.entry(source).or_default().insert(target);
+                }
+            }
+        }
+        graph
+    }
+
+    /// The folder that a file lies in; one that has modules below it lies in theirs.
+    fn folder<'a>(&self, file: &'a Module) -> &'a [String] {
+        let is_below = |other: &Module| other.len() > file.len() && other.starts_with(file);
+        match self.files.keys().any(is_below) {
+            true => file,
+            false => &file[..file.len().saturating_sub(1)],
+        }
+    }
+
+    /// The files that define what `path`, written in `module`, may mean. Gives whether it is of this crate.
+    fn follow(&self, module: &Module, path: &[String], steps: usize, found: &mut BTreeSet<Module>) -> bool {
+        let mut base = module.clone();
+        let mut rest = path;
+        let mut is_here = false;
+        while let Some(step @ ("crate" | "self" | "super")) = rest.first().map(String::as_str) {
+            match step {
+                "crate" => base.clear(),
+                "super" => drop(base.pop()),
+                _ => {}
+            }
+            is_here = true;
+            rest = &rest[1..];
+        }
+        self.look(&base, rest, is_here, steps, found)
+    }
+
+    /// The same, of a path below `module`; it surely is of this crate if `is_here`.
+    fn look(
+        &self,
+        module: &Module,
+        path: &[String],
+        is_here: bool,
+        steps: usize,
+        found: &mut BTreeSet<Module>,
+    ) -> bool {
+        // What is meant of a module, the paths that begin with it say.
+        let Some((name, rest)) = path.split_first() else { return true };
+        let Some(steps) = steps.checked_sub(1) else { return false };
+        let file = &self.files[module];
+        let below: Module = module.iter().chain([name]).cloned().collect();
+        let is_module = self.files.contains_key(&below);
+        if is_module && !rest.is_empty() {
+            return self.look(&below, rest, true, steps, found);
+        }
+        if file.defined.contains(name) {
+            found.insert(module.clone());
+            return true;
+        }
+        if let Some(paths) = file.brought.get(name) {
+            for path in paths {
+                self.follow(module, &[path, rest].concat(), steps, found);
+            }
+            return true;
+        }
+        if is_module {
+            return true;
+        }
+        let through =
+            |glob: &Names| self.follow(module, &[glob.as_slice(), path].concat(), steps, &mut *found);
+        if file.globs.iter().filter(|glob| self.is_of_crate(module, glob)).any(through) {
+            return true;
+        }
+        if is_here {
+            // A macro's, say.
+            found.insert(module.clone());
+        }
+        is_here
+    }
+
+    fn is_of_crate(&self, module: &Module, path: &[String]) -> bool {
+        let first = path[0].as_str();
+        let below = module.iter().map(String::as_str).chain([first]);
+        ["crate", "self", "super"].contains(&first)
+            || self.files[module].defined.contains(first)
+            || self.files.keys().any(|file| file.iter().map(String::as_str).eq(below.clone()))
+    }
+}
+
+/// Who needs whom.
+pub struct Graph(BTreeMap<Module, BTreeSet<Module>>);
+
+impl Graph {
+    /// The circles, each with everything that is in it, in order.
+    pub fn circles(&self) -> BTreeSet<Vec<Module>> {
+        let reach: BTreeMap<&Module, BTreeSet<&Module>> =
+            self.0.keys().map(|from| (from, self.reached(from))).collect();
+        let circle_of = |(from, after): (&&Module, &BTreeSet<&Module>)| {
+            let members = after.iter().filter(|other| reach[**other].contains(*from));
+            members.map(|member| (*member).clone()).collect::<Vec<Module>>()
+        };
+        reach.iter().map(circle_of).filter(|circle| circle.len() > 1).collect()
+    }
+
+    /// Everything that can be reached.
+    fn reached<'a>(&'a self, from: &'a Module) -> BTreeSet<&'a Module> {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+        while let Some(module) = next.pop() {
+            next.extend(self.0[module].iter().filter(|module| seen.insert(*module)));
+        }
+        seen
+    }
+}
+
+/// The modules of a crate by their files; those that only tests have are left out.
+fn modules(folder: &Path, at: &Module, found: &mut BTreeMap<Module, PathBuf>) {
+    let is_library = folder.join("lib.rs").exists();
+    for entry in folder.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let below = |name: String| at.iter().cloned().chain([name]).collect::<Module>();
+        if name == "tests" {
+            continue;
+        } else if path.is_dir() {
+            modules(&path, &below(name), found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let is_root = ["lib", "mod"].contains(&&*name) || (name == "main" && !is_library);
+            found.insert(if is_root { at.clone() } else { below(name) }, path);
+        }
+    }
+}
+
+// A test of the structure that is blind to a way of naming things finds no circle of those who name them so.
+#[test]
+fn imports_are_seen_however_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in [
+        ("lib.rs", "mod a; mod b; mod c; pub use a::part::Part; pub use b::*;"),
+        ("a/mod.rs", "pub mod part; mod other; use part::Part; fn f() -> Part { other::g() }"),
+        ("a/part.rs", "pub(in crate::a) struct Part; #[cfg(test)] mod tests { use crate::b::B; }"),
+        ("a/other.rs", "pub fn g() { debug_assert!(crate::B::new().is_empty(), \"{}\", crate::c::C) }"),
+        ("b.rs", "use super::c; pub struct B; fn f() { c::C; }"),
+        ("c.rs", "macro_rules! c { ($name:ident) => { pub struct $name; } } c!(C); use crate::Part as P;"),
+    ] {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let imports = Imports::read(folder.path());
+    let files = imports.files().0.into_iter();
+    let told: BTreeMap<String, Vec<String>> = files
+        .map(|(file, needs)| (file.join("::"), needs.iter().map(|file| file.join("::")).collect()))
+        .collect();
+    let expected = [
+        ("", &[][..]),
+        ("a", &["a::other", "a::part"]),
+        ("a::other", &["b", "c"]),
+        ("a::part", &[]),
+        ("b", &["c"]),
+        ("c", &["a::part"]),
+    ];
+    for (file, needs) in expected {
+        assert_eq!(told[file], needs, "{file}");
+    }
+    assert_eq!(imports.files().circles(), BTreeSet::new());
+    assert_eq!(imports.folders().circles(), BTreeSet::new());
+}

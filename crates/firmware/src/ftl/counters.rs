@@ -1,0 +1,121 @@
+//! What a translation layer counts.
+
+use byteway_clock::Delay;
+
+/// What a translation layer has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FtlCounters {
+    /// Units that the host wrote.
+    pub user_units_written: u64,
+    /// Of those, how many replaced one that was waiting in the buffer.
+    pub units_overwritten_in_buffer: u64,
+    /// Units that the host read.
+    pub units_read: u64,
+    /// Of those, how many were in the buffer.
+    pub units_read_from_buffer: u64,
+    /// Of those, how many were nowhere: zeroes, without a read of flash.
+    pub units_read_unmapped: u64,
+    /// Units that the host deallocated.
+    pub units_deallocated: u64,
+    /// Units programmed because the host wrote them.
+    pub units_programmed_host: u64,
+    /// Units programmed because the collector moved them.
+    pub units_programmed_collector: u64,
+    /// Units programmed because they are translation pages that had changed.
+    pub units_programmed_map: u64,
+    /// Units programmed because their superblock was worn less than others.
+    pub units_programmed_levelling: u64,
+    /// Units programmed because their superblock was read too often, or they were old.
+    pub units_programmed_refresh: u64,
+    /// Units programmed because they were in the cache.
+    pub units_programmed_folding: u64,
+    /// Units programmed because their superblock had failed.
+    pub units_programmed_retirement: u64,
+    /// Units programmed to fill a stripe that could not wait.
+    pub units_programmed_padding: u64,
+    /// Units that the host wrote and that were programmed into the cache; they are among
+    /// [`units_programmed_host`](Self::units_programmed_host).
+    pub units_programmed_cache: u64,
+    /// Of those that collectors moved, how many were translation pages.
+    pub map_units_collected: u64,
+    /// Times that a command found a translation page in the map's cache. It looks for each page once.
+    pub map_hits: u64,
+    /// Times that it did not, and the page had to be loaded; from flash, unless nothing had been mapped in it yet.
+    pub map_misses: u64,
+    /// Times that another command was loading it already.
+    pub map_misses_shared: u64,
+    /// Translation pages that were read from flash.
+    pub map_reads: u64,
+    /// Of those, how many flash could not give.
+    pub map_reads_failed: u64,
+    /// Translation pages that were written to make room in the cache.
+    pub map_evictions_dirty: u64,
+    /// Translation pages that were read and written because they had changed while they were not in the cache.
+    pub map_updates: u64,
+    /// Superblocks that were collected and erased because free ones were few.
+    pub blocks_collected: u64,
+    /// Superblocks that were collected and erased because the host was idle.
+    pub blocks_collected_idle: u64,
+    /// Superblocks emptied and erased because they were worn less than others.
+    pub blocks_levelled: u64,
+    /// Superblocks emptied and erased because they were read too often, or old.
+    pub blocks_refreshed: u64,
+    /// Superblocks of the cache emptied and erased.
+    pub blocks_folded: u64,
+    /// Superblocks that failed.
+    pub blocks_retired: u64,
+    /// Of those, how many have been emptied.
+    pub blocks_retired_empty: u64,
+    /// Programs that failed.
+    pub program_failures: u64,
+    /// Erases that failed.
+    pub erase_failures: u64,
+    /// Units that the host asked for and flash could not give.
+    pub units_unreadable: u64,
+    /// Units that flash could not give when they were to be moved: from then on they can't be read.
+    pub units_lost: u64,
+    /// Spare superblocks that are left.
+    pub blocks_spare: u64,
+    /// Superblocks that are free now.
+    pub blocks_free: u64,
+    /// Checkpoints that were written.
+    pub checkpoints: u64,
+    /// Pages of the journal of deallocations that were written, in the system area.
+    pub journal_pages_programmed: u64,
+    /// Stripes that were looked at when the power came back.
+    pub stripes_scanned: u64,
+    /// Units whose place was found in them, rather than in a translation page.
+    pub units_recovered: u64,
+    /// How long it took until what the medium holds was known.
+    pub recovery_time: Delay,
+    /// How often the power has come, as far as checkpoints have noted it.
+    pub power_cycles: u64,
+    /// How often it had gone without a shutdown, likewise.
+    pub unsafe_shutdowns: u64,
+}
+
+impl FtlCounters {
+    /// Units programmed for each that the host wrote, since `then`. Zero if the host wrote none.
+    pub fn write_amplification_since(&self, then: &FtlCounters) -> f64 {
+        let programmed = self.units_programmed() - then.units_programmed();
+        let written = self.user_units_written - then.user_units_written;
+        if written == 0 { 0.0 } else { programmed as f64 / written as f64 }
+    }
+
+    /// Units programmed for each that the host wrote. Zero if the host wrote none.
+    pub fn write_amplification(&self) -> f64 {
+        self.write_amplification_since(&FtlCounters::default())
+    }
+
+    /// Units programmed, whatever for.
+    pub fn units_programmed(&self) -> u64 {
+        self.units_programmed_host
+            + self.units_programmed_map
+            + self.units_programmed_collector
+            + self.units_programmed_levelling
+            + self.units_programmed_refresh
+            + self.units_programmed_folding
+            + self.units_programmed_retirement
+            + self.units_programmed_padding
+    }
+}

@@ -1,0 +1,54 @@
+//! The task that writes the journal of deallocations, and what waits for it.
+
+use crate::ftl::inner::Inner;
+use std::rc::Rc;
+
+/// The task that writes the journal's pages, one at a time.
+pub(in crate::ftl) async fn run(inner: Rc<Inner>) {
+    loop {
+        inner.signals.journal.notified().await;
+        loop {
+            let Some(page) = inner.state.borrow_mut().journal.begin() else { break };
+            inner.flash.append_journal(page).await;
+            inner.journal_written();
+        }
+    }
+}
+
+impl Inner {
+    /// Whether another deallocation can be noted. If not, a checkpoint makes room, and calls those who wait for things to
+    /// settle.
+    pub(in crate::ftl) fn has_journal_room(&self) -> bool {
+        let has_room = self.state.borrow().journal.has_room();
+        if !has_room {
+            self.want_checkpoint();
+        }
+        has_room
+    }
+
+    /// Records have come.
+    pub(in crate::ftl) fn journal_filled(&self) {
+        if self.state.borrow().journal.is_due() {
+            self.signals.journal.notify_one();
+        }
+    }
+
+    /// More is durable: collectors that hold an erase back look again.
+    pub(in crate::ftl) fn journal_moved(&self) {
+        let waiting = std::mem::take(&mut self.state.borrow_mut().journal.waiting);
+        waiting.into_iter().for_each(|die| self.signals.collectors[die as usize].notify_one());
+    }
+
+    fn journal_written(&self) {
+        let mut guard = self.state.borrow_mut();
+        guard.journal.end();
+        let is_half_full = guard.journal.is_half_full();
+        guard.counters.journal_pages_programmed += 1;
+        drop(guard);
+        self.journal_moved();
+        self.signals.settled.notify_all();
+        if is_half_full {
+            self.want_checkpoint();
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a translation page says, as flash has it.
+
+use crate::ftl::buffer::Buffer;
+use crate::ftl::inner::State;
+use crate::ftl::map::table::{Entry, Table};
+use crate::ftl::space::Space;
+use byteway_wire::content::{Content, Keep, UNIT_BYTES};
+
+impl State {
+    /// What a translation page says now, to be written: it is no longer dirty. With it the number that it reflects:
+    /// everything that was buffered before is in it.
+    ///
+    /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
+    pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
+        let content = self.page_content(page, keep);
+        self.map.pages.written(page);
+        (content, self.buffer.settled())
+    }
+
+    /// What a translation page says now.
+    pub(in crate::ftl) fn page_content(&self, page: u32, keep: Keep) -> Content {
+        Content::of(&encode(&self.map.table, &self.buffer, self.map.pages.space, page), keep)
+    }
+}
+
+/// The entries of a page, as flash has them.
+fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
+    let mut bytes = [0; UNIT_BYTES];
+    let (units, entry_bytes) = (space.units_of(page), entry_bytes(space));
+    let first = units.start;
+    map.each_changed(units, |lpa, entry| {
+        let word = &mut bytes[(lpa - first) as usize * entry_bytes..][..entry_bytes];
+        let kept = buffer.in_flash(entry).kept().expect("flash has no unit in a slot");
+        word.copy_from_slice(&kept.to_le_bytes()[..entry_bytes]);
+    });
+    bytes
+}
+
+/// The units of a page, each with its entry, from a page's bytes. What no array has is a place beyond the array, for which
+/// the map has room.
+pub(in crate::ftl) fn decode(bytes: &[u8], space: Space, page: u32) -> impl Iterator<Item = (u64, Entry)> {
+    let most = if space.is_wide { Entry::KEPT_MAX } else { Entry::KEPT_NARROW_MAX };
+    let entries = bytes.chunks_exact(entry_bytes(space)).map(move |word| {
+        let mut kept = [0; 8];
+        kept[..word.len()].copy_from_slice(word);
+        Entry::of_kept(u64::from_le_bytes(kept).min(most))
+    });
+    space.units_of(page).zip(entries)
+}
+
+fn entry_bytes(space: Space) -> usize {
+    UNIT_BYTES / space.page_units() as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ftl::buffer::NOBODY;
+    use crate::ftl::map::pages::Pages;
+    use crate::ftl::map::table::Place;
+    use byteway_flash::{Geometry, Ppa};
+
+    // What is written of a buffered unit is where flash has its last state: the slot is gone with the power.
+    #[test]
+    fn a_page_says_what_flash_has() {
+        for (is_wide, last) in [(false, 2048..3000), (true, 2560..3000)] {
+            let space = Space::new(3000, is_wide);
+            let mut buffer = Buffer::new(4);
+            let mut map = Table::new(space);
+            map.set(1024, Entry::flash(Ppa(77)));
+            map.set(1025, Entry::UNMAPPED);
+            let slot = buffer.take(1026, Content::Zero, NOBODY, Entry::flash(Ppa(5)), 0);
+            map.set(1026, Entry::slot(slot));
+            let pages = Pages::new(space, false);
+            let page = space.page_of(1024);
+            let bytes = encode(&map, &buffer, space, page);
+            let expected = [Entry::flash(Ppa(77)), Entry::UNMAPPED, Entry::flash(Ppa(5)), Entry::BASE];
+            let said: Vec<(u64, Entry)> = decode(&bytes, space, page).take(4).collect();
+            assert_eq!(said, (1024..).zip(expected).collect::<Vec<_>>());
+            // As all drives have kept it.
+            assert_eq!(bytes[..if is_wide { 8 } else { 4 }].iter().position(|byte| *byte == 79), Some(0));
+            assert_eq!(pages.units(space.page_of(2999)), last, "the last one is short");
+        }
+    }
+
+    // The page of a damaged file says anything: its entries must fit the map, and lead nowhere.
+    #[test]
+    fn what_no_array_has_comes_back_as_a_place_beyond_it() {
+        for is_wide in [false, true] {
+            let space = Space::new(5000, is_wide);
+            assert!(decode(&[0xff; UNIT_BYTES], space, 1).all(|(_, entry)| {
+                matches!(entry.place(), Place::Flash(Ppa(Geometry::NARROW_UNITS_MAX..)))
+            }));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Memory of reads of many units, used again and again.
+
+use byteway_flash::Ppa;
+use byteway_wire::content::Content;
+use std::cell::RefCell;
+
+/// Units of one stripe, read at once.
+pub(super) struct Group {
+    pub(super) first: Ppa,
+    pub(super) mask: u64,
+    /// Where its units begin in what the ticket delivers.
+    pub(super) at: u32,
+}
+
+/// A unit that is to be read from flash.
+pub(super) struct Wanted {
+    /// Its place in what the reader gets.
+    pub(super) place: u32,
+    pub(super) group: u32,
+    pub(super) unit: u32,
+}
+
+/// Memory of a read of many units, used again and again.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) groups: Vec<Group>,
+    pub(super) wanted: Vec<Wanted>,
+    pub(super) contents: Vec<Content>,
+}
+
+/// Lent, and given back also if the reader is dropped.
+pub(super) struct Lent<'a> {
+    pub(super) pool: &'a RefCell<Vec<Scratch>>,
+    pub(super) scratch: Scratch,
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.groups.clear();
+        scratch.wanted.clear();
+        scratch.contents.clear();
+        self.pool.borrow_mut().push(scratch);
+    }
+}

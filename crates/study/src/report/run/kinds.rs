@@ -1,0 +1,26 @@
+//! Reads, writes and trims, and what one of them comes to.
+
+use byteway_measure::summary::{JobSummary, KindSummary, Summary};
+use byteway_workload::Kind;
+
+/// Each job's reads, writes and trims, of those that it had any.
+pub(super) fn kinds(summary: &Summary) -> impl Iterator<Item = (&JobSummary, Kind, &KindSummary)> {
+    summary.jobs.iter().flat_map(|job| {
+        [(Kind::Read, &job.read), (Kind::Write, &job.write), (Kind::Trim, &job.trim)]
+            .into_iter()
+            .filter_map(move |(kind, found)| Some((job, kind, found.as_ref()?)))
+    })
+}
+
+pub(super) fn plural(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "reads",
+        Kind::Write => "writes",
+        Kind::Trim => "trims",
+    }
+}
+
+/// Bytes of one of `ios` I/Os, in the mean.
+pub(super) fn per_io(bytes: u64, ios: u64) -> f64 {
+    byteway_console::number::ratio(bytes.into(), ios.into())
+}

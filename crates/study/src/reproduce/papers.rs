@@ -1,0 +1,38 @@
+//! Papers whose claims can be measured.
+
+use super::paper::Paper;
+use super::{bandslim, byteexpress};
+use byteway_console::error::{InputError, suggest};
+
+/// All papers.
+pub const PAPERS: [&Paper; 2] = [&byteexpress::PAPER, &bandslim::PAPER];
+
+/// The paper of that name.
+///
+/// # Errors
+/// There is none.
+pub fn paper(name: &str) -> Result<&'static Paper, InputError> {
+    PAPERS.into_iter().find(|paper| paper.name == name).ok_or_else(|| {
+        let names: Vec<&str> = PAPERS.iter().map(|paper| paper.name).collect();
+        InputError::new(
+            format!("there is no paper `{}`", byteway_console::units::excerpt(name)),
+            suggest(name, &names),
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A claims file with a mistake would be found by whoever runs it first.
+    #[test]
+    fn the_claims_of_all_papers_can_be_read() {
+        for paper in PAPERS {
+            let file = paper.read_claims(None).unwrap_or_else(|error| panic!("{error}"));
+            let unused = paper.all_recipes().find(|r| file.claims.iter().all(|claim| claim.id != r.id));
+            assert!(unused.is_none(), "a recipe for no claim: {unused:?}");
+        }
+        assert!(super::paper("byteexpres").unwrap_err().cure.contains("did you mean `byteexpress`"));
+    }
+}

@@ -1,0 +1,159 @@
+//! What all formats have in common: a line as it is read, what is to be known of a format, letters and device numbers.
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::field::{Trouble, present, put};
+use crate::record::{Kind, Record};
+
+/// What the offsets and lengths of a trace are counted in, where a file differs from its format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Sectors of 512 B.
+    Sectors,
+}
+
+pub(crate) const SECTOR_BYTES: u64 = 512;
+
+/// Which step of an I/O counts in a format that records several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+pub enum Action {
+    /// Queued: handed to the block layer.
+    #[default]
+    #[value(name = "Q")]
+    Q,
+    /// Issued to the driver.
+    #[value(name = "D")]
+    D,
+    /// Completed.
+    #[value(name = "C")]
+    C,
+}
+
+impl Action {
+    pub(crate) fn letter(self) -> &'static str {
+        match self {
+            Action::Q => "Q",
+            Action::D => "D",
+            Action::C => "C",
+        }
+    }
+
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Action::Q => "queued",
+            Action::D => "issued to the driver",
+            Action::C => "completed",
+        }
+    }
+}
+
+/// A line as a format reads it: times still in the trace's own ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub ticks: u64,
+    pub device: u32,
+    pub offset_bytes: u64,
+    pub bytes: u64,
+    pub kind: Kind,
+}
+
+/// What is to be known of a format.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    /// As users write it.
+    pub name: &'static str,
+    /// What a line looks like, for messages.
+    pub shape: &'static str,
+    /// What is taken for granted about it.
+    pub assumption: &'static str,
+    /// Picoseconds of a tick: its resolution.
+    pub tick_ps: u64,
+    /// What offsets are multiples of, in bytes.
+    pub offset_unit: u64,
+    /// What lengths are multiples of, in bytes.
+    pub size_unit: u64,
+    /// The number that means read, if a number does.
+    pub reads_are: Option<u8>,
+    /// Whether it has trims.
+    pub trims: bool,
+    /// Whether it has writes.
+    pub writes: bool,
+    /// Whether it has device numbers.
+    pub devices: bool,
+    /// The longest record.
+    pub bytes_max: u64,
+    /// Offsets are below it.
+    pub offset_end: u64,
+    /// The latest time.
+    pub ticks_max: u64,
+    /// What a file begins with.
+    pub header: &'static [u8],
+    /// Bytes of a record, of a binary format.
+    pub record_bytes: Option<usize>,
+}
+
+impl Spec {
+    /// A text format without limits, for the rest of a definition.
+    pub(super) const TEXT: Spec = Spec {
+        name: "",
+        shape: "",
+        assumption: "",
+        tick_ps: 1_000,
+        offset_unit: 1,
+        size_unit: 1,
+        reads_are: None,
+        trims: false,
+        writes: true,
+        devices: true,
+        bytes_max: u64::MAX,
+        offset_end: u64::MAX,
+        ticks_max: u64::MAX,
+        header: b"",
+        record_bytes: None,
+    };
+
+    /// What both offsets and lengths are counted in, if it is the same.
+    pub(crate) fn unit(&self) -> Option<Unit> {
+        match (self.offset_unit, self.size_unit) {
+            (1, 1) => Some(Unit::Bytes),
+            (SECTOR_BYTES, SECTOR_BYTES) => Some(Unit::Sectors),
+            _ => None,
+        }
+    }
+}
+
+/// `R` or `W`.
+pub(super) fn letter(field: Option<&[u8]>) -> Result<Kind, Trouble> {
+    let field = present(field, "operation")?;
+    match field {
+        b"R" | b"r" => Ok(Kind::Read),
+        b"W" | b"w" => Ok(Kind::Write),
+        other => Err(Trouble::field("operation", other, "is neither R nor W")),
+    }
+}
+
+pub(super) fn letter_of(record: &Record) -> u8 {
+    if record.kind == Kind::Read { b'R' } else { b'W' }
+}
+
+/// Bits of a minor number, as in Linux' numbers of devices.
+const MINOR_BITS: u32 = 20;
+
+/// One number for a device's two.
+pub(super) fn device_of(major: u64, minor: u64) -> Result<u32, Trouble> {
+    if major < 1 << (32 - MINOR_BITS) && minor < 1 << MINOR_BITS {
+        return Ok(((major << MINOR_BITS) | minor) as u32);
+    }
+    Err(Trouble::new(format!("the device {major},{minor} is too large: 4095,1048575 is the last")))
+}
+
+/// Writes a device's two numbers.
+pub(super) fn put_device(out: &mut Vec<u8>, device: u32, between: &[u8], after: &[u8]) {
+    put(out, u64::from(device >> MINOR_BITS), between);
+    put(out, u64::from(device & ((1 << MINOR_BITS) - 1)), after);
+}
