@@ -1,8 +1,10 @@
 //! How fast and how lean the simulator is: I/Os a CPU-second, with every read verified; polls, timers and allocations
-//! for each; the time and memory until a large drive is ready; twelve drives at once.
+//! for each; the time and memory until a large drive is ready; twelve drives at once; instructions and cache misses.
 //!
-//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, payloads, pairs, keys, ready, dozen; without a name, all of them.
-//! One thread. CPU time is that of the process, so another load on the machine matters only through caches and clocks.
+//! `cargo bench -p byteway --bench speed [-- NAME...]`: reads, writes, payloads, pairs, keys, ready, dozen, instructions; without a
+//! name, all of them. One thread. CPU time is that of the process, so another load on the machine matters only through caches and
+//! clocks. `instructions` says the same on any machine: the scenarios in `benches/cases`, counted by `.ci/instructions` (valgrind must
+//! be installed), next to the figures of the last release. `record` writes these figures down, for a release.
 
 use byteway_clock::random::Rng;
 use byteway_clock::{Executor, Notify};
@@ -21,7 +23,9 @@ use rustix::time::{ClockId, clock_gettime};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 #[global_allocator]
@@ -61,6 +65,9 @@ fn main() {
     }
     if wanted("dozen") {
         dozen();
+    }
+    if wanted("instructions") || wanted("record") {
+        instructions(names.iter().any(|name| name == "record"));
     }
 }
 
@@ -285,4 +292,72 @@ fn dozen() {
         IOS as f64 / (cpu_seconds() - began),
         memory_mib("VmHWM:")
     );
+}
+
+/// A figure of an I/O: its name, and its column in the file of the last release.
+const FIGURES: [&str; 5] = ["instructions", "I1 misses", "D1 misses", "polls", "timers"];
+
+/// Prints what an I/O of each case takes next to what it took in the last release, or writes it down as such.
+fn instructions(record: bool) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches");
+    let path = folder.join("last-release.txt");
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let last = figures(&text);
+    let mut now = figures(&counted());
+    let mut lines = "# one I/O of the last release: name; ".to_owned() + &FIGURES.join(", ") + "\n";
+    let head: String = FIGURES.iter().map(|figure| format!("{figure:>13} {:>7}", "last")).collect();
+    println!(
+        "one I/O, of a build like the distributed one without its profile; beside each figure, that of the last release"
+    );
+    println!("{:<16}{head}", "");
+    for (name, of_now) in &mut now {
+        let ios = executed(&folder.join("cases").join(name).with_extension("toml"));
+        of_now.extend(ios);
+        let cells: String = of_now
+            .iter()
+            .enumerate()
+            .map(|(column, figure)| {
+                let decimals = if column < 3 { 0 } else { 2 };
+                match last.get(name).and_then(|last| last.get(column)) {
+                    Some(last) => format!("{figure:>13.decimals$} {last:>7.decimals$}"),
+                    None => format!("{figure:>13.decimals$} {:>7}", "-"),
+                }
+            })
+            .collect();
+        println!("{name:<16}{cells}");
+        let words: String = of_now.iter().map(|figure| format!(" {figure:.2}").replace(".00", "")).collect();
+        lines += &format!("{name}{words}\n");
+    }
+    if record {
+        std::fs::write(&path, lines).expect("the file of the last release is written");
+    }
+}
+
+/// Lines of a name and its figures.
+fn figures(text: &str) -> BTreeMap<String, Vec<f64>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let words = lines.filter_map(|line| line.split_once(' '));
+    let number = |word: &str| word.parse().expect("a number");
+    words.map(|(name, rest)| (name.to_owned(), rest.split(' ').map(number).collect())).collect()
+}
+
+/// What `.ci/instructions` counts of every case: instructions and misses.
+fn counted() -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.ci/instructions");
+    let mut counting = Command::new(script);
+    counting.arg("--print").arg(env!("CARGO_BIN_EXE_byteway")).stderr(Stdio::inherit());
+    let ended = counting.output().expect("the script runs");
+    assert!(ended.status.success(), "nothing was counted");
+    String::from_utf8(ended.stdout).expect("its output is text")
+}
+
+/// Polls and timers of an I/O.
+fn executed(case: &PathBuf) -> [f64; 2] {
+    let scenario = Scenario::load(case, &Options::default()).expect("the case is a scenario");
+    let mut progress = Progress::hidden();
+    let interrupt = Interrupt::default();
+    let session = Session { progress: &mut progress, interrupt: &interrupt };
+    let finished = run_observed(&scenario, session, Rc::new(|| ())).expect("the case runs");
+    let ios = finished.results.summary.ios as f64;
+    [finished.executor.polls as f64 / ios, finished.executor.timers as f64 / ios]
 }

@@ -2,7 +2,8 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`command`] | Fabrics commands by their type; Disconnect |
+//! | [`fabrics_type`] | the kinds of Fabrics commands |
+//! | [`command`] | a Fabrics command, parsed; Disconnect |
 //! | [`connect`] | Connect: command, data, response |
 //! | [`property`] | Property Get and Property Set |
 //! | [`status`] | status codes of Fabrics commands |
@@ -24,13 +25,15 @@ pub mod command;
 pub mod connect;
 pub mod data;
 pub mod discovery;
+pub mod fabrics_type;
 pub mod nqn;
 pub mod property;
 pub mod status;
 pub mod tcp;
 
-pub use command::{Disconnect, FabricsCommand, FabricsType};
+pub use command::{Disconnect, FabricsCommand};
 pub use connect::{AuthRequirements, Connect, ConnectAttributes, ConnectData, Connected, InvalidParameter};
 pub use data::DataPointer;
+pub use fabrics_type::FabricsType;
 pub use nqn::{Nqn, NqnError};
 pub use property::{PropertyGet, PropertySet, PropertySize};
