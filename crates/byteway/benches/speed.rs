@@ -24,7 +24,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use std::alloc::System;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
@@ -352,7 +352,7 @@ fn counted() -> String {
 }
 
 /// Polls and timers of an I/O.
-fn executed(case: &PathBuf) -> [f64; 2] {
+fn executed(case: &Path) -> [f64; 2] {
     let scenario = Scenario::load(case, &Options::default()).expect("the case is a scenario");
     let mut progress = Progress::hidden();
     let interrupt = Interrupt::default();

@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
 use tracing::{info, warn};
@@ -33,7 +33,7 @@ const DEAF_LIMIT: Delay = Delay::from_s(30);
 /// How long to wait when the system has no descriptor left for a connection.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 /// Bytes taken from a socket at once, at most.
-const CHUNK_BYTES: usize = 256 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 /// Reads of a socket in a row before others have their turn.
 const READS_MAX: u32 = 8;
 
@@ -103,6 +103,7 @@ impl Server {
         let serving = Rc::new(Serving {
             clock: clock.clone(),
             target: target.clone(),
+            sessions: RefCell::default(),
             connections: Cell::new(0),
             commands: Cell::new(0),
             controllers: Cell::new(0),
@@ -122,7 +123,10 @@ impl Server {
         for subsystem in target.subsystems() {
             subsystem.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
         }
-        serving.changed.notify_all();
+        // Whoever reads wakes then, connected or not.
+        for session in serving.sessions.borrow().iter().filter_map(Weak::upgrade) {
+            let _ = shutdown(&*session.socket, Shutdown::Both);
+        }
         while serving.connections.get() + serving.commands.get() > 0 {
             serving.changed.notified().await;
         }
@@ -148,6 +152,7 @@ impl Server {
 struct Serving {
     clock: Clock,
     target: Rc<Target>,
+    sessions: RefCell<Vec<Weak<Session>>>,
     connections: Cell<usize>,
     /// Commands that are being executed, those of connections that are gone too.
     commands: Cell<usize>,
@@ -169,9 +174,13 @@ impl Serving {
             queue,
             connection: RefCell::new(connection),
             unsent: Notify::new(&self.clock),
+            connected: Notify::new(&self.clock),
+            is_connected: Cell::new(false),
             is_gone: Cell::new(false),
         });
         self.connections.set(self.connections.get() + 1);
+        self.sessions.borrow_mut().retain(|other| other.strong_count() > 0);
+        self.sessions.borrow_mut().push(Rc::downgrade(&session));
         self.clock.spawn("NVMe/TCP writer", write(session.clone()));
         self.clock.spawn("NVMe/TCP connection", async move {
             let why = session.clone().read(&peer).await;
@@ -216,6 +225,9 @@ struct Session {
     connection: RefCell<Connection>,
     /// Something waits to be sent, or the connection is gone.
     unsent: Notify,
+    /// The queue is connected.
+    connected: Notify,
+    is_connected: Cell<bool>,
     is_gone: Cell<bool>,
 }
 
@@ -225,9 +237,10 @@ impl Session {
         let clock = &self.serving.clock;
         let mut chunk = vec![0; CHUNK_BYTES];
         {
-            let connected = pin!(self.read_until(&mut chunk, || self.queue.qid().is_some()));
-            let mut limit = pin!(clock.timer(CONNECT_LIMIT));
-            match before(limit.as_mut(), connected).await {
+            let reading = pin!(self.read_on(&mut chunk));
+            let connected = pin!(self.connected.notified());
+            let limit = pin!(clock.timer(CONNECT_LIMIT));
+            match before(limit, first(connected, reading)).await {
                 Some(None) => {}
                 Some(Some(gone)) => return gone,
                 None => return Gone::Slow,
@@ -239,9 +252,9 @@ impl Session {
             info!("{peer} is {host}, and has controller {}", controller.id());
         }
         let over = pin!(self.queue.over());
-        let going_on = pin!(self.read_until(&mut chunk, || false));
-        match first(over, going_on).await {
-            Some(gone) => gone.unwrap_or(Gone::Disconnected),
+        let reading = pin!(self.read_on(&mut chunk));
+        match first(over, reading).await {
+            Some(gone) => gone,
             None => match self.queue.controller().and_then(|controller| controller.ended()) {
                 Some(ended) => Gone::Ended(ended),
                 None => Gone::Reset,
@@ -249,27 +262,24 @@ impl Session {
         }
     }
 
-    /// Reads until `is_enough`, which is asked after each command: None then. Else why the connection is to be closed.
-    async fn read_until(self: &Rc<Self>, chunk: &mut [u8], is_enough: impl Fn() -> bool) -> Option<Gone> {
+    /// Reads until the connection is to be closed: why. Nothing is lost if it is dropped.
+    async fn read_on(self: &Rc<Self>, chunk: &mut [u8]) -> Gone {
         let clock = &self.serving.clock;
         let mut reads = 0;
         loop {
-            if is_enough() {
-                return None;
-            }
             if self.serving.is_stopping.get() {
-                return Some(Gone::Stopped);
+                return Gone::Stopped;
             }
             if self.connection.borrow().is_closing() {
-                return Some(Gone::Disconnected);
+                return Gone::Disconnected;
             }
             match recv(&*self.socket, &mut *chunk, RecvFlags::empty()) {
-                Ok((_, 0)) => return Some(Gone::Closed),
+                Ok((_, 0)) => return Gone::Closed,
                 Ok((_, bytes)) => {
                     let received = self.connection.borrow_mut().receive(&chunk[..bytes]);
                     self.begin();
                     if let Err(broken) = received {
-                        return Some(Gone::Broken(broken));
+                        return Gone::Broken(broken);
                     }
                     self.unsent.notify_one();
                     reads += 1;
@@ -283,7 +293,7 @@ impl Session {
                     reads = 0;
                     clock.readable(&self.socket).await;
                 }
-                Err(errno) => return Some(Gone::Socket(errno)),
+                Err(errno) => return Gone::Socket(errno),
             }
         }
     }
@@ -310,6 +320,10 @@ impl Session {
 
     fn finish(&self, work: Work, cqe: Option<Cqe>) {
         self.connection.borrow_mut().finish(work, cqe);
+        if !self.is_connected.get() && self.queue.qid().is_some() {
+            self.is_connected.set(true);
+            self.connected.notify_one();
+        }
         self.unsent.notify_one();
     }
 

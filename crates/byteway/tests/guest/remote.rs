@@ -28,6 +28,10 @@ nvme list-subsys | grep -q "tcp traddr=10.0.2.2,trsvcid=PORT" || fail "$(nvme li
 [ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "$(cat /sys/class/nvme/nvme0/state)"
 nvme id-ctrl /dev/nvme0 -o json | grep -q '"cntrltype" *: *1' || fail "$(nvme id-ctrl /dev/nvme0)"
 nvme smart-log /dev/nvme0 >/dev/null
+# Queues that are idle from the beginning stay: longer than a host is given to connect one.
+sleep 12
+[ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "$(dmesg | tail -n 5)"
+dmesg | grep -i "reconnect\|timeout" && fail "a connection was closed"
 # Data in the capsule and data that is asked for, of several sizes, at some depth.
 verify $N --rw=randwrite --bsrange=4k-64k --iodepth=16 --size=16m
 disconnect
