@@ -85,7 +85,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Option<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may.
-    #[arg(long, value_name = "NQN", requires = "tcp")]
+    #[arg(long, value_name = "NQN", requires = "tcp", conflicts_with = "vfio_user")]
     host: Vec<String>,
     /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
     /// its name.
