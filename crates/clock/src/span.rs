@@ -7,10 +7,11 @@ use crate::time::{Delay, Time};
 use std::cell::RefCell;
 
 /// What time is charged to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
     /// The host's software: building, submitting, reaping.
+    #[default]
     Host,
     /// From the doorbell's store to the beginning of the fetch, with all waiting for the turn, a slot and room.
     Doorbell,
@@ -24,13 +25,17 @@ pub enum Stage {
     Dram,
     /// Sensing, programming, erasing, and the transfer on the channel.
     Flash,
+    /// A network between the host and a target: both adapters and the wire.
+    Fabric,
+    /// The software of a target: from a command's arrival to its submission to the drive, and back.
+    Target,
     /// Waiting for any of these while others use it.
     Queueing,
 }
 
 impl Stage {
     /// All, in the order in which they are reported.
-    pub const ALL: [Stage; 8] = [
+    pub const ALL: [Stage; 10] = [
         Stage::Host,
         Stage::Doorbell,
         Stage::Fetch,
@@ -38,8 +43,15 @@ impl Stage {
         Stage::Firmware,
         Stage::Dram,
         Stage::Flash,
+        Stage::Fabric,
+        Stage::Target,
         Stage::Queueing,
     ];
+
+    /// Whether only an I/O over a network spends time there.
+    pub fn is_remote(self) -> bool {
+        matches!(self, Stage::Fabric | Stage::Target)
+    }
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -51,6 +63,8 @@ impl Stage {
             Stage::Firmware => "firmware",
             Stage::Dram => "dram",
             Stage::Flash => "flash",
+            Stage::Fabric => "fabric",
+            Stage::Target => "target",
             Stage::Queueing => "queueing",
         }
     }

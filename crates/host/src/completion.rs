@@ -83,7 +83,7 @@ pub(crate) struct CompletionQueue {
     /// Results may lie behind completions.
     has_results: Cell<bool>,
     sources: RefCell<Vec<Rc<SubmissionQueue>>>,
-    cpu: Rc<Station>,
+    pub(crate) cpu: Rc<Station>,
     costs: HostCosts,
     protocol_errors: Rc<Cell<u64>>,
 }

@@ -1,6 +1,6 @@
 //! What the host's own software costs in processor time.
 
-use byteway_clock::Delay;
+use byteway_clock::{Delay, Stage};
 
 /// Processor time of the driver, from the host profile. All zero: the host costs nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct HostCosts {
     pub store: Delay,
     /// Storing a line of 64 bytes to the device's memory and flushing it, without what the link takes for that.
     pub flush: Delay,
+    /// What submissions and completions are charged to: the host, unless the driver is a target's.
+    pub stage: Stage,
 }
 
 impl HostCosts {

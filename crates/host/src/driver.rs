@@ -10,7 +10,7 @@ use crate::queue::{Pending, QueuePair, State, SubmissionConfig, SubmissionQueue}
 use crate::watchdog;
 use byteway_clock::{Clock, Delay, Notify, Station, TaskId};
 use byteway_link::memory::PAGE_BYTES;
-use byteway_transfer::host::{Buffer, PlanError, Planner, PointerKind};
+use byteway_transfer::host::{Buffer, PlanError, Planner};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
 use byteway_wire::nvme::kv::identify::{CommandSetCombinations, IdentifyNamespaceKv};
@@ -54,6 +54,9 @@ pub struct DriverConfig {
     pub completion: Completion,
     /// The processor that pays for admin commands, and for I/O queues that name none. None: one of its own.
     pub cpu: Option<Rc<Station>>,
+    /// Interrupts are taken where the queue's completions are paid for, as an affinity of vectors to processors has it; else by
+    /// the processor above.
+    pub interrupts_queue: bool,
     /// Entries of the admin queues, 2 to 4096.
     pub admin_entries: u16,
     /// I/O queues to ask for, at least 1.
@@ -74,6 +77,7 @@ impl Default for DriverConfig {
             costs: HostCosts::default(),
             completion: Completion::Polled,
             cpu: None,
+            interrupts_queue: false,
             admin_entries: 32,
             queues_wanted: 64,
             arbitration: Arbitration::RoundRobin,
@@ -309,7 +313,7 @@ impl Driver {
             completion_ids: RefCell::default(),
             reapers: RefCell::default(),
             vectors: RefCell::default(),
-            planner: Planner::new(port.memory(), PointerKind::Prp, ADMIN_BYTES_MAX),
+            planner: Planner::new(port.memory(), port.pointer_kind(), ADMIN_BYTES_MAX),
             scratch: RefCell::default(),
             clock,
             port,
@@ -375,6 +379,11 @@ impl Driver {
     /// The admin queue pair.
     pub fn admin_queue(&self) -> &QueuePair {
         &self.0.admin
+    }
+
+    /// Whether completions are noticed by interrupts.
+    pub fn interrupts(&self) -> bool {
+        self.0.config.completion == Completion::Interrupt
     }
 
     /// The processor that pays for what names no other.
@@ -922,7 +931,8 @@ impl Driver {
         let sharers = vectors.entry(vector).or_insert_with(|| {
             let sharers = Sharers::default();
             let cost = inner.config.costs.interrupt;
-            let handler = handle(sharers.clone(), interrupt, inner.cpu.clone(), cost);
+            let cpu = if inner.config.interrupts_queue { queue.cpu.clone() } else { inner.cpu.clone() };
+            let handler = handle(sharers.clone(), interrupt, cpu, cost);
             inner.clock.spawn("interrupt handler", handler);
             sharers
         });

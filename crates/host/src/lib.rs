@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`port`] | where registers and memory are: behind the simulated link, or shared with another process |
+//! | [`fabric`] | a controller beyond a simulated network: one association, what its messages are |
 //! | [`driver`] | one controller: enable, identify, queues, reset, shutdown |
 //! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |
@@ -37,6 +38,7 @@ pub mod driver;
 pub mod error;
 mod event;
 mod extension;
+pub mod fabric;
 pub mod io;
 pub mod kv;
 pub mod oracle;

@@ -1,8 +1,10 @@
-//! Where a controller's registers and the host's memory are: behind the simulated link, or with the process that serves
-//! the drive, which shares memory with this one.
+//! Where a controller's registers and the host's memory are: behind the simulated link, with the process that serves the
+//! drive, which shares memory with this one, or beyond a simulated network.
 
+use crate::fabric::Initiator;
 use byteway_clock::{Clock, Notify, SpanId, Spans, Time};
 use byteway_link::{HdmRange, HostEnd, Manner, Memory, Purpose, Watch};
+use byteway_transfer::host::PointerKind;
 use std::rc::Rc;
 
 /// The registers of a controller that another process serves.
@@ -35,6 +37,8 @@ pub enum Port {
     Link(HostEnd),
     /// With another process: nothing wakes this side, so it looks again and again.
     Shared(Rc<SharedPort>),
+    /// Beyond a simulated network: doorbells send capsules, registers are properties, and every completion interrupts.
+    Fabric(Rc<Initiator>),
 }
 
 impl Port {
@@ -54,6 +58,7 @@ impl Port {
         match self {
             Port::Link(end) => end.clock(),
             Port::Shared(shared) => &shared.clock,
+            Port::Fabric(initiator) => initiator.clock(),
         }
     }
 
@@ -62,6 +67,7 @@ impl Port {
         match self {
             Port::Link(end) => end.clock().now(),
             Port::Shared(shared) => shared.clock.now_measured(),
+            Port::Fabric(initiator) => initiator.clock().now(),
         }
     }
 
@@ -70,6 +76,7 @@ impl Port {
         match self {
             Port::Link(end) => end.memory(),
             Port::Shared(shared) => &shared.memory,
+            Port::Fabric(initiator) => initiator.memory(),
         }
     }
 
@@ -78,6 +85,7 @@ impl Port {
         match self {
             Port::Link(end) => Some(end.spans()),
             Port::Shared(_) => None,
+            Port::Fabric(initiator) => Some(initiator.clock().spans()),
         }
     }
 
@@ -98,6 +106,7 @@ impl Port {
         match self {
             Port::Link(end) => end.read32(offset).await,
             Port::Shared(shared) => shared.registers.read(offset, 4) as u32,
+            Port::Fabric(initiator) => initiator.read(offset, 4).await as u32,
         }
     }
 
@@ -106,6 +115,7 @@ impl Port {
         match self {
             Port::Link(end) => end.read64(offset).await,
             Port::Shared(shared) => shared.registers.read(offset, 8),
+            Port::Fabric(initiator) => initiator.read(offset, 8).await,
         }
     }
 
@@ -114,6 +124,7 @@ impl Port {
         match self {
             Port::Link(end) => end.write32(offset, value, Purpose::Register),
             Port::Shared(shared) => shared.registers.write(offset, value.into(), 4),
+            Port::Fabric(initiator) => initiator.write(offset, value.into()),
         }
     }
 
@@ -122,6 +133,7 @@ impl Port {
         match self {
             Port::Link(end) => end.write64(offset, value),
             Port::Shared(shared) => shared.registers.write(offset, value, 8),
+            Port::Fabric(initiator) => initiator.write(offset, value),
         }
     }
 
@@ -131,6 +143,7 @@ impl Port {
         match self {
             Port::Link(end) => _ = end.store(offset, bytes),
             Port::Shared(shared) => shared.registers.store(offset, bytes),
+            Port::Fabric(_) => {}
         }
     }
 
@@ -138,7 +151,7 @@ impl Port {
     pub fn device_memory(&self) -> Option<HdmRange> {
         match self {
             Port::Link(end) => end.hdm(),
-            Port::Shared(_) => None,
+            Port::Shared(_) | Port::Fabric(_) => None,
         }
     }
 
@@ -148,7 +161,7 @@ impl Port {
         match (self, manner) {
             (Port::Link(end), Some(manner)) => end.store_lines(address, bytes, manner).await,
             (Port::Link(_), None) => self.store_lines_unordered(address, bytes),
-            (Port::Shared(_), _) => {}
+            (Port::Shared(_) | Port::Fabric(_), _) => {}
         }
     }
 
@@ -163,7 +176,7 @@ impl Port {
     pub async fn load_lines(&self, address: u64, into: &mut [u8]) {
         match self {
             Port::Link(end) => end.load_lines(address, into).await,
-            Port::Shared(_) => into.fill(0),
+            Port::Shared(_) | Port::Fabric(_) => into.fill(0),
         }
     }
 
@@ -172,6 +185,8 @@ impl Port {
         match self {
             Port::Link(end) => end.ring_head(offset, value),
             Port::Shared(_) => self.ring(offset, value),
+            // What the adapter has posted it has room for: there are as many commands as entries.
+            Port::Fabric(_) => {}
         }
     }
 
@@ -186,6 +201,7 @@ impl Port {
                 }
                 None => shared.registers.write(offset, value.into(), 4),
             },
+            Port::Fabric(initiator) => initiator.ring(offset, value),
         }
     }
 
@@ -193,7 +209,7 @@ impl Port {
     pub(crate) fn watch(&self, address: u64, bytes: u64) -> Option<Watch> {
         match self {
             Port::Link(end) => Some(end.watch(address, bytes)),
-            Port::Shared(_) => None,
+            Port::Shared(_) | Port::Fabric(_) => None,
         }
     }
 
@@ -209,6 +225,7 @@ impl Port {
         match self {
             Port::Link(end) => Some(end.interrupt(vector)),
             Port::Shared(_) => None,
+            Port::Fabric(initiator) => Some(initiator.interrupt(vector)),
         }
     }
 
@@ -221,8 +238,18 @@ impl Port {
 
     /// Says which I/O the command in `slot` of submission queue `qid` belongs to.
     pub(crate) fn follow(&self, qid: u16, slot: u16, span: SpanId) {
-        if let Port::Link(end) = self {
-            end.follow(qid, slot, span);
+        match self {
+            Port::Link(end) => end.follow(qid, slot, span),
+            Port::Shared(_) => {}
+            Port::Fabric(initiator) => initiator.follow(qid, slot, span),
+        }
+    }
+
+    /// How data is described there: a fabric has no PRPs.
+    pub(crate) fn pointer_kind(&self) -> PointerKind {
+        match self {
+            Port::Link(_) | Port::Shared(_) => PointerKind::Prp,
+            Port::Fabric(_) => PointerKind::Sgl,
         }
     }
 }

@@ -253,7 +253,7 @@ impl QueuePair {
             Some(entering) => {
                 if let Some(service) = entering.service {
                     queue.clock.sleep_until(service.end).await;
-                    queue.charge(std::slice::from_ref(&request), service.queued, Stage::Host);
+                    queue.charge(std::slice::from_ref(&request), service.queued, queue.costs.stage);
                 }
                 if !queue.is_live() {
                     queue.live().await?;
@@ -596,7 +596,7 @@ impl SubmissionQueue {
             if cost > Delay::ZERO {
                 let service = self.cpu.reserve_for("submit", cost);
                 self.clock.sleep_until(service.end).await;
-                self.charge(batch, service.queued, Stage::Host);
+                self.charge(batch, service.queued, self.costs.stage);
             }
             if self.state.get() != State::Live {
                 self.live().await?;
@@ -901,7 +901,7 @@ impl SubmissionQueue {
             }
             self.work.end();
             if let Some(spans) = self.port.spans() {
-                spans.charge_split(command.span, self.clock.now(), queued, Stage::Host);
+                spans.charge_split(command.span, self.clock.now(), queued, self.costs.stage);
             }
             if let Some(id) = command.payload.take() {
                 self.extensions.end_payload(id, cqe.status().is_success());

@@ -5,6 +5,7 @@
 //! | [`pcie`] | generations, lanes, payload and read-request sizes: TLPs and bytes of every kind of crossing |
 //! | [`cxl`], [`hdm`] | CXL.mem over the same lanes: slots and flits; the device's memory as the host loads and stores it |
 //! | [`ledger`] | every crossing by purpose and direction, in payload bytes and in wire bytes |
+//! | [`network`] | a network between two machines: adapters, packets, messages in order, its ledgers |
 //! | [`memory`] | the host's memory as DMA sees it: simulated pages, or pages shared with another process |
 //! | [`port`] | the link itself: [`HostEnd`] and [`DeviceEnd`], where host and drive meet |
 //! | [`watch`] | the completion queues that a host waits on |
@@ -16,6 +17,7 @@ pub mod cxl;
 pub mod hdm;
 pub mod ledger;
 pub mod memory;
+pub mod network;
 pub mod pcie;
 pub mod port;
 pub mod watch;
@@ -24,6 +26,7 @@ pub use cxl::{CxlConfig, Flit, Lines};
 pub use hdm::{Hdm, HdmRange, Manner};
 pub use ledger::{Direction, Entry, Ledger, Purpose};
 pub use memory::{Epoch, Fault, Memory};
+pub use network::{NetworkConfig, NetworkEnd, NetworkLedger, Parcel};
 pub use pcie::{Generation, PcieConfig, Tlps};
 pub use port::{Bar, DeviceEnd, HostEnd, Link, MmioWrite, Reading, STORE_BYTES, TakeParts};
 pub use watch::Watch;

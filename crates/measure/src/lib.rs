@@ -354,7 +354,8 @@ impl Meter {
             }
         }
         let total = |stage: &Stage| (stage.name(), all.times_ps[*stage as usize]);
-        let totals: Vec<_> = Stage::ALL.iter().map(total).collect();
+        let passed = |stage: &&Stage| !stage.is_remote() || all.times_ps[**stage as usize] > 0;
+        let totals: Vec<_> = Stage::ALL.iter().filter(passed).map(total).collect();
         span_rows(&totals, all.followed)
     }
 

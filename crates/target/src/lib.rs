@@ -7,20 +7,26 @@
 //! | [`controller`] | a host's controller: properties, keep-alive, its end |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `admin.rs` | admin commands |
-//! | [`path`] | from the target to a drive, past any block layer |
+//! | [`path`] | from the target to a drive, through a block layer or past it |
+//! | [`block`] | that block layer: requests, tags, a scheduler, what each step costs |
 //! | [`tcp`] | the TCP transport: PDUs in, PDUs out |
+//! | [`simulated`] | the target on a simulated network: its adapter, its processors, what messages cost them |
 //!
-//! What it does not do: it opens no socket and starts no task but the keep-alive timers; it believes nothing of a host's, and passes
+//! What it does not do: it opens no socket; it believes nothing of a host's, and passes
 //! no address of a host's to a drive.
 
 mod admin;
+pub mod block;
 pub mod controller;
 pub mod path;
 pub mod queue;
+pub mod simulated;
 pub mod subsystem;
 pub mod tcp;
 
+pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
 pub use controller::{Controller, Ended};
-pub use path::{Movement, Path, PathConfig};
+pub use path::{Errand, Movement, Path, PathConfig};
 pub use queue::{Misuse, Queue, Target};
+pub use simulated::{SimulatedTarget, TransportCosts};
 pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

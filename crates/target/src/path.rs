@@ -1,12 +1,13 @@
-//! From the target to a drive: commands of remote hosts go to a queue pair of the drive's, past any block layer.
+//! From the target to a drive: commands of remote hosts go to queue pairs of the drive's, through a block layer or past it.
 //!
 //! Nothing of a remote command reaches the drive that was not understood here: how many bytes it moves, and which way, follows from
 //! its own fields, and its data lies in memory of the target's. A host's address never does.
 
-use byteway_clock::{Semaphore, SpanId};
+use crate::block::BlockLayer;
+use byteway_clock::{Semaphore, SpanId, Station};
 use byteway_host::{
-    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, QueueConfig, Rules,
-    TransferConfig,
+    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, QueueConfig, Request,
+    Rules, TransferConfig,
 };
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::{
@@ -41,31 +42,71 @@ pub enum Movement {
     ToHost(u32),
 }
 
+/// On whose behalf a command goes to the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errand {
+    /// The I/O that it belongs to.
+    pub span: SpanId,
+    /// Which of the path's queue pairs it takes: any number, of which the remainder counts.
+    pub lane: usize,
+}
+
+impl Errand {
+    /// Of an I/O that nobody follows, over the first queue pair.
+    pub const NONE: Errand = Errand { span: SpanId::NONE, lane: 0 };
+}
+
+/// A queue pair of the drive's, and the processor that it belongs to.
+struct Lane {
+    carrier: Carrier,
+    /// Places for data that no command has at the moment.
+    buffers: RefCell<Vec<IoBuffer>>,
+}
+
 /// A drive, as the target reaches it. Shared by all that is connected to it.
 pub struct Path {
     driver: Driver,
-    carrier: Carrier,
+    lanes: Vec<Lane>,
+    /// What commands go through; none: they go past it.
+    block: Option<BlockLayer>,
     config: PathConfig,
-    /// Places for data that no command has at the moment.
-    buffers: RefCell<Vec<IoBuffer>>,
     credits: Semaphore,
 }
 
 impl Path {
-    /// To the drive of `driver`, over a queue pair of its own.
+    /// To the drive of `driver`, over a queue pair of its own, past any block layer.
     ///
     /// # Errors
     /// The drive gives no queue pair.
     pub async fn open(driver: Driver, config: PathConfig) -> Result<Path, DriverError> {
+        let cpu = driver.cpu().clone();
+        Path::open_on(driver, config, &[cpu], None).await
+    }
+
+    /// The same over a queue pair for each of `processors`, of which there is one at least; through `block`, if there is one.
+    ///
+    /// # Errors
+    /// The drive gives too few queue pairs.
+    pub async fn open_on(
+        driver: Driver,
+        config: PathConfig,
+        processors: &[Rc<Station>],
+        block: Option<BlockLayer>,
+    ) -> Result<Path, DriverError> {
         let drive_max = driver.transfer_bytes_max().unwrap_or(u64::from(config.bytes_max));
         let bytes_max = u64::from(config.bytes_max).min(drive_max) as u32;
         let config = PathConfig { bytes_max, ..config };
         let entries = (config.commands_max + 1).min(u32::from(driver.cap().mqes_z()) + 1);
-        let queue = driver.create_queue_pair(QueueConfig::new(entries)).await?;
-        let carrier =
-            Carrier::new(queue, &TransferConfig::<()>::new(Rules::only(Method::Prp), config.bytes_max));
+        let mut lanes = Vec::new();
+        for (number, processor) in processors.iter().enumerate() {
+            let vector = driver.interrupts().then_some(1 + (number % 63) as u16);
+            let own = QueueConfig { cpu: Some(processor.clone()), vector, ..QueueConfig::new(entries) };
+            let queue = driver.create_queue_pair(own).await?;
+            let transfer = TransferConfig::<()>::new(Rules::only(Method::Prp), config.bytes_max);
+            lanes.push(Lane { carrier: Carrier::new(queue, &transfer), buffers: RefCell::default() });
+        }
         let credits = Semaphore::new(driver.clock(), config.commands_max as usize);
-        Ok(Path { driver, carrier, config, buffers: RefCell::default(), credits })
+        Ok(Path { driver, lanes, block, config, credits })
     }
 
     /// The driver behind it.
@@ -124,38 +165,62 @@ impl Path {
     }
 
     /// Has the drive execute an I/O command that moves data so. `data` holds what goes to the drive, or takes what comes.
-    pub async fn execute(&self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
+    pub async fn execute(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
         let credit = self.credits.acquire(1).await;
         if credit.credits() == 0 {
             return failed(Status::INTERNAL_PATH_ERROR);
         }
-        let buffer = match self.take() {
+        let lane = &self.lanes[errand.lane % self.lanes.len()];
+        let request = match &self.block {
+            None => None,
+            Some(block) => match block.begin(errand, lane.carrier.queue().cpu(), sqe).await {
+                Ok(request) => Some(request),
+                Err(status) => return failed(status),
+            },
+        };
+        let buffer = match lane.take() {
             Ok(buffer) => buffer,
             Err(_) => return failed(Status::COMMAND_INTERRUPTED),
         };
-        let executed = self.execute_in(&buffer, sqe, movement, data).await;
-        self.buffers.borrow_mut().push(buffer);
+        let executed = lane.execute_in(&buffer, errand.span, sqe, movement, data).await;
+        lane.buffers.borrow_mut().push(buffer);
+        if let Some(request) = request {
+            request.end().await;
+        }
         executed.unwrap_or_else(|error| failed(status_of(&error)))
     }
 
+    /// Has the drive execute an admin command that brings `bytes` into `data`.
+    pub async fn ask(&self, sqe: Sqe, bytes: usize, data: &mut Vec<u8>) -> Cqe {
+        data.clear();
+        data.resize(bytes, 0);
+        let asked = if bytes == 0 { Data::None } else { Data::In(data) };
+        match self.driver.admin(Sqe { mptr: 0, ..sqe.with_prp(0, 0) }, asked).await {
+            Ok(cqe) => cqe,
+            Err(_) => failed(Status::INTERNAL_PATH_ERROR),
+        }
+    }
+}
+
+impl Lane {
     async fn execute_in(
         &self,
         buffer: &IoBuffer,
+        span: SpanId,
         sqe: &Sqe,
         movement: Movement,
         data: &mut Vec<u8>,
     ) -> Result<Cqe, IoError> {
         // Its data pointer and metadata pointer are the host's, and name nothing here.
         let sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
-        let none = SpanId::NONE;
         match movement {
-            Movement::None => Ok(self.carrier.queue().execute(sqe).await?),
+            Movement::None => Ok(self.carrier.queue().execute(Request::from(sqe).within(span)).await?),
             Movement::ToDrive(bytes) => {
                 self.carrier.put(buffer, data)?;
-                self.carrier.send(none, sqe, buffer, bytes).await
+                self.carrier.send(span, sqe, buffer, bytes).await
             }
             Movement::ToHost(bytes) => {
-                let cqe = self.carrier.receive(none, sqe, buffer, bytes).await?;
+                let cqe = self.carrier.receive(span, sqe, buffer, bytes).await?;
                 if cqe.status().is_success() {
                     data.resize(bytes as usize, 0);
                     self.carrier.get(buffer, data)?;
@@ -169,17 +234,6 @@ impl Path {
         match self.buffers.borrow_mut().pop() {
             Some(buffer) => Ok(buffer),
             None => self.carrier.buffer(),
-        }
-    }
-
-    /// Has the drive execute an admin command that brings `bytes` into `data`.
-    pub async fn ask(&self, sqe: Sqe, bytes: usize, data: &mut Vec<u8>) -> Cqe {
-        data.clear();
-        data.resize(bytes, 0);
-        let asked = if bytes == 0 { Data::None } else { Data::In(data) };
-        match self.driver.admin(Sqe { mptr: 0, ..sqe.with_prp(0, 0) }, asked).await {
-            Ok(cqe) => cqe,
-            Err(_) => failed(Status::INTERNAL_PATH_ERROR),
         }
     }
 }

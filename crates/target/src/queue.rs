@@ -3,7 +3,7 @@
 
 use crate::admin::{self, ended};
 use crate::controller::Controller;
-use crate::path::Movement;
+use crate::path::{Errand, Movement};
 use crate::subsystem::{HostName, Subsystem};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
@@ -181,8 +181,19 @@ impl Queue {
         }
     }
 
-    /// Executes a command that has begun. None: nobody is to be told.
+    /// Executes a command that has begun, over any queue pair of the drive's. None: nobody is to be told.
     pub async fn execute(&self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Option<Cqe> {
+        self.execute_for(Errand::NONE, sqe, movement, data).await
+    }
+
+    /// The same, as a part of an I/O that is followed, over a queue pair that the caller chooses.
+    pub async fn execute_for(
+        &self,
+        errand: Errand,
+        sqe: &Sqe,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Option<Cqe> {
         let stage = self.stage.borrow().clone();
         match (stage, FabricsCommand::parse(sqe)) {
             (Stage::New, Some(FabricsCommand::Connect(connect))) => {
@@ -196,7 +207,7 @@ impl Queue {
                 admin::execute(&controller, sqe, movement, data).await
             }
             (Stage::Connected { controller, .. }, None) => {
-                Some(controller.subsystem().path().execute(sqe, movement, data).await)
+                Some(controller.subsystem().path().execute(errand, sqe, movement, data).await)
             }
         }
     }

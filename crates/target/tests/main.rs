@@ -5,3 +5,4 @@ mod association;
 mod commands;
 mod host;
 mod hostile;
+mod simulated;

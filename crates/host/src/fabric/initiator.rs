@@ -1,0 +1,432 @@
+//! One association with a controller of a target: what a host's driver for fabrics and its adapter do below the queues.
+
+use super::adapter::Adapter;
+use super::message::{Connection, ToHost, ToTarget};
+use byteway_clock::{Channel, Clock, Notify, Semaphore, SpanId, Stage};
+use byteway_link::{Memory, Parcel};
+use byteway_wire::IntoBytes;
+use byteway_wire::fabrics::connect::CNTLID_DYNAMIC;
+use byteway_wire::fabrics::{
+    Connect, ConnectData, Connected, DataPointer, Disconnect, Nqn, PropertyGet, PropertySet, PropertySize,
+};
+use byteway_wire::nvme::register::{ACQ, AQA, ASQ, Aqa, CC, Cc, Doorbell};
+use byteway_wire::nvme::sgl::{SglSubType, SglType};
+use byteway_wire::nvme::vendor::InlineSlots;
+use byteway_wire::nvme::{AdminOpcode, Cqe, CreateCq, CreateSq, DeleteQueue, Sqe, Status};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The identifier of commands of the initiator's own on the admin queue, which the driver doesn't give.
+const OWN_CID: u16 = 0xFFFE;
+/// The identifier of a Property Set, whose response nobody waits for.
+const POSTED_CID: u16 = 0xFFFD;
+/// The identifier of a Disconnect.
+const DISCONNECT_CID: u16 = 0xFFFC;
+/// Identifiers of a driver's commands are below.
+const CID_MAX: u16 = 0xFFF0;
+/// Data of a command that the target takes in its capsule on the admin queue.
+const ADMIN_CAPSULE_BYTES: u32 = 8192;
+
+/// What an association is.
+#[derive(Clone, Debug)]
+pub struct InitiatorConfig {
+    /// The subsystem.
+    pub subsystem: Nqn,
+    /// This host.
+    pub host: Nqn,
+    /// Its Host Identifier.
+    pub host_id: [u8; 16],
+    /// Entries of the admin queue.
+    pub admin_entries: u16,
+    /// The most data that goes in the capsule of a command of an I/O queue.
+    pub in_capsule_bytes: u32,
+}
+
+/// A ring of commands.
+struct Ring {
+    address: u64,
+    entries: u32,
+    tail: u32,
+    /// The I/O of the command in each slot.
+    spans: Vec<SpanId>,
+    cqid: u16,
+    is_connected: bool,
+}
+
+/// A ring of completions.
+struct Completions {
+    address: u64,
+    entries: u32,
+    tail: u32,
+    phase: bool,
+    vector: u16,
+}
+
+/// An association. A [`Port`](crate::Port) leads to it.
+pub struct Initiator {
+    adapter: Adapter,
+    association: u16,
+    clock: Clock,
+    memory: Memory,
+    config: InitiatorConfig,
+    rings: RefCell<BTreeMap<u16, Ring>>,
+    completions: RefCell<BTreeMap<u16, Completions>>,
+    vectors: RefCell<Vec<Rc<Notify>>>,
+    /// Create and Delete I/O Submission Queue commands that wait for their Connect or Disconnect: by queue, their identifiers.
+    waiting: RefCell<BTreeMap<u16, u16>>,
+    /// One question at a time, and its answer.
+    asking: Semaphore,
+    answers: Channel<Cqe>,
+    cntlid: Cell<u16>,
+    aqa: Cell<Aqa>,
+    asq: Cell<u64>,
+    acq: Cell<u64>,
+    is_gone: Cell<bool>,
+    /// Responses that nothing was asked for.
+    strays: Cell<u64>,
+}
+
+impl Initiator {
+    /// Connects the admin queue.
+    ///
+    /// # Errors
+    /// The status with which the target refuses.
+    pub async fn connect(
+        adapter: &Adapter,
+        memory: Memory,
+        config: InitiatorConfig,
+    ) -> Result<Rc<Initiator>, Status> {
+        let clock = adapter.clock().clone();
+        let initiator = Rc::new_cyclic(|own| Initiator {
+            association: adapter.join(own.clone()),
+            adapter: adapter.clone(),
+            memory,
+            rings: RefCell::default(),
+            completions: RefCell::default(),
+            vectors: RefCell::default(),
+            waiting: RefCell::default(),
+            asking: Semaphore::new(&clock, 1),
+            answers: Channel::unbounded(&clock),
+            cntlid: Cell::new(CNTLID_DYNAMIC),
+            aqa: Cell::default(),
+            asq: Cell::default(),
+            acq: Cell::default(),
+            is_gone: Cell::default(),
+            strays: Cell::default(),
+            config,
+            clock,
+        });
+        let cqe = {
+            let _turn = initiator.asking.acquire(1).await;
+            initiator.open(0, initiator.config.admin_entries);
+            initiator.answers.receive().await
+        };
+        match Connected::parse(&cqe) {
+            Some(connected) => {
+                initiator.cntlid.set(connected.cntlid);
+                Ok(initiator)
+            }
+            None => Err(cqe.status()),
+        }
+    }
+
+    /// The clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The memory in which rings and buffers lie.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The adapter that it uses.
+    pub fn adapter(&self) -> &Adapter {
+        &self.adapter
+    }
+
+    /// Responses that nothing was asked for.
+    pub fn strays(&self) -> u64 {
+        self.strays.get()
+    }
+
+    fn connection(&self, qid: u16) -> Connection {
+        Connection { association: self.association, qid }
+    }
+
+    fn send(&self, qid: u16, span: SpanId, sqe: Sqe, data: Vec<u8>) {
+        let bytes = (Sqe::SIZE + data.len()) as u64;
+        let message = |queued| ToTarget::Command { span, queued, sqe, data };
+        self.adapter.send(Parcel::Command, bytes, self.connection(qid), message);
+    }
+
+    /// Opens a connection and sends its Connect.
+    fn open(&self, qid: u16, entries: u16) {
+        self.adapter.send(Parcel::Connection, 0, self.connection(qid), |_| ToTarget::Open);
+        let InitiatorConfig { subsystem, host, host_id, .. } = &self.config;
+        let data = ConnectData::new(*host_id, self.cntlid.get(), subsystem, host);
+        let connect = Connect { qid, sqsize_z: entries - 1, ..Connect::default() };
+        let pointer = DataPointer::InCapsule { offset: 0, bytes: ConnectData::SIZE as u32 };
+        let sqe = connect.sqe(OWN_CID, pointer.descriptor());
+        self.send(qid, SpanId::NONE, sqe, data.as_bytes().to_vec());
+    }
+
+    /// Reads a register. All ones: there is no controller any more, or no such property.
+    pub(crate) async fn read(&self, offset: u64, bytes: u32) -> u64 {
+        let property = u32::try_from(offset).ok().and_then(PropertySize::of);
+        let (Some(size), false) = (property.filter(|size| size.bytes() == Some(bytes)), self.is_gone.get())
+        else {
+            return u64::MAX;
+        };
+        let _turn = self.asking.acquire(1).await;
+        let command = PropertyGet { size, offset: offset as u32 };
+        self.send(0, SpanId::NONE, command.sqe(OWN_CID), Vec::new());
+        let cqe = self.answers.receive().await;
+        if cqe.status().is_success() { command.value(&cqe) } else { u64::MAX }
+    }
+
+    /// Writes a register, posted.
+    pub(crate) fn write(&self, offset: u64, value: u64) {
+        match offset {
+            AQA => self.aqa.set(Aqa::from_bits(value as u32)),
+            ASQ => self.asq.set(value),
+            ACQ => self.acq.set(value),
+            CC => {
+                self.begin_life(Cc::from_bits(value as u32).en());
+                let command = PropertySet { size: PropertySize(0), offset: CC as u32, value };
+                self.send(0, SpanId::NONE, command.sqe(POSTED_CID), Vec::new());
+            }
+            _ => {}
+        }
+    }
+
+    /// CC.EN is written: the admin rings begin, and the I/O queues end.
+    fn begin_life(&self, is_enabled: bool) {
+        self.rings.borrow_mut().retain(|qid, _| *qid == 0);
+        self.completions.borrow_mut().retain(|cqid, _| *cqid == 0);
+        self.waiting.borrow_mut().clear();
+        if is_enabled {
+            let aqa = self.aqa.get();
+            let entries = u32::from(aqa.asqs_z()) + 1;
+            self.rings
+                .borrow_mut()
+                .insert(0, Ring { is_connected: true, ..ring(self.asq.get(), entries, 0) });
+            let entries = u32::from(aqa.acqs_z()) + 1;
+            self.completions.borrow_mut().insert(0, completions(self.acq.get(), entries, 0));
+        }
+    }
+
+    /// A doorbell is rung.
+    pub(crate) fn ring(&self, offset: u64, value: u32) {
+        let Some(Doorbell::SubmissionTail(qid)) = Doorbell::decode(offset, 0) else { return };
+        loop {
+            let mut rings = self.rings.borrow_mut();
+            let Some(ring) = rings.get_mut(&qid) else { return };
+            if ring.tail == value || value >= ring.entries {
+                return;
+            }
+            let (sqe, span, data) = self.take(ring);
+            drop(rings);
+            match qid {
+                0 => self.admin(sqe, span, data),
+                _ => self.command(qid, sqe, span, data),
+            }
+        }
+    }
+
+    /// Takes the entry at the tail out of a ring, with the train behind it.
+    fn take(&self, ring: &mut Ring) -> (Sqe, SpanId, Vec<u8>) {
+        let mut entry = [0; Sqe::SIZE];
+        self.read_slot(ring, &mut entry);
+        let span = ring.spans[ring.tail as usize];
+        ring.advance();
+        let sqe = Sqe::from_bytes(&entry);
+        let mut data = self.adapter.buffer();
+        if let (true, Ok(DataPointer::InCapsule { bytes, .. })) =
+            (sqe.psdt() != 0, DataPointer::parse(&sqe.sgl()))
+        {
+            for _ in 0..(InlineSlots { bytes }).count() {
+                self.read_slot(ring, &mut entry);
+                ring.advance();
+                data.extend_from_slice(&entry);
+            }
+            data.truncate(bytes as usize);
+        }
+        (sqe, span, data)
+    }
+
+    fn read_slot(&self, ring: &Ring, entry: &mut [u8; Sqe::SIZE]) {
+        let read = self.memory.read(ring.address + u64::from(ring.tail) * Sqe::SIZE as u64, entry);
+        read.expect("the ring's memory is the driver's own");
+    }
+
+    /// An admin command: queues are created and deleted by their connections.
+    fn admin(&self, sqe: Sqe, span: SpanId, data: Vec<u8>) {
+        let cid = sqe.cid();
+        match AdminOpcode(sqe.opcode()) {
+            AdminOpcode::CREATE_CQ => {
+                let create = CreateCq::parse(&sqe);
+                let entries = u32::from(create.qsize_z) + 1;
+                let ring = completions(sqe.prp1, entries, create.iv);
+                self.completions.borrow_mut().insert(create.qid, ring);
+                self.answer(cid, Status::SUCCESS);
+            }
+            AdminOpcode::CREATE_SQ => {
+                let create = CreateSq::parse(&sqe);
+                let entries = u32::from(create.qsize_z) + 1;
+                self.rings.borrow_mut().insert(create.qid, ring(sqe.prp1, entries, create.cqid));
+                self.waiting.borrow_mut().insert(create.qid, cid);
+                self.open(create.qid, entries.min(u32::from(u16::MAX)) as u16);
+            }
+            AdminOpcode::DELETE_SQ => {
+                let qid = DeleteQueue::parse(&sqe).qid;
+                let sqe = Disconnect::default().sqe(DISCONNECT_CID);
+                self.waiting.borrow_mut().insert(qid, cid);
+                self.send(qid, SpanId::NONE, sqe, Vec::new());
+            }
+            AdminOpcode::DELETE_CQ => {
+                self.completions.borrow_mut().remove(&DeleteQueue::parse(&sqe).qid);
+                self.answer(cid, Status::SUCCESS);
+            }
+            _ => self.command(0, sqe, span, data),
+        }
+    }
+
+    /// A command of the driver's goes into a capsule. Its data pointer becomes one of fabrics.
+    fn command(&self, qid: u16, mut sqe: Sqe, span: SpanId, mut data: Vec<u8>) {
+        let in_capsule = if qid == 0 { ADMIN_CAPSULE_BYTES } else { self.config.in_capsule_bytes };
+        let is_to_controller = sqe.opcode() & 3 == 1;
+        let block = sqe.sgl();
+        // Other descriptors the target refuses: a fabric has none of them.
+        let is_block = sqe.psdt() != 0
+            && (block.sgl_type(), block.sub_type()) == (SglType::DATA_BLOCK, SglSubType::ADDRESS);
+        if is_block && data.is_empty() {
+            let (address, bytes) = (block.address, block.length);
+            data.resize(if is_to_controller && bytes <= in_capsule { bytes as usize } else { 0 }, 0);
+            let is_taken = !data.is_empty() && self.memory.read(address, &mut data).is_ok();
+            let pointer = match is_taken {
+                true => DataPointer::InCapsule { offset: 0, bytes },
+                false => {
+                    data.clear();
+                    DataPointer::Keyed { address, bytes, key: u32::from(sqe.cid()), invalidate: true }
+                }
+            };
+            sqe = sqe.with_sgl(pointer.descriptor());
+        }
+        self.send(qid, span, sqe, data);
+    }
+
+    /// A message has come.
+    pub(crate) fn receive(&self, qid: u16, message: ToHost) {
+        match message {
+            ToHost::Closed => {
+                if qid == 0 {
+                    self.is_gone.set(true);
+                }
+            }
+            ToHost::Fetch { tag, address, bytes } => {
+                let mut data = self.adapter.buffer();
+                data.resize(bytes as usize, 0);
+                if self.memory.read(address, &mut data).is_err() {
+                    data.clear();
+                }
+                let message = |_| ToTarget::Data { tag, data };
+                self.adapter.send(Parcel::Data, u64::from(bytes), self.connection(qid), message);
+            }
+            ToHost::Deliver { address, data } => {
+                // The buffer of a command that was given up may be gone.
+                let _ = self.memory.write(address, &data);
+                self.adapter.reuse(data);
+            }
+            ToHost::Response { span, queued, cqe } => {
+                self.clock.spans().charge_split(span, self.clock.now(), queued, Stage::Fabric);
+                self.respond(qid, cqe);
+            }
+        }
+    }
+
+    fn respond(&self, qid: u16, cqe: Cqe) {
+        match cqe.cid {
+            OWN_CID if qid == 0 => drop(self.answers.try_send(cqe)),
+            OWN_CID | DISCONNECT_CID => {
+                let waiting = self.waiting.borrow_mut().remove(&qid);
+                let succeeds = cqe.status().is_success();
+                match self.rings.borrow_mut().get_mut(&qid) {
+                    Some(ring) => ring.is_connected = succeeds && cqe.cid == OWN_CID,
+                    None => self.strays.set(self.strays.get() + 1),
+                }
+                if cqe.cid == DISCONNECT_CID {
+                    self.rings.borrow_mut().remove(&qid);
+                    self.adapter.send(Parcel::Connection, 0, self.connection(qid), |_| ToTarget::Close);
+                }
+                if let Some(cid) = waiting {
+                    self.answer(cid, cqe.status());
+                }
+            }
+            POSTED_CID => {}
+            cid if cid < CID_MAX => self.complete(qid, cqe),
+            _ => self.strays.set(self.strays.get() + 1),
+        }
+    }
+
+    /// A command of the driver's that needed no capsule, or another, has ended.
+    fn answer(&self, cid: u16, status: Status) {
+        self.complete(0, Cqe::new(cid, status, 0, 0));
+    }
+
+    /// Puts a completion where the driver looks for it, and interrupts. All that was rung was read.
+    fn complete(&self, qid: u16, cqe: Cqe) {
+        let (sqhd, cqid) = match self.rings.borrow().get(&qid) {
+            Some(ring) => (ring.tail as u16, ring.cqid),
+            None => return self.strays.set(self.strays.get() + 1),
+        };
+        let mut queues = self.completions.borrow_mut();
+        let Some(queue) = queues.get_mut(&cqid) else { return self.strays.set(self.strays.get() + 1) };
+        let entry = Cqe { sqid: qid, sqhd, ..cqe.with_phase(queue.phase) };
+        let address = queue.address + u64::from(queue.tail) * Cqe::SIZE as u64;
+        let posted = self.memory.write(address, &entry.to_bytes());
+        posted.expect("the ring's memory is the driver's own");
+        queue.tail += 1;
+        if queue.tail == queue.entries {
+            queue.tail = 0;
+            queue.phase = !queue.phase;
+        }
+        let vector = queue.vector;
+        drop(queues);
+        self.interrupt(vector).notify_one();
+    }
+
+    /// A nudge at each interrupt of `vector`.
+    pub(crate) fn interrupt(&self, vector: u16) -> Rc<Notify> {
+        let mut vectors = self.vectors.borrow_mut();
+        while vectors.len() <= usize::from(vector) {
+            vectors.push(Rc::new(Notify::new(&self.clock)));
+        }
+        vectors[usize::from(vector)].clone()
+    }
+
+    /// Says which I/O the command in `slot` of a queue belongs to.
+    pub(crate) fn follow(&self, qid: u16, slot: u16, span: SpanId) {
+        if let Some(place) =
+            self.rings.borrow_mut().get_mut(&qid).and_then(|ring| ring.spans.get_mut(usize::from(slot)))
+        {
+            *place = span;
+        }
+    }
+}
+
+fn ring(address: u64, entries: u32, cqid: u16) -> Ring {
+    let spans = vec![SpanId::NONE; entries as usize];
+    Ring { address, entries, tail: 0, spans, cqid, is_connected: false }
+}
+
+fn completions(address: u64, entries: u32, vector: u16) -> Completions {
+    Completions { address, entries, tail: 0, phase: true, vector }
+}
+
+impl Ring {
+    fn advance(&mut self) {
+        self.tail = if self.tail + 1 == self.entries { 0 } else { self.tail + 1 };
+    }
+}

@@ -1,0 +1,20 @@
+//! A controller beyond a simulated network: what of a host's adapter and its driver for fabrics stands between the queues of
+//! a [`Driver`](crate::Driver), which are those of any controller, and the messages that cross.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`message`] | what crosses, either way |
+//! | [`adapter`] | the adapter: gives what comes to the association that it is for |
+//! | [`initiator`] | one association: rings become capsules, responses become completion queue entries |
+//!
+//! A queue pair is used as over a link: an entry and what is behind it are placed in a ring, a doorbell is rung, a completion
+//! arrives and an interrupt with it. So every client, method and oracle works over a fabric as it is. What is data in a ring, the
+//! train of an inline payload, is in-capsule data here. Creating a queue is Connect, and a register is a property.
+
+pub mod adapter;
+pub mod initiator;
+pub mod message;
+
+pub use adapter::Adapter;
+pub use initiator::{Initiator, InitiatorConfig};
+pub use message::{Connection, ToHost, ToTarget};
