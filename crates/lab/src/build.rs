@@ -13,7 +13,9 @@ use byteway_flash::{ChannelOrder, FaultPlan, Reliability, SlcTiming, Suspend, Ti
 use byteway_host::HostCosts;
 use byteway_kv::{KvConfig, Packing};
 use byteway_link::{CxlConfig, Flit, Generation, Memory, PcieConfig};
-use byteway_scenario::profile::{self, CellKind, Completion, GcPolicy, Geometry, KvPacking, Profile};
+use byteway_scenario::profile::{
+    self, CellKind, Completion, GcPolicy, Geometry, HostProfile, Interrupts, KvPacking, Profile,
+};
 use byteway_scenario::{Arbitration, Device, DrivePlan, HostPlan, Precondition, Scenario, Store};
 use byteway_wire::content::{BlockSize, Keep, UNIT_BYTES};
 use byteway_wire::nvme::vendor::{Extension, Methods};
@@ -382,7 +384,11 @@ fn pairs(plan: &DrivePlan) -> KvPolicy {
 
 /// What the host's software costs.
 pub fn host_costs(plan: &HostPlan) -> HostCosts {
-    let profile = &plan.profile;
+    costs(&plan.profile)
+}
+
+/// The same of a profile.
+pub fn costs(profile: &HostProfile) -> HostCosts {
     HostCosts {
         submit: delay(profile.submit),
         complete: delay(profile.complete),
@@ -401,6 +407,11 @@ pub fn completion(plan: &HostPlan) -> byteway_host::Completion {
         Completion::Polled => byteway_host::Completion::Polled,
         Completion::Interrupt => byteway_host::Completion::Interrupt,
     }
+}
+
+/// Whether the processor of a queue takes its interrupts.
+pub fn interrupts_queue(plan: &HostPlan) -> bool {
+    plan.profile.interrupts == Interrupts::Queue
 }
 
 /// Whether queues have classes.

@@ -7,6 +7,7 @@
 //! | [`run`] | a run in simulation, from its plan to its summary |
 //! | [`jobs`] | jobs at play: workers, their I/Os and how they end, whatever the drive is |
 //! | [`lsm`] | a store of keys and values on the host, for jobs with `engine = "leveldb"` |
+//! | [`remote`] | a run whose drives are a target's: the target, the network, the host's associations |
 //! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
 //! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
 //! | [`pairs`] | one request to a key-value drive, in a directory or served |
@@ -26,5 +27,6 @@ pub mod jobs;
 pub mod lsm;
 pub mod media;
 pub mod pairs;
+pub mod remote;
 pub mod run;
 pub mod serve;

@@ -3,6 +3,7 @@
 use crate::build;
 use crate::error::RunError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink, Worker};
+use crate::remote::{self, Remote, RemoteSnapshot};
 use byteway_clock::{Clock, Delay, Executor, Notify, Time};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::number::ratio;
@@ -26,7 +27,7 @@ use byteway_wire::nvme::SetFeatures;
 use byteway_wire::nvme::feature::{Arbitration as ArbitrationFeature, fid};
 use byteway_workload::JobPlan;
 use byteway_world::{PoweredDrive, World};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 /// What a run shows itself to and listens to.
@@ -100,7 +101,8 @@ fn perform(
     let Records { ios, timeline } = records;
     let ios = Cell::new(ios);
     let powered = world.clone();
-    let stage = Rc::new(Setting { clock, world, scenario: scenario.clone(), mark, ios, timeline });
+    let remote = OnceCell::new();
+    let stage = Rc::new(Setting { clock, world, scenario: scenario.clone(), mark, ios, timeline, remote });
     let (result, bar) = executor.run(stage.play(bar, interrupt.clone())).map_err(RunError::Stalled)?;
     *progress = bar;
     powered.power_off();
@@ -115,6 +117,15 @@ struct Setting {
     mark: Rc<dyn Fn()>,
     ios: Cell<Option<IoRecorder>>,
     timeline: Option<Rc<Timeline>>,
+    /// The target that the drives are behind, once it is there.
+    remote: OnceCell<Remote>,
+}
+
+/// Counters when measuring begins, or when all jobs have ended.
+#[derive(Default)]
+struct Counted {
+    drives: Vec<Snapshot>,
+    remote: RemoteSnapshot,
 }
 
 /// A drive when the last of its jobs has ended.
@@ -135,6 +146,12 @@ impl Setting {
     /// The counters of each drive.
     fn snapshots(&self) -> Vec<Snapshot> {
         self.world.drives().iter().map(|drive| self.snapshot(drive)).collect()
+    }
+
+    /// All counters.
+    fn count(&self) -> Counted {
+        let remote = self.remote.get().map(Remote::snapshot).unwrap_or_default();
+        Counted { drives: self.snapshots(), remote }
     }
 
     fn snapshot(&self, PoweredDrive { host, drive, .. }: &PoweredDrive) -> Snapshot {
@@ -164,7 +181,7 @@ impl Setting {
         let begin = Rc::new(RefCell::new(None));
         let (stage, snapshots) = (self.clone(), begin.clone());
         let play = Play::new(&self.clock, workers, meter, move || {
-            snapshots.replace(Some(stage.snapshots()));
+            snapshots.replace(Some(stage.count()));
         });
         let ends: Rc<RefCell<Vec<Option<DriveEnd>>>> = Rc::default();
         ends.borrow_mut().resize_with(scenario.drives.len(), || None);
@@ -247,6 +264,10 @@ impl Setting {
 
     /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
     async fn set_up_all(self: Rc<Self>) -> Result<Vec<Rc<Worker>>, RunError> {
+        if let Some(plan) = &self.scenario.target {
+            let remote = Remote::build(&self.clock, plan, &self.world).await?;
+            let _ = self.remote.set(remote);
+        }
         let (found, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Notify::new(&self.clock)));
         for drive in 1..self.scenario.drives.len() {
             let (stage, found, ended) = (self.clone(), found.clone(), ended.clone());
@@ -275,16 +296,23 @@ impl Setting {
         let completion = build::completion(host);
         let weighted = build::weighted(host);
         let workers: u32 = scenario.jobs_of(drive).map(|job| job.workers).sum();
+        let remote = self.remote.get();
+        let costs = build::host_costs(host);
         let config = DriverConfig {
-            costs: build::host_costs(host),
+            costs: remote.map_or(costs, |remote| remote.host_costs(costs)),
             completion,
             cpu: Some(self.world.host.interrupt_processor(drive)),
+            interrupts_queue: build::interrupts_queue(host),
             queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
             timeout: Some(Delay::from_ps(host.profile.timeout.0)),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(Port::Link(self.world.drives()[drive].host.clone()), config).await?;
+        let port = match remote {
+            Some(remote) => remote.connect(drive).await?,
+            None => Port::Link(self.world.drives()[drive].host.clone()),
+        };
+        let driver = Driver::attach(port, config).await?;
         if weighted {
             self.set_weights(&driver, plan).await?;
         }
@@ -299,11 +327,11 @@ impl Setting {
         let manner = Manner {
             drive,
             completion,
-            rules: transfer.rules,
+            rules: if remote.is_some() { remote::rules() } else { transfer.rules },
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
             results: transfer.results,
             processors: self.world.host.processors().to_vec(),
-            queue_entries_max: plan.profile.controller.max_queue_entries,
+            queue_entries_max: remote.map_or(plan.profile.controller.max_queue_entries, Remote::entries_max),
             seed: scenario.seed,
         };
         jobs::workers(&driver, &scenario.jobs, &manner, &oracles).await
@@ -328,12 +356,7 @@ impl Setting {
     }
 
     /// Everything that was found, and whether the books balance.
-    fn finish(
-        &self,
-        play: &Play,
-        begin: Option<Vec<Snapshot>>,
-        ends: Vec<DriveEnd>,
-    ) -> Result<Results, RunError> {
+    fn finish(&self, play: &Play, begin: Option<Counted>, ends: Vec<DriveEnd>) -> Result<Results, RunError> {
         let scenario = &self.scenario;
         self.world.balance()?;
         let meter = &play.meter;
@@ -344,11 +367,17 @@ impl Setting {
             .map(|drive| Measured {
                 plan: &scenario.drives[drive].plan,
                 cores: self.world.drives()[drive].drive.site.cores() as u64,
-                begin: begin.as_ref().map_or(&ends[drive].snapshot, |begin| &begin[drive]),
+                begin: begin.as_ref().map_or(&ends[drive].snapshot, |begin| &begin.drives[drive]),
                 end: &ends[drive],
             })
             .collect();
         let mut summary = self.summary(play, Part::Whole, &measured);
+        summary.network = self.remote.get().map(|remote| {
+            let end = self.count();
+            let begin = begin.as_ref().unwrap_or(&end);
+            let elapsed_ps = (summary.elapsed_ns * 1000.0) as u64;
+            remote.summary(&begin.remote, &end.remote, elapsed_ps, summary.ios)
+        });
         summary.notes.extend(recorded.note.clone());
         summary.notes.extend(steadiness::notes(&recorded.series, &scenario.jobs));
         if let [_] = &measured[..] {

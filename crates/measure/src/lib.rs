@@ -440,6 +440,7 @@ impl Meter {
             spans: Vec::new(),
             link: Vec::new(),
             transfer: None,
+            network: None,
             utilisation: Vec::new(),
             flash: None,
             write_amplification: None,

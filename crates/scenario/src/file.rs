@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::drive_names::DriveNames;
 use super::kv_section::KvSection;
 use super::personality::Personality;
+use super::target::{NetworkSection, TargetSection};
 use super::transfer::TransferSection;
 use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;
@@ -35,6 +36,12 @@ pub struct ScenarioFile {
     /// The host.
     #[serde(default)]
     pub host: HostSection,
+    /// The drives are behind a target, which the host reaches over a network.
+    #[serde(default)]
+    pub target: Option<TargetSection>,
+    /// The network to the target.
+    #[serde(default)]
+    pub network: Option<NetworkSection>,
     /// How payloads cross the link.
     #[serde(default)]
     pub transfer: TransferSection,

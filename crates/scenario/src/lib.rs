@@ -11,6 +11,7 @@
 //! | `plan.rs` | [`HostPlan`], [`Options`], and bounds |
 //! | `personality.rs` | [`Personality`]: what a host asks a drive for, and what this decides |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
+//! | `target.rs` | [`TargetPlan`]: a target between host and drives, and the network to it |
 //! | `word.rs` | [`Word`]: values that are a word of a table, such as methods |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
 //! | `kv.rs` | the same of a key-value drive's job |
@@ -33,6 +34,7 @@ mod personality;
 mod plan;
 pub mod profile;
 pub mod source;
+mod target;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -62,6 +64,7 @@ pub use job::{Draft, Keys, Limits};
 pub use kv_section::{EngineName, KvSection, Order, Shares};
 pub use personality::Personality;
 pub use plan::{HostPlan, OUTSTANDING_MAX, Options, RUNTIME_MAX};
+pub use target::{BlockScheduler, NetworkSection, TargetPath, TargetPlan, TargetSection};
 pub use transfer::{Encoding, LineOrdering, Pointer, ResultWay, TransferPlan, TransferSection};
 pub use word::{Fine, Word, Written};
 
@@ -76,6 +79,8 @@ pub struct Scenario {
     pub drives: Vec<Attached>,
     /// The host.
     pub host: HostPlan,
+    /// What the drives are behind; none: they are the host's.
+    pub target: Option<TargetPlan>,
     /// The jobs: at least one. [`JobPlan::drive`] is a place in `drives`.
     pub jobs: Vec<JobPlan>,
     /// What is left out of the figures at the beginning.
@@ -188,6 +193,7 @@ impl Scenario {
         let text = sources.text(tree.span().start).to_owned();
         let drive_overs = drive::all_overrides(&tree);
         let host_over = overrides(&tree, "host");
+        let (target_over, network_over) = (overrides(&tree, "target"), overrides(&tree, "network"));
         let (file, index): (ScenarioFile, Index) = sources.decode(tree, "scenario")?;
 
         let drives = drive::load_all(&mut sources, &file.drive, &index, drive_overs)?;
@@ -197,6 +203,7 @@ impl Scenario {
         let span = index.span("host.profile");
         let (host_profile, host_index): (HostProfile, Index) =
             load(&mut sources, &HOSTS, &file.host.profile, span, host_over, "host profile")?;
+        let target = target::load(&mut sources, &file, &index, target_over, network_over)?;
         let placed = |index: &Index, fault: Fault| placed(&sources, index, fault);
         host_profile.check().map_err(|fault| placed(&host_index, fault))?;
 
@@ -326,6 +333,7 @@ impl Scenario {
             seed: file.seed,
             drives: attached,
             host,
+            target,
             jobs,
             warmup: file.measure.warmup,
             interval: file.measure.interval,
@@ -354,6 +362,9 @@ impl Scenario {
                 let cure = "give each a name of its own: its random numbers follow from it";
                 return Err(fault(format!("{path}.name"), what, cure));
             }
+        }
+        if let Some(target) = &self.target {
+            target.check(self)?;
         }
         for (number, (drive, key)) in self.drives.iter().zip(drive_paths).enumerate() {
             self.check_queues(number, (&drive.plan, key), paths)?;

@@ -4,6 +4,7 @@
 //! on every digit. Shares and utilisations are fractions of 1.
 
 mod kv;
+mod network;
 mod tables;
 mod transfer;
 mod upkeep;
@@ -19,6 +20,7 @@ use byteway_scenario::profile::Completion;
 
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
+pub use network::{NetworkSummary, ns_per_io};
 pub use transfer::{TransferSummary, WayRow};
 pub use upkeep::{
     BadBlockSummary, MapCacheSummary, ProgramRow, RecoverySummary, RetrySummary, SlcSummary, UpkeepSummary,
@@ -71,6 +73,10 @@ pub struct Summary {
     /// How payloads crossed; `None`, and left out, if all went by data pointers, as to any drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer: Option<TransferSummary>,
+    /// What crossed the network to the target that the drives are behind; `None`, and left out, if they are the host's. Of all
+    /// drives together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSummary>,
     /// How busy things were.
     pub utilisation: Vec<Utilisation>,
     /// What the flash did.
@@ -420,6 +426,7 @@ mod tests {
                 link("sgl-segment", "to-device", 0, 0, 0),
             ],
             transfer: None,
+            network: None,
             utilisation: vec![Utilisation::of(
                 "dies",
                 [(elapsed_ps / 2, elapsed_ps), (elapsed_ps / 4, elapsed_ps)],

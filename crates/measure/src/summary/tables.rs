@@ -70,6 +70,10 @@ impl Summary {
         if let Some(transfer) = &self.transfer {
             let _ = writeln!(out, "\n{}", transfer.sentence());
         }
+        if let Some(network) = &self.network {
+            out.section(NETWORK_TITLE, &link_table(&network.crossings, self.ios));
+            let _ = writeln!(out, "\n{}", network.sentence(self.ios));
+        }
         out.section("In use", &self.in_use());
         out.section("Flash", &self.flash_operations());
         if let Some(upkeep) = &self.upkeep {
@@ -322,6 +326,9 @@ pub fn latency_cells(latency: &Latency) -> [Cell; 8] {
 
 /// What stands above [`Summary::each_drive`].
 pub const DRIVES_TITLE: &str = "Drive by drive, each over the time of its own jobs";
+
+/// What stands above the table of a network.
+const NETWORK_TITLE: &str = "The network, by purpose (payload as messages have it, wire with headers)";
 
 /// What stands above [`link_table`].
 pub const LINK_TITLE: &str = "The link, by purpose (payload as a counter sees it, wire with headers)";

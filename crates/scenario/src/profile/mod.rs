@@ -7,6 +7,7 @@ mod cxl;
 mod fault;
 mod kv;
 mod load;
+mod network;
 mod offers;
 mod reliability;
 mod switch;
@@ -30,6 +31,7 @@ pub use fault::{Fault, MAP_UNIT_BYTES};
 pub(crate) use fault::{fault, within};
 pub use kv::{KvPacking, KvStore};
 pub(crate) use load::load;
+pub use network::{BlockCosts, InitiatorCosts, NETWORKS, NetworkProfile, TargetCosts, Transport};
 pub(crate) use offers::drives_with;
 pub use reliability::{CellKind, OneBit, Reliability};
 pub use transfer::{Thresholds, Transfer};
@@ -55,10 +57,11 @@ pub const DRIVES: [(&str, &str); 15] = [
 ];
 
 /// The profiles of hosts that are part of the program, by name.
-pub const HOSTS: [(&str, &str); 3] = [
+pub const HOSTS: [(&str, &str); 4] = [
     ("linux-polled", include_str!("../../../../profiles/host-linux-polled.toml")),
     ("linux-interrupt", include_str!("../../../../profiles/host-linux-interrupt.toml")),
     ("cosmos", include_str!("../../../../profiles/host-cosmos.toml")),
+    ("xeon-e5-v4", include_str!("../../../../profiles/host-xeon-e5-v4.toml")),
 ];
 
 /// Capacities that a drive may have, in bytes: 1 GiB to 64 TiB.
@@ -391,6 +394,9 @@ pub struct HostProfile {
     /// From an interrupt's arrival to its handler.
     #[serde(default)]
     pub interrupt: Picos,
+    /// Which processor takes the interrupts; left out, one of its own for each drive.
+    #[serde(default)]
+    pub interrupts: Interrupts,
     /// A command that takes longer is aborted.
     #[serde(default = "thirty_seconds")]
     pub timeout: Picos,
@@ -408,6 +414,17 @@ pub enum Completion {
     Polled,
     /// The drive sends MSI-X.
     Interrupt,
+}
+
+/// Which processor takes interrupts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Interrupts {
+    /// One of its own for each drive.
+    #[default]
+    Own,
+    /// That of the queue whose completion it is.
+    Queue,
 }
 
 /// The flash array in numbers, all of it derived and checked.

@@ -1,0 +1,230 @@
+//! A run whose drives are a target's: the target, the network, and the host's associations with it.
+
+use crate::build;
+use crate::error::RunError;
+use byteway_clock::{Clock, Delay, Rate, Stage, Station};
+use byteway_console::units::Picos;
+use byteway_host::driver::{Completion, Driver, DriverConfig};
+use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
+use byteway_host::{HostCosts, Method, Port, Rules};
+use byteway_link::{Memory, NetworkConfig, NetworkLedger, Parcel, network};
+use byteway_measure::summary::{NetworkSummary, Utilisation, ns_per_io};
+use byteway_scenario::profile::{HostProfile, NetworkProfile, Transport};
+use byteway_scenario::{BlockScheduler, TargetPath, TargetPlan};
+use byteway_target::{
+    BlockConfig, BlockCosts, BlockLayer, Path, PathConfig, Scheduler, SimulatedTarget, Subsystem,
+    SubsystemConfig, Target, TransportCosts,
+};
+use byteway_transfer::host::PointerKind;
+use byteway_wire::fabrics::Nqn;
+use byteway_wire::nvme::Status;
+use byteway_world::World;
+use std::rc::Rc;
+
+/// The name of the host.
+const HOST: &str = "nqn.2026-11.org.byteway:host";
+/// Entries of a queue that the target takes.
+const ENTRIES_MAX: u16 = 1024;
+/// Queue pairs that a controller of the target has.
+const QUEUES_MAX: u16 = 63;
+
+/// The target of a run and the network to it.
+pub struct Remote {
+    plan: TargetPlan,
+    adapter: Adapter,
+    target: SimulatedTarget,
+    names: Vec<Nqn>,
+}
+
+/// What they had done.
+#[derive(Clone, Debug, Default)]
+pub struct RemoteSnapshot {
+    to_target: NetworkLedger,
+    to_host: NetworkLedger,
+    wire: (Delay, Delay),
+    processors: Vec<Delay>,
+}
+
+impl Remote {
+    /// Gives each drive of `world` a subsystem at a target, and that a network.
+    ///
+    /// # Errors
+    /// The target cannot use a drive.
+    pub async fn build(clock: &Clock, plan: &TargetPlan, world: &World) -> Result<Remote, RunError> {
+        let cores = plan.profile.cores.max(1);
+        let processors: Vec<Rc<Station>> = (0..cores).map(|_| Rc::new(Station::new(clock, 1))).collect();
+        let mut subsystems = Vec::new();
+        let mut names = Vec::new();
+        for powered in world.drives() {
+            let config = DriverConfig {
+                costs: HostCosts { stage: Stage::Target, ..host_costs(&plan.profile) },
+                completion: Completion::Interrupt,
+                cpu: Some(processors[0].clone()),
+                interrupts_queue: true,
+                queues_wanted: cores,
+                ..DriverConfig::default()
+            };
+            let driver = Driver::attach(Port::Link(powered.host.clone()), config).await?;
+            let lanes = &processors[..processors.len().min(usize::from(driver.queues_granted()))];
+            let block = (plan.path == TargetPath::Block).then(|| BlockLayer::new(clock, block(plan)));
+            let config = PathConfig { commands_max: 1023, ..PathConfig::default() };
+            let path = Path::open_on(driver, config, lanes, block).await?;
+            let name = Nqn::new(&format!("nqn.2026-11.org.byteway:{}", names.len()));
+            let name = name.map_err(|_| refused("a drive cannot be named", Status::INTERNAL_ERROR))?;
+            names.push(name.clone());
+            let config = SubsystemConfig {
+                io_queues_max: QUEUES_MAX,
+                entries_max: ENTRIES_MAX,
+                in_capsule_bytes: plan.network.in_capsule.0 as u32,
+                ..SubsystemConfig::new(name)
+            };
+            subsystems.push(Subsystem::new(clock, config, path));
+        }
+        let (near, far) = network::connect(clock, wire(&plan.network));
+        let target =
+            SimulatedTarget::serve(far, &Target::new(subsystems), &processors, transport(&plan.network));
+        Ok(Remote { plan: plan.clone(), adapter: Adapter::new(near), target, names })
+    }
+
+    /// Connects the host to a drive.
+    ///
+    /// # Errors
+    /// The target refuses.
+    pub async fn connect(&self, drive: usize) -> Result<Port, RunError> {
+        let host = Nqn::new(HOST).map_err(|_| refused("the host cannot be named", Status::INTERNAL_ERROR))?;
+        let config = InitiatorConfig {
+            subsystem: self.names[drive].clone(),
+            host,
+            host_id: [1; 16],
+            admin_entries: 32,
+            in_capsule_bytes: self.plan.network.in_capsule.0 as u32,
+        };
+        let connected = Initiator::connect(&self.adapter, Memory::simulated(), config).await;
+        connected.map(Port::Fabric).map_err(|status| refused("the target has refused the host", status))
+    }
+
+    /// What the host's driver for the network costs.
+    pub fn host_costs(&self, host: HostCosts) -> HostCosts {
+        let own = &self.plan.network.initiator;
+        HostCosts {
+            submit: host.submit + delay(own.submit),
+            complete: host.complete + delay(own.complete),
+            ..host
+        }
+    }
+
+    /// Entries of a queue that the target takes.
+    pub fn entries_max(&self) -> u32 {
+        u32::from(ENTRIES_MAX)
+    }
+
+    /// The counters.
+    pub fn snapshot(&self) -> RemoteSnapshot {
+        let network = self.adapter.network();
+        RemoteSnapshot {
+            to_target: network.sent(),
+            to_host: network.received(),
+            wire: network.busy(),
+            processors: self.target.processors().iter().map(|one| one.busy()).collect(),
+        }
+    }
+
+    /// What they did between two moments that lie `elapsed_ps` apart, for `ios` I/Os.
+    pub fn summary(
+        &self,
+        begin: &RemoteSnapshot,
+        end: &RemoteSnapshot,
+        elapsed_ps: u64,
+        ios: u64,
+    ) -> NetworkSummary {
+        let busy = |now: Delay, then: Delay| now.saturating_sub(then).0;
+        let each: Vec<u64> =
+            end.processors.iter().zip(&begin.processors).map(|(now, then)| busy(*now, *then)).collect();
+        let wire = |name: &str, busy: u64| Utilisation::of(name, [(busy, elapsed_ps)]);
+        NetworkSummary {
+            profile: self.plan.network_name.clone(),
+            target_profile: self.plan.profile_name.clone(),
+            path: self.plan.path.name().to_owned(),
+            crossings: NetworkSummary::rows(
+                &end.to_target.since(&begin.to_target),
+                &end.to_host.since(&begin.to_host),
+            ),
+            wire: vec![
+                wire("wire to target", busy(end.wire.0, begin.wire.0)),
+                wire("wire to host", busy(end.wire.1, begin.wire.1)),
+            ],
+            target_ns_per_io: ns_per_io(each.iter().sum(), ios),
+            processors: Utilisation::of("target's processors", each.iter().map(|busy| (*busy, elapsed_ps))),
+        }
+    }
+}
+
+/// How payloads of a host's are described over a network.
+pub fn rules() -> Rules {
+    Rules { fallback: PointerKind::Sgl, sgl_bytes_min: 0, ..Rules::only(Method::Sgl) }
+}
+
+fn refused(what: &str, status: Status) -> RunError {
+    RunError::Refused { what: what.to_owned(), status }
+}
+
+fn delay(time: Picos) -> Delay {
+    Delay::from_ps(time.0)
+}
+
+fn host_costs(profile: &HostProfile) -> HostCosts {
+    build::costs(profile)
+}
+
+fn block(plan: &TargetPlan) -> BlockConfig {
+    let block = &plan.network.block;
+    BlockConfig {
+        costs: BlockCosts {
+            build: delay(block.build),
+            schedule: delay(block.schedule),
+            dispatch: delay(block.dispatch),
+            complete: delay(block.complete),
+        },
+        tags: block.tags,
+        scheduler: match plan.scheduler {
+            BlockScheduler::None => Scheduler::None,
+            BlockScheduler::MqDeadline => Scheduler::Deadline,
+        },
+        dispatched_max: block.tags,
+    }
+}
+
+fn transport(network: &NetworkProfile) -> TransportCosts {
+    let target = &network.target;
+    TransportCosts {
+        interrupt: delay(target.interrupt),
+        receive: delay(target.receive),
+        fetch: delay(target.fetch),
+        respond: delay(target.respond),
+        sent: delay(target.sent),
+        copy: delay(target.copy),
+    }
+}
+
+/// The wire. What a message has of its own: with RDMA the RETH of reads and writes, over TCP the PDUs' headers.
+fn wire(network: &NetworkProfile) -> NetworkConfig {
+    let mut header_bytes = [0; Parcel::ALL.len()];
+    for parcel in Parcel::ALL {
+        header_bytes[parcel as usize] = match (network.transport, parcel) {
+            (Transport::Rdma, Parcel::DataRequest | Parcel::Data) => 16,
+            (Transport::Rdma, _) => 0,
+            (Transport::Tcp, Parcel::Command | Parcel::Response) => 8,
+            (Transport::Tcp, Parcel::DataRequest | Parcel::Data) => 24,
+            (Transport::Tcp, Parcel::Connection) => 128,
+        };
+    }
+    NetworkConfig {
+        rate: Rate::per_second(network.rate.0),
+        propagation: delay(network.propagation),
+        packet_bytes_max: network.packet.0 as u32,
+        packet_overhead_bytes: network.overhead.0 as u32,
+        send: delay(network.send),
+        receive: delay(network.receive),
+        header_bytes,
+    }
+}
