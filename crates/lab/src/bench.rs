@@ -25,7 +25,7 @@ use byteway_wire::IntoBytes;
 use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::pace::PaceLog;
-use byteway_workload::{Issue, JobPlan, Priority, Rw, Source, Synthetic};
+use byteway_workload::{Issue, JobPlan, JobSettings, Priority, Rw, Source, Synthetic};
 use byteway_world::Host;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -421,25 +421,27 @@ fn fill_plans(plan: &JobPlan, transfer_bytes_max: Option<u64>) -> Vec<JobPlan> {
     let command = FILL_COMMAND_BYTES.min(transfer_bytes_max.unwrap_or(u64::MAX)) / lba_bytes;
     let command = command.clamp(1, 65536);
     let whole = plan.range_blocks / command * command;
-    let fill = |first: u64, blocks: u64, io_blocks: u64| JobPlan {
-        name: "fill".to_owned(),
-        range_lba: plan.range_lba + first,
-        range_blocks: blocks,
-        iodepth: FILL_DEPTH,
-        workers: 1,
-        stride_blocks: None,
-        issue: Issue::Closed,
-        cap: None,
-        think: None,
-        phase: 0,
-        start_delay: Picos(0),
-        ramp: Picos(0),
-        priority: Priority::default(),
-        count: Some(blocks / io_blocks),
-        io_bytes: None,
-        runtime: None,
-        source: Source::Synthetic(Synthetic::fixed(Rw::Write, io_blocks as u32)),
-        ..plan.clone()
+    let fill = |first: u64, blocks: u64, io_blocks: u64| {
+        let settings = JobSettings {
+            name: "fill".to_owned(),
+            range_lba: plan.range_lba + first,
+            range_blocks: blocks,
+            iodepth: FILL_DEPTH,
+            workers: 1,
+            stride_blocks: None,
+            issue: Issue::Closed,
+            cap: None,
+            think: None,
+            phase: 0,
+            start_delay: Picos(0),
+            ramp: Picos(0),
+            priority: Priority::default(),
+            count: Some(blocks / io_blocks),
+            io_bytes: None,
+            runtime: None,
+            ..plan.settings.clone()
+        };
+        JobPlan { settings, source: Source::Synthetic(Synthetic::fixed(Rw::Write, io_blocks as u32)) }
     };
     let parts = [(0, whole, command), (whole, plan.range_blocks - whole, 1)];
     parts.into_iter().filter(|part| part.1 > 0).map(|(first, blocks, io)| fill(first, blocks, io)).collect()

@@ -15,8 +15,8 @@ use byteway_console::error::InputError;
 use byteway_console::units::{Bytes, Picos, Portion};
 use byteway_trace::{self, ReadOptions};
 use byteway_workload::{
-    Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, Kind, Layout, Lengths, Rw, Scan, Source,
-    Synthetic, Think, TracePlan, Verify, scan,
+    Beyond, ByKind, Cap, Distribution, Generator, Issue, JobPlan, JobSettings, Kind, Layout, Lengths, Rw,
+    Scan, Source, Synthetic, Think, TracePlan, Verify, scan,
 };
 
 /// I/Os of a worker that may be outstanding in an open loop whose scenario doesn't say.
@@ -180,7 +180,7 @@ impl Draft<'_> {
                 (issue, cap, Source::Synthetic(synthetic))
             }
         };
-        let mut plan = JobPlan {
+        let settings = JobSettings {
             name,
             drive: 0,
             nsid: section.namespace,
@@ -206,8 +206,8 @@ impl Draft<'_> {
             io_bytes: section.io_size.map(|bytes| bytes.0),
             runtime: section.runtime,
             transfer_blocks_max,
-            source,
         };
+        let mut plan = JobPlan { settings, source };
         if let (Source::Synthetic(synthetic), None) = (&plan.source, &section.trace) {
             self.fits_memory(&plan, synthetic)?;
             self.ends(&plan)?;

@@ -14,12 +14,12 @@ use crate::profile::{Fault, fault, within};
 use crate::source::Index;
 use byteway_console::error::InputError;
 use byteway_console::units::{Bytes, Picos};
-use byteway_workload::JobPlan;
 use byteway_workload::kv::{
     Engine, Histogram, Inserted, KvChoice, KvDraws, KvGenerator, KvPlan, KvScans, KvSource, KvTrace, Lengths,
     Popularity, Preset, ValueSizes, Verb, Ycsb,
 };
 use byteway_workload::kv::{KEY_BYTES_MAX, KeyOrder};
+use byteway_workload::{JobPlan, JobSettings, Source};
 
 /// Pairs of a command that brings many.
 const BULK_PAIRS_MAX: u32 = 1 << 20;
@@ -112,7 +112,7 @@ impl KvDraft<'_> {
             return Err(self.fault(key, what, cure).into());
         }
         plan.bulk = self.bulk(&plan)?;
-        let job = JobPlan {
+        let settings = JobSettings {
             nsid,
             iodepth,
             workers: section.numjobs,
@@ -121,19 +121,19 @@ impl KvDraft<'_> {
             verify: self.host.verify,
             count,
             runtime: section.runtime,
-            ..plan.clone().job(&name)
+            ..plan.settings(&name)
         };
-        if job.count.is_none() && job.runtime.is_none() && plan.operations().is_none() {
+        if settings.count.is_none() && settings.runtime.is_none() && plan.operations().is_none() {
             let what = format!("`{}` never ends", self.path);
             let cure = "add `count = 100000`, or `runtime = \"1 s\"`";
             return Err(fault(self.path, what, cure).into());
         }
         // What only its generator finds is still said before anything runs, and where it stands.
-        for worker in [0, job.workers - 1] {
-            KvGenerator::new(&job, &plan, worker, &Rng::new(0), &Inserted::new(plan.records()))
+        for worker in [0, settings.workers - 1] {
+            KvGenerator::new(&settings, &plan, worker, &Rng::new(0), &Inserted::new(plan.records()))
                 .map_err(|error| fault(self.key("workload"), error.what, error.cure))?;
         }
-        Ok(job)
+        Ok(JobPlan { settings, source: Source::Pairs(Box::new(plan)) })
     }
 
     /// Who keeps the pairs.

@@ -264,11 +264,11 @@ impl Scenario {
             let mut plans = Vec::new();
             for &drive in &of_job {
                 let draft = draft(drive);
-                let plan = plan_of(drive).map_err(|fault| {
+                let mut plan = plan_of(drive).map_err(|fault| {
                     let others = of_job.iter().map(|other| plan_of(*other).err());
                     placed(&index, drive::on_drive(fault, known[drive], others))
                 })?;
-                let mut plan = JobPlan { drive, ..plan };
+                plan.drive = drive;
                 if let Some(trace) = &section.trace {
                     let span = index.span(&format!("{path}.trace.file"));
                     let file = PathBuf::from(&trace.file);
@@ -300,7 +300,7 @@ impl Scenario {
             };
             let mut plans = Vec::new();
             for &number_of_drive in &of_job {
-                let plan = plan_of(number_of_drive).map_err(|wrong| match wrong {
+                let mut plan = plan_of(number_of_drive).map_err(|wrong| match wrong {
                     Wrong::Fault(fault) => {
                         let others = of_job.iter().map(|other| match plan_of(*other) {
                             Err(Wrong::Fault(fault)) => Some(fault),
@@ -313,7 +313,8 @@ impl Scenario {
                     }
                     Wrong::File(_, error) => error,
                 })?;
-                plans.push(JobPlan { drive: number_of_drive, ..plan });
+                plan.drive = number_of_drive;
+                plans.push(plan);
             }
             add(&path, section.stonewall, plans);
         }

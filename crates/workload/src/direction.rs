@@ -9,8 +9,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Deserializer, Unexpected, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Kind;
 use byteway_console::units::{Bytes, Rate, UnitError, excerpt, fio_bytes};
+use byteway_trace::Kind;
 
 /// One value for each kind of I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

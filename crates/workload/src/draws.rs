@@ -5,12 +5,61 @@ use std::fmt;
 use byteway_clock::random::{Rng, Stream};
 
 use super::distribution::Spread;
+use super::io::Io;
 use super::length::Ruler;
 use super::pace::Pace;
-use super::{Io, JobPlan, Kind, Rw, Synthetic};
+use super::rw::Rw;
+use super::settings::JobSettings;
+use super::source_kind::{SourceKind, WorkerIos};
+use super::synthetic::Synthetic;
 use byteway_console::error::InputError;
+use byteway_console::units::Bytes;
+use byteway_trace::Kind;
 
-pub(super) struct Draws {
+impl SourceKind for Synthetic {
+    fn command_count(&self, job: &JobSettings) -> Option<u64> {
+        let by_bytes = job.io_bytes.and_then(|_| {
+            let io_bytes = u64::from(self.lengths.fixed(self.rw)?) * u64::from(job.lba_bytes);
+            let workers = 0..job.workers;
+            let blocks = workers.map(|worker| bytes_of(job, self, worker).div_ceil(io_bytes));
+            let commands = if self.rw.trims_then_writes() { 2 } else { 1 };
+            Some(blocks.sum::<u64>() * commands)
+        });
+        match (job.count, by_bytes) {
+            (Some(count), Some(by_bytes)) => Some(count.min(by_bytes)),
+            (Some(count), None) if job.io_bytes.is_none() => Some(count),
+            (_, by_bytes) => by_bytes,
+        }
+    }
+
+    /// A trim moves no data.
+    fn io_blocks_max(&self, _: &JobSettings) -> u32 {
+        let kinds = self.rw.kinds().iter().filter(|kind| **kind != Kind::Trim);
+        kinds.map(|kind| self.lengths.get(*kind).max()).max().unwrap_or(1)
+    }
+
+    fn lengths(&self, job: &JobSettings) -> String {
+        let bytes = |blocks: u32| Bytes(u64::from(blocks) * u64::from(job.lba_bytes));
+        match self.lengths.fixed(self.rw) {
+            Some(blocks) => bytes(blocks).to_string(),
+            None => {
+                let shortest = self.lengths.min_of(self.rw);
+                format!("{} to {}", bytes(shortest), bytes(self.lengths.max_of(self.rw)))
+            }
+        }
+    }
+
+    fn has_verbs(&self) -> bool {
+        false
+    }
+
+    fn ios(&self, job: &JobSettings, worker: u32, rng: &Rng) -> Result<Box<dyn WorkerIos>, InputError> {
+        Ok(Box::new(Draws::new(job, self, worker, rng)?))
+    }
+}
+
+/// I/Os of one worker.
+struct Draws {
     addresses: Addresses,
     address_stream: Stream,
     mix_stream: Stream,
@@ -37,49 +86,44 @@ enum Addresses {
 }
 
 /// The slice of the worker's range that it goes through if it is sequential, in blocks from the beginning of the range.
-fn slice(plan: &JobPlan, synthetic: &Synthetic, worker: u32) -> (u64, u64) {
+fn slice(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> (u64, u64) {
     let unit = u64::from(synthetic.lengths.min_of(synthetic.rw));
-    let units = plan.range_of(worker).1 / unit;
-    if plan.stride_blocks.is_some() {
+    let units = job.range_of(worker).1 / unit;
+    if job.stride_blocks.is_some() {
         return (0, units * unit);
     }
     let part = |of: u32| {
-        let share = u128::from(units) * u128::from(of) / u128::from(plan.workers.max(1));
+        let share = u128::from(units) * u128::from(of) / u128::from(job.workers.max(1));
         share as u64 * unit
     };
     (part(worker), part(worker + 1))
 }
 
 /// Bytes that a worker transfers. Workers that divide a range have so much of them as they have of it.
-pub(super) fn bytes_of(plan: &JobPlan, synthetic: &Synthetic, worker: u32) -> u64 {
-    let Some(bytes) = plan.io_bytes else { return u64::MAX };
-    let workers = u64::from(plan.workers.max(1));
-    if !synthetic.rw.is_sequential() || plan.stride_blocks.is_some() {
+fn bytes_of(job: &JobSettings, synthetic: &Synthetic, worker: u32) -> u64 {
+    let Some(bytes) = job.io_bytes else { return u64::MAX };
+    let workers = u64::from(job.workers.max(1));
+    if !synthetic.rw.is_sequential() || job.stride_blocks.is_some() {
         return bytes / workers + u64::from(u64::from(worker) < bytes % workers);
     }
-    let whole = slice(plan, synthetic, plan.workers.max(1) - 1).1.max(1);
+    let whole = slice(job, synthetic, job.workers.max(1) - 1).1.max(1);
     let part = |blocks: u64| (u128::from(bytes) * u128::from(blocks) / u128::from(whole)) as u64;
-    let (first, end) = slice(plan, synthetic, worker);
+    let (first, end) = slice(job, synthetic, worker);
     part(end) - part(first)
 }
 
 impl Draws {
-    pub(super) fn new(
-        plan: &JobPlan,
-        synthetic: &Synthetic,
-        worker: u32,
-        rng: &Rng,
-    ) -> Result<Self, InputError> {
-        let name = &plan.name;
+    fn new(job: &JobSettings, synthetic: &Synthetic, worker: u32, rng: &Rng) -> Result<Self, InputError> {
+        let name = &job.name;
         let stream = |purpose: &str| rng.stream(&format!("job/{name}/{worker}/{purpose}"));
         let refused = |error: &dyn fmt::Display| {
             InputError::new(format!("job `{name}`: {error}"), "change the range or the distribution")
         };
-        let (range_lba, range_blocks) = plan.range_of(worker);
+        let (range_lba, range_blocks) = job.range_of(worker);
         let align_blocks = synthetic.align_blocks.map(u64::from);
         let unit_blocks = align_blocks.unwrap_or(u64::from(synthetic.lengths.min_of(synthetic.rw)));
         let units = range_blocks / unit_blocks;
-        let (first, end) = slice(plan, synthetic, worker);
+        let (first, end) = slice(job, synthetic, worker);
         if units == 0 || (synthetic.rw.is_sequential() && first == end) {
             return Err(refused(&"its range has no room for one I/O of each worker"));
         }
@@ -95,7 +139,7 @@ impl Draws {
             } else {
                 // All workers of a job have the same favourites.
                 let key = rng.stream(&format!("job/{name}/scatter")).next_u64();
-                let unit_bytes = unit_blocks * u64::from(plan.lba_bytes);
+                let unit_bytes = unit_blocks * u64::from(job.lba_bytes);
                 Spread::new(&synthetic.distribution, units, unit_bytes, key)
             };
             let spread = spread.map_err(|error| refused(&error))?;
@@ -104,44 +148,23 @@ impl Draws {
             }
             Addresses::Random { spread, unit_blocks, align_blocks }
         };
-        let (number, workers) = (u64::from(worker), u64::from(plan.workers.max(1)));
+        let (number, workers) = (u64::from(worker), u64::from(job.workers.max(1)));
         let share = |count: u64| count / workers + u64::from(number < count % workers);
         Ok(Draws {
             addresses,
             address_stream: stream("address"),
             mix_stream: stream("mix"),
             ruler: Ruler::new(&synthetic.lengths, stream("length")),
-            pace: Pace::new(plan, number, || stream("arrival")).map_err(|error| refused(&error))?,
+            pace: Pace::new(job, number, || stream("arrival")).map_err(|error| refused(&error))?,
             rw: synthetic.rw,
             read_percent: u64::from(synthetic.read_percent),
-            lba_bytes: u64::from(plan.lba_bytes),
+            lba_bytes: u64::from(job.lba_bytes),
             range_lba,
             range_blocks,
-            left: plan.count.map_or(u64::MAX, share),
-            bytes_left: bytes_of(plan, synthetic, worker),
+            left: job.count.map_or(u64::MAX, share),
+            bytes_left: bytes_of(job, synthetic, worker),
             trimmed: None,
         })
-    }
-
-    #[inline]
-    pub(super) fn next(&mut self) -> Option<Io> {
-        let mut io = match self.trimmed.take() {
-            // What was trimmed is always written, though the count ends between the two.
-            Some(io) => {
-                self.left = self.left.saturating_sub(1);
-                io
-            }
-            None if self.bytes_left == 0 => return None,
-            None => {
-                self.left = self.left.checked_sub(1)?;
-                self.draw()
-            }
-        };
-        if io.kind == Kind::Trim && self.rw.trims_then_writes() {
-            self.trimmed = Some(Io { kind: Kind::Write, ..io });
-        }
-        io.at = self.pace.next(io.kind, u64::from(io.blocks) * self.lba_bytes);
-        Some(io)
     }
 
     #[inline]
@@ -177,3 +200,29 @@ impl Draws {
         Io { kind, lba: self.range_lba + lba, blocks, at: None }
     }
 }
+
+impl Iterator for Draws {
+    type Item = Io;
+
+    fn next(&mut self) -> Option<Io> {
+        let mut io = match self.trimmed.take() {
+            // What was trimmed is always written, though the count ends between the two.
+            Some(io) => {
+                self.left = self.left.saturating_sub(1);
+                io
+            }
+            None if self.bytes_left == 0 => return None,
+            None => {
+                self.left = self.left.checked_sub(1)?;
+                self.draw()
+            }
+        };
+        if io.kind == Kind::Trim && self.rw.trims_then_writes() {
+            self.trimmed = Some(Io { kind: Kind::Write, ..io });
+        }
+        io.at = self.pace.next(io.kind, u64::from(io.blocks) * self.lba_bytes);
+        Some(io)
+    }
+}
+
+impl WorkerIos for Draws {}

@@ -3,8 +3,8 @@
 
 use byteway_clock::random::{Rng, Stream};
 
+use super::settings::JobSettings;
 use super::source_kind::SourceKind;
-use super::{JobPlan, Source};
 
 /// What is asked of a namespace of echoes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,9 @@ pub struct EchoPlan {
 }
 
 impl EchoPlan {
-    /// Its job, of `count` operations of one worker on the first namespace.
-    pub fn job(self, name: &str, count: u64) -> JobPlan {
-        JobPlan { count: Some(count), ..JobPlan::plain(name, Source::Echo(self)) }
+    /// Settings of its job: `count` operations of one worker on the first namespace.
+    pub fn settings(&self, name: &str, count: u64) -> JobSettings {
+        JobSettings { count: Some(count), ..JobSettings::plain(name) }
     }
 }
 
@@ -52,7 +52,7 @@ pub struct EchoGenerator {
 
 impl EchoGenerator {
     /// That of one worker (from 0) of a job: one operation in sixteen counts.
-    pub fn new(job: &JobPlan, plan: &EchoPlan, worker: u32, rng: &Rng) -> Self {
+    pub fn new(job: &JobSettings, plan: &EchoPlan, worker: u32, rng: &Rng) -> Self {
         let stream = rng.stream(&format!("job/{}/{worker}/echo", job.name));
         let (count, workers) = (job.count.unwrap_or(u64::MAX), u64::from(job.workers.max(1)));
         let left = count / workers + u64::from(u64::from(worker) < count % workers);
@@ -77,11 +77,11 @@ impl Iterator for EchoGenerator {
 }
 
 impl SourceKind for EchoPlan {
-    fn command_count(&self, job: &JobPlan) -> Option<u64> {
+    fn command_count(&self, job: &JobSettings) -> Option<u64> {
         job.count
     }
 
-    fn lengths(&self, _: &JobPlan) -> String {
+    fn lengths(&self, _: &JobSettings) -> String {
         "echoes".to_owned()
     }
 }

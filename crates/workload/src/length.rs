@@ -3,7 +3,8 @@
 use byteway_clock::random::Stream;
 
 use super::direction::ByKind;
-use super::{Kind, Rw};
+use super::rw::Rw;
+use byteway_trace::Kind;
 
 /// Lengths of the I/Os of one kind, in logical blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,27 +3,9 @@
 use byteway_clock::random::{Exponential, InvalidParameter, Stream};
 
 use super::direction::ByKind;
-use super::{Arrival, Issue, JobPlan, Kind};
-use byteway_console::units::Picos;
-
-/// What a closed loop may not exceed, over all workers of a job, of each kind; `None` is no limit. A job that has fallen
-/// behind may catch up, as fio's may: the limit holds from the job's start on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cap {
-    /// I/Os a second.
-    Iops(ByKind<Option<u64>>),
-    /// Bytes a second.
-    Bytes(ByKind<Option<u64>>),
-}
-
-/// A worker's pauses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Think {
-    /// From the end of the last of them until the next is issued.
-    pub time: Picos,
-    /// I/Os between two pauses, at least 1.
-    pub blocks: u32,
-}
+use super::issue::{Arrival, Cap, Issue};
+use super::settings::JobSettings;
+use byteway_trace::Kind;
 
 /// Says when a worker's next I/O is due, in picoseconds since its job began.
 pub(super) enum Pace {
@@ -37,12 +19,12 @@ const SECOND_PS: u128 = 1_000_000_000_000;
 
 impl Pace {
     pub(super) fn new(
-        plan: &JobPlan,
+        job: &JobSettings,
         worker: u64,
         stream: impl FnOnce() -> Stream,
     ) -> Result<Self, InvalidParameter> {
-        let workers = u64::from(plan.workers.max(1));
-        Ok(match (plan.issue, plan.cap) {
+        let workers = u64::from(job.workers.max(1));
+        Ok(match (job.issue, job.cap) {
             (Issue::Closed | Issue::Trace, None) => Pace::Free,
             (Issue::Closed | Issue::Trace, Some(cap)) => {
                 Pace::Capped { cap, spent: ByKind::default(), worker, workers }

@@ -1,76 +1,25 @@
 //! A trace as I/O: its records laid on a range of the drive, dealt to the workers, at their times or as fast as it goes.
 
-use std::path::PathBuf;
-
 use byteway_clock::random::Rng;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
+use super::io::Io;
+use super::issue::Issue;
+use super::layout::survey::survey;
 use super::layout::{Layout, Slice};
-use super::source_kind::SourceKind;
-use super::{Io, Ios, Issue, JobPlan, Kind};
+use super::recording::{Beyond, Scan, TracePlan, whole_blocks};
+use super::settings::JobSettings;
+use super::source_kind::{SourceKind, WorkerIos};
 use byteway_console::error::InputError;
 use byteway_console::units::Bytes;
 use byteway_trace::convert::scaled;
-use byteway_trace::{ReadOptions, Reader, Record, Tally};
-
-/// A recording and how it is laid on the drive.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TracePlan {
-    /// The file.
-    pub path: PathBuf,
-    /// How it is read; its format as forced or found.
-    pub read: ReadOptions,
-    /// Whether each device has a slice of the range to itself, instead of all lying over each other.
-    pub spread: bool,
-    /// What becomes of addresses beyond the range.
-    pub beyond: Beyond,
-    /// What times are multiplied with, in units of 2^-32.
-    pub time_scale_q32: u64,
-    /// Where its devices and addresses go, as the first pass found.
-    pub layout: Layout,
-    /// What the first pass over the file met.
-    pub scan: Scan,
-}
-
-/// What becomes of addresses beyond the range.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Beyond {
-    /// They are a mistake.
-    #[default]
-    Error,
-    /// They begin again at the start of the range.
-    Wrap,
-    /// All addresses shrink in proportion, so that the last one is the range's.
-    Scale,
-    /// Only what the trace touches has a place, in units of 4 KiB, in the order of their first use.
-    Compact,
-}
-
-/// What a pass over a trace met.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scan {
-    /// What the reader counted.
-    pub tally: Tally,
-    /// Commands that its records become.
-    pub commands: u64,
-    /// Records that were laid at another address than their own, because it was beyond the range.
-    pub moved: u64,
-    /// Records that begin or end within a logical block, and were widened to whole ones; trims were narrowed.
-    pub widened: u64,
-    /// Trims of less than a logical block, left out.
-    pub trims_left_out: u64,
-    /// Time of the last record, in picoseconds, scaled.
-    pub last_ps: u64,
-}
+use byteway_trace::{Kind, Reader, Record};
 
 impl SourceKind for TracePlan {
-    fn command_count(&self, _: &JobPlan) -> Option<u64> {
+    fn command_count(&self, _: &JobSettings) -> Option<u64> {
         Some(self.scan.commands)
     }
 
-    fn lengths(&self, _: &JobPlan) -> String {
+    fn lengths(&self, _: &JobSettings) -> String {
         "a trace".to_owned()
     }
 
@@ -78,13 +27,13 @@ impl SourceKind for TracePlan {
         false
     }
 
-    fn ios(&self, job: &JobPlan, worker: u32, _: &Rng) -> Result<Ios, InputError> {
-        Ok(Ios::Replay(Box::new(Replay::new(job, self, worker, job.workers)?)))
+    fn ios(&self, job: &JobSettings, worker: u32, _: &Rng) -> Result<Box<dyn WorkerIos>, InputError> {
+        Ok(Box::new(Replay::new(job, self, worker, job.workers)?))
     }
 }
 
 /// A trace laid on a range of the drive. Records are dealt to the workers in turn.
-pub(super) struct Replay {
+struct Replay {
     reader: Reader,
     laying: Laying,
     layout: Layout,
@@ -93,7 +42,7 @@ pub(super) struct Replay {
     index: u64,
     rest: Option<Rest>,
     scan: Scan,
-    pub(super) error: Option<InputError>,
+    error: Option<InputError>,
 }
 
 /// How records become commands.
@@ -119,25 +68,20 @@ struct Rest {
 }
 
 impl Replay {
-    pub(super) fn new(
-        plan: &JobPlan,
-        trace: &TracePlan,
-        worker: u32,
-        workers: u32,
-    ) -> Result<Self, InputError> {
-        let lba_bytes = u64::from(plan.lba_bytes.max(1));
+    fn new(job: &JobSettings, trace: &TracePlan, worker: u32, workers: u32) -> Result<Self, InputError> {
+        let lba_bytes = u64::from(job.lba_bytes.max(1));
         Ok(Replay {
             reader: Reader::open(&trace.path, &trace.read)?,
             laying: Laying {
                 lba_bytes,
-                range_lba: plan.range_lba,
-                transfer_blocks_max: u64::from(plan.transfer_blocks_max.max(1)),
+                range_lba: job.range_lba,
+                transfer_blocks_max: u64::from(job.transfer_blocks_max.max(1)),
                 beyond: trace.beyond,
-                timed: plan.issue == Issue::Trace,
+                timed: job.issue == Issue::Trace,
                 time_scale_q32: trace.time_scale_q32,
-                count: plan.count.unwrap_or(u64::MAX),
+                count: job.count.unwrap_or(u64::MAX),
             },
-            layout: trace.layout.or_whole(plan.range_blocks, lba_bytes),
+            layout: trace.layout.or_whole(job.range_blocks, lba_bytes),
             worker: u64::from(worker),
             workers: u64::from(workers.max(1)),
             index: 0,
@@ -145,19 +89,6 @@ impl Replay {
             scan: Scan::default(),
             error: None,
         })
-    }
-
-    pub(super) fn next(&mut self) -> Option<Io> {
-        if self.error.is_some() {
-            return None;
-        }
-        match self.advance() {
-            Ok(io) => io,
-            Err(error) => {
-                self.error = Some(error);
-                None
-            }
-        }
     }
 
     fn advance(&mut self) -> Result<Option<Io>, InputError> {
@@ -259,25 +190,36 @@ impl Replay {
     }
 }
 
-/// First block and number of all blocks that a record touches, or, of a trim, covers: to trim more than was asked for
-/// would lose data. `None` for a trim of less than one.
-pub(super) fn whole_blocks(record: &Record, lba_bytes: u64) -> Option<(u64, u64)> {
-    // A record ends at or below 2^63.
-    let end = record.offset_bytes + record.bytes;
-    let (first, end) = match record.kind {
-        Kind::Trim => (record.offset_bytes.div_ceil(lba_bytes), end / lba_bytes),
-        Kind::Read | Kind::Write => (record.offset_bytes / lba_bytes, end.div_ceil(lba_bytes)),
-    };
-    (first < end).then(|| (first, end - first))
+impl Iterator for Replay {
+    type Item = Io;
+
+    fn next(&mut self) -> Option<Io> {
+        if self.error.is_some() {
+            return None;
+        }
+        match self.advance() {
+            Ok(io) => io,
+            Err(error) => {
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+}
+
+impl WorkerIos for Replay {
+    fn error(&self) -> Option<&InputError> {
+        self.error.as_ref()
+    }
 }
 
 /// Reads a job's trace from beginning to end, or to the job's count, as all its workers together will: so that a broken
 /// line or an address beyond the drive shows before anything is simulated or written. Gives the plan with what it found.
-pub fn scan(plan: &JobPlan, trace: &TracePlan) -> Result<TracePlan, InputError> {
-    let layout = Layout::survey(plan, trace)?;
+pub fn scan(job: &JobSettings, trace: &TracePlan) -> Result<TracePlan, InputError> {
+    let layout = survey(job, trace)?;
     let mut found = TracePlan { layout, ..trace.clone() };
-    let mut replay = Replay::new(plan, &found, 0, 1)?;
-    let runtime_ps = plan.end_ps();
+    let mut replay = Replay::new(job, &found, 0, 1)?;
+    let runtime_ps = job.end_ps();
     let mut commands = 0;
     while let Some(io) = replay.advance()? {
         if io.at.is_some_and(|at| at >= runtime_ps) {

@@ -1,7 +1,7 @@
 //! What jobs ask: the list of its kinds.
 
 use super::kv::KvPlan;
-use super::replay::TracePlan;
+use super::recording::TracePlan;
 use super::source_kind::SourceKind;
 use super::synthetic::Synthetic;
 

@@ -4,12 +4,15 @@ mod shares;
 
 use std::io::Write;
 
+use byteway_clock::random::Rng;
+
 use super::*;
 use byteway_console::error::InputError;
+use byteway_console::units::Picos;
 use byteway_trace::ReadOptions;
 
-fn job(synthetic: Synthetic) -> JobPlan {
-    JobPlan {
+fn settings() -> JobSettings {
+    JobSettings {
         name: "j".to_owned(),
         drive: 0,
         nsid: 1,
@@ -32,8 +35,11 @@ fn job(synthetic: Synthetic) -> JobPlan {
         io_bytes: None,
         runtime: None,
         transfer_blocks_max: 64,
-        source: Source::Synthetic(synthetic),
     }
+}
+
+fn job(settings: JobSettings, synthetic: Synthetic) -> JobPlan {
+    JobPlan { settings, source: Source::Synthetic(synthetic) }
 }
 
 const READS: Synthetic = Synthetic::fixed(Rw::RandRead, 2);
@@ -49,10 +55,15 @@ fn every_io_lies_in_its_range() {
         ["random", "zipf:1", "zipf:1.2", "pareto:0.2", "normal:100", "zoned:90/50:10/", "sequential"]
     {
         for io_blocks in [1, 2, 3, 32] {
-            let plan = job(match distribution.parse() {
-                Ok(distribution) => Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, io_blocks) },
-                Err(_) => Synthetic::fixed(Rw::Read, io_blocks),
-            });
+            let plan = job(
+                settings(),
+                match distribution.parse() {
+                    Ok(distribution) => {
+                        Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, io_blocks) }
+                    }
+                    Err(_) => Synthetic::fixed(Rw::Read, io_blocks),
+                },
+            );
             let ios = ios(&plan, 0);
             assert_eq!(ios.len(), 1000);
             for io in ios {
@@ -67,7 +78,7 @@ fn every_io_lies_in_its_range() {
 #[test]
 fn sequential_workers_share_the_range_and_the_count() {
     let synthetic = Synthetic::fixed(Rw::Write, 2);
-    let plan = JobPlan { workers: 3, count: Some(32), ..job(synthetic) };
+    let plan = job(JobSettings { workers: 3, count: Some(32), ..settings() }, synthetic);
     let mut seen: Vec<u64> = (0..3).flat_map(|worker| ios(&plan, worker)).map(|io| io.lba).collect();
     assert_eq!(seen.len(), 32);
     seen.sort_unstable();
@@ -79,14 +90,15 @@ fn sequential_workers_share_the_range_and_the_count() {
 // With one stream for all, a change of the mix would move every address, and two runs could not be compared.
 #[test]
 fn the_mix_does_not_change_the_addresses() {
-    let plan = |read_percent| job(Synthetic { rw: Rw::RandRw, read_percent, ..READS });
+    let plan = |read_percent| job(settings(), Synthetic { rw: Rw::RandRw, read_percent, ..READS });
     let (a, b) = (ios(&plan(70), 0), ios(&plan(20), 0));
     assert!(a.iter().zip(&b).all(|(a, b)| a.lba == b.lba));
     let reads = a.iter().filter(|io| io.kind == Kind::Read).count();
     assert!((640..760).contains(&reads), "{reads}");
     assert!(ios(&plan(0), 0).iter().all(|io| io.kind == Kind::Write));
     assert!(ios(&plan(100), 0).iter().all(|io| io.kind == Kind::Read));
-    let other = JobPlan { name: "k".to_owned(), ..plan(70) };
+    let mut other = plan(70);
+    other.name = "k".to_owned();
     assert!(ios(&other, 0).iter().zip(&a).any(|(a, b)| a.lba != b.lba));
 }
 
@@ -95,7 +107,8 @@ fn the_mix_does_not_change_the_addresses() {
 fn zipf_favourites_are_scattered_and_shared_by_workers() {
     let distribution = Distribution::Zipf { theta: 1.2 };
     let synthetic = Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, 1) };
-    let plan = JobPlan { range_blocks: 100_000, workers: 2, count: Some(40_000), ..job(synthetic) };
+    let plan =
+        job(JobSettings { range_blocks: 100_000, workers: 2, count: Some(40_000), ..settings() }, synthetic);
     let favourite = |worker| {
         let mut counts = std::collections::BTreeMap::new();
         ios(&plan, worker).iter().for_each(|io| *counts.entry(io.lba).or_insert(0) += 1);
@@ -111,11 +124,9 @@ fn zipf_favourites_are_scattered_and_shared_by_workers() {
 // An open loop that drifts from its rate would measure another load than the one asked for.
 #[test]
 fn open_loops_keep_their_rate() {
-    let open = |arrival, workers| JobPlan {
-        workers,
-        count: Some(10_000),
-        issue: Issue::Open { rate_iops: 100_000, arrival },
-        ..job(READS)
+    let open = |arrival, workers| {
+        let issue = Issue::Open { rate_iops: 100_000, arrival };
+        job(JobSettings { workers, count: Some(10_000), issue, ..settings() }, READS)
     };
     let fixed: Vec<u64> = ios(&open(Arrival::Fixed, 2), 1).iter().filter_map(|io| io.at).collect();
     assert_eq!(fixed[..3], [10_000_000, 30_000_000, 50_000_000]);
@@ -124,17 +135,18 @@ fn open_loops_keep_their_rate() {
     let last = poisson.last().unwrap().at.unwrap();
     assert!((95_000_000_000..105_000_000_000).contains(&last), "{last}");
     assert!(poisson.windows(2).all(|pair| pair[0].at <= pair[1].at));
-    let short = JobPlan { runtime: Some(Picos(1_000_000_000)), ..open(Arrival::Fixed, 1) };
+    let mut short = open(Arrival::Fixed, 1);
+    short.runtime = Some(Picos(1_000_000_000));
     assert_eq!(ios(&short, 0).len(), 100);
 }
 
 fn trace_job(
     text: &str,
-    change: impl Fn(&mut JobPlan, &mut TracePlan),
+    change: impl Fn(&mut JobSettings, &mut TracePlan),
 ) -> (JobPlan, tempfile::NamedTempFile) {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
-    let mut plan = JobPlan { issue: Issue::Trace, count: None, ..job(READS) };
+    let mut settings = JobSettings { issue: Issue::Trace, count: None, ..settings() };
     let mut trace = TracePlan {
         path: file.path().to_owned(),
         read: ReadOptions::default(),
@@ -144,9 +156,8 @@ fn trace_job(
         layout: Layout::default(),
         scan: Scan::default(),
     };
-    change(&mut plan, &mut trace);
-    plan.source = Source::Trace(trace);
-    (plan, file)
+    change(&mut settings, &mut trace);
+    (JobPlan { settings, source: Source::Trace(trace) }, file)
 }
 
 fn scan_of(plan: &JobPlan) -> Result<Scan, InputError> {
@@ -158,7 +169,7 @@ fn scan_of(plan: &JobPlan) -> Result<Scan, InputError> {
 #[test]
 fn records_are_aligned_wrapped_and_split() {
     let text = "1000 0 7 2 0\n2000 0 512 8 1\n3000 0 508 8 1\n4000 1 0 512 1\n";
-    let (plan, _file) = trace_job(text, |plan, _| plan.transfer_blocks_max = 48);
+    let (plan, _file) = trace_job(text, |settings, _| settings.transfer_blocks_max = 48);
     let ios = ios(&plan, 0);
     let io = |kind, lba, blocks, at| Io { kind, lba, blocks, at: Some(at) };
     let expected = [
@@ -191,8 +202,8 @@ fn an_address_beyond_the_range_is_an_error_with_its_line() {
 #[test]
 fn times_scale_and_records_are_dealt_in_turn() {
     let text = "0 0 0 8 0\n1000 0 8 8 0\n2000 0 16 8 0\n18000000000000 0 24 8 0\n";
-    let (plan, _file) = trace_job(text, |plan, trace| {
-        plan.workers = 2;
+    let (plan, _file) = trace_job(text, |settings, trace| {
+        settings.workers = 2;
         trace.time_scale_q32 = 1 << 31;
     });
     let times = |worker| ios(&plan, worker).iter().filter_map(|io| io.at).collect::<Vec<_>>();
@@ -200,9 +211,9 @@ fn times_scale_and_records_are_dealt_in_turn() {
     assert_eq!(times(1), [500_000, 9_000_000_000_000_000]);
     let (plan, _file) = trace_job(text, |_, trace| trace.time_scale_q32 = 4000 << 32);
     assert!(scan_of(&plan).unwrap_err().cure.contains("time_scale"));
-    let (plan, _file) = trace_job(text, |plan, _| plan.count = Some(2));
+    let (plan, _file) = trace_job(text, |settings, _| settings.count = Some(2));
     assert_eq!(scan_of(&plan).unwrap().commands, 2);
-    let (plan, _file) = trace_job(text, |plan, _| plan.issue = Issue::Closed);
+    let (plan, _file) = trace_job(text, |settings, _| settings.issue = Issue::Closed);
     assert!(ios(&plan, 0).iter().all(|io| io.at.is_none()));
 }
 
@@ -295,10 +306,10 @@ fn trims_are_narrowed_to_whole_blocks() {
 fn a_ramp_belongs_to_what_a_layout_is_made_for() {
     let text = "0 0 0 8 0\n1500000000 0 800 8 0\n1600000000 0 8000 8 0\n";
     for beyond in [Beyond::Compact, Beyond::Scale] {
-        let (plan, _file) = trace_job(text, |plan, trace| {
+        let (plan, _file) = trace_job(text, |settings, trace| {
             trace.beyond = beyond;
-            plan.runtime = Some(Picos(1_000_000_000_000));
-            plan.ramp = Picos(1_000_000_000_000);
+            settings.runtime = Some(Picos(1_000_000_000_000));
+            settings.ramp = Picos(1_000_000_000_000);
         });
         assert_eq!(scan_of(&plan).unwrap().commands, 3, "{beyond:?}");
     }
@@ -312,7 +323,7 @@ fn the_longest_io_fits_every_workers_range() {
         lengths: ByKind { read: lengths.clone(), write: lengths.clone(), trim: lengths },
         ..Synthetic::fixed(Rw::RandRead, 1)
     };
-    let plan = JobPlan { range_blocks: 8, ..job(synthetic) };
+    let plan = job(JobSettings { range_blocks: 8, ..settings() }, synthetic);
     let error = Generator::new(&plan, 0, &Rng::new(1)).err().unwrap();
     assert!(error.what.contains("longest"), "{error}");
 }
@@ -320,7 +331,7 @@ fn the_longest_io_fits_every_workers_range() {
 // A block that is trimmed and never written holds nothing, though each was to hold something.
 #[test]
 fn a_count_never_ends_between_a_trim_and_its_write() {
-    let plan = JobPlan { count: Some(3), ..job(Synthetic::fixed(Rw::RandTrimWrite, 1)) };
+    let plan = job(JobSettings { count: Some(3), ..settings() }, Synthetic::fixed(Rw::RandTrimWrite, 1));
     let kinds: Vec<Kind> = ios(&plan, 0).iter().map(|io| io.kind).collect();
     assert_eq!(kinds, [Kind::Trim, Kind::Write, Kind::Trim, Kind::Write]);
 }

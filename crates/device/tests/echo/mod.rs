@@ -18,8 +18,8 @@ use byteway_wire::nvme::{
     VendorOpcode,
 };
 use byteway_wire::{IntoBytes, nvme};
-use byteway_workload::Source;
 use byteway_workload::echo::{EchoGenerator, EchoOp, EchoPlan};
+use byteway_workload::{JobPlan, Source};
 use client::{EchoClient, EchoError};
 
 const ECHO: u32 = 3;
@@ -60,12 +60,11 @@ async fn queue(driver: &Driver) -> QueuePair {
 
 /// Plays a job of `count` operations.
 async fn play(client: &EchoClient, name: &str, count: u64) {
-    let job = JOB.job(name, count);
+    let job = JobPlan { settings: JOB.settings(name, count), source: Source::Echo(JOB) };
     assert_eq!((job.command_count(), job.has_verbs()), (Some(count), true));
-    let Source::Echo(plan) = &job.source else { panic!("the job asks for echoes") };
     let mut buffer = client.buffer().expect("memory");
     let mut played = 0;
-    for op in EchoGenerator::new(&job, plan, 0, &Rng::new(7)) {
+    for op in EchoGenerator::new(&job, &JOB, 0, &Rng::new(7)) {
         let done = match op {
             EchoOp::Put { number, bytes } => client.put(&mut buffer, number, bytes).await,
             EchoOp::Get { number } => client.get(&mut buffer, number).await,

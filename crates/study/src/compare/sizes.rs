@@ -18,7 +18,7 @@ use super::vary::{Axis, Scale};
 use byteway_console::table::{grouped, time};
 use byteway_scenario::Scenario;
 use byteway_transfer::Method;
-use byteway_workload::{Source, Synthetic};
+use byteway_workload::{JobPlan, Source, Synthetic};
 
 /// I/Os of a run between the points.
 const PROBE_IOS: u64 = 500;
@@ -65,17 +65,17 @@ fn is_size(axis: &Axis) -> bool {
 /// The scenario with payloads of `bytes`, and few of them; `None` if its jobs are of a kind that has no one size.
 pub fn with_payload(scenario: &Scenario, bytes: u32) -> Option<Scenario> {
     let mut scenario = scenario.clone();
-    for job in &mut scenario.jobs {
-        let Source::Synthetic(synthetic) = &mut job.source else { return None };
+    for JobPlan { settings, source } in &mut scenario.jobs {
+        let Source::Synthetic(synthetic) = source else { return None };
         synthetic.lengths.fixed(synthetic.rw)?;
-        let most = u64::from(job.transfer_blocks_max).min(job.range_blocks);
-        let blocks = bytes / job.lba_bytes;
-        if blocks == 0 || !bytes.is_multiple_of(job.lba_bytes) || u64::from(blocks) > most {
+        let most = u64::from(settings.transfer_blocks_max).min(settings.range_blocks);
+        let blocks = bytes / settings.lba_bytes;
+        if blocks == 0 || !bytes.is_multiple_of(settings.lba_bytes) || u64::from(blocks) > most {
             return None;
         }
         synthetic.lengths = Synthetic::fixed(synthetic.rw, blocks).lengths;
-        job.count = Some(job.count.unwrap_or(PROBE_IOS).min(PROBE_IOS));
-        (job.io_bytes, job.runtime) = (None, None);
+        settings.count = Some(settings.count.unwrap_or(PROBE_IOS).min(PROBE_IOS));
+        (settings.io_bytes, settings.runtime) = (None, None);
     }
     scenario.warmup = None;
     Some(scenario)

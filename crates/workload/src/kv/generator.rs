@@ -6,14 +6,15 @@ use std::sync::Arc;
 use byteway_clock::random::{Rng, Stream};
 
 use super::histogram::Popularity;
-use super::key::{KeyOrder, Keys};
+use super::key::Keys;
 use super::mixgraph::{self, Prefixes};
+use super::op::{KvOp, Verb};
+use super::plan::{KvChoice, KvDraws, KvPlan, KvScans, KvSource};
 use super::trace::KvReader;
 use super::value::Ruler;
 use super::ycsb::{Chooser, Inserted, ScanRuler};
-use super::{KvChoice, KvDraws, KvOp, KvPlan, KvScans, KvSource, Verb};
-use crate::JobPlan;
 use crate::distribution::Spread;
+use crate::settings::JobSettings;
 use byteway_console::error::InputError;
 
 /// Gives a worker's operations. Allocates nothing on the way.
@@ -76,7 +77,7 @@ impl KvGenerator {
     /// # Errors
     /// The trace cannot be read any more, or the parameters contradict each other.
     pub fn new(
-        job: &JobPlan,
+        job: &JobSettings,
         plan: &KvPlan,
         worker: u32,
         rng: &Rng,
@@ -141,7 +142,7 @@ fn hash(key: &[u8]) -> u64 {
 
 impl Draws {
     fn new(
-        job: &JobPlan,
+        job: &JobSettings,
         plan: &KvPlan,
         draws: &KvDraws,
         worker: u32,
@@ -258,19 +259,5 @@ impl Draws {
             Choose::Records(chooser) => chooser.draw(stream),
             Choose::Popular { popularity, keys } => popularity.draw(stream) % *keys,
         }
-    }
-}
-
-impl KvDraws {
-    /// The share of a verb, of 1.
-    pub fn share(&self, verb: Verb) -> f64 {
-        let whole: f64 = self.mix.iter().map(|(_, share)| share).sum();
-        let of: f64 = self.mix.iter().filter(|(other, _)| *other == verb).map(|(_, share)| share).sum();
-        if whole > 0.0 { of / whole } else { 0.0 }
-    }
-
-    /// One verb, all the time.
-    pub fn only(verb: Verb, choice: KvChoice, lengths: super::Lengths) -> Self {
-        KvDraws { mix: vec![(verb, 1.0)], choice, order: KeyOrder::Rising, lengths, scans: KvScans::Fixed(0) }
     }
 }

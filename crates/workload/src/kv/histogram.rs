@@ -6,7 +6,7 @@ use std::path::Path;
 use byteway_clock::random::Stream;
 use serde::Deserialize;
 
-use super::refused;
+use super::file::refused;
 use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
 

@@ -5,9 +5,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::key::KeyOrder;
-use super::value::{Lengths, ValueSizes};
-use super::{KvChoice, KvDraws, KvScans, Verb, Ycsb, mixgraph};
-use crate::Distribution;
+use super::mixgraph;
+use super::op::Verb;
+use super::plan::{KvChoice, KvDraws, KvScans};
+use super::value::{Lengths, MIXGRAPH_BYTES_MAX, ValueSizes};
+use super::ycsb::Ycsb;
+use crate::distribution::Distribution;
 
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
@@ -114,7 +117,7 @@ impl Preset {
             Preset::WC => Some(ValueSizes::small_and_large(10)),
             Preset::WD => Some(ValueSizes::nine()),
             Preset::WM | Preset::MixgraphAllRandom | Preset::MixgraphPrefixDist => {
-                Some(ValueSizes::MixGraph { max: super::MIXGRAPH_BYTES_MAX })
+                Some(ValueSizes::MixGraph { max: MIXGRAPH_BYTES_MAX })
             }
             _ => None,
         }

@@ -1,10 +1,12 @@
 //! Whole workloads, as a run would get them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use byteway_clock::random::Rng;
 
 use super::*;
+use crate::{Distribution, JobPlan, JobSettings, Source};
 
 /// A job of one worker with a thousand pairs, keys of 4 B, and a count.
 fn plan(source: KvSource, count: u64) -> JobPlan {
@@ -12,9 +14,10 @@ fn plan(source: KvSource, count: u64) -> JobPlan {
 }
 
 fn keyed(source: KvSource, key_bytes: u32, count: u64) -> JobPlan {
+    let plan = KvPlan { keys: 1000, key_bytes, source, engine: Engine::Drive, bulk: None };
     JobPlan {
-        count: Some(count),
-        ..KvPlan { keys: 1000, key_bytes, source, engine: Engine::Drive, bulk: None }.job("job")
+        settings: JobSettings { count: Some(count), ..plan.settings("job") },
+        source: Source::Pairs(Box::new(plan)),
     }
 }
 

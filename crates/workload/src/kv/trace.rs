@@ -12,8 +12,8 @@
 use std::path::{Path, PathBuf};
 
 use super::key::{KEY_BYTES_MAX, KeyBytes};
+use super::op::{KvOp, Verb};
 use super::value::VALUE_BYTES_MAX;
-use super::{KvOp, Verb};
 use byteway_console::error::{InputError, Place};
 use byteway_console::units::excerpt;
 use byteway_trace::archive::{open_regular, unpack};

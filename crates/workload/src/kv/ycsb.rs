@@ -11,8 +11,9 @@ use std::rc::Rc;
 
 use byteway_clock::random::{Stream, Zipf};
 
+use super::file::refused;
+use super::op::Verb;
 use super::value::VALUE_BYTES_MAX;
-use super::{Verb, refused};
 use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
 use byteway_console::units::excerpt;

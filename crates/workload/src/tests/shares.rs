@@ -6,12 +6,8 @@ const COUNT: u64 = 100_000;
 
 fn random(distribution: &str, range_blocks: u64) -> Vec<u64> {
     let distribution = distribution.parse().unwrap();
-    let plan = JobPlan {
-        range_blocks,
-        range_lba: 0,
-        count: Some(COUNT),
-        ..job(Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, 1) })
-    };
+    let settings = JobSettings { range_blocks, range_lba: 0, count: Some(COUNT), ..settings() };
+    let plan = job(settings, Synthetic { distribution, ..Synthetic::fixed(Rw::RandRead, 1) });
     ios(&plan, 0).iter().map(|io| io.lba).collect()
 }
 
@@ -78,7 +74,7 @@ const GOLDEN: [[u64; 4]; 5] = [
 #[test]
 fn without_repetition_each_block_comes_once() {
     let synthetic = Synthetic { once: true, ..Synthetic::fixed(Rw::RandWrite, 2) };
-    let plan = JobPlan { count: Some(96), ..job(synthetic) };
+    let plan = job(JobSettings { count: Some(96), ..settings() }, synthetic);
     let lbas: Vec<u64> = ios(&plan, 0).iter().map(|io| io.lba).collect();
     let sorted = |lbas: &[u64]| {
         let mut lbas = lbas.to_vec();
@@ -100,8 +96,8 @@ fn split(parts: &[(u32, u32)]) -> Lengths {
 fn sizes_have_their_shares_and_addresses_do_not_change_with_them() {
     let sized = |read: Lengths, write: Lengths| {
         let lengths = ByKind { read, write, trim: Lengths::Fixed(1) };
-        let plan = job(Synthetic { lengths, ..Synthetic::fixed(Rw::RandRw, 1) });
-        ios(&JobPlan { range_blocks: 100_000, count: Some(COUNT), ..plan }, 0)
+        let settings = JobSettings { range_blocks: 100_000, count: Some(COUNT), ..settings() };
+        ios(&job(settings, Synthetic { lengths, ..Synthetic::fixed(Rw::RandRw, 1) }), 0)
     };
     let mixed = sized(split(&[(1, 60), (16, 40)]), Lengths::Range { min: 2, max: 8 });
     let of = |kind: Kind| mixed.iter().filter(move |io| io.kind == kind);
@@ -129,7 +125,8 @@ fn sequential_mixed_sizes_cover_the_range_once() {
             trim: Lengths::Fixed(1),
         };
         let synthetic = Synthetic { lengths, ..Synthetic::fixed(Rw::Rw, 1) };
-        let plan = JobPlan { workers, count: None, io_bytes: Some(64 * 4096), ..job(synthetic) };
+        let settings = JobSettings { workers, count: None, io_bytes: Some(64 * 4096), ..settings() };
+        let plan = job(settings, synthetic);
         let mut touched = vec![0; 64];
         for worker in 0..workers {
             for io in ios(&plan, worker) {
@@ -144,7 +141,8 @@ fn sequential_mixed_sizes_cover_the_range_once() {
 #[test]
 fn each_block_is_trimmed_and_then_written() {
     for rw in [Rw::TrimWrite, Rw::RandTrimWrite] {
-        let plan = JobPlan { count: None, io_bytes: Some(64 * 4096), ..job(Synthetic::fixed(rw, 2)) };
+        let settings = JobSettings { count: None, io_bytes: Some(64 * 4096), ..settings() };
+        let plan = job(settings, Synthetic::fixed(rw, 2));
         let ios = ios(&plan, 0);
         assert_eq!((ios.len(), plan.command_count()), (64, Some(64)));
         for pair in ios.chunks(2) {
@@ -157,11 +155,9 @@ fn each_block_is_trimmed_and_then_written() {
 // Of a job with an amount of bytes each worker must do its part, and no more.
 #[test]
 fn bytes_end_a_job() {
-    let plan = |rw, workers, blocks: u64| JobPlan {
-        workers,
-        count: None,
-        io_bytes: Some(blocks * 4096),
-        ..job(Synthetic::fixed(rw, 2))
+    let plan = |rw, workers, blocks: u64| {
+        let settings = JobSettings { workers, count: None, io_bytes: Some(blocks * 4096), ..settings() };
+        job(settings, Synthetic::fixed(rw, 2))
     };
     let issued = |plan: &JobPlan| -> Vec<usize> {
         let all: Vec<usize> = (0..plan.workers).map(|worker| ios(plan, worker).len()).collect();
@@ -172,7 +168,8 @@ fn bytes_end_a_job() {
     assert_eq!(issued(&plan(Rw::Read, 1, 128)), [64], "twice over the range");
     assert_eq!(issued(&plan(Rw::RandRead, 2, 10)), [3, 3], "the last may go beyond");
     assert_eq!(issued(&plan(Rw::Read, 3, 64)), [10, 11, 11]);
-    let own = JobPlan { stride_blocks: Some(16), ..plan(Rw::Write, 2, 128) };
+    let mut own = plan(Rw::Write, 2, 128);
+    own.stride_blocks = Some(16);
     assert_eq!(issued(&own), [32, 32]);
     assert_eq!((ios(&own, 0)[0].lba, ios(&own, 1)[0].lba), (1000, 1016));
 }
@@ -180,7 +177,9 @@ fn bytes_end_a_job() {
 // A cap whose workers each took the whole rate would be no cap.
 #[test]
 fn caps_bound_each_direction() {
-    let capped = |cap, workers| JobPlan { cap: Some(cap), workers, ..job(Synthetic::fixed(Rw::RandRw, 2)) };
+    let capped = |cap, workers| {
+        job(JobSettings { cap: Some(cap), workers, ..settings() }, Synthetic::fixed(Rw::RandRw, 2))
+    };
     let iops = Cap::Iops(ByKind { read: Some(1000), write: Some(500), trim: None });
     let mut last = ByKind::from_fn(|_| (0, 0));
     for worker in 0..2 {

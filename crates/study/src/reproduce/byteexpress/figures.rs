@@ -12,7 +12,7 @@ use crate::reproduce::sketch::{change, line, over_sizes, stages, stated};
 use byteway_clock::random::Rng;
 use byteway_console::table::{grouped, time};
 use byteway_workload::kv::{Engine, Inserted, KvGenerator, KvPlan, KvSource, Preset, ValueSizes};
-use byteway_workload::{Distribution, JobPlan};
+use byteway_workload::{Distribution, JobSettings};
 
 /// What the figures show beside what the recipes need.
 pub(super) fn drawn() -> Vec<Spec> {
@@ -104,9 +104,9 @@ fn mixgraph_sizes(count: usize) -> Option<Vec<u32>> {
     let source = KvSource::Draws(draws);
     let keys = count as u64;
     let plan = KvPlan { keys, key_bytes: 4, source, engine: Engine::Drive, bulk: None };
-    let job = JobPlan { count: Some(keys), ..plan.clone().job("values") };
+    let settings = JobSettings { count: Some(keys), ..plan.settings("values") };
     let inserted = Inserted::new(plan.records());
-    let generator = KvGenerator::new(&job, &plan, 0, &Rng::new(1), &inserted).ok()?;
+    let generator = KvGenerator::new(&settings, &plan, 0, &Rng::new(1), &inserted).ok()?;
     Some(generator.map(|op| op.bytes).collect())
 }
 

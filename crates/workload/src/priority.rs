@@ -1,0 +1,19 @@
+//! Classes of queues.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Class of a job's submission queues under weighted round robin (NVMe Base 2.1, 3.4.4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Before all others.
+    Urgent,
+    /// By the high weight.
+    High,
+    /// By the medium weight.
+    #[default]
+    Medium,
+    /// By the low weight.
+    Low,
+}
