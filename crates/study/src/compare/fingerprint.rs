@@ -27,7 +27,7 @@ pub(super) fn of(
     hashed: &mut BTreeMap<PathBuf, String>,
 ) -> Result<Fingerprint, InputError> {
     let mut hash = Fnv::default();
-    let Scenario { name, seed, drives, host, jobs, warmup, interval, text: _, sets: _, translated } =
+    let Scenario { name, seed, drives, host, target, jobs, warmup, interval, text: _, sets: _, translated } =
         scenario;
     let mut jobs = jobs.clone();
     let mut contents = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn of(
     }
     let _ = write!(
         hash,
-        "{SOURCES} {name:?} {seed} {drives:?} {host:?} {jobs:?} {warmup:?} {interval:?} {contents:?} {translated:?}"
+        "{SOURCES} {name:?} {seed} {drives:?} {host:?} {target:?} {jobs:?} {warmup:?} {interval:?} {contents:?} {translated:?}"
     );
     Ok(Fingerprint(hash.hex()))
 }
