@@ -6,7 +6,7 @@ use crate::error::DriverError;
 use crate::error::Lost;
 use crate::extension::Extensions;
 use crate::port::{ABSENT, Port};
-use crate::queue::{Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
+use crate::queue::{Band, OutOfBand, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
 use crate::watchdog;
 use byteway_clock::{Clock, Delay, Notify, Station, TaskId};
 use byteway_link::memory::PAGE_BYTES;
@@ -102,6 +102,8 @@ pub struct QueueConfig {
     pub completion_entries: Option<u32>,
     /// The interrupt vector. None: polled.
     pub vector: Option<u16>,
+    /// Identifiers for a second owner of the queue pair ([`QueuePair::out_of_band`]). None: there is none.
+    pub out_of_band: Option<OutOfBand>,
     /// Completions go to this pair's completion queue: the two fields above don't matter then.
     pub shares: Option<QueuePair>,
     /// The processor that pays. None: the driver's.
@@ -114,6 +116,7 @@ impl QueueConfig {
         QueueConfig {
             entries,
             outstanding_max: None,
+            out_of_band: None,
             priority: QueuePriority::default(),
             completion_entries: None,
             vector: None,
@@ -285,13 +288,14 @@ impl Driver {
                 address: allocate(&port, entries, Sqe::SIZE)?,
                 dstrd: cap.dstrd(),
                 identifiers: config.admin_entries - 1,
+                out_of_band: None,
                 cpu: cpu.clone(),
                 costs: config.costs,
                 extensions: extensions.clone(),
             },
             completion.work.clone(),
         );
-        let admin = QueuePair { submission: Rc::new(submission), completion };
+        let admin = QueuePair { submission: Rc::new(submission), completion, band: Band::Tags };
         admin.completion.add(admin.submission.clone());
         let driver = Driver(Rc::new(Inner {
             admin: admin.clone(),
@@ -555,6 +559,7 @@ impl Driver {
         };
         inner.submission_ids.borrow_mut().insert(qid);
         let identifiers = config.entries.saturating_sub(1).clamp(1, u32::from(IDENTIFIERS_MAX)) as u16;
+        let tags = config.outstanding_max.unwrap_or(identifiers).clamp(1, IDENTIFIERS_MAX);
         let submission = Rc::new(SubmissionQueue::new(
             &inner.port,
             SubmissionConfig {
@@ -562,7 +567,11 @@ impl Driver {
                 entries: config.entries,
                 address,
                 dstrd: inner.cap.dstrd(),
-                identifiers: config.outstanding_max.unwrap_or(identifiers).clamp(1, IDENTIFIERS_MAX),
+                identifiers: tags,
+                out_of_band: config.out_of_band.map(|own| OutOfBand {
+                    count: own.count.min(IDENTIFIERS_MAX - own.first.unwrap_or(tags)),
+                    ..own
+                }),
                 cpu: config.cpu.clone().unwrap_or_else(|| inner.cpu.clone()),
                 costs: inner.config.costs,
                 extensions: inner.extensions.clone(),
@@ -570,7 +579,7 @@ impl Driver {
             completion.work.clone(),
         ));
         completion.add(submission.clone());
-        let pair = QueuePair { submission, completion };
+        let pair = QueuePair { submission, completion, band: Band::Tags };
         inner.queues.borrow_mut().push(Created { pair: pair.clone(), priority: config.priority });
         if let Err(error) = self.announce_submission_queue(&pair, config.priority).await {
             if matches!(error, DriverError::Lost { lost: Lost::Reset, .. }) {
@@ -955,7 +964,7 @@ impl Driver {
     /// belonged to it.
     async fn forget(&self, pair: &QueuePair) {
         let inner = &self.0;
-        let QueuePair { submission, completion } = pair;
+        let QueuePair { submission, completion, .. } = pair;
         completion.drain();
         submission.set_state(State::Gone(Lost::Deleted));
         submission.restart(Lost::Deleted);

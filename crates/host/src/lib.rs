@@ -67,7 +67,7 @@ pub use kv::{
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};
-pub use queue::{Pending, QueuePair, Request};
+pub use queue::{Band, OutOfBand, Pending, QueuePair, Request};
 pub use raw_flash::{RawFlash, RawFlashConfig};
 pub use sink_oracle::{SinkBase, SinkOracle, WrongByte};
 pub use split::{SplitBuffer, SplitDone};

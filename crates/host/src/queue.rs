@@ -80,6 +80,19 @@ pub struct Request<'a> {
     pub(crate) result_bytes: u32,
     /// Or fewer.
     pub(crate) may_be_short: bool,
+    /// From which band its identifier is.
+    pub(crate) band: Band,
+}
+
+/// Command identifiers of one owner of a queue pair. Where two share it, a completion says by its identifier whose it is
+/// (light-weight NVMe-oF, section 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Band {
+    /// Those that a block layer's tags are.
+    #[default]
+    Tags,
+    /// Those above: of commands that came past the block layer.
+    OutOfBand,
 }
 
 impl From<Sqe> for Request<'_> {
@@ -95,6 +108,7 @@ impl From<Sqe> for Request<'_> {
             names_first: false,
             result_bytes: 0,
             may_be_short: false,
+            band: Band::Tags,
         }
     }
 }
@@ -153,9 +167,18 @@ impl<'a> Request<'a> {
 pub struct QueuePair {
     pub(crate) submission: Rc<SubmissionQueue>,
     pub(crate) completion: Rc<CompletionQueue>,
+    /// Whose commands these are.
+    pub(crate) band: Band,
 }
 
 impl QueuePair {
+    /// The same queue pair for another owner, whose commands have identifiers out of the range of the first one's: as many as
+    /// [`QueueConfig::out_of_band`](crate::QueueConfig::out_of_band) says, which is its share of the queue. None: it has none.
+    pub fn out_of_band(&self) -> Option<QueuePair> {
+        let has_any = self.submission.identifiers.len() > 1;
+        has_any.then(|| QueuePair { band: Band::OutOfBand, ..self.clone() })
+    }
+
     /// The submission queue's identifier.
     pub fn qid(&self) -> u16 {
         self.submission.qid
@@ -212,12 +235,13 @@ impl QueuePair {
     /// # Errors
     /// The queue is gone, or the controller has failed.
     pub async fn submit(&self, request: impl Into<Request<'_>>) -> Result<Pending, Lost> {
-        let request = request.into();
+        let request = Request { band: self.band, ..request.into() };
         let cid = self.submission.submit(&request).await?;
         Ok(self.submission.pending(cid))
     }
 
-    /// Submits several with as few doorbells as there is room for: one, if all fit. Appends to `pending` in order.
+    /// Submits several with as few doorbells as there is room for: one, if all fit. Appends to `pending` in order. They are the
+    /// first owner's.
     ///
     /// # Errors
     /// As [`QueuePair::submit`]; those that went before are in `pending`.
@@ -248,7 +272,7 @@ impl QueuePair {
     /// # Errors
     /// The command has no completion and never will.
     pub async fn execute(&self, request: impl Into<Request<'_>>) -> Result<Cqe, Lost> {
-        let (request, queue) = (request.into(), &self.submission);
+        let (request, queue) = (Request { band: self.band, ..request.into() }, &self.submission);
         let cid = match queue.enter_now(&request) {
             Some(entering) => {
                 if let Some(service) = entering.service {
@@ -362,6 +386,8 @@ struct Command {
     submitted: Time,
     patient: bool,
     aborting: bool,
+    /// From which band its identifier is.
+    band: Band,
     /// Its payload comes in chunks, by this identifier.
     payload: Option<u16>,
     /// How long a result may come behind its completion, whether it did, and what it is.
@@ -392,6 +418,27 @@ pub(crate) enum State {
     Gone(Lost),
 }
 
+/// Identifiers of a queue pair's second owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfBand {
+    /// How many: the most commands that it may have outstanding.
+    pub count: u16,
+    /// The first one. None: that above the first owner's. Any lower one is a mistake, which a test makes on purpose.
+    pub first: Option<u16>,
+}
+
+/// The identifiers of a band that are free, and credits for them.
+struct Identifiers {
+    credits: Semaphore,
+    free: RefCell<Vec<u16>>,
+}
+
+impl Identifiers {
+    fn new(clock: &Clock, range: std::ops::Range<u16>) -> Identifiers {
+        Identifiers { credits: Semaphore::new(clock, range.len()), free: RefCell::new(range.rev().collect()) }
+    }
+}
+
 /// What a submission queue is made of.
 pub(crate) struct SubmissionConfig {
     pub qid: u16,
@@ -400,6 +447,8 @@ pub(crate) struct SubmissionConfig {
     pub dstrd: u8,
     /// Command identifiers: 1 to 65535.
     pub identifiers: u16,
+    /// Further ones, out of the range of these.
+    pub out_of_band: Option<OutOfBand>,
     pub cpu: Rc<Station>,
     pub costs: HostCosts,
     pub extensions: Rc<Extensions>,
@@ -418,8 +467,8 @@ pub(crate) struct SubmissionQueue {
     head: Cell<u32>,
     /// Credits: entries - 1 - ((tail - head) mod entries), less what is reserved.
     slots: Semaphore,
-    identifiers: Semaphore,
-    free: RefCell<Vec<u16>>,
+    /// By [`Band`].
+    identifiers: Vec<Identifiers>,
     commands: RefCell<Vec<Command>>,
     state: Cell<State>,
     changed: Notify,
@@ -441,6 +490,7 @@ pub(crate) struct SubmissionQueue {
 /// Credits for commands that are about to be placed; given back if they aren't.
 pub(crate) struct Room<'a> {
     queue: &'a SubmissionQueue,
+    band: Band,
     commands: usize,
     slots: usize,
 }
@@ -466,7 +516,7 @@ impl Drop for Room<'_> {
             self.queue.slots.release(self.slots);
         }
         if self.commands > 0 {
-            self.queue.identifiers.release(self.commands);
+            self.queue.credits(self.band).release(self.commands);
         }
     }
 }
@@ -481,12 +531,20 @@ impl SubmissionQueue {
             submitted: Time::ZERO,
             patient: false,
             aborting: false,
+            band: Band::Tags,
             payload: None,
             result_bytes: 0,
             may_be_short: false,
             came: Came::ByPointer,
             result: Vec::new(),
         };
+        let mut identifiers = vec![Identifiers::new(&clock, 0..config.identifiers)];
+        let mut count = config.identifiers;
+        if let Some(OutOfBand { count: more, first }) = config.out_of_band {
+            let first = first.unwrap_or(count);
+            identifiers.push(Identifiers::new(&clock, first..first + more));
+            count = count.max(first + more);
+        }
         SubmissionQueue {
             qid: config.qid,
             entries: config.entries,
@@ -496,9 +554,8 @@ impl SubmissionQueue {
             tail: Cell::new(0),
             head: Cell::new(0),
             slots: Semaphore::new(&clock, config.entries as usize - 1),
-            identifiers: Semaphore::new(&clock, config.identifiers as usize),
-            free: RefCell::new((0..config.identifiers).rev().collect()),
-            commands: RefCell::new((0..config.identifiers).map(|_| command()).collect()),
+            identifiers,
+            commands: RefCell::new((0..count).map(|_| command()).collect()),
             state: Cell::new(State::Live),
             changed: Notify::new(&clock),
             cpu: config.cpu,
@@ -512,6 +569,12 @@ impl SubmissionQueue {
             stream: Semaphore::new(&clock, 1),
             clock,
         }
+    }
+
+    /// Credits for identifiers.
+    #[inline]
+    fn credits(&self, band: Band) -> &Semaphore {
+        &self.identifiers[band as usize].credits
     }
 
     /// Extensions that are to be enabled.
@@ -549,7 +612,7 @@ impl SubmissionQueue {
     /// now, as they nearly always are.
     #[inline]
     fn enter_now(&self, request: &Request<'_>) -> Option<Entering<'_>> {
-        let room = self.room_now(request.slots())?;
+        let room = self.room_now(request.band, request.slots())?;
         if self.state.get() != State::Live {
             return None;
         }
@@ -679,13 +742,14 @@ impl SubmissionQueue {
             return Err(Lost::NotPlaced);
         }
         let begin = self.clock.now();
-        let identifiers = self.identifiers.acquire(commands).await;
+        let band = requests.first().map_or(Band::Tags, |request| request.band);
+        let identifiers = self.credits(band).acquire(commands).await;
         self.slots.acquire(slots).await.forget();
         identifiers.forget();
         if self.clock.now() > begin {
             self.charge(requests, Delay::ZERO, Stage::Queueing);
         }
-        Ok(Room { queue: self, commands, slots })
+        Ok(Room { queue: self, band, commands, slots })
     }
 
     /// Room for the first of `requests`, and for as many more as there is now.
@@ -693,24 +757,24 @@ impl SubmissionQueue {
         if let State::Gone(lost) = self.state.get() {
             return Err(lost);
         }
-        let first = requests[0].slots();
+        let (first, band) = (requests[0].slots(), requests[0].band);
         if first >= self.entries as usize {
             return Err(Lost::NotPlaced);
         }
         let begin = self.clock.now();
-        let mut room = match self.room_now(first) {
+        let mut room = match self.room_now(band, first) {
             Some(room) => room,
             None => {
-                let identifier = self.identifiers.acquire(1).await;
+                let identifier = self.credits(band).acquire(1).await;
                 let slots = self.slots.acquire(first).await;
                 identifier.forget();
                 slots.forget();
-                Room { queue: self, commands: 1, slots: first }
+                Room { queue: self, band, commands: 1, slots: first }
             }
         };
-        let (commands, slots) = self.more(&requests[1..]);
+        let (commands, slots) = self.more(band, &requests[1..]);
         if commands > 0
-            && let Some(identifiers) = self.identifiers.try_acquire(commands)
+            && let Some(identifiers) = self.credits(band).try_acquire(commands)
             && let Some(permit) = self.slots.try_acquire(slots)
         {
             identifiers.forget();
@@ -725,8 +789,8 @@ impl SubmissionQueue {
     }
 
     /// How many of `requests` there is room for now, and slots for them.
-    fn more(&self, requests: &[Request<'_>]) -> (usize, usize) {
-        let commands_max = requests.len().min(self.identifiers.available());
+    fn more(&self, band: Band, requests: &[Request<'_>]) -> (usize, usize) {
+        let commands_max = requests.len().min(self.credits(band).available());
         let slots_max = self.slots.available();
         let mut slots = 0;
         for (commands, request) in requests[..commands_max].iter().enumerate() {
@@ -740,15 +804,15 @@ impl SubmissionQueue {
 
     /// Room for one command, if there is room now and nobody waits for it.
     #[inline]
-    fn room_now(&self, slots: usize) -> Option<Room<'_>> {
-        if !self.identifiers.try_take(1) {
+    fn room_now(&self, band: Band, slots: usize) -> Option<Room<'_>> {
+        if !self.credits(band).try_take(1) {
             return None;
         }
         if !self.slots.try_take(slots) {
-            self.identifiers.release(1);
+            self.credits(band).release(1);
             return None;
         }
-        Some(Room { queue: self, commands: 1, slots })
+        Some(Room { queue: self, band, commands: 1, slots })
     }
 
     #[inline]
@@ -775,7 +839,7 @@ impl SubmissionQueue {
         if self.state.get() != State::Live {
             return None;
         }
-        let mut room = self.room_now(request.slots())?;
+        let mut room = self.room_now(request.band, request.slots())?;
         self.allows(&request).ok()?;
         room.spend(1, request.slots());
         let cid = self.place(&request, None);
@@ -790,7 +854,8 @@ impl SubmissionQueue {
     /// Writes the entry at the tail, and what it carries. Credits for it are held. `first` was submitted together with
     /// it.
     fn place(&self, request: &Request<'_>, first: Option<u16>) -> u16 {
-        let cid = self.free.borrow_mut().pop().expect("a credit stands for a free identifier");
+        let free = &self.identifiers[request.band as usize].free;
+        let cid = free.borrow_mut().pop().expect("a credit stands for a free identifier");
         let payload = match request.carried {
             Carried::Chunks(chunks) => Some(chunks.chunked.id),
             _ => None,
@@ -804,6 +869,7 @@ impl SubmissionQueue {
             command.submitted = self.clock.now();
             command.patient = request.patient;
             command.aborting = false;
+            command.band = request.band;
             command.payload = payload;
             command.result_bytes = request.result_bytes;
             command.may_be_short = request.may_be_short;
@@ -1014,9 +1080,13 @@ impl SubmissionQueue {
 
     #[inline]
     fn release(&self, cid: u16) {
-        self.commands.borrow_mut()[cid as usize].progress = Progress::Free;
-        self.free.borrow_mut().push(cid);
-        self.identifiers.release(1);
+        let band = {
+            let command = &mut self.commands.borrow_mut()[cid as usize];
+            command.progress = Progress::Free;
+            command.band
+        };
+        self.identifiers[band as usize].free.borrow_mut().push(cid);
+        self.credits(band).release(1);
     }
 
     pub(crate) fn is(&self, state: State) -> bool {
@@ -1070,7 +1140,7 @@ impl SubmissionQueue {
         let now = self.clock.now();
         let commands = self.commands.borrow();
         // Asked again and again while a host has nothing to do: not of each of many thousands then.
-        if self.free.borrow().len() == commands.len() {
+        if self.identifiers.iter().map(|band| band.free.borrow().len()).sum::<usize>() == commands.len() {
             return None;
         }
         let mut waiting = commands.iter().enumerate().skip(from as usize);

@@ -6,8 +6,8 @@
 use crate::block::BlockLayer;
 use byteway_clock::{Semaphore, SpanId, Station};
 use byteway_host::{
-    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, QueueConfig, Request,
-    Rules, TransferConfig,
+    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, OutOfBand, QueueConfig,
+    QueuePair, Request, Rules, TransferConfig,
 };
 use byteway_wire::nvme::command::FUSE_NONE;
 use byteway_wire::nvme::{
@@ -23,11 +23,16 @@ pub struct PathConfig {
     pub bytes_max: u32,
     /// Commands that are at the drive at once, of all hosts together. Others wait.
     pub commands_max: u32,
+    /// Commands of applications of the target's own that each queue pair has room for beside them: each side's share.
+    pub local_max: u16,
+    /// The first command identifier of what goes past the block layer. None: that above the block layer's tags. Any lower one is a
+    /// mistake, which a test makes on purpose.
+    pub first_identifier: Option<u16>,
 }
 
 impl Default for PathConfig {
     fn default() -> Self {
-        PathConfig { bytes_max: 128 << 10, commands_max: 512 }
+        PathConfig { bytes_max: 128 << 10, commands_max: 512, local_max: 0, first_identifier: None }
     }
 }
 
@@ -58,6 +63,8 @@ impl Errand {
 
 /// A queue pair of the drive's, and the processor that it belongs to.
 struct Lane {
+    /// As applications of the target's own use it.
+    queue: QueuePair,
     carrier: Carrier,
     /// Places for data that no command has at the moment.
     buffers: RefCell<Vec<IoBuffer>>,
@@ -96,14 +103,31 @@ impl Path {
         let drive_max = driver.transfer_bytes_max().unwrap_or(u64::from(config.bytes_max));
         let bytes_max = u64::from(config.bytes_max).min(drive_max) as u32;
         let config = PathConfig { bytes_max, ..config };
-        let entries = (config.commands_max + 1).min(u32::from(driver.cap().mqes_z()) + 1);
+        let room = config.commands_max + u32::from(config.local_max);
+        let entries = (room + 1).min(u32::from(driver.cap().mqes_z()) + 1);
         let mut lanes = Vec::new();
         for (number, processor) in processors.iter().enumerate() {
             let vector = driver.interrupts().then_some(1 + (number % 63) as u16);
-            let own = QueueConfig { cpu: Some(processor.clone()), vector, ..QueueConfig::new(entries) };
+            // Through the block layer all commands have its tags; past it, remote ones have identifiers above them.
+            let (tags, out_of_band) = match (&block, config.local_max) {
+                (Some(_), _) | (None, 0) => (None, None),
+                (None, tags) => {
+                    let count = config.commands_max.min(u32::from(u16::MAX)) as u16;
+                    (Some(tags), Some(OutOfBand { count, first: config.first_identifier }))
+                }
+            };
+            let own = QueueConfig {
+                cpu: Some(processor.clone()),
+                vector,
+                outstanding_max: tags,
+                out_of_band,
+                ..QueueConfig::new(entries)
+            };
             let queue = driver.create_queue_pair(own).await?;
+            let remote = queue.out_of_band().unwrap_or_else(|| queue.clone());
             let transfer = TransferConfig::<()>::new(Rules::only(Method::Prp), config.bytes_max);
-            lanes.push(Lane { carrier: Carrier::new(queue, &transfer), buffers: RefCell::default() });
+            let carrier = Carrier::new(remote, &transfer);
+            lanes.push(Lane { queue, carrier, buffers: RefCell::default() });
         }
         let credits = Semaphore::new(driver.clock(), config.commands_max as usize);
         Ok(Path { driver, lanes, block, config, credits })
@@ -112,6 +136,11 @@ impl Path {
     /// The driver behind it.
     pub fn driver(&self) -> &Driver {
         &self.driver
+    }
+
+    /// The queue pair of a processor, for an application of the target's own: remote commands share it.
+    pub fn local_queue(&self, lane: usize) -> &QueuePair {
+        &self.lanes[lane % self.lanes.len()].queue
     }
 
     /// What the drive says that it is.

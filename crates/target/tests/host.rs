@@ -29,7 +29,10 @@ pub fn with_target<T: 'static>(
         let clock = driver.clock().clone();
         let mut subsystem = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
         config(&mut subsystem);
-        let path = Path::open(driver, PathConfig { bytes_max: 32 << 10, commands_max: 64 }).await.unwrap();
+        let path =
+            Path::open(driver, PathConfig { bytes_max: 32 << 10, commands_max: 64, ..PathConfig::default() })
+                .await
+                .unwrap();
         let target = Target::new(vec![Subsystem::new(&clock, subsystem, path)]);
         let result = test(target, clock).await;
         assert_at_rest(powered);

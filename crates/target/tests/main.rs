@@ -5,4 +5,5 @@ mod association;
 mod commands;
 mod host;
 mod hostile;
+mod shared;
 mod simulated;

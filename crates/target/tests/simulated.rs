@@ -35,13 +35,13 @@ fn rdma() -> NetworkConfig {
 }
 
 /// Both ends of a network, the target behind one of them.
-fn connect(target: &Rc<Target>, clock: &Clock, processors: usize) -> (Adapter, SimulatedTarget) {
+pub fn connect(target: &Rc<Target>, clock: &Clock, processors: usize) -> (Adapter, SimulatedTarget) {
     let (near, far) = network::connect(clock, rdma());
     let processors: Vec<Rc<Station>> = (0..processors).map(|_| Rc::new(Station::new(clock, 1))).collect();
     (Adapter::new(near), SimulatedTarget::serve(far, target, &processors, COSTS))
 }
 
-async fn attach(adapter: &Adapter, costs: HostCosts) -> Driver {
+pub async fn attach(adapter: &Adapter, costs: HostCosts) -> Driver {
     let config = InitiatorConfig {
         subsystem: Nqn::new(SUBSYSTEM).unwrap(),
         host: Nqn::new(HOST).unwrap(),
@@ -54,7 +54,7 @@ async fn attach(adapter: &Adapter, costs: HostCosts) -> Driver {
     Driver::attach(Port::Fabric(initiator), config).await.unwrap()
 }
 
-async fn client(driver: &Driver, oracle: &Rc<RefCell<Oracle>>) -> Client {
+pub async fn client(driver: &Driver, oracle: &Rc<RefCell<Oracle>>) -> Client {
     let queue =
         driver.create_queue_pair(QueueConfig { vector: Some(1), ..QueueConfig::new(64) }).await.unwrap();
     let namespace = driver.namespaces()[0];
