@@ -267,6 +267,7 @@ impl Stage {
         };
         let manner = Manner {
             drive: 0,
+            shared: None,
             completion: Completion::Polled,
             rules: transfer.rules(),
             sink: transfer

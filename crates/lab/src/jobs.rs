@@ -54,6 +54,9 @@ pub fn oracles(driver: &Driver, base: impl Fn(u16) -> BaseState) -> Oracles {
 pub struct Manner {
     /// Which of the run's drives it is: the jobs on others are not made workers of.
     pub drive: usize,
+    /// Queue pairs of the target's, in turn, for the jobs that run there. None: the jobs are the host's, and each of their workers has
+    /// one of its own.
+    pub shared: Option<Vec<QueuePair>>,
     /// How they learn of completions.
     pub completion: Completion,
     /// How their payloads cross.
@@ -192,9 +195,9 @@ pub async fn workers(
     manner: &Manner,
     oracles: &Oracles,
 ) -> Result<Vec<Rc<Worker>>, RunError> {
-    let is_own = |job: &&JobPlan| job.drive == manner.drive;
+    let is_own = |job: &&JobPlan| job.drive == manner.drive && job.at_target == manner.shared.is_some();
     let wanted: u32 = jobs.iter().filter(is_own).map(|job| job.workers).sum();
-    if u32::from(driver.queues_granted()) < wanted {
+    if manner.shared.is_none() && u32::from(driver.queues_granted()) < wanted {
         return Err(RunError::QueuePairs { wanted, granted: driver.queues_granted() });
     }
     let namespaces = driver.namespaces();
@@ -209,16 +212,21 @@ pub async fn workers(
         for worker in 0..plan.workers {
             let entries = entries(plan, payload_bytes_max, manner);
             let number = before + worker;
-            let cpu = manner.processors[number as usize % manner.processors.len()].clone();
-            let queue = driver
-                .create_queue_pair(QueueConfig {
-                    priority: class(plan.priority),
-                    vector: (manner.completion == Completion::Interrupt)
-                        .then_some(1 + (made.len() % 63) as u16),
-                    cpu: Some(cpu.clone()),
-                    ..QueueConfig::new(entries)
-                })
-                .await?;
+            let own = manner.processors[number as usize % manner.processors.len()].clone();
+            let config = QueueConfig {
+                priority: class(plan.priority),
+                vector: (manner.completion == Completion::Interrupt).then_some(1 + (made.len() % 63) as u16),
+                cpu: Some(own.clone()),
+                ..QueueConfig::new(entries)
+            };
+            let (queue, cpu) = match &manner.shared {
+                Some(shared) => {
+                    let queue = shared[made.len() % shared.len()].clone();
+                    let cpu = queue.cpu().clone();
+                    (queue, cpu)
+                }
+                None => (driver.create_queue_pair(config).await?, own),
+            };
             let ios = || Generator::new(plan, worker, &rng);
             let access = match (kv, &manner.sink, namespace) {
                 (Some(kv), ..) => {

@@ -6,11 +6,11 @@ use byteway_clock::{Clock, Delay, Rate, Stage, Station};
 use byteway_console::units::Picos;
 use byteway_host::driver::{Completion, Driver, DriverConfig};
 use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
-use byteway_host::{HostCosts, Method, Port, Rules};
+use byteway_host::{HostCosts, Method, Port, QueuePair, Rules};
 use byteway_link::{Memory, NetworkConfig, NetworkLedger, Parcel, network};
 use byteway_measure::summary::{NetworkSummary, Utilisation, ns_per_io};
 use byteway_scenario::profile::{HostProfile, NetworkProfile, Transport};
-use byteway_scenario::{BlockScheduler, TargetPath, TargetPlan};
+use byteway_scenario::{BlockScheduler, Scenario, TargetPath, TargetPlan};
 use byteway_target::{
     BlockConfig, BlockCosts, BlockLayer, Path, PathConfig, Scheduler, SimulatedTarget, Subsystem,
     SubsystemConfig, Target, TransportCosts,
@@ -34,6 +34,8 @@ pub struct Remote {
     adapter: Adapter,
     target: SimulatedTarget,
     names: Vec<Nqn>,
+    /// Of each drive, the target's driver for it and the queue pairs of its processors.
+    locals: Vec<(Driver, Vec<QueuePair>)>,
 }
 
 /// What they had done.
@@ -50,12 +52,17 @@ impl Remote {
     ///
     /// # Errors
     /// The target cannot use a drive.
-    pub async fn build(clock: &Clock, plan: &TargetPlan, world: &World) -> Result<Remote, RunError> {
+    pub async fn build(
+        clock: &Clock,
+        plan: &TargetPlan,
+        world: &World,
+        scenario: &Scenario,
+    ) -> Result<Remote, RunError> {
         let cores = plan.profile.cores.max(1);
         let processors: Vec<Rc<Station>> = (0..cores).map(|_| Rc::new(Station::new(clock, 1))).collect();
         let mut subsystems = Vec::new();
-        let mut names = Vec::new();
-        for powered in world.drives() {
+        let (mut names, mut locals) = (Vec::new(), Vec::new());
+        for (number, powered) in world.drives().iter().enumerate() {
             let config = DriverConfig {
                 costs: HostCosts { stage: Stage::Target, ..host_costs(&plan.profile) },
                 completion: Completion::Interrupt,
@@ -67,8 +74,12 @@ impl Remote {
             let driver = Driver::attach(Port::Link(powered.host.clone()), config).await?;
             let lanes = &processors[..processors.len().min(usize::from(driver.queues_granted()))];
             let block = (plan.path == TargetPath::Block).then(|| BlockLayer::new(clock, block(plan)));
-            let config = PathConfig { commands_max: 1023, ..PathConfig::default() };
-            let path = Path::open_on(driver, config, lanes, block).await?;
+            let local = scenario.jobs_of(number).filter(|job| job.at_target);
+            let local_max = local.map(|job| job.workers * job.iodepth).sum::<u32>() as u16;
+            let config = PathConfig { commands_max: 1023, local_max, ..PathConfig::default() };
+            let path = Path::open_on(driver.clone(), config, lanes, block).await?;
+            let queues = (0..lanes.len()).map(|lane| path.local_queue(lane).clone());
+            locals.push((driver, queues.collect()));
             let name = Nqn::new(&format!("nqn.2026-11.org.byteway:{}", names.len()));
             let name = name.map_err(|_| refused("a drive cannot be named", Status::INTERNAL_ERROR))?;
             names.push(name.clone());
@@ -83,7 +94,7 @@ impl Remote {
         let (near, far) = network::connect(clock, wire(&plan.network));
         let target =
             SimulatedTarget::serve(far, &Target::new(subsystems), &processors, transport(&plan.network));
-        Ok(Remote { plan: plan.clone(), adapter: Adapter::new(near), target, names })
+        Ok(Remote { plan: plan.clone(), adapter: Adapter::new(near), target, names, locals })
     }
 
     /// Connects the host to a drive.
@@ -101,6 +112,12 @@ impl Remote {
         };
         let connected = Initiator::connect(&self.adapter, Memory::simulated(), config).await;
         connected.map(Port::Fabric).map_err(|status| refused("the target has refused the host", status))
+    }
+
+    /// The target's own driver for a drive, and the queue pairs of its processors.
+    pub fn local(&self, drive: usize) -> (&Driver, Vec<QueuePair>) {
+        let (driver, queues) = &self.locals[drive];
+        (driver, queues.clone())
     }
 
     /// What the host's driver for the network costs.

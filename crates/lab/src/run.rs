@@ -265,7 +265,7 @@ impl Setting {
     /// Attaches a driver to each drive, all at once, and makes their workers, in the order of the jobs.
     async fn set_up_all(self: Rc<Self>) -> Result<Vec<Rc<Worker>>, RunError> {
         if let Some(plan) = &self.scenario.target {
-            let remote = Remote::build(&self.clock, plan, &self.world).await?;
+            let remote = Remote::build(&self.clock, plan, &self.world, &self.scenario).await?;
             let _ = self.remote.set(remote);
         }
         let (found, ended) = (Rc::new(RefCell::new(Vec::new())), Rc::new(Notify::new(&self.clock)));
@@ -295,7 +295,8 @@ impl Setting {
         let host = &scenario.host;
         let completion = build::completion(host);
         let weighted = build::weighted(host);
-        let workers: u32 = scenario.jobs_of(drive).map(|job| job.workers).sum();
+        let remote_jobs = scenario.jobs_of(drive).filter(|job| !job.at_target);
+        let workers: u32 = remote_jobs.map(|job| job.workers).sum();
         let remote = self.remote.get();
         let costs = build::host_costs(host);
         let config = DriverConfig {
@@ -326,6 +327,7 @@ impl Setting {
         };
         let manner = Manner {
             drive,
+            shared: None,
             completion,
             rules: if remote.is_some() { remote::rules() } else { transfer.rules },
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
@@ -334,7 +336,16 @@ impl Setting {
             queue_entries_max: remote.map_or(plan.profile.controller.max_queue_entries, Remote::entries_max),
             seed: scenario.seed,
         };
-        jobs::workers(&driver, &scenario.jobs, &manner, &oracles).await
+        let mut workers = jobs::workers(&driver, &scenario.jobs, &manner, &oracles).await?;
+        if let Some(remote) = remote
+            && scenario.jobs_of(drive).any(|job| job.at_target)
+        {
+            // They share the drive with the host, and so the oracle: all know what each has written.
+            let (driver, queues) = remote.local(drive);
+            let manner = Manner { shared: Some(queues), rules: transfer.rules, ..manner };
+            workers.extend(jobs::workers(driver, &scenario.jobs, &manner, &oracles).await?);
+        }
+        Ok(workers)
     }
 
     async fn set_weights(&self, driver: &Driver, plan: &DrivePlan) -> Result<(), RunError> {

@@ -224,6 +224,17 @@ impl Default for HostSection {
     }
 }
 
+/// On which machine a job runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum JobPlace {
+    /// The host.
+    #[default]
+    Host,
+    /// The target.
+    Target,
+}
+
 /// How the drive chooses between queues (NVMe Base 2.1, 3.4.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -303,6 +314,10 @@ pub struct JobSection {
     /// once, as one job for each with all of its keys, called `NAME/DRIVE`.
     #[serde(default)]
     pub drive: Option<DriveNames>,
+    /// On which machine it runs: with a target, "target" stands for an application there, which has the drive beside it and shares
+    /// its queue pairs with the host's commands.
+    #[serde(default)]
+    pub at: JobPlace,
     /// Namespace, from 1.
     #[serde(default = "one_u32")]
     pub namespace: u32,
@@ -383,6 +398,7 @@ impl Default for JobSection {
             random_distribution: None,
             norandommap: None,
             drive: None,
+            at: JobPlace::Host,
             namespace: 1,
             offset: Portion::default(),
             offset_increment: None,

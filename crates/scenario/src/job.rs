@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::drive::DrivePlan;
-use super::file::{Arbitration, DeviceChoice, IssueMode, JobSection, TraceSection};
+use super::file::{Arbitration, DeviceChoice, IssueMode, JobPlace, JobSection, TraceSection};
 use super::personality::Personality;
 use super::plan::{COUNT_MAX, HostPlan, RUNTIME_MAX, check_name};
 use crate::profile::{Fault, fault, within};
@@ -183,6 +183,7 @@ impl Draft<'_> {
         let settings = JobSettings {
             name,
             drive: 0,
+            at_target: section.at == JobPlace::Target,
             nsid: section.namespace,
             lba_bytes: limits.lba_bytes,
             range_lba,

@@ -364,8 +364,18 @@ impl Scenario {
                 return Err(fault(format!("{path}.name"), what, cure));
             }
         }
-        if let Some(target) = &self.target {
-            target.check(self)?;
+        match &self.target {
+            Some(target) => target.check(self)?,
+            None => {
+                if let Some((_, path)) = self.jobs.iter().zip(paths).find(|(job, _)| job.at_target) {
+                    let cure = "write a section [target], or leave `at` out";
+                    return Err(fault(
+                        format!("{path}.at"),
+                        format!("`{path}.at`: there is no target"),
+                        cure,
+                    ));
+                }
+            }
         }
         for (number, (drive, key)) in self.drives.iter().zip(drive_paths).enumerate() {
             self.check_queues(number, (&drive.plan, key), paths)?;

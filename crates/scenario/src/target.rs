@@ -108,6 +108,9 @@ pub struct TargetPlan {
 /// Queue pairs that a host may have with a target's controller.
 const QUEUES_MAX: u32 = 63;
 
+/// I/Os that jobs at the target may have outstanding on a drive.
+const LOCAL_MAX: u64 = 1024;
+
 /// Loads the profiles that a scenario names for its target, if it has one.
 pub(crate) fn load<'t>(
     sources: &mut Sources<'t>,
@@ -172,7 +175,15 @@ impl TargetPlan {
                 let what = "`transfer.method`: over a network data is described by data pointers";
                 return Err(fault("transfer.method", what, "leave it out, or leave [target] out"));
             }
-            let workers: u32 = scenario.jobs_of(number).map(|job| job.workers).sum();
+            let remote = scenario.jobs_of(number).filter(|job| !job.at_target);
+            let workers: u32 = remote.map(|job| job.workers).sum();
+            let local = scenario.jobs_of(number).filter(|job| job.at_target);
+            let outstanding: u64 = local.map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
+            if outstanding > LOCAL_MAX {
+                let what = format!("{outstanding} I/Os could be outstanding over the jobs at the target");
+                let cure = format!("lower `iodepth` or `numjobs`: at most {LOCAL_MAX}");
+                return Err(fault("job.0.iodepth", what, cure));
+            }
             if workers > QUEUES_MAX {
                 let what =
                     format!("{workers} workers need as many queue pairs, and a target gives {QUEUES_MAX}");

@@ -12,6 +12,8 @@ pub struct JobSettings {
     pub name: String,
     /// Which of the run's drives it works on, from 0.
     pub drive: usize,
+    /// It runs beside the drive, on the target that the host reaches it by, and not on the host.
+    pub at_target: bool,
     /// The namespace, from 1.
     pub nsid: u32,
     /// Bytes of a logical block.
@@ -61,6 +63,7 @@ impl JobSettings {
         JobSettings {
             name: name.to_owned(),
             drive: 0,
+            at_target: false,
             nsid: 1,
             lba_bytes: 1,
             range_lba: 0,

@@ -15,6 +15,7 @@ fn settings() -> JobSettings {
     JobSettings {
         name: "j".to_owned(),
         drive: 0,
+        at_target: false,
         nsid: 1,
         lba_bytes: 4096,
         range_lba: 1000,

@@ -110,6 +110,7 @@ impl PairsBench {
         }
         let manner = Manner {
             drive: 0,
+            shared: None,
             completion: Completion::Polled,
             rules: self.transfer.rules,
             sink: None,
