@@ -5,6 +5,7 @@ use crate::costs::HostCosts;
 use crate::error::DriverError;
 use crate::error::Lost;
 use crate::extension::Extensions;
+use crate::fabric::Initiator;
 use crate::port::{ABSENT, Port};
 use crate::queue::{Band, OutOfBand, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
 use crate::watchdog;
@@ -327,6 +328,9 @@ impl Driver {
         driver.enable().await?;
         driver.start_reaper(&admin.completion);
         driver.learn().await?;
+        if let Port::Fabric(initiator) = &driver.0.port {
+            driver.0.clock.spawn("reconnection", reconnect(driver.clone(), initiator.clone()));
+        }
         if let Some(timeout) = driver.0.config.timeout {
             let watched = driver.clone();
             driver.0.clock.spawn("watchdog", async move { watchdog::watch(watched, timeout).await });
@@ -675,7 +679,15 @@ impl Driver {
         inner.condition.set(Condition::Resetting);
         let guard = Resetting(inner);
         inner.each_queue(|pair| pair.submission.set_state(State::Resetting));
-        let result = self.restart().await;
+        let losses = || if let Port::Fabric(initiator) = &inner.port { initiator.losses() } else { None };
+        let mut before = losses();
+        let mut result = self.restart().await;
+        // A controller beyond a network may be lost again meanwhile.
+        while result.is_err() && losses().is_some() && losses() != before {
+            before = losses();
+            inner.each_queue(|pair| pair.submission.set_state(State::Resetting));
+            result = self.restart().await;
+        }
         if result.is_ok() {
             inner.resets.set(inner.resets.get() + 1);
             inner.condition.set(Condition::Up);
@@ -1048,6 +1060,24 @@ impl Inner {
             pair.submission.restart(lost);
         });
         self.changed.notify_all();
+    }
+}
+
+/// Resets a controller beyond a network whenever it is lost: what is outstanding is lost with it, and another one is connected to.
+async fn reconnect(driver: Driver, initiator: Rc<Initiator>) {
+    loop {
+        initiator.lost().await;
+        if driver.check_up().is_err() {
+            return;
+        }
+        if driver.is_resetting() {
+            // What the reset has asked of the controller has no end; it begins again.
+            driver.0.admin.submission.restart(Lost::Reset);
+        } else {
+            let driver = driver.clone();
+            driver.0.clock.clone().spawn("reset", async move { drop(driver.reset().await) });
+        }
+        initiator.found().await;
     }
 }
 

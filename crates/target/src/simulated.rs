@@ -140,14 +140,14 @@ async fn dispatch(serving: Rc<Serving>) {
         let session = sessions.get(&connection);
         match (message, session) {
             (ToTarget::Open, _) => {
-                if let Some(old) = sessions.insert(connection, Session::open(&serving, connection)) {
-                    old.close();
-                }
+                sessions.insert(connection, Session::open(&serving, connection));
             }
             (ToTarget::Close, Some(session)) => {
                 session.close();
                 sessions.remove(&connection);
             }
+            // The host has not heard yet that the target has closed it.
+            (_, Some(session)) if session.is_closed.get() => {}
             (ToTarget::Command { span, queued, sqe, data }, Some(session)) => {
                 serving.clock.spans().charge_split(span, serving.clock.now(), queued, Stage::Fabric);
                 serving.commands.set(serving.commands.get() + 1);

@@ -5,5 +5,6 @@ mod association;
 mod commands;
 mod host;
 mod hostile;
+mod loss;
 mod shared;
 mod simulated;

@@ -48,7 +48,7 @@ impl Adapter {
         let found = associations.get(usize::from(connection.association)).and_then(Weak::upgrade);
         drop(associations);
         match found {
-            Some(initiator) => initiator.receive(connection.qid, message),
+            Some(initiator) => initiator.receive(connection, message),
             None => self.0.strays.set(self.0.strays.get() + 1),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::adapter::Adapter;
 use super::message::{Connection, ToHost, ToTarget};
-use byteway_clock::{Channel, Clock, Notify, Semaphore, SpanId, Stage};
+use byteway_clock::{Channel, Clock, Delay, Notify, Semaphore, SpanId, Stage};
 use byteway_link::{Memory, Parcel};
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::connect::CNTLID_DYNAMIC;
@@ -25,6 +25,10 @@ const POSTED_CID: u16 = 0xFFFD;
 const DISCONNECT_CID: u16 = 0xFFFC;
 /// Identifiers of a driver's commands are below.
 const CID_MAX: u16 = 0xFFF0;
+/// How often a controller that was lost is looked for, and how long after each time: as Linux does, one that doesn't come back for ten
+/// minutes is given up.
+const RECONNECTS_MAX: u32 = 60;
+const RECONNECT_DELAY: Delay = Delay::from_s(10);
 /// Data of a command that the target takes in its capsule on the admin queue.
 const ADMIN_CAPSULE_BYTES: u32 = 8192;
 
@@ -51,7 +55,6 @@ struct Ring {
     /// The I/O of the command in each slot.
     spans: Vec<SpanId>,
     cqid: u16,
-    is_connected: bool,
 }
 
 /// A ring of completions.
@@ -71,6 +74,9 @@ pub struct Initiator {
     memory: Memory,
     config: InitiatorConfig,
     rings: RefCell<BTreeMap<u16, Ring>>,
+    /// The number of each queue's connection, and of the next one.
+    open: RefCell<BTreeMap<u16, u32>>,
+    next: Cell<u32>,
     completions: RefCell<BTreeMap<u16, Completions>>,
     vectors: RefCell<Vec<Rc<Notify>>>,
     /// Create and Delete I/O Submission Queue commands that wait for their Connect or Disconnect: by queue, their identifiers.
@@ -83,6 +89,10 @@ pub struct Initiator {
     asq: Cell<u64>,
     acq: Cell<u64>,
     is_gone: Cell<bool>,
+    is_given_up: Cell<bool>,
+    losses: Cell<u64>,
+    /// One of both has changed.
+    lost: Notify,
     /// Responses that nothing was asked for.
     strays: Cell<u64>,
 }
@@ -103,6 +113,9 @@ impl Initiator {
             adapter: adapter.clone(),
             memory,
             rings: RefCell::default(),
+            open: RefCell::default(),
+            next: Cell::default(),
+            lost: Notify::new(&clock),
             completions: RefCell::default(),
             vectors: RefCell::default(),
             waiting: RefCell::default(),
@@ -113,21 +126,60 @@ impl Initiator {
             asq: Cell::default(),
             acq: Cell::default(),
             is_gone: Cell::default(),
+            is_given_up: Cell::default(),
+            losses: Cell::default(),
             strays: Cell::default(),
             config,
             clock,
         });
-        let cqe = {
-            let _turn = initiator.asking.acquire(1).await;
-            initiator.open(0, initiator.config.admin_entries);
-            initiator.answers.receive().await
-        };
-        match Connected::parse(&cqe) {
-            Some(connected) => {
-                initiator.cntlid.set(connected.cntlid);
-                Ok(initiator)
-            }
-            None => Err(cqe.status()),
+        initiator.associate().await?;
+        Ok(initiator)
+    }
+
+    /// Connects the admin queue, and so gets a controller.
+    async fn associate(&self) -> Result<(), Status> {
+        let _turn = self.asking.acquire(1).await;
+        self.cntlid.set(CNTLID_DYNAMIC);
+        while self.answers.try_receive().is_some() {}
+        self.open(0, self.config.admin_entries);
+        let cqe = self.answers.receive().await;
+        let connected = Connected::parse(&cqe).ok_or(cqe.status())?;
+        self.cntlid.set(connected.cntlid);
+        self.is_gone.set(false);
+        self.lost.notify_all();
+        Ok(())
+    }
+
+    /// Waits until the controller is lost: only a reset, which connects again, brings one back.
+    pub(crate) async fn lost(&self) {
+        while !self.is_gone.get() {
+            self.lost.notified().await;
+        }
+    }
+
+    /// How often a controller was lost; once none is looked for any more, none has ever been.
+    pub(crate) fn losses(&self) -> Option<u64> {
+        (!self.is_given_up.get()).then(|| self.losses.get())
+    }
+
+    /// Waits until there is one again, or none is looked for any more.
+    pub(crate) async fn found(&self) {
+        while self.is_gone.get() && !self.is_given_up.get() {
+            self.lost.notified().await;
+        }
+    }
+
+    /// The target has closed a connection: what is under way on any of them has no end any more.
+    fn lose(&self) {
+        let open: Vec<u16> = self.open.borrow().keys().copied().collect();
+        open.into_iter().for_each(|qid| self.close(qid));
+        // Whoever asks is told.
+        if self.asking.available() == 0 {
+            let _ = self.answers.try_send(Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0));
+        }
+        if !self.is_gone.replace(true) {
+            self.losses.set(self.losses.get() + 1);
+            self.lost.notify_all();
         }
     }
 
@@ -151,19 +203,35 @@ impl Initiator {
         self.strays.get()
     }
 
-    fn connection(&self, qid: u16) -> Connection {
-        Connection { association: self.association, qid }
+    /// The connection of a queue; none: it is not open.
+    fn connection(&self, qid: u16) -> Option<Connection> {
+        let number = *self.open.borrow().get(&qid)?;
+        Some(Connection { association: self.association, qid, number })
     }
 
     fn send(&self, qid: u16, span: SpanId, sqe: Sqe, data: Vec<u8>) {
         let bytes = (Sqe::SIZE + data.len()) as u64;
-        let message = |queued| ToTarget::Command { span, queued, sqe, data };
-        self.adapter.send(Parcel::Command, bytes, self.connection(qid), message);
+        if let Some(connection) = self.connection(qid) {
+            let message = |queued| ToTarget::Command { span, queued, sqe, data };
+            self.adapter.send(Parcel::Command, bytes, connection, message);
+        }
+    }
+
+    /// Closes a queue's connection, if it is open.
+    fn close(&self, qid: u16) {
+        if let Some(connection) = self.connection(qid) {
+            self.open.borrow_mut().remove(&qid);
+            self.adapter.send(Parcel::Connection, 0, connection, |_| ToTarget::Close);
+        }
     }
 
     /// Opens a connection and sends its Connect.
     fn open(&self, qid: u16, entries: u16) {
-        self.adapter.send(Parcel::Connection, 0, self.connection(qid), |_| ToTarget::Open);
+        self.close(qid);
+        let number = self.next.replace(self.next.get() + 1);
+        self.open.borrow_mut().insert(qid, number);
+        let connection = Connection { association: self.association, qid, number };
+        self.adapter.send(Parcel::Connection, 0, connection, |_| ToTarget::Open);
         let InitiatorConfig { subsystem, host, host_id, .. } = &self.config;
         let data = ConnectData::new(*host_id, self.cntlid.get(), subsystem, host);
         let connect = Connect { qid, sqsize_z: entries - 1, ..Connect::default() };
@@ -172,18 +240,41 @@ impl Initiator {
         self.send(qid, SpanId::NONE, sqe, data.as_bytes().to_vec());
     }
 
-    /// Reads a register. All ones: there is no controller any more, or no such property.
+    /// Reads a register; of a controller that was lost, when there is another one. All ones: there is none, or no such property.
     pub(crate) async fn read(&self, offset: u64, bytes: u32) -> u64 {
         let property = u32::try_from(offset).ok().and_then(PropertySize::of);
-        let (Some(size), false) = (property.filter(|size| size.bytes() == Some(bytes)), self.is_gone.get())
-        else {
-            return u64::MAX;
-        };
-        let _turn = self.asking.acquire(1).await;
+        let Some(size) = property.filter(|size| size.bytes() == Some(bytes)) else { return u64::MAX };
         let command = PropertyGet { size, offset: offset as u32 };
-        self.send(0, SpanId::NONE, command.sqe(OWN_CID), Vec::new());
-        let cqe = self.answers.receive().await;
-        if cqe.status().is_success() { command.value(&cqe) } else { u64::MAX }
+        let mut tries = 0;
+        loop {
+            if self.is_gone.get() && self.associate().await.is_err() {
+                tries += 1;
+                if tries == RECONNECTS_MAX {
+                    self.is_given_up.set(true);
+                    self.lost.notify_all();
+                    return u64::MAX;
+                }
+                self.clock.timer(RECONNECT_DELAY).await;
+                continue;
+            }
+            let cqe = self.ask(command.sqe(OWN_CID)).await;
+            match cqe.status().is_success() {
+                true => return command.value(&cqe),
+                false if self.is_gone.get() => {}
+                false => return u64::MAX,
+            }
+        }
+    }
+
+    /// Sends a command of the initiator's own, and waits for its completion.
+    async fn ask(&self, sqe: Sqe) -> Cqe {
+        let _turn = self.asking.acquire(1).await;
+        if self.connection(0).is_none() {
+            return Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0);
+        }
+        while self.answers.try_receive().is_some() {} // of a controller that was lost
+        self.send(0, SpanId::NONE, sqe, Vec::new());
+        self.answers.receive().await
     }
 
     /// Writes a register, posted.
@@ -203,15 +294,15 @@ impl Initiator {
 
     /// CC.EN is written: the admin rings begin, and the I/O queues end.
     fn begin_life(&self, is_enabled: bool) {
+        let open: Vec<u16> = self.open.borrow().keys().copied().filter(|qid| *qid > 0).collect();
+        open.into_iter().for_each(|qid| self.close(qid));
         self.rings.borrow_mut().retain(|qid, _| *qid == 0);
         self.completions.borrow_mut().retain(|cqid, _| *cqid == 0);
         self.waiting.borrow_mut().clear();
         if is_enabled {
             let aqa = self.aqa.get();
             let entries = u32::from(aqa.asqs_z()) + 1;
-            self.rings
-                .borrow_mut()
-                .insert(0, Ring { is_connected: true, ..ring(self.asq.get(), entries, 0) });
+            self.rings.borrow_mut().insert(0, ring(self.asq.get(), entries, 0));
             let entries = u32::from(aqa.acqs_z()) + 1;
             self.completions.borrow_mut().insert(0, completions(self.acq.get(), entries, 0));
         }
@@ -318,13 +409,13 @@ impl Initiator {
     }
 
     /// A message has come.
-    pub(crate) fn receive(&self, qid: u16, message: ToHost) {
+    pub(crate) fn receive(&self, connection: Connection, message: ToHost) {
+        let qid = connection.qid;
+        if self.connection(qid) != Some(connection) {
+            return; // of a connection that was closed since
+        }
         match message {
-            ToHost::Closed => {
-                if qid == 0 {
-                    self.is_gone.set(true);
-                }
-            }
+            ToHost::Closed => self.lose(),
             ToHost::Fetch { tag, address, bytes } => {
                 let mut data = self.adapter.buffer();
                 data.resize(bytes as usize, 0);
@@ -332,7 +423,7 @@ impl Initiator {
                     data.clear();
                 }
                 let message = |_| ToTarget::Data { tag, data };
-                self.adapter.send(Parcel::Data, u64::from(bytes), self.connection(qid), message);
+                self.adapter.send(Parcel::Data, u64::from(bytes), connection, message);
             }
             ToHost::Deliver { address, data } => {
                 // The buffer of a command that was given up may be gone.
@@ -352,13 +443,9 @@ impl Initiator {
             OWN_CID | DISCONNECT_CID => {
                 let waiting = self.waiting.borrow_mut().remove(&qid);
                 let succeeds = cqe.status().is_success();
-                match self.rings.borrow_mut().get_mut(&qid) {
-                    Some(ring) => ring.is_connected = succeeds && cqe.cid == OWN_CID,
-                    None => self.strays.set(self.strays.get() + 1),
-                }
-                if cqe.cid == DISCONNECT_CID {
+                if cqe.cid == DISCONNECT_CID || !succeeds {
                     self.rings.borrow_mut().remove(&qid);
-                    self.adapter.send(Parcel::Connection, 0, self.connection(qid), |_| ToTarget::Close);
+                    self.close(qid);
                 }
                 if let Some(cid) = waiting {
                     self.answer(cid, cqe.status());
@@ -418,7 +505,7 @@ impl Initiator {
 
 fn ring(address: u64, entries: u32, cqid: u16) -> Ring {
     let spans = vec![SpanId::NONE; entries as usize];
-    Ring { address, entries, tail: 0, spans, cqid, is_connected: false }
+    Ring { address, entries, tail: 0, spans, cqid }
 }
 
 fn completions(address: u64, entries: u32, vector: u16) -> Completions {

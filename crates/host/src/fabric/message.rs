@@ -10,6 +10,8 @@ pub struct Connection {
     pub association: u16,
     /// The queue.
     pub qid: u16,
+    /// How many connections the association has opened before: what was sent on one is never taken for another's.
+    pub number: u32,
 }
 
 /// From a host to the target.
