@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -10,7 +10,7 @@ use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::{function, nvme_tcp};
-use byteway_target::{Hosts, SubsystemConfig};
+use byteway_target::{Directory, Hosts, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
 use serde::Serialize;
 
@@ -69,12 +69,16 @@ pub struct Served {
 pub enum Place {
     /// In a folder of sockets.
     VfioUser(PathBuf),
-    /// Over NVMe/TCP at this address; each further drive at the next port.
+    /// Over NVMe/TCP at these addresses, each drive at all of them; each further drive at the next port of each.
     Tcp {
         /// The first drive's.
-        address: SocketAddr,
+        addresses: Vec<SocketAddr>,
         /// The hosts that may connect, by their NQNs; none: all.
         hosts: Vec<String>,
+        /// Further Discovery Services that hosts are told of.
+        referrals: Vec<SocketAddr>,
+        /// The address that hosts are told of instead of those of this machine.
+        advertised: Option<IpAddr>,
     },
 }
 
@@ -121,8 +125,12 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp(address, hosts) => Access::Tcp {
-                    server: listen(*address, number)?,
+                Opened::Tcp { addresses, hosts, directory } => Access::Tcp {
+                    servers: addresses
+                        .iter()
+                        .map(|address| listen(*address, number))
+                        .collect::<Result<_, _>>()?,
+                    directory: directory.clone(),
                     subsystem: Box::new(SubsystemConfig {
                         hosts: hosts.clone(),
                         ..SubsystemConfig::new(name_of(&drive.serial)?)
@@ -172,7 +180,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Where drives are served, as the system has it.
 enum Opened {
     VfioUser(PathBuf),
-    Tcp(SocketAddr, Hosts),
+    Tcp { addresses: Vec<SocketAddr>, hosts: Hosts, directory: Directory },
 }
 
 impl Opened {
@@ -182,7 +190,7 @@ impl Opened {
                 let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
                 InputError::new(what, "name a folder with --vfio-user")
             }),
-            Place::Tcp { address, hosts } => {
+            Place::Tcp { addresses, hosts, referrals, advertised } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
@@ -191,7 +199,8 @@ impl Opened {
                 };
                 let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
                 let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
-                Ok(Opened::Tcp(*address, hosts))
+                let directory = Directory::new(referrals.clone(), *advertised);
+                Ok(Opened::Tcp { addresses: addresses.clone(), hosts, directory })
             }
         }
     }
@@ -264,13 +273,24 @@ enum ReadyPlace {
         bench: String,
     },
     Tcp {
+        /// Of the first port; all are in `ports`.
         address: String,
         port: u16,
+        ports: Vec<ReadyPort>,
         subsystem_nqn: String,
         /// Any host may connect.
         any_host: bool,
         linux: String,
+        discover: String,
     },
+}
+
+/// A port of a drive's.
+#[derive(Serialize)]
+struct ReadyPort {
+    id: u16,
+    address: String,
+    port: u16,
 }
 
 /// How a drive began whose data is kept.
@@ -361,15 +381,27 @@ impl Served {
                     socket,
                 }
             }
-            Access::Tcp { server, subsystem } => {
-                let (ip, port) = (server.address().ip(), server.address().port());
+            Access::Tcp { servers, subsystem, .. } => {
+                let ports = nvme_tcp::ports(servers);
+                let (ip, port) = ports.first().map_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), |port| {
+                    (port.address.ip(), port.address.port())
+                });
                 let nqn = subsystem.nqn.as_str().to_owned();
                 ReadyPlace::Tcp {
                     address: ip.to_string(),
                     port,
                     any_host: subsystem.hosts == Hosts::Any,
                     linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}"),
+                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}"),
                     subsystem_nqn: nqn,
+                    ports: ports
+                        .iter()
+                        .map(|port| ReadyPort {
+                            id: port.id,
+                            address: port.address.ip().to_string(),
+                            port: port.address.port(),
+                        })
+                        .collect(),
                 }
             }
         }
@@ -403,10 +435,15 @@ impl Served {
                 },
                 format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
             ),
-            ReadyPlace::Tcp { address, port, any_host, linux, subsystem_nqn } => (
-                if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" },
-                format!("  listens {address}, port {port}\n  NQN     {subsystem_nqn}\n  Linux   {linux}\n"),
-            ),
+            ReadyPlace::Tcp { ports, any_host, linux, discover, subsystem_nqn, .. } => {
+                (if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" }, {
+                    let listens: String = ports
+                        .iter()
+                        .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))
+                        .collect();
+                    format!("{listens}  NQN     {subsystem_nqn}\n  Linux   {linux}\n  all     {discover}\n")
+                })
+            }
         };
         let mut namespaces = match ready.namespaces {
             1 => String::new(),

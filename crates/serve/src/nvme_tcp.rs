@@ -4,10 +4,12 @@
 //! when its connection is gone, as its data lies in memory that the drive reads and writes.
 
 use crate::vfio_user::server::before;
-use byteway_clock::{Clock, Delay, Notify};
+use byteway_clock::{Clock, Delay, Notify, TaskId};
+use byteway_target::discovery::{Port, Watching};
 use byteway_target::tcp::{Broken, Connection, Work};
-use byteway_target::{Ended, Queue, Target};
+use byteway_target::{Discovery, Ended, Queue, Reached, Target};
 use byteway_wire::nvme::Cqe;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
@@ -89,50 +91,6 @@ impl Server {
         self.address
     }
 
-    /// Serves hosts until `stop` is there; then all connections are closed. Gives how many controllers hosts have had.
-    ///
-    /// # Errors
-    /// The system has no file descriptor left.
-    pub async fn run(
-        &self,
-        clock: &Clock,
-        target: &Rc<Target>,
-        stop: impl Future<Output = ()>,
-    ) -> Result<u64, Errno> {
-        let listener = Rc::new(fcntl_dupfd_cloexec(&*self.listener, 0)?);
-        let serving = Rc::new(Serving {
-            clock: clock.clone(),
-            target: target.clone(),
-            sessions: RefCell::default(),
-            connections: Cell::new(0),
-            commands: Cell::new(0),
-            controllers: Cell::new(0),
-            is_stopping: Cell::new(false),
-            changed: Notify::new(clock),
-        });
-        let mut stop = pin!(stop);
-        while let Some(socket) = before(stop.as_mut(), self.accept(clock, &listener)).await {
-            if serving.connections.get() == CONNECTIONS_MAX {
-                warn!("a connection is closed: there are {CONNECTIONS_MAX}");
-                continue;
-            }
-            let _ = set_tcp_nodelay(&socket, true);
-            serving.open(socket);
-        }
-        serving.is_stopping.set(true);
-        for subsystem in target.subsystems() {
-            subsystem.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
-        }
-        // Whoever reads wakes then, connected or not.
-        for session in serving.sessions.borrow().iter().filter_map(Weak::upgrade) {
-            let _ = shutdown(&*session.socket, Shutdown::Both);
-        }
-        while serving.connections.get() + serving.commands.get() > 0 {
-            serving.changed.notified().await;
-        }
-        Ok(serving.controllers.get())
-    }
-
     async fn accept(&self, clock: &Clock, listener: &Rc<OwnedFd>) -> OwnedFd {
         loop {
             match accept_with(&**listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -146,6 +104,84 @@ impl Server {
             }
         }
     }
+}
+
+/// A subsystem's ports: each server with the port's identifier.
+#[must_use]
+pub fn ports(servers: &[Server]) -> Vec<Port> {
+    servers.iter().zip(1..).map(|(server, id)| Port { id, address: server.address }).collect()
+}
+
+/// Serves hosts, which come by any of `servers`, until `stop` is there; then all connections are closed. Gives how many
+/// controllers of drives hosts have had.
+///
+/// # Errors
+/// The system has no file descriptor left.
+pub async fn run(
+    clock: &Clock,
+    target: &Rc<Target>,
+    servers: &[Server],
+    stop: impl Future<Output = ()>,
+) -> Result<u64, Errno> {
+    let serving = Rc::new(Serving {
+        clock: clock.clone(),
+        target: target.clone(),
+        sessions: RefCell::default(),
+        connections: Cell::new(0),
+        commands: Cell::new(0),
+        controllers: Cell::new(0),
+        is_stopping: Cell::new(false),
+        changed: Notify::new(clock),
+    });
+    let mut listening = Vec::new();
+    for (server, port) in servers.iter().cloned().zip(1..) {
+        let listener = Rc::new(fcntl_dupfd_cloexec(&*server.listener, 0)?);
+        let serving = serving.clone();
+        listening.push(clock.spawn("NVMe/TCP listener", async move {
+            loop {
+                let socket = server.accept(&serving.clock, &listener).await;
+                serving.open(socket, port);
+            }
+        }));
+    }
+    let watched = match target.discovery() {
+        Some(discovery) => Some(watch(clock, discovery)?),
+        None => None,
+    };
+    stop.await;
+    listening.into_iter().for_each(|task| clock.kill(task));
+    serving.is_stopping.set(true);
+    target.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
+    // Whoever reads wakes then, connected or not.
+    for session in serving.sessions.borrow().iter().filter_map(Weak::upgrade) {
+        let _ = shutdown(&*session.socket, Shutdown::Both);
+    }
+    while serving.connections.get() + serving.commands.get() > 0 {
+        serving.changed.notified().await;
+    }
+    if let Some((_, task)) = watched {
+        clock.kill(task);
+    }
+    Ok(serving.controllers.get())
+}
+
+/// Has the target's hosts told when the directory changes, which any thread may do.
+fn watch(clock: &Clock, discovery: &Rc<Discovery>) -> Result<(Watching, TaskId), Errno> {
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let signal = fcntl_dupfd_cloexec(&event, 0)?;
+    let watching = discovery.directory().watch(move || {
+        // It fails only when so many changes wait that the counter is full.
+        let _ = rustix::io::write(&signal, &1u64.to_ne_bytes());
+    });
+    let (own_clock, discovery, event) = (clock.clone(), discovery.clone(), Rc::new(event));
+    let task = clock.spawn("Discovery log", async move {
+        loop {
+            own_clock.readable(&event).await;
+            let _ = rustix::io::read(&*event, &mut [0; 8]);
+            discovery.changed();
+        }
+    });
+    Ok((watching, task))
 }
 
 /// What all connections share.
@@ -162,10 +198,18 @@ struct Serving {
 }
 
 impl Serving {
-    fn open(self: &Rc<Self>, socket: OwnedFd) {
+    /// A host has come by this port.
+    fn open(self: &Rc<Self>, socket: OwnedFd, port: u16) {
+        if self.connections.get() == CONNECTIONS_MAX {
+            warn!("a connection is closed: there are {CONNECTIONS_MAX}");
+            return;
+        }
+        let _ = set_tcp_nodelay(&socket, true);
+        let own = getsockname(&socket).ok().and_then(|own| own.try_into().ok());
+        let reached = own.map_or(Reached::default(), |address| Reached { port, address });
         let peer = getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
         let peer = peer.map_or_else(|| "a host".to_owned(), |peer| peer.to_string());
-        let queue = Rc::new(Queue::new(&self.target));
+        let queue = Rc::new(Queue::at(&self.target, reached));
         let in_capsule = self.target.subsystems().iter().map(|subsystem| subsystem.config().in_capsule_bytes);
         let connection = Connection::new(queue.clone(), in_capsule.max().unwrap_or(0));
         let session = Rc::new(Session {
@@ -247,9 +291,14 @@ impl Session {
             }
         }
         if let (Some(controller), Some(0)) = (self.queue.controller(), self.queue.qid()) {
-            self.serving.controllers.set(self.serving.controllers.get() + 1);
             let host = controller.host().nqn.as_str().to_owned();
-            info!("{peer} is {host}, and has controller {}", controller.id());
+            match controller.subsystem() {
+                Some(_) => {
+                    self.serving.controllers.set(self.serving.controllers.get() + 1);
+                    info!("{peer} is {host}, and has controller {}", controller.id());
+                }
+                None => info!("{peer} is {host}, and looks for drives"),
+            }
         }
         let over = pin!(self.queue.over());
         let reading = pin!(self.read_on(&mut chunk));

@@ -1,10 +1,12 @@
 //! Admin commands of a fabrics controller. What describes the drive and its namespaces is asked of the drive; what describes the
 //! controller, and what the host sets of it, is answered here. Commands that would change the drive for other hosts are refused.
 
-use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, VERSION};
-use crate::path::Movement;
+use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
+use crate::discovery::{self, Discovery};
+use crate::path::{Movement, Path};
+use crate::subsystem::Subsystem;
 use byteway_clock::Delay;
-use byteway_wire::nvme::feature::fid;
+use byteway_wire::nvme::feature::{AsyncEventConfig, fid};
 use byteway_wire::nvme::identify::{ascii_field, oncs};
 use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::{
@@ -18,7 +20,7 @@ const CNTRLTYPE_IO: u8 = 1;
 /// CMIC: the subsystem may have several controllers.
 const CMIC_CONTROLLERS: u8 = 1 << 1;
 /// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
-const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
+pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 /// What of the optional NVM commands is passed on.
 const ONCS: u16 =
     oncs::COMPARE | oncs::WRITE_UNCORRECTABLE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::VERIFY;
@@ -30,7 +32,10 @@ const HOST_BEHAVIOR_BYTES: u32 = 512;
 /// # Errors
 /// It asks for more than a command may bring.
 pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, Status> {
-    let bytes_max = u64::from(controller.subsystem().path().bytes_max());
+    let bytes_max = match controller.service() {
+        Service::Drive(subsystem) => u64::from(subsystem.path().bytes_max()),
+        Service::Discovery(_) => u64::from(discovery::BYTES_MAX),
+    };
     Ok(match AdminOpcode(sqe.opcode()) {
         AdminOpcode::IDENTIFY => Movement::ToHost(Identify::BYTES),
         AdminOpcode::GET_LOG_PAGE => match GetLogPage::parse(sqe).bytes() {
@@ -54,9 +59,40 @@ pub(crate) async fn execute(
     movement: Movement,
     data: &mut Vec<u8>,
 ) -> Option<Cqe> {
-    let path = controller.subsystem().path();
-    Some(match AdminOpcode(sqe.opcode()) {
-        AdminOpcode::IDENTIFY => identify(controller, sqe, data).await,
+    let opcode = AdminOpcode(sqe.opcode());
+    match opcode {
+        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller).await,
+        AdminOpcode::KEEP_ALIVE => return Some(ended(Status::SUCCESS)),
+        _ => {}
+    }
+    let subsystem = match controller.service() {
+        Service::Drive(subsystem) => subsystem,
+        // What a Discovery controller supports (NVMe Base 2.1, 3.1.3.3).
+        Service::Discovery(discovery) => {
+            return Some(match opcode {
+                AdminOpcode::IDENTIFY => Discovery::identify(controller, sqe, data),
+                AdminOpcode::GET_LOG_PAGE => discovery.log_page(controller, sqe, movement, data),
+                AdminOpcode::SET_FEATURES => {
+                    let command = SetFeatures::parse(sqe);
+                    match command.fid {
+                        _ if command.sv => ended(Status::FEATURE_NOT_SAVEABLE.with_dnr()),
+                        fid::KEEP_ALIVE_TIMER | fid::ASYNC_EVENT_CONFIGURATION => {
+                            set_of_controller(controller, &command)
+                        }
+                        _ => ended(INVALID_FIELD),
+                    }
+                }
+                AdminOpcode::GET_FEATURES => {
+                    let value = feature_of_controller(controller, GetFeatures::parse(sqe).fid);
+                    value.map_or(ended(INVALID_FIELD), |value| ended(Status::SUCCESS).with_dw0(value))
+                }
+                _ => ended(Status::INVALID_OPCODE.with_dnr()),
+            });
+        }
+    };
+    let path = subsystem.path();
+    Some(match opcode {
+        AdminOpcode::IDENTIFY => identify(controller, subsystem, sqe, data).await,
         AdminOpcode::GET_LOG_PAGE => {
             let Movement::ToHost(bytes) = movement else { return Some(ended(Status::INTERNAL_ERROR)) };
             match GetLogPage::parse(sqe).lid {
@@ -74,10 +110,8 @@ pub(crate) async fn execute(
                 _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
             }
         }
-        AdminOpcode::SET_FEATURES => set_features(controller, &SetFeatures::parse(sqe)),
-        AdminOpcode::GET_FEATURES => get_features(controller, sqe, data).await,
-        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller).await,
-        AdminOpcode::KEEP_ALIVE => ended(Status::SUCCESS),
+        AdminOpcode::SET_FEATURES => set_features(controller, subsystem, &SetFeatures::parse(sqe)),
+        AdminOpcode::GET_FEATURES => get_features(controller, path, sqe, data).await,
         // It may have ended, and nothing is stopped in its course.
         AdminOpcode::ABORT => ended(Status::SUCCESS).with_dw0(byteway_wire::nvme::Abort::NOT_ABORTED),
         _ => ended(Status::INVALID_OPCODE.with_dnr()),
@@ -89,12 +123,12 @@ pub(crate) const fn ended(status: Status) -> Cqe {
     Cqe::new(0, status, 0, 0)
 }
 
-async fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
-    let path = controller.subsystem().path();
+async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+    let path = subsystem.path();
     match Identify::parse(sqe).cns {
         Cns::CONTROLLER => {
             data.clear();
-            data.extend_from_slice(identity(controller).as_bytes());
+            data.extend_from_slice(identity(controller, subsystem).as_bytes());
             ended(Status::SUCCESS)
         }
         cns @ (Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE) => {
@@ -127,8 +161,7 @@ fn share(cns: Cns, data: &mut [u8]) {
 }
 
 /// What the controller says of itself: the drive, but for what it is a controller of.
-fn identity(controller: &Controller) -> Box<IdentifyController> {
-    let subsystem = controller.subsystem();
+fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyController> {
     let config = subsystem.config();
     let drive = subsystem.path().identity();
     let mut identity = Box::new(IdentifyController::new_zeroed());
@@ -165,7 +198,7 @@ fn identity(controller: &Controller) -> Box<IdentifyController> {
     identity
 }
 
-fn set_features(controller: &Controller, command: &SetFeatures) -> Cqe {
+fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFeatures) -> Cqe {
     if command.sv {
         return ended(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
@@ -177,29 +210,42 @@ fn set_features(controller: &Controller, command: &SetFeatures) -> Cqe {
             }
             // A queue of a fabric is both.
             let wanted = submission.min(completion) + 1;
-            controller.granted.set(wanted.min(controller.subsystem().config().io_queues_max));
+            controller.granted.set(wanted.min(subsystem.config().io_queues_max));
             ended(Status::SUCCESS).with_dw0(queues(controller))
         }
-        fid::KEEP_ALIVE_TIMER => {
-            controller.set_keep_alive(Delay::from_ms(u64::from(command.cdw11)));
-            ended(Status::SUCCESS)
-        }
-        fid::ASYNC_EVENT_CONFIGURATION => {
-            controller.event_configuration.set(command.cdw11);
-            ended(Status::SUCCESS)
-        }
+        fid::KEEP_ALIVE_TIMER | fid::ASYNC_EVENT_CONFIGURATION => set_of_controller(controller, command),
         fid::HOST_BEHAVIOR_SUPPORT => ended(Status::SUCCESS),
         // The cache is the drive's, which other hosts use, too.
         _ => ended(Status::FEATURE_NOT_CHANGEABLE.with_dnr()),
     }
 }
 
-async fn get_features(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+/// Sets a feature that every kind of controller has.
+fn set_of_controller(controller: &Controller, command: &SetFeatures) -> Cqe {
+    if command.fid == fid::KEEP_ALIVE_TIMER {
+        controller.set_keep_alive(Delay::from_ms(u64::from(command.cdw11)));
+    } else {
+        controller.configure_events(AsyncEventConfig::from_bits(command.cdw11));
+    }
+    ended(Status::SUCCESS)
+}
+
+/// The value of a feature that every kind of controller has; none: it is another.
+fn feature_of_controller(controller: &Controller, feature: u8) -> Option<u32> {
+    match feature {
+        fid::KEEP_ALIVE_TIMER => Some((controller.keep_alive().0 / Delay::from_ms(1).0) as u32),
+        fid::ASYNC_EVENT_CONFIGURATION => Some(controller.event_configuration().into_bits()),
+        _ => None,
+    }
+}
+
+async fn get_features(controller: &Controller, path: &Path, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
     let command = GetFeatures::parse(sqe);
+    if let Some(value) = feature_of_controller(controller, command.fid) {
+        return ended(Status::SUCCESS).with_dw0(value);
+    }
     let value = match command.fid {
         fid::NUMBER_OF_QUEUES => queues(controller),
-        fid::KEEP_ALIVE_TIMER => (controller.keep_alive().0 / Delay::from_ms(1).0) as u32,
-        fid::ASYNC_EVENT_CONFIGURATION => controller.event_configuration.get(),
         fid::HOST_BEHAVIOR_SUPPORT => {
             data.clear();
             data.resize(HOST_BEHAVIOR_BYTES as usize, 0);
@@ -210,7 +256,7 @@ async fn get_features(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) ->
         | fid::TEMPERATURE_THRESHOLD
         | fid::ERROR_RECOVERY
         | fid::VOLATILE_WRITE_CACHE
-        | fid::WRITE_ATOMICITY => return controller.subsystem().path().ask(*sqe, 0, data).await,
+        | fid::WRITE_ATOMICITY => return path.ask(*sqe, 0, data).await,
         _ => return ended(INVALID_FIELD),
     };
     ended(Status::SUCCESS).with_dw0(value)
@@ -222,13 +268,13 @@ fn queues(controller: &Controller) -> u32 {
     granted | granted << 16
 }
 
-/// Holds an Asynchronous Event Request until the controller's end, as there is no event yet that it could tell.
+/// Holds an Asynchronous Event Request until there is an event, or the controller's life is over.
 async fn hold_event_request(controller: &Controller) -> Option<Cqe> {
     if controller.requests.get() > AERL {
         return Some(ended(Status::AER_LIMIT_EXCEEDED.with_dnr()));
     }
     controller.requests.set(controller.requests.get() + 1);
-    controller.over(Some(controller.life())).await;
+    let event = controller.event().await;
     controller.requests.set(controller.requests.get() - 1);
-    None
+    event.map(|event| ended(Status::SUCCESS).with_dw0(event.dw0()))
 }

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | [`subsystem`] | a drive under one name, who may use it, and the controllers made for hosts |
 //! | [`controller`] | a host's controller: properties, keep-alive, its end |
+//! | `event.rs` | its asynchronous events |
+//! | [`discovery`] | the Discovery Service: what a process serves, and where hosts find it |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, past any block layer |
@@ -15,12 +17,15 @@
 
 mod admin;
 pub mod controller;
+pub mod discovery;
+mod event;
 pub mod path;
 pub mod queue;
 pub mod subsystem;
 pub mod tcp;
 
 pub use controller::{Controller, Ended};
+pub use discovery::{Directory, Discovery, Reached};
 pub use path::{Movement, Path, PathConfig};
 pub use queue::{Misuse, Queue, Target};
 pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

@@ -3,5 +3,6 @@
 
 mod association;
 mod commands;
+mod discovery;
 mod host;
 mod hostile;

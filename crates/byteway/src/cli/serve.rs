@@ -1,7 +1,7 @@
 //! `byteway serve`.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -49,6 +49,9 @@ Without a guest:
 Over NVMe/TCP any number of hosts use a drive at once:
   byteway serve drive.toml --tcp 127.0.0.1:4420
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN     (the line that is printed)
+Each port also answers as a Discovery Service, which tells a host of all drives here that it may use:
+  nvme discover -t tcp -a 127.0.0.1 -s 4420
+  nvme connect-all -t tcp -a 127.0.0.1 -s 4420
 
 What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
 
@@ -80,13 +83,20 @@ pub(super) struct Arguments {
     /// The folder for the sockets of vfio-user, which is made if need be.
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
-    /// Serve over NVMe/TCP at this address, each further drive at the next port. Without authentication and encryption:
-    /// whoever reaches it reads and writes the drives.
+    /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
+    /// each drive. Without authentication and encryption: whoever reaches it reads and writes the drives.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    tcp: Option<SocketAddr>,
+    tcp: Vec<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may.
     #[arg(long, value_name = "NQN", requires = "tcp", conflicts_with = "vfio_user")]
     host: Vec<String>,
+    /// With --tcp: another Discovery Service that hosts are told of; may be repeated.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp", conflicts_with = "vfio_user")]
+    referral: Vec<SocketAddr>,
+    /// With --tcp: the address that hosts are told of when they ask for drives, if they reach this machine by another
+    /// than its own, as behind network address translation. Ports stay as they are.
+    #[arg(long, value_name = "ADDRESS", requires = "tcp", conflicts_with = "vfio_user")]
+    advertise: Option<IpAddr>,
     /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
     /// its name.
     #[arg(long, value_name = "DIR")]
@@ -105,9 +115,14 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
-    let place = match (&arguments.tcp, &arguments.vfio_user) {
-        (Some(address), _) => Place::Tcp { address: *address, hosts: arguments.host.clone() },
-        (None, folder) => Place::VfioUser(folder.clone().unwrap_or_default()),
+    let place = match (&arguments.tcp[..], &arguments.vfio_user) {
+        ([], folder) => Place::VfioUser(folder.clone().unwrap_or_default()),
+        (addresses, _) => Place::Tcp {
+            addresses: addresses.to_vec(),
+            hosts: arguments.host.clone(),
+            referrals: arguments.referral.clone(),
+            advertised: arguments.advertise,
+        },
     };
     let service = Service::load(&arguments.devices, &place, arguments.data.as_deref(), &options)?;
     let stop = Stop::new()?;

@@ -6,6 +6,7 @@
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
 //! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9` |
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
+//! | `discovered.rs` | several drives found by the Discovery Service, and all connected |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
 //! | `process.rs` | processes that end with the test, however it ends |
@@ -19,6 +20,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
+mod discovered;
 mod guest;
 mod kept;
 mod list;
@@ -109,6 +111,13 @@ fn linux_6_1_uses_a_drive_over_nvme_tcp() {
 fn linux_6_12_uses_a_drive_over_nvme_tcp() {
     let Some(_alone) = have("6.12") else { return };
     remote::play("6.12");
+}
+
+// A host that doesn't know the drives' names and ports asks one port for all of them.
+#[test]
+fn linux_6_12_finds_drives_over_nvme_tcp() {
+    let Some(_alone) = have("6.12") else { return };
+    discovered::play("6.12");
 }
 
 // Without this, who forgets share=on has a drive whose commands all time out, and nobody tells why.
