@@ -32,6 +32,10 @@ const CONNECTIONS_MAX: usize = 1024;
 const CONNECT_LIMIT: Delay = Delay::from_s(10);
 /// How long a host has to take what waits for it, before its connection is closed.
 const DEAF_LIMIT: Delay = Delay::from_s(30);
+/// How long commands that have begun may go on when the server stops.
+const DRAIN_LIMIT: Delay = Delay::from_ms(500);
+/// How long hosts then have to close their connections, before they are closed for them.
+const LINGER_LIMIT: Delay = Delay::from_ms(200);
 /// How long to wait when the system has no descriptor left for a connection.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 /// Bytes taken from a socket at once, at most.
@@ -112,8 +116,8 @@ pub fn ports(servers: &[Server]) -> Vec<Port> {
     servers.iter().zip(1..).map(|(server, id)| Port { id, address: server.address }).collect()
 }
 
-/// Serves hosts, which come by any of `servers`, until `stop` is there; then all connections are closed. Gives how many
-/// controllers of drives hosts have had.
+/// Serves hosts, which come by any of `servers`, until `stop` is there; then what has begun is let come to its end, for
+/// a while, and all connections are closed. Gives how many controllers of drives hosts have had.
 ///
 /// # Errors
 /// The system has no file descriptor left.
@@ -130,6 +134,7 @@ pub async fn run(
         connections: Cell::new(0),
         commands: Cell::new(0),
         controllers: Cell::new(0),
+        is_draining: Cell::new(false),
         is_stopping: Cell::new(false),
         changed: Notify::new(clock),
     });
@@ -150,6 +155,7 @@ pub async fn run(
     };
     stop.await;
     listening.into_iter().for_each(|task| clock.kill(task));
+    serving.drain().await;
     serving.is_stopping.set(true);
     target.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
     // Whoever reads wakes then, connected or not.
@@ -193,11 +199,46 @@ struct Serving {
     /// Commands that are being executed, those of connections that are gone too.
     commands: Cell<usize>,
     controllers: Cell<u64>,
+    /// Nothing further is begun; `changed` is notified of what ends.
+    is_draining: Cell<bool>,
     is_stopping: Cell<bool>,
     changed: Notify,
 }
 
 impl Serving {
+    fn sessions(&self) -> Vec<Rc<Session>> {
+        self.sessions.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets what has begun come to its end and be acknowledged, and then has hosts close their connections; each for so long.
+    async fn drain(&self) {
+        self.is_draining.set(true);
+        self.sessions().iter().for_each(|session| session.connection.borrow_mut().drain());
+        let is_drained =
+            |session: &Rc<Session>| session.is_gone.get() || session.connection.borrow().is_drained();
+        let drained = async {
+            while !self.sessions().iter().all(is_drained) {
+                self.changed.notified().await;
+            }
+        };
+        let limit = pin!(self.clock.timer(DRAIN_LIMIT));
+        if before(limit, drained).await.is_none() {
+            let count = self.sessions().iter().filter(|session| !is_drained(session)).count();
+            warn!("{count} connections are closed with commands that have not ended within the limit");
+        }
+        // Closed at once, a socket with bytes that nobody has read would take back what the other end hasn't read either.
+        for session in self.sessions() {
+            let _ = shutdown(&*session.socket, Shutdown::Write);
+        }
+        let closed = async {
+            while self.connections.get() > 0 {
+                self.changed.notified().await;
+            }
+        };
+        let limit = pin!(self.clock.timer(LINGER_LIMIT));
+        let _ = before(limit, closed).await;
+    }
+
     /// A host has come by this port.
     fn open(self: &Rc<Self>, socket: OwnedFd, port: u16) {
         if self.connections.get() == CONNECTIONS_MAX {
@@ -234,7 +275,11 @@ impl Serving {
 
     fn ended(&self, count: &Cell<usize>) {
         count.set(count.get() - 1);
-        if self.is_stopping.get() {
+        self.has_changed();
+    }
+
+    fn has_changed(&self) {
+        if self.is_draining.get() {
             self.changed.notify_all();
         }
     }
@@ -398,6 +443,7 @@ impl Session {
         self.queue.close();
         self.is_gone.set(true);
         self.unsent.notify_one();
+        self.serving.has_changed();
     }
 }
 
@@ -414,6 +460,7 @@ async fn write(session: Rc<Session>) {
                     let sent = send(&*socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
                     if let Ok(bytes) = sent {
                         connection.sent(bytes);
+                        serving.has_changed();
                     }
                     Some(sent)
                 }

@@ -162,6 +162,14 @@ impl Queue {
         self.head.get().is_some()
     }
 
+    /// Commands that are held until something happens: Asynchronous Event Requests.
+    pub(crate) fn held(&self) -> usize {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, qid: 0, .. } => usize::from(controller.requests.get()),
+            _ => 0,
+        }
+    }
+
     /// Waits until the connection is to be closed, as its controller is over.
     pub async fn over(&self) {
         let connected = match &*self.stage.borrow() {

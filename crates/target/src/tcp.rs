@@ -94,6 +94,9 @@ pub struct Connection {
     sent: usize,
     spare: Vec<Vec<u8>>,
     is_closing: bool,
+    is_draining: bool,
+    /// Commands that were given out to be executed, and not given back.
+    executing: usize,
 }
 
 impl Connection {
@@ -114,6 +117,8 @@ impl Connection {
             sent: 0,
             spare: Vec::new(),
             is_closing: false,
+            is_draining: false,
+            executing: 0,
         }
     }
 
@@ -154,6 +159,8 @@ impl Connection {
         self.coming = Coming::Nothing;
         match pdu {
             Pdu::IcReq(request) => self.initialize(request)?,
+            // The host will find the connection closed, and knows then that it has to send the command again.
+            Pdu::CapsuleCmd(_) if self.is_draining => {}
             Pdu::CapsuleCmd(capsule) => {
                 let work = self.command(&capsule.sqe, data_bytes)?;
                 match work {
@@ -269,12 +276,27 @@ impl Connection {
 
     /// The next command that is to be executed.
     pub fn next_work(&mut self) -> Option<Work> {
-        self.works.pop_front()
+        let work = self.works.pop_front();
+        self.executing += usize::from(work.is_some());
+        work
+    }
+
+    /// Begins no further command; what has begun goes on to its end, with the data that the host was asked for.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Whether all commands have ended and their completions are sent, but for Asynchronous Event Requests, which are held.
+    pub fn is_drained(&self) -> bool {
+        let is_waiting = self.writes.iter().any(Option::is_some) || matches!(self.coming, Coming::Capsule(_));
+        let executing = self.executing > self.queue.held();
+        !is_waiting && self.works.is_empty() && !executing && self.unsent().is_empty()
     }
 
     /// A command has ended; without a completion, nobody is told.
     pub fn finish(&mut self, work: Work, cqe: Option<Cqe>) {
         let Work { sqe, movement, mut data, .. } = work;
+        self.executing -= 1;
         if let Some(cqe) = cqe {
             let cqe = self.queue.end(&sqe, cqe);
             let succeeds = cqe.status().is_success();

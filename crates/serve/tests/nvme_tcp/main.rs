@@ -5,4 +5,5 @@
 #[allow(dead_code, reason = "a host says more than any one test needs")]
 mod client;
 mod discovery;
+mod drain;
 mod service;
