@@ -7,7 +7,7 @@ use crate::path::{Movement, Path};
 use crate::subsystem::Subsystem;
 use byteway_clock::Delay;
 use byteway_wire::nvme::feature::{AsyncEventConfig, fid};
-use byteway_wire::nvme::identify::{ascii_field, oncs};
+use byteway_wire::nvme::identify::{ascii_field, csi, oncs};
 use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::{
     AdminOpcode, Cns, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController, SetFeatures, Sqe, Status,
@@ -131,10 +131,10 @@ async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, dat
             data.extend_from_slice(identity(controller, subsystem).as_bytes());
             ended(Status::SUCCESS)
         }
-        cns @ (Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE) => {
+        Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE => {
             let cqe = path.ask(*sqe, Identify::BYTES as usize, data).await;
             if cqe.status().is_success() {
-                share(cns, data);
+                share(&Identify::parse(sqe), data);
             }
             cqe
         }
@@ -148,10 +148,11 @@ async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, dat
 }
 
 /// NMIC: several controllers may have the namespace. Which byte that is depends on the structure.
-fn share(cns: Cns, data: &mut [u8]) {
-    let nmic = match cns {
+fn share(identify: &Identify, data: &mut [u8]) {
+    let nmic = match identify.cns {
         Cns::NAMESPACE => 30,
         Cns::INDEPENDENT_NAMESPACE => 1,
+        Cns::COMMAND_SET_NAMESPACE if identify.csi == csi::KEY_VALUE => 26,
         _ => return,
     };
     // A namespace that is not there is all zeroes, and stays so.

@@ -5,12 +5,14 @@
 
 use byteway_clock::{Semaphore, SpanId};
 use byteway_host::{
-    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, QueueConfig, Rules,
-    TransferConfig,
+    Carrier, Data, Driver, DriverError, IoBuffer, IoError, KvNamespace, Lost, Method, Namespace, QueueConfig,
+    Rules, TransferConfig,
 };
 use byteway_wire::nvme::command::FUSE_NONE;
+use byteway_wire::nvme::kv::{List, Retrieve, Store};
 use byteway_wire::nvme::{
-    Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, NvmOpcode, Range, ReadWrite, Sqe, Status,
+    Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, KvOpcode, NvmOpcode, Range, ReadWrite, Sqe,
+    Status,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -89,6 +91,38 @@ impl Path {
         found.copied().ok_or(Status::INVALID_NAMESPACE.with_dnr())
     }
 
+    /// The key value namespace with this identifier, if it is one.
+    fn kv_namespace(&self, nsid: u32) -> Option<KvNamespace> {
+        self.driver.kv_namespaces().iter().find(|namespace| namespace.nsid == nsid).copied()
+    }
+
+    /// What data a command of the Key Value command set has (NVMe KV 1.0, 3.2): its length is in the command, its key, too.
+    fn kv_movement(&self, namespace: &KvNamespace, sqe: &Sqe) -> Result<Movement, Status> {
+        let checked = |bytes: u32| {
+            let is_too_long = bytes > self.config.bytes_max;
+            if is_too_long { Err(Status::INVALID_FIELD.with_dnr()) } else { Ok(bytes) }
+        };
+        Ok(match KvOpcode(sqe.opcode()) {
+            KvOpcode::STORE => match Store::parse(sqe).bytes {
+                bytes if bytes > namespace.value_bytes_max => {
+                    return Err(Status::INVALID_VALUE_SIZE.with_dnr());
+                }
+                0 => Movement::None,
+                bytes => Movement::ToDrive(checked(bytes)?),
+            },
+            KvOpcode::RETRIEVE => match Retrieve::parse(sqe).buffer_bytes {
+                0 => Movement::None,
+                bytes => Movement::ToHost(checked(bytes)?),
+            },
+            KvOpcode::LIST => match List::parse(sqe).buffer_bytes {
+                0 => Movement::None,
+                bytes => Movement::ToHost(checked(bytes)?),
+            },
+            KvOpcode::FLUSH | KvOpcode::DELETE | KvOpcode::EXIST => Movement::None,
+            _ => return Err(Status::INVALID_OPCODE.with_dnr()),
+        })
+    }
+
     /// What data an I/O command has.
     ///
     /// # Errors
@@ -96,6 +130,9 @@ impl Path {
     pub fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
         if sqe.fuse() != FUSE_NONE {
             return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        if let Some(namespace) = self.kv_namespace(sqe.nsid) {
+            return self.kv_movement(&namespace, sqe);
         }
         let blocks = |sqe: &Sqe| {
             let namespace = self.namespace(sqe.nsid)?;
@@ -146,7 +183,11 @@ impl Path {
         data: &mut Vec<u8>,
     ) -> Result<Cqe, IoError> {
         // Its data pointer and metadata pointer are the host's, and name nothing here.
-        let sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
+        let mut sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
+        let is_kv = self.kv_namespace(sqe.nsid).is_some();
+        if is_kv {
+            sqe.cdw13 = 0; // Byteway's own ways of moving values are those of a link
+        }
         let none = SpanId::NONE;
         match movement {
             Movement::None => Ok(self.carrier.queue().execute(sqe).await?),
@@ -155,8 +196,15 @@ impl Path {
                 self.carrier.send(none, sqe, buffer, bytes).await
             }
             Movement::ToHost(bytes) => {
+                // A list of keys fills as much of its buffer as there are keys: the rest would be another command's data.
+                if is_kv && KvOpcode(sqe.opcode()) == KvOpcode::LIST {
+                    data.clear();
+                    data.resize(bytes as usize, 0);
+                    self.carrier.put(buffer, data)?;
+                }
                 let cqe = self.carrier.receive(none, sqe, buffer, bytes).await?;
                 if cqe.status().is_success() {
+                    let bytes = if is_kv { value_bytes(&sqe, &cqe, bytes) } else { bytes };
                     data.resize(bytes as usize, 0);
                     self.carrier.get(buffer, data)?;
                 }
@@ -181,6 +229,14 @@ impl Path {
             Ok(cqe) => cqe,
             Err(_) => failed(Status::INTERNAL_PATH_ERROR),
         }
+    }
+}
+
+/// How many of the `bytes` of its buffer a key value command has filled: a value may be shorter (NVMe KV 1.0, 3.2.4).
+fn value_bytes(sqe: &Sqe, cqe: &Cqe, bytes: u32) -> u32 {
+    match KvOpcode(sqe.opcode()) {
+        KvOpcode::RETRIEVE => cqe.dw0.saturating_sub(Retrieve::parse(sqe).offset).min(bytes),
+        _ => bytes,
     }
 }
 

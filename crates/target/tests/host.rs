@@ -1,12 +1,13 @@
 //! A host by hand: it says what a test tells it to, and gives what comes back.
 
 use byteway_clock::Clock;
+use byteway_device::DriveConfig;
 use byteway_host::{Driver, DriverConfig};
 use byteway_target::tcp::{Broken, Connection, Work};
 use byteway_target::{
     Directory, Discovery, Path, PathConfig, Queue, Reached, Subsystem, SubsystemConfig, Target,
 };
-use byteway_testkit::{SmallWorld, assert_at_rest};
+use byteway_testkit::{SmallWorld, assert_at_rest, drive_config};
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::connect::ConnectAttributes;
 use byteway_wire::fabrics::tcp::{
@@ -27,7 +28,16 @@ pub fn with_target<T: 'static>(
     config: impl FnOnce(&mut SubsystemConfig) + 'static,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
 ) -> T {
-    SmallWorld::default().run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
+    with_target_of(drive_config(), config, test)
+}
+
+/// The same, of this drive.
+pub fn with_target_of<T: 'static>(
+    drive: DriveConfig,
+    config: impl FnOnce(&mut SubsystemConfig) + 'static,
+    test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
+) -> T {
+    SmallWorld::of(drive).run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
         let clock = driver.clock().clone();
         let mut subsystem = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
         config(&mut subsystem);

@@ -6,3 +6,4 @@ mod commands;
 mod discovery;
 mod host;
 mod hostile;
+mod kv;
