@@ -10,8 +10,9 @@ use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::{function, nvme_tcp};
-use byteway_target::{Directory, Hosts, SubsystemConfig};
+use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
+use byteway_wire::nvme::AnaState;
 use serde::Serialize;
 
 use crate::build;
@@ -79,6 +80,8 @@ pub enum Place {
         referrals: Vec<SocketAddr>,
         /// The address that hosts are told of instead of those of this machine.
         advertised: Option<IpAddr>,
+        /// Whether hosts may create, attach, detach and delete namespaces.
+        may_manage: bool,
     },
 }
 
@@ -125,7 +128,7 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp { addresses, hosts, directory } => Access::Tcp {
+                Opened::Tcp { addresses, hosts, directory, may_manage } => Access::Tcp {
                     servers: addresses
                         .iter()
                         .map(|address| listen(*address, number))
@@ -133,6 +136,7 @@ impl Service {
                     directory: directory.clone(),
                     subsystem: Box::new(SubsystemConfig {
                         hosts: hosts.clone(),
+                        may_manage: *may_manage,
                         ..SubsystemConfig::new(name_of(&drive.serial)?)
                     }),
                 },
@@ -149,6 +153,19 @@ impl Service {
     /// The drives, in the order of their files.
     pub fn drives(&self) -> &[Served] {
         &self.drives
+    }
+
+    /// What may be changed of the drives' paths while they are served: of those over NVMe/TCP.
+    pub fn path_controls(&self) -> Vec<PathControl> {
+        let control = |drive: &Served| match &drive.setup.access {
+            Access::Tcp { servers, subsystem, .. } => Some(PathControl {
+                drive: drive.setup.name.clone(),
+                ports: servers.len(),
+                states: subsystem.ports.clone(),
+            }),
+            Access::VfioUser { .. } => None,
+        };
+        self.drives.iter().filter_map(control).collect()
     }
 
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
@@ -169,6 +186,36 @@ impl Service {
     }
 }
 
+/// The paths to a drive, whose states may be changed from any thread.
+pub struct PathControl {
+    drive: String,
+    ports: usize,
+    states: PortStates,
+}
+
+impl PathControl {
+    /// The drive's name.
+    pub fn drive(&self) -> &str {
+        &self.drive
+    }
+
+    /// Sets the state of a port, by the state's name.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn set_state(&self, port: u16, state: &str) -> Result<(), String> {
+        if port == 0 || usize::from(port) > self.ports {
+            return Err(format!("there is no port {port}: the drive has {}", self.ports));
+        }
+        let Some(state) = AnaState::ALL.into_iter().find(|known| known.name() == state) else {
+            let names = AnaState::ALL.map(AnaState::name).join(", ");
+            return Err(format!("`{}` is no state: write one of {names}", excerpt(state)));
+        };
+        self.states.set(port, state);
+        Ok(())
+    }
+}
+
 /// Whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
@@ -180,7 +227,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Where drives are served, as the system has it.
 enum Opened {
     VfioUser(PathBuf),
-    Tcp { addresses: Vec<SocketAddr>, hosts: Hosts, directory: Directory },
+    Tcp { addresses: Vec<SocketAddr>, hosts: Hosts, directory: Directory, may_manage: bool },
 }
 
 impl Opened {
@@ -190,7 +237,7 @@ impl Opened {
                 let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
                 InputError::new(what, "name a folder with --vfio-user")
             }),
-            Place::Tcp { addresses, hosts, referrals, advertised } => {
+            Place::Tcp { addresses, hosts, referrals, advertised, may_manage } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
@@ -200,7 +247,7 @@ impl Opened {
                 let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
                 let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
                 let directory = Directory::new(referrals.clone(), *advertised);
-                Ok(Opened::Tcp { addresses: addresses.clone(), hosts, directory })
+                Ok(Opened::Tcp { addresses: addresses.clone(), hosts, directory, may_manage: *may_manage })
             }
         }
     }

@@ -5,9 +5,9 @@
 
 use crate::vfio_user::server::before;
 use byteway_clock::{Clock, Delay, Notify, TaskId};
-use byteway_target::discovery::{Port, Watching};
+use byteway_target::discovery::Port;
 use byteway_target::tcp::{Broken, Connection, Work};
-use byteway_target::{Discovery, Ended, Queue, Reached, Target};
+use byteway_target::{Ended, Queue, Reached, Target, Watching};
 use byteway_wire::nvme::Cqe;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -149,10 +149,15 @@ pub async fn run(
             }
         }));
     }
-    let watched = match target.discovery() {
-        Some(discovery) => Some(watch(clock, discovery)?),
-        None => None,
-    };
+    let mut watched = Vec::new();
+    if let Some(discovery) = target.discovery().cloned() {
+        let directory = discovery.directory().clone();
+        watched.push(watch(clock, |watcher| directory.watch(watcher), move || discovery.changed())?);
+    }
+    for subsystem in target.subsystems().iter().cloned() {
+        let ports = subsystem.config().ports.clone();
+        watched.push(watch(clock, |watcher| ports.watch(watcher), move || subsystem.ports_changed())?);
+    }
     stop.await;
     listening.into_iter().for_each(|task| clock.kill(task));
     serving.drain().await;
@@ -165,26 +170,30 @@ pub async fn run(
     while serving.connections.get() + serving.commands.get() > 0 {
         serving.changed.notified().await;
     }
-    if let Some((_, task)) = watched {
-        clock.kill(task);
-    }
+    watched.into_iter().for_each(|(_, task)| clock.kill(task));
     Ok(serving.controllers.get())
 }
 
-/// Has the target's hosts told when the directory changes, which any thread may do.
-fn watch(clock: &Clock, discovery: &Rc<Discovery>) -> Result<(Watching, TaskId), Errno> {
+type Watcher = Box<dyn Fn() + Send + Sync>;
+
+/// Calls `changed` in this thread when that has changed which is watched, as any thread may have done.
+fn watch(
+    clock: &Clock,
+    watched: impl FnOnce(Watcher) -> Watching,
+    changed: impl Fn() + 'static,
+) -> Result<(Watching, TaskId), Errno> {
     let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
     let signal = fcntl_dupfd_cloexec(&event, 0)?;
-    let watching = discovery.directory().watch(move || {
+    let watching = watched(Box::new(move || {
         // It fails only when so many changes wait that the counter is full.
         let _ = rustix::io::write(&signal, &1u64.to_ne_bytes());
-    });
-    let (own_clock, discovery, event) = (clock.clone(), discovery.clone(), Rc::new(event));
-    let task = clock.spawn("Discovery log", async move {
+    }));
+    let (own_clock, event) = (clock.clone(), Rc::new(event));
+    let task = clock.spawn("changes of other threads", async move {
         loop {
             own_clock.readable(&event).await;
             let _ = rustix::io::read(&*event, &mut [0; 8]);
-            discovery.changed();
+            changed();
         }
     });
     Ok((watching, task))

@@ -1,24 +1,28 @@
 //! Admin commands of a fabrics controller. What describes the drive and its namespaces is asked of the drive; what describes the
 //! controller, and what the host sets of it, is answered here. Commands that would change the drive for other hosts are refused.
 
+use crate::ana;
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
 use crate::discovery::{self, Discovery};
 use crate::path::{Movement, Path};
 use crate::subsystem::Subsystem;
 use byteway_clock::Delay;
+use byteway_wire::FromBytes;
+use byteway_wire::nvme::ana::LSP_GROUPS_ONLY;
 use byteway_wire::nvme::feature::{AsyncEventConfig, fid};
-use byteway_wire::nvme::identify::{ascii_field, csi, oncs};
+use byteway_wire::nvme::identify::{ascii_field, csi, lpa, oacs, oaes, oncs};
 use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::{
-    AdminOpcode, Cns, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController, SetFeatures, Sqe, Status,
+    AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
+    IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 /// CNTRLTYPE: an I/O controller.
 const CNTRLTYPE_IO: u8 = 1;
-/// CMIC: the subsystem may have several controllers.
-const CMIC_CONTROLLERS: u8 = 1 << 1;
+/// CMIC: the subsystem may have several ports and controllers, and reports asymmetric access.
+const CMIC: u8 = 1 | 1 << 1 | 1 << 3;
 /// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
 pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 /// What of the optional NVM commands is passed on.
@@ -48,8 +52,22 @@ pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, S
         AdminOpcode::SET_FEATURES if SetFeatures::parse(sqe).fid == fid::HOST_BEHAVIOR_SUPPORT => {
             Movement::ToDrive(HOST_BEHAVIOR_BYTES)
         }
+        AdminOpcode::NAMESPACE_MANAGEMENT
+            if NamespaceManagement::parse(sqe).sel == NamespaceManagement::CREATE
+                && may_manage(controller) =>
+        {
+            Movement::ToDrive(NamespaceManagement::BYTES)
+        }
+        AdminOpcode::NAMESPACE_ATTACHMENT if may_manage(controller) => {
+            Movement::ToDrive(NamespaceAttachment::BYTES)
+        }
         _ => Movement::None,
     })
+}
+
+/// Whether its host may change which namespaces there are.
+fn may_manage(controller: &Controller) -> bool {
+    controller.subsystem().is_some_and(|subsystem| subsystem.config().may_manage)
 }
 
 /// Executes an admin command. None: the controller has ended while it was held, and nobody is to be told.
@@ -101,21 +119,80 @@ pub(crate) async fn execute(
                 | lid::SMART
                 | lid::FIRMWARE_SLOT
                 | lid::COMMANDS_SUPPORTED => path.ask(*sqe, bytes as usize, data).await,
-                // Namespaces don't come and go while they are served.
-                lid::CHANGED_NAMESPACE_LIST => {
-                    data.clear();
-                    data.resize(bytes as usize, 0);
-                    ended(Status::SUCCESS)
+                lid::CHANGED_NAMESPACE_LIST | lid::ANA => {
+                    own_log_page(controller, subsystem, sqe, bytes, data)
                 }
                 _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
             }
         }
         AdminOpcode::SET_FEATURES => set_features(controller, subsystem, &SetFeatures::parse(sqe)),
         AdminOpcode::GET_FEATURES => get_features(controller, path, sqe, data).await,
+        AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT if may_manage(controller) => {
+            manage(subsystem, sqe, data).await
+        }
         // It may have ended, and nothing is stopped in its course.
         AdminOpcode::ABORT => ended(Status::SUCCESS).with_dw0(byteway_wire::nvme::Abort::NOT_ABORTED),
         _ => ended(Status::INVALID_OPCODE.with_dnr()),
     })
+}
+
+/// A log page of the controller's own.
+fn own_log_page(
+    controller: &Controller,
+    subsystem: &Subsystem,
+    sqe: &Sqe,
+    bytes: u32,
+    data: &mut Vec<u8>,
+) -> Cqe {
+    let command = GetLogPage::parse(sqe);
+    let page = match command.lid {
+        lid::CHANGED_NAMESPACE_LIST => controller.changed_namespaces().as_bytes().to_vec(),
+        _ => {
+            let groups_only = command.lsp & LSP_GROUPS_ONLY != 0;
+            let namespaces = if groups_only { Vec::new() } else { subsystem.path().nsids() };
+            subsystem.config().ports.log_page(controller.ana(), &namespaces)
+        }
+    };
+    let Some(rest) = usize::try_from(command.lpo).ok().and_then(|offset| page.get(offset..)) else {
+        return ended(INVALID_FIELD);
+    };
+    if command.ot || command.lpo % 4 != 0 {
+        return ended(INVALID_FIELD);
+    }
+    data.clear();
+    data.extend_from_slice(&rest[..rest.len().min(bytes as usize)]);
+    data.resize(bytes as usize, 0);
+    if !command.rae {
+        if command.lid == lid::CHANGED_NAMESPACE_LIST {
+            controller.forget_changed_namespaces();
+        }
+        controller.clear(command.lid);
+    }
+    ended(Status::SUCCESS)
+}
+
+/// Namespace Management and Attachment. The subsystem's controllers all have the drive's one attachment: a namespace that is
+/// attached to some of them is attached to all.
+async fn manage(subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+    if AdminOpcode(sqe.opcode()) == AdminOpcode::NAMESPACE_ATTACHMENT {
+        let list = ControllerList::read_from_bytes(&data[..]).ok();
+        let ids = list.as_ref().and_then(ControllerList::ids);
+        if ids.is_none_or(|ids| ids.is_empty() || ids.iter().any(|id| subsystem.controller(*id).is_none())) {
+            return ended(Status::CONTROLLER_LIST_INVALID.with_dnr());
+        }
+        let own = ControllerList::from(0, [subsystem.path().identity().cntlid]);
+        data.clear();
+        data.extend_from_slice(own.as_bytes());
+    } else if let Ok(namespace) = IdentifyNamespace::mut_from_bytes(&mut data[..]) {
+        // Every namespace is shared, and of the one group; the drive by itself has neither.
+        namespace.nmic &= !1;
+        if namespace.anagrpid == ana::GROUP {
+            namespace.anagrpid = 0;
+        }
+    }
+    let (cqe, changed) = subsystem.path().manage(*sqe, data).await;
+    subsystem.namespaces_changed(&changed);
+    cqe
 }
 
 /// The completion of a command of any queue; who sends it fills in which it is.
@@ -138,6 +215,30 @@ async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, dat
             }
             cqe
         }
+        Cns::NAMESPACE_CONTROLLERS | Cns::CONTROLLERS if may_manage(controller) => {
+            let from = Identify::parse(sqe).cntid;
+            // Of the drive's one controller, if the namespace is attached to that.
+            let is_attached = match Identify::parse(sqe).cns {
+                Cns::CONTROLLERS => true,
+                _ => path.nsids().contains(&sqe.nsid),
+            };
+            let ids = subsystem.controllers().into_iter().filter(|_| is_attached).map(|other| other.id());
+            data.clear();
+            data.extend_from_slice(ControllerList::from(from, ids).as_bytes());
+            ended(Status::SUCCESS)
+        }
+        Cns::ALLOCATED_NAMESPACES
+        | Cns::ALLOCATED_NAMESPACE
+        | Cns::COMMAND_SET_ALLOCATED_NAMESPACES
+        | Cns::COMMAND_SET_ALLOCATED_NAMESPACE
+            if may_manage(controller) =>
+        {
+            let cqe = path.ask(*sqe, Identify::BYTES as usize, data).await;
+            if cqe.status().is_success() {
+                share(&Identify::parse(sqe), data);
+            }
+            cqe
+        }
         Cns::ACTIVE_NAMESPACES
         | Cns::NAMESPACE_DESCRIPTORS
         | Cns::COMMAND_SET_CONTROLLER
@@ -147,17 +248,22 @@ async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, dat
     }
 }
 
-/// NMIC: several controllers may have the namespace. Which byte that is depends on the structure.
+/// NMIC: several controllers may have the namespace; and ANAGRPID. Where they are depends on the structure.
 fn share(identify: &Identify, data: &mut [u8]) {
-    let nmic = match identify.cns {
-        Cns::NAMESPACE => 30,
-        Cns::INDEPENDENT_NAMESPACE => 1,
-        Cns::COMMAND_SET_NAMESPACE if identify.csi == csi::KEY_VALUE => 26,
+    let (nmic, group) = match identify.cns {
+        Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => (30, 92),
+        Cns::INDEPENDENT_NAMESPACE => (1, 4),
+        Cns::COMMAND_SET_NAMESPACE | Cns::COMMAND_SET_ALLOCATED_NAMESPACE
+            if identify.csi == csi::KEY_VALUE =>
+        {
+            (26, 36)
+        }
         _ => return,
     };
     // A namespace that is not there is all zeroes, and stays so.
     if data.iter().any(|byte| *byte != 0) {
         data[nmic] |= 1;
+        data[group..group + 4].copy_from_slice(&ana::GROUP.to_le_bytes());
     }
 }
 
@@ -167,16 +273,20 @@ fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyContr
     let drive = subsystem.path().identity();
     let mut identity = Box::new(IdentifyController::new_zeroed());
     *identity = *drive;
-    identity.cmic = CMIC_CONTROLLERS;
+    identity.cmic = CMIC;
     identity.mdts = (subsystem.path().bytes_max() / 4096).ilog2() as u8;
     identity.cntlid = controller.id();
     identity.ver = VERSION;
-    identity.oaes = 0;
+    identity.oaes = oaes::NAMESPACE_ATTRIBUTE | oaes::ANA_CHANGE;
     identity.ctratt = 0;
     identity.cntrltype = CNTRLTYPE_IO;
-    identity.oacs = 0;
+    identity.oacs &= if config.may_manage { oacs::NAMESPACE_MANAGEMENT } else { 0 };
     identity.aerl = AERL;
-    identity.lpa = 0;
+    identity.lpa &= lpa::EXTENDED;
+    identity.anatt = ana::ANATT;
+    identity.anacap = ana::ANACAP;
+    identity.anagrpmax = ana::GROUP;
+    identity.nanagrpid = 1;
     identity.kas = KEEP_ALIVE_GRANULARITY;
     identity.sanicap = 0;
     identity.hmpre = 0;

@@ -5,11 +5,15 @@ use crate::discovery::{ACTIVITY_LIMIT, Discovery, KEEP_ALIVE_MAX, Reached};
 use crate::event::Events;
 use crate::subsystem::{Controllers, HostName, Subsystem};
 use byteway_clock::{Clock, Delay, Notify, Time};
+use byteway_wire::nvme::ana::AnaState;
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig};
 use byteway_wire::nvme::register::{Cap, Cc, Csts};
-use std::cell::Cell;
+use byteway_wire::nvme::{ChangedNamespaceLog, NSID_ALL};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::{Rc, Weak};
+use zerocopy::FromZeros;
 
 /// Version 2.1, as the drives behind report it.
 pub(crate) const VERSION: u32 = 0x0002_0100;
@@ -90,6 +94,10 @@ pub struct Controller {
     /// A bit for each queue that is connected, the admin queue's too.
     connected: Cell<u64>,
     events: Events,
+    /// Of its port, as its host was told.
+    ana: Cell<AnaState>,
+    /// Namespaces that have changed since the host has read their list.
+    changed_namespaces: RefCell<BTreeSet<u32>>,
     /// Asynchronous Event Requests that are held.
     pub(crate) requests: Cell<u8>,
     ended: Cell<Option<Ended>>,
@@ -113,6 +121,10 @@ impl Controller {
             Service::Discovery(_) => 0,
         };
         let keep_alive = service.keep_alive(keep_alive);
+        let ana = match &service {
+            Service::Drive(subsystem) => subsystem.config.ports.state(reached.port),
+            Service::Discovery(_) => AnaState::OPTIMIZED,
+        };
         let controller = Rc::new(Controller {
             service,
             id,
@@ -125,6 +137,8 @@ impl Controller {
             granted: Cell::new(granted),
             connected: Cell::new(0),
             events: Events::default(),
+            ana: Cell::new(ana),
+            changed_namespaces: RefCell::default(),
             requests: Cell::default(),
             ended: Cell::default(),
             changed: Notify::new(clock),
@@ -174,6 +188,39 @@ impl Controller {
         if self.events.raise(event) {
             self.changed.notify_all();
         }
+    }
+
+    /// The state of all namespaces by this controller.
+    pub fn ana(&self) -> AnaState {
+        self.ana.get()
+    }
+
+    pub(crate) fn set_ana(&self, state: AnaState) {
+        if self.ana.replace(state) != state {
+            self.raise(AsyncEvent::ANA_CHANGE);
+        }
+    }
+
+    /// These namespaces have changed.
+    pub(crate) fn note_namespaces(&self, nsids: &[u32]) {
+        self.changed_namespaces.borrow_mut().extend(nsids);
+        self.raise(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED);
+    }
+
+    /// The Changed Attached Namespace List (NVMe Base 2.1, 5.1.12.1.5).
+    pub(crate) fn changed_namespaces(&self) -> Box<ChangedNamespaceLog> {
+        let mut log = Box::new(ChangedNamespaceLog::new_zeroed());
+        let changed = self.changed_namespaces.borrow();
+        // More than there is room for are told as "all".
+        match changed.len() > log.nsids.len() {
+            true => log.nsids[0] = NSID_ALL,
+            false => log.nsids.iter_mut().zip(changed.iter()).for_each(|(slot, nsid)| *slot = *nsid),
+        }
+        log
+    }
+
+    pub(crate) fn forget_changed_namespaces(&self) {
+        self.changed_namespaces.borrow_mut().clear();
     }
 
     /// Waits for an event that an Asynchronous Event Request is to complete with. None: the controller's life is over before.
@@ -315,6 +362,7 @@ impl Controller {
         self.cc.set(Cc::new());
         self.csts.set(Csts::new());
         self.events.reset();
+        self.forget_changed_namespaces();
         self.life.set(self.life.get() + 1);
         self.changed.notify_all();
     }

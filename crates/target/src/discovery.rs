@@ -6,6 +6,7 @@
 use crate::admin::ended;
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
 use crate::path::Movement;
+use crate::shared::{Shared, Watching};
 use crate::subsystem::{Controllers, HostName, Hosts};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
@@ -19,7 +20,6 @@ use byteway_wire::nvme::{Cns, Cqe, GetLogPage, Identify, IdentifyController, Sqe
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zerocopy::{FromZeros, IntoBytes};
 
 /// CNTRLTYPE: a Discovery controller.
@@ -74,11 +74,17 @@ pub struct Record {
 }
 
 /// What a process serves. Cheap to clone, and shared by threads.
-#[derive(Clone, Default)]
-pub struct Directory(Arc<Mutex<Shared>>);
+#[derive(Clone)]
+pub struct Directory(Shared<Served>);
+
+impl Default for Directory {
+    fn default() -> Self {
+        Directory::new(Vec::new(), None)
+    }
+}
 
 #[derive(Default)]
-struct Shared {
+struct Served {
     /// Counts the changes (GENCTR).
     generation: u64,
     records: BTreeMap<u64, Record>,
@@ -86,30 +92,21 @@ struct Shared {
     referrals: Vec<SocketAddr>,
     /// What hosts are told instead of an address of this machine's.
     advertised: Option<IpAddr>,
-    watchers: BTreeMap<u64, Watcher>,
 }
-
-/// Called after each change, from the thread that makes it.
-type Watcher = Arc<dyn Fn() + Send + Sync>;
 
 impl Directory {
     /// Of nothing. `referrals`: further Discovery Services. `advertised`: the address under which hosts reach this machine, if
     /// that is none of its own (behind network address translation).
     pub fn new(referrals: Vec<SocketAddr>, advertised: Option<IpAddr>) -> Self {
-        Directory(Arc::new(Mutex::new(Shared { referrals, advertised, ..Shared::default() })))
-    }
-
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        // Nothing panics while it is locked, and a list is whole at any moment.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        Directory(Shared::new(Served { referrals, advertised, ..Served::default() }))
     }
 
     /// Hosts find this from now on, until the result is dropped.
     pub fn publish(&self, record: Record) -> Published {
-        let key = self.change(|shared| {
-            let key = shared.next;
-            shared.next += 1;
-            shared.records.insert(key, record);
+        let key = self.change(|served| {
+            let key = served.next;
+            served.next += 1;
+            served.records.insert(key, record);
             key
         });
         Published { directory: self.clone(), key }
@@ -117,51 +114,46 @@ impl Directory {
 
     /// Calls `watcher` after each change, until the result is dropped. It may be called from any thread.
     pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) -> Watching {
-        let mut shared = self.shared();
-        let key = shared.next;
-        shared.next += 1;
-        shared.watchers.insert(key, Arc::new(watcher));
-        Watching { directory: self.clone(), key }
+        self.0.watch(watcher)
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
-        let (result, watchers) = {
-            let mut shared = self.shared();
-            let result = change(&mut shared);
-            shared.generation += 1;
-            (result, shared.watchers.values().cloned().collect::<Vec<_>>())
-        };
-        watchers.iter().for_each(|watcher| watcher());
-        result
+    fn change<T>(&self, change: impl FnOnce(&mut Served) -> T) -> T {
+        self.0.change(|served| {
+            served.generation += 1;
+            change(served)
+        })
     }
 
     /// The Discovery log page for a host: its generation, and its entries. A host is told of what it may connect to, at addresses
     /// that it can reach by the way that it came.
     pub fn entries(&self, host: &Nqn, reached: Reached) -> (u64, Vec<DiscoveryEntry>) {
-        let shared = self.shared();
+        self.0.read(|served| served.entries(host, reached))
+    }
+}
+
+impl Served {
+    fn entries(&self, host: &Nqn, reached: Reached) -> (u64, Vec<DiscoveryEntry>) {
         let mut entries = Vec::new();
-        if let Some(address) = shared.address_of(reached.address, reached.address) {
+        if let Some(address) = self.address_of(reached.address, reached.address) {
             let flags = EntryFlags::new().with_dupretinfo(true).with_epcsd(true);
             let subtype = SubsystemType::CURRENT_DISCOVERY;
             let entry = DiscoveryEntry::tcp(&Nqn::discovery(), address, reached.port);
             entries.push(DiscoveryEntry { subtype, eflags: flags, ..finished(entry) });
         }
-        for record in shared.records.values().filter(|record| record.hosts.has(host)) {
+        for record in self.records.values().filter(|record| record.hosts.has(host)) {
             for port in &record.ports {
-                if let Some(address) = shared.address_of(port.address, reached.address) {
+                if let Some(address) = self.address_of(port.address, reached.address) {
                     let entry = DiscoveryEntry::tcp(&record.nqn, address, port.id);
                     entries.push(DiscoveryEntry { asqsz: record.admin_entries_max, ..finished(entry) });
                 }
             }
         }
-        for address in &shared.referrals {
+        for address in &self.referrals {
             entries.push(finished(DiscoveryEntry::referral(*address, 0)));
         }
-        (shared.generation, entries)
+        (self.generation, entries)
     }
-}
 
-impl Shared {
     /// Where a host that has reached this machine at `reached` finds what listens at `listens`; none: not by that way.
     fn address_of(&self, listens: SocketAddr, reached: SocketAddr) -> Option<SocketAddr> {
         if let Some(ip) = self.advertised {
@@ -194,20 +186,7 @@ pub struct Published {
 
 impl Drop for Published {
     fn drop(&mut self) {
-        self.directory.change(|shared| shared.records.remove(&self.key));
-    }
-}
-
-/// A watcher is called until this is dropped.
-#[must_use = "changes are watched only until it is dropped"]
-pub struct Watching {
-    directory: Directory,
-    key: u64,
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        self.directory.shared().watchers.remove(&self.key);
+        self.directory.change(|served| served.records.remove(&self.key));
     }
 }
 

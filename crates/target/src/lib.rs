@@ -4,9 +4,11 @@
 //! | file | what |
 //! |---|---|
 //! | [`subsystem`] | a drive under one name, who may use it, and the controllers made for hosts |
+//! | [`ana`] | asymmetric access: the states of a subsystem's ports |
 //! | [`controller`] | a host's controller: properties, keep-alive, its end |
 //! | `event.rs` | its asynchronous events |
 //! | [`discovery`] | the Discovery Service: what a process serves, and where hosts find it |
+//! | `shared.rs` | what threads share, and who is told of changes |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, past any block layer |
@@ -16,16 +18,20 @@
 //! no address of a host's to a drive.
 
 mod admin;
+pub mod ana;
 pub mod controller;
 pub mod discovery;
 mod event;
 pub mod path;
 pub mod queue;
+mod shared;
 pub mod subsystem;
 pub mod tcp;
 
+pub use ana::PortStates;
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
 pub use path::{Movement, Path, PathConfig};
 pub use queue::{Misuse, Queue, Target};
+pub use shared::Watching;
 pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

@@ -166,6 +166,12 @@ impl Path {
         if credit.credits() == 0 {
             return failed(Status::INTERNAL_PATH_ERROR);
         }
+        // Its namespace may have become another since its data was asked for, with blocks of another size.
+        match self.movement(sqe) {
+            Ok(now) if now == movement => {}
+            Ok(_) => return failed(Status::COMMAND_INTERRUPTED),
+            Err(status) => return failed(status),
+        }
         let buffer = match self.take() {
             Ok(buffer) => buffer,
             Err(_) => return failed(Status::COMMAND_INTERRUPTED),
@@ -218,6 +224,33 @@ impl Path {
             Some(buffer) => Ok(buffer),
             None => self.carrier.buffer(),
         }
+    }
+
+    /// Identifiers of the namespaces that hosts have, ascending.
+    pub fn nsids(&self) -> Vec<u32> {
+        let (blocks, pairs) = (self.driver.namespaces(), self.driver.kv_namespaces());
+        let blocks = blocks.iter().map(|namespace| namespace.nsid);
+        let mut all: Vec<u32> = blocks.chain(pairs.iter().map(|namespace| namespace.nsid)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Has the drive execute an admin command that creates, attaches, detaches or deletes namespaces, with this data. No I/O
+    /// command is at the drive meanwhile: each was measured by what its namespace was. Gives which namespaces are attached that
+    /// were not, or the other way round.
+    pub async fn manage(&self, sqe: Sqe, data: &[u8]) -> (Cqe, Vec<u32>) {
+        let _all = self.credits.acquire(self.config.commands_max as usize).await;
+        let before = self.nsids();
+        let asked = if data.is_empty() { Data::None } else { Data::Out(data) };
+        let Ok(cqe) = self.driver.admin(Sqe { mptr: 0, ..sqe.with_prp(0, 0) }, asked).await else {
+            return (failed(Status::INTERNAL_PATH_ERROR), Vec::new());
+        };
+        if self.driver.refresh().await.is_err() {
+            return (failed(Status::INTERNAL_PATH_ERROR), Vec::new());
+        }
+        let after = self.nsids();
+        let changed = before.iter().filter(|nsid| !after.contains(nsid));
+        (cqe, changed.chain(after.iter().filter(|nsid| !before.contains(nsid))).copied().collect())
     }
 
     /// Has the drive execute an admin command that brings `bytes` into `data`.

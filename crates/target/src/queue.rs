@@ -216,7 +216,10 @@ impl Queue {
                     _ if !controller.is_ready() => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
                     0 => admin::movement(controller, sqe),
                     _ => match controller.subsystem() {
-                        Some(subsystem) => subsystem.path().movement(sqe),
+                        Some(subsystem) => match controller.ana().status() {
+                            Some(status) => Err(status),
+                            None => subsystem.path().movement(sqe),
+                        },
                         None => Err(Status::INVALID_OPCODE.with_dnr()),
                     },
                 }
@@ -239,7 +242,11 @@ impl Queue {
                 admin::execute(&controller, sqe, movement, data).await
             }
             (Stage::Connected { controller, .. }, None) => match controller.subsystem() {
-                Some(subsystem) => Some(subsystem.path().execute(sqe, movement, data).await),
+                // It may have changed while the command's data came.
+                Some(subsystem) => match controller.ana().status() {
+                    Some(status) => Some(ended(status)),
+                    None => Some(subsystem.path().execute(sqe, movement, data).await),
+                },
                 None => Some(ended(Status::INVALID_OPCODE.with_dnr())),
             },
         }

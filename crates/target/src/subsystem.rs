@@ -1,5 +1,6 @@
 //! A subsystem: one drive under one name, the hosts that may use it, and the controllers that it has made for them.
 
+use crate::ana::PortStates;
 use crate::controller::{Controller, Service};
 use crate::discovery::Reached;
 use crate::path::Path;
@@ -51,6 +52,10 @@ pub struct SubsystemConfig {
     /// A host that names no keep-alive time-out, and is connected and silent, is kept for ever; one that names a longer one is
     /// given this.
     pub keep_alive_max: Delay,
+    /// Whether hosts may create, attach, detach and delete namespaces, for all hosts alike.
+    pub may_manage: bool,
+    /// The states of its ports, which may change meanwhile.
+    pub ports: PortStates,
 }
 
 impl SubsystemConfig {
@@ -64,6 +69,8 @@ impl SubsystemConfig {
             in_capsule_bytes: 8 << 10,
             controllers_max: 64,
             keep_alive_max: Delay::from_s(3600),
+            may_manage: false,
+            ports: PortStates::default(),
         }
     }
 }
@@ -131,6 +138,20 @@ impl Subsystem {
         self.controllers.make(self.config.controllers_max, |id| {
             Controller::new(Service::Drive(self.clone()), id, host, reached, keep_alive)
         })
+    }
+
+    /// The states of ports may have changed: hosts are told that came by those that have.
+    pub fn ports_changed(&self) {
+        for controller in self.controllers() {
+            controller.set_ana(self.config.ports.state(controller.reached().port));
+        }
+    }
+
+    /// Namespaces were attached or detached, or have changed: hosts are told.
+    pub(crate) fn namespaces_changed(&self, nsids: &[u32]) {
+        if !nsids.is_empty() {
+            self.controllers().iter().for_each(|controller| controller.note_namespaces(nsids));
+        }
     }
 
     /// The controller with this identifier.

@@ -200,7 +200,7 @@ fn addresses_are_those_that_the_asking_host_can_reach() {
     assert_eq!(found, expected);
 }
 
-fn configure_events(configuration: AsyncEventConfig) -> Sqe {
+pub fn configure_events(configuration: AsyncEventConfig) -> Sqe {
     let command = SetFeatures {
         fid: fid::ASYNC_EVENT_CONFIGURATION,
         cdw11: configuration.into_bits(),

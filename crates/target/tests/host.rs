@@ -119,7 +119,12 @@ impl Host {
 
     /// An admin queue that is connected, and its controller enabled.
     pub async fn admin(target: &Rc<Target>) -> Host {
-        let mut host = Host::initialized(target, Digests::new());
+        Host::admin_at(target, Reached::default()).await
+    }
+
+    /// The same, of a host that came by that way.
+    pub async fn admin_at(target: &Rc<Target>, reached: Reached) -> Host {
+        let mut host = Host::open_at(target, reached).initialize(Digests::new());
         let connected = host.connect(0, 0xFFFF, 32, |_| ()).await;
         assert_eq!(connected.cqe.status(), Status::SUCCESS);
         host.configure(true).await;

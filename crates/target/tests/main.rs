@@ -4,6 +4,7 @@
 mod association;
 mod commands;
 mod discovery;
+mod events;
 mod host;
 mod hostile;
 mod kv;

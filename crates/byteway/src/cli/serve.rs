@@ -9,6 +9,7 @@ use std::time::Duration;
 use byteway_serve::drive::Stop;
 use tracing_subscriber::EnvFilter;
 
+use super::control;
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{end_within, on_signal};
 use byteway_console::error::{InputError, with_causes};
@@ -52,6 +53,10 @@ Over NVMe/TCP any number of hosts use a drive at once:
 Each port also answers as a Discovery Service, which tells a host of all drives here that it may use:
   nvme discover -t tcp -a 127.0.0.1 -s 4420
   nvme connect-all -t tcp -a 127.0.0.1 -s 4420
+With several --tcp each drive has several ports, which are paths to it; which of them hosts are to use may
+change while they are connected (optimized, non-optimized, inaccessible, persistent-loss, change):
+  byteway serve drive.toml --tcp 127.0.0.1:4420 --tcp 127.0.0.1:5420 --control
+  ana drive 2 inaccessible                            (a line of its standard input)
 
 What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
 
@@ -97,6 +102,12 @@ pub(super) struct Arguments {
     /// than its own, as behind network address translation. Ports stay as they are.
     #[arg(long, value_name = "ADDRESS", requires = "tcp", conflicts_with = "vfio_user")]
     advertise: Option<IpAddr>,
+    /// With --tcp: let hosts create, attach, detach and delete namespaces, for all hosts of a drive.
+    #[arg(long, requires = "tcp", conflicts_with = "vfio_user")]
+    manage: bool,
+    /// With --tcp: take commands on the standard input while serving. `ana DRIVE PORT STATE` sets what a path is good for.
+    #[arg(long, requires = "tcp", conflicts_with = "vfio_user")]
+    control: bool,
     /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
     /// its name.
     #[arg(long, value_name = "DIR")]
@@ -122,9 +133,13 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             hosts: arguments.host.clone(),
             referrals: arguments.referral.clone(),
             advertised: arguments.advertise,
+            may_manage: arguments.manage,
         },
     };
     let service = Service::load(&arguments.devices, &place, arguments.data.as_deref(), &options)?;
+    if arguments.control {
+        control::listen(service.path_controls())?;
+    }
     let stop = Stop::new()?;
     let said = stop.clone();
     on_signal(move || {

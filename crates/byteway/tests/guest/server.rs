@@ -127,6 +127,11 @@ impl Server {
         tail(&self.errors, 30)
     }
 
+    /// Writes to its standard input.
+    pub fn tell(&mut self, line: &str) {
+        self.process.write(line);
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         self.process.kill();
