@@ -24,12 +24,16 @@ use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// Connections at once; further ones are closed as they come.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long a host has to connect its queue, once it has opened a connection.
 const CONNECT_LIMIT: Delay = Delay::from_s(10);
+/// Connections at once whose queue is not connected; for a further one the oldest of them is closed.
+const CONNECTING_MAX: usize = 128;
+/// How long a host has to send the whole of a PDU.
+const PDU_LIMIT: Delay = Delay::from_s(30);
 /// How long a host has to take what waits for it, before its connection is closed.
 const DEAF_LIMIT: Delay = Delay::from_s(30);
 /// How long commands that have begun may go on when the server stops.
@@ -254,6 +258,17 @@ impl Serving {
             warn!("a connection is closed: there are {CONNECTIONS_MAX}");
             return;
         }
+        // Those that only come, and say little, must not keep others out.
+        let sessions = self.sessions();
+        let mut connecting =
+            sessions.iter().filter(|session| !session.is_connected.get() && !session.is_gone.get());
+        if let Some(oldest) = connecting.next()
+            && connecting.count() + 1 >= CONNECTING_MAX
+        {
+            debug!("a connection is closed: {CONNECTING_MAX} newer ones have not connected a queue either");
+            oldest.is_gone.set(true);
+            let _ = shutdown(&*oldest.socket, Shutdown::Both);
+        }
         let _ = set_tcp_nodelay(&socket, true);
         let own = getsockname(&socket).ok().and_then(|own| own.try_into().ok());
         let reached = own.map_or(Reached::default(), |address| Reached { port, address });
@@ -268,6 +283,9 @@ impl Serving {
             queue,
             connection: RefCell::new(connection),
             unsent: Notify::new(&self.clock),
+            taken: Notify::new(&self.clock),
+            is_deaf: Cell::new(false),
+            is_crediting: Cell::new(false),
             connected: Notify::new(&self.clock),
             is_connected: Cell::new(false),
             is_gone: Cell::new(false),
@@ -309,6 +327,10 @@ enum Gone {
     Reset,
     #[error("it has not connected a queue within {} s", CONNECT_LIMIT.0 / Delay::from_s(1).0)]
     Slow,
+    #[error("it has not sent the whole of a PDU within {} s", PDU_LIMIT.0 / Delay::from_s(1).0)]
+    Stalled,
+    #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
+    Deaf,
     #[error("the socket failed: {0}")]
     Socket(Errno),
     #[error("the server stops")]
@@ -323,6 +345,11 @@ struct Session {
     connection: RefCell<Connection>,
     /// Something waits to be sent, or the connection is gone.
     unsent: Notify,
+    /// The host has taken some of what was sent, or takes no more.
+    taken: Notify,
+    is_deaf: Cell<bool>,
+    /// A task waits for credit of the host's.
+    is_crediting: Cell<bool>,
     /// The queue is connected.
     connected: Notify,
     is_connected: Cell<bool>,
@@ -369,9 +396,18 @@ impl Session {
     async fn read_on(self: &Rc<Self>, chunk: &mut [u8]) -> Gone {
         let clock = &self.serving.clock;
         let mut reads = 0;
+        let mut begun = (0, clock.now());
         loop {
             if self.serving.is_stopping.get() {
                 return Gone::Stopped;
+            }
+            if self.is_deaf.get() {
+                return Gone::Deaf;
+            }
+            // What a host doesn't take would gather here.
+            if self.connection.borrow().is_full() {
+                self.taken.notified().await;
+                continue;
             }
             if self.connection.borrow().is_closing() {
                 return Gone::Disconnected;
@@ -394,15 +430,47 @@ impl Session {
                 // Commands that have come may end before there is more to read.
                 Err(Errno::AGAIN) => {
                     reads = 0;
-                    clock.readable(&self.socket).await;
+                    let (pdus, is_within) = self.connection.borrow().progress();
+                    if !is_within {
+                        clock.readable(&self.socket).await;
+                        continue;
+                    }
+                    if begun.0 != pdus {
+                        begun = (pdus, clock.now());
+                    }
+                    let deadline = begun.1 + PDU_LIMIT;
+                    if clock.now() >= deadline {
+                        return Gone::Stalled;
+                    }
+                    let limit = pin!(clock.timer(deadline.since(clock.now())));
+                    let _ = before(limit, clock.readable(&self.socket)).await;
                 }
                 Err(errno) => return Gone::Socket(errno),
             }
         }
     }
 
+    /// Has a task wait for credit of the host's, if a command needs some.
+    fn wait_for_credit(self: &Rc<Self>) {
+        if self.is_crediting.get() || !self.connection.borrow().waits_for_credit() {
+            return;
+        }
+        self.is_crediting.set(true);
+        let session = self.clone();
+        self.serving.clock.spawn("credit of a remote host", async move {
+            while !session.is_gone.get() && session.connection.borrow().waits_for_credit() {
+                let credit = session.connection.borrow().credit();
+                let credit = credit.await;
+                session.connection.borrow_mut().grant(credit);
+                session.unsent.notify_one();
+            }
+            session.is_crediting.set(false);
+        });
+    }
+
     /// Begins what has come.
     fn begin(self: &Rc<Self>) {
+        self.wait_for_credit();
         loop {
             let work = self.connection.borrow_mut().next_work();
             let Some(mut work) = work else { return };
@@ -470,6 +538,9 @@ async fn write(session: Rc<Session>) {
                     if let Ok(bytes) = sent {
                         connection.sent(bytes);
                         serving.has_changed();
+                        if !connection.is_full() {
+                            session.taken.notify_one();
+                        }
                     }
                     Some(sent)
                 }
@@ -489,6 +560,8 @@ async fn write(session: Rc<Session>) {
         }
     }
     // The reader wakes, and finds that it is closed.
+    session.is_deaf.set(true);
+    session.taken.notify_one();
     let _ = shutdown(&*socket, Shutdown::Both);
     while !session.is_gone.get() {
         session.unsent.notified().await;

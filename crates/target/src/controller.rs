@@ -3,6 +3,7 @@
 
 use crate::discovery::{ACTIVITY_LIMIT, Discovery, KEEP_ALIVE_MAX, Reached};
 use crate::event::Events;
+use crate::host_usage::HostUsage;
 use crate::subsystem::{Controllers, HostName, Subsystem};
 use byteway_clock::{Clock, Delay, Notify, Time};
 use byteway_wire::nvme::ana::AnaState;
@@ -85,6 +86,8 @@ pub struct Controller {
     id: u16,
     host: HostName,
     reached: Reached,
+    /// What its host has of the subsystem; a Discovery controller's has nothing that counts.
+    usage: Option<Rc<HostUsage>>,
     cc: Cell<Cc>,
     csts: Cell<Csts>,
     keep_alive: Cell<Delay>,
@@ -114,6 +117,7 @@ impl Controller {
         host: HostName,
         reached: Reached,
         keep_alive: Delay,
+        usage: Option<Rc<HostUsage>>,
     ) -> Rc<Self> {
         let clock = &service.clock().clone();
         let granted = match &service {
@@ -130,6 +134,7 @@ impl Controller {
             id,
             host,
             reached,
+            usage,
             cc: Cell::new(Cc::new()),
             csts: Cell::new(Csts::new()),
             keep_alive: Cell::new(keep_alive),
@@ -188,6 +193,15 @@ impl Controller {
         if self.events.raise(event) {
             self.changed.notify_all();
         }
+    }
+
+    pub(crate) fn usage(&self) -> Option<&Rc<HostUsage>> {
+        self.usage.as_ref()
+    }
+
+    /// I/O queues that are connected.
+    pub(crate) fn io_queues(&self) -> usize {
+        (self.connected.get() >> 1).count_ones() as usize
     }
 
     /// The state of all namespaces by this controller.

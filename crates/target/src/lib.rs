@@ -9,6 +9,7 @@
 //! | `event.rs` | its asynchronous events |
 //! | [`discovery`] | the Discovery Service: what a process serves, and where hosts find it |
 //! | `shared.rs` | what threads share, and who is told of changes |
+//! | `host_usage.rs` | what one host may have of a subsystem, and has |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, past any block layer |
@@ -22,6 +23,7 @@ pub mod ana;
 pub mod controller;
 pub mod discovery;
 mod event;
+mod host_usage;
 pub mod path;
 pub mod queue;
 mod shared;
@@ -31,6 +33,7 @@ pub mod tcp;
 pub use ana::PortStates;
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
+pub use host_usage::HostLimits;
 pub use path::{Movement, Path, PathConfig};
 pub use queue::{Misuse, Queue, Target};
 pub use shared::Watching;

@@ -4,12 +4,13 @@
 use crate::admin::{self, ended};
 use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Service};
 use crate::discovery::{Discovery, Reached};
+use crate::host_usage::HostUsage;
 use crate::path::Movement;
 use crate::subsystem::{HostName, Subsystem};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, SQHD_NO_FLOW_CONTROL};
-use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, INCOMPATIBLE_FORMAT};
+use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT};
 use byteway_wire::fabrics::tcp::ADMIN_CAPSULE_DATA_BYTES;
 use byteway_wire::fabrics::{
     Connect, ConnectData, Connected, FabricsCommand, InvalidParameter, Nqn, PropertyGet, PropertySet,
@@ -162,6 +163,14 @@ impl Queue {
         self.head.get().is_some()
     }
 
+    /// What its host has of the subsystem.
+    pub(crate) fn usage(&self) -> Option<Rc<HostUsage>> {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, qid: 1.., .. } => controller.usage().cloned(),
+            _ => None,
+        }
+    }
+
     /// Commands that are held until something happens: Asynchronous Event Requests.
     pub(crate) fn held(&self) -> usize {
         match &*self.stage.borrow() {
@@ -245,7 +254,21 @@ impl Queue {
                 // It may have changed while the command's data came.
                 Some(subsystem) => match controller.ana().status() {
                     Some(status) => Some(ended(status)),
-                    None => Some(subsystem.path().execute(sqe, movement, data).await),
+                    None => {
+                        let (usage, mut credits) = (controller.usage(), None);
+                        if let Some(usage) = usage {
+                            let command = usage.command().await;
+                            // Data to the drive has its credit since it was asked for.
+                            let bytes = match movement {
+                                Movement::ToHost(bytes) => Some(usage.bytes(bytes).await),
+                                _ => None,
+                            };
+                            credits = Some((command, bytes));
+                        }
+                        let cqe = subsystem.path().execute(sqe, movement, data).await;
+                        drop(credits);
+                        Some(cqe)
+                    }
                 },
                 None => Some(ended(Status::INVALID_OPCODE.with_dnr())),
             },
@@ -315,6 +338,10 @@ impl Queue {
                 }
                 if !controller.is_ready() {
                     return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));
+                }
+                let host = &controller.host().nqn;
+                if controller.subsystem().is_some_and(|subsystem| !subsystem.has_queue_for(host)) {
+                    return Err(ended(CONTROLLER_BUSY));
                 }
                 controller
             }

@@ -3,6 +3,7 @@
 use crate::ana::PortStates;
 use crate::controller::{Controller, Service};
 use crate::discovery::Reached;
+use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
@@ -52,6 +53,8 @@ pub struct SubsystemConfig {
     /// A host that names no keep-alive time-out, and is connected and silent, is kept for ever; one that names a longer one is
     /// given this.
     pub keep_alive_max: Delay,
+    /// What one host may have of all this.
+    pub host: HostLimits,
     /// Whether hosts may create, attach, detach and delete namespaces, for all hosts alike.
     pub may_manage: bool,
     /// The states of its ports, which may change meanwhile.
@@ -69,6 +72,7 @@ impl SubsystemConfig {
             in_capsule_bytes: 8 << 10,
             controllers_max: 64,
             keep_alive_max: Delay::from_s(3600),
+            host: HostLimits::default(),
             may_manage: false,
             ports: PortStates::default(),
         }
@@ -135,9 +139,28 @@ impl Subsystem {
         reached: Reached,
         keep_alive: Delay,
     ) -> Result<Rc<Controller>, Status> {
+        let own = self.controllers_of(&host.nqn);
+        if own.len() >= self.config.host.controllers_max {
+            return Err(CONTROLLER_BUSY);
+        }
+        // It is the host's as long as one of its controllers, or a command, is there.
+        let usage = match own.first().and_then(|other| other.usage().cloned()) {
+            Some(usage) => usage,
+            None => Rc::new(HostUsage::new(&self.clock, &self.config.host)),
+        };
         self.controllers.make(self.config.controllers_max, |id| {
-            Controller::new(Service::Drive(self.clone()), id, host, reached, keep_alive)
+            Controller::new(Service::Drive(self.clone()), id, host, reached, keep_alive, Some(usage))
         })
+    }
+
+    fn controllers_of(&self, nqn: &Nqn) -> Vec<Rc<Controller>> {
+        self.controllers().into_iter().filter(|controller| controller.host().nqn == *nqn).collect()
+    }
+
+    /// Whether a host may connect one more I/O queue.
+    pub(crate) fn has_queue_for(&self, nqn: &Nqn) -> bool {
+        let queues: usize = self.controllers_of(nqn).iter().map(|controller| controller.io_queues()).sum();
+        queues < self.config.host.io_queues_max
     }
 
     /// The states of ports may have changed: hosts are told that came by those that have.

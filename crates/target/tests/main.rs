@@ -8,3 +8,4 @@ mod events;
 mod host;
 mod hostile;
 mod kv;
+mod limits;

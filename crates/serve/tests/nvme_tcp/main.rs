@@ -6,4 +6,5 @@
 mod client;
 mod discovery;
 mod drain;
+mod limits;
 mod service;
