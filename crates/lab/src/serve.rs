@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::slice;
 
@@ -10,8 +10,9 @@ use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
 use byteway_serve::{function, nvme_tcp};
-use byteway_target::{Hosts, SubsystemConfig};
+use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
+use byteway_wire::nvme::AnaState;
 use serde::Serialize;
 
 use crate::build;
@@ -69,12 +70,18 @@ pub struct Served {
 pub enum Place {
     /// In a folder of sockets.
     VfioUser(PathBuf),
-    /// Over NVMe/TCP at this address; each further drive at the next port.
+    /// Over NVMe/TCP at these addresses, each drive at all of them; each further drive at the next port of each.
     Tcp {
         /// The first drive's.
-        address: SocketAddr,
+        addresses: Vec<SocketAddr>,
         /// The hosts that may connect, by their NQNs; none: all.
         hosts: Vec<String>,
+        /// Further Discovery Services that hosts are told of.
+        referrals: Vec<SocketAddr>,
+        /// The address that hosts are told of instead of those of this machine.
+        advertised: Option<IpAddr>,
+        /// Whether hosts may create, attach, detach and delete namespaces.
+        may_manage: bool,
     },
 }
 
@@ -121,10 +128,15 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp(address, hosts) => Access::Tcp {
-                    server: listen(*address, number)?,
+                Opened::Tcp { addresses, hosts, directory, may_manage } => Access::Tcp {
+                    servers: addresses
+                        .iter()
+                        .map(|address| listen(*address, number))
+                        .collect::<Result<_, _>>()?,
+                    directory: directory.clone(),
                     subsystem: Box::new(SubsystemConfig {
                         hosts: hosts.clone(),
+                        may_manage: *may_manage,
                         ..SubsystemConfig::new(name_of(&drive.serial)?)
                     }),
                 },
@@ -141,6 +153,19 @@ impl Service {
     /// The drives, in the order of their files.
     pub fn drives(&self) -> &[Served] {
         &self.drives
+    }
+
+    /// What may be changed of the drives' paths while they are served: of those over NVMe/TCP.
+    pub fn path_controls(&self) -> Vec<PathControl> {
+        let control = |drive: &Served| match &drive.setup.access {
+            Access::Tcp { servers, subsystem, .. } => Some(PathControl {
+                drive: drive.setup.name.clone(),
+                ports: servers.len(),
+                states: subsystem.ports.clone(),
+            }),
+            Access::VfioUser { .. } => None,
+        };
+        self.drives.iter().filter_map(control).collect()
     }
 
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
@@ -161,6 +186,36 @@ impl Service {
     }
 }
 
+/// The paths to a drive, whose states may be changed from any thread.
+pub struct PathControl {
+    drive: String,
+    ports: usize,
+    states: PortStates,
+}
+
+impl PathControl {
+    /// The drive's name.
+    pub fn drive(&self) -> &str {
+        &self.drive
+    }
+
+    /// Sets the state of a port, by the state's name.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn set_state(&self, port: u16, state: &str) -> Result<(), String> {
+        if port == 0 || usize::from(port) > self.ports {
+            return Err(format!("there is no port {port}: the drive has {}", self.ports));
+        }
+        let Some(state) = AnaState::ALL.into_iter().find(|known| known.name() == state) else {
+            let names = AnaState::ALL.map(AnaState::name).join(", ");
+            return Err(format!("`{}` is no state: write one of {names}", excerpt(state)));
+        };
+        self.states.set(port, state);
+        Ok(())
+    }
+}
+
 /// Whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (one.canonicalize(), other.canonicalize()) {
@@ -172,7 +227,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Where drives are served, as the system has it.
 enum Opened {
     VfioUser(PathBuf),
-    Tcp(SocketAddr, Hosts),
+    Tcp { addresses: Vec<SocketAddr>, hosts: Hosts, directory: Directory, may_manage: bool },
 }
 
 impl Opened {
@@ -182,7 +237,7 @@ impl Opened {
                 let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
                 InputError::new(what, "name a folder with --vfio-user")
             }),
-            Place::Tcp { address, hosts } => {
+            Place::Tcp { addresses, hosts, referrals, advertised, may_manage } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
@@ -191,7 +246,8 @@ impl Opened {
                 };
                 let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
                 let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
-                Ok(Opened::Tcp(*address, hosts))
+                let directory = Directory::new(referrals.clone(), *advertised);
+                Ok(Opened::Tcp { addresses: addresses.clone(), hosts, directory, may_manage: *may_manage })
             }
         }
     }
@@ -264,13 +320,24 @@ enum ReadyPlace {
         bench: String,
     },
     Tcp {
+        /// Of the first port; all are in `ports`.
         address: String,
         port: u16,
+        ports: Vec<ReadyPort>,
         subsystem_nqn: String,
         /// Any host may connect.
         any_host: bool,
         linux: String,
+        discover: String,
     },
+}
+
+/// A port of a drive's.
+#[derive(Serialize)]
+struct ReadyPort {
+    id: u16,
+    address: String,
+    port: u16,
 }
 
 /// How a drive began whose data is kept.
@@ -361,15 +428,27 @@ impl Served {
                     socket,
                 }
             }
-            Access::Tcp { server, subsystem } => {
-                let (ip, port) = (server.address().ip(), server.address().port());
+            Access::Tcp { servers, subsystem, .. } => {
+                let ports = nvme_tcp::ports(servers);
+                let (ip, port) = ports.first().map_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), |port| {
+                    (port.address.ip(), port.address.port())
+                });
                 let nqn = subsystem.nqn.as_str().to_owned();
                 ReadyPlace::Tcp {
                     address: ip.to_string(),
                     port,
                     any_host: subsystem.hosts == Hosts::Any,
                     linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}"),
+                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}"),
                     subsystem_nqn: nqn,
+                    ports: ports
+                        .iter()
+                        .map(|port| ReadyPort {
+                            id: port.id,
+                            address: port.address.ip().to_string(),
+                            port: port.address.port(),
+                        })
+                        .collect(),
                 }
             }
         }
@@ -403,10 +482,15 @@ impl Served {
                 },
                 format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
             ),
-            ReadyPlace::Tcp { address, port, any_host, linux, subsystem_nqn } => (
-                if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" },
-                format!("  listens {address}, port {port}\n  NQN     {subsystem_nqn}\n  Linux   {linux}\n"),
-            ),
+            ReadyPlace::Tcp { ports, any_host, linux, discover, subsystem_nqn, .. } => {
+                (if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" }, {
+                    let listens: String = ports
+                        .iter()
+                        .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))
+                        .collect();
+                    format!("{listens}  NQN     {subsystem_nqn}\n  Linux   {linux}\n  all     {discover}\n")
+                })
+            }
         };
         let mut namespaces = match ready.namespaces {
             1 => String::new(),

@@ -11,7 +11,8 @@ use byteway_flash::file::{Directory, DirectoryError, Opened};
 use byteway_flash::{Flash, Medium};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{HostEnd, Ledger, Memory, PcieConfig};
-use byteway_target::{Path, PathConfig, Subsystem, SubsystemConfig, Target};
+use byteway_target::discovery::{self, Record};
+use byteway_target::{Discovery, Path, PathConfig, Subsystem, SubsystemConfig, Target};
 use byteway_world::DriveBay;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -55,10 +56,12 @@ pub enum Access {
     },
     /// Any number, each with a controller of its own.
     Tcp {
-        /// Where they connect.
-        server: nvme_tcp::Server,
+        /// Where they connect: the subsystem's ports, whose identifiers count from 1 on.
+        servers: Vec<nvme_tcp::Server>,
         /// What they find there.
         subsystem: Box<SubsystemConfig>,
+        /// What the Discovery Service at each port tells of.
+        directory: discovery::Directory,
     },
 }
 
@@ -322,7 +325,9 @@ pub fn serve(
                 bound.map_err(|source| ServeError::Bind { name: name.clone(), source })?,
             )
         }
-        Access::Tcp { server, subsystem } => Attached::Target(powered.host.clone(), server, *subsystem),
+        Access::Tcp { servers, subsystem, directory } => {
+            Attached::Target(powered.host.clone(), servers, *subsystem, directory)
+        }
     };
     let function = match &attached {
         Attached::Function(function, _) => Some(function.clone()),
@@ -385,22 +390,29 @@ enum Failure {
 enum Attached {
     Function(Rc<Function>, Server),
     /// The drive's link, over which the target drives it.
-    Target(HostEnd, nvme_tcp::Server, SubsystemConfig),
+    Target(HostEnd, Vec<nvme_tcp::Server>, SubsystemConfig, discovery::Directory),
 }
 
 impl Attached {
     /// Serves until `stop`. Gives how many clients, or controllers of theirs, there were.
     async fn run(self, clock: &Clock, stop: impl Future<Output = ()>) -> Result<u64, Failure> {
-        let (host, server, subsystem) = match self {
+        let (host, servers, subsystem, directory) = match self {
             Attached::Function(function, server) => return Ok(server.run(&function, stop).await),
-            Attached::Target(host, server, subsystem) => (host, server, subsystem),
+            Attached::Target(host, servers, subsystem, directory) => (host, servers, subsystem, directory),
         };
         let failed = |error: &dyn std::error::Error| Failure::Target(error.to_string());
         let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await;
         let driver = driver.map_err(|error| failed(&error))?;
         let path = Path::open(driver, PathConfig::default()).await.map_err(|error| failed(&error))?;
-        let target = Target::new(vec![Subsystem::new(clock, subsystem, path)]);
-        server.run(clock, &target, stop).await.map_err(|errno| failed(&errno))
+        let _published = directory.publish(Record {
+            nqn: subsystem.nqn,
+            hosts: subsystem.hosts.clone(),
+            ports: nvme_tcp::ports(&servers),
+            admin_entries_max: subsystem.admin_entries_max(),
+        });
+        let discovery = Discovery::new(clock, directory);
+        let target = Target::with_discovery(vec![Subsystem::new(clock, subsystem, path)], discovery);
+        nvme_tcp::run(clock, &target, &servers, stop).await.map_err(|errno| failed(&errno))
     }
 }
 

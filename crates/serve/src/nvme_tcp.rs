@@ -4,10 +4,12 @@
 //! when its connection is gone, as its data lies in memory that the drive reads and writes.
 
 use crate::vfio_user::server::before;
-use byteway_clock::{Clock, Delay, Notify};
+use byteway_clock::{Clock, Delay, Notify, TaskId};
+use byteway_target::discovery::Port;
 use byteway_target::tcp::{Broken, Connection, Work};
-use byteway_target::{Ended, Queue, Target};
+use byteway_target::{Ended, Queue, Reached, Target, Watching};
 use byteway_wire::nvme::Cqe;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
@@ -22,14 +24,22 @@ use std::pin::{Pin, pin};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 /// Connections at once; further ones are closed as they come.
 const CONNECTIONS_MAX: usize = 1024;
 /// How long a host has to connect its queue, once it has opened a connection.
 const CONNECT_LIMIT: Delay = Delay::from_s(10);
+/// Connections at once whose queue is not connected; for a further one the oldest of them is closed.
+const CONNECTING_MAX: usize = 128;
+/// How long a host has to send the whole of a PDU.
+const PDU_LIMIT: Delay = Delay::from_s(30);
 /// How long a host has to take what waits for it, before its connection is closed.
 const DEAF_LIMIT: Delay = Delay::from_s(30);
+/// How long commands that have begun may go on when the server stops.
+const DRAIN_LIMIT: Delay = Delay::from_ms(500);
+/// How long hosts then have to close their connections, before they are closed for them.
+const LINGER_LIMIT: Delay = Delay::from_ms(200);
 /// How long to wait when the system has no descriptor left for a connection.
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 /// Bytes taken from a socket at once, at most.
@@ -89,50 +99,6 @@ impl Server {
         self.address
     }
 
-    /// Serves hosts until `stop` is there; then all connections are closed. Gives how many controllers hosts have had.
-    ///
-    /// # Errors
-    /// The system has no file descriptor left.
-    pub async fn run(
-        &self,
-        clock: &Clock,
-        target: &Rc<Target>,
-        stop: impl Future<Output = ()>,
-    ) -> Result<u64, Errno> {
-        let listener = Rc::new(fcntl_dupfd_cloexec(&*self.listener, 0)?);
-        let serving = Rc::new(Serving {
-            clock: clock.clone(),
-            target: target.clone(),
-            sessions: RefCell::default(),
-            connections: Cell::new(0),
-            commands: Cell::new(0),
-            controllers: Cell::new(0),
-            is_stopping: Cell::new(false),
-            changed: Notify::new(clock),
-        });
-        let mut stop = pin!(stop);
-        while let Some(socket) = before(stop.as_mut(), self.accept(clock, &listener)).await {
-            if serving.connections.get() == CONNECTIONS_MAX {
-                warn!("a connection is closed: there are {CONNECTIONS_MAX}");
-                continue;
-            }
-            let _ = set_tcp_nodelay(&socket, true);
-            serving.open(socket);
-        }
-        serving.is_stopping.set(true);
-        for subsystem in target.subsystems() {
-            subsystem.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
-        }
-        // Whoever reads wakes then, connected or not.
-        for session in serving.sessions.borrow().iter().filter_map(Weak::upgrade) {
-            let _ = shutdown(&*session.socket, Shutdown::Both);
-        }
-        while serving.connections.get() + serving.commands.get() > 0 {
-            serving.changed.notified().await;
-        }
-        Ok(serving.controllers.get())
-    }
-
     async fn accept(&self, clock: &Clock, listener: &Rc<OwnedFd>) -> OwnedFd {
         loop {
             match accept_with(&**listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
@@ -148,6 +114,95 @@ impl Server {
     }
 }
 
+/// A subsystem's ports: each server with the port's identifier.
+#[must_use]
+pub fn ports(servers: &[Server]) -> Vec<Port> {
+    servers.iter().zip(1..).map(|(server, id)| Port { id, address: server.address }).collect()
+}
+
+/// Serves hosts, which come by any of `servers`, until `stop` is there; then what has begun is let come to its end, for
+/// a while, and all connections are closed. Gives how many controllers of drives hosts have had.
+///
+/// # Errors
+/// The system has no file descriptor left.
+pub async fn run(
+    clock: &Clock,
+    target: &Rc<Target>,
+    servers: &[Server],
+    stop: impl Future<Output = ()>,
+) -> Result<u64, Errno> {
+    let serving = Rc::new(Serving {
+        clock: clock.clone(),
+        target: target.clone(),
+        sessions: RefCell::default(),
+        connections: Cell::new(0),
+        commands: Cell::new(0),
+        controllers: Cell::new(0),
+        is_draining: Cell::new(false),
+        is_stopping: Cell::new(false),
+        changed: Notify::new(clock),
+    });
+    let mut listening = Vec::new();
+    for (server, port) in servers.iter().cloned().zip(1..) {
+        let listener = Rc::new(fcntl_dupfd_cloexec(&*server.listener, 0)?);
+        let serving = serving.clone();
+        listening.push(clock.spawn("NVMe/TCP listener", async move {
+            loop {
+                let socket = server.accept(&serving.clock, &listener).await;
+                serving.open(socket, port);
+            }
+        }));
+    }
+    let mut watched = Vec::new();
+    if let Some(discovery) = target.discovery().cloned() {
+        let directory = discovery.directory().clone();
+        watched.push(watch(clock, |watcher| directory.watch(watcher), move || discovery.changed())?);
+    }
+    for subsystem in target.subsystems().iter().cloned() {
+        let ports = subsystem.config().ports.clone();
+        watched.push(watch(clock, |watcher| ports.watch(watcher), move || subsystem.ports_changed())?);
+    }
+    stop.await;
+    listening.into_iter().for_each(|task| clock.kill(task));
+    serving.drain().await;
+    serving.is_stopping.set(true);
+    target.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
+    // Whoever reads wakes then, connected or not.
+    for session in serving.sessions.borrow().iter().filter_map(Weak::upgrade) {
+        let _ = shutdown(&*session.socket, Shutdown::Both);
+    }
+    while serving.connections.get() + serving.commands.get() > 0 {
+        serving.changed.notified().await;
+    }
+    watched.into_iter().for_each(|(_, task)| clock.kill(task));
+    Ok(serving.controllers.get())
+}
+
+type Watcher = Box<dyn Fn() + Send + Sync>;
+
+/// Calls `changed` in this thread when that has changed which is watched, as any thread may have done.
+fn watch(
+    clock: &Clock,
+    watched: impl FnOnce(Watcher) -> Watching,
+    changed: impl Fn() + 'static,
+) -> Result<(Watching, TaskId), Errno> {
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let signal = fcntl_dupfd_cloexec(&event, 0)?;
+    let watching = watched(Box::new(move || {
+        // It fails only when so many changes wait that the counter is full.
+        let _ = rustix::io::write(&signal, &1u64.to_ne_bytes());
+    }));
+    let (own_clock, event) = (clock.clone(), Rc::new(event));
+    let task = clock.spawn("changes of other threads", async move {
+        loop {
+            own_clock.readable(&event).await;
+            let _ = rustix::io::read(&*event, &mut [0; 8]);
+            changed();
+        }
+    });
+    Ok((watching, task))
+}
+
 /// What all connections share.
 struct Serving {
     clock: Clock,
@@ -157,15 +212,69 @@ struct Serving {
     /// Commands that are being executed, those of connections that are gone too.
     commands: Cell<usize>,
     controllers: Cell<u64>,
+    /// Nothing further is begun; `changed` is notified of what ends.
+    is_draining: Cell<bool>,
     is_stopping: Cell<bool>,
     changed: Notify,
 }
 
 impl Serving {
-    fn open(self: &Rc<Self>, socket: OwnedFd) {
+    fn sessions(&self) -> Vec<Rc<Session>> {
+        self.sessions.borrow().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Lets what has begun come to its end and be acknowledged, and then has hosts close their connections; each for so long.
+    async fn drain(&self) {
+        self.is_draining.set(true);
+        self.sessions().iter().for_each(|session| session.connection.borrow_mut().drain());
+        let is_drained =
+            |session: &Rc<Session>| session.is_gone.get() || session.connection.borrow().is_drained();
+        let drained = async {
+            while !self.sessions().iter().all(is_drained) {
+                self.changed.notified().await;
+            }
+        };
+        let limit = pin!(self.clock.timer(DRAIN_LIMIT));
+        if before(limit, drained).await.is_none() {
+            let count = self.sessions().iter().filter(|session| !is_drained(session)).count();
+            warn!("{count} connections are closed with commands that have not ended within the limit");
+        }
+        // Closed at once, a socket with bytes that nobody has read would take back what the other end hasn't read either.
+        for session in self.sessions() {
+            let _ = shutdown(&*session.socket, Shutdown::Write);
+        }
+        let closed = async {
+            while self.connections.get() > 0 {
+                self.changed.notified().await;
+            }
+        };
+        let limit = pin!(self.clock.timer(LINGER_LIMIT));
+        let _ = before(limit, closed).await;
+    }
+
+    /// A host has come by this port.
+    fn open(self: &Rc<Self>, socket: OwnedFd, port: u16) {
+        if self.connections.get() == CONNECTIONS_MAX {
+            warn!("a connection is closed: there are {CONNECTIONS_MAX}");
+            return;
+        }
+        // Those that only come, and say little, must not keep others out.
+        let sessions = self.sessions();
+        let mut connecting =
+            sessions.iter().filter(|session| !session.is_connected.get() && !session.is_gone.get());
+        if let Some(oldest) = connecting.next()
+            && connecting.count() + 1 >= CONNECTING_MAX
+        {
+            debug!("a connection is closed: {CONNECTING_MAX} newer ones have not connected a queue either");
+            oldest.is_gone.set(true);
+            let _ = shutdown(&*oldest.socket, Shutdown::Both);
+        }
+        let _ = set_tcp_nodelay(&socket, true);
+        let own = getsockname(&socket).ok().and_then(|own| own.try_into().ok());
+        let reached = own.map_or(Reached::default(), |address| Reached { port, address });
         let peer = getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
         let peer = peer.map_or_else(|| "a host".to_owned(), |peer| peer.to_string());
-        let queue = Rc::new(Queue::new(&self.target));
+        let queue = Rc::new(Queue::at(&self.target, reached));
         let in_capsule = self.target.subsystems().iter().map(|subsystem| subsystem.config().in_capsule_bytes);
         let connection = Connection::new(queue.clone(), in_capsule.max().unwrap_or(0));
         let session = Rc::new(Session {
@@ -174,6 +283,9 @@ impl Serving {
             queue,
             connection: RefCell::new(connection),
             unsent: Notify::new(&self.clock),
+            taken: Notify::new(&self.clock),
+            is_deaf: Cell::new(false),
+            is_crediting: Cell::new(false),
             connected: Notify::new(&self.clock),
             is_connected: Cell::new(false),
             is_gone: Cell::new(false),
@@ -190,7 +302,11 @@ impl Serving {
 
     fn ended(&self, count: &Cell<usize>) {
         count.set(count.get() - 1);
-        if self.is_stopping.get() {
+        self.has_changed();
+    }
+
+    fn has_changed(&self) {
+        if self.is_draining.get() {
             self.changed.notify_all();
         }
     }
@@ -211,6 +327,10 @@ enum Gone {
     Reset,
     #[error("it has not connected a queue within {} s", CONNECT_LIMIT.0 / Delay::from_s(1).0)]
     Slow,
+    #[error("it has not sent the whole of a PDU within {} s", PDU_LIMIT.0 / Delay::from_s(1).0)]
+    Stalled,
+    #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
+    Deaf,
     #[error("the socket failed: {0}")]
     Socket(Errno),
     #[error("the server stops")]
@@ -225,6 +345,11 @@ struct Session {
     connection: RefCell<Connection>,
     /// Something waits to be sent, or the connection is gone.
     unsent: Notify,
+    /// The host has taken some of what was sent, or takes no more.
+    taken: Notify,
+    is_deaf: Cell<bool>,
+    /// A task waits for credit of the host's.
+    is_crediting: Cell<bool>,
     /// The queue is connected.
     connected: Notify,
     is_connected: Cell<bool>,
@@ -247,9 +372,14 @@ impl Session {
             }
         }
         if let (Some(controller), Some(0)) = (self.queue.controller(), self.queue.qid()) {
-            self.serving.controllers.set(self.serving.controllers.get() + 1);
             let host = controller.host().nqn.as_str().to_owned();
-            info!("{peer} is {host}, and has controller {}", controller.id());
+            match controller.subsystem() {
+                Some(_) => {
+                    self.serving.controllers.set(self.serving.controllers.get() + 1);
+                    info!("{peer} is {host}, and has controller {}", controller.id());
+                }
+                None => info!("{peer} is {host}, and looks for drives"),
+            }
         }
         let over = pin!(self.queue.over());
         let reading = pin!(self.read_on(&mut chunk));
@@ -266,9 +396,18 @@ impl Session {
     async fn read_on(self: &Rc<Self>, chunk: &mut [u8]) -> Gone {
         let clock = &self.serving.clock;
         let mut reads = 0;
+        let mut begun = (0, clock.now());
         loop {
             if self.serving.is_stopping.get() {
                 return Gone::Stopped;
+            }
+            if self.is_deaf.get() {
+                return Gone::Deaf;
+            }
+            // What a host doesn't take would gather here.
+            if self.connection.borrow().is_full() {
+                self.taken.notified().await;
+                continue;
             }
             if self.connection.borrow().is_closing() {
                 return Gone::Disconnected;
@@ -291,15 +430,47 @@ impl Session {
                 // Commands that have come may end before there is more to read.
                 Err(Errno::AGAIN) => {
                     reads = 0;
-                    clock.readable(&self.socket).await;
+                    let (pdus, is_within) = self.connection.borrow().progress();
+                    if !is_within {
+                        clock.readable(&self.socket).await;
+                        continue;
+                    }
+                    if begun.0 != pdus {
+                        begun = (pdus, clock.now());
+                    }
+                    let deadline = begun.1 + PDU_LIMIT;
+                    if clock.now() >= deadline {
+                        return Gone::Stalled;
+                    }
+                    let limit = pin!(clock.timer(deadline.since(clock.now())));
+                    let _ = before(limit, clock.readable(&self.socket)).await;
                 }
                 Err(errno) => return Gone::Socket(errno),
             }
         }
     }
 
+    /// Has a task wait for credit of the host's, if a command needs some.
+    fn wait_for_credit(self: &Rc<Self>) {
+        if self.is_crediting.get() || !self.connection.borrow().waits_for_credit() {
+            return;
+        }
+        self.is_crediting.set(true);
+        let session = self.clone();
+        self.serving.clock.spawn("credit of a remote host", async move {
+            while !session.is_gone.get() && session.connection.borrow().waits_for_credit() {
+                let credit = session.connection.borrow().credit();
+                let credit = credit.await;
+                session.connection.borrow_mut().grant(credit);
+                session.unsent.notify_one();
+            }
+            session.is_crediting.set(false);
+        });
+    }
+
     /// Begins what has come.
     fn begin(self: &Rc<Self>) {
+        self.wait_for_credit();
         loop {
             let work = self.connection.borrow_mut().next_work();
             let Some(mut work) = work else { return };
@@ -349,6 +520,7 @@ impl Session {
         self.queue.close();
         self.is_gone.set(true);
         self.unsent.notify_one();
+        self.serving.has_changed();
     }
 }
 
@@ -365,6 +537,10 @@ async fn write(session: Rc<Session>) {
                     let sent = send(&*socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
                     if let Ok(bytes) = sent {
                         connection.sent(bytes);
+                        serving.has_changed();
+                        if !connection.is_full() {
+                            session.taken.notify_one();
+                        }
                     }
                     Some(sent)
                 }
@@ -384,6 +560,8 @@ async fn write(session: Rc<Session>) {
         }
     }
     // The reader wakes, and finds that it is closed.
+    session.is_deaf.set(true);
+    session.taken.notify_one();
     let _ = shutdown(&*socket, Shutdown::Both);
     while !session.is_gone.get() {
         session.unsent.notified().await;

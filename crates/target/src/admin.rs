@@ -1,24 +1,30 @@
 //! Admin commands of a fabrics controller. What describes the drive and its namespaces is asked of the drive; what describes the
 //! controller, and what the host sets of it, is answered here. Commands that would change the drive for other hosts are refused.
 
-use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, VERSION};
-use crate::path::Movement;
+use crate::ana;
+use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
+use crate::discovery::{self, Discovery};
+use crate::path::{Movement, Path};
+use crate::subsystem::Subsystem;
 use byteway_clock::Delay;
-use byteway_wire::nvme::feature::fid;
-use byteway_wire::nvme::identify::{ascii_field, oncs};
+use byteway_wire::FromBytes;
+use byteway_wire::nvme::ana::LSP_GROUPS_ONLY;
+use byteway_wire::nvme::feature::{AsyncEventConfig, fid};
+use byteway_wire::nvme::identify::{ascii_field, csi, lpa, oacs, oaes, oncs};
 use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::{
-    AdminOpcode, Cns, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController, SetFeatures, Sqe, Status,
+    AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
+    IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 /// CNTRLTYPE: an I/O controller.
 const CNTRLTYPE_IO: u8 = 1;
-/// CMIC: the subsystem may have several controllers.
-const CMIC_CONTROLLERS: u8 = 1 << 1;
+/// CMIC: the subsystem may have several ports and controllers, and reports asymmetric access.
+const CMIC: u8 = 1 | 1 << 1 | 1 << 3;
 /// SGLS: SGLs without alignment, an offset in the address (in-capsule data), and the Transport SGL Data Block.
-const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
+pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 /// What of the optional NVM commands is passed on.
 const ONCS: u16 =
     oncs::COMPARE | oncs::WRITE_UNCORRECTABLE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::VERIFY;
@@ -30,7 +36,10 @@ const HOST_BEHAVIOR_BYTES: u32 = 512;
 /// # Errors
 /// It asks for more than a command may bring.
 pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, Status> {
-    let bytes_max = u64::from(controller.subsystem().path().bytes_max());
+    let bytes_max = match controller.service() {
+        Service::Drive(subsystem) => u64::from(subsystem.path().bytes_max()),
+        Service::Discovery(_) => u64::from(discovery::BYTES_MAX),
+    };
     Ok(match AdminOpcode(sqe.opcode()) {
         AdminOpcode::IDENTIFY => Movement::ToHost(Identify::BYTES),
         AdminOpcode::GET_LOG_PAGE => match GetLogPage::parse(sqe).bytes() {
@@ -43,8 +52,22 @@ pub(crate) fn movement(controller: &Controller, sqe: &Sqe) -> Result<Movement, S
         AdminOpcode::SET_FEATURES if SetFeatures::parse(sqe).fid == fid::HOST_BEHAVIOR_SUPPORT => {
             Movement::ToDrive(HOST_BEHAVIOR_BYTES)
         }
+        AdminOpcode::NAMESPACE_MANAGEMENT
+            if NamespaceManagement::parse(sqe).sel == NamespaceManagement::CREATE
+                && may_manage(controller) =>
+        {
+            Movement::ToDrive(NamespaceManagement::BYTES)
+        }
+        AdminOpcode::NAMESPACE_ATTACHMENT if may_manage(controller) => {
+            Movement::ToDrive(NamespaceAttachment::BYTES)
+        }
         _ => Movement::None,
     })
+}
+
+/// Whether its host may change which namespaces there are.
+fn may_manage(controller: &Controller) -> bool {
+    controller.subsystem().is_some_and(|subsystem| subsystem.config().may_manage)
 }
 
 /// Executes an admin command. None: the controller has ended while it was held, and nobody is to be told.
@@ -54,9 +77,40 @@ pub(crate) async fn execute(
     movement: Movement,
     data: &mut Vec<u8>,
 ) -> Option<Cqe> {
-    let path = controller.subsystem().path();
-    Some(match AdminOpcode(sqe.opcode()) {
-        AdminOpcode::IDENTIFY => identify(controller, sqe, data).await,
+    let opcode = AdminOpcode(sqe.opcode());
+    match opcode {
+        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller).await,
+        AdminOpcode::KEEP_ALIVE => return Some(ended(Status::SUCCESS)),
+        _ => {}
+    }
+    let subsystem = match controller.service() {
+        Service::Drive(subsystem) => subsystem,
+        // What a Discovery controller supports (NVMe Base 2.1, 3.1.3.3).
+        Service::Discovery(discovery) => {
+            return Some(match opcode {
+                AdminOpcode::IDENTIFY => Discovery::identify(controller, sqe, data),
+                AdminOpcode::GET_LOG_PAGE => discovery.log_page(controller, sqe, movement, data),
+                AdminOpcode::SET_FEATURES => {
+                    let command = SetFeatures::parse(sqe);
+                    match command.fid {
+                        _ if command.sv => ended(Status::FEATURE_NOT_SAVEABLE.with_dnr()),
+                        fid::KEEP_ALIVE_TIMER | fid::ASYNC_EVENT_CONFIGURATION => {
+                            set_of_controller(controller, &command)
+                        }
+                        _ => ended(INVALID_FIELD),
+                    }
+                }
+                AdminOpcode::GET_FEATURES => {
+                    let value = feature_of_controller(controller, GetFeatures::parse(sqe).fid);
+                    value.map_or(ended(INVALID_FIELD), |value| ended(Status::SUCCESS).with_dw0(value))
+                }
+                _ => ended(Status::INVALID_OPCODE.with_dnr()),
+            });
+        }
+    };
+    let path = subsystem.path();
+    Some(match opcode {
+        AdminOpcode::IDENTIFY => identify(controller, subsystem, sqe, data).await,
         AdminOpcode::GET_LOG_PAGE => {
             let Movement::ToHost(bytes) = movement else { return Some(ended(Status::INTERNAL_ERROR)) };
             match GetLogPage::parse(sqe).lid {
@@ -65,23 +119,80 @@ pub(crate) async fn execute(
                 | lid::SMART
                 | lid::FIRMWARE_SLOT
                 | lid::COMMANDS_SUPPORTED => path.ask(*sqe, bytes as usize, data).await,
-                // Namespaces don't come and go while they are served.
-                lid::CHANGED_NAMESPACE_LIST => {
-                    data.clear();
-                    data.resize(bytes as usize, 0);
-                    ended(Status::SUCCESS)
+                lid::CHANGED_NAMESPACE_LIST | lid::ANA => {
+                    own_log_page(controller, subsystem, sqe, bytes, data)
                 }
                 _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
             }
         }
-        AdminOpcode::SET_FEATURES => set_features(controller, &SetFeatures::parse(sqe)),
-        AdminOpcode::GET_FEATURES => get_features(controller, sqe, data).await,
-        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller).await,
-        AdminOpcode::KEEP_ALIVE => ended(Status::SUCCESS),
+        AdminOpcode::SET_FEATURES => set_features(controller, subsystem, &SetFeatures::parse(sqe)),
+        AdminOpcode::GET_FEATURES => get_features(controller, path, sqe, data).await,
+        AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT if may_manage(controller) => {
+            manage(subsystem, sqe, data).await
+        }
         // It may have ended, and nothing is stopped in its course.
         AdminOpcode::ABORT => ended(Status::SUCCESS).with_dw0(byteway_wire::nvme::Abort::NOT_ABORTED),
         _ => ended(Status::INVALID_OPCODE.with_dnr()),
     })
+}
+
+/// A log page of the controller's own.
+fn own_log_page(
+    controller: &Controller,
+    subsystem: &Subsystem,
+    sqe: &Sqe,
+    bytes: u32,
+    data: &mut Vec<u8>,
+) -> Cqe {
+    let command = GetLogPage::parse(sqe);
+    let page = match command.lid {
+        lid::CHANGED_NAMESPACE_LIST => controller.changed_namespaces().as_bytes().to_vec(),
+        _ => {
+            let groups_only = command.lsp & LSP_GROUPS_ONLY != 0;
+            let namespaces = if groups_only { Vec::new() } else { subsystem.path().nsids() };
+            subsystem.config().ports.log_page(controller.ana(), &namespaces)
+        }
+    };
+    let Some(rest) = usize::try_from(command.lpo).ok().and_then(|offset| page.get(offset..)) else {
+        return ended(INVALID_FIELD);
+    };
+    if command.ot || command.lpo % 4 != 0 {
+        return ended(INVALID_FIELD);
+    }
+    data.clear();
+    data.extend_from_slice(&rest[..rest.len().min(bytes as usize)]);
+    data.resize(bytes as usize, 0);
+    if !command.rae {
+        if command.lid == lid::CHANGED_NAMESPACE_LIST {
+            controller.forget_changed_namespaces();
+        }
+        controller.clear(command.lid);
+    }
+    ended(Status::SUCCESS)
+}
+
+/// Namespace Management and Attachment. The subsystem's controllers all have the drive's one attachment: a namespace that is
+/// attached to some of them is attached to all.
+async fn manage(subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+    if AdminOpcode(sqe.opcode()) == AdminOpcode::NAMESPACE_ATTACHMENT {
+        let list = ControllerList::read_from_bytes(&data[..]).ok();
+        let ids = list.as_ref().and_then(ControllerList::ids);
+        if ids.is_none_or(|ids| ids.is_empty() || ids.iter().any(|id| subsystem.controller(*id).is_none())) {
+            return ended(Status::CONTROLLER_LIST_INVALID.with_dnr());
+        }
+        let own = ControllerList::from(0, [subsystem.path().identity().cntlid]);
+        data.clear();
+        data.extend_from_slice(own.as_bytes());
+    } else if let Ok(namespace) = IdentifyNamespace::mut_from_bytes(&mut data[..]) {
+        // Every namespace is shared, and of the one group; the drive by itself has neither.
+        namespace.nmic &= !1;
+        if namespace.anagrpid == ana::GROUP {
+            namespace.anagrpid = 0;
+        }
+    }
+    let (cqe, changed) = subsystem.path().manage(*sqe, data).await;
+    subsystem.namespaces_changed(&changed);
+    cqe
 }
 
 /// The completion of a command of any queue; who sends it fills in which it is.
@@ -89,18 +200,42 @@ pub(crate) const fn ended(status: Status) -> Cqe {
     Cqe::new(0, status, 0, 0)
 }
 
-async fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
-    let path = controller.subsystem().path();
+async fn identify(controller: &Controller, subsystem: &Subsystem, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+    let path = subsystem.path();
     match Identify::parse(sqe).cns {
         Cns::CONTROLLER => {
             data.clear();
-            data.extend_from_slice(identity(controller).as_bytes());
+            data.extend_from_slice(identity(controller, subsystem).as_bytes());
             ended(Status::SUCCESS)
         }
-        cns @ (Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE) => {
+        Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::INDEPENDENT_NAMESPACE => {
             let cqe = path.ask(*sqe, Identify::BYTES as usize, data).await;
             if cqe.status().is_success() {
-                share(cns, data);
+                share(&Identify::parse(sqe), data);
+            }
+            cqe
+        }
+        Cns::NAMESPACE_CONTROLLERS | Cns::CONTROLLERS if may_manage(controller) => {
+            let from = Identify::parse(sqe).cntid;
+            // Of the drive's one controller, if the namespace is attached to that.
+            let is_attached = match Identify::parse(sqe).cns {
+                Cns::CONTROLLERS => true,
+                _ => path.nsids().contains(&sqe.nsid),
+            };
+            let ids = subsystem.controllers().into_iter().filter(|_| is_attached).map(|other| other.id());
+            data.clear();
+            data.extend_from_slice(ControllerList::from(from, ids).as_bytes());
+            ended(Status::SUCCESS)
+        }
+        Cns::ALLOCATED_NAMESPACES
+        | Cns::ALLOCATED_NAMESPACE
+        | Cns::COMMAND_SET_ALLOCATED_NAMESPACES
+        | Cns::COMMAND_SET_ALLOCATED_NAMESPACE
+            if may_manage(controller) =>
+        {
+            let cqe = path.ask(*sqe, Identify::BYTES as usize, data).await;
+            if cqe.status().is_success() {
+                share(&Identify::parse(sqe), data);
             }
             cqe
         }
@@ -113,36 +248,45 @@ async fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe
     }
 }
 
-/// NMIC: several controllers may have the namespace. Which byte that is depends on the structure.
-fn share(cns: Cns, data: &mut [u8]) {
-    let nmic = match cns {
-        Cns::NAMESPACE => 30,
-        Cns::INDEPENDENT_NAMESPACE => 1,
+/// NMIC: several controllers may have the namespace; and ANAGRPID. Where they are depends on the structure.
+fn share(identify: &Identify, data: &mut [u8]) {
+    let (nmic, group) = match identify.cns {
+        Cns::NAMESPACE | Cns::ALLOCATED_NAMESPACE => (30, 92),
+        Cns::INDEPENDENT_NAMESPACE => (1, 4),
+        Cns::COMMAND_SET_NAMESPACE | Cns::COMMAND_SET_ALLOCATED_NAMESPACE
+            if identify.csi == csi::KEY_VALUE =>
+        {
+            (26, 36)
+        }
         _ => return,
     };
     // A namespace that is not there is all zeroes, and stays so.
     if data.iter().any(|byte| *byte != 0) {
         data[nmic] |= 1;
+        data[group..group + 4].copy_from_slice(&ana::GROUP.to_le_bytes());
     }
 }
 
 /// What the controller says of itself: the drive, but for what it is a controller of.
-fn identity(controller: &Controller) -> Box<IdentifyController> {
-    let subsystem = controller.subsystem();
+fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyController> {
     let config = subsystem.config();
     let drive = subsystem.path().identity();
     let mut identity = Box::new(IdentifyController::new_zeroed());
     *identity = *drive;
-    identity.cmic = CMIC_CONTROLLERS;
+    identity.cmic = CMIC;
     identity.mdts = (subsystem.path().bytes_max() / 4096).ilog2() as u8;
     identity.cntlid = controller.id();
     identity.ver = VERSION;
-    identity.oaes = 0;
+    identity.oaes = oaes::NAMESPACE_ATTRIBUTE | oaes::ANA_CHANGE;
     identity.ctratt = 0;
     identity.cntrltype = CNTRLTYPE_IO;
-    identity.oacs = 0;
+    identity.oacs &= if config.may_manage { oacs::NAMESPACE_MANAGEMENT } else { 0 };
     identity.aerl = AERL;
-    identity.lpa = 0;
+    identity.lpa &= lpa::EXTENDED;
+    identity.anatt = ana::ANATT;
+    identity.anacap = ana::ANACAP;
+    identity.anagrpmax = ana::GROUP;
+    identity.nanagrpid = 1;
     identity.kas = KEEP_ALIVE_GRANULARITY;
     identity.sanicap = 0;
     identity.hmpre = 0;
@@ -165,7 +309,7 @@ fn identity(controller: &Controller) -> Box<IdentifyController> {
     identity
 }
 
-fn set_features(controller: &Controller, command: &SetFeatures) -> Cqe {
+fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFeatures) -> Cqe {
     if command.sv {
         return ended(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
@@ -177,29 +321,42 @@ fn set_features(controller: &Controller, command: &SetFeatures) -> Cqe {
             }
             // A queue of a fabric is both.
             let wanted = submission.min(completion) + 1;
-            controller.granted.set(wanted.min(controller.subsystem().config().io_queues_max));
+            controller.granted.set(wanted.min(subsystem.config().io_queues_max));
             ended(Status::SUCCESS).with_dw0(queues(controller))
         }
-        fid::KEEP_ALIVE_TIMER => {
-            controller.set_keep_alive(Delay::from_ms(u64::from(command.cdw11)));
-            ended(Status::SUCCESS)
-        }
-        fid::ASYNC_EVENT_CONFIGURATION => {
-            controller.event_configuration.set(command.cdw11);
-            ended(Status::SUCCESS)
-        }
+        fid::KEEP_ALIVE_TIMER | fid::ASYNC_EVENT_CONFIGURATION => set_of_controller(controller, command),
         fid::HOST_BEHAVIOR_SUPPORT => ended(Status::SUCCESS),
         // The cache is the drive's, which other hosts use, too.
         _ => ended(Status::FEATURE_NOT_CHANGEABLE.with_dnr()),
     }
 }
 
-async fn get_features(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
+/// Sets a feature that every kind of controller has.
+fn set_of_controller(controller: &Controller, command: &SetFeatures) -> Cqe {
+    if command.fid == fid::KEEP_ALIVE_TIMER {
+        controller.set_keep_alive(Delay::from_ms(u64::from(command.cdw11)));
+    } else {
+        controller.configure_events(AsyncEventConfig::from_bits(command.cdw11));
+    }
+    ended(Status::SUCCESS)
+}
+
+/// The value of a feature that every kind of controller has; none: it is another.
+fn feature_of_controller(controller: &Controller, feature: u8) -> Option<u32> {
+    match feature {
+        fid::KEEP_ALIVE_TIMER => Some((controller.keep_alive().0 / Delay::from_ms(1).0) as u32),
+        fid::ASYNC_EVENT_CONFIGURATION => Some(controller.event_configuration().into_bits()),
+        _ => None,
+    }
+}
+
+async fn get_features(controller: &Controller, path: &Path, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
     let command = GetFeatures::parse(sqe);
+    if let Some(value) = feature_of_controller(controller, command.fid) {
+        return ended(Status::SUCCESS).with_dw0(value);
+    }
     let value = match command.fid {
         fid::NUMBER_OF_QUEUES => queues(controller),
-        fid::KEEP_ALIVE_TIMER => (controller.keep_alive().0 / Delay::from_ms(1).0) as u32,
-        fid::ASYNC_EVENT_CONFIGURATION => controller.event_configuration.get(),
         fid::HOST_BEHAVIOR_SUPPORT => {
             data.clear();
             data.resize(HOST_BEHAVIOR_BYTES as usize, 0);
@@ -210,7 +367,7 @@ async fn get_features(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) ->
         | fid::TEMPERATURE_THRESHOLD
         | fid::ERROR_RECOVERY
         | fid::VOLATILE_WRITE_CACHE
-        | fid::WRITE_ATOMICITY => return controller.subsystem().path().ask(*sqe, 0, data).await,
+        | fid::WRITE_ATOMICITY => return path.ask(*sqe, 0, data).await,
         _ => return ended(INVALID_FIELD),
     };
     ended(Status::SUCCESS).with_dw0(value)
@@ -222,13 +379,13 @@ fn queues(controller: &Controller) -> u32 {
     granted | granted << 16
 }
 
-/// Holds an Asynchronous Event Request until the controller's end, as there is no event yet that it could tell.
+/// Holds an Asynchronous Event Request until there is an event, or the controller's life is over.
 async fn hold_event_request(controller: &Controller) -> Option<Cqe> {
     if controller.requests.get() > AERL {
         return Some(ended(Status::AER_LIMIT_EXCEEDED.with_dnr()));
     }
     controller.requests.set(controller.requests.get() + 1);
-    controller.over(Some(controller.life())).await;
+    let event = controller.event().await;
     controller.requests.set(controller.requests.get() - 1);
-    None
+    event.map(|event| ended(Status::SUCCESS).with_dw0(event.dw0()))
 }

@@ -1,12 +1,20 @@
 //! A controller that a host has connected to: its properties, its keep-alive timer, its events. What its queues do is
 //! [`queue`](crate::queue)'s.
 
-use crate::subsystem::{HostName, Subsystem};
-use byteway_clock::{Delay, Notify, Time};
+use crate::discovery::{ACTIVITY_LIMIT, Discovery, KEEP_ALIVE_MAX, Reached};
+use crate::event::Events;
+use crate::host_usage::HostUsage;
+use crate::subsystem::{Controllers, HostName, Subsystem};
+use byteway_clock::{Clock, Delay, Notify, Time};
+use byteway_wire::nvme::ana::AnaState;
+use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig};
 use byteway_wire::nvme::register::{Cap, Cc, Csts};
-use std::cell::Cell;
+use byteway_wire::nvme::{ChangedNamespaceLog, NSID_ALL};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::rc::{Rc, Weak};
+use zerocopy::FromZeros;
 
 /// Version 2.1, as the drives behind report it.
 pub(crate) const VERSION: u32 = 0x0002_0100;
@@ -14,6 +22,10 @@ pub(crate) const VERSION: u32 = 0x0002_0100;
 pub(crate) const AERL: u8 = 3;
 /// Units of KATO's granularity: 100 ms each.
 pub(crate) const KEEP_ALIVE_GRANULARITY: u16 = 10;
+/// Entries of a Discovery controller's admin queue.
+pub(crate) const DISCOVERY_ENTRIES_MAX: u16 = 128;
+/// CAP.CSS: the NVM command set.
+const CSS_NVM: u8 = 1;
 
 /// Why a controller has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +48,46 @@ impl fmt::Display for Ended {
     }
 }
 
+/// What a controller is of.
+#[derive(Clone)]
+pub(crate) enum Service {
+    Drive(Rc<Subsystem>),
+    Discovery(Rc<Discovery>),
+}
+
+impl Service {
+    fn clock(&self) -> &Clock {
+        match self {
+            Service::Drive(subsystem) => &subsystem.clock,
+            Service::Discovery(discovery) => &discovery.clock,
+        }
+    }
+
+    fn controllers(&self) -> &Controllers {
+        match self {
+            Service::Drive(subsystem) => &subsystem.controllers,
+            Service::Discovery(discovery) => &discovery.controllers,
+        }
+    }
+
+    /// The keep-alive time-out of a host that asks for this one.
+    fn keep_alive(&self, wanted: Delay) -> Delay {
+        match self {
+            Service::Drive(subsystem) => wanted.min(subsystem.config.keep_alive_max),
+            Service::Discovery(_) if wanted == Delay::ZERO => ACTIVITY_LIMIT,
+            Service::Discovery(_) => wanted.min(KEEP_ALIVE_MAX),
+        }
+    }
+}
+
 /// A controller.
 pub struct Controller {
-    subsystem: Rc<Subsystem>,
+    service: Service,
     id: u16,
     host: HostName,
+    reached: Reached,
+    /// What its host has of the subsystem; a Discovery controller's has nothing that counts.
+    usage: Option<Rc<HostUsage>>,
     cc: Cell<Cc>,
     csts: Cell<Csts>,
     keep_alive: Cell<Delay>,
@@ -49,37 +96,60 @@ pub struct Controller {
     pub(crate) granted: Cell<u16>,
     /// A bit for each queue that is connected, the admin queue's too.
     connected: Cell<u64>,
-    /// Events that the host wants to know of.
-    pub(crate) event_configuration: Cell<u32>,
+    events: Events,
+    /// Of its port, as its host was told.
+    ana: Cell<AnaState>,
+    /// Namespaces that have changed since the host has read their list.
+    changed_namespaces: RefCell<BTreeSet<u32>>,
+    /// Asynchronous Event Requests that are held.
     pub(crate) requests: Cell<u8>,
     ended: Cell<Option<Ended>>,
-    /// It has ended, or its I/O queues are to go.
+    /// It has ended, its I/O queues are to go, or there is an event.
     changed: Notify,
     /// Counts the resets: an I/O queue belongs to one of the controller's lives.
     life: Cell<u32>,
 }
 
 impl Controller {
-    pub(crate) fn new(subsystem: &Rc<Subsystem>, id: u16, host: HostName, keep_alive: Delay) -> Rc<Self> {
-        let clock = &subsystem.clock;
+    pub(crate) fn new(
+        service: Service,
+        id: u16,
+        host: HostName,
+        reached: Reached,
+        keep_alive: Delay,
+        usage: Option<Rc<HostUsage>>,
+    ) -> Rc<Self> {
+        let clock = &service.clock().clone();
+        let granted = match &service {
+            Service::Drive(subsystem) => subsystem.config.io_queues_max,
+            Service::Discovery(_) => 0,
+        };
+        let keep_alive = service.keep_alive(keep_alive);
+        let ana = match &service {
+            Service::Drive(subsystem) => subsystem.config.ports.state(reached.port),
+            Service::Discovery(_) => AnaState::OPTIMIZED,
+        };
         let controller = Rc::new(Controller {
-            subsystem: subsystem.clone(),
+            service,
             id,
             host,
+            reached,
+            usage,
             cc: Cell::new(Cc::new()),
             csts: Cell::new(Csts::new()),
             keep_alive: Cell::new(keep_alive),
             heard: Cell::new(clock.now()),
-            granted: Cell::new(subsystem.config.io_queues_max),
+            granted: Cell::new(granted),
             connected: Cell::new(0),
-            event_configuration: Cell::default(),
+            events: Events::default(),
+            ana: Cell::new(ana),
+            changed_namespaces: RefCell::default(),
             requests: Cell::default(),
             ended: Cell::default(),
             changed: Notify::new(clock),
             life: Cell::default(),
         });
-        clock
-            .spawn("keep-alive timer", keep_alive_timer(Rc::downgrade(&controller), subsystem.clock.clone()));
+        clock.spawn("keep-alive timer", keep_alive_timer(Rc::downgrade(&controller), clock.clone()));
         controller
     }
 
@@ -93,14 +163,112 @@ impl Controller {
         &self.host
     }
 
-    /// Where it belongs.
-    pub fn subsystem(&self) -> &Rc<Subsystem> {
-        &self.subsystem
+    /// The subsystem with the drive; none of a Discovery controller.
+    pub fn subsystem(&self) -> Option<&Rc<Subsystem>> {
+        match &self.service {
+            Service::Drive(subsystem) => Some(subsystem),
+            Service::Discovery(_) => None,
+        }
+    }
+
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Where its host has reached it.
+    pub fn reached(&self) -> Reached {
+        self.reached
+    }
+
+    /// Entries of one of its queues, at most.
+    pub(crate) fn entries_max(&self) -> u16 {
+        match &self.service {
+            Service::Drive(subsystem) => subsystem.config.entries_max,
+            Service::Discovery(_) => DISCOVERY_ENTRIES_MAX,
+        }
+    }
+
+    /// An event has happened, of which its host is told if it wants to be.
+    pub(crate) fn raise(&self, event: AsyncEvent) {
+        if self.events.raise(event) {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Option<&Rc<HostUsage>> {
+        self.usage.as_ref()
+    }
+
+    /// I/O queues that are connected.
+    pub(crate) fn io_queues(&self) -> usize {
+        (self.connected.get() >> 1).count_ones() as usize
+    }
+
+    /// The state of all namespaces by this controller.
+    pub fn ana(&self) -> AnaState {
+        self.ana.get()
+    }
+
+    pub(crate) fn set_ana(&self, state: AnaState) {
+        if self.ana.replace(state) != state {
+            self.raise(AsyncEvent::ANA_CHANGE);
+        }
+    }
+
+    /// These namespaces have changed.
+    pub(crate) fn note_namespaces(&self, nsids: &[u32]) {
+        self.changed_namespaces.borrow_mut().extend(nsids);
+        self.raise(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED);
+    }
+
+    /// The Changed Attached Namespace List (NVMe Base 2.1, 5.1.12.1.5).
+    pub(crate) fn changed_namespaces(&self) -> Box<ChangedNamespaceLog> {
+        let mut log = Box::new(ChangedNamespaceLog::new_zeroed());
+        let changed = self.changed_namespaces.borrow();
+        // More than there is room for are told as "all".
+        match changed.len() > log.nsids.len() {
+            true => log.nsids[0] = NSID_ALL,
+            false => log.nsids.iter_mut().zip(changed.iter()).for_each(|(slot, nsid)| *slot = *nsid),
+        }
+        log
+    }
+
+    pub(crate) fn forget_changed_namespaces(&self) {
+        self.changed_namespaces.borrow_mut().clear();
+    }
+
+    /// Waits for an event that an Asynchronous Event Request is to complete with. None: the controller's life is over before.
+    pub(crate) async fn event(&self) -> Option<AsyncEvent> {
+        let life = self.life.get();
+        loop {
+            if self.ended.get().is_some() || life != self.life.get() {
+                return None;
+            }
+            if let Some(event) = self.events.take() {
+                return Some(event);
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// The host has read this log page, and knows what has happened.
+    pub(crate) fn clear(&self, lid: u8) {
+        self.events.clear(lid);
+        self.changed.notify_all(); // what was masked may be reported
+    }
+
+    /// Which events the host wants to be told of.
+    pub(crate) fn event_configuration(&self) -> AsyncEventConfig {
+        self.events.configuration()
+    }
+
+    pub(crate) fn configure_events(&self, configuration: AsyncEventConfig) {
+        self.events.configure(configuration);
     }
 
     /// The host has spoken.
     pub(crate) fn hear(&self) {
-        self.heard.set(self.subsystem.clock.now());
+        self.heard.set(self.service.clock().now());
     }
 
     /// The keep-alive time-out; zero: there is none.
@@ -110,7 +278,7 @@ impl Controller {
 
     /// Another one, from now on.
     pub(crate) fn set_keep_alive(&self, keep_alive: Delay) {
-        self.keep_alive.set(keep_alive.min(self.subsystem.config.keep_alive_max));
+        self.keep_alive.set(self.service.keep_alive(keep_alive));
         self.hear();
     }
 
@@ -134,7 +302,7 @@ impl Controller {
     pub fn end(&self, why: Ended) {
         if self.ended.get().is_none() {
             self.ended.set(Some(why));
-            self.subsystem.forget(self.id);
+            self.service.controllers().forget(self.id);
             self.changed.notify_all();
         }
     }
@@ -175,11 +343,15 @@ impl Controller {
     }
 
     fn cap(&self) -> Cap {
+        let css = match &self.service {
+            Service::Drive(subsystem) => subsystem.path.driver().cap().css(),
+            Service::Discovery(_) => CSS_NVM,
+        };
         Cap::new()
-            .with_mqes_z(self.subsystem.config.entries_max - 1)
+            .with_mqes_z(self.entries_max() - 1)
             .with_cqr(true)
             .with_to(20)
-            .with_css(self.subsystem.path.driver().cap().css())
+            .with_css(css)
             .with_mpsmin(0)
             .with_mpsmax(0)
     }
@@ -203,7 +375,8 @@ impl Controller {
     fn reset(&self) {
         self.cc.set(Cc::new());
         self.csts.set(Csts::new());
-        self.event_configuration.set(0);
+        self.events.reset();
+        self.forget_changed_namespaces();
         self.life.set(self.life.get() + 1);
         self.changed.notify_all();
     }

@@ -4,7 +4,12 @@
 //! | file | what |
 //! |---|---|
 //! | [`subsystem`] | a drive under one name, who may use it, and the controllers made for hosts |
+//! | [`ana`] | asymmetric access: the states of a subsystem's ports |
 //! | [`controller`] | a host's controller: properties, keep-alive, its end |
+//! | `event.rs` | its asynchronous events |
+//! | [`discovery`] | the Discovery Service: what a process serves, and where hosts find it |
+//! | `shared.rs` | what threads share, and who is told of changes |
+//! | `host_usage.rs` | what one host may have of a subsystem, and has |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, through a block layer or past it |
@@ -16,17 +21,26 @@
 //! no address of a host's to a drive.
 
 mod admin;
+pub mod ana;
 pub mod block;
 pub mod controller;
+pub mod discovery;
+mod event;
+mod host_usage;
 pub mod path;
 pub mod queue;
+mod shared;
 pub mod simulated;
 pub mod subsystem;
 pub mod tcp;
 
+pub use ana::PortStates;
 pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
 pub use controller::{Controller, Ended};
+pub use discovery::{Directory, Discovery, Reached};
+pub use host_usage::HostLimits;
 pub use path::{Errand, Movement, Path, PathConfig};
 pub use queue::{Misuse, Queue, Target};
+pub use shared::Watching;
 pub use simulated::{SimulatedTarget, TransportCosts};
 pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

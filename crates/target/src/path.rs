@@ -6,12 +6,14 @@
 use crate::block::BlockLayer;
 use byteway_clock::{Semaphore, SpanId, Station};
 use byteway_host::{
-    Carrier, Data, Driver, DriverError, IoBuffer, IoError, Lost, Method, Namespace, OutOfBand, QueueConfig,
-    QueuePair, Request, Rules, TransferConfig,
+    Carrier, Data, Driver, DriverError, IoBuffer, IoError, KvNamespace, Lost, Method, Namespace, OutOfBand,
+    QueueConfig, QueuePair, Request, Rules, TransferConfig,
 };
 use byteway_wire::nvme::command::FUSE_NONE;
+use byteway_wire::nvme::kv::{List, Retrieve, Store};
 use byteway_wire::nvme::{
-    Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, NvmOpcode, Range, ReadWrite, Sqe, Status,
+    Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, KvOpcode, NvmOpcode, Range, ReadWrite, Sqe,
+    Status,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -159,6 +161,38 @@ impl Path {
         found.copied().ok_or(Status::INVALID_NAMESPACE.with_dnr())
     }
 
+    /// The key value namespace with this identifier, if it is one.
+    fn kv_namespace(&self, nsid: u32) -> Option<KvNamespace> {
+        self.driver.kv_namespaces().iter().find(|namespace| namespace.nsid == nsid).copied()
+    }
+
+    /// What data a command of the Key Value command set has (NVMe KV 1.0, 3.2): its length is in the command, its key, too.
+    fn kv_movement(&self, namespace: &KvNamespace, sqe: &Sqe) -> Result<Movement, Status> {
+        let checked = |bytes: u32| {
+            let is_too_long = bytes > self.config.bytes_max;
+            if is_too_long { Err(Status::INVALID_FIELD.with_dnr()) } else { Ok(bytes) }
+        };
+        Ok(match KvOpcode(sqe.opcode()) {
+            KvOpcode::STORE => match Store::parse(sqe).bytes {
+                bytes if bytes > namespace.value_bytes_max => {
+                    return Err(Status::INVALID_VALUE_SIZE.with_dnr());
+                }
+                0 => Movement::None,
+                bytes => Movement::ToDrive(checked(bytes)?),
+            },
+            KvOpcode::RETRIEVE => match Retrieve::parse(sqe).buffer_bytes {
+                0 => Movement::None,
+                bytes => Movement::ToHost(checked(bytes)?),
+            },
+            KvOpcode::LIST => match List::parse(sqe).buffer_bytes {
+                0 => Movement::None,
+                bytes => Movement::ToHost(checked(bytes)?),
+            },
+            KvOpcode::FLUSH | KvOpcode::DELETE | KvOpcode::EXIST => Movement::None,
+            _ => return Err(Status::INVALID_OPCODE.with_dnr()),
+        })
+    }
+
     /// What data an I/O command has.
     ///
     /// # Errors
@@ -166,6 +200,9 @@ impl Path {
     pub fn movement(&self, sqe: &Sqe) -> Result<Movement, Status> {
         if sqe.fuse() != FUSE_NONE {
             return Err(Status::INVALID_FIELD.with_dnr());
+        }
+        if let Some(namespace) = self.kv_namespace(sqe.nsid) {
+            return self.kv_movement(&namespace, sqe);
         }
         let blocks = |sqe: &Sqe| {
             let namespace = self.namespace(sqe.nsid)?;
@@ -199,6 +236,12 @@ impl Path {
         if credit.credits() == 0 {
             return failed(Status::INTERNAL_PATH_ERROR);
         }
+        // Its namespace may have become another since its data was asked for, with blocks of another size.
+        match self.movement(sqe) {
+            Ok(now) if now == movement => {}
+            Ok(_) => return failed(Status::COMMAND_INTERRUPTED),
+            Err(status) => return failed(status),
+        }
         let lane = &self.lanes[errand.lane % self.lanes.len()];
         let request = match &self.block {
             None => None,
@@ -211,12 +254,78 @@ impl Path {
             Ok(buffer) => buffer,
             Err(_) => return failed(Status::COMMAND_INTERRUPTED),
         };
-        let executed = lane.execute_in(&buffer, errand.span, sqe, movement, data).await;
+        let executed = self.execute_in(lane, &buffer, errand.span, sqe, movement, data).await;
         lane.buffers.borrow_mut().push(buffer);
         if let Some(request) = request {
             request.end().await;
         }
         executed.unwrap_or_else(|error| failed(status_of(&error)))
+    }
+
+    async fn execute_in(
+        &self,
+        lane: &Lane,
+        buffer: &IoBuffer,
+        span: SpanId,
+        sqe: &Sqe,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Result<Cqe, IoError> {
+        // Its data pointer and metadata pointer are the host's, and name nothing here.
+        let mut sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
+        let is_kv = self.kv_namespace(sqe.nsid).is_some();
+        if is_kv {
+            sqe.cdw13 = 0; // Byteway's own ways of moving values are those of a link
+        }
+        match movement {
+            Movement::None => Ok(lane.carrier.queue().execute(Request::from(sqe).within(span)).await?),
+            Movement::ToDrive(bytes) => {
+                lane.carrier.put(buffer, data)?;
+                lane.carrier.send(span, sqe, buffer, bytes).await
+            }
+            Movement::ToHost(bytes) => {
+                // A list of keys fills as much of its buffer as there are keys: the rest would be another command's data.
+                if is_kv && KvOpcode(sqe.opcode()) == KvOpcode::LIST {
+                    data.clear();
+                    data.resize(bytes as usize, 0);
+                    lane.carrier.put(buffer, data)?;
+                }
+                let cqe = lane.carrier.receive(span, sqe, buffer, bytes).await?;
+                if cqe.status().is_success() {
+                    let bytes = if is_kv { value_bytes(&sqe, &cqe, bytes) } else { bytes };
+                    data.resize(bytes as usize, 0);
+                    lane.carrier.get(buffer, data)?;
+                }
+                Ok(cqe)
+            }
+        }
+    }
+
+    /// Identifiers of the namespaces that hosts have, ascending.
+    pub fn nsids(&self) -> Vec<u32> {
+        let (blocks, pairs) = (self.driver.namespaces(), self.driver.kv_namespaces());
+        let blocks = blocks.iter().map(|namespace| namespace.nsid);
+        let mut all: Vec<u32> = blocks.chain(pairs.iter().map(|namespace| namespace.nsid)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Has the drive execute an admin command that creates, attaches, detaches or deletes namespaces, with this data. No I/O
+    /// command is at the drive meanwhile: each was measured by what its namespace was. Gives which namespaces are attached that
+    /// were not, or the other way round.
+    pub async fn manage(&self, sqe: Sqe, data: &[u8]) -> (Cqe, Vec<u32>) {
+        let _all = self.credits.acquire(self.config.commands_max as usize).await;
+        let before = self.nsids();
+        let asked = if data.is_empty() { Data::None } else { Data::Out(data) };
+        let Ok(cqe) = self.driver.admin(Sqe { mptr: 0, ..sqe.with_prp(0, 0) }, asked).await else {
+            return (failed(Status::INTERNAL_PATH_ERROR), Vec::new());
+        };
+        if self.driver.refresh().await.is_err() {
+            return (failed(Status::INTERNAL_PATH_ERROR), Vec::new());
+        }
+        let after = self.nsids();
+        let changed = before.iter().filter(|nsid| !after.contains(nsid));
+        (cqe, changed.chain(after.iter().filter(|nsid| !before.contains(nsid))).copied().collect())
     }
 
     /// Has the drive execute an admin command that brings `bytes` into `data`.
@@ -232,38 +341,19 @@ impl Path {
 }
 
 impl Lane {
-    async fn execute_in(
-        &self,
-        buffer: &IoBuffer,
-        span: SpanId,
-        sqe: &Sqe,
-        movement: Movement,
-        data: &mut Vec<u8>,
-    ) -> Result<Cqe, IoError> {
-        // Its data pointer and metadata pointer are the host's, and name nothing here.
-        let sqe = Sqe { mptr: 0, ..sqe.with_prp(0, 0) };
-        match movement {
-            Movement::None => Ok(self.carrier.queue().execute(Request::from(sqe).within(span)).await?),
-            Movement::ToDrive(bytes) => {
-                self.carrier.put(buffer, data)?;
-                self.carrier.send(span, sqe, buffer, bytes).await
-            }
-            Movement::ToHost(bytes) => {
-                let cqe = self.carrier.receive(span, sqe, buffer, bytes).await?;
-                if cqe.status().is_success() {
-                    data.resize(bytes as usize, 0);
-                    self.carrier.get(buffer, data)?;
-                }
-                Ok(cqe)
-            }
-        }
-    }
-
     fn take(&self) -> Result<IoBuffer, IoError> {
         match self.buffers.borrow_mut().pop() {
             Some(buffer) => Ok(buffer),
             None => self.carrier.buffer(),
         }
+    }
+}
+
+/// How many of the `bytes` of its buffer a key value command has filled: a value may be shorter (NVMe KV 1.0, 3.2.4).
+fn value_bytes(sqe: &Sqe, cqe: &Cqe, bytes: u32) -> u32 {
+    match KvOpcode(sqe.opcode()) {
+        KvOpcode::RETRIEVE => cqe.dw0.saturating_sub(Retrieve::parse(sqe).offset).min(bytes),
+        _ => bytes,
     }
 }
 

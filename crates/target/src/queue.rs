@@ -2,13 +2,15 @@
 //! the transport's.
 
 use crate::admin::{self, ended};
-use crate::controller::Controller;
+use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Service};
+use crate::discovery::{Discovery, Reached};
+use crate::host_usage::HostUsage;
 use crate::path::{Errand, Movement};
 use crate::subsystem::{HostName, Subsystem};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, SQHD_NO_FLOW_CONTROL};
-use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, INCOMPATIBLE_FORMAT};
+use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT};
 use byteway_wire::fabrics::tcp::ADMIN_CAPSULE_DATA_BYTES;
 use byteway_wire::fabrics::{
     Connect, ConnectData, Connected, FabricsCommand, InvalidParameter, Nqn, PropertyGet, PropertySet,
@@ -18,20 +20,35 @@ use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Entries of an admin queue, at least (NVMe Base 2.1, 6.3).
-const ADMIN_ENTRIES_MIN: u16 = 32;
 /// Commands that a queue may have outstanding before its Connect has said how many.
 const ENTRIES_BEFORE: u16 = 1;
 
-/// What a target offers: its subsystems by name.
+/// What a target offers: its subsystems by name, and the Discovery Service under the well-known one.
 pub struct Target {
     subsystems: Vec<Rc<Subsystem>>,
+    discovery: Option<Rc<Discovery>>,
 }
 
 impl Target {
     /// Of these subsystems, whose names differ.
     pub fn new(subsystems: Vec<Rc<Subsystem>>) -> Rc<Self> {
-        Rc::new(Target { subsystems })
+        Rc::new(Target { subsystems, discovery: None })
+    }
+
+    /// Of these subsystems, and of a Discovery Service.
+    pub fn with_discovery(subsystems: Vec<Rc<Subsystem>>, discovery: Rc<Discovery>) -> Rc<Self> {
+        Rc::new(Target { subsystems, discovery: Some(discovery) })
+    }
+
+    /// Its Discovery Service.
+    pub fn discovery(&self) -> Option<&Rc<Discovery>> {
+        self.discovery.as_ref()
+    }
+
+    /// All controllers that hosts have now.
+    pub fn controllers(&self) -> Vec<Rc<Controller>> {
+        let drives = self.subsystems.iter().flat_map(|subsystem| subsystem.controllers());
+        drives.chain(self.discovery.iter().flat_map(|discovery| discovery.controllers())).collect()
     }
 
     /// Its subsystems.
@@ -39,8 +56,13 @@ impl Target {
         &self.subsystems
     }
 
-    fn subsystem(&self, nqn: &Nqn) -> Option<&Rc<Subsystem>> {
-        self.subsystems.iter().find(|subsystem| subsystem.config().nqn == *nqn)
+    /// What has this name.
+    fn service(&self, nqn: &Nqn) -> Option<Service> {
+        if nqn.is_discovery() {
+            return self.discovery.clone().map(Service::Discovery);
+        }
+        let found = self.subsystems.iter().find(|subsystem| subsystem.config().nqn == *nqn);
+        found.cloned().map(Service::Drive)
     }
 }
 
@@ -60,6 +82,7 @@ enum Stage {
 /// One queue of a host's.
 pub struct Queue {
     target: Rc<Target>,
+    reached: Reached,
     stage: RefCell<Stage>,
     entries: Cell<u16>,
     /// None: the flow is not controlled.
@@ -80,10 +103,16 @@ pub enum Misuse {
 }
 
 impl Queue {
-    /// One that has just been opened.
+    /// One that has just been opened, at a place that doesn't matter.
     pub fn new(target: &Rc<Target>) -> Self {
+        Queue::at(target, Reached::default())
+    }
+
+    /// One that has just been opened, by a host that has reached the target there.
+    pub fn at(target: &Rc<Target>, reached: Reached) -> Self {
         Queue {
             target: target.clone(),
+            reached,
             stage: RefCell::new(Stage::New),
             entries: Cell::new(ENTRIES_BEFORE),
             head: Cell::new(Some(0)),
@@ -111,7 +140,8 @@ impl Queue {
     pub fn in_capsule_bytes(&self) -> u32 {
         match &*self.stage.borrow() {
             Stage::Connected { controller, qid, .. } if *qid > 0 => {
-                controller.subsystem().config().in_capsule_bytes
+                let subsystem = controller.subsystem();
+                subsystem.map_or(ADMIN_CAPSULE_DATA_BYTES, |subsystem| subsystem.config().in_capsule_bytes)
             }
             _ => ADMIN_CAPSULE_DATA_BYTES,
         }
@@ -120,7 +150,10 @@ impl Queue {
     /// The longest data of a command.
     pub fn bytes_max(&self) -> u32 {
         match &*self.stage.borrow() {
-            Stage::Connected { controller, .. } => controller.subsystem().path().bytes_max(),
+            Stage::Connected { controller, .. } => match controller.subsystem() {
+                Some(subsystem) => subsystem.path().bytes_max(),
+                None => crate::discovery::BYTES_MAX,
+            },
             Stage::New => ConnectData::SIZE as u32,
         }
     }
@@ -128,6 +161,22 @@ impl Queue {
     /// Whether completions say how far the queue was read.
     pub fn controls_flow(&self) -> bool {
         self.head.get().is_some()
+    }
+
+    /// What its host has of the subsystem.
+    pub(crate) fn usage(&self) -> Option<Rc<HostUsage>> {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, qid: 1.., .. } => controller.usage().cloned(),
+            _ => None,
+        }
+    }
+
+    /// Commands that are held until something happens: Asynchronous Event Requests.
+    pub(crate) fn held(&self) -> usize {
+        match &*self.stage.borrow() {
+            Stage::Connected { controller, qid: 0, .. } => usize::from(controller.requests.get()),
+            _ => 0,
+        }
     }
 
     /// Waits until the connection is to be closed, as its controller is over.
@@ -175,7 +224,13 @@ impl Queue {
                     _ if fabrics.is_some() => Ok(Movement::None),
                     _ if !controller.is_ready() => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
                     0 => admin::movement(controller, sqe),
-                    _ => controller.subsystem().path().movement(sqe),
+                    _ => match controller.subsystem() {
+                        Some(subsystem) => match controller.ana().status() {
+                            Some(status) => Err(status),
+                            None => subsystem.path().movement(sqe),
+                        },
+                        None => Err(Status::INVALID_OPCODE.with_dnr()),
+                    },
                 }
             }
         }
@@ -206,9 +261,28 @@ impl Queue {
             (Stage::Connected { controller, qid: 0, .. }, None) => {
                 admin::execute(&controller, sqe, movement, data).await
             }
-            (Stage::Connected { controller, .. }, None) => {
-                Some(controller.subsystem().path().execute(errand, sqe, movement, data).await)
-            }
+            (Stage::Connected { controller, .. }, None) => match controller.subsystem() {
+                // It may have changed while the command's data came.
+                Some(subsystem) => match controller.ana().status() {
+                    Some(status) => Some(ended(status)),
+                    None => {
+                        let (usage, mut credits) = (controller.usage(), None);
+                        if let Some(usage) = usage {
+                            let command = usage.command().await;
+                            // Data to the drive has its credit since it was asked for.
+                            let bytes = match movement {
+                                Movement::ToHost(bytes) => Some(usage.bytes(bytes).await),
+                                _ => None,
+                            };
+                            credits = Some((command, bytes));
+                        }
+                        let cqe = subsystem.path().execute(errand, sqe, movement, data).await;
+                        drop(credits);
+                        Some(cqe)
+                    }
+                },
+                None => Some(ended(Status::INVALID_OPCODE.with_dnr())),
+            },
         }
     }
 
@@ -236,15 +310,17 @@ impl Queue {
             return Err(ended(INCOMPATIBLE_FORMAT.with_dnr()));
         }
         let named = data.subsystem().map_err(invalid)?;
-        let subsystem = self.target.subsystem(&named).ok_or(invalid(InvalidParameter::SUBNQN))?;
+        let service = self.target.service(&named).ok_or(invalid(InvalidParameter::SUBNQN))?;
         let host = HostName { nqn: data.host().map_err(invalid)?, id: data.hostid };
-        let config = subsystem.config();
-        if !config.hosts.has(&host.nqn) {
-            return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
-        }
+        let most = match &service {
+            Service::Drive(subsystem) if !subsystem.config().hosts.has(&host.nqn) => {
+                return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
+            }
+            Service::Drive(subsystem) if connect.qid == 0 => subsystem.config().admin_entries_max(),
+            Service::Drive(subsystem) => subsystem.config().entries_max,
+            Service::Discovery(_) => DISCOVERY_ENTRIES_MAX,
+        };
         let entries = connect.sqsize_z.saturating_add(1);
-        let most =
-            if connect.qid == 0 { config.entries_max.max(ADMIN_ENTRIES_MIN) } else { config.entries_max };
         if !(2..=most).contains(&entries) {
             return Err(invalid(InvalidParameter::SQSIZE));
         }
@@ -252,10 +328,18 @@ impl Queue {
             0 if data.cntlid != CNTLID_DYNAMIC => return Err(invalid(InvalidParameter::CNTLID)),
             0 => {
                 let keep_alive = Delay::from_ms(u64::from(connect.kato_ms));
-                subsystem.make(host, keep_alive).map_err(ended)?
+                let made = match &service {
+                    Service::Drive(subsystem) => subsystem.make(host, self.reached, keep_alive),
+                    Service::Discovery(discovery) => discovery.make(host, self.reached, keep_alive),
+                };
+                made.map_err(ended)?
             }
             qid => {
-                let controller = subsystem.controller(data.cntlid);
+                let controller = match &service {
+                    Service::Drive(subsystem) => subsystem.controller(data.cntlid),
+                    // It has no I/O queues (NVMe Base 2.1, 3.1.3.3).
+                    Service::Discovery(_) => return Err(invalid(InvalidParameter::QID)),
+                };
                 let controller = controller.ok_or(invalid(InvalidParameter::CNTLID))?;
                 if *controller.host() != host {
                     return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
@@ -265,6 +349,10 @@ impl Queue {
                 }
                 if !controller.is_ready() {
                     return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));
+                }
+                let host = &controller.host().nqn;
+                if controller.subsystem().is_some_and(|subsystem| !subsystem.has_queue_for(host)) {
+                    return Err(ended(CONTROLLER_BUSY));
                 }
                 controller
             }

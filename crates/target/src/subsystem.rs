@@ -1,6 +1,9 @@
 //! A subsystem: one drive under one name, the hosts that may use it, and the controllers that it has made for them.
 
-use crate::controller::Controller;
+use crate::ana::PortStates;
+use crate::controller::{Controller, Service};
+use crate::discovery::Reached;
+use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
@@ -50,6 +53,12 @@ pub struct SubsystemConfig {
     /// A host that names no keep-alive time-out, and is connected and silent, is kept for ever; one that names a longer one is
     /// given this.
     pub keep_alive_max: Delay,
+    /// What one host may have of all this.
+    pub host: HostLimits,
+    /// Whether hosts may create, attach, detach and delete namespaces, for all hosts alike.
+    pub may_manage: bool,
+    /// The states of its ports, which may change meanwhile.
+    pub ports: PortStates,
 }
 
 impl SubsystemConfig {
@@ -63,7 +72,17 @@ impl SubsystemConfig {
             in_capsule_bytes: 8 << 10,
             controllers_max: 64,
             keep_alive_max: Delay::from_s(3600),
+            host: HostLimits::default(),
+            may_manage: false,
+            ports: PortStates::default(),
         }
+    }
+}
+
+impl SubsystemConfig {
+    /// Entries of an admin queue, which is never smaller than a host may ask for.
+    pub fn admin_entries_max(&self) -> u16 {
+        self.entries_max.max(ADMIN_ENTRIES_MIN)
     }
 }
 
@@ -76,6 +95,8 @@ pub struct HostName {
     pub id: [u8; 16],
 }
 
+/// Entries of an admin queue, at least (NVMe Base 2.1, 6.3).
+const ADMIN_ENTRIES_MIN: u16 = 32;
 /// The identifiers that controllers are given: FFF0h and above mean something else (NVMe Base 2.1, 5.1.13.2.1).
 const IDENTIFIERS: RangeInclusive<u16> = 1..=CNTLID_MAX;
 
@@ -84,15 +105,13 @@ pub struct Subsystem {
     pub(crate) clock: Clock,
     pub(crate) config: SubsystemConfig,
     pub(crate) path: Path,
-    controllers: RefCell<BTreeMap<u16, Rc<Controller>>>,
-    next: Cell<u16>,
+    pub(crate) controllers: Controllers,
 }
 
 impl Subsystem {
     /// Of the drive at the end of `path`.
     pub fn new(clock: &Clock, config: SubsystemConfig, path: Path) -> Rc<Self> {
-        let next = Cell::new(*IDENTIFIERS.start());
-        Rc::new(Subsystem { clock: clock.clone(), config, path, controllers: RefCell::default(), next })
+        Rc::new(Subsystem { clock: clock.clone(), config, path, controllers: Controllers::default() })
     }
 
     /// What it is.
@@ -107,36 +126,107 @@ impl Subsystem {
 
     /// Controllers that hosts have now.
     pub fn controllers(&self) -> Vec<Rc<Controller>> {
-        self.controllers.borrow().values().cloned().collect()
+        self.controllers.all()
     }
 
     /// Makes a controller for a host: the dynamic model. `keep_alive`: what its Connect asks for; zero: no time-out.
     ///
     /// # Errors
     /// [`CONTROLLER_BUSY`]: there are too many.
-    pub(crate) fn make(self: &Rc<Self>, host: HostName, keep_alive: Delay) -> Result<Rc<Controller>, Status> {
-        let mut controllers = self.controllers.borrow_mut();
-        if controllers.len() >= self.config.controllers_max {
+    pub(crate) fn make(
+        self: &Rc<Self>,
+        host: HostName,
+        reached: Reached,
+        keep_alive: Delay,
+    ) -> Result<Rc<Controller>, Status> {
+        let own = self.controllers_of(&host.nqn);
+        if own.len() >= self.config.host.controllers_max {
             return Err(CONTROLLER_BUSY);
         }
-        let mut id = self.next.get();
-        while controllers.contains_key(&id) {
-            id = after(id);
+        // It is the host's as long as one of its controllers, or a command, is there.
+        let usage = match own.first().and_then(|other| other.usage().cloned()) {
+            Some(usage) => usage,
+            None => Rc::new(HostUsage::new(&self.clock, &self.config.host)),
+        };
+        self.controllers.make(self.config.controllers_max, |id| {
+            Controller::new(Service::Drive(self.clone()), id, host, reached, keep_alive, Some(usage))
+        })
+    }
+
+    fn controllers_of(&self, nqn: &Nqn) -> Vec<Rc<Controller>> {
+        self.controllers().into_iter().filter(|controller| controller.host().nqn == *nqn).collect()
+    }
+
+    /// Whether a host may connect one more I/O queue.
+    pub(crate) fn has_queue_for(&self, nqn: &Nqn) -> bool {
+        let queues: usize = self.controllers_of(nqn).iter().map(|controller| controller.io_queues()).sum();
+        queues < self.config.host.io_queues_max
+    }
+
+    /// The states of ports may have changed: hosts are told that came by those that have.
+    pub fn ports_changed(&self) {
+        for controller in self.controllers() {
+            controller.set_ana(self.config.ports.state(controller.reached().port));
         }
-        self.next.set(after(id));
-        let controller = Controller::new(self, id, host, keep_alive.min(self.config.keep_alive_max));
-        controllers.insert(id, controller.clone());
-        Ok(controller)
+    }
+
+    /// Namespaces were attached or detached, or have changed: hosts are told.
+    pub(crate) fn namespaces_changed(&self, nsids: &[u32]) {
+        if !nsids.is_empty() {
+            self.controllers().iter().for_each(|controller| controller.note_namespaces(nsids));
+        }
     }
 
     /// The controller with this identifier.
     pub fn controller(&self, id: u16) -> Option<Rc<Controller>> {
-        self.controllers.borrow().get(&id).cloned()
+        self.controllers.get(id)
+    }
+}
+
+/// Controllers by their identifiers.
+pub(crate) struct Controllers {
+    all: RefCell<BTreeMap<u16, Rc<Controller>>>,
+    next: Cell<u16>,
+}
+
+impl Default for Controllers {
+    fn default() -> Self {
+        Controllers { all: RefCell::default(), next: Cell::new(*IDENTIFIERS.start()) }
+    }
+}
+
+impl Controllers {
+    pub fn all(&self) -> Vec<Rc<Controller>> {
+        self.all.borrow().values().cloned().collect()
+    }
+
+    pub fn get(&self, id: u16) -> Option<Rc<Controller>> {
+        self.all.borrow().get(&id).cloned()
+    }
+
+    /// Makes one with an identifier that is free, if there are not `max` already.
+    pub fn make(
+        &self,
+        max: usize,
+        make: impl FnOnce(u16) -> Rc<Controller>,
+    ) -> Result<Rc<Controller>, Status> {
+        let mut all = self.all.borrow_mut();
+        if all.len() >= max {
+            return Err(CONTROLLER_BUSY);
+        }
+        let mut id = self.next.get();
+        while all.contains_key(&id) {
+            id = after(id);
+        }
+        self.next.set(after(id));
+        let controller = make(id);
+        all.insert(id, controller.clone());
+        Ok(controller)
     }
 
     /// It has ended: its identifier is free.
-    pub(crate) fn forget(&self, id: u16) {
-        self.controllers.borrow_mut().remove(&id);
+    pub fn forget(&self, id: u16) {
+        self.all.borrow_mut().remove(&id);
     }
 }
 

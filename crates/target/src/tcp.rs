@@ -4,6 +4,7 @@
 
 use crate::path::Movement;
 use crate::queue::{Misuse, Queue};
+use byteway_clock::semaphore::Permit;
 use byteway_wire::fabrics::tcp::{
     ADMIN_CAPSULE_DATA_BYTES, Agreement, C2hData, CapsuleResp, Decoder, End, Event, Fatal, FatalStatus,
     Framing, H2cData, IcReq, IcResp, Limits, Pdu, PduError, R2t, TermReq,
@@ -11,12 +12,15 @@ use byteway_wire::fabrics::tcp::{
 use byteway_wire::fabrics::{DataPointer, FabricsCommand};
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::collections::VecDeque;
+use std::future::Future;
 use std::rc::Rc;
 
 /// Data that is taken in one H2CData PDU (MAXH2CDATA).
 const H2C_DATA_BYTES_MAX: u32 = 128 << 10;
 /// What a PDU has beside its data, at most.
 const OVERHEAD_BYTES: u32 = 256;
+/// What may wait to be sent before the host's further commands are left unread.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// Buffers that are kept for later commands.
 const SPARE_MAX: usize = 32;
 
@@ -50,6 +54,8 @@ pub struct Work {
     pub data: Vec<u8>,
     /// It has ended with this already.
     status: Option<Status>,
+    /// Of its host, for the data that it was asked for.
+    credit: Option<Permit>,
 }
 
 impl Work {
@@ -58,6 +64,9 @@ impl Work {
         self.status
     }
 }
+
+/// Credit of a host's, for data.
+pub struct Credit(Option<Permit>);
 
 /// A command that waits for its data.
 struct Write {
@@ -90,10 +99,17 @@ pub struct Connection {
     /// By transfer tag.
     writes: Vec<Option<Write>>,
     works: VecDeque<Work>,
+    /// Commands whose data is not asked for yet, and how much that is.
+    waiting: VecDeque<(Work, u32)>,
+    pdus: u64,
+    is_within: bool,
     out: Vec<u8>,
     sent: usize,
     spare: Vec<Vec<u8>>,
     is_closing: bool,
+    is_draining: bool,
+    /// Commands that were given out to be executed, and not given back.
+    executing: usize,
 }
 
 impl Connection {
@@ -110,10 +126,15 @@ impl Connection {
             coming: Coming::Nothing,
             writes: Vec::new(),
             works: VecDeque::new(),
+            waiting: VecDeque::new(),
+            pdus: 0,
+            is_within: false,
             out: Vec::new(),
             sent: 0,
             spare: Vec::new(),
             is_closing: false,
+            is_draining: false,
+            executing: 0,
         }
     }
 
@@ -132,9 +153,20 @@ impl Connection {
 
     fn decode(&mut self, bytes: &mut &[u8]) -> Result<(), Broken> {
         loop {
-            match self.decoder.next(bytes)? {
-                Event::More => return Ok(()),
-                Event::Header { pdu, data_bytes } => self.header(&pdu, data_bytes)?,
+            let came = bytes.len();
+            let event = self.decoder.next(bytes)?;
+            match event {
+                Event::More => {
+                    // Some of a header has come.
+                    self.pdus += u64::from(came > 0 && !self.is_within);
+                    self.is_within |= came > 0;
+                    return Ok(());
+                }
+                Event::Header { pdu, data_bytes } => {
+                    self.pdus += u64::from(!self.is_within);
+                    self.is_within = data_bytes > 0;
+                    self.header(&pdu, data_bytes)?;
+                }
                 Event::Data(part) => match &mut self.coming {
                     Coming::Capsule(work) => work.data.extend_from_slice(part),
                     Coming::Asked(tag) => {
@@ -145,7 +177,10 @@ impl Connection {
                     }
                     Coming::Nothing => {}
                 },
-                Event::End { intact } => self.data_ends(intact),
+                Event::End { intact } => {
+                    self.is_within = false;
+                    self.data_ends(intact);
+                }
             }
         }
     }
@@ -154,6 +189,8 @@ impl Connection {
         self.coming = Coming::Nothing;
         match pdu {
             Pdu::IcReq(request) => self.initialize(request)?,
+            // The host will find the connection closed, and knows then that it has to send the command again.
+            Pdu::CapsuleCmd(_) if self.is_draining => {}
             Pdu::CapsuleCmd(capsule) => {
                 let work = self.command(&capsule.sqe, data_bytes)?;
                 match work {
@@ -184,7 +221,7 @@ impl Connection {
         let begun = self.queue.begin(sqe)?;
         let movement = begun.unwrap_or(Movement::None);
         let data = self.spare.pop().unwrap_or_default();
-        let mut work = Work { sqe: *sqe, movement, data, status: begun.err() };
+        let mut work = Work { sqe: *sqe, movement, data, status: begun.err(), credit: None };
         if work.status.is_some() || movement == Movement::None {
             return Ok(Some(work));
         }
@@ -202,7 +239,7 @@ impl Connection {
             }
             (Movement::ToDrive(bytes), Ok(DataPointer::Transport { bytes: given })) => {
                 if given >= bytes && given <= self.queue.bytes_max() && data_bytes == 0 {
-                    self.ask(work, given);
+                    self.ask_in_turn(work, given);
                     return Ok(None);
                 }
                 Some(Status::DATA_SGL_LENGTH_INVALID.with_dnr())
@@ -210,6 +247,52 @@ impl Connection {
             _ => Some(Status::SGL_TYPE_INVALID.with_dnr()),
         };
         Ok(Some(work))
+    }
+
+    /// Asks the host for `bytes` of data, as soon as it has credit for so much.
+    fn ask_in_turn(&mut self, mut work: Work, bytes: u32) {
+        if let Some(usage) = self.queue.usage() {
+            work.credit = usage.try_bytes(bytes);
+            if work.credit.is_none() {
+                self.waiting.push_back((work, bytes));
+                return;
+            }
+        }
+        self.ask(work, bytes);
+    }
+
+    /// Whether commands wait for credit of their host's: then [`Connection::credit`] is to be awaited.
+    pub fn waits_for_credit(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Waits for the credit of the next command that waits for one; to be given to [`Connection::grant`].
+    pub fn credit(&self) -> impl Future<Output = Credit> + use<> {
+        let wanted = self.queue.usage().zip(self.waiting.front().map(|(_, bytes)| *bytes));
+        async move {
+            match wanted {
+                Some((usage, bytes)) => Credit(Some(usage.bytes(bytes).await)),
+                None => Credit(None),
+            }
+        }
+    }
+
+    /// The next command that waits has its credit, and its host is asked for its data.
+    pub fn grant(&mut self, credit: Credit) {
+        if let Some((mut work, bytes)) = self.waiting.pop_front() {
+            work.credit = credit.0;
+            self.ask(work, bytes);
+        }
+    }
+
+    /// Whether the host has to take some of what is sent to it before more of its commands are read.
+    pub fn is_full(&self) -> bool {
+        self.unsent().len() > UNSENT_BYTES_MAX
+    }
+
+    /// PDUs that have begun, and whether the last has not come to its end.
+    pub fn progress(&self) -> (u64, bool) {
+        (self.pdus, self.is_within)
     }
 
     /// Asks the host for `bytes` of data.
@@ -269,12 +352,30 @@ impl Connection {
 
     /// The next command that is to be executed.
     pub fn next_work(&mut self) -> Option<Work> {
-        self.works.pop_front()
+        let work = self.works.pop_front();
+        self.executing += usize::from(work.is_some());
+        work
+    }
+
+    /// Begins no further command; what has begun goes on to its end, with the data that the host was asked for.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Whether all commands have ended and their completions are sent, but for Asynchronous Event Requests, which are held.
+    pub fn is_drained(&self) -> bool {
+        let is_waiting = !self.waiting.is_empty()
+            || self.writes.iter().any(Option::is_some)
+            || matches!(self.coming, Coming::Capsule(_));
+        let executing = self.executing > self.queue.held();
+        !is_waiting && self.works.is_empty() && !executing && self.unsent().is_empty()
     }
 
     /// A command has ended; without a completion, nobody is told.
     pub fn finish(&mut self, work: Work, cqe: Option<Cqe>) {
-        let Work { sqe, movement, mut data, .. } = work;
+        let Work { sqe, movement, mut data, credit, .. } = work;
+        drop(credit);
+        self.executing -= 1;
         if let Some(cqe) = cqe {
             let cqe = self.queue.end(&sqe, cqe);
             let succeeds = cqe.status().is_success();

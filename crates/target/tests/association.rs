@@ -113,7 +113,10 @@ fn a_reset_ends_io_queues_and_what_comes_before_enabling_is_refused() {
             admin.configure(true).await;
             let again = Host::io(&target, &admin, 1, Digests::new()).await;
             assert_eq!(again.queue.qid(), Some(1));
-            assert_eq!(admin.queue.controller().unwrap().subsystem().config().nqn.as_str(), SUBSYSTEM);
+            assert_eq!(
+                admin.queue.controller().unwrap().subsystem().unwrap().config().nqn.as_str(),
+                SUBSYSTEM
+            );
         },
     );
 }

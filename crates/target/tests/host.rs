@@ -1,10 +1,13 @@
 //! A host by hand: it says what a test tells it to, and gives what comes back.
 
 use byteway_clock::Clock;
+use byteway_device::DriveConfig;
 use byteway_host::{Driver, DriverConfig};
-use byteway_target::tcp::{Broken, Connection};
-use byteway_target::{Path, PathConfig, Queue, Subsystem, SubsystemConfig, Target};
-use byteway_testkit::{SmallWorld, assert_at_rest};
+use byteway_target::tcp::{Broken, Connection, Work};
+use byteway_target::{
+    Directory, Discovery, Path, PathConfig, Queue, Reached, Subsystem, SubsystemConfig, Target,
+};
+use byteway_testkit::{SmallWorld, assert_at_rest, drive_config};
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::connect::ConnectAttributes;
 use byteway_wire::fabrics::tcp::{
@@ -25,7 +28,16 @@ pub fn with_target<T: 'static>(
     config: impl FnOnce(&mut SubsystemConfig) + 'static,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
 ) -> T {
-    SmallWorld::default().run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
+    with_target_of(drive_config(), config, test)
+}
+
+/// The same, of this drive.
+pub fn with_target_of<T: 'static>(
+    drive: DriveConfig,
+    config: impl FnOnce(&mut SubsystemConfig) + 'static,
+    test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
+) -> T {
+    SmallWorld::of(drive).run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
         let clock = driver.clock().clone();
         let mut subsystem = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
         config(&mut subsystem);
@@ -33,7 +45,8 @@ pub fn with_target<T: 'static>(
             Path::open(driver, PathConfig { bytes_max: 32 << 10, commands_max: 64, ..PathConfig::default() })
                 .await
                 .unwrap();
-        let target = Target::new(vec![Subsystem::new(&clock, subsystem, path)]);
+        let discovery = Discovery::new(&clock, Directory::default());
+        let target = Target::with_discovery(vec![Subsystem::new(&clock, subsystem, path)], discovery);
         let result = test(target, clock).await;
         assert_at_rest(powered);
         result
@@ -61,7 +74,12 @@ pub struct Host {
 impl Host {
     /// Opens a connection, and says nothing.
     pub fn open(target: &Rc<Target>) -> Host {
-        let queue = Rc::new(Queue::new(target));
+        Host::open_at(target, Reached::default())
+    }
+
+    /// The same, at this place.
+    pub fn open_at(target: &Rc<Target>, reached: Reached) -> Host {
+        let queue = Rc::new(Queue::at(target, reached));
         let limits = Limits { plen_max: 1 << 20, maxh2cdata: 1 << 20, dwords: false };
         Host {
             connection: Connection::new(queue.clone(), 8192),
@@ -75,19 +93,41 @@ impl Host {
 
     /// Opens a connection, and initializes it with these digests.
     pub fn initialized(target: &Rc<Target>, digests: Digests) -> Host {
-        let mut host = Host::open(target);
+        Host::open(target).initialize(digests)
+    }
+
+    fn initialize(mut self, digests: Digests) -> Host {
+        let host = &mut self;
         let request = IcReq::new(0, digests, 0);
         host.say(&Pdu::IcReq(request), &[]).unwrap();
         let [Pdu::IcResp(response)] = host.hear()[..] else { panic!("no ICResp") };
         let agreed = Agreement::new(&request, &response).unwrap();
         host.decoder.establish(agreed.framing_to(End::Host));
         host.framing = agreed.framing_to(End::Controller);
+        self
+    }
+
+    /// An admin queue of the Discovery Service that is connected and enabled, of a host that came by that way.
+    pub async fn discovery(target: &Rc<Target>, name: &str, reached: Reached) -> Host {
+        let mut host = Host::open_at(target, reached).initialize(Digests::new());
+        let (host_nqn, subsystem) = (Nqn::new(name).unwrap().field(), Nqn::discovery().field());
+        let connected = host.connect(0, 0xFFFF, 32, |data| {
+            data.subnqn = subsystem;
+            data.hostnqn = host_nqn;
+        });
+        assert_eq!(connected.await.cqe.status(), Status::SUCCESS);
+        host.configure(true).await;
         host
     }
 
     /// An admin queue that is connected, and its controller enabled.
     pub async fn admin(target: &Rc<Target>) -> Host {
-        let mut host = Host::initialized(target, Digests::new());
+        Host::admin_at(target, Reached::default()).await
+    }
+
+    /// The same, of a host that came by that way.
+    pub async fn admin_at(target: &Rc<Target>, reached: Reached) -> Host {
+        let mut host = Host::open_at(target, reached).initialize(Digests::new());
         let connected = host.connect(0, 0xFFFF, 32, |_| ()).await;
         assert_eq!(connected.cqe.status(), Status::SUCCESS);
         host.configure(true).await;
@@ -177,6 +217,13 @@ impl Host {
                 Event::End { intact } => assert!(intact),
             }
         }
+    }
+
+    /// Sends a command, whose completion comes later.
+    pub fn begin(&mut self, sqe: Sqe) -> Work {
+        let sqe = sqe.with_cid(self.next_cid());
+        self.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
+        self.connection.next_work().unwrap()
     }
 
     /// Executes what has come so far.

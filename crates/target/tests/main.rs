@@ -3,8 +3,12 @@
 
 mod association;
 mod commands;
+mod discovery;
+mod events;
 mod host;
 mod hostile;
+mod kv;
+mod limits;
 mod loss;
 mod shared;
 mod simulated;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod control;
 mod fio;
 mod flags;
 mod fuzz;

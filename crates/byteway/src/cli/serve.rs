@@ -1,7 +1,7 @@
 //! `byteway serve`.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use byteway_serve::drive::Stop;
 use tracing_subscriber::EnvFilter;
 
+use super::control;
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{end_within, on_signal};
 use byteway_console::error::{InputError, with_causes};
@@ -49,6 +50,13 @@ Without a guest:
 Over NVMe/TCP any number of hosts use a drive at once:
   byteway serve drive.toml --tcp 127.0.0.1:4420
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN     (the line that is printed)
+Each port also answers as a Discovery Service, which tells a host of all drives here that it may use:
+  nvme discover -t tcp -a 127.0.0.1 -s 4420
+  nvme connect-all -t tcp -a 127.0.0.1 -s 4420
+With several --tcp each drive has several ports, which are paths to it; which of them hosts are to use may
+change while they are connected (optimized, non-optimized, inaccessible, persistent-loss, change):
+  byteway serve drive.toml --tcp 127.0.0.1:4420 --tcp 127.0.0.1:5420 --control
+  ana drive 2 inaccessible                            (a line of its standard input)
 
 What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
 
@@ -80,13 +88,26 @@ pub(super) struct Arguments {
     /// The folder for the sockets of vfio-user, which is made if need be.
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
-    /// Serve over NVMe/TCP at this address, each further drive at the next port. Without authentication and encryption:
-    /// whoever reaches it reads and writes the drives.
+    /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
+    /// each drive. Without authentication and encryption: whoever reaches it reads and writes the drives.
     #[arg(long, value_name = "ADDRESS:PORT")]
-    tcp: Option<SocketAddr>,
+    tcp: Vec<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may.
     #[arg(long, value_name = "NQN", requires = "tcp", conflicts_with = "vfio_user")]
     host: Vec<String>,
+    /// With --tcp: another Discovery Service that hosts are told of; may be repeated.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp", conflicts_with = "vfio_user")]
+    referral: Vec<SocketAddr>,
+    /// With --tcp: the address that hosts are told of when they ask for drives, if they reach this machine by another
+    /// than its own, as behind network address translation. Ports stay as they are.
+    #[arg(long, value_name = "ADDRESS", requires = "tcp", conflicts_with = "vfio_user")]
+    advertise: Option<IpAddr>,
+    /// With --tcp: let hosts create, attach, detach and delete namespaces, for all hosts of a drive.
+    #[arg(long, requires = "tcp", conflicts_with = "vfio_user")]
+    manage: bool,
+    /// With --tcp: take commands on the standard input while serving. `ana DRIVE PORT STATE` sets what a path is good for.
+    #[arg(long, requires = "tcp", conflicts_with = "vfio_user")]
+    control: bool,
     /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
     /// its name.
     #[arg(long, value_name = "DIR")]
@@ -105,11 +126,20 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
-    let place = match (&arguments.tcp, &arguments.vfio_user) {
-        (Some(address), _) => Place::Tcp { address: *address, hosts: arguments.host.clone() },
-        (None, folder) => Place::VfioUser(folder.clone().unwrap_or_default()),
+    let place = match (&arguments.tcp[..], &arguments.vfio_user) {
+        ([], folder) => Place::VfioUser(folder.clone().unwrap_or_default()),
+        (addresses, _) => Place::Tcp {
+            addresses: addresses.to_vec(),
+            hosts: arguments.host.clone(),
+            referrals: arguments.referral.clone(),
+            advertised: arguments.advertise,
+            may_manage: arguments.manage,
+        },
     };
     let service = Service::load(&arguments.devices, &place, arguments.data.as_deref(), &options)?;
+    if arguments.control {
+        control::listen(service.path_controls())?;
+    }
     let stop = Stop::new()?;
     let said = stop.clone();
     on_signal(move || {

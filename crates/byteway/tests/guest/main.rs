@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `list.rs` | what a guest does with its drives, step by step |
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
-//! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9` |
+//! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9`; over NVMe/TCP |
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
+//! | `discovered.rs` | several drives found by the Discovery Service, and all connected; two paths, namespaces that come and go |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
 //! | `process.rs` | processes that end with the test, however it ends |
@@ -19,6 +20,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
+mod discovered;
 mod guest;
 mod kept;
 mod list;
@@ -109,6 +111,34 @@ fn linux_6_1_uses_a_drive_over_nvme_tcp() {
 fn linux_6_12_uses_a_drive_over_nvme_tcp() {
     let Some(_alone) = have("6.12") else { return };
     remote::play("6.12");
+}
+
+// A host that doesn't know the drives' names and ports asks one port for all of them.
+#[test]
+fn linux_6_12_finds_drives_over_nvme_tcp() {
+    let Some(_alone) = have("6.12") else { return };
+    discovered::play("6.12");
+}
+
+// What a path is good for, and which namespaces there are, changes while Linux uses them.
+#[test]
+fn linux_6_12_uses_two_paths_over_nvme_tcp() {
+    let Some(_alone) = have("6.12") else { return };
+    discovered::play_paths("6.12");
+}
+
+// The same of a kernel that has another way of choosing paths.
+#[test]
+fn linux_6_1_uses_two_paths_over_nvme_tcp() {
+    let Some(_alone) = have("6.1") else { return };
+    discovered::play_paths("6.1");
+}
+
+// The kernel passes commands on that it knows nothing of; what it makes of their data is another matter on a fabric.
+#[test]
+fn a_guest_stores_pairs_over_nvme_tcp() {
+    let Some(_alone) = have("6.12") else { return };
+    pairs::play_remote("6.12");
 }
 
 // Without this, who forgets share=on has a drive whose commands all time out, and nobody tells why.

@@ -5,15 +5,16 @@
 
 use crate::guest::{Drives, Guest};
 use crate::server::Server;
+use std::cell::RefCell;
 use std::path::Path;
 
 /// What pairs may take of the capacity.
 const KV_CAPACITY: &str = "drive.kv_capacity=\"512 MiB\"";
 
-/// Stands before each script: `$K` is the generic device of the namespace of pairs, `$B` the block device beside it, both of
+/// Of drives on PCI Express: `$K` is the generic device of the namespace of pairs, `$B` the block device beside it, both of
 /// the first drive. Linux looks at drives and namespaces side by side and numbers devices as it finds them, so places and
 /// identifiers are asked for.
-const PRELUDE: &str = r#"
+const FIND_LOCAL: &str = r#"
 set -eu
 fail() { echo "$*"; exit 1; }
 K= B=
@@ -30,6 +31,19 @@ for try in $(seq 100); do
   sleep 0.1
 done
 [ -n "$K" ] && [ -n "$B" ] || fail "$(ls -l /sys/class/nvme* /sys/block)"
+"#;
+
+/// Of a drive over NVMe/TCP.
+const FIND_REMOTE: &str = r#"
+set -eu
+fail() { echo "$*"; exit 1; }
+K= B=
+for name in /dev/ng0n*; do [ ! -c $name ] || case "$(nvme get-ns-id $name 2>&1)" in *:2) K=$name ;; esac; done
+for name in /dev/nvme0n*; do [ ! -b $name ] || B=$name; done
+"#;
+
+/// Stands before each script, behind one of these: commands about pairs.
+const COMMANDS: &str = r#"
 # kv OPCODE KEY OPTION...: a command about a key of up to 16 characters
 kv() {
   opcode=$1 key=$2
@@ -162,11 +176,69 @@ pub fn play(kernel: &str) {
     guest.power_off();
 }
 
+/// The same commands to a drive at the other end of a network: keys are in the capsule's command, values in the capsule,
+/// behind R2Ts and in C2HData.
+pub fn play_remote(kernel: &str) {
+    let ready = RefCell::new(None);
+    let mut guest = Guest::boot(kernel, 2, |own| {
+        let server = Server::start_remote(own, &[("pairs", "kv_capacity = \"512 MiB\"")], 1, &[]);
+        ready.replace(Some(server.ready()[0].clone()));
+        Drives::Remote(server)
+    });
+    let ready = ready.take().unwrap();
+    let (port, nqn) = (ready["port"].as_u64().unwrap(), ready["subsystem_nqn"].as_str().unwrap());
+    guest.prelude = format!("{FIND_REMOTE}{COMMANDS}");
+    guest.run(
+        "connected, with a generic device of the pairs",
+        60,
+        &format!(
+            r#"
+            modprobe nvme_tcp
+            nvme connect -t tcp -a 10.0.2.2 -s {port} -n {nqn}
+            for try in $(seq 100); do [ $(ls /dev/ng0n* | wc -l) = 2 ] && ls /dev/nvme0n? && break; sleep 0.1; done
+            sleep 0.5
+            "#
+        ),
+    );
+    guest.run(
+        "Store, Retrieve, Exist, Delete, List",
+        60,
+        r#"
+        printf 'a value' >/tmp/value
+        dd if=/dev/urandom of=/tmp/long bs=1000 count=100 2>/dev/null
+        : >/tmp/nothing
+        store short /tmp/value
+        store a-key-16-bytes-l /tmp/long
+        store empty /tmp/nothing
+        exist short && exist a-key-16-bytes-l && exist empty
+        retrieve a-key-16-bytes-l 100000 | cmp - /tmp/long
+        retrieve short 7 | cmp - /tmp/value
+        kv 0x02 short --cdw10=4096 --data-len=4096 --read 2>&1 | tee /tmp/said
+        grep -qi 'result: *\(0x\)\?0*7$' /tmp/said
+        dd if=/tmp/long of=$B bs=1000 count=100 conv=fsync 2>/dev/null
+        dd if=$B bs=1000 count=100 2>/dev/null | cmp - /tmp/long
+        [ $(list a 8192 | od -A n -t u4 -N 4) = 3 ]
+        remove short
+        fails 87 retrieve short 7
+        fails 87 exist short
+        fails 86 nvme io-passthru $K --opcode=0x14 --namespace-id=2 --cdw11=17
+        fails 85 kv 0x01 large --cdw10=16777217 --data-len=4096 --input-file=/tmp/long --write
+        for i in $(seq 1000 1049); do printf "value of $i" >/tmp/value; store key-$i /tmp/value >/dev/null; done
+        list key- 8192 | tr -c 'a-z0-9-' '\n' | grep '^key-' >/tmp/keys
+        seq 1000 1049 | sed 's,^,key-,' | cmp - /tmp/keys
+        [ "$(retrieve key-1041 13 2>/dev/null)" = "value of 1041" ]
+        flush
+        "#,
+    );
+    let Drives::Remote(mut server) = guest.power_off() else { unreachable!() };
+    server.end();
+}
+
 /// A guest whose drives keep what they hold there.
 fn boot(kernel: &str, data: &Path) -> Guest {
     let mut guest = Guest::boot(kernel, 2, |folder| {
         Drives::Served(Server::start_with(folder, ["mapped", "trapped"], Some(data), &[KV_CAPACITY]))
     });
-    guest.prelude = PRELUDE.to_owned();
+    guest.prelude = format!("{FIND_LOCAL}{COMMANDS}");
     guest
 }

@@ -70,6 +70,26 @@ impl Server {
         server
     }
 
+    /// Starts one of these drives over NVMe/TCP, each with further lines of its device file, at so many free ports of the
+    /// loopback interface, which a guest reaches under another address.
+    pub fn start_remote(folder: &Path, drives: &[(&str, &str)], ports: usize, arguments: &[&str]) -> Server {
+        let mut all = ["serve", "--format", "json", "--advertise", "10.0.2.2"].map(String::from).to_vec();
+        for (name, lines) in drives {
+            let path = folder.join(format!("{name}.toml"));
+            std::fs::write(&path, device_file("mapped", "ram").replace("\n\n", &format!("\n{lines}\n\n")))
+                .unwrap();
+            all.push(path.to_str().unwrap().to_string());
+        }
+        (0..ports).for_each(|_| all.push("--tcp=127.0.0.1:0".to_string()));
+        all.extend(arguments.iter().map(|argument| argument.to_string()));
+        let errors = folder.join("server.log");
+        let process = Process::start(Path::new(env!("CARGO_BIN_EXE_byteway")), &all, &[], &errors);
+        let sockets = vec![PathBuf::new(); drives.len()];
+        let mut server = Server { process, errors, sockets, ready: Vec::new() };
+        server.hear_ready();
+        server
+    }
+
     /// What it says of each drive when all are ready.
     fn hear_ready(&mut self) {
         let deadline = Instant::now() + LISTENS_WITHIN;
@@ -105,6 +125,11 @@ impl Server {
     /// The last that it said on its standard error.
     pub fn said(&self) -> String {
         tail(&self.errors, 30)
+    }
+
+    /// Writes to its standard input.
+    pub fn tell(&mut self, line: &str) {
+        self.process.write(line);
     }
 
     /// Ends it at once.

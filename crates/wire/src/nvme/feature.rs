@@ -226,7 +226,10 @@ pub struct AsyncEventConfig {
     pub endurance_group: bool,
     /// Normal NVM Subsystem Shutdown.
     pub subsystem_shutdown: bool,
+    #[bits(15)]
     __: u16,
+    /// Discovery Log Page Change Notification, of Discovery controllers.
+    pub discovery_log_change: bool,
 }
 
 /// Timestamp, feature 0Eh: 8 bytes of data (NVMe Base 2.1, 5.1.25.1.7).
@@ -383,6 +386,12 @@ impl AsyncEvent {
     /// Notice: a namespace was changed.
     pub const NAMESPACE_ATTRIBUTE_CHANGED: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::NOTICE, info: 0, lid: lid::CHANGED_NAMESPACE_LIST };
+    /// Notice: Asymmetric Namespace Access Change, the state of an ANA group has changed for this controller.
+    pub const ANA_CHANGE: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::NOTICE, info: 3, lid: lid::ANA };
+    /// Notice: Discovery Log Page Change, of a Discovery controller.
+    pub const DISCOVERY_LOG_CHANGE: AsyncEvent =
+        AsyncEvent { event_type: AsyncEventType::NOTICE, info: 0xF0, lid: lid::DISCOVERY };
     /// Notice: firmware activation begins.
     pub const FIRMWARE_ACTIVATION_STARTING: AsyncEvent =
         AsyncEvent { event_type: AsyncEventType::NOTICE, info: 1, lid: lid::FIRMWARE_SLOT };
@@ -444,6 +453,7 @@ mod tests {
         assert_eq!(behavior.to_bytes()[..8], [1, 2, 3, 4, 5, 6, 0, 0]);
         assert_eq!(HostBehavior::from_bytes(&behavior.to_bytes()), behavior);
         assert_eq!(AsyncEventConfig::new().with_subsystem_shutdown(true).into_bits(), 1 << 15);
+        assert_eq!(AsyncEventConfig::new().with_discovery_log_change(true).into_bits(), 1 << 31);
         assert_eq!(PowerManagement::new().with_wh(1).into_bits(), 1 << 5);
     }
 

@@ -141,6 +141,10 @@ pub mod oaes {
     pub const NAMESPACE_ATTRIBUTE: u32 = 1 << 8;
     /// Firmware Activation Notices.
     pub const FIRMWARE_ACTIVATION: u32 = 1 << 9;
+    /// Asymmetric Namespace Access Change Notices.
+    pub const ANA_CHANGE: u32 = 1 << 11;
+    /// Discovery Log Page Change Notifications.
+    pub const DISCOVERY_LOG_CHANGE: u32 = 1 << 31;
 }
 
 /// Bits of [`IdentifyController::ctratt`].

@@ -3,6 +3,7 @@
 //! Everything is little endian, as the specification says; the types hold native integers and the crate refuses
 //! to build for a big-endian machine, so no access pays for a swap.
 
+pub mod ana;
 pub mod command;
 pub mod completion;
 pub mod dataset;
@@ -20,6 +21,7 @@ pub mod sgl;
 pub mod status;
 pub mod vendor;
 
+pub use ana::{AnaGroupDescriptor, AnaLogHeader, AnaState};
 pub use command::{
     Abort, AsyncEventRequest, Copy, CreateCq, CreateSq, DatasetManagement, DeleteQueue, DeviceSelfTest,
     DoorbellBufferConfig, Flush, FormatNvm, GetFeatures, GetLogPage, Identify, KeepAlive,

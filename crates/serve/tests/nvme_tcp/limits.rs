@@ -1,0 +1,116 @@
+//! Hosts that take more than their share: of connections, of memory, of time.
+
+use crate::client::{Client, HOST, by_transport};
+use crate::service::Service;
+use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, IcReq, Pdu};
+use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe};
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+fn read(blocks: u16) -> Sqe {
+    let sqe = ReadWrite { slba: 0, nlb_z: blocks - 1, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2);
+    by_transport(sqe, u32::from(blocks) * 4096)
+}
+
+// A host that asks for data and never takes it would fill the server's memory with what waits for it.
+#[test]
+fn commands_of_a_host_that_takes_nothing_are_left_unread() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut deaf = Client::io(address, &admin, &nqn, 1).unwrap();
+    deaf.stream.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
+    let commands: Vec<u8> = (0..100)
+        .flat_map(|cid| deaf.encoded(&Pdu::CapsuleCmd(CapsuleCmd::new(read(16).with_cid(cid))), &[]))
+        .collect();
+    // Identifiers are free again when their commands have ended, which those of a deaf host's all have.
+    for _ in 0..30 {
+        let _ = deaf.stream.write_all(&commands);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Others don't notice.
+    let mut io = Client::io(address, &admin, &nqn, 2).unwrap();
+    assert!(io.ask(read(1), &[]).unwrap().cqe.status().is_success());
+    // What the system's buffers and the server's take, of 64 KiB each; not all 3000.
+    let reads = service.end()[0].reads.0;
+    assert!(reads < 1000, "{} MiB would wait for the host", reads / 16);
+}
+
+// A flood of connections that say ICReq and nothing else must keep nobody out, and take no descriptor from others.
+#[test]
+fn floods_of_connections_keep_nobody_out() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut io = Client::io(address, &admin, &nqn, 1).unwrap();
+    let mut flood = Vec::new();
+    for number in 0..400 {
+        flood.push(if number % 2 == 0 { Client::initialized(address) } else { Client::open(address) });
+        if number % 100 == 0 {
+            assert!(io.ask(read(1), &[]).unwrap().cqe.status().is_success());
+            let mut other = Client::admin(address, &nqn, HOST).unwrap();
+            assert!(other.ask(byteway_wire::nvme::KeepAlive.sqe(0), &[]).is_some());
+        }
+    }
+    let mut closed = 0;
+    for client in &mut flood[..200] {
+        client.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        closed += usize::from(matches!(client.stream.read(&mut [0; 256]), Ok(0) | Err(_)));
+    }
+    assert!(closed > 190, "{closed}");
+    // A second ICReq on a connection ends it.
+    let mut twice = Client::initialized(address);
+    twice.say(&Pdu::IcReq(IcReq::new(0, Digests::new(), 0)), &[]);
+    assert!(matches!(twice.hear(), Some((Pdu::TermReq(_), _))));
+    assert!(twice.hear().is_none());
+}
+
+// A host that sends a byte now and then holds a connection, for as long as it is given.
+#[test]
+fn slow_hosts_lose_their_connections() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let start = Instant::now();
+    let mut slow = Client::open(service.address());
+    let bytes = slow.encoded(&Pdu::IcReq(IcReq::new(0, Digests::new(), 0)), &[]);
+    slow.stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let mut sent = bytes.iter();
+    let ended = loop {
+        if let Some(byte) = sent.next() {
+            let _ = slow.stream.write_all(&[*byte]);
+        }
+        match slow.stream.read(&mut [0; 256]) {
+            Ok(_) => break start.elapsed(),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => break start.elapsed(),
+        }
+    };
+    assert!((9..16).contains(&ended.as_secs()), "{ended:?}");
+}
+
+// Nothing of a host's that is cut off, at whatever moment, stays: neither memory, nor a controller.
+#[test]
+fn a_thousand_connections_come_and_are_cut() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    for number in 0..1000 {
+        match number % 5 {
+            0 => drop(Client::open(address)),
+            1 => drop(Client::initialized(address)),
+            2 => drop(Client::admin(address, &nqn, HOST).unwrap()),
+            3 => {
+                let mut client = Client::open(address);
+                let bytes = client.encoded(&Pdu::IcReq(IcReq::new(0, Digests::new(), 0)), &[]);
+                let _ = client.stream.write_all(&bytes[..number % 128]);
+            }
+            _ => {
+                let admin = Client::admin(address, &nqn, HOST).unwrap();
+                let mut io = Client::io(address, &admin, &nqn, 1).unwrap();
+                (0..number % 7).for_each(|_| _ = io.begin(read(16), &[]));
+            }
+        }
+    }
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut io = Client::io(address, &admin, &nqn, 1).unwrap();
+    assert!(io.ask(read(1), &[]).unwrap().cqe.status().is_success());
+    assert_eq!(service.end()[0].clients, 401);
+}

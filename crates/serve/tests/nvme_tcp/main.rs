@@ -1,0 +1,10 @@
+//! Drives served over NVMe/TCP, as hosts meet them: sockets, threads and the wall clock.
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(clippy::disallowed_methods, reason = "servers and hosts are threads, held against the wall clock")]
+
+#[allow(dead_code, reason = "a host says more than any one test needs")]
+mod client;
+mod discovery;
+mod drain;
+mod limits;
+mod service;

@@ -1,0 +1,79 @@
+//! Drives that are served, in threads of this process.
+
+use byteway_clock::Timing;
+use byteway_device::DriveConfig;
+use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve_all};
+use byteway_serve::nvme_tcp::Server;
+use byteway_target::{Directory, SubsystemConfig};
+use byteway_wire::fabrics::Nqn;
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+/// Served drives: called a, b, and so on.
+pub struct Service {
+    pub directory: Directory,
+    pub nqns: Vec<Nqn>,
+    /// Of each drive, those of its ports.
+    pub addresses: Vec<Vec<SocketAddr>>,
+    pub stop: Stop,
+    thread: Option<JoinHandle<Result<Vec<Report>, ServeError>>>,
+}
+
+impl Service {
+    /// Small drives, each of which `config` may change, at so many ports each.
+    pub fn start(
+        drives: usize,
+        ports: usize,
+        config: impl Fn(usize, &mut SubsystemConfig, &mut DriveConfig),
+    ) -> Service {
+        let directory = Directory::default();
+        let stop = Stop::new().unwrap();
+        let (mut nqns, mut addresses, mut setups) = (Vec::new(), Vec::new(), Vec::new());
+        for number in 0..drives {
+            let name = char::from(b'a' + number as u8).to_string();
+            let nqn = Nqn::new(&format!("nqn.2026-11.org.byteway:{name}")).unwrap();
+            let servers: Vec<Server> =
+                (0..ports).map(|_| Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()).collect();
+            addresses.push(servers.iter().map(Server::address).collect());
+            let (mut subsystem, mut drive) = (SubsystemConfig::new(nqn), byteway_testkit::drive_config());
+            config(number, &mut subsystem, &mut drive);
+            nqns.push(nqn);
+            let access =
+                Access::Tcp { servers, subsystem: Box::new(subsystem), directory: directory.clone() };
+            setups.push(Setup {
+                name,
+                drive,
+                link: byteway_testkit::link_config(),
+                timing: Timing::None,
+                access,
+                data: None,
+            });
+        }
+        let (ready, are_ready) = mpsc::channel();
+        let own_stop = stop.clone();
+        let thread = std::thread::spawn(move || serve_all(setups, &own_stop, |_| ready.send(()).unwrap()));
+        are_ready.recv().unwrap();
+        Service { directory, nqns, addresses, stop, thread: Some(thread) }
+    }
+
+    /// The first drive's first port.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0][0]
+    }
+
+    /// Ends it in order.
+    pub fn end(mut self) -> Vec<Report> {
+        self.stop.stop();
+        self.thread.take().unwrap().join().unwrap().unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
