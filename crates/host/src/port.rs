@@ -67,7 +67,10 @@ impl Port {
         match self {
             Port::Link(end) => end.clock().now(),
             Port::Shared(shared) => shared.clock.now_measured(),
-            Port::Fabric(initiator) => initiator.clock().now(),
+            Port::Fabric(initiator) => match initiator.is_simulated() {
+                true => initiator.clock().now(),
+                false => initiator.clock().now_measured(),
+            },
         }
     }
 
@@ -85,7 +88,7 @@ impl Port {
         match self {
             Port::Link(end) => Some(end.spans()),
             Port::Shared(_) => None,
-            Port::Fabric(initiator) => Some(initiator.clock().spans()),
+            Port::Fabric(initiator) => initiator.is_simulated().then(|| initiator.clock().spans()),
         }
     }
 

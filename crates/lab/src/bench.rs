@@ -4,6 +4,7 @@
 
 use crate::error::AttachedError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
+use crate::remote;
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
@@ -11,17 +12,22 @@ use byteway_console::progress::{Bars, Progress};
 use byteway_console::table::{grouped, time};
 use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
+use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};
+use byteway_link::Memory;
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
 use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::profile::Fault;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
 use byteway_serve::attach::Attachment;
+use byteway_serve::tcp_host::Sockets;
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
+use byteway_wire::fabrics::Nqn;
+use byteway_wire::fabrics::tcp::Digests;
 use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::pace::PaceLog;
@@ -30,14 +36,15 @@ use byteway_world::Host;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What is asked of a served drive.
 #[derive(Clone, Debug)]
 pub struct Bench {
-    /// The folder of its socket.
-    pub folder: PathBuf,
+    /// Where it is served.
+    pub place: Place,
     /// The job.
     pub job: JobSection,
     /// How payloads cross.
@@ -52,6 +59,22 @@ pub struct Bench {
     pub warmup: Option<Warmup>,
     /// Who shows how far it is.
     pub bars: Rc<dyn Bars>,
+}
+
+/// Where a drive is served.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// The folder of its socket.
+    VfioUser(PathBuf),
+    /// By a target over NVMe/TCP.
+    Tcp {
+        /// Where it listens.
+        address: SocketAddr,
+        /// The name of the drive's subsystem.
+        subsystem: Nqn,
+        /// With digests of headers and data.
+        digests: bool,
+    },
 }
 
 /// How payloads cross, and where they go.
@@ -114,6 +137,10 @@ pub enum Assume {
     Filled,
 }
 
+/// The name of this host to a target.
+const HOST: &str = "nqn.2026-11.org.byteway:bench";
+/// Data that goes with a command over NVMe/TCP: what targets commonly take.
+const IN_CAPSULE_BYTES: u32 = 4096;
 /// Without --size no more than this is filled: a drive may keep every byte in memory.
 const FILL_BYTES: Bytes = Bytes(1 << 30);
 /// A command that fills, at most.
@@ -133,10 +160,51 @@ const PATIENCE: Delay = Delay::from_s(5);
 impl Bench {
     /// Attaches, fills if need be, plays the job, and says what it found.
     pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
-        attached(&self.folder, self.memory_bytes()?, Some(interrupt), |clock, port| {
-            let stage = Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
-            stage.play(port)
-        })
+        let stage =
+            |clock: &Clock| Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
+        let memory_bytes = self.memory_bytes()?;
+        match &self.place {
+            Place::VfioUser(folder) => {
+                attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
+            }
+            Place::Tcp { address, subsystem, digests } => {
+                let executor = Executor::new();
+                let clock = executor.clock().clone();
+                let digests = Digests::new().with_header(*digests).with_data(*digests);
+                let sockets = Sockets::new(&clock, *address, digests);
+                let adapter = Adapter::real(&clock, Box::new(sockets));
+                let config = initiator(subsystem)?;
+                let stage = stage(&clock);
+                let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
+                let played = outcome.clone();
+                clock.spawn("benchmark", async move {
+                    let connected = Initiator::connect(&adapter, Memory::simulated(), config).await;
+                    let port = connected.map_err(|status| AttachedError::Refused { status });
+                    let result = match port {
+                        Ok(port) => stage.play(Port::Fabric(port)).await,
+                        Err(error) => Err(error),
+                    };
+                    played.set(result);
+                });
+                let (watched, watching, interrupt) = (outcome.clone(), clock.clone(), interrupt.clone());
+                clock.spawn("watch", async move {
+                    let mut patience = PATIENCE;
+                    while patience > Delay::ZERO {
+                        watching.timer(WATCH).await;
+                        if interrupt.is_raised() {
+                            patience = patience.saturating_sub(WATCH);
+                        }
+                    }
+                    watched.set(Err(AttachedError::Interrupted { source: None }));
+                });
+                let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
+                result.map_err(AttachedError::Stalled)?
+            }
+        }
+    }
+
+    fn is_remote(&self) -> bool {
+        matches!(self.place, Place::Tcp { .. })
     }
 
     /// Host memory that queues, payloads and lists take, generously.
@@ -243,12 +311,30 @@ struct Stage {
     interrupt: Interrupt,
 }
 
+/// Who this host is, and how it connects.
+fn initiator(subsystem: &Nqn) -> Result<InitiatorConfig, InputError> {
+    let host = Nqn::new(HOST).map_err(|error| InputError::new(error.to_string(), "this is a defect"))?;
+    Ok(InitiatorConfig {
+        subsystem: subsystem.clone(),
+        host,
+        host_id: *b"byteway bench   ",
+        admin_entries: 32,
+        in_capsule_bytes: IN_CAPSULE_BYTES,
+    })
+}
+
 impl Stage {
+    /// Sockets wake who waits; shared memory does not.
+    fn completion(&self) -> Completion {
+        if self.bench.is_remote() { Completion::Interrupt } else { Completion::Polled }
+    }
+
     async fn play(self, port: Port) -> Result<Results, AttachedError> {
         let bench = &self.bench;
         let config = DriverConfig {
             queues_wanted: bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
             timeout: Some(TIMEOUT),
+            completion: self.completion(),
             ..DriverConfig::default()
         };
         let driver = Driver::attach(port, config).await.map_err(AttachedError::NotDriven)?;
@@ -268,8 +354,8 @@ impl Stage {
         let manner = Manner {
             drive: 0,
             shared: None,
-            completion: Completion::Polled,
-            rules: transfer.rules(),
+            completion: self.completion(),
+            rules: if bench.is_remote() { remote::rules() } else { transfer.rules() },
             sink: transfer
                 .sink
                 .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),

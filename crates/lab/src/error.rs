@@ -173,6 +173,12 @@ pub enum AttachedError {
     /// The jobs have failed.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// The target has refused the host.
+    #[error("the target has refused this host, or is not there: {status}")]
+    Refused {
+        /// How.
+        status: Status,
+    },
     /// The process that serves the drive has gone.
     #[error("the drive's process has gone, or has dropped this one: its log says more")]
     Gone,

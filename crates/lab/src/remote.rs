@@ -137,7 +137,7 @@ impl Remote {
 
     /// The counters.
     pub fn snapshot(&self) -> RemoteSnapshot {
-        let network = self.adapter.network();
+        let Some(network) = self.adapter.network() else { return RemoteSnapshot::default() };
         RemoteSnapshot {
             to_target: network.sent(),
             to_host: network.received(),

@@ -1,4 +1,4 @@
-//! Real attachments: a drive served to real hosts, to one over vfio-user or to any over NVMe/TCP; and the host's end of the former.
+//! Real attachments: a drive served to real hosts, to one over vfio-user or to any over NVMe/TCP; and the host's end of both.
 //!
 //! | file | what |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | [`front`] | doorbells that are stored to shared memory, and who looks at them |
 //! | [`interrupts`] | MSI-X messages as eventfds |
 //! | [`nvme_tcp`] | drives over NVMe/TCP: sockets, and the tasks that carry bytes to a target |
+//! | [`tcp_host`] | the host's end of NVMe/TCP: the sockets of a driver of our own |
 //! | [`pci`] | the configuration space |
 //! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
 //!
@@ -21,4 +22,5 @@ pub mod function;
 pub mod interrupts;
 pub mod nvme_tcp;
 pub mod pci;
+pub mod tcp_host;
 pub mod vfio_user;

@@ -93,7 +93,7 @@ fn what_a_host_writes_over_a_network_it_reads() {
                     client.read(&mut buffer, lba, units * per_unit).await.unwrap();
                 }
             }
-            let network = adapter.network();
+            let network = adapter.network().unwrap();
             // 20 rounds of 8 KiB and 32 KiB are fetched, and all is delivered; 4 KiB go in the capsule.
             assert_eq!(network.received().of(Parcel::DataRequest).messages, 40);
             assert_eq!(network.sent().of(Parcel::Data).payload_bytes, 20 * (8 + 32) * 1024 + 40 * 16);

@@ -1,5 +1,6 @@
 //! `byteway bench`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -8,11 +9,14 @@ use super::flags::{OutputFormat, Tables, method, size};
 use super::show::show;
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
+use byteway_console::error::InputError;
+use byteway_console::units::excerpt;
 use byteway_console::units::{Bytes, Picos, Rate};
-use byteway_lab::bench::{Assume, Bench, Transfer};
+use byteway_lab::bench::{Assume, Bench, Place, Transfer};
 use byteway_measure::output::Output;
 use byteway_scenario::{JobSection, ResultWay, Warmup};
 use byteway_transfer::Method;
+use byteway_wire::fabrics::Nqn;
 use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
 
 pub(super) const EXAMPLES: &str = "\
@@ -22,6 +26,9 @@ Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
   byteway bench --vfio-user /tmp/drive --rw randrw --rwmixread 70 --bs 8k --numjobs 2
   byteway bench --vfio-user /tmp/drive --rw write --bs 128k --iodepth 8 --count 100000 --format json
   byteway bench --vfio-user /tmp/drive --sink --rw randwrite --bs 64 --method inline --iodepth 64
+
+Over NVMe/TCP, after `byteway serve drive.toml --tcp 127.0.0.1:4420`, with the NQN that it names:
+  byteway bench --tcp 127.0.0.1:4420 --subsystem nqn.2026-11.org.byteway:SERIAL --iodepth 32
 
 Every block read is verified. What a drive holds beforehand nobody here knows, so the range is
 written first, which is not measured; without --size that is at most 1 GiB. On a drive that nobody
@@ -36,8 +43,17 @@ same; \"4 kB\" is 4000.";
 pub(super) struct Arguments {
     /// The folder of the drive's socket, as `byteway serve` names it. The job's range of the drive is overwritten, unless
     /// it is only read and --assume or --no-verify says so.
-    #[arg(long, value_name = "DIR")]
-    vfio_user: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
+    vfio_user: Option<PathBuf>,
+    /// Instead: the address and port at which a target serves the drive over NVMe/TCP, Byteway's or any other.
+    #[arg(long, value_name = "ADDR:PORT", requires = "subsystem")]
+    tcp: Option<SocketAddr>,
+    /// With --tcp: the NQN of the drive's subsystem, as `byteway serve` or `nvme discover` names it.
+    #[arg(long, value_name = "NQN", requires = "tcp")]
+    subsystem: Option<String>,
+    /// With --tcp: ask for digests of headers and data.
+    #[arg(long, requires = "tcp")]
+    digests: bool,
     /// Direction and order.
     #[arg(long, value_enum, default_value_t = Rw::RandRead)]
     rw: Rw,
@@ -135,6 +151,20 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
+/// Where the drive is served.
+fn place(arguments: &Arguments) -> Result<Place, InputError> {
+    match (&arguments.vfio_user, arguments.tcp, &arguments.subsystem) {
+        (_, Some(address), Some(name)) => {
+            let subsystem = Nqn::new(name).map_err(|error| {
+                let what = format!("`--subsystem {}`: {error}", excerpt(name));
+                InputError::new(what, "name the subsystem as `byteway serve` or `nvme discover` does")
+            })?;
+            Ok(Place::Tcp { address, subsystem, digests: arguments.digests })
+        }
+        (folder, ..) => Ok(Place::VfioUser(folder.clone().unwrap_or_default())),
+    }
+}
+
 /// Runs the benchmark.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let runtime = match (arguments.runtime, arguments.count, arguments.io_size) {
@@ -166,7 +196,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         ..JobSection::default()
     };
     let bench = Bench {
-        folder: arguments.vfio_user.clone(),
+        place: place(arguments)?,
         job,
         transfer: Transfer {
             sink: arguments.sink,

@@ -1,4 +1,4 @@
-//! A host's adapter: the end of a network, and the associations that use it.
+//! A host's adapter: the end of a network, simulated or of sockets, and the associations that use it.
 
 use super::initiator::Initiator;
 use super::message::{Connection, ToHost, ToTarget};
@@ -7,8 +7,23 @@ use byteway_link::{NetworkEnd, Parcel};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
+/// The host's end of a simulated network.
+pub type HostNetwork = NetworkEnd<(Connection, ToTarget), (Connection, ToHost)>;
+
+/// What brings messages to a target that is none of this simulation's.
+pub trait Messenger {
+    /// Sends a message. What comes back is given to [`Adapter::deliver`].
+    fn send(&self, adapter: &Adapter, connection: Connection, message: ToTarget);
+}
+
+/// Where messages go.
+enum Network {
+    Simulated(HostNetwork),
+    Real(Clock, Box<dyn Messenger>),
+}
+
 struct Inner {
-    network: NetworkEnd<(Connection, ToTarget), (Connection, ToHost)>,
+    network: Network,
     associations: RefCell<Vec<Weak<Initiator>>>,
     /// Messages for associations that are gone.
     strays: Cell<u64>,
@@ -25,25 +40,35 @@ const SPARE_MAX: usize = 256;
 
 impl Adapter {
     /// At this end of a network.
-    pub fn new(network: NetworkEnd<(Connection, ToTarget), (Connection, ToHost)>) -> Adapter {
+    pub fn new(network: HostNetwork) -> Adapter {
         let clock = network.clock().clone();
-        let adapter = Adapter(Rc::new(Inner {
-            network,
-            associations: RefCell::default(),
-            strays: Cell::default(),
-            spare: RefCell::default(),
-        }));
+        let adapter = Adapter::of(Network::Simulated(network.clone()));
         let receiving = adapter.clone();
         clock.spawn("host's adapter", async move {
             loop {
-                let (connection, message) = receiving.0.network.receive().await;
-                receiving.dispatch(connection, message);
+                let (connection, message) = network.receive().await;
+                receiving.deliver(connection, message);
             }
         });
         adapter
     }
 
-    fn dispatch(&self, connection: Connection, message: ToHost) {
+    /// With a messenger, in real time.
+    pub fn real(clock: &Clock, messenger: Box<dyn Messenger>) -> Adapter {
+        Adapter::of(Network::Real(clock.clone(), messenger))
+    }
+
+    fn of(network: Network) -> Adapter {
+        Adapter(Rc::new(Inner {
+            network,
+            associations: RefCell::default(),
+            strays: Cell::default(),
+            spare: RefCell::default(),
+        }))
+    }
+
+    /// Gives a message that has come to its association.
+    pub fn deliver(&self, connection: Connection, message: ToHost) {
         let associations = self.0.associations.borrow();
         let found = associations.get(usize::from(connection.association)).and_then(Weak::upgrade);
         drop(associations);
@@ -61,12 +86,18 @@ impl Adapter {
     }
 
     pub(crate) fn clock(&self) -> &Clock {
-        self.0.network.clock()
+        match &self.0.network {
+            Network::Simulated(network) => network.clock(),
+            Network::Real(clock, _) => clock,
+        }
     }
 
-    /// The network's end.
-    pub fn network(&self) -> &NetworkEnd<(Connection, ToTarget), (Connection, ToHost)> {
-        &self.0.network
+    /// The end of the simulated network; none: it is a real one.
+    pub fn network(&self) -> Option<&HostNetwork> {
+        match &self.0.network {
+            Network::Simulated(network) => Some(network),
+            Network::Real(..) => None,
+        }
     }
 
     /// Messages that came for associations that are gone.
@@ -81,16 +112,21 @@ impl Adapter {
         connection: Connection,
         message: impl FnOnce(Delay) -> ToTarget,
     ) {
-        self.0.network.send(parcel, bytes, |queued| (connection, message(queued)));
+        match &self.0.network {
+            Network::Simulated(network) => {
+                network.send(parcel, bytes, |queued| (connection, message(queued)));
+            }
+            Network::Real(_, messenger) => messenger.send(self, connection, message(Delay::ZERO)),
+        }
     }
 
     /// An empty buffer for data.
-    pub(crate) fn buffer(&self) -> Vec<u8> {
+    pub fn buffer(&self) -> Vec<u8> {
         self.0.spare.borrow_mut().pop().unwrap_or_default()
     }
 
     /// It is not needed any more.
-    pub(crate) fn reuse(&self, mut data: Vec<u8>) {
+    pub fn reuse(&self, mut data: Vec<u8>) {
         let mut spare = self.0.spare.borrow_mut();
         if spare.len() < SPARE_MAX {
             data.clear();

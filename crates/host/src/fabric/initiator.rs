@@ -193,6 +193,11 @@ impl Initiator {
         &self.memory
     }
 
+    /// Whether all of it is one simulation.
+    pub fn is_simulated(&self) -> bool {
+        self.adapter.network().is_some()
+    }
+
     /// The adapter that it uses.
     pub fn adapter(&self) -> &Adapter {
         &self.adapter

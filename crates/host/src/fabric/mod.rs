@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`message`] | what crosses, either way |
+//! | [`tcp`] | a connection to a real target: messages become PDUs of NVMe/TCP |
 //! | [`adapter`] | the adapter: gives what comes to the association that it is for |
 //! | [`initiator`] | one association: rings become capsules, responses become completion queue entries |
 //!
@@ -14,7 +15,8 @@
 pub mod adapter;
 pub mod initiator;
 pub mod message;
+pub mod tcp;
 
-pub use adapter::Adapter;
+pub use adapter::{Adapter, HostNetwork, Messenger};
 pub use initiator::{Initiator, InitiatorConfig};
 pub use message::{Connection, ToHost, ToTarget};

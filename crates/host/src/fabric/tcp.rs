@@ -1,0 +1,219 @@
+//! A host's connection over NVMe/TCP (TCP Transport 1.0), without I/O of its own: messages of the initiator's become PDUs, and PDUs
+//! of the target's messages. What comes is not believed: data goes only to where a command that is under way has its own.
+
+use super::adapter::Adapter;
+use super::message::{Connection, ToHost, ToTarget};
+use byteway_clock::{Delay, SpanId};
+use byteway_wire::fabrics::DataPointer;
+use byteway_wire::fabrics::tcp::{
+    Agreement, CapsuleCmd, Decoder, Digests, End, Event, Fatal, FatalStatus, Framing, H2cData, IcReq, Limits,
+    Pdu, PduError,
+};
+use byteway_wire::nvme::{Cqe, Sqe, Status};
+use std::collections::BTreeMap;
+
+/// Data of one PDU that is taken, at most.
+const DATA_BYTES_MAX: u32 = 16 << 20;
+
+/// A command that is under way, and its data.
+struct Described {
+    address: u64,
+    bytes: u32,
+    opcode: u8,
+}
+
+/// The data of a PDU on its way to memory.
+struct Coming {
+    address: u64,
+    /// The command ends with it, successfully.
+    ends: Option<u16>,
+}
+
+/// A connection.
+pub struct TcpConnection {
+    connection: Connection,
+    decoder: Decoder,
+    /// Of what goes to the target; none: the connection is not initialized yet.
+    framing: Option<Framing>,
+    request: IcReq,
+    /// Data of an H2CData PDU, at most.
+    h2c_bytes_max: u32,
+    /// By identifier.
+    commands: BTreeMap<u16, Described>,
+    /// What the target has asked for, by transfer tag: the command, and the offset.
+    asked: BTreeMap<u16, (u16, u32)>,
+    coming: Option<Coming>,
+    /// Commands that wait for the initialization.
+    early: Vec<(Sqe, Vec<u8>)>,
+    out: Vec<u8>,
+    sent: usize,
+}
+
+impl TcpConnection {
+    /// One that has just been opened, which asks for these digests.
+    pub fn new(connection: Connection, digests: Digests) -> Self {
+        let limits = Limits { plen_max: DATA_BYTES_MAX, maxh2cdata: u32::MAX, dwords: false };
+        let mut opened = TcpConnection {
+            connection,
+            decoder: Decoder::new(End::Host, limits),
+            framing: None,
+            request: IcReq::new(0, digests, 0),
+            h2c_bytes_max: 0,
+            commands: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            coming: None,
+            early: Vec::new(),
+            out: Vec::new(),
+            sent: 0,
+        };
+        let request = Pdu::IcReq(opened.request);
+        opened.push(Framing::INITIAL, &request, &[]);
+        opened
+    }
+
+    /// Which it is.
+    pub fn connection(&self) -> Connection {
+        self.connection
+    }
+
+    /// A message to the target.
+    pub fn send(&mut self, adapter: &Adapter, message: ToTarget) {
+        match message {
+            ToTarget::Open | ToTarget::Close => {}
+            ToTarget::Command { sqe, data, .. } => match self.framing {
+                Some(framing) => self.command(adapter, framing, sqe, data),
+                None => self.early.push((sqe, data)),
+            },
+            ToTarget::Data { tag, data } => {
+                if let (Some((cid, offset)), Some(framing)) = (self.asked.remove(&tag), self.framing) {
+                    self.data(framing, (cid, tag), offset, &data);
+                }
+                adapter.reuse(data);
+            }
+        }
+    }
+
+    fn command(&mut self, adapter: &Adapter, framing: Framing, mut sqe: Sqe, data: Vec<u8>) {
+        if let (true, Ok(DataPointer::Keyed { address, bytes, .. })) =
+            (sqe.psdt() != 0, DataPointer::parse(&sqe.sgl()))
+        {
+            let described = Described { address, bytes, opcode: sqe.opcode() };
+            self.commands.insert(sqe.cid(), described);
+            sqe = sqe.with_sgl(DataPointer::Transport { bytes }.descriptor());
+        }
+        self.push(framing, &Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &data);
+        adapter.reuse(data);
+    }
+
+    fn data(&mut self, framing: Framing, (cid, tag): (u16, u16), offset: u32, data: &[u8]) {
+        let mut at = 0;
+        while at < data.len() {
+            let part = (data.len() - at).min(self.h2c_bytes_max.max(4096) as usize & !3);
+            let is_last = at + part == data.len();
+            let header = H2cData::new(cid, tag, offset + at as u32, part as u32, is_last);
+            self.push(framing, &Pdu::H2cData(header), &data[at..at + part]);
+            at += part;
+        }
+    }
+
+    /// Takes bytes that have come, and gives what they mean to the adapter.
+    ///
+    /// # Errors
+    /// The target breaks the protocol, or has ended the connection: it is to be closed.
+    pub fn receive(&mut self, adapter: &Adapter, mut bytes: &[u8]) -> Result<(), PduError> {
+        loop {
+            match self.decoder.next(&mut bytes)? {
+                Event::More => return Ok(()),
+                Event::Header { pdu, data_bytes } => self.header(adapter, &pdu, data_bytes)?,
+                Event::Data(part) => {
+                    if let Some(coming) = &mut self.coming {
+                        let mut data = adapter.buffer();
+                        data.extend_from_slice(part);
+                        let address = coming.address;
+                        coming.address += part.len() as u64;
+                        adapter.deliver(self.connection, ToHost::Deliver { address, data });
+                    }
+                }
+                Event::End { intact } => {
+                    let ends = self.coming.take().and_then(|coming| coming.ends);
+                    if !intact {
+                        return Err(Fatal::of(FatalStatus::HEADER_DIGEST).into());
+                    }
+                    if let Some(cid) = ends {
+                        self.respond(adapter, Cqe::new(cid, Status::SUCCESS, 0, 0));
+                    }
+                }
+            }
+        }
+    }
+
+    fn header(&mut self, adapter: &Adapter, pdu: &Pdu, data_bytes: u32) -> Result<(), Fatal> {
+        match pdu {
+            Pdu::IcResp(response) => {
+                let agreed = Agreement::new(&self.request, response)?;
+                self.decoder.establish(agreed.framing_to(End::Host));
+                self.h2c_bytes_max = response.maxh2cdata;
+                let framing = agreed.framing_to(End::Controller);
+                self.framing = Some(framing);
+                for (sqe, data) in std::mem::take(&mut self.early) {
+                    self.command(adapter, framing, sqe, data);
+                }
+            }
+            Pdu::CapsuleResp(response) => self.respond(adapter, response.cqe),
+            Pdu::C2hData(header) => {
+                let described = self.commands.get(&header.cccid).filter(|one| one.opcode & 3 == 2);
+                let described = described.ok_or(Fatal::field(8))?;
+                let end = u64::from(header.datao) + u64::from(data_bytes);
+                if header.datal != data_bytes || end > u64::from(described.bytes) {
+                    return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
+                }
+                let ends = header.ch.flags.success().then_some(header.cccid);
+                self.coming = Some(Coming { address: described.address + u64::from(header.datao), ends });
+            }
+            Pdu::R2t(request) => {
+                let described = self.commands.get(&request.cccid).filter(|one| one.opcode & 3 == 1);
+                let described = described.ok_or(Fatal::field(8))?;
+                let end = u64::from(request.r2to) + u64::from(request.r2tl);
+                if end > u64::from(described.bytes) {
+                    return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
+                }
+                let address = described.address + u64::from(request.r2to);
+                self.asked.insert(request.ttag, (request.cccid, request.r2to));
+                let fetch = ToHost::Fetch { tag: request.ttag, address, bytes: request.r2tl };
+                adapter.deliver(self.connection, fetch);
+            }
+            Pdu::TermReq(term) => return Err(term.fatal()),
+            // What only a host sends the decoder refuses.
+            Pdu::IcReq(_) | Pdu::CapsuleCmd(_) | Pdu::H2cData(_) => {}
+        }
+        Ok(())
+    }
+
+    fn respond(&mut self, adapter: &Adapter, cqe: Cqe) {
+        self.commands.remove(&cqe.cid);
+        let response = ToHost::Response { span: SpanId::NONE, queued: Delay::ZERO, cqe };
+        adapter.deliver(self.connection, response);
+    }
+
+    /// What waits to be sent.
+    pub fn unsent(&self) -> &[u8] {
+        &self.out[self.sent..]
+    }
+
+    /// So many bytes of it were.
+    pub fn sent(&mut self, bytes: usize) {
+        self.sent += bytes;
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+    }
+
+    fn push(&mut self, framing: Framing, pdu: &Pdu, data: &[u8]) {
+        let from = self.out.len();
+        let bytes = framing.pdu_bytes(pdu, data.len() as u32) as usize;
+        self.out.resize(from + bytes, 0);
+        let written = framing.encode(pdu, data, &mut self.out[from..]);
+        debug_assert_eq!(written, Some(bytes));
+    }
+}
