@@ -174,7 +174,7 @@ pub enum AttachedError {
     #[error(transparent)]
     Run(#[from] RunError),
     /// The target has refused the host.
-    #[error("the target has refused this host, or is not there: {status}")]
+    #[error("{}", refusal(*status))]
     Refused {
         /// How.
         status: Status,
@@ -271,4 +271,23 @@ impl AttachedError {
     pub fn is_interrupted(&self) -> bool {
         matches!(self, AttachedError::Interrupted { .. })
     }
+}
+
+/// How a target has answered a Connect.
+fn refusal(status: Status) -> String {
+    use byteway_wire::fabrics::status::{
+        CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY, name,
+    };
+    let hint = match status.without_flags() {
+        Status::INTERNAL_PATH_ERROR => {
+            return "nobody answers there: is a drive served at that address?".to_owned();
+        }
+        CONNECT_INVALID_PARAMETERS => {
+            "it has no subsystem of that name, or other queues: `nvme discover` lists them"
+        }
+        CONNECT_INVALID_HOST => "it does not let this host, nqn.2026-11.org.byteway:bench, in",
+        CONTROLLER_BUSY => "it has as many hosts as it may have",
+        _ => "it gives no other reason",
+    };
+    format!("the target has refused the connection ({}): {hint}", name(status))
 }

@@ -665,3 +665,69 @@ fn the_exit_statuses_of_a_server_are_in_its_help() {
         assert!(line.is_some() && help.contains(word), "{status}: {help}");
     }
 }
+
+/// A drive that is served over NVMe/TCP at a free port, and how a benchmark names it.
+fn over_tcp(folder: &TempDir, arguments: &[&str]) -> (Process, Vec<String>) {
+    std::fs::write(folder.path().join("d.toml"), DRIVE).unwrap();
+    let mut all =
+        vec!["serve", "d.toml", "--tcp", "127.0.0.1:0", "--format", "json", "--set", "serve.timing=none"];
+    all.extend(arguments);
+    let mut process = Process::start(folder.path(), "serve", &all);
+    let ready = process.until("is ready", |process| lines(&process.out()).first().cloned());
+    let address = format!("127.0.0.1:{}", ready["port"]);
+    let subsystem = ready["subsystem_nqn"].as_str().unwrap().to_owned();
+    (process, vec!["--tcp".to_owned(), address, "--subsystem".to_owned(), subsystem])
+}
+
+// Without this nobody would know, but with another's initiator, whether a drive over NVMe/TCP keeps what it is given: every read is
+// verified, with digests and without, whatever way the data takes, and one client after the other finds the drive as it was left.
+#[test]
+fn a_drive_over_nvme_tcp_is_benchmarked_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut process, place) = over_tcp(&folder, &[]);
+    let bench = |arguments: &[&str]| {
+        let mut all = vec!["bench", "--format", "json", "--quiet", "--size", "4m"];
+        all.extend(place.iter().map(String::as_str));
+        all.extend(arguments);
+        let mut bench = Process::start(folder.path(), "bench", &all);
+        let code = bench.wait().code();
+        (code, serde_json::from_str::<Value>(&bench.out()).unwrap_or_default(), bench.error())
+    };
+    for arguments in [
+        // In the capsule, asked for, and in more than one H2CData PDU.
+        &["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--count", "3000"][..],
+        &["--rw", "randrw", "--bs", "16k", "--iodepth", "8", "--count", "1000", "--digests"],
+        &["--rw", "randrw", "--bs", "256k", "--iodepth", "4", "--count", "100"],
+        &["--rw", "randread", "--numjobs", "8", "--count", "2000"],
+        &["--rw", "randtrim", "--count", "50"],
+    ] {
+        let (code, result, error) = bench(arguments);
+        assert_eq!(code, Some(0), "{error}");
+        assert_eq!(result["errors"], serde_json::json!([]), "{result:#}");
+        assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
+    }
+    let (code, _, error) = bench(&["--count", "1", "--subsystem", "nqn.2026-11.org.byteway:other"]);
+    assert!(code == Some(2) || error.contains("no subsystem of that name"), "{error}");
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.error());
+    let (code, _, error) = bench(&["--count", "1"]);
+    assert!(code == Some(1) && error.contains("nobody answers there"), "{error}");
+}
+
+// Without this a benchmark would wait for ten minutes for a target that is gone, whatever it is told.
+#[test]
+fn a_benchmark_over_nvme_tcp_ends_when_it_is_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut process, place) = over_tcp(&folder, &[]);
+    let mut all = vec!["bench", "--quiet", "--size", "1m", "--runtime", "100s"];
+    all.extend(place.iter().map(String::as_str));
+    let mut bench = Process::start(folder.path(), "bench", &all);
+    process.until("has a client", |process| process.error().contains("has controller").then_some(()));
+    std::thread::sleep(Duration::from_millis(300));
+    process.signal(Signal::KILL);
+    process.wait();
+    bench.signal(Signal::INT);
+    let since = Instant::now();
+    bench.wait();
+    assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
+}
