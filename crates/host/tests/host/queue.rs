@@ -238,7 +238,7 @@ fn the_hosts_time_is_charged() {
             rig.clock.sleep(Delay::from_us(10)).await;
             let (host, spans) = match &rig.port {
                 byteway_host::Port::Link(end) => (end, end.spans()),
-                byteway_host::Port::Shared(_) => unreachable!(),
+                byteway_host::Port::Shared(_) | byteway_host::Port::Fabric(_) => unreachable!(),
             };
             let doorbells = || host.ledger().entry(Purpose::Doorbell, Direction::Down).payload;
             let (busy, rung) = (driver.cpu().busy(), doorbells());
