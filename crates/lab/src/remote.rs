@@ -82,7 +82,7 @@ impl Remote {
             locals.push((driver, queues.collect()));
             let name = Nqn::new(&format!("nqn.2026-11.org.byteway:{}", names.len()));
             let name = name.map_err(|_| refused("a drive cannot be named", Status::INTERNAL_ERROR))?;
-            names.push(name.clone());
+            names.push(name);
             let config = SubsystemConfig {
                 io_queues_max: QUEUES_MAX,
                 entries_max: ENTRIES_MAX,
@@ -104,7 +104,7 @@ impl Remote {
     pub async fn connect(&self, drive: usize) -> Result<Port, RunError> {
         let host = Nqn::new(HOST).map_err(|_| refused("the host cannot be named", Status::INTERNAL_ERROR))?;
         let config = InitiatorConfig {
-            subsystem: self.names[drive].clone(),
+            subsystem: self.names[drive],
             host,
             host_id: [1; 16],
             admin_entries: 32,

@@ -37,6 +37,8 @@ pub struct IoRecorder {
     /// Of several drives their names, and which of them each job works on.
     drives: Option<(ArrayRef, Vec<i32>)>,
     kinds: ArrayRef,
+    /// Those in which I/Os of this scenario can spend time.
+    stages: Vec<Stage>,
     rows: Vec<Row>,
     failure: Option<OutputError>,
 }
@@ -70,12 +72,15 @@ impl IoRecorder {
             let of_job = scenario.jobs.iter().map(|job| job.drive as i32);
             (Arc::new(StringArray::from_iter_values(names)), of_job.collect())
         });
+        let stages: Vec<Stage> =
+            Stage::ALL.into_iter().filter(|stage| scenario.target.is_some() || !stage.is_remote()).collect();
         IoRecorder {
             output: output.clone(),
             about,
             writer: None,
-            schema: schema(drives.is_some()),
+            schema: schema(drives.is_some(), &stages),
             drives,
+            stages,
             jobs: Arc::new(StringArray::from_iter_values(scenario.jobs.iter().map(|job| &job.name))),
             kinds: Arc::new(StringArray::from_iter_values(KINDS)),
             rows: Vec::with_capacity(ROWS),
@@ -161,7 +166,7 @@ impl IoRecorder {
             let column = DictionaryArray::<Int32Type>::try_new(keys, names.clone())?;
             columns.insert(2, Arc::new(column));
         }
-        columns.extend(Stage::ALL.iter().map(|stage| time(&|row| row.stages[*stage as usize])));
+        columns.extend(self.stages.iter().map(|stage| time(&|row| row.stages[*stage as usize])));
         Ok(columns)
     }
 
@@ -182,7 +187,7 @@ impl IoRecorder {
     }
 }
 
-fn schema(has_several_drives: bool) -> SchemaRef {
+fn schema(has_several_drives: bool, stages: &[Stage]) -> SchemaRef {
     let name = || DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let drive = Column::new("drive", name(), "Name of the job's drive");
     let first = [
@@ -209,7 +214,7 @@ fn schema(has_several_drives: bool) -> SchemaRef {
         Column::new("end_ns", DataType::Float64, "When the host had its completion"),
         Column::new("latency_ns", DataType::Float64, "end_ns - due_ns"),
     ];
-    let stages = Stage::ALL.iter().map(|stage| {
+    let stages = stages.iter().map(|stage| {
         let name = stage.name();
         let text = format!("Part of latency_ns that went to {name}; they sum to it");
         Column::new(&format!("{name}_ns"), DataType::Float64, &text)

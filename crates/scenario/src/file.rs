@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::drive_names::DriveNames;
 use super::kv_section::KvSection;
 use super::personality::Personality;
-use super::target::{NetworkSection, TargetSection};
+use super::target_section::{NetworkSection, TargetSection};
 use super::transfer::TransferSection;
 use byteway_console::units::{Age, Bytes, Percent, Picos, Portion, Rate, UnitError};
 use byteway_trace::format::device_pair;

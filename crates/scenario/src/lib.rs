@@ -11,6 +11,7 @@
 //! | `plan.rs` | [`HostPlan`], [`Options`], and bounds |
 //! | `personality.rs` | [`Personality`]: what a host asks a drive for, and what this decides |
 //! | `transfer.rs` | [`TransferPlan`]: how payloads cross |
+//! | `target_section.rs` | the sections of a target and its network as they are written |
 //! | `target.rs` | [`TargetPlan`]: a target between host and drives, and the network to it |
 //! | `word.rs` | [`Word`]: values that are a word of a table, such as methods |
 //! | `job.rs` | from a job's section, or from flags, to its plan |
@@ -35,6 +36,7 @@ mod plan;
 pub mod profile;
 pub mod source;
 mod target;
+mod target_section;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -45,7 +47,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use crate::profile::{Fault, HOSTS, HostProfile, fault, load, within};
+use crate::profile::{Fault, HOSTS, HostProfile, NetworkProfile, fault, load, within};
 use crate::source::{Index, Sources, Texts, Tree};
 use byteway_console::error::InputError;
 use byteway_console::file::read_small_file;
@@ -64,7 +66,8 @@ pub use job::{Draft, Keys, Limits};
 pub use kv_section::{EngineName, KvSection, Order, Shares};
 pub use personality::Personality;
 pub use plan::{HostPlan, OUTSTANDING_MAX, Options, RUNTIME_MAX};
-pub use target::{BlockScheduler, NetworkSection, TargetPath, TargetPlan, TargetSection};
+pub use target::TargetPlan;
+pub use target_section::{BlockScheduler, NetworkSection, TargetPath, TargetSection};
 pub use transfer::{Encoding, LineOrdering, Pointer, ResultWay, TransferPlan, TransferSection};
 pub use word::{Fine, Word, Written};
 
@@ -365,20 +368,22 @@ impl Scenario {
             }
         }
         match &self.target {
-            Some(target) => target.check(self)?,
+            // Its hosts' queue pairs are its own: a drive's are shared by all of them.
+            Some(_) => {
+                let drives = self.drives.iter().zip(drive_paths);
+                let drives = drives.map(|(drive, path)| (&drive.plan, &drive.transfer, path));
+                TargetPlan::check(&self.host, drives, &self.jobs.iter().zip(paths).collect::<Vec<_>>())?;
+            }
             None => {
                 if let Some((_, path)) = self.jobs.iter().zip(paths).find(|(job, _)| job.at_target) {
                     let cure = "write a section [target], or leave `at` out";
-                    return Err(fault(
-                        format!("{path}.at"),
-                        format!("`{path}.at`: there is no target"),
-                        cure,
-                    ));
+                    let what = format!("`{path}.at`: there is no target");
+                    return Err(fault(format!("{path}.at"), what, cure));
+                }
+                for (number, (drive, key)) in self.drives.iter().zip(drive_paths).enumerate() {
+                    self.check_queues(number, (&drive.plan, key), paths)?;
                 }
             }
-        }
-        for (number, (drive, key)) in self.drives.iter().zip(drive_paths).enumerate() {
-            self.check_queues(number, (&drive.plan, key), paths)?;
         }
         let outstanding: u64 =
             self.jobs.iter().map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
@@ -556,6 +561,11 @@ pub fn scenario_schema() -> serde_json::Value {
 /// The JSON schema of the device file.
 pub fn device_schema() -> serde_json::Value {
     schemars::schema_for!(DeviceFile).to_value()
+}
+
+/// The JSON schema of a network's profile.
+pub fn network_schema() -> serde_json::Value {
+    schemars::schema_for!(NetworkProfile).to_value()
 }
 
 /// The JSON schema of a host's profile.

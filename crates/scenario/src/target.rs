@@ -1,92 +1,15 @@
-//! A target between host and drives: its sections, and what is left of them once their profiles are loaded.
+//! A target between host and drives, and the network to it: what is left of their sections once their profiles are loaded.
 
-use crate::drive::{placed, profile_stem};
-use crate::file::{Arbitration, ScenarioFile};
+use super::drive::{DrivePlan, placed, profile_stem};
+use super::file::{Arbitration, ScenarioFile};
+use super::personality::Personality;
+use super::plan::HostPlan;
+use super::target_section::{BlockScheduler, TargetPath};
+use super::transfer::TransferPlan;
 use crate::profile::{self, Completion, Fault, HOSTS, HostProfile, NETWORKS, NetworkProfile, fault};
 use crate::source::{Index, Sources, Tree};
-use crate::{Personality, Scenario};
 use byteway_console::error::InputError;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// `[network]`: what lies between the host and the target.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct NetworkSection {
-    /// A built-in network profile by name, or the path of one, from the folder of the scenario.
-    #[serde(default = "roce")]
-    pub profile: String,
-    /// Keys of the network profile to be replaced, such as `rate = "3.125 GB/s"`.
-    #[serde(default, rename = "override")]
-    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
-    pub overrides: Option<toml::Table>,
-}
-
-impl Default for NetworkSection {
-    fn default() -> Self {
-        NetworkSection { profile: roce(), overrides: None }
-    }
-}
-
-/// `[target]`: the drives are not the host's but a target's, which it reaches over a network.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TargetSection {
-    /// The target's host profile, by name or path: its processors, and what its driver for the drives costs.
-    #[serde(default = "xeon")]
-    pub profile: String,
-    /// How commands get from the network to the drive.
-    #[serde(default)]
-    pub path: TargetPath,
-    /// Who chooses among requests of the block layer.
-    #[serde(default)]
-    pub scheduler: BlockScheduler,
-    /// Keys of the target's host profile to be replaced, such as `cores = 4`.
-    #[serde(default, rename = "override")]
-    #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
-    pub overrides: Option<toml::Table>,
-}
-
-fn roce() -> String {
-    "roce-100g".to_owned()
-}
-
-fn xeon() -> String {
-    "xeon-e5-v4".to_owned()
-}
-
-/// How commands get from the network to the drive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TargetPath {
-    /// Through the block layer, as bios.
-    #[default]
-    Block,
-    /// Past it, straight to the drive's queues (light-weight NVMe-oF).
-    Bypass,
-}
-
-impl TargetPath {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            TargetPath::Block => "block",
-            TargetPath::Bypass => "bypass",
-        }
-    }
-}
-
-/// Who chooses which request of the block layer is dispatched next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum BlockScheduler {
-    /// Nobody: as they come.
-    #[default]
-    None,
-    /// By address, reads first.
-    MqDeadline,
-}
+use byteway_workload::JobPlan;
 
 /// A target that can be built.
 #[derive(Clone, Debug)]
@@ -155,39 +78,52 @@ pub(crate) fn load<'t>(
 }
 
 impl TargetPlan {
-    /// What holds between the target and the rest of a scenario.
-    pub(crate) fn check(&self, scenario: &Scenario) -> Result<(), Fault> {
-        if scenario.host.profile.completion == Completion::Polled {
+    /// What holds between the target and the rest of a scenario: each drive and each job with where it is written.
+    pub(crate) fn check<'a>(
+        host: &HostPlan,
+        drives: impl Iterator<Item = (&'a DrivePlan, &'a TransferPlan, &'a String)>,
+        jobs: &[(&JobPlan, &String)],
+    ) -> Result<(), Fault> {
+        const LEAVE_OUT: &str = "leave it out, or leave [target] out";
+        if host.profile.completion == Completion::Polled {
             let what = "`host.profile`: a host learns of a network's completions by interrupts";
             let cure = "choose a profile of this kind, such as \"xeon-e5-v4\" or \"linux-interrupt\"";
             return Err(fault("host.profile", what, cure));
         }
-        if scenario.host.arbitration == Arbitration::Weighted {
+        if host.arbitration == Arbitration::Weighted {
             let what = "`host.arbitration`: a target has no weighted arbitration";
             return Err(fault("host.arbitration", what, "leave it out"));
         }
-        for (number, drive) in scenario.drives.iter().enumerate() {
-            if drive.plan.personality != Personality::Block {
-                let what = "`drive.personality`: over a network a drive is asked for blocks";
-                return Err(fault("drive.personality", what, "leave it out, or leave [target] out"));
+        for (number, (drive, transfer, path)) in drives.enumerate() {
+            let key = match drive.personality {
+                Personality::Block if drive.kv_bytes == 0 => None,
+                Personality::Block => Some("kv_capacity"),
+                _ => Some("personality"),
+            };
+            if let Some(key) = key {
+                let key = format!("{path}.{key}");
+                let what = format!("`{key}`: over a network a drive is asked for blocks");
+                return Err(fault(key, what, LEAVE_OUT));
             }
-            if !drive.transfer.rules.method.is_pointer() {
+            if !transfer.rules.method.is_pointer() {
                 let what = "`transfer.method`: over a network data is described by data pointers";
-                return Err(fault("transfer.method", what, "leave it out, or leave [target] out"));
+                return Err(fault("transfer.method", what, LEAVE_OUT));
             }
-            let remote = scenario.jobs_of(number).filter(|job| !job.at_target);
-            let workers: u32 = remote.map(|job| job.workers).sum();
-            let local = scenario.jobs_of(number).filter(|job| job.at_target);
-            let outstanding: u64 = local.map(|job| u64::from(job.workers) * u64::from(job.iodepth)).sum();
-            if outstanding > LOCAL_MAX {
+            let own = |at_target: bool| {
+                jobs.iter().filter(move |(job, _)| job.drive == number && job.at_target == at_target)
+            };
+            let outstanding: u64 =
+                own(true).map(|(job, _)| u64::from(job.workers) * u64::from(job.iodepth)).sum();
+            if let Some((_, last)) = own(true).next_back().filter(|_| outstanding > LOCAL_MAX) {
                 let what = format!("{outstanding} I/Os could be outstanding over the jobs at the target");
                 let cure = format!("lower `iodepth` or `numjobs`: at most {LOCAL_MAX}");
-                return Err(fault("job.0.iodepth", what, cure));
+                return Err(fault(format!("{last}.iodepth"), what, cure));
             }
-            if workers > QUEUES_MAX {
+            let workers: u32 = own(false).map(|(job, _)| job.workers).sum();
+            if let Some((_, last)) = own(false).next_back().filter(|_| workers > QUEUES_MAX) {
                 let what =
                     format!("{workers} workers need as many queue pairs, and a target gives {QUEUES_MAX}");
-                return Err(fault("job.0.numjobs", what, "lower `numjobs`"));
+                return Err(fault(format!("{last}.numjobs"), what, "lower `numjobs`"));
             }
         }
         Ok(())

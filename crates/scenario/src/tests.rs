@@ -4,6 +4,7 @@ mod drives;
 mod fio;
 mod jobs;
 mod kv;
+mod target;
 mod transfer;
 
 use super::*;
@@ -327,12 +328,16 @@ fn the_schema_knows_every_section() {
         "bssplit",
         "stonewall",
         "io_size",
+        "mq-deadline",
+        "bypass",
+        "roce-100g",
     ] {
         assert!(schema.contains(word), "{word}");
     }
     assert!(device_schema().to_string().contains("shadow_doorbells"));
     assert!(crate::profile::profile_schema().to_string().contains("channel_rate"));
     assert!(host_schema().to_string().contains("submit"));
+    assert!(network_schema().to_string().contains("in_capsule"));
 }
 
 fn device(text: &str, sets: &[&str]) -> Result<Device, InputError> {

@@ -61,6 +61,9 @@ enum Event {
     Sent,
 }
 
+/// Data of one command, with when it arrived.
+type Arrivals = Channel<(Time, Vec<u8>)>;
+
 /// A command on its way.
 struct Work {
     span: SpanId,
@@ -82,7 +85,7 @@ struct Session {
     events: Channel<Event>,
     works: Channel<Work>,
     /// Commands that wait for data, by their tags.
-    fetching: RefCell<BTreeMap<u16, Channel<(Time, Vec<u8>)>>>,
+    fetching: RefCell<BTreeMap<u16, Arrivals>>,
     workers: Cell<u16>,
     idle: Cell<u16>,
     is_connected: Cell<bool>,

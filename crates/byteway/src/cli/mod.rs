@@ -29,7 +29,7 @@ use byteway_lab::media::MediaError;
 use byteway_lab::serve::ServiceError;
 use byteway_measure::output::{StdoutError, print};
 use byteway_scenario::profile::profile_schema;
-use byteway_scenario::{device_schema, host_schema, scenario_schema};
+use byteway_scenario::{device_schema, host_schema, network_schema, scenario_schema};
 use byteway_study::compare::StoreError;
 use byteway_study::threshold::ThresholdError;
 
@@ -79,7 +79,7 @@ enum Command {
     /// Look into a block trace, or convert it.
     #[command(after_help = trace::EXAMPLES)]
     Trace(trace::Arguments),
-    /// List the built-in profiles of drives and hosts, or show one.
+    /// List the built-in profiles of drives, hosts and networks, or show one.
     #[command(after_help = profile::EXAMPLES)]
     Profile(profile::Arguments),
     /// Print the scenario that a fio job file comes to.
@@ -118,6 +118,8 @@ enum SchemaOf {
     Profile,
     /// The profile of a host.
     Host,
+    /// The profile of a network.
+    Network,
 }
 
 /// Wrong input.
@@ -163,6 +165,7 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
                 SchemaOf::Device => device_schema(),
                 SchemaOf::Profile => profile_schema(),
                 SchemaOf::Host => host_schema(),
+                SchemaOf::Network => network_schema(),
             };
             print(format!("{schema:#}\n")).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }

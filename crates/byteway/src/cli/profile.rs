@@ -11,8 +11,8 @@ use byteway_console::error::{InputError, suggest};
 use byteway_console::table::{Column, Printout, TextTable, Width, wrapped};
 use byteway_console::units::{Picos, excerpt};
 use byteway_measure::output::print;
-use byteway_scenario::profile::{Completion, DRIVES, HOSTS, HostProfile, Profile};
-use byteway_scenario::profile::{drive_entries, host_entries, text_of};
+use byteway_scenario::profile::{Completion, HostProfile, NetworkProfile, Profile, Transport};
+use byteway_scenario::profile::{all_texts, drive_entries, host_entries, network_entries, text_of};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
 
 #[derive(Subcommand)]
 enum Action {
-    /// List the profiles of drives and hosts.
+    /// List the profiles of drives, hosts and networks.
     List {
         /// What is printed.
         #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
@@ -57,7 +57,8 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             print(listed(tables.width()))?;
         }
         Action::List { format: OutputFormat::Json, .. } => {
-            print(format!("{:#}\n", json!({ "drives": drive_entries(), "hosts": host_entries() })))?;
+            let (drives, hosts, networks) = (drive_entries(), host_entries(), network_entries());
+            print(format!("{:#}\n", json!({ "drives": drives, "hosts": hosts, "networks": networks })))?;
         }
         Action::Show { name, format } => print(shown(name, *format)?)?,
     }
@@ -66,7 +67,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
 
 fn shown(name: &str, format: OutputFormat) -> Result<String, InputError> {
     let Some(text) = text_of(name) else {
-        let names: Vec<&str> = DRIVES.iter().chain(&HOSTS).map(|(name, _)| *name).collect();
+        let names: Vec<&str> = all_texts().map(|(name, _)| *name).collect();
         let what = format!("there is no built-in profile `{}`", excerpt(name));
         return Err(InputError::new(what, suggest(name, &names)));
     };
@@ -74,7 +75,8 @@ fn shown(name: &str, format: OutputFormat) -> Result<String, InputError> {
         OutputFormat::Table => text.to_owned(),
         OutputFormat::Json => match (Profile::built_in(name), HostProfile::built_in(name)) {
             (Some(profile), _) => format!("{:#}\n", json!(profile)),
-            (None, profile) => format!("{:#}\n", json!(profile)),
+            (None, Some(profile)) => format!("{:#}\n", json!(profile)),
+            (None, None) => format!("{:#}\n", json!(NetworkProfile::built_in(name))),
         },
     })
 }
@@ -84,6 +86,7 @@ fn listed(width: Width) -> String {
     let _ = writeln!(out, "Drives");
     out.table(&drive_table());
     out.section("Hosts", &host_table());
+    out.section("Networks", &network_table());
     wrapped(&out.finish(), width)
 }
 
@@ -143,6 +146,37 @@ fn host_table() -> TextTable {
     table
 }
 
+fn network_table() -> TextTable {
+    let mut table = TextTable::new([
+        Column::text("name"),
+        Column::text("what").rank(1),
+        Column::text("transport"),
+        Column::count("rate"),
+        Column::count("in capsule"),
+        Column::count("initiator"),
+        Column::count("target"),
+        Column::count("block layer"),
+    ]);
+    for entry in network_entries() {
+        let transport = match entry.transport {
+            Transport::Rdma => "rdma",
+            Transport::Tcp => "tcp",
+        };
+        let cells = [
+            entry.name.to_owned(),
+            entry.about.to_owned(),
+            transport.to_owned(),
+            entry.rate.to_string(),
+            entry.in_capsule.to_string(),
+            entry.initiator.to_string(),
+            entry.target.to_string(),
+            entry.block.to_string(),
+        ];
+        table.row(cells.map(Into::into));
+    }
+    table
+}
+
 /// Times of page types: one if they are all the same.
 fn times(times: &[Picos]) -> String {
     match times {
@@ -169,7 +203,12 @@ mod tests {
         let error = shown("p450", OutputFormat::Table).unwrap_err();
         assert!(error.what.contains("`p450`") && error.cure.contains("did you mean `p4500`"), "{error}");
         let list = listed(Width::Narrow);
-        assert!(list.contains("wd-zn540") && list.contains("linux-interrupt"), "{list}");
+        for name in ["wd-zn540", "linux-interrupt", "roce-100g"] {
+            assert!(list.contains(name), "{list}");
+        }
+        let network: serde_json::Value =
+            serde_json::from_str(&shown("tcp-100g", OutputFormat::Json).unwrap()).unwrap();
+        assert_eq!((&network["transport"], &network["block"]["tags"]), (&"tcp".into(), &1023.into()));
     }
 
     // Three equal times in a column say no more than one, and make the table too wide.

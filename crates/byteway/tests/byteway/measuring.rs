@@ -323,6 +323,39 @@ fn rows_of_several_drives_have_their_names_and_figures() {
     assert_eq!((rows.len(), count("reads", "b"), count("writes", "a")), (500, 200, 300));
 }
 
+// Columns that are there for every scenario change the files of all that have no network; one that is missing leaves I/Os whose
+// parts don't sum to them.
+#[test]
+fn only_ios_over_a_network_have_its_stages() {
+    const REMOTE: [&str; 2] = ["fabric_ns", "target_ns"];
+    let text = "[drive]\nprofile = 'round.toml'\n[host]\nprofile = 'xeon-e5-v4'\n[target]\n[[job]]\nrw = 'randrw'\n\
+                iodepth = 4\ncount = 300\n";
+    for text in [text.to_owned(), text.replace("[target]\n", "")] {
+        let is_remote = text.contains("[target]");
+        let scenario = scenario(&text);
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let output = Output::check(folder.path()).expect("it can be written to");
+        let mut progress = Progress::hidden();
+        let session = Session { progress: &mut progress, interrupt: &Interrupt::default() };
+        let records = Records { ios: Some(IoRecorder::new(&output, &scenario)), ..Records::default() };
+        let (_, ios) = run_recorded(&scenario, session, records).expect("it runs");
+        output.publish(ios).expect("it can be written");
+        let (batches, ..) = read(std::fs::read(folder.path().join("ios.parquet")).expect("it is there"));
+        let names: Vec<String> =
+            batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
+        for name in REMOTE {
+            assert_eq!(names.contains(&name.to_owned()), is_remote, "{name} in {names:?}");
+        }
+        let stages = names.iter().skip_while(|name| *name != "latency_ns").skip(1);
+        let mut sums = vec![0; 300];
+        for stage in stages {
+            doubles(&batches, stage).into_iter().zip(&mut sums).for_each(|(ns, sum)| *sum += picos(ns));
+        }
+        let latencies: Vec<u128> = doubles(&batches, "latency_ns").into_iter().map(picos).collect();
+        assert_eq!(sums, latencies);
+    }
+}
+
 // An I/O whose parts don't sum to it explains nothing; rows that are missing are usually the slow ones.
 #[test]
 fn every_io_is_written_down_with_its_stages() {

@@ -3,7 +3,7 @@
 
 use crate::common::sections;
 use byteway::cli::command;
-use byteway_scenario::profile::{DRIVES, HOSTS};
+use byteway_scenario::profile::all_texts;
 use byteway_scenario::{Options, Scenario};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
@@ -178,6 +178,7 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
                 &["drive.profile=samsung-970-pro,tlc-generic", "seed=1,2", "drive.store=stamp,ram"],
             ),
             compared("kv-packing.toml", &["kv.packing=none,all"]),
+            compared("target-cores.toml", &["target.path=block,bypass", "drive.nand.copies=1,8"]),
         ],
         "threshold" => {
             let file = scenario("small-payloads.toml");
@@ -187,6 +188,8 @@ fn cases(path: &str, folder: &Path) -> Vec<String> {
             run("reproduce --list"),
             run("reproduce byteexpress --list"),
             run("reproduce bandslim --list"),
+            run("reproduce nvmeof --list"),
+            run("reproduce nvmeof --payloads 50 --quiet"),
             run("reproduce byteexpress --payloads 1 --quiet"),
         ],
         "trace inspect" => {
@@ -256,7 +259,7 @@ fn whatever_prints_tables_prints_all_columns_too() {
         printed(folder.path(), &words("profile list --wide")),
     );
     assert!(narrow.contains("--wide shows also: what") && !wide.contains("--wide shows also"));
-    for (name, _) in DRIVES.iter().chain(&HOSTS) {
+    for (name, _) in all_texts() {
         assert!(narrow.contains(name) && wide.contains(name), "{name}");
     }
 }

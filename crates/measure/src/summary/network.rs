@@ -1,6 +1,6 @@
 //! What crossed the network to a target, and what the target's processors did.
 
-use super::{LinkRow, Utilisation};
+use super::row::{LinkRow, Utilisation};
 use byteway_console::number::ratio;
 use byteway_link::{NetworkLedger, Parcel};
 use serde::{Deserialize, Serialize};
@@ -43,9 +43,14 @@ impl NetworkSummary {
             .collect()
     }
 
+    /// How many of the target's processors were busy, in the mean.
+    pub fn processors_busy(&self) -> f64 {
+        self.processors.mean * self.processors.count as f64
+    }
+
     /// In a sentence, for a terminal.
     pub fn sentence(&self, ios: u64) -> String {
-        let busy = self.processors.mean * self.processors.count as f64;
+        let busy = self.processors_busy();
         format!(
             "Over {} to a target ({}, path {}): {} of its processor time an I/O, {:.2} of {} processors busy",
             self.profile,
@@ -61,4 +66,59 @@ impl NetworkSummary {
 /// Nanoseconds for each I/O.
 pub fn ns_per_io(busy_ps: u64, ios: u64) -> f64 {
     ratio(busy_ps.into(), u128::from(ios) * 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary() -> NetworkSummary {
+        let row = |purpose: &str, direction: &str| LinkRow {
+            purpose: purpose.to_owned(),
+            direction: direction.to_owned(),
+            crossings: 10,
+            payload_bytes: 640,
+            wire_bytes: 1_460,
+        };
+        NetworkSummary {
+            profile: "roce-100g".to_owned(),
+            target_profile: "xeon-e5-v4".to_owned(),
+            path: "bypass".to_owned(),
+            crossings: vec![row("command", "to target"), row("response", "to host")],
+            wire: vec![
+                Utilisation::of("wire to target", [(1, 100)]),
+                Utilisation::of("wire to host", [(2, 100)]),
+            ],
+            processors: Utilisation::of("target's processors", [(80, 100), (20, 100), (0, 100), (0, 100)]),
+            target_ns_per_io: ns_per_io(133_420_000, 10),
+        }
+    }
+
+    // Of four processors a mean of 25 % is one that is busy; a sentence that had the share would be read as a quarter of one.
+    #[test]
+    fn processors_are_counted_and_times_are_for_an_io() {
+        let summary = summary();
+        assert_eq!(summary.target_ns_per_io, 13_342.0);
+        assert!((summary.processors_busy() - 1.0).abs() < 1e-12);
+        assert_eq!(
+            summary.sentence(10),
+            "Over roce-100g to a target (xeon-e5-v4, path bypass): 13.34 us of its processor time an I/O, 1.00 of 4 \
+             processors busy"
+        );
+    }
+
+    // A program that reads summaries finds what was written there.
+    #[test]
+    fn what_is_written_is_read_again() {
+        let written = serde_json::to_string(&summary()).unwrap();
+        assert_eq!(serde_json::from_str::<NetworkSummary>(&written).unwrap(), summary());
+    }
+
+    // A purpose that did not cross is no row of zeros.
+    #[test]
+    fn what_did_not_cross_has_no_row() {
+        let nothing = NetworkLedger::default();
+        assert!(NetworkSummary::rows(&nothing, &nothing).is_empty());
+        assert_eq!(ns_per_io(1, 0), 0.0, "no I/O, no time of one");
+    }
 }

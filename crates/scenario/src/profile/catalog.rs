@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Completion, DRIVES, HOSTS, HostProfile, Profile};
+use super::{Completion, DRIVES, HOSTS, HostProfile, NETWORKS, NetworkProfile, Profile, Transport};
 use byteway_console::units::{Bytes, Picos, Rate};
 
 /// A drive's profile in a line.
@@ -82,9 +82,55 @@ pub fn host_entries() -> Vec<HostEntry> {
     HOSTS.iter().filter_map(entry).collect()
 }
 
-/// The text of a built-in profile of a drive or of a host; `None` if there is none of that name.
+/// A network's profile in a line.
+#[derive(Clone, Debug, Serialize)]
+pub struct NetworkEntry {
+    /// What a scenario calls it.
+    pub name: &'static str,
+    /// What stands in the first line of its text.
+    pub about: &'static str,
+    /// How capsules and data cross.
+    pub transport: Transport,
+    /// What the wire carries a second, one way.
+    pub rate: Rate,
+    /// The most data in a command's capsule.
+    pub in_capsule: Bytes,
+    /// What the host's driver for it adds to a command and to its completion.
+    pub initiator: Picos,
+    /// What the target's driver for it takes for a command that reads.
+    pub target: Picos,
+    /// What the target's block layer takes for a command, without a scheduler.
+    pub block: Picos,
+}
+
+/// Every built-in profile of a network.
+pub fn network_entries() -> Vec<NetworkEntry> {
+    let entry = |&(name, text): &(&'static str, &'static str)| {
+        let NetworkProfile { transport, rate, in_capsule, initiator, target, block, .. } =
+            NetworkProfile::built_in(name)?;
+        let sum = |times: &[Picos]| Picos(times.iter().map(|time| time.0).sum());
+        Some(NetworkEntry {
+            name,
+            about: about(text),
+            transport,
+            rate,
+            in_capsule,
+            initiator: sum(&[initiator.submit, initiator.complete]),
+            target: sum(&[target.interrupt, target.receive, target.respond, target.sent]),
+            block: sum(&[block.build, block.dispatch, block.complete]),
+        })
+    };
+    NETWORKS.iter().filter_map(entry).collect()
+}
+
+/// Names and texts of all built-in profiles.
+pub fn all_texts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    DRIVES.iter().chain(&HOSTS).chain(&NETWORKS)
+}
+
+/// The text of a built-in profile of a drive, a host or a network; `None` if there is none of that name.
 pub fn text_of(name: &str) -> Option<&'static str> {
-    DRIVES.iter().chain(&HOSTS).find(|(known, _)| *known == name).map(|(_, text)| *text)
+    all_texts().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
 /// The comment in a text's first line.
@@ -99,15 +145,28 @@ mod tests {
     // A profile that is not in the list is not found by anyone who doesn't read the sources.
     #[test]
     fn every_profile_is_listed_with_what_it_is() {
-        let (drives, hosts) = (drive_entries(), host_entries());
+        let (drives, hosts, networks) = (drive_entries(), host_entries(), network_entries());
         assert_eq!((drives.len(), hosts.len()), (DRIVES.len(), HOSTS.len()));
-        for about in drives.iter().map(|entry| entry.about).chain(hosts.iter().map(|entry| entry.about)) {
+        assert_eq!(networks.len(), NETWORKS.len());
+        let abouts = drives.iter().map(|entry| entry.about).chain(hosts.iter().map(|entry| entry.about));
+        for about in abouts.chain(networks.iter().map(|entry| entry.about)) {
             assert!((20..140).contains(&about.len()) && !about.starts_with('['), "{about}");
         }
         let samsung = drives.iter().find(|entry| entry.name == "samsung-970-pro").unwrap();
         assert_eq!((samsung.channels, samsung.dies, samsung.generation), (8, 16, 3));
         assert_eq!(samsung.read[0], Picos(29_760_000));
         assert_eq!(samsung.channel_rate, Rate(6_400_000_000));
-        assert!(text_of("linux-polled").is_some() && text_of("p4501").is_none());
+        let rdma = networks.iter().find(|entry| entry.name == "roce-100g").unwrap();
+        assert_eq!((rdma.transport, rdma.rate), (Transport::Rdma, Rate(12_500_000_000)));
+        // The block layer's share of a command, which a bypass saves.
+        assert_eq!(rdma.block, Picos(4_000_000));
+        let mut names: Vec<&str> = all_texts().map(|(name, _)| *name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all_texts().count(), "a name stands for one profile");
+        for name in ["linux-polled", "tcp-100g"] {
+            assert!(text_of(name).is_some(), "{name}");
+        }
+        assert!(text_of("p4501").is_none());
     }
 }

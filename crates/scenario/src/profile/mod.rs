@@ -24,7 +24,9 @@ use byteway_wire::nvme::vendor::Extension;
 use fault::{MILLISECOND, SECOND, one_of, power_of_two};
 use switch::Switch;
 
-pub use catalog::{DriveEntry, HostEntry, drive_entries, host_entries, text_of};
+pub use catalog::{
+    DriveEntry, HostEntry, NetworkEntry, all_texts, drive_entries, host_entries, network_entries, text_of,
+};
 pub use cells::{Slc, Suspend};
 pub use cxl::Cxl;
 pub use fault::{Fault, MAP_UNIT_BYTES};

@@ -48,11 +48,13 @@ pub enum Metric {
     HostNsPerIo,
     /// Processor time of the drive for each I/O, likewise.
     DeviceNsPerIo,
+    /// Processor time of the target for each I/O, where the drives are behind one.
+    TargetNsPerIo,
 }
 
 impl Metric {
     /// All, in the order of tables.
-    pub const ALL: [Metric; 17] = [
+    pub const ALL: [Metric; 18] = [
         Metric::Iops,
         Metric::BytesPerSecond,
         Metric::MeanNs,
@@ -70,6 +72,7 @@ impl Metric {
         Metric::IndexPages,
         Metric::HostNsPerIo,
         Metric::DeviceNsPerIo,
+        Metric::TargetNsPerIo,
     ];
 
     /// Its key in JSON and CSV.
@@ -92,6 +95,7 @@ impl Metric {
             Metric::IndexPages => "index_pages",
             Metric::HostNsPerIo => "host_ns_per_io",
             Metric::DeviceNsPerIo => "device_ns_per_io",
+            Metric::TargetNsPerIo => "target_ns_per_io",
         }
     }
 
@@ -115,6 +119,7 @@ impl Metric {
             Metric::IndexPages => "index pages",
             Metric::HostNsPerIo => "host CPU",
             Metric::DeviceNsPerIo => "drive CPU",
+            Metric::TargetNsPerIo => "target CPU",
         }
     }
 
@@ -138,6 +143,7 @@ impl Metric {
             Metric::IndexPages => "pages of the index",
             Metric::HostNsPerIo => "host processor time per I/O",
             Metric::DeviceNsPerIo => "drive processor time per I/O",
+            Metric::TargetNsPerIo => "target processor time per I/O",
         }
     }
 
@@ -157,7 +163,8 @@ impl Metric {
             | Metric::P999Ns
             | Metric::ReadP999Ns
             | Metric::HostNsPerIo
-            | Metric::DeviceNsPerIo => Some(Quantity::Time),
+            | Metric::DeviceNsPerIo
+            | Metric::TargetNsPerIo => Some(Quantity::Time),
             Metric::WireBytesPerIo | Metric::PayloadBytesPerIo => Some(Quantity::Bytes),
             Metric::WriteAmplification | Metric::RetriesPerRead => Some(Quantity::Number),
             Metric::MapMissRatio | Metric::WearSpread => Some(Quantity::Share),
@@ -171,7 +178,7 @@ impl Metric {
             Metric::P99Ns => 2,
             Metric::Iops => 3,
             // What packing is for.
-            Metric::ReadP999Ns | Metric::LogPages => 4,
+            Metric::ReadP999Ns | Metric::LogPages | Metric::TargetNsPerIo => 4,
             Metric::WriteAmplification
             | Metric::MapMissRatio
             | Metric::WearSpread
@@ -206,6 +213,7 @@ impl Metric {
             Metric::HostNsPerIo | Metric::DeviceNsPerIo => {
                 "Work for each I/O, without watching for completions"
             }
+            Metric::TargetNsPerIo => "Work of the target's processors for each I/O, interrupts included",
         }
     }
 
@@ -263,6 +271,7 @@ impl Figures {
             Metric::IndexPages => store.map(|store| store.index_pages() as f64),
             Metric::HostNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.host_ns_per_io),
             Metric::DeviceNsPerIo => summary.transfer.as_ref().and_then(|transfer| transfer.device_ns_per_io),
+            Metric::TargetNsPerIo => summary.network.as_ref().map(|network| network.target_ns_per_io),
         }))
     }
 
@@ -372,7 +381,8 @@ pub fn difference(ratio: f64) -> String {
 
 /// The resource that was busiest in the mean, and its share of the time.
 pub fn busiest(summary: &Summary) -> Option<(&str, f64)> {
-    let busy = summary.utilisation.iter().map(|row| (row.resource.as_str(), row.mean));
+    let network = summary.network.iter().flat_map(|network| network.wire.iter().chain([&network.processors]));
+    let busy = summary.utilisation.iter().chain(network).map(|row| (row.resource.as_str(), row.mean));
     busy.reduce(|best, row| if row.1 > best.1 { row } else { best })
 }
 

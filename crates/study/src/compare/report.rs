@@ -173,7 +173,8 @@ fn unit(metric: Metric) -> Unit {
         | Metric::P999Ns
         | Metric::ReadP999Ns
         | Metric::HostNsPerIo
-        | Metric::DeviceNsPerIo => Unit::Nanoseconds,
+        | Metric::DeviceNsPerIo
+        | Metric::TargetNsPerIo => Unit::Nanoseconds,
     }
 }
 
@@ -311,6 +312,13 @@ fn along(comparison: &Comparison, axis: usize, key: &Key) -> Section {
                 lines.chart(metric, false),
             ));
         }
+    }
+    if is_new(Metric::TargetNsPerIo) {
+        section = section.figure(Figure::new(
+            format!("Target processor time by {}", key.key),
+            "For each I/O: work of the target's processors, interrupts included.",
+            lines.chart(Metric::TargetNsPerIo, false),
+        ));
     }
     // Where methods are compared each has its own picture: what they differ in is where the time goes.
     let pictures = if comparison.axes.iter().any(is_method) { lines.all.len() } else { 1 };

@@ -17,6 +17,7 @@
 //! | `sketch.rs` | what figures and recipes have in common |
 //! | `bandslim/` | the recipes and figures of BandSlim |
 //! | `byteexpress/` | the recipes and figures of ByteExpress |
+//! | `nvmeof/` | the recipes and figures of light-weight NVMe-oF |
 //!
 //! Results depend on the claims, the profiles and the number of payloads alone: not on how many points run at once.
 //!
@@ -28,6 +29,7 @@ mod board;
 pub mod byteexpress;
 mod claim;
 mod error;
+mod nvmeof;
 mod paper;
 mod papers;
 mod point;

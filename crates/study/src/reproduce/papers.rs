@@ -1,11 +1,11 @@
 //! Papers whose claims can be measured.
 
 use super::paper::Paper;
-use super::{bandslim, byteexpress};
+use super::{bandslim, byteexpress, nvmeof};
 use byteway_console::error::{InputError, suggest};
 
 /// All papers.
-pub const PAPERS: [&Paper; 2] = [&byteexpress::PAPER, &bandslim::PAPER];
+pub const PAPERS: [&Paper; 3] = [&byteexpress::PAPER, &bandslim::PAPER, &nvmeof::PAPER];
 
 /// The paper of that name.
 ///

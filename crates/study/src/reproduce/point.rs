@@ -9,7 +9,7 @@ use super::error::{ClaimError, Measured};
 use crate::compare::{Figures, Found, Metric, Outcome};
 use byteway_console::error::InputError;
 use byteway_console::number::ratio;
-use byteway_measure::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, OperationRow};
+use byteway_measure::summary::{BulkRow, KvStoreSummary, Latency, LinkRow, NetworkSummary, OperationRow};
 use byteway_scenario::{Options, Scenario};
 use byteway_workload::Kind;
 
@@ -53,10 +53,11 @@ pub struct Spec {
     pairs: Vec<Pairs>,
 }
 
-/// A job of writes.
+/// A job on blocks: writes, unless it is said to read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job {
     name: String,
+    reads: bool,
     bytes: u64,
     workers: u32,
     depth: u32,
@@ -97,6 +98,13 @@ impl Spec {
         spec.set("drive.personality", format!("{personality:?}"));
         keys.iter().for_each(|(key, value)| spec.set(key, (*value).to_owned()));
         spec
+    }
+
+    /// The drive is behind a target, which serves it by this path; `remote` has the network's keys and the target's.
+    pub(super) fn behind(mut self, remote: &[(&str, &str)], path: &str) -> Spec {
+        remote.iter().for_each(|(key, value)| self.set(key, (*value).to_owned()));
+        self.set("target.path", format!("{path:?}"));
+        self
     }
 
     fn set(&mut self, key: &str, value: String) {
@@ -164,17 +172,20 @@ impl Spec {
             let _ = writeln!(text, "{key} = {value}");
         }
         for job in &self.jobs {
-            let Job { name, bytes, workers, depth, length } = job;
-            // A small range, written over and over: the sink holds little, whatever the number of payloads.
-            let size = bytes * 16 * u64::from(*workers);
+            let Job { name, reads, bytes, workers, depth, length } = job;
+            let what = match reads {
+                // Over the whole drive.
+                true => "rw = \"randread\"\n".to_owned(),
+                // A small range, written over and over: the sink holds little, whatever the number of payloads.
+                false => format!("rw = \"write\"\nsize = \"{} B\"\n", bytes * 16 * u64::from(*workers)),
+            };
             let length = match length {
                 Length::Payloads => format!("count = {payloads}"),
                 Length::Time(each_ns) => format!("runtime = \"{} ns\"", payloads * each_ns),
             };
             let _ = write!(
                 text,
-                "\n[[job]]\nname = {name:?}\nrw = \"write\"\nbs = \"{bytes} B\"\nsize = \"{size} B\"\nnumjobs = {workers}\n\
-                 iodepth = {depth}\n{length}\n"
+                "\n[[job]]\nname = {name:?}\n{what}bs = \"{bytes} B\"\nnumjobs = {workers}\niodepth = {depth}\n{length}\n"
             );
         }
         for job in &self.pairs {
@@ -200,12 +211,18 @@ impl Spec {
     /// What it is called where something is said about it.
     pub fn name(&self) -> String {
         let of = |key: &str| self.keys.get(key).map_or("", |value| value.trim_matches('"'));
-        let profiles = [format!("{} with {}", of("drive.profile"), of("host.profile"))];
+        let mut profiles = vec![format!("{} with {}", of("drive.profile"), of("host.profile"))];
+        if self.keys.contains_key("network.profile") {
+            profiles.push(format!("over {} to {}", of("network.profile"), of("target.profile")));
+        }
         let others = self.keys.iter().filter(|(key, _)| !key.ends_with(".profile"));
         let keys = others.map(|(key, value)| format!("{key} = {}", value.trim_matches('"')));
-        let jobs = self.jobs.iter().map(|job| match job.workers {
-            1 => format!("{} B", job.bytes),
-            workers => format!("{} B from each of {workers}", job.bytes),
+        let jobs = self.jobs.iter().map(|job| {
+            let what = if job.reads { "reads of " } else { "" };
+            match job.workers {
+                1 => format!("{what}{} B", job.bytes),
+                workers => format!("{what}{} B from each of {workers}", job.bytes),
+            }
         });
         let pairs = self.pairs.iter().map(|job| {
             let keys = job.keys.iter().map(|(key, value)| format!(", {key} = {}", value.trim_matches('"')));
@@ -226,7 +243,13 @@ impl Spec {
 impl Job {
     /// Payloads of one size, one after the other.
     pub fn new(name: &str, bytes: u64) -> Job {
-        Job { name: name.to_owned(), bytes, workers: 1, depth: 1, length: Length::Payloads }
+        let length = Length::Payloads;
+        Job { name: name.to_owned(), reads: false, bytes, workers: 1, depth: 1, length }
+    }
+
+    /// Random reads over the whole drive instead.
+    pub fn reads(self) -> Job {
+        Job { reads: true, ..self }
     }
 
     /// By so many workers, each with a queue of its own.
@@ -407,6 +430,11 @@ impl<'a> Seen<'a> {
     /// A job's operations of its first kind.
     pub fn operation(&self, job: &str) -> Option<&'a OperationRow> {
         self.found.summary.kv.as_ref()?.operations.iter().find(|row| row.job == job)
+    }
+
+    /// The network and the target at its other end, if there is one.
+    pub fn network(&self) -> Option<&'a NetworkSummary> {
+        self.found.summary.network.as_ref()
     }
 
     /// Time of a payload that went to a stage, in the mean, nanoseconds.

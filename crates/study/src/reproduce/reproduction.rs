@@ -5,15 +5,15 @@
 //! payloads, puts       of each point of a payload sink, of a key-value drive
 //! partial              it was interrupted: some points were not run
 //! holds                nothing regressed, and every required claim holds (null: interrupted before all were judged)
-//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd: claims; shortened: those
-//!                      of them whose run is too short to stand for one as long as the paper's
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd, needs_shared_queue:
+//!                      claims; shortened: those of them whose run is too short to stand for one as long as the paper's
 //! agreements[]         points that were run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each; agrees
 //! claims[]             in the order of the claims file:
 //!   id, where, says, metric, paper (null: an order), tolerance, basis, needs, required
 //!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
 //!   difference         in words (null: no figure to compare with)
-//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd";
-//!                      "not-run"
+//!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd",
+//!                      "needs-shared-queue"; "not-run"
 //!   why                of one that failed
 //!   departures[]       key, value, sentence: what differs from the configuration of its board, and why
 //!   shortened          why the run is too short to stand for one as long as the paper's (null: it isn't)
@@ -21,7 +21,9 @@
 //!   recorded           the verdict so far (null: none); regressed: the new one is worse
 //!   reason             from the claims file
 //! points[]             name; scenario; status, why; payloads, payload_bytes, wire_bytes (for each payload), mean_ns,
-//!                      iops, host_ns, device_ns (processor time for each payload); stages: nanoseconds by stage
+//!                      iops, host_ns, device_ns (processor time for each payload); stages: nanoseconds by stage;
+//!                      target_ns, target_busy (of a drive behind a target: its processor time for each payload, and how
+//!                      many of its processors are busy)
 //! ```
 
 use serde::Serialize;
@@ -35,6 +37,7 @@ use super::point::{Ledger, Lengths, Points, Seen, Spec};
 use super::verdict::{Check, Outcome, Verdict, agrees_with_full, judge, no_better_than_full};
 use crate::compare::{self, Metric};
 use byteway_console::error::with_causes;
+use byteway_measure::summary::NetworkSummary;
 
 /// What came out for a paper.
 #[derive(Debug)]
@@ -89,6 +92,8 @@ pub struct Counts {
     pub not_run: usize,
     /// Wait for a drive that takes queries.
     pub needs_csd: usize,
+    /// Wait for queue pairs that a target and local I/O share.
+    pub needs_shared_queue: usize,
     /// Of those that were measured: too short a run.
     pub shortened: usize,
 }
@@ -247,6 +252,7 @@ impl Reproduction {
                     Verdict::DirectionOnly => &mut counts.direction_only,
                     Verdict::NotReproduced => &mut counts.not_reproduced,
                 },
+                Outcome::Needs(Needs::SharedQueue) => &mut counts.needs_shared_queue,
                 Outcome::Needs(_) => &mut counts.needs_csd,
                 Outcome::Failed(_) => &mut counts.failed,
                 Outcome::NotRun => &mut counts.not_run,
@@ -293,6 +299,7 @@ impl Reproduction {
                 Verdict::DirectionOnly => ("direction-only", None),
                 Verdict::NotReproduced => ("not-reproduced", None),
             },
+            Outcome::Needs(Needs::SharedQueue) => ("needs-shared-queue", None),
             Outcome::Needs(_) => ("needs-csd", None),
             Outcome::Failed(why) => ("failed", Some(why.as_str())),
             Outcome::NotRun => ("not-run", None),
@@ -336,6 +343,7 @@ impl Reproduction {
             compare::Outcome::NotRun => ("not-run", None),
         };
         let processors = seen.and_then(|seen| seen.processors());
+        let network = seen.and_then(|seen| seen.network());
         PointJson {
             name: spec.name(),
             scenario: spec.text(self.lengths.of(spec)),
@@ -349,6 +357,8 @@ impl Reproduction {
             host_ns: processors.map(|(host, _)| host),
             device_ns: processors.map(|(_, drive)| drive),
             stages: seen.map(|seen| seen.stages().collect()),
+            target_ns: network.map(|network| network.target_ns_per_io),
+            target_busy: network.map(NetworkSummary::processors_busy),
         }
     }
 }
@@ -452,6 +462,10 @@ struct PointJson<'a> {
     host_ns: Option<f64>,
     device_ns: Option<f64>,
     stages: Option<BTreeMap<&'a str, f64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_ns: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_busy: Option<f64>,
 }
 
 fn departure_json(departure: &Departure) -> DepartureJson {

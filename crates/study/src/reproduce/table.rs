@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::board::Departure;
-use super::claim::Claim;
+use super::claim::{Claim, Needs};
 use super::reproduction::{Reproduction, falls_short, regressed};
 use super::verdict::{Judged, Outcome};
 use byteway_console::table::{Cell, Column, Printout, TextTable, Width, grouped};
@@ -209,10 +209,14 @@ impl Reproduction {
                 parts.push(format!("{count} {what}"));
             }
         }
-        let apart = match counts.needs_csd {
-            0 => String::new(),
-            count => format!("; apart from these {count} need csd, which is not there yet"),
-        };
+        let apart = [(counts.needs_csd, Needs::Csd), (counts.needs_shared_queue, Needs::SharedQueue)]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, needs)| {
+                let verb = if count == 1 { "needs" } else { "need" };
+                format!("; apart from these {count} {verb} {}, which is not there yet", needs.name())
+            })
+            .collect::<String>();
         let shortened = match counts.shortened {
             0 => String::new(),
             count => format!(

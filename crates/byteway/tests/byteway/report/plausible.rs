@@ -131,6 +131,7 @@ fn results(writes: bool) -> Results {
         spans: spans(),
         transfer: None,
         link: link(ios, writes),
+        network: None,
         utilisation: utilisation(),
         flash: Some(FlashSummary {
             host_reads: 191_420,

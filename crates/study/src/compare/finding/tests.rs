@@ -16,7 +16,8 @@ fn figures(iops: f64, mean_ns: f64, wire: f64, payload: f64) -> Figures {
         | Metric::LogPages
         | Metric::IndexPages
         | Metric::HostNsPerIo
-        | Metric::DeviceNsPerIo => None,
+        | Metric::DeviceNsPerIo
+        | Metric::TargetNsPerIo => None,
         _ => Some(mean_ns),
     })
 }

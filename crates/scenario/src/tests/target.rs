@@ -1,0 +1,109 @@
+//! `[target]` and `[network]`: drives that a host reaches over a network.
+
+use super::*;
+use crate::profile::{NetworkProfile, Transport};
+
+const HOST: &str = "[host]\nprofile = \"xeon-e5-v4\"\n";
+
+/// A drive behind a target, with more lines of `[target]`; the section begins in line 5.
+fn remote(target: &str, rest: &str) -> Result<Scenario, InputError> {
+    parse(&format!("{DRIVE}{HOST}[target]\n{target}{rest}{JOB}"), &[])
+}
+
+fn plan(target: &str, rest: &str) -> TargetPlan {
+    remote(target, rest).unwrap_or_else(|error| panic!("{error}")).target.expect("it has a target")
+}
+
+// A target with other defaults than are documented would be another system in every result.
+#[test]
+fn a_target_gets_its_defaults() {
+    assert!(parse(&format!("{DRIVE}{JOB}"), &[]).unwrap().target.is_none());
+    let plan = plan("", "");
+    assert_eq!((plan.network_name.as_str(), plan.profile_name.as_str()), ("roce-100g", "xeon-e5-v4"));
+    assert_eq!((plan.path, plan.scheduler), (TargetPath::Block, BlockScheduler::None));
+    assert_eq!((plan.network.transport, plan.profile.cores), (Transport::Rdma, 20));
+}
+
+// An override that reached the other end, or none, would be a wrong result without a word.
+#[test]
+fn keys_reach_target_and_network() {
+    let target = "path = \"block\"\nscheduler = \"mq-deadline\"\noverride.cores = 3\n";
+    let network =
+        "[network]\nprofile = \"tcp-100g\"\noverride.in_capsule = \"0 B\"\noverride.block.tags = 7\n";
+    let plan = plan(target, network);
+    assert_eq!((plan.path, plan.scheduler), (TargetPath::Block, BlockScheduler::MqDeadline));
+    assert_eq!((plan.profile.cores, plan.network_name.as_str()), (3, "tcp-100g"));
+    let NetworkProfile { transport, in_capsule, block, .. } = plan.network;
+    assert_eq!((transport, in_capsule, block.tags), (Transport::Tcp, Bytes(0), 7));
+    let text = format!("{DRIVE}{HOST}[target]\n{JOB}");
+    let sets = ["target.path=bypass", "target.override.cores=2", "network.profile=tcp-100g"];
+    let scenario = parse(&text, &sets).unwrap();
+    let plan = scenario.target.unwrap();
+    assert_eq!(
+        (plan.path, plan.profile.cores, plan.network.transport),
+        (TargetPath::Bypass, 2, Transport::Tcp)
+    );
+    assert_eq!(scenario.host.profile.cores, 20, "the host's own are its own");
+}
+
+// What the user is told is all that there is to find the slip with.
+#[test]
+fn mistakes_are_named_where_they_stand() {
+    let network = |lines: &str| remote("", &format!("[network]\n{lines}\n"));
+    let alone = parse(&format!("{DRIVE}[network]\nprofile = \"tcp-100g\"\n{JOB}"), &[]);
+    assert_error(alone, "s.toml:3:1", "no target at its other end", "section [target]");
+    assert_error(network("profile = \"tcp\""), "s.toml:7:11", "`tcp`", "tcp-100g");
+    assert_error(network("override.rate = \"1 B/s\""), "s.toml:7:17", "`rate`", "");
+    assert_error(network("override.in_capsule = \"20 B\""), "s.toml:7:23", "no multiple of 16 B", "16 bytes");
+    assert_error(network("override.packet = \"64 B\""), "s.toml:7:19", "`packet`", "");
+    assert_error(network("override.block.tags = 0"), "s.toml:7:23", "`block.tags`", "");
+    assert_error(network("override.send = \"2 s\""), "s.toml:7:17", "`send`", "");
+    assert_error(network("speed = 1"), "s.toml:7:1", "unknown key `speed` in `network`", "`profile`");
+    assert_error(remote("profile = \"xeon\"\n", ""), "s.toml:6:11", "`xeon`", "xeon-e5-v4");
+    assert_error(remote("override.cores = 0\n", ""), "s.toml:6:18", "`cores`", "");
+    assert_error(remote("path = \"past\"\n", ""), "s.toml:6:8", "`past`", "`bypass`");
+    assert_error(
+        remote("paths = \"block\"\n", ""),
+        "s.toml:6:1",
+        "unknown key `paths` in `target`",
+        "`path`",
+    );
+    let scheduled = remote("path = \"bypass\"\nscheduler = \"mq-deadline\"\n", "");
+    assert_error(scheduled, "s.toml:7:13", "past the block layer there is none", "path = \"block\"");
+    let with = |host: &str, drive: &str, rest: &str| {
+        parse(&format!("{DRIVE}{drive}[host]\n{host}[target]\n{JOB}{rest}"), &[])
+    };
+    const XEON: &str = "profile = \"xeon-e5-v4\"\n";
+    assert_error(with("", "", ""), "s.toml:3:1", "by interrupts", "\"xeon-e5-v4\"");
+    assert_error(with("profile = \"linux-polled\"\n", "", ""), "s.toml:4:11", "by interrupts", "xeon");
+    let weighted = with(&format!("{XEON}arbitration = \"weighted\"\n"), "", "");
+    assert_error(weighted, "s.toml:5:15", "no weighted arbitration", "leave it out");
+    let cosmos = |drive: &str, rest: &str| {
+        let drive = format!("[drive]\nprofile = \"cosmos-plus\"\n{drive}");
+        parse(&format!("{drive}{HOST}[target]\n{rest}"), &[])
+    };
+    let sink = cosmos("personality = \"sink\"\n", "[[job]]\nrw = \"write\"\nbs = \"64 B\"\ncount = 1\n");
+    assert_error(sink, "s.toml:3:15", "asked for blocks", "leave [target] out");
+    let pairs = "[[kv]]\nworkload = \"fillrandom\"\nvalue = \"64 B\"\ncount = 1\n";
+    let kv = cosmos("personality = \"kv\"\n", pairs);
+    assert_error(kv, "s.toml:3:15", "asked for blocks", "leave [target] out");
+    let inline = cosmos("", &format!("[transfer]\nmethod = \"inline\"\n{JOB}"));
+    assert_error(inline, "s.toml:7:10", "described by data pointers", "leave [target] out");
+    let both = cosmos("kv_capacity = \"1 GiB\"\n", pairs);
+    assert_error(both, "s.toml:3:15", "asked for blocks", "leave [target] out");
+    assert_error(with(XEON, "", "numjobs = 64\n"), "s.toml:9:11", "a target gives 63", "lower `numjobs`");
+    assert!(with(XEON, "", "numjobs = 63\n").is_ok());
+    // Mistakes of a drive or job that is not the first are named at theirs.
+    let (first, second) =
+        ("name = \"a\"\nprofile = \"p4500\"\n", "name = \"b\"\nprofile = \"cosmos-plus\"\n");
+    let two = |lines: &str, jobs: &str| {
+        parse(&format!("[[drive]]\n{first}[[drive]]\n{second}{lines}{HOST}[target]\n{jobs}"), &[])
+    };
+    let job = |drive: &str, lines: &str| format!("{JOB}drive = \"{drive}\"\n{lines}");
+    let kv = two("kv_capacity = \"1 GiB\"\n", &job("a", ""));
+    assert_error(kv, "s.toml:7:15", "`drive.1.kv_capacity`: over a network", "leave [target] out");
+    let jobs = format!("{}{}", job("a", ""), job("b", "numjobs = 64\n"));
+    assert_error(two("", &jobs), "s.toml:18:11", "a target gives 63", "lower `numjobs`");
+    // The drive has eight queue pairs; those of its hosts are the target's.
+    assert!(two("", &job("b", "numjobs = 9\n")).is_ok());
+}

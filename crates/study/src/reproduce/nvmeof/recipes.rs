@@ -1,0 +1,167 @@
+//! How the claims of light-weight NVMe-oF are measured.
+
+use super::points::{JOBS, MOST, System};
+use crate::reproduce::error::{ClaimError, Measured};
+use crate::reproduce::paper::Recipe;
+use crate::reproduce::point::{Points, Seen, Spec};
+use crate::reproduce::sketch::change;
+use crate::reproduce::verdict::Measurement;
+use byteway_console::table::{grouped, time};
+use byteway_measure::summary::NetworkSummary;
+
+pub(super) const RECIPES: [Recipe; 6] = [
+    Recipe { id: "NF01", points: || sweeps(&[System::Local, System::Block]), measure: latency_added },
+    Recipe { id: "NF02", points: || sweeps(&[System::Local, System::Block]), measure: iops_lost },
+    Recipe { id: "NF03", points: || sweeps(&System::ALL), measure: latency_saved },
+    Recipe { id: "NF04", points: || sweeps(&[System::Block, System::Bypass]), measure: diluted },
+    Recipe { id: "NF05", points: || sweeps(&[System::Block, System::Bypass]), measure: iops_gained },
+    Recipe { id: "NF06", points: || sweeps(&[System::Block, System::Bypass]), measure: processor_time },
+];
+
+fn sweeps(systems: &[System]) -> Vec<Spec> {
+    systems.iter().flat_map(|system| system.sweep()).collect()
+}
+
+/// A figure of two systems at each number of jobs: the number, that of one, that of the other.
+struct Both(Vec<(u32, f64, f64)>);
+
+impl Both {
+    fn of(
+        points: &Points,
+        systems: [System; 2],
+        figure: impl Fn(Seen<'_>) -> Measured<f64>,
+    ) -> Measured<Both> {
+        let at = |system: System, jobs| figure(points.at(&system.reads(jobs))?);
+        let each = JOBS.iter().map(|jobs| Ok((*jobs, at(systems[0], *jobs)?, at(systems[1], *jobs)?)));
+        each.collect::<Measured<Vec<_>>>().map(Both)
+    }
+
+    /// The row of which `figure` is the least, with the figure.
+    fn least(&self, figure: impl Fn(f64, f64) -> f64) -> (u32, f64) {
+        let all = self.0.iter().map(|(jobs, one, other)| (*jobs, figure(*one, *other)));
+        all.min_by(|one, other| one.1.total_cmp(&other.1)).unwrap_or((0, f64::NAN))
+    }
+
+    /// The row of which `figure` is the most, with the figure.
+    fn most(&self, figure: impl Fn(f64, f64) -> f64) -> (u32, f64) {
+        let (jobs, negated) = self.least(|one, other| -figure(one, other));
+        (jobs, -negated)
+    }
+
+    /// `figure` of each row, as `1 job: ..., 2 jobs: ...`.
+    fn in_words(&self, figure: impl Fn(f64, f64) -> String) -> String {
+        let each = self.0.iter().map(|(jobs, one, other)| format!("{}: {}", by(*jobs), figure(*one, *other)));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn by(jobs: u32) -> String {
+    format!("{jobs} job{}", if jobs == 1 { "" } else { "s" })
+}
+
+fn latencies(points: &Points, systems: [System; 2]) -> Measured<Both> {
+    Both::of(points, systems, |seen| Ok(seen.latency()))
+}
+
+fn throughputs(points: &Points, systems: [System; 2]) -> Measured<Both> {
+    Both::of(points, systems, |seen| Ok(seen.throughput()))
+}
+
+fn network(seen: Seen<'_>) -> Measured<&NetworkSummary> {
+    seen.network().ok_or_else(|| ClaimError::NoFigure("a point has no network".to_owned()))
+}
+
+fn latency_added(points: &Points) -> Measured<Measurement> {
+    let both = latencies(points, [System::Local, System::Block])?;
+    let added = |local: f64, remote: f64| remote - local;
+    let detail = format!(
+        "{}.",
+        both.in_words(|local, remote| format!("{} over {}", time(remote - local), time(local)))
+    );
+    Ok(Measurement::of([both.least(added).1, both.most(added).1]).detail(detail))
+}
+
+fn iops_lost(points: &Points) -> Measured<Measurement> {
+    let both = throughputs(points, [System::Local, System::Block])?;
+    let lost = |local: f64, remote: f64| change(remote, local);
+    let whole = |rate: f64| grouped(libm::round(rate) as u64);
+    let detail =
+        format!("{}.", both.in_words(|local, remote| format!("{} of {}", whole(remote), whole(local))));
+    Ok(Measurement::of([both.most(lost).1, both.least(lost).1]).detail(detail))
+}
+
+fn latency_saved(points: &Points) -> Measured<Measurement> {
+    let (jobs, saved) = latencies(points, [System::Block, System::Bypass])?.most(|block, past| block - past);
+    let of = |system: System| -> Measured<f64> { Ok(points.at(&system.reads(jobs))?.latency()) };
+    let added = of(System::Block)? - of(System::Local)?;
+    let detail = format!(
+        "Most with {}: {} of the {} that the target adds; the paper has about 4 us, which are 22 % of 18 us.",
+        by(jobs),
+        time(saved),
+        time(added)
+    );
+    Ok(Measurement::of([-saved / added * 100.0]).detail(detail))
+}
+
+/// "Almost no improvement": so little of the greatest gain, and so little of the latency, per cent.
+const ALMOST_NONE_OF_GAIN: f64 = 10.0;
+const ALMOST_NONE_OF_LATENCY: f64 = 2.0;
+
+fn diluted(points: &Points) -> Measured<Measurement> {
+    let both = latencies(points, [System::Block, System::Bypass])?;
+    let saved = |block: f64, past: f64| block - past;
+    let (jobs_most, most) = both.most(saved);
+    let (jobs_least, least) = both.least(saved);
+    let of = |system: System, jobs: u32| points.at(&system.reads(jobs));
+    let (block, past) = (of(System::Block, MOST)?, of(System::Bypass, MOST)?);
+    let here = block.latency() - past.latency();
+    let share = here / block.latency() * 100.0;
+    // Waiting for the link itself is in the link's stage, waiting for anything else in `queueing`.
+    let waiting = |seen: Seen<'_>| seen.stage("link") + seen.stage("queueing");
+    let (first, last, last_past) = (waiting(of(System::Block, 1)?), waiting(block), waiting(past));
+    let detail = format!(
+        "{} of {}, after {} with {}. The drive's link and queues take {} there, past the block layer {}, and {} with 1 job.",
+        time(here),
+        time(block.latency()),
+        time(most),
+        by(jobs_most),
+        time(last),
+        time(last_past),
+        time(first)
+    );
+    Ok(Measurement::default()
+        .check("the least is gained with 32 jobs", jobs_least == MOST && least < most)
+        .check("at most a tenth of the greatest gain", here / most * 100.0 <= ALMOST_NONE_OF_GAIN)
+        .check("at most 2 % of the latency", share <= ALMOST_NONE_OF_LATENCY)
+        .check("link and queues take longer than with 1 job", last > first)
+        .check("and longer yet past the block layer", last_past > last)
+        .detail(detail))
+}
+
+fn iops_gained(points: &Points) -> Measured<Measurement> {
+    let both = throughputs(points, [System::Block, System::Bypass])?;
+    let gained = |block: f64, past: f64| change(past, block);
+    let detail = format!("{}.", both.in_words(|block, past| format!("{:+.1} %", gained(block, past))));
+    Ok(Measurement::of([both.most(gained).1]).detail(detail))
+}
+
+fn processor_time(points: &Points) -> Measured<Measurement> {
+    let both = Both::of(points, [System::Block, System::Bypass], |seen| Ok(network(seen)?.target_ns_per_io))?;
+    let saved = |block: f64, past: f64| change(past, block);
+    let busy =
+        |system: System| -> Measured<f64> { Ok(network(points.at(&system.reads(MOST))?)?.processors_busy()) };
+    let detail = format!(
+        "For an I/O, {}. With 32 jobs {:.1} processors are busy, past the block layer {:.1}.",
+        both.in_words(|block, past| format!(
+            "{} for {} ({:+.1} %)",
+            time(past),
+            time(block),
+            saved(block, past)
+        )),
+        busy(System::Block)?,
+        busy(System::Bypass)?
+    );
+    Ok(Measurement::of([both.least(saved).1])
+        .check("less with every number of jobs", both.most(saved).1 < 0.0)
+        .detail(detail))
+}
