@@ -306,8 +306,20 @@ impl Executor {
         main: impl Future<Output = T> + 'static,
         polls: u64,
     ) -> Result<Ran<T>, Stalled> {
+        let (main, result) = self.clock.spawn_main(main);
+        loop {
+            if self.run_task(main, polls)? == Ran::Cut {
+                return Ok(Ran::Cut);
+            }
+            if let Some(value) = result.take() {
+                return Ok(Ran::Ended(value));
+            }
+        }
+    }
+
+    /// Runs all tasks until `main` has ended. One loop for every kind of result: it is what every I/O goes through.
+    fn run_task(&self, main: TaskId, polls: u64) -> Result<Ran<()>, Stalled> {
         let clock = &self.clock;
-        let (main, result) = clock.spawn_main(main);
         let mut context = Context::from_waker(Waker::noop());
         let mut schedule = clock.0.schedule.borrow_mut();
         loop {
@@ -329,10 +341,8 @@ impl Executor {
             if let Some(ended) = schedule.put_back(id, future, polled.is_ready()) {
                 drop(schedule);
                 drop(ended); // its drop may wake others, so no borrow is held
-                if id == main
-                    && let Some(value) = result.take()
-                {
-                    return Ok(Ran::Ended(value));
+                if id == main {
+                    return Ok(Ran::Ended(()));
                 }
                 schedule = clock.0.schedule.borrow_mut();
             }
@@ -525,18 +535,24 @@ impl Clock {
         self.0.schedule.borrow_mut().arm(at.0, id);
     }
 
-    /// Lets time pass to `at`, if nothing else happens up to then: the task that is being polled would be the next one.
+    /// Lets time pass to `at`, which is to come, if nothing else happens up to then: the task that is being polled would be the
+    /// next one. Whether it has; else that task is made ready at `at`.
     #[inline]
-    fn leaps_to(&self, at: Time) -> bool {
+    fn pass_to(&self, at: Time) -> bool {
         let inner = &*self.0;
-        let leaps = inner.leaps.get() && inner.schedule.borrow().is_idle_until(at.0, inner.current.get());
-        if leaps {
-            inner.now.set(at.0);
-            if at.0 >= inner.looks_at.get() {
-                self.look();
-            }
+        let current = inner.current.get();
+        let mut schedule = inner.schedule.borrow_mut();
+        if !inner.leaps.get() || !schedule.is_idle_until(at.0, current) {
+            inner.timers.set(inner.timers.get() + 1);
+            schedule.arm(at.0, current);
+            return false;
         }
-        leaps
+        drop(schedule);
+        inner.now.set(at.0);
+        if at.0 >= inner.looks_at.get() {
+            self.look();
+        }
+        true
     }
 
     /// The task that is being polled: what a leaf future notes before it returns `Pending`.
@@ -695,31 +711,38 @@ pub struct Sleep<'a> {
 impl Future for Sleep<'_> {
     type Output = ();
 
-    #[inline]
+    /// In line where it is awaited as far as the second poll goes, with which nearly every wait ends.
+    #[inline(always)]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let clock = self.clock;
-        if self.armed && !clock.is_immediate() {
-            if clock.now() < self.at {
-                return Poll::Pending;
-            }
-            self.note_lateness();
-            return Poll::Ready(());
+        let inner = &*self.clock.0;
+        if !self.armed || inner.immediate.get() {
+            return self.begin();
         }
-        if self.modelled && clock.is_immediate() {
-            return self.poll_immediate();
+        if inner.now.get() < self.at.0 {
+            return Poll::Pending;
         }
-        if clock.now() >= self.at || !self.armed && clock.leaps_to(self.at) {
-            return Poll::Ready(());
+        if let Some(wall) = inner.wall.get() {
+            self.note_lateness(wall);
         }
-        if !self.armed {
-            self.armed = true;
-            clock.wake_at(self.at, clock.current());
-        }
-        Poll::Pending
+        Poll::Ready(())
     }
 }
 
 impl Sleep<'_> {
+    /// The first poll, and every one under `timing = "none"`.
+    #[inline(never)]
+    fn begin(&mut self) -> Poll<()> {
+        let clock = self.clock;
+        if self.modelled && clock.is_immediate() {
+            return self.poll_immediate();
+        }
+        if clock.now() >= self.at || !self.armed && clock.pass_to(self.at) {
+            return Poll::Ready(());
+        }
+        self.armed = true;
+        Poll::Pending
+    }
+
     /// A modelled wait under `timing = "none"`.
     fn poll_immediate(&mut self) -> Poll<()> {
         let clock = self.clock;
@@ -731,12 +754,10 @@ impl Sleep<'_> {
         Poll::Pending
     }
 
-    /// In real time: how late a modelled wait has ended.
-    #[inline]
-    fn note_lateness(&self) {
-        if let Some(wall) = self.clock.0.wall.get()
-            && self.modelled
-        {
+    /// In real time, when it is `wall`: how late a modelled wait has ended.
+    #[cold]
+    fn note_lateness(&self, wall: Time) {
+        if self.modelled {
             self.clock.change_pace(|pace| pace.note(wall.since(self.at)));
         }
     }

@@ -48,7 +48,14 @@ impl Notify {
     }
 
     /// Wakes all that wait now; keeps nothing.
+    #[inline]
     pub fn notify_all(&self) {
+        if self.waiting() > 0 {
+            self.grant_all();
+        }
+    }
+
+    fn grant_all(&self) {
         while let Some(task) = self.grant(false) {
             self.clock.wake(task);
         }
@@ -68,6 +75,7 @@ impl Notify {
     }
 
     /// How many wait.
+    #[inline]
     pub fn waiting(&self) -> usize {
         self.line.len() + usize::from(matches!(self.only.get(), Only::Waiting(_)))
     }

@@ -50,6 +50,7 @@ impl<W, G> Default for WaitLine<W, G> {
 }
 
 impl<W, G> WaitLine<W, G> {
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.0.borrow().waiting
     }

@@ -135,37 +135,37 @@ impl<T: Copy + Ord> Wheel<T> {
     /// Takes the next timer.
     #[inline]
     pub fn pop(&mut self) -> Option<Timer<T>> {
-        if self.current.is_empty() && self.words != 0 {
-            let slot = self.next_occupied();
-            let index = (slot & MASK) as usize;
-            let place = self.slots[index];
-            if slot < self.later_slot
-                && let Some(node) = self.nodes.get_mut(place as usize)
-                && node.next == NONE
-            {
-                // The usual case: alone in its slot.
-                self.base = slot;
-                self.slots[index] = NONE;
-                node.next = std::mem::replace(&mut self.free, place);
-                let timer = node.timer;
-                self.in_slots -= 1;
-                self.vacate(index);
-                return Some(timer);
+        if self.current.is_empty() {
+            if self.words != 0 {
+                let slot = self.next_occupied();
+                let index = (slot & MASK) as usize;
+                let place = self.slots[index];
+                if slot < self.later_slot
+                    && let Some(node) = self.nodes.get_mut(place as usize)
+                    && node.next == NONE
+                {
+                    // The usual case: alone in its slot.
+                    self.base = slot;
+                    self.slots[index] = NONE;
+                    node.next = std::mem::replace(&mut self.free, place);
+                    let timer = node.timer;
+                    self.in_slots -= 1;
+                    self.vacate(index);
+                    return Some(timer);
+                }
             }
+            self.load();
         }
-        self.pop_of_many()
+        self.current.pop()
     }
 
-    /// Takes the next timer, when several may be due in one slot.
+    /// Loads the timers of the next slot that has any, when several may be due in it.
     #[cold]
-    fn pop_of_many(&mut self) -> Option<Timer<T>> {
-        if let Some(timer) = self.current.pop() {
-            return Some(timer);
-        }
+    fn load(&mut self) {
         let in_wheel = if self.words != 0 { self.next_occupied() } else { NO_SLOT };
         let slot = in_wheel.min(self.later_slot);
         if slot == NO_SLOT {
-            return None;
+            return;
         }
         self.base = slot;
         if in_wheel == slot {
@@ -175,7 +175,6 @@ impl<T: Copy + Ord> Wheel<T> {
             self.take_later(slot);
         }
         self.current.sort_unstable_by_key(|t| Reverse(t.key()));
-        self.current.pop()
     }
 
     /// Moves the timers of `slot` from the heap to `current`.

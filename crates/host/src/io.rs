@@ -246,9 +246,13 @@ impl Client {
             (Ok(()), Way::Pointer(kind)) => match carrier.plan(kind, buffer, bytes) {
                 Ok(pointer) => {
                     let pages = buffer.buffer.pages_touched(bytes);
-                    let request =
-                        Request { span: opened.span, pages, ..Request::from(pointer.placed_in(sqe)) };
-                    let completed = carrier.queue.execute(request).await;
+                    let request = Request {
+                        span: opened.span,
+                        pages,
+                        band: carrier.queue.band,
+                        ..Request::from(pointer.placed_in(sqe))
+                    };
+                    let completed = carrier.queue.execute_placed(&request).await;
                     if direction != Direction::Read && completed != Err(Lost::NotPlaced) {
                         carrier.note(choice);
                     }
@@ -261,7 +265,10 @@ impl Client {
         let result = self.end(opened, completed.map_err(IoError::of_client));
         match noted {
             Noted::Nothing => result,
-            Noted::Read(reading) => self.verify_end(&reading, buffer, lba, blocks, result),
+            Noted::Read(reading) => {
+                self.verify_end(&reading, buffer, lba, blocks, result.as_ref().err())?;
+                result
+            }
             Noted::Write { token, .. } => {
                 let is_durable = direction == Direction::Write { fua: true };
                 self.end_write([token], &result, if is_durable { Outcome::Durable } else { Outcome::Done });
@@ -285,25 +292,24 @@ impl Client {
         }
     }
 
-    /// Holds what a read found against what it may find.
+    /// Holds what a read found, or why it failed, against what it may find.
     fn verify_end(
         &self,
         reading: &Reading<'_>,
         buffer: &IoBuffer,
         lba: u64,
         blocks: u32,
-        result: Result<SpanRecord, BlockIoError>,
-    ) -> Result<SpanRecord, BlockIoError> {
-        match result {
-            Ok(_) => self.verify(reading, &buffer.buffer, lba, self.bytes(lba, blocks)?)?,
-            Err(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
+        failure: Option<&BlockIoError>,
+    ) -> Result<(), BlockIoError> {
+        match failure {
+            None => self.verify(reading, &buffer.buffer, lba, self.bytes(lba, blocks)?),
+            Some(IoError::Status(status)) if status.is(Status::UNRECOVERED_READ_ERROR) => {
                 let mut oracle = reading.oracle.borrow_mut();
                 let verified = oracle.verify_unreadable(reading.token, lba, u64::from(blocks));
-                verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))?;
+                verified.map_err(|error| IoError::Client(BlockError::Mismatch(error)))
             }
-            Err(_) => {}
+            Some(_) => Ok(()),
         }
-        result
     }
 
     /// Compares `blocks` blocks from `lba` on with what they must hold, or with the buffer if there is no oracle. A

@@ -272,20 +272,26 @@ impl QueuePair {
     /// # Errors
     /// The command has no completion and never will.
     pub async fn execute(&self, request: impl Into<Request<'_>>) -> Result<Cqe, Lost> {
-        let (request, queue) = (Request { band: self.band, ..request.into() }, &self.submission);
-        let cid = match queue.enter_now(&request) {
+        let request = Request { band: self.band, ..request.into() };
+        self.execute_placed(&request).await
+    }
+
+    /// The same for who has a place for the request, so that it is not moved, and has said whose it is.
+    pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
+        let queue = &self.submission;
+        let cid = match queue.enter_now(request) {
             Some(entering) => {
                 if let Some(service) = entering.service {
                     queue.clock.sleep_until(service.end).await;
-                    queue.charge(std::slice::from_ref(&request), service.queued, queue.costs.stage);
+                    queue.charge(std::slice::from_ref(request), service.queued, queue.costs.stage);
                 }
                 if !queue.is_live() {
                     queue.live().await?;
-                    queue.charge(std::slice::from_ref(&request), Delay::ZERO, Stage::Queueing);
+                    queue.charge(std::slice::from_ref(request), Delay::ZERO, Stage::Queueing);
                 }
-                queue.entered(entering, &request)?
+                queue.entered(entering, request)?
             }
-            None => queue.submit(&request).await?,
+            None => queue.submit(request).await?,
         };
         queue.pending(cid).await
     }

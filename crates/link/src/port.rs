@@ -102,6 +102,7 @@ enum Upstream {
 impl Upstream {
     /// The memory that it goes to: where, how many bytes, and the epoch in which that was checked. An interrupt message
     /// goes to none.
+    #[inline]
     fn target(&self) -> Option<(u64, u64, Epoch)> {
         match self {
             Upstream::Content { address, bytes, epoch, .. } => Some((*address, u64::from(*bytes), *epoch)),
@@ -302,7 +303,8 @@ impl Link {
     }
 
     /// Sends a posted write, which puts `tlps` on the link. It fails where the memory is not there, and has not crossed
-    /// then.
+    /// then. In line: whoever calls it knows which kind of write it is.
+    #[inline(always)]
     fn post(&self, write: Upstream, purpose: Purpose, tlps: Tlps, payload: u64) -> Result<Passage, Fault> {
         if self.clock.is_immediate() && self.upstream.is_empty() {
             // It arrives in no time and overtakes nothing: the way through the mailbox is for those that are under way.
@@ -718,7 +720,7 @@ impl DeviceEnd {
     pub async fn read(&self, address: u64, into: &mut [u8], purpose: Purpose) -> Result<(), Fault> {
         let link = &self.0;
         if let Some(reading) = self.begin_read(address, into.len(), purpose) {
-            return reading.end(into).await;
+            return reading.end(into).await; // its tags are free then
         }
         if link.clock.is_immediate() && link.is_one_batch(address, into.len() as u64) {
             let part = Part { address, bytes: into.len() as u64, skip: 0, wanted: into.len(), offset: 0 };
@@ -747,8 +749,22 @@ impl DeviceEnd {
         Some(Reading { link: link.clone(), part, purpose, tags: requests.count as usize, reached })
     }
 
-    /// A read of one batch, as nearly all are: no bookkeeping of batches in flight.
-    async fn read_part(
+    /// An extent as a part that goes out as one batch of requests, if it is one.
+    #[inline]
+    pub fn part(&self, segment: Segment) -> Option<Part> {
+        let Segment { address, bytes } = segment;
+        let is_part = bytes > 0
+            && self.0.is_one_batch(address, bytes.into())
+            && address.checked_add(bytes.into()).is_some();
+        let wanted = bytes as usize;
+        is_part.then_some(Part { address, bytes: bytes.into(), skip: 0, wanted, offset: 0 })
+    }
+
+    /// [Gathers](DeviceEnd::gather) one part, as nearly every read is: without bookkeeping of batches in flight.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn read_part(
         &self,
         part: Part,
         epoch: Epoch,
@@ -975,7 +991,7 @@ impl Reading {
     }
 
     /// Takes what it brings.
-    pub async fn end(self, into: &mut [u8]) -> Result<(), Fault> {
+    pub async fn end(&self, into: &mut [u8]) -> Result<(), Fault> {
         let link = &*self.link;
         link.clock.sleep_until(self.reached).await;
         link.settle();
@@ -1017,7 +1033,7 @@ impl Drop for Tags<'_> {
 
 /// A part of a read that goes out as one batch of requests.
 #[derive(Clone, Copy)]
-struct Part {
+pub struct Part {
     address: u64,
     bytes: u64,
     /// Of these bytes, the first that was asked for, and how many were.

@@ -60,7 +60,10 @@ pub async fn run(sets: Rc<CommandSets>, index: u32) {
             Err(status) => Err(status),
             Ok(()) if queue.id == 0 => admin::execute(&sets, &context, &mut workspace).await,
             Ok(()) => match sets.plain(&context) {
-                Some(plain) => plain.execute(&context, &mut workspace).await.map(|()| Reply::Done([0; 2])),
+                Some(plain) if plain.is_read() => {
+                    plain.read(&context, &mut workspace).await.map(|()| Reply::Done([0; 2]))
+                }
+                Some(plain) => plain.write(&context, &mut workspace).await.map(|()| Reply::Done([0; 2])),
                 None => sets.execute(&context, &mut workspace).await,
             },
         };

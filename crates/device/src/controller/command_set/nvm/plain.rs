@@ -19,6 +19,7 @@ use std::rc::Rc;
 
 /// A plain read or write, checked as far as it can be before its first wait.
 pub(crate) struct Plain {
+    direction: Direction,
     namespace: Rc<Namespace>,
     span: Span,
     lba: u64,
@@ -58,23 +59,17 @@ impl Plain {
         let epoch = core.port.epoch();
         core.port.check(page, direction, epoch).ok()?;
         let (unit, _) = namespace.run(span.unit, 1);
-        Some(Plain { namespace, span, lba: rw.slba, unit, page, epoch })
+        Some(Plain { direction, namespace, span, lba: rw.slba, unit, page, epoch })
     }
 
-    /// Executes it.
-    pub(crate) async fn execute(
-        self,
-        context: &Context<'_>,
-        workspace: &mut Workspace,
-    ) -> Result<(), Status> {
+    /// Whether it is a read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.direction == Direction::Up
+    }
+
+    /// Executes a read. Here as below `self` lies with who awaits: a future that has it in it is moved with it.
+    pub(crate) async fn read(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
         workspace.failed_lba = self.lba;
-        match NvmOpcode(context.sqe.opcode()) {
-            NvmOpcode::READ => self.read(context, workspace).await,
-            _ => self.write(context, workspace).await,
-        }
-    }
-
-    async fn read(self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
         let core = context.core;
         let read = core.ftl.read_one(context.span, core.clock.spans(), self.unit).await;
         let content = read.map_err(|error: MediaError| {
@@ -105,7 +100,9 @@ impl Plain {
         Ok(())
     }
 
-    async fn write(self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+    /// Executes a write.
+    pub(crate) async fn write(&self, context: &Context<'_>, workspace: &mut Workspace) -> Result<(), Status> {
+        workspace.failed_lba = self.lba;
         let core = context.core;
         if core.placement.cycles().of(Work::Dma) > 0 {
             let work = core.placement.reserve(Work::Dma, 1);
@@ -117,7 +114,10 @@ impl Plain {
         let bytes = self.page.bytes;
         let keep = core.config.keep;
         let (_, take) = workspace.landed(Landing::Units, keep);
-        let gathered = core.port.gather([self.page], self.epoch, 1, Purpose::Data, take).await;
+        let gathered = match core.port.part(self.page) {
+            Some(part) => core.port.read_part(part, self.epoch, Purpose::Data, take).await,
+            None => core.port.gather([self.page], self.epoch, 1, Purpose::Data, take).await,
+        };
         gathered.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
         add(&core.counters.data_in_bytes, u64::from(bytes));
         context.charge(Stage::Link);
