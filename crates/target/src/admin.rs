@@ -156,7 +156,7 @@ fn own_log_page(
     let Some(rest) = usize::try_from(command.lpo).ok().and_then(|offset| page.get(offset..)) else {
         return ended(INVALID_FIELD);
     };
-    if command.ot || command.lpo % 4 != 0 {
+    if command.ot || !command.lpo.is_multiple_of(4) {
         return ended(INVALID_FIELD);
     }
     data.clear();

@@ -270,7 +270,7 @@ impl Discovery {
         }
         let (genctr, entries) = self.directory.entries(&controller.host().nqn, controller.reached());
         let length = ((1 + entries.len()) * DiscoveryEntry::SIZE) as u64;
-        if command.ot || command.lpo % 4 != 0 || command.lpo > length {
+        if command.ot || !command.lpo.is_multiple_of(4) || command.lpo > length {
             return ended(Status::INVALID_FIELD.with_dnr());
         }
         data.clear();
