@@ -158,7 +158,8 @@ pub async fn run(
         let directory = discovery.directory().clone();
         watched.push(watch(clock, |watcher| directory.watch(watcher), move || discovery.changed())?);
     }
-    for subsystem in target.subsystems().iter().cloned() {
+    for subsystem in target.subsystems() {
+        let subsystem = subsystem.clone();
         let ports = subsystem.config().ports.clone();
         watched.push(watch(clock, |watcher| ports.watch(watcher), move || subsystem.ports_changed())?);
     }

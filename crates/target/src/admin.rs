@@ -3,9 +3,9 @@
 
 use crate::ana;
 use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
-use crate::discovery::{self, Discovery};
 use crate::path::{Movement, Path};
 use crate::subsystem::Subsystem;
+use crate::{discovery, discovery_admin};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::ana::LSP_GROUPS_ONLY;
@@ -88,8 +88,10 @@ pub(crate) async fn execute(
         // What a Discovery controller supports (NVMe Base 2.1, 3.1.3.3).
         Service::Discovery(discovery) => {
             return Some(match opcode {
-                AdminOpcode::IDENTIFY => Discovery::identify(controller, sqe, data),
-                AdminOpcode::GET_LOG_PAGE => discovery.log_page(controller, sqe, movement, data),
+                AdminOpcode::IDENTIFY => discovery_admin::identify(controller, sqe, data),
+                AdminOpcode::GET_LOG_PAGE => {
+                    discovery_admin::log_page(discovery, controller, sqe, movement, data)
+                }
                 AdminOpcode::SET_FEATURES => {
                     let command = SetFeatures::parse(sqe);
                     match command.fid {
@@ -156,7 +158,7 @@ fn own_log_page(
     let Some(rest) = usize::try_from(command.lpo).ok().and_then(|offset| page.get(offset..)) else {
         return ended(INVALID_FIELD);
     };
-    if command.ot || command.lpo % 4 != 0 {
+    if command.ot || !command.lpo.is_multiple_of(4) {
         return ended(INVALID_FIELD);
     }
     data.clear();

@@ -3,27 +3,18 @@
 //! A [`Directory`] is what a process serves, whichever thread serves it. [`Discovery`] is the Discovery subsystem of one target,
 //! whose controllers hosts connect to under the well-known name; all of a process's give the same answers.
 
-use crate::admin::ended;
-use crate::controller::{AERL, Controller, KEEP_ALIVE_GRANULARITY, Service, VERSION};
-use crate::path::Movement;
+use crate::controller::{Controller, Service};
 use crate::shared::{Shared, Watching};
 use crate::subsystem::{Controllers, HostName, Hosts};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
-use byteway_wire::fabrics::discovery::{
-    DiscoveryEntry, DiscoveryLog, EntryFlags, SubsystemType, TransportRequirements,
-};
+use byteway_wire::fabrics::discovery::{DiscoveryEntry, EntryFlags, SubsystemType, TransportRequirements};
+use byteway_wire::nvme::Status;
 use byteway_wire::nvme::feature::AsyncEvent;
-use byteway_wire::nvme::identify::{ascii_field, lpa, oaes};
-use byteway_wire::nvme::log::lid;
-use byteway_wire::nvme::{Cns, Cqe, GetLogPage, Identify, IdentifyController, Sqe, Status};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use zerocopy::{FromZeros, IntoBytes};
 
-/// CNTRLTYPE: a Discovery controller.
-const CNTRLTYPE_DISCOVERY: u8 = 2;
 /// TREQ.TSC: a secure channel is not required.
 const TSC_NOT_REQUIRED: u8 = 2;
 /// Controllers at once of a target's Discovery subsystem.
@@ -227,58 +218,5 @@ impl Discovery {
         self.controllers.make(CONTROLLERS_MAX, |id| {
             Controller::new(Service::Discovery(self.clone()), id, host, reached, keep_alive, None)
         })
-    }
-
-    /// Identify of one of its controllers.
-    pub(crate) fn identify(controller: &Controller, sqe: &Sqe, data: &mut Vec<u8>) -> Cqe {
-        // A Discovery controller has no namespaces (NVMe Base 2.1, 3.1.3.3).
-        if Identify::parse(sqe).cns != Cns::CONTROLLER {
-            return ended(Status::INVALID_FIELD.with_dnr());
-        }
-        let mut identity = Box::new(IdentifyController::new_zeroed());
-        identity.sn = ascii_field("");
-        identity.mn = ascii_field("Byteway Discovery Service");
-        identity.fr = ascii_field(env!("CARGO_PKG_VERSION"));
-        identity.mdts = (BYTES_MAX / 4096).ilog2() as u8;
-        identity.cntlid = controller.id();
-        identity.ver = VERSION;
-        identity.oaes = oaes::DISCOVERY_LOG_CHANGE;
-        identity.cntrltype = CNTRLTYPE_DISCOVERY;
-        identity.aerl = AERL;
-        identity.lpa = lpa::EXTENDED;
-        identity.kas = KEEP_ALIVE_GRANULARITY;
-        identity.maxcmd = controller.entries_max();
-        identity.sgls = crate::admin::SGLS;
-        identity.subnqn = Nqn::discovery().field();
-        data.clear();
-        data.extend_from_slice(identity.as_bytes());
-        ended(Status::SUCCESS)
-    }
-
-    /// Get Log Page of one of its controllers.
-    pub(crate) fn log_page(
-        &self,
-        controller: &Controller,
-        sqe: &Sqe,
-        movement: Movement,
-        data: &mut Vec<u8>,
-    ) -> Cqe {
-        let Movement::ToHost(bytes) = movement else { return ended(Status::INTERNAL_ERROR) };
-        let command = GetLogPage::parse(sqe);
-        if command.lid != lid::DISCOVERY {
-            return ended(Status::INVALID_LOG_PAGE.with_dnr());
-        }
-        let (genctr, entries) = self.directory.entries(&controller.host().nqn, controller.reached());
-        let length = ((1 + entries.len()) * DiscoveryEntry::SIZE) as u64;
-        if command.ot || command.lpo % 4 != 0 || command.lpo > length {
-            return ended(Status::INVALID_FIELD.with_dnr());
-        }
-        data.clear();
-        data.resize(bytes as usize, 0);
-        DiscoveryLog { genctr, entries: &entries }.read(command.lpo, data);
-        if !command.rae {
-            controller.clear(lid::DISCOVERY);
-        }
-        ended(Status::SUCCESS)
     }
 }

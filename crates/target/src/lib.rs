@@ -10,6 +10,7 @@
 //! | [`discovery`] | the Discovery Service: what a process serves, and where hosts find it |
 //! | `shared.rs` | what threads share, and who is told of changes |
 //! | `host_usage.rs` | what one host may have of a subsystem, and has |
+//! | `discovery_admin.rs` | admin commands of its controllers |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, through a block layer or past it |
@@ -25,6 +26,7 @@ pub mod ana;
 pub mod block;
 pub mod controller;
 pub mod discovery;
+mod discovery_admin;
 mod event;
 mod host_usage;
 pub mod path;

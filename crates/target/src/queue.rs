@@ -71,6 +71,8 @@ impl Target {
 enum Stage {
     /// Nothing: the first command has to be Connect.
     New,
+    /// Nothing any more: its connection is gone, and what comes to be executed only now has no effect on controllers.
+    Closed,
     Connected {
         controller: Rc<Controller>,
         qid: u16,
@@ -154,7 +156,7 @@ impl Queue {
                 Some(subsystem) => subsystem.path().bytes_max(),
                 None => crate::discovery::BYTES_MAX,
             },
-            Stage::New => ConnectData::SIZE as u32,
+            Stage::New | Stage::Closed => ConnectData::SIZE as u32,
         }
     }
 
@@ -217,7 +219,7 @@ impl Queue {
             Stage::New if matches!(fabrics, Some(FabricsCommand::Connect(_))) => {
                 Ok(Movement::ToDrive(ConnectData::SIZE as u32))
             }
-            Stage::New => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
+            Stage::New | Stage::Closed => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
             Stage::Connected { controller, qid, .. } => {
                 controller.hear();
                 match qid {
@@ -254,6 +256,7 @@ impl Queue {
             (Stage::New, Some(FabricsCommand::Connect(connect))) => {
                 Some(self.connect(&connect, data).unwrap_or_else(|refused| refused))
             }
+            (Stage::Closed, _) => None,
             (Stage::New, _) => Some(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())),
             (Stage::Connected { controller, qid, .. }, Some(command)) => {
                 Some(fabrics_command(&controller, qid, &command))
@@ -297,7 +300,7 @@ impl Queue {
 
     /// The connection is gone.
     pub fn close(&self) {
-        if let Stage::Connected { controller, qid, .. } = self.stage.replace(Stage::New) {
+        if let Stage::Connected { controller, qid, .. } = self.stage.replace(Stage::Closed) {
             controller.disconnect(qid);
         }
     }

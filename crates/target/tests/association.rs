@@ -3,9 +3,10 @@
 use crate::host::{HOST, Host, SUBSYSTEM, by_transport, with_target};
 use byteway_clock::Delay;
 use byteway_target::{Ended, Hosts};
+use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY};
-use byteway_wire::fabrics::tcp::Digests;
-use byteway_wire::fabrics::{Disconnect, InvalidParameter, Nqn};
+use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, Pdu};
+use byteway_wire::fabrics::{Connect, ConnectData, DataPointer, Disconnect, InvalidParameter, Nqn};
 use byteway_wire::nvme::{Identify, KeepAlive, Status};
 
 // Who may not connect must learn why, and get nothing.
@@ -70,6 +71,26 @@ fn controllers_have_a_limit_and_are_free_again() {
             assert!(third.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status().is(CONTROLLER_BUSY));
             first.queue.close();
             assert!(third.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status().is_success());
+        },
+    );
+}
+
+// A connection may be cut between a Connect's arrival and its execution: found by fuzzing.
+#[test]
+fn a_connect_of_a_connection_that_is_gone_makes_no_controller() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let mut host = Host::initialized(&target, Digests::new());
+            let connect = Connect { sqsize_z: 31, ..Connect::default() };
+            let (subsystem, own) = (Nqn::new(SUBSYSTEM).unwrap(), Nqn::new(HOST).unwrap());
+            let data = ConnectData::new([7; 16], 0xFFFF, &subsystem, &own);
+            let pointer = DataPointer::InCapsule { offset: 0, bytes: ConnectData::SIZE as u32 };
+            let capsule = CapsuleCmd::new(connect.sqe(1, pointer.descriptor()));
+            host.say(&Pdu::CapsuleCmd(capsule), data.as_bytes()).unwrap();
+            host.queue.close();
+            host.serve().await;
+            assert!(target.controllers().is_empty() && host.hear().is_empty());
         },
     );
 }

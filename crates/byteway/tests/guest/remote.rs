@@ -66,6 +66,23 @@ sleep 6
 fstrim /mnt
 "#;
 
+const LOAD: &str = r#"
+connect
+fio --name=v --filename=$N --direct=1 --ioengine=libaio --rw=randwrite --bs=4k --iodepth=16 --size=16m --time_based --runtime=6 \
+  --verify=crc32c --verify_backlog=256 >/tmp/fio 2>&1 &
+echo $! >/tmp/pid
+sleep 2
+"#;
+
+/// The server has ended in order meanwhile, under load, and is back.
+const AFTER_LOAD: &str = r#"
+while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.3; done
+grep -q "err= 0" /tmp/fio || fail "$(cat /tmp/fio)"
+dmesg | grep -i "I/O error" && fail "an error has come through"
+[ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "$(dmesg | tail)"
+disconnect
+"#;
+
 /// The server is gone meanwhile; it comes back at the same port.
 const BACK: &str = r#"
 for try in $(seq 300); do [ "$(cat /sys/class/nvme/nvme0/state)" = live ] && break; sleep 0.1; done
@@ -93,6 +110,11 @@ pub fn play(kernel: &str) {
     guest.prelude = filled(PRELUDE);
     guest.run("connected, looked at, verified, disconnected", 60, &filled(FIRST));
     guest.run("with digests and several queues", 60, DIGESTS);
+    guest.run("load on a server", 60, LOAD);
+    let Drives::Remote(server) = &mut guest.drives else { unreachable!() };
+    server.end();
+    guest.drives = Drives::Remote(Server::start_tcp(folder.path(), port, &data));
+    guest.run("that has ended meanwhile, and is back", 60, AFTER_LOAD);
     guest.run("a file system, and a reset under load", 60, FILES);
     // What was synced is there again after kill -9.
     let Drives::Remote(server) = &mut guest.drives else { unreachable!() };

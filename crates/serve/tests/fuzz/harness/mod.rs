@@ -11,6 +11,7 @@
 //! | [`model`] | what the drive's blocks may hold |
 //! | [`queues`] | the target: registers, queues, memory that comes and goes |
 //! | [`messages`] | the target: a client's messages and descriptors |
+//! | [`capsules`] | the target: connections of an NVMe/TCP target, their PDUs and capsules |
 //! | [`leaks`] | what must be as before after an input |
 //!
 //! What is verified stands at the head of each target. A hang is found from outside: by the fuzzer's limit for an
@@ -18,6 +19,7 @@
 
 pub mod arena;
 pub mod bench;
+pub mod capsules;
 pub mod input;
 pub mod leaks;
 pub mod messages;
@@ -28,4 +30,5 @@ pub mod queues;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 2] = [("messages", messages::run), ("queues", queues::run)];
+pub const TARGETS: [Target; 3] =
+    [("messages", messages::run), ("queues", queues::run), ("capsules", capsules::run)];
