@@ -84,7 +84,7 @@ pub struct Scenario {
     pub host: HostPlan,
     /// What the drives are behind; none: they are the host's.
     pub target: Option<TargetPlan>,
-    /// The jobs: at least one. [`JobPlan::drive`] is a place in `drives`.
+    /// The jobs: at least one. `drive` of each is a place in `drives`.
     pub jobs: Vec<JobPlan>,
     /// What is left out of the figures at the beginning.
     pub warmup: Option<Warmup>,

@@ -152,10 +152,10 @@ fn network_table() -> TextTable {
         Column::text("what").rank(1),
         Column::text("transport"),
         Column::count("rate"),
-        Column::count("in capsule"),
+        Column::count("capsule"),
         Column::count("initiator"),
         Column::count("target"),
-        Column::count("block layer"),
+        Column::count("block"),
     ]);
     for entry in network_entries() {
         let transport = match entry.transport {

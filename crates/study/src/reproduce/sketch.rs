@@ -2,10 +2,16 @@
 
 use super::point::{Points, Seen, Spec};
 use crate::report::{Axis, Chart, Ink, Unit};
+use byteway_console::table::time;
 
 /// A change in per cent.
 pub(super) fn change(ours: f64, theirs: f64) -> f64 {
     (ours / theirs - 1.0) * 100.0
+}
+
+/// A difference of times, which may be less than nothing.
+pub(super) fn difference(ns: f64) -> String {
+    format!("{}{}", if ns < 0.0 { "-" } else { "" }, time(ns.abs()))
 }
 
 /// A line over sizes: of points that failed nothing.

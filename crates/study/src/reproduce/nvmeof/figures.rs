@@ -3,7 +3,7 @@
 use super::points::{JOBS, MOST, System};
 use crate::report::{Axis, Chart, Figure, Ink, Section, Table, Unit};
 use crate::reproduce::point::{Points, Seen, Spec};
-use crate::reproduce::sketch::{change, line, stages};
+use crate::reproduce::sketch::{change, difference, line, stages};
 use byteway_console::table::{grouped, time};
 use byteway_measure::summary::NetworkSummary;
 
@@ -72,7 +72,7 @@ fn bypass(points: &Points) -> Section {
         let saved = block.latency() - past.latency();
         table.row([
             jobs.to_string(),
-            format!("-{} ({:+.1} %)", time(saved), change(past.latency(), block.latency())),
+            format!("{} ({:+.1} %)", difference(-saved), change(past.latency(), block.latency())),
             format!(
                 "{} ({:+.1} %)",
                 grouped(libm::round(past.throughput()) as u64),

@@ -4,7 +4,7 @@ use super::points::{JOBS, MOST, System};
 use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Points, Seen, Spec};
-use crate::reproduce::sketch::change;
+use crate::reproduce::sketch::{change, difference};
 use crate::reproduce::verdict::Measurement;
 use byteway_console::table::{grouped, time};
 use byteway_measure::summary::NetworkSummary;
@@ -76,7 +76,7 @@ fn latency_added(points: &Points) -> Measured<Measurement> {
     let added = |local: f64, remote: f64| remote - local;
     let detail = format!(
         "{}.",
-        both.in_words(|local, remote| format!("{} over {}", time(remote - local), time(local)))
+        both.in_words(|local, remote| format!("{} over {}", difference(remote - local), time(local)))
     );
     Ok(Measurement::of([both.least(added).1, both.most(added).1]).detail(detail))
 }
@@ -97,8 +97,8 @@ fn latency_saved(points: &Points) -> Measured<Measurement> {
     let detail = format!(
         "Most with {}: {} of the {} that the target adds; the paper has about 4 us, which are 22 % of 18 us.",
         by(jobs),
-        time(saved),
-        time(added)
+        difference(saved),
+        difference(added)
     );
     Ok(Measurement::of([-saved / added * 100.0]).detail(detail))
 }
@@ -115,15 +115,15 @@ fn diluted(points: &Points) -> Measured<Measurement> {
     let of = |system: System, jobs: u32| points.at(&system.reads(jobs));
     let (block, past) = (of(System::Block, MOST)?, of(System::Bypass, MOST)?);
     let here = block.latency() - past.latency();
-    let share = here / block.latency() * 100.0;
+    let share = here.abs() / block.latency() * 100.0;
     // Waiting for the link itself is in the link's stage, waiting for anything else in `queueing`.
     let waiting = |seen: Seen<'_>| seen.stage("link") + seen.stage("queueing");
     let (first, last, last_past) = (waiting(of(System::Block, 1)?), waiting(block), waiting(past));
     let detail = format!(
         "{} of {}, after {} with {}. The drive's link and queues take {} there, past the block layer {}, and {} with 1 job.",
-        time(here),
+        difference(here),
         time(block.latency()),
-        time(most),
+        difference(most),
         by(jobs_most),
         time(last),
         time(last_past),
@@ -131,7 +131,7 @@ fn diluted(points: &Points) -> Measured<Measurement> {
     );
     Ok(Measurement::default()
         .check("the least is gained with 32 jobs", jobs_least == MOST && least < most)
-        .check("at most a tenth of the greatest gain", here / most * 100.0 <= ALMOST_NONE_OF_GAIN)
+        .check("at most a tenth of the greatest gain", here.abs() / most * 100.0 <= ALMOST_NONE_OF_GAIN)
         .check("at most 2 % of the latency", share <= ALMOST_NONE_OF_LATENCY)
         .check("link and queues take longer than with 1 job", last > first)
         .check("and longer yet past the block layer", last_past > last)
