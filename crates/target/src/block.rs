@@ -129,8 +129,14 @@ impl BlockLayer {
         let tag = inner.tags.acquire(1).await;
         spans.charge(errand.span, inner.clock.now(), Stage::Queueing);
         if inner.config.scheduler == Scheduler::Deadline {
-            let service = inner.lock.serve_for("scheduler", inner.config.costs.schedule).await;
-            spans.charge_split(errand.span, inner.clock.now(), service.queued, Stage::Target);
+            // Who has the lock works on its own processor.
+            let cost = inner.config.costs.schedule;
+            let lock = inner.lock.reserve_for("scheduler's lock", cost);
+            if lock.queued > Delay::ZERO {
+                inner.clock.sleep_until(inner.clock.now() + lock.queued).await;
+                spans.charge(errand.span, inner.clock.now(), Stage::Queueing);
+            }
+            self.work("block layer: schedule", errand, cpu, cost).await;
             self.turn(is_read, ReadWrite::parse(sqe).slba).await;
             spans.charge(errand.span, inner.clock.now(), Stage::Queueing);
         }

@@ -375,17 +375,12 @@ fn nvmeof_is_reproduced() {
     let output = reproduce(folder.path(), &["nvmeof", "--payloads", "1000", "--out", "out"]);
     let table = unwrapped(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{table}\n{}", text(&output.stderr));
-    assert!(
-        table.contains(
-            "5 reproduced, 1 in direction only; apart from these 1 needs shared-queue, which is not there yet."
-        ),
-        "{table}"
-    );
+    assert!(table.contains("6 reproduced, 1 in direction only."), "{table}");
     assert!(table.contains("4 us that are 22 % of what is added (NF03) say 18 us"), "{table}");
     let kept = std::fs::read(folder.path().join("out/reproduce.json")).unwrap();
     let json: Value = serde_json::from_slice(&kept).unwrap();
     let points = json["points"].as_array().unwrap();
-    assert_eq!(points.len(), 18, "three systems, six numbers of jobs, one configuration");
+    assert_eq!(points.len(), 20, "three systems, six numbers of jobs, one configuration; local I/O beside");
     for point in points {
         assert_eq!(point["status"], "done", "{point:#?}");
         let stages = point["stages"].as_object().unwrap();
@@ -396,8 +391,8 @@ fn nvmeof_is_reproduced() {
     }
     let verdicts: Vec<&Value> =
         json["claims"].as_array().unwrap().iter().map(|claim| &claim["verdict"]).collect();
-    let reproduced = ["reproduced"; 5];
-    assert_eq!(verdicts, [&["direction-only"], &reproduced[..], &["needs-shared-queue"]].concat());
+    let reproduced = ["reproduced"; 6];
+    assert_eq!(verdicts, [&["direction-only"], &reproduced[..]].concat());
     let report = folder.path().join("out/report.html");
     let html = std::fs::read_to_string(&report).unwrap();
     for part in [

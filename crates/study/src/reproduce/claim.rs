@@ -142,8 +142,6 @@ pub enum Needs {
     Kv,
     /// Queries pushed down into the drive.
     Csd,
-    /// A queue pair that a target's commands share with local I/O.
-    SharedQueue,
 }
 
 impl Basis {
@@ -165,7 +163,6 @@ impl Needs {
             Needs::Sink => "sink",
             Needs::Kv => "kv",
             Needs::Csd => "csd",
-            Needs::SharedQueue => "shared-queue",
         }
     }
 

@@ -57,11 +57,23 @@ pub struct Spec {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Job {
     name: String,
-    reads: bool,
+    access: Access,
     bytes: u64,
     workers: u32,
     depth: u32,
+    at_target: bool,
     length: Length,
+}
+
+/// What a job does with blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Access {
+    /// Writes a small range, over and over.
+    Writes,
+    /// Reads at random, over the whole drive.
+    Reads,
+    /// Both, at random, within a small range: what it reads was mostly written before.
+    Mix,
 }
 
 /// A job that works on pairs of keys and values, one operation at a time.
@@ -172,20 +184,24 @@ impl Spec {
             let _ = writeln!(text, "{key} = {value}");
         }
         for job in &self.jobs {
-            let Job { name, reads, bytes, workers, depth, length } = job;
-            let what = match reads {
+            let Job { name, access, bytes, workers, depth, at_target, length } = job;
+            let what = match access {
                 // Over the whole drive.
-                true => "rw = \"randread\"\n".to_owned(),
+                Access::Reads => "rw = \"randread\"\n".to_owned(),
                 // A small range, written over and over: the sink holds little, whatever the number of payloads.
-                false => format!("rw = \"write\"\nsize = \"{} B\"\n", bytes * 16 * u64::from(*workers)),
+                Access::Writes => {
+                    format!("rw = \"write\"\nsize = \"{} B\"\n", bytes * 16 * u64::from(*workers))
+                }
+                Access::Mix => format!("rw = \"randrw\"\nsize = \"{} B\"\n", bytes * 1024),
             };
+            let place = if *at_target { "at = \"target\"\n" } else { "" };
             let length = match length {
                 Length::Payloads => format!("count = {payloads}"),
                 Length::Time(each_ns) => format!("runtime = \"{} ns\"", payloads * each_ns),
             };
             let _ = write!(
                 text,
-                "\n[[job]]\nname = {name:?}\n{what}bs = \"{bytes} B\"\nnumjobs = {workers}\niodepth = {depth}\n{length}\n"
+                "\n[[job]]\nname = {name:?}\n{what}{place}bs = \"{bytes} B\"\nnumjobs = {workers}\niodepth = {depth}\n{length}\n"
             );
         }
         for job in &self.pairs {
@@ -218,7 +234,12 @@ impl Spec {
         let others = self.keys.iter().filter(|(key, _)| !key.ends_with(".profile"));
         let keys = others.map(|(key, value)| format!("{key} = {}", value.trim_matches('"')));
         let jobs = self.jobs.iter().map(|job| {
-            let what = if job.reads { "reads of " } else { "" };
+            let what = match job.access {
+                Access::Writes => "",
+                Access::Reads => "reads of ",
+                Access::Mix => "reads and writes of ",
+            };
+            let what = format!("{what}{}", if job.at_target { "local " } else { "" });
             match job.workers {
                 1 => format!("{what}{} B", job.bytes),
                 workers => format!("{what}{} B from each of {workers}", job.bytes),
@@ -244,12 +265,23 @@ impl Job {
     /// Payloads of one size, one after the other.
     pub fn new(name: &str, bytes: u64) -> Job {
         let length = Length::Payloads;
-        Job { name: name.to_owned(), reads: false, bytes, workers: 1, depth: 1, length }
+        let access = Access::Writes;
+        Job { name: name.to_owned(), access, bytes, workers: 1, depth: 1, at_target: false, length }
     }
 
     /// Random reads over the whole drive instead.
     pub fn reads(self) -> Job {
-        Job { reads: true, ..self }
+        Job { access: Access::Reads, ..self }
+    }
+
+    /// Random reads and writes of a small range instead.
+    pub fn mixes(self) -> Job {
+        Job { access: Access::Mix, ..self }
+    }
+
+    /// By an application of the target's.
+    pub fn at_target(self) -> Job {
+        Job { at_target: true, ..self }
     }
 
     /// By so many workers, each with a queue of its own.
@@ -365,6 +397,13 @@ impl<'a> Seen<'a> {
     /// Payloads that were written.
     pub fn payloads(&self) -> u64 {
         self.found.summary.ios
+    }
+
+    /// Reads that were held against what was written, and I/Os of a job.
+    pub fn verified(&self, job: &str) -> (u64, u64) {
+        let summary = &self.found.summary;
+        let ios = summary.jobs.iter().find(|found| found.name == job).map_or(0, |found| found.ios);
+        (summary.verification.reads, ios)
     }
 
     /// Bytes on the link for each payload, both directions.

@@ -51,7 +51,7 @@ pub fn report(paper: &Paper, reproduction: &Reproduction) -> Page {
             tile("Reported", counts.reported, "shown, not judged"),
             tile("Direction only", counts.direction_only, "the right way, not within tolerance"),
             tile("Not reproduced", counts.not_reproduced + counts.failed, "neither, or a point failed"),
-            tile("Wait", counts.needs_csd + counts.needs_shared_queue, "for what is not there yet"),
+            tile("Wait", counts.needs_csd, "for what is not there yet"),
         ],
         sections,
         ..Page::default()

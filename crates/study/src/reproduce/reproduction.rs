@@ -5,7 +5,7 @@
 //! payloads, puts       of each point of a payload sink, of a key-value drive
 //! partial              it was interrupted: some points were not run
 //! holds                nothing regressed, and every required claim holds (null: interrupted before all were judged)
-//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd, needs_shared_queue:
+//! counts               reproduced, reported, direction_only, not_reproduced, failed, not_run, needs_csd:
 //!                      claims; shortened: those of them whose run is too short to stand for one as long as the paper's
 //! agreements[]         points that were run twice: name; payloads, mean_ns, payload_bytes, wire_bytes of each; agrees
 //! claims[]             in the order of the claims file:
@@ -13,7 +13,7 @@
 //!   measured           values in the paper's unit; checks[]: what, holds; detail in words (null: not measured)
 //!   difference         in words (null: no figure to compare with)
 //!   verdict            "reproduced", "reported", "direction-only", "not-reproduced"; "failed"; "needs-csd",
-//!                      "needs-shared-queue"; "not-run"
+//!                      "not-run"
 //!   why                of one that failed
 //!   departures[]       key, value, sentence: what differs from the configuration of its board, and why
 //!   shortened          why the run is too short to stand for one as long as the paper's (null: it isn't)
@@ -93,7 +93,6 @@ pub struct Counts {
     /// Wait for a drive that takes queries.
     pub needs_csd: usize,
     /// Wait for queue pairs that a target and local I/O share.
-    pub needs_shared_queue: usize,
     /// Of those that were measured: too short a run.
     pub shortened: usize,
 }
@@ -252,7 +251,6 @@ impl Reproduction {
                     Verdict::DirectionOnly => &mut counts.direction_only,
                     Verdict::NotReproduced => &mut counts.not_reproduced,
                 },
-                Outcome::Needs(Needs::SharedQueue) => &mut counts.needs_shared_queue,
                 Outcome::Needs(_) => &mut counts.needs_csd,
                 Outcome::Failed(_) => &mut counts.failed,
                 Outcome::NotRun => &mut counts.not_run,
@@ -299,7 +297,6 @@ impl Reproduction {
                 Verdict::DirectionOnly => ("direction-only", None),
                 Verdict::NotReproduced => ("not-reproduced", None),
             },
-            Outcome::Needs(Needs::SharedQueue) => ("needs-shared-queue", None),
             Outcome::Needs(_) => ("needs-csd", None),
             Outcome::Failed(why) => ("failed", Some(why.as_str())),
             Outcome::NotRun => ("not-run", None),

@@ -209,7 +209,7 @@ impl Reproduction {
                 parts.push(format!("{count} {what}"));
             }
         }
-        let apart = [(counts.needs_csd, Needs::Csd), (counts.needs_shared_queue, Needs::SharedQueue)]
+        let apart = [(counts.needs_csd, Needs::Csd)]
             .into_iter()
             .filter(|(count, _)| *count > 0)
             .map(|(count, needs)| {

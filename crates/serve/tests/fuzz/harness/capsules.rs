@@ -84,7 +84,9 @@ async fn play(driver: Driver, bytes: &[u8]) {
         controllers_max: 4,
         ..SubsystemConfig::new(nqn)
     };
-    let path = Path::open(driver, PathConfig { bytes_max: BYTES_MAX, commands_max: 16 }).await;
+    let path =
+        Path::open(driver, PathConfig { bytes_max: BYTES_MAX, commands_max: 16, ..PathConfig::default() })
+            .await;
     let subsystem = Subsystem::new(&clock, config, path.unwrap_or_else(|error| panic!("{error}")));
     let directory = Directory::default();
     let address = SocketAddr::from(([192, 0, 2, 1], 4420));

@@ -17,6 +17,10 @@ const BYTES: u64 = 4096;
 /// so that none is alone there.
 const EACH_NS: u64 = 10_000;
 
+/// The jobs that share queue pairs.
+pub(super) const REMOTE: &str = "remote";
+pub(super) const LOCAL: &str = "local";
+
 /// What the paper compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum System {
@@ -42,12 +46,22 @@ impl System {
 
     /// Reads by so many jobs.
     pub(super) fn reads(self, jobs: u32) -> Spec {
+        self.with(Job::new("reads", BYTES).reads().workers(jobs).timed(EACH_NS))
+    }
+
+    fn with(self, job: Job) -> Spec {
         let spec = match self {
             System::Local => P4500.block(),
             System::Block => P4500.behind("block"),
             System::Bypass => P4500.behind("bypass"),
         };
-        spec.job(Job::new("reads", BYTES).reads().workers(jobs).timed(EACH_NS))
+        spec.job(job)
+    }
+
+    /// A host's reads and writes beside those of an application of the target's, on the same queue pairs of the drive's.
+    pub(super) fn shared(self) -> Spec {
+        let job = |name| Job::new(name, BYTES).mixes().workers(4).depth(8).timed(EACH_NS / 10);
+        self.with(job(REMOTE)).job(job(LOCAL).at_target())
     }
 
     /// The same by each number of jobs.

@@ -1,6 +1,6 @@
 //! How the claims of light-weight NVMe-oF are measured.
 
-use super::points::{JOBS, MOST, System};
+use super::points::{JOBS, LOCAL, MOST, REMOTE, System};
 use crate::reproduce::error::{ClaimError, Measured};
 use crate::reproduce::paper::Recipe;
 use crate::reproduce::point::{Points, Seen, Spec};
@@ -9,13 +9,18 @@ use crate::reproduce::verdict::Measurement;
 use byteway_console::table::{grouped, time};
 use byteway_measure::summary::NetworkSummary;
 
-pub(super) const RECIPES: [Recipe; 6] = [
+pub(super) const RECIPES: [Recipe; 7] = [
     Recipe { id: "NF01", points: || sweeps(&[System::Local, System::Block]), measure: latency_added },
     Recipe { id: "NF02", points: || sweeps(&[System::Local, System::Block]), measure: iops_lost },
     Recipe { id: "NF03", points: || sweeps(&System::ALL), measure: latency_saved },
     Recipe { id: "NF04", points: || sweeps(&[System::Block, System::Bypass]), measure: diluted },
     Recipe { id: "NF05", points: || sweeps(&[System::Block, System::Bypass]), measure: iops_gained },
     Recipe { id: "NF06", points: || sweeps(&[System::Block, System::Bypass]), measure: processor_time },
+    Recipe {
+        id: "NF08",
+        points: || vec![System::Block.shared(), System::Bypass.shared()],
+        measure: kept_apart,
+    },
 ];
 
 fn sweeps(systems: &[System]) -> Vec<Spec> {
@@ -163,5 +168,27 @@ fn processor_time(points: &Points) -> Measured<Measurement> {
     );
     Ok(Measurement::of([both.least(saved).1])
         .check("less with every number of jobs", both.most(saved).1 < 0.0)
+        .detail(detail))
+}
+
+/// A read that gets another's data fails its point, as does a command that never ends.
+fn kept_apart(points: &Points) -> Measured<Measurement> {
+    let of = |system: System, job: &str| -> Measured<(u64, u64)> {
+        Ok(points.at(&system.shared())?.verified(job))
+    };
+    let (read, remote) = of(System::Bypass, REMOTE)?;
+    let (_, local) = of(System::Bypass, LOCAL)?;
+    let (read_block, _) = of(System::Block, REMOTE)?;
+    let detail = format!(
+        "Past the block layer {} remote and {} local I/Os were on the same queue pairs; all {} reads were of what was written there. \
+         Through it, all {}.",
+        grouped(remote),
+        grouped(local),
+        grouped(read),
+        grouped(read_block)
+    );
+    Ok(Measurement::default()
+        .check("both sides have done I/O", remote > 0 && local > 0)
+        .check("and read what they had written", read > 0 && read_block > 0)
         .detail(detail))
 }
