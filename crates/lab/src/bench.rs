@@ -71,7 +71,7 @@ pub enum Place {
         /// Where it listens.
         address: SocketAddr,
         /// The name of the drive's subsystem.
-        subsystem: Nqn,
+        subsystem: Box<Nqn>,
         /// With digests of headers and data.
         digests: bool,
     },
@@ -315,7 +315,7 @@ struct Stage {
 fn initiator(subsystem: &Nqn) -> Result<InitiatorConfig, InputError> {
     let host = Nqn::new(HOST).map_err(|error| InputError::new(error.to_string(), "this is a defect"))?;
     Ok(InitiatorConfig {
-        subsystem: subsystem.clone(),
+        subsystem: *subsystem,
         host,
         host_id: *b"byteway bench   ",
         admin_entries: 32,

@@ -159,7 +159,7 @@ fn place(arguments: &Arguments) -> Result<Place, InputError> {
                 let what = format!("`--subsystem {}`: {error}", excerpt(name));
                 InputError::new(what, "name the subsystem as `byteway serve` or `nvme discover` does")
             })?;
-            Ok(Place::Tcp { address, subsystem, digests: arguments.digests })
+            Ok(Place::Tcp { address, subsystem: Box::new(subsystem), digests: arguments.digests })
         }
         (folder, ..) => Ok(Place::VfioUser(folder.clone().unwrap_or_default())),
     }
