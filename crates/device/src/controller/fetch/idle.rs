@@ -4,10 +4,14 @@
 use crate::controller::core::Core;
 use crate::controller::fetch::place::Place;
 use crate::controller::fetch::{BURST_MAX, Task, next};
+use byteway_clock::{Clock, TaskId};
 use byteway_link::{Purpose, Reading};
 use byteway_wire::nvme::Sqe;
 use std::cell::RefCell;
-use std::future::poll_fn;
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 /// What a fetch task is to do, and how far it has been begun.
@@ -18,61 +22,54 @@ pub struct Begun {
     pub reading: Option<Reading>,
 }
 
-/// What belongs to a fetch task, and lies where others can begin its work.
-struct Desk {
+/// A fetch task, as others see it.
+pub struct Fetcher {
+    task: TaskId,
     /// What was begun for it.
-    begun: Option<Begun>,
+    begun: RefCell<Option<Begun>>,
     /// Memory for the places of a batch.
-    places: Vec<Place>,
+    pub places: RefCell<Vec<Place>>,
 }
 
-/// The desks of the fetch tasks, by their numbers ([`Fetchers`](crate::controller::queue::fetchers::Fetchers)).
+impl Fetcher {
+    /// The task that is being polled.
+    pub fn new(clock: &Clock) -> Rc<Self> {
+        let places = RefCell::new(Vec::with_capacity(BURST_MAX));
+        Rc::new(Fetcher { task: clock.current(), begun: RefCell::default(), places })
+    }
+}
+
+/// The fetch tasks with nothing to do.
 #[derive(Default)]
-pub struct Idle(RefCell<Vec<Desk>>);
+pub struct Idle(RefCell<VecDeque<Rc<Fetcher>>>);
 
 impl Idle {
-    /// The task that is being polled is a fetch task: gives its number.
-    pub fn join(&self, core: &Core) -> u32 {
-        let places = Vec::with_capacity(BURST_MAX);
-        self.0.borrow_mut().push(Desk { begun: None, places });
-        core.queues.fetchers.join()
-    }
-
-    /// What may be fetched next, for fetch task `number`.
-    pub fn next(&self, core: &Core, number: u32) -> Option<Task> {
-        next(core, &mut self.0.borrow_mut()[number as usize].places)
-    }
-
-    /// Takes the memory for its places back.
-    pub fn give_back(&self, number: u32, places: Vec<Place>) {
-        self.0.borrow_mut()[number as usize].places = places;
-    }
-
-    /// Waits, for fetch task `number`, until work was begun for it, or until it should look for some.
-    pub async fn wait(&self, core: &Core, number: u32) {
-        let fetchers = &core.queues.fetchers;
-        if !fetchers.rest(number) {
-            return;
-        }
-        let is_begun = || self.0.borrow()[number as usize].begun.is_some();
-        poll_fn(|_| match is_begun() || fetchers.is_told(number) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+    /// Waits, for a fetch task, until work was begun for it; or until it should look for some: None.
+    pub async fn wait(&self, core: &Core, fetcher: &Rc<Fetcher>) -> Option<Begun> {
+        self.0.borrow_mut().push_back(fetcher.clone());
+        let mut told = core.queues.fetchable();
+        poll_fn(|context| {
+            // First: it is no longer idle then, and what it was told is passed on to one that is.
+            if let Some(begun) = fetcher.begun.take() {
+                return Poll::Ready(Some(begun));
+            }
+            Pin::new(&mut told).poll(context).map(|()| {
+                self.0.borrow_mut().retain(|idle| !Rc::ptr_eq(idle, fetcher));
+                None
+            })
         })
-        .await;
-    }
-
-    /// What was begun for fetch task `number`, if anything was.
-    pub fn begun(&self, number: u32) -> Option<Begun> {
-        self.0.borrow_mut()[number as usize].begun.take()
+        .await
     }
 
     /// A doorbell has exposed entries: takes what may be fetched, and sends the request for a task that is idle.
     pub fn begin(&self, core: &Core) {
-        let fetchers = &core.queues.fetchers;
-        let idle = if core.clock.is_immediate() { None } else { fetchers.take() };
-        let Some(number) = idle else { return fetchers.tell() };
-        let Some(task) = self.next(core, number) else { return fetchers.put_back(number) };
+        let next_of = |fetcher: &Rc<Fetcher>| next(core, &mut fetcher.places.borrow_mut());
+        let fetcher = match core.clock.is_immediate() {
+            true => None,
+            false => self.0.borrow_mut().pop_front(),
+        };
+        let Some(fetcher) = fetcher else { return core.queues.wake_fetch() };
+        let Some(task) = next_of(&fetcher) else { return self.0.borrow_mut().push_front(fetcher) };
         let clock = &core.clock;
         let reading = match &task {
             Task::Batch(batch) => {
@@ -83,7 +80,7 @@ impl Idle {
             Task::Rest(_) => None,
         };
         clock.works_for([]);
-        fetchers.wake_at(reading.as_ref().map_or(clock.now(), Reading::reached), number);
-        self.0.borrow_mut()[number as usize].begun = Some(Begun { task, reading });
+        clock.wake_at(reading.as_ref().map_or(clock.now(), Reading::reached), fetcher.task);
+        fetcher.begun.replace(Some(Begun { task, reading }));
     }
 }

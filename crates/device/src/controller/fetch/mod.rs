@@ -14,7 +14,7 @@
 
 use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
-use crate::controller::fetch::idle::{Begun, Idle};
+use crate::controller::fetch::idle::{Begun, Fetcher, Idle};
 use crate::controller::fetch::pairing::Pairing;
 use crate::controller::fetch::place::{Place, reserve_parse};
 use crate::controller::queue::ring::{Fate, Fetching, SubmissionQueue};
@@ -71,33 +71,33 @@ pub struct Batch {
 /// A fetch task's life.
 pub async fn run(sets: Rc<CommandSets>, idle: Rc<Idle>) {
     let core = &sets.core;
-    let number = idle.join(core);
+    let fetcher = Fetcher::new(&core.clock);
     let mut bytes: Box<Bytes> = Box::new([0; BURST_MAX * Sqe::SIZE]);
     let mut fetched = 0;
     loop {
-        let Begun { task, reading } = match idle.next(core, number) {
+        let task = next(core, &mut fetcher.places.borrow_mut());
+        let begun = match task {
             Some(task) => Begun { task, reading: None },
             None => {
                 fetched = 0;
-                idle.wait(core, number).await;
-                let Some(begun) = idle.begun(number) else { continue };
+                let Some(begun) = idle.wait(core, &fetcher).await else { continue };
                 begun
             }
         };
-        match task {
+        match begun.task {
             Task::Batch(mut batch) => {
                 fetched += batch.places.len();
                 core.clock.works_for(batch.places.iter().map(|place| place.span));
                 let into = &mut bytes[..batch.places.len() * Sqe::SIZE];
-                let read = match reading {
-                    Some(reading) => reading.end(into).await, // its tags are free then
+                let read = match begun.reading {
+                    Some(reading) => reading.end(into).await,
                     None => core.port.read(batch.queue.address(batch.first), into, Purpose::SqeFetch).await,
                 };
                 if hand_out(&sets, &mut batch, &bytes, read) {
                     take_in_order(&sets, &mut batch, &mut bytes).await;
                     release(&batch.queue);
                 }
-                idle.give_back(number, batch.places);
+                fetcher.places.replace(batch.places);
             }
             Task::Rest(rest) => {
                 let Rest { train, slot } = *rest;

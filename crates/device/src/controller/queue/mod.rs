@@ -4,7 +4,6 @@
 //! |---|---|
 //! | [`ring`] | the rings, and permits to complete a command |
 //! | [`arbiter`] | whose turn it is |
-//! | [`fetchers`] | the tasks that fetch: which have nothing to do |
 //! | [`shadow`] | where shadow doorbells are |
 //! | [`parked`], [`waiting`] | commands that were fetched and have no command slot yet |
 //! | [`train`], [`half`], [`partial`] | what they wait for: entries, the other half, chunks |
@@ -12,16 +11,15 @@
 //! Nothing here fetches or executes: [`fetch`](super::fetch) does.
 
 use crate::controller::queue::arbiter::{Arbiter, Weights};
-use crate::controller::queue::fetchers::Fetchers;
 use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
 use crate::controller::queue::shadow::Shadow;
-use byteway_clock::Clock;
+use byteway_clock::notify::Notified;
+use byteway_clock::{Clock, Notify};
 use byteway_wire::nvme::Doorbell;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 pub mod arbiter;
-pub mod fetchers;
 pub mod half;
 pub mod parked;
 pub mod partial;
@@ -51,8 +49,8 @@ pub struct Queues {
     pub shadow: Shadow,
     /// I/O submission and completion queues that the host was granted.
     pub granted: Cell<Option<(u16, u16)>>,
-    /// The tasks that fetch.
-    pub fetchers: Fetchers,
+    /// Something may have become fetchable.
+    fetchable: Notify,
     /// A fetch task left entries unfetched, for want of a slot or of a free entry for a completion.
     starved: Cell<bool>,
     /// Changes whenever a queue is created or deleted.
@@ -70,7 +68,7 @@ impl Queues {
             arbiter: Arbiter::new(weights),
             shadow: Shadow::default(),
             granted: Cell::default(),
-            fetchers: Fetchers::new(clock),
+            fetchable: Notify::new(clock),
             starved: Cell::default(),
             epoch: Cell::default(),
             created: RefCell::default(),
@@ -175,7 +173,12 @@ impl Queues {
 
     /// Something may have become fetchable: wakes a fetch task.
     pub fn wake_fetch(&self) {
-        self.fetchers.tell();
+        self.fetchable.notify_one();
+    }
+
+    /// Waits until something may have become fetchable.
+    pub fn fetchable(&self) -> Notified<'_> {
+        self.fetchable.notified()
     }
 
     /// Whether entries were left unfetched, for want of a slot or of a place for a completion.
@@ -186,7 +189,7 @@ impl Queues {
     /// A slot or an entry for a completion is free again: what waited for it may be fetched.
     pub fn freed(&self) {
         if self.starved.take() {
-            self.fetchers.tell();
+            self.fetchable.notify_one();
         }
     }
 }
