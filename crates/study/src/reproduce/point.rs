@@ -185,14 +185,13 @@ impl Spec {
         }
         for job in &self.jobs {
             let Job { name, access, bytes, workers, depth, at_target, length } = job;
-            let what = match access {
+            let small = |blocks: u64| format!("size = \"{} B\"\n", bytes * blocks);
+            let (rw, size) = match access {
                 // Over the whole drive.
-                Access::Reads => "rw = \"randread\"\n".to_owned(),
+                Access::Reads => ("randread", String::new()),
                 // A small range, written over and over: the sink holds little, whatever the number of payloads.
-                Access::Writes => {
-                    format!("rw = \"write\"\nsize = \"{} B\"\n", bytes * 16 * u64::from(*workers))
-                }
-                Access::Mix => format!("rw = \"randrw\"\nsize = \"{} B\"\n", bytes * 1024),
+                Access::Writes => ("write", small(16 * u64::from(*workers))),
+                Access::Mix => ("randrw", small(1024)),
             };
             let place = if *at_target { "at = \"target\"\n" } else { "" };
             let length = match length {
@@ -201,7 +200,7 @@ impl Spec {
             };
             let _ = write!(
                 text,
-                "\n[[job]]\nname = {name:?}\n{what}{place}bs = \"{bytes} B\"\nnumjobs = {workers}\niodepth = {depth}\n{length}\n"
+                "\n[[job]]\nname = {name:?}\nrw = {rw:?}\nbs = \"{bytes} B\"\n{size}{place}numjobs = {workers}\niodepth = {depth}\n{length}\n"
             );
         }
         for job in &self.pairs {
