@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`port`] | where registers and memory are: behind the simulated link, or shared with another process |
-//! | [`fabric`] | a controller beyond a simulated network: one association, what its messages are |
+//! | [`fabric`] | a controller beyond a network, simulated or real: one association, what its messages are |
 //! | [`driver`] | one controller: enable, identify, queues, reset, shutdown |
 //! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |

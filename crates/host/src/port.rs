@@ -1,5 +1,5 @@
 //! Where a controller's registers and the host's memory are: behind the simulated link, with the process that serves the
-//! drive, which shares memory with this one, or beyond a simulated network.
+//! drive, which shares memory with this one, or beyond a network.
 
 use crate::fabric::Initiator;
 use byteway_clock::{Clock, Notify, SpanId, Spans, Time};
@@ -37,7 +37,7 @@ pub enum Port {
     Link(HostEnd),
     /// With another process: nothing wakes this side, so it looks again and again.
     Shared(Rc<SharedPort>),
-    /// Beyond a simulated network: doorbells send capsules, registers are properties, and every completion interrupts.
+    /// Beyond a network: doorbells send capsules, registers are properties, and every completion interrupts.
     Fabric(Rc<Initiator>),
 }
 

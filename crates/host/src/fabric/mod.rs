@@ -1,4 +1,4 @@
-//! A controller beyond a simulated network: what of a host's adapter and its driver for fabrics stands between the queues of
+//! A controller beyond a network, simulated or real: what of a host's adapter and its driver for fabrics stands between the queues of
 //! a [`Driver`](crate::Driver), which are those of any controller, and the messages that cross.
 //!
 //! | file | what |

@@ -137,6 +137,7 @@ impl TcpConnection {
                 Event::End { intact } => {
                     let ends = self.coming.take().and_then(|coming| coming.ends);
                     if !intact {
+                        // The command alone should fail; here its connection does, so that nothing wrong is taken for its data.
                         return Err(Fatal::of(FatalStatus::HEADER_DIGEST).into());
                     }
                     if let Some(cid) = ends {
