@@ -340,9 +340,9 @@ pub fn serve(
     let main = async move {
         let flash = controller.ftl().flash();
         unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
-        ready(start.map(|start| Start { recovery: begun.elapsed(), ..start }));
+        let start = start.map(|start| Start { recovery: begun.elapsed(), ..start });
         let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
-        let clients = attached.run(&ending, stop).await;
+        let clients = attached.run(&ending, move || ready(start), stop).await;
         // At the end of its life a drive has no room for a checkpoint; it is found without one.
         let ended = unless_failed(flash, controller.shut_down()).await;
         let _ = ended.map_err(Failure::Serving)?;
@@ -394,10 +394,19 @@ enum Attached {
 }
 
 impl Attached {
-    /// Serves until `stop`. Gives how many clients, or controllers of theirs, there were.
-    async fn run(self, clock: &Clock, stop: impl Future<Output = ()>) -> Result<u64, Failure> {
+    /// Serves until `stop`; calls `ready` when whoever comes is served, and finds it. Gives how many clients, or controllers of
+    /// theirs, there were.
+    async fn run(
+        self,
+        clock: &Clock,
+        ready: impl FnOnce(),
+        stop: impl Future<Output = ()>,
+    ) -> Result<u64, Failure> {
         let (host, servers, subsystem, directory) = match self {
-            Attached::Function(function, server) => return Ok(server.run(&function, stop).await),
+            Attached::Function(function, server) => {
+                ready();
+                return Ok(server.run(&function, stop).await);
+            }
             Attached::Target(host, servers, subsystem, directory) => (host, servers, subsystem, directory),
         };
         let failed = |error: &dyn std::error::Error| Failure::Target(error.to_string());
@@ -410,6 +419,7 @@ impl Attached {
             ports: nvme_tcp::ports(&servers),
             admin_entries_max: subsystem.admin_entries_max(),
         });
+        ready();
         let discovery = Discovery::new(clock, directory);
         let target = Target::with_discovery(vec![Subsystem::new(clock, subsystem, path)], discovery);
         nvme_tcp::run(clock, &target, &servers, stop).await.map_err(|errno| failed(&errno))

@@ -2,8 +2,8 @@
 
 use crate::client::{Client, HOST, by_transport};
 use crate::service::Service;
-use byteway_target::Hosts;
 use byteway_target::discovery::{Port, Record};
+use byteway_target::{Hosts, Reached};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::{DiscoveryEntry, DiscoveryLog, SubsystemType};
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig, fid};
@@ -12,6 +12,10 @@ use byteway_wire::nvme::{AsyncEventRequest, GetLogPage, SetFeatures};
 use std::net::SocketAddr;
 
 const OTHER: &str = "nqn.2026-11.org.byteway:other-host";
+
+fn reached(service: &Service) -> Reached {
+    Reached { port: 1, address: service.address() }
+}
 
 fn page(client: &mut Client) -> Vec<DiscoveryEntry> {
     let bytes = 16 << 10;
@@ -47,6 +51,15 @@ fn every_port_tells_of_every_drive() {
     assert!(Client::admin(service.addresses[2][0], &service.nqns[2], HOST).is_err());
     let reports = service.end();
     assert_eq!(reports.iter().map(|report| report.clients).collect::<Vec<_>>(), [24, 24, 12]);
+}
+
+// A script connects to all drives as soon as the server says that it serves.
+#[test]
+fn a_server_that_is_ready_tells_of_every_drive() {
+    for _ in 0..8 {
+        let service = Service::start(8, 1, |_, _, _| ());
+        assert_eq!(service.directory.entries(&Nqn::new(HOST).unwrap(), reached(&service)).1.len(), 9);
+    }
 }
 
 // The drive that changes the list has another thread than the host's controller.
