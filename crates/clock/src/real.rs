@@ -117,8 +117,36 @@ const BATCH: usize = 8;
 const SPIN: Delay = Delay::from_us(100);
 /// How often descriptors are looked at while there is something to do.
 const LOOK: Delay = Delay::from_us(50);
+/// How long the runner looks at descriptors before it pauses, at most: to be woken costs the one who wakes it, too, which is another
+/// process that waits for an answer.
+const LINGER_MAX: Delay = Delay::from_us(50);
+/// A pause up to which lingering may have made it unnecessary: most of it is two processes that take turns to wake each other.
+const SHORT_PAUSE: Delay = Delay::from_us(200);
 /// How far modelled time may fall behind the wall's before it gives up what it has lost.
 const BEHIND_MAX: Delay = Delay::from_ms(100);
+
+/// How long the runner lingers at descriptors before it pauses: as long as it may while pauses are short, and not at all behind a
+/// long one.
+#[derive(Default)]
+struct Linger {
+    limit: Delay,
+    /// When there was nothing to do.
+    since: Option<Time>,
+}
+
+impl Linger {
+    /// Whether to look once more, as there is nothing to do.
+    fn goes_on(&mut self, now: Time) -> bool {
+        let since = *self.since.get_or_insert(now);
+        now.since(since) < self.limit
+    }
+
+    /// It has paused, until now.
+    fn paused(&mut self, now: Time) {
+        let idle = now.since(self.since.take().unwrap_or(now));
+        self.limit = if idle <= SHORT_PAUSE { LINGER_MAX } else { Delay::ZERO };
+    }
+}
 
 /// The wall's time, as the executor's.
 #[derive(Clone, Copy)]
@@ -169,6 +197,7 @@ impl Executor {
         let (main, result) = clock.spawn_main(main);
         let mut woken = Vec::new();
         let mut look_at = clock.now();
+        let mut linger = Linger::default();
         loop {
             let mut now = wall.now();
             clock.serve_timers(timing, now);
@@ -206,10 +235,17 @@ impl Executor {
                 } else if !is_busy {
                     std::hint::spin_loop();
                 }
+                if is_busy {
+                    linger.since = None;
+                }
                 continue;
             }
             if next.is_none() && inbox.is_none() && clock.watches().is_empty() {
                 return Err(clock.stalled());
+            }
+            if linger.goes_on(now) {
+                clock.watches().wait(None, Some(timespec(Delay::ZERO)), |task| clock.wake(task));
+                continue;
             }
             let pause = next.map(|at| timespec(at.since(wall.now())));
             match inbox {
@@ -221,6 +257,7 @@ impl Executor {
                     inbox.resume();
                 }
             }
+            linger.paused(wall.now());
         }
     }
 }

@@ -273,6 +273,15 @@ impl Carrier {
         get(self.memory(), &buffer.buffer, into)
     }
 
+    /// The same into a vector, which then holds these bytes alone.
+    pub fn take(&self, buffer: &IoBuffer, bytes: u32, into: &mut Vec<u8>) -> Result<(), IoError> {
+        self.fits(buffer, bytes)?;
+        into.clear();
+        each_extent(&buffer.buffer, bytes, |part| {
+            self.memory().with(part.address, part.bytes as usize, |bytes| into.extend_from_slice(bytes))
+        })
+    }
+
     pub(crate) fn memory(&self) -> &Memory {
         self.queue.port().memory()
     }

@@ -549,7 +549,11 @@ async fn write(session: Rc<Session>) {
         };
         match sent {
             None if session.is_gone.get() => break,
-            None => session.unsent.notified().await,
+            None => {
+                session.unsent.notified().await;
+                // What ends at the same time goes together.
+                clock.yield_now().await;
+            }
             Some(Ok(_) | Err(Errno::INTR)) => {}
             Some(Err(Errno::AGAIN)) => {
                 let limit = pin!(clock.timer(DEAF_LIMIT));

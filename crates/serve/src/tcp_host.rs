@@ -17,6 +17,8 @@ use std::time::Duration;
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 /// Bytes taken from a socket at once, at most.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes that are gathered before they are sent: the target is to begin with the first while the last are still being made.
+const GATHERED_BYTES: usize = 16 << 10;
 
 /// A connection and its socket.
 struct Socket {
@@ -86,13 +88,18 @@ impl Messenger for Sockets {
             }
             (ToTarget::Close, Some(socket)) => {
                 self.open.borrow_mut().remove(&connection);
+                let _ = socket.flush(); // what was said before
                 socket.close();
             }
             (message, Some(socket)) => match socket.tcp.try_borrow_mut() {
                 Ok(mut tcp) => {
                     tcp.send(adapter, message);
+                    let gathered = tcp.unsent().len();
                     drop(tcp);
-                    socket.flush();
+                    // An error the writer will find, too.
+                    if gathered < GATHERED_BYTES || !matches!(socket.flush(), Ok(true)) {
+                        socket.unsent.notify_one();
+                    }
                 }
                 Err(_) => socket.later.borrow_mut().push(message),
             },
@@ -109,35 +116,32 @@ impl Socket {
         }
     }
 
-    /// Sends what the system takes now; the rest is the writer's.
-    fn flush(&self) {
+    /// Sends what the system takes now, and says whether that was all.
+    fn flush(&self) -> Result<bool, Errno> {
         let mut tcp = self.tcp.borrow_mut();
         while !tcp.unsent().is_empty() {
             match send(&*self.descriptor, tcp.unsent(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(bytes) => tcp.sent(bytes),
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    self.unsent.notify_one();
-                    return;
-                }
-                Err(_) => {
-                    drop(tcp);
-                    return self.close();
-                }
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(errno) => return Err(errno),
             }
         }
+        Ok(true)
     }
 }
 
-/// Sends what had to wait.
+/// Sends what waits, all at once that was said meanwhile.
 async fn write(clock: Clock, socket: Rc<Socket>) {
-    loop {
-        socket.flush();
-        socket.unsent.notified().await;
-        if socket.is_closed.get() {
-            return;
+    while !socket.is_closed.get() {
+        match socket.flush() {
+            Ok(true) => {
+                socket.unsent.notified().await;
+                clock.yield_now().await;
+            }
+            Ok(false) => clock.writable(&socket.descriptor).await,
+            Err(_) => socket.close(),
         }
-        clock.writable(&socket.descriptor).await;
     }
 }
 
@@ -152,7 +156,7 @@ async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
                 for message in socket.later.take() {
                     socket.tcp.borrow_mut().send(adapter, message);
                 }
-                socket.flush();
+                socket.unsent.notify_one();
                 if let Err(error) = received {
                     tracing::warn!("the target breaks the protocol: {error}");
                     return;

@@ -293,8 +293,7 @@ impl Path {
                 let cqe = lane.carrier.receive(span, sqe, buffer, bytes).await?;
                 if cqe.status().is_success() {
                     let bytes = if is_kv { value_bytes(&sqe, &cqe, bytes) } else { bytes };
-                    data.resize(bytes as usize, 0);
-                    lane.carrier.get(buffer, data)?;
+                    lane.carrier.take(buffer, bytes, data)?;
                 }
                 Ok(cqe)
             }

@@ -7,7 +7,7 @@ use crate::queue::{Misuse, Queue};
 use byteway_clock::semaphore::Permit;
 use byteway_wire::fabrics::tcp::{
     ADMIN_CAPSULE_DATA_BYTES, Agreement, C2hData, CapsuleResp, Decoder, End, Event, Fatal, FatalStatus,
-    Framing, H2cData, IcReq, IcResp, Limits, Pdu, PduError, R2t, TermReq,
+    Framing, H2cData, IcReq, IcResp, Limits, Outgoing, Pdu, PduError, R2t, TermReq,
 };
 use byteway_wire::fabrics::{DataPointer, FabricsCommand};
 use byteway_wire::nvme::{Cqe, Sqe, Status};
@@ -103,8 +103,7 @@ pub struct Connection {
     waiting: VecDeque<(Work, u32)>,
     pdus: u64,
     is_within: bool,
-    out: Vec<u8>,
-    sent: usize,
+    out: Outgoing,
     spare: Vec<Vec<u8>>,
     is_closing: bool,
     is_draining: bool,
@@ -129,8 +128,7 @@ impl Connection {
             waiting: VecDeque::new(),
             pdus: 0,
             is_within: false,
-            out: Vec::new(),
-            sent: 0,
+            out: Outgoing::default(),
             spare: Vec::new(),
             is_closing: false,
             is_draining: false,
@@ -408,23 +406,15 @@ impl Connection {
 
     /// What waits to be sent.
     pub fn unsent(&self) -> &[u8] {
-        &self.out[self.sent..]
+        self.out.unsent()
     }
 
     /// So many bytes of it were.
     pub fn sent(&mut self, bytes: usize) {
-        self.sent += bytes;
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        }
+        self.out.sent(bytes);
     }
 
     fn push(&mut self, pdu: &Pdu, data: &[u8]) {
-        let from = self.out.len();
-        let bytes = self.framing.pdu_bytes(pdu, data.len() as u32) as usize;
-        self.out.resize(from + bytes, 0);
-        let written = self.framing.encode(pdu, data, &mut self.out[from..]);
-        debug_assert_eq!(written, Some(bytes));
+        self.out.push(self.framing, pdu, data);
     }
 }

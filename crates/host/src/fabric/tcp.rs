@@ -7,7 +7,7 @@ use byteway_clock::{Delay, SpanId};
 use byteway_wire::fabrics::DataPointer;
 use byteway_wire::fabrics::tcp::{
     Agreement, CapsuleCmd, Decoder, Digests, End, Event, Fatal, FatalStatus, Framing, H2cData, IcReq, Limits,
-    Pdu, PduError,
+    Outgoing, Pdu, PduError,
 };
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::collections::BTreeMap;
@@ -45,8 +45,7 @@ pub struct TcpConnection {
     coming: Option<Coming>,
     /// Commands that wait for the initialization.
     early: Vec<(Sqe, Vec<u8>)>,
-    out: Vec<u8>,
-    sent: usize,
+    out: Outgoing,
 }
 
 impl TcpConnection {
@@ -63,11 +62,10 @@ impl TcpConnection {
             asked: BTreeMap::new(),
             coming: None,
             early: Vec::new(),
-            out: Vec::new(),
-            sent: 0,
+            out: Outgoing::default(),
         };
         let request = Pdu::IcReq(opened.request);
-        opened.push(Framing::INITIAL, &request, &[]);
+        opened.out.push(Framing::INITIAL, &request, &[]);
         opened
     }
 
@@ -101,7 +99,7 @@ impl TcpConnection {
             self.commands.insert(sqe.cid(), described);
             sqe = sqe.with_sgl(DataPointer::Transport { bytes }.descriptor());
         }
-        self.push(framing, &Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &data);
+        self.out.push(framing, &Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &data);
         adapter.reuse(data);
     }
 
@@ -111,7 +109,7 @@ impl TcpConnection {
             let part = (data.len() - at).min(self.h2c_bytes_max.max(4096) as usize & !3);
             let is_last = at + part == data.len();
             let header = H2cData::new(cid, tag, offset + at as u32, part as u32, is_last);
-            self.push(framing, &Pdu::H2cData(header), &data[at..at + part]);
+            self.out.push(framing, &Pdu::H2cData(header), &data[at..at + part]);
             at += part;
         }
     }
@@ -198,23 +196,11 @@ impl TcpConnection {
 
     /// What waits to be sent.
     pub fn unsent(&self) -> &[u8] {
-        &self.out[self.sent..]
+        self.out.unsent()
     }
 
     /// So many bytes of it were.
     pub fn sent(&mut self, bytes: usize) {
-        self.sent += bytes;
-        if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-        }
-    }
-
-    fn push(&mut self, framing: Framing, pdu: &Pdu, data: &[u8]) {
-        let from = self.out.len();
-        let bytes = framing.pdu_bytes(pdu, data.len() as u32) as usize;
-        self.out.resize(from + bytes, 0);
-        let written = framing.encode(pdu, data, &mut self.out[from..]);
-        debug_assert_eq!(written, Some(bytes));
+        self.out.sent(bytes);
     }
 }

@@ -5,6 +5,7 @@
 //! | [`pdu`] | header of each PDU |
 //! | [`fault`] | errors that end a connection |
 //! | [`framing`] | what both ends agree on; encoding; digests |
+//! | [`outgoing`] | what waits to be sent |
 //! | [`decode`] | bytes in pieces become headers and pieces of data |
 //!
 //! ```text
@@ -19,11 +20,13 @@
 pub mod decode;
 pub mod fault;
 pub mod framing;
+pub mod outgoing;
 pub mod pdu;
 
 pub use decode::{Decoder, Event, Limits};
 pub use fault::{Fatal, FatalStatus, PduError};
 pub use framing::{Agreement, DataDigest, Framing, HEADER_BYTES_MAX};
+pub use outgoing::Outgoing;
 pub use pdu::{
     C2hData, CapsuleCmd, CapsuleResp, CommonHeader, Digests, End, Flags, H2cData, IcReq, IcResp, Pdu,
     PduType, R2t, TermReq,
