@@ -1,10 +1,10 @@
 //! Drives served over NVMe/TCP: sockets, and the tasks that carry bytes between them and a [`Target`].
 //!
-//! A connection has a task that reads, and one that writes what has gathered meanwhile; a command is a task of its own, which goes on
-//! when its connection is gone, as its data lies in memory that the drive reads and writes.
+//! A connection has a task that reads, one that writes what has gathered meanwhile, and as many that execute commands as it has under
+//! way. A command goes on when its connection is gone, as its data lies in memory that the drive reads and writes.
 
 use crate::vfio_user::server::before;
-use byteway_clock::{Clock, Delay, Notify, TaskId};
+use byteway_clock::{Channel, Clock, Delay, Notify, TaskId};
 use byteway_target::discovery::Port;
 use byteway_target::tcp::{Broken, Connection, Work};
 use byteway_target::{Ended, Queue, Reached, Target, Watching};
@@ -44,6 +44,8 @@ const LINGER_LIMIT: Delay = Delay::from_ms(200);
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 /// Bytes taken from a socket at once, at most.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Tasks of a connection that wait for further commands.
+const IDLE_WORKERS_MAX: usize = 32;
 /// Reads of a socket in a row before others have their turn.
 const READS_MAX: u32 = 8;
 
@@ -283,6 +285,8 @@ impl Serving {
             socket: Rc::new(socket),
             queue,
             connection: RefCell::new(connection),
+            works: Channel::unbounded(&self.clock),
+            idle: Cell::new(0),
             unsent: Notify::new(&self.clock),
             taken: Notify::new(&self.clock),
             is_deaf: Cell::new(false),
@@ -344,6 +348,10 @@ struct Session {
     socket: Rc<OwnedFd>,
     queue: Rc<Queue>,
     connection: RefCell<Connection>,
+    /// What is to be executed; none: no more comes.
+    works: Channel<Option<Work>>,
+    /// Tasks that wait for it.
+    idle: Cell<usize>,
     /// Something waits to be sent, or the connection is gone.
     unsent: Notify,
     /// The host has taken some of what was sent, or takes no more.
@@ -474,19 +482,30 @@ impl Session {
         self.wait_for_credit();
         loop {
             let work = self.connection.borrow_mut().next_work();
-            let Some(mut work) = work else { return };
+            let Some(work) = work else { return };
             if let Some(status) = work.refused() {
                 self.finish(work, Some(Cqe::new(0, status, 0, 0)));
                 continue;
             }
-            let session = self.clone();
             let serving = &self.serving;
             serving.commands.set(serving.commands.get() + 1);
-            serving.clock.spawn("command of a remote host", async move {
-                let cqe = session.queue.execute(&work.sqe, work.movement, &mut work.data).await;
-                session.finish(work, cqe);
-                session.serving.ended(&session.serving.commands);
-            });
+            let _ = self.works.try_send(Some(work));
+            if self.works.len() > self.idle.get() {
+                serving.clock.spawn("commands of a remote host", self.clone().execute_all());
+            }
+        }
+    }
+
+    /// Executes commands one after another.
+    async fn execute_all(self: Rc<Self>) {
+        while !self.is_gone.get() && self.idle.get() < IDLE_WORKERS_MAX || !self.works.is_empty() {
+            self.idle.set(self.idle.get() + 1);
+            let work = self.works.receive().await;
+            self.idle.set(self.idle.get() - 1);
+            let Some(mut work) = work else { return };
+            let cqe = self.queue.execute(&work.sqe, work.movement, &mut work.data).await;
+            self.finish(work, cqe);
+            self.serving.ended(&self.serving.commands);
         }
     }
 
@@ -520,6 +539,7 @@ impl Session {
         }
         self.queue.close();
         self.is_gone.set(true);
+        (0..self.idle.get()).for_each(|_| _ = self.works.try_send(None));
         self.unsent.notify_one();
         self.serving.has_changed();
     }
