@@ -138,6 +138,8 @@ pub struct Namespace {
     pub block_bytes: u32,
     /// Metadata bytes of a block.
     pub metadata_bytes: u16,
+    /// Blocks from one boundary to the next that commands should not cross (NOIOB). 0: there is none.
+    pub optimal_boundary: u16,
 }
 
 /// A key value namespace as Identify describes it.
@@ -296,7 +298,7 @@ impl Driver {
             },
             completion.work.clone(),
         );
-        let admin = QueuePair { submission: Rc::new(submission), completion, band: Band::Tags };
+        let admin = QueuePair { submission: Rc::new(submission), completion, band: Band::Tags, layer: None };
         admin.completion.add(admin.submission.clone());
         let driver = Driver(Rc::new(Inner {
             admin: admin.clone(),
@@ -453,7 +455,8 @@ impl Driver {
             let format = namespace.format();
             if let Some(block_bytes) = format.block_bytes().filter(|bytes| *bytes >= 512) {
                 let blocks = namespace.nsze;
-                namespaces.push(Namespace { nsid, blocks, block_bytes, metadata_bytes: format.ms });
+                let (metadata_bytes, optimal_boundary) = (format.ms, namespace.noiob);
+                namespaces.push(Namespace { nsid, blocks, block_bytes, metadata_bytes, optimal_boundary });
             }
         }
         self.0.namespaces.replace(namespaces.into());
@@ -497,7 +500,7 @@ impl Driver {
     }
 
     /// Whether the command set of key value namespaces is one of them.
-    fn has_key_values(&self) -> bool {
+    pub fn has_key_values(&self) -> bool {
         self.0.sets.get() & 1 << csi::KEY_VALUE != 0
     }
 
@@ -583,7 +586,7 @@ impl Driver {
             completion.work.clone(),
         ));
         completion.add(submission.clone());
-        let pair = QueuePair { submission, completion, band: Band::Tags };
+        let pair = QueuePair { submission, completion, band: Band::Tags, layer: None };
         inner.queues.borrow_mut().push(Created { pair: pair.clone(), priority: config.priority });
         if let Err(error) = self.announce_submission_queue(&pair, config.priority).await {
             if matches!(error, DriverError::Lost { lost: Lost::Reset, .. }) {

@@ -22,6 +22,7 @@
 //! | [`sink_oracle`] | what each byte of a payload sink must hold |
 //! | [`oracle`] | what each logical block must hold |
 //! | [`kv`] | key value operations, and what each key must hold |
+//! | [`request_layer`] | what commands go through before they are submitted, such as a block layer |
 //! | [`raw_flash`] | a drive's flash array, for a translation layer on this host |
 //! | [`error`] | what can go wrong |
 //!
@@ -47,6 +48,7 @@ pub mod payload;
 pub mod port;
 pub mod queue;
 pub mod raw_flash;
+pub mod request_layer;
 pub mod sink_oracle;
 pub mod split;
 mod stream;

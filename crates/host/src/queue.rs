@@ -13,6 +13,7 @@ use crate::costs::HostCosts;
 use crate::error::Lost;
 use crate::extension::{Extensions, PAYLOAD_ID_MIN};
 use crate::port::Port;
+use crate::request_layer::RequestLayer;
 use byteway_clock::{Clock, Delay, Notify, Semaphore, Service, SpanId, Stage, Station, TaskId, Time};
 use byteway_transfer::Limits;
 use byteway_transfer::inline;
@@ -169,9 +170,16 @@ pub struct QueuePair {
     pub(crate) completion: Rc<CompletionQueue>,
     /// Whose commands these are.
     pub(crate) band: Band,
+    /// What they go through first.
+    pub(crate) layer: Option<Rc<dyn RequestLayer>>,
 }
 
 impl QueuePair {
+    /// The same queue pair for an owner whose commands go through `layer` one by one ([`QueuePair::execute`]); batches do not.
+    pub fn behind(&self, layer: Rc<dyn RequestLayer>) -> QueuePair {
+        QueuePair { layer: Some(layer), ..self.clone() }
+    }
+
     /// The same queue pair for another owner, whose commands have identifiers out of the range of the first one's: as many as
     /// [`QueueConfig::out_of_band`](crate::QueueConfig::out_of_band) says, which is its share of the queue. None: it has none.
     pub fn out_of_band(&self) -> Option<QueuePair> {
@@ -278,6 +286,9 @@ impl QueuePair {
 
     /// The same for who has a place for the request, so that it is not moved, and has said whose it is.
     pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
+        if let Some(layer) = &self.layer {
+            return Box::pin(self.execute_behind(&**layer, request)).await;
+        }
         let queue = &self.submission;
         let cid = match queue.enter_now(request) {
             Some(entering) => {
@@ -294,6 +305,16 @@ impl QueuePair {
             None => queue.submit(request).await?,
         };
         queue.pending(cid).await
+    }
+
+    async fn execute_behind(&self, layer: &dyn RequestLayer, request: &Request<'_>) -> Result<Cqe, Lost> {
+        let end = match layer.begin(request.span, self.cpu(), &request.sqe).await {
+            Ok(end) => end,
+            Err(status) => return Ok(Cqe::new(0, status, 0, 0)),
+        };
+        let completed = Box::pin(QueuePair { layer: None, ..self.clone() }.execute_placed(request)).await;
+        end.await;
+        completed
     }
 }
 

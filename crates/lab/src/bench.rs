@@ -355,7 +355,7 @@ impl Stage {
             drive: 0,
             shared: None,
             completion: self.completion(),
-            rules: if bench.is_remote() { remote::rules() } else { transfer.rules() },
+            rules: if bench.is_remote() { remote::rules(transfer.rules()) } else { transfer.rules() },
             sink: transfer
                 .sink
                 .then(|| Sink::new(transfer.result, bench.verify, bench.assume == Assume::Empty)),

@@ -73,12 +73,20 @@ impl Remote {
             };
             let driver = Driver::attach(Port::Link(powered.host.clone()), config).await?;
             let lanes = &processors[..processors.len().min(usize::from(driver.queues_granted()))];
-            let block = (plan.path == TargetPath::Block).then(|| BlockLayer::new(clock, block(plan)));
+            let at_drive = lanes.len() as u32 * u32::from(driver.cap().mqes_z());
+            let block =
+                (plan.path == TargetPath::Block).then(|| BlockLayer::new(clock, block(plan, at_drive)));
             let local = scenario.jobs_of(number).filter(|job| job.at_target);
-            let local_max = local.map(|job| job.workers * job.iodepth).sum::<u32>() as u16;
-            let config = PathConfig { commands_max: 1023, local_max, ..PathConfig::default() };
+            let outstanding = local.map(|job| job.workers * job.iodepth).sum::<u32>() as u16;
+            let local_max = plan.local_outstanding.unwrap_or(outstanding).min(outstanding);
+            let commands_max = plan.remote_outstanding;
+            let rules = match scenario.drives[number].transfer.rules {
+                rules if rules.method == Method::Inline => rules,
+                _ => Rules::only(Method::Prp),
+            };
+            let config = PathConfig { commands_max, local_max, rules, ..PathConfig::default() };
             let path = Path::open_on(driver.clone(), config, lanes, block).await?;
-            let queues = (0..lanes.len()).map(|lane| path.local_queue(lane).clone());
+            let queues = (0..lanes.len()).map(|lane| path.local_queue(lane));
             locals.push((driver, queues.collect()));
             let name = Nqn::new(&format!("nqn.2026-11.org.byteway:{}", names.len()));
             let name = name.map_err(|_| refused("a drive cannot be named", Status::INTERNAL_ERROR))?;
@@ -176,9 +184,10 @@ impl Remote {
     }
 }
 
-/// How payloads of a host's are described over a network.
-pub fn rules() -> Rules {
-    Rules { fallback: PointerKind::Sgl, sgl_bytes_min: 0, ..Rules::only(Method::Sgl) }
+/// How payloads of a host's are described over a network: what goes inline behind a command goes in its capsule.
+pub fn rules(on_link: Rules) -> Rules {
+    let method = if on_link.method == Method::Inline { Method::Inline } else { Method::Sgl };
+    Rules { fallback: PointerKind::Sgl, sgl_bytes_min: 0, ..Rules::only(method) }
 }
 
 fn refused(what: &str, status: Status) -> RunError {
@@ -193,7 +202,8 @@ fn host_costs(profile: &HostProfile) -> HostCosts {
     build::costs(profile)
 }
 
-fn block(plan: &TargetPlan) -> BlockConfig {
+/// `at_drive`: commands that the drive's queues have room for.
+fn block(plan: &TargetPlan, at_drive: u32) -> BlockConfig {
     let block = &plan.network.block;
     BlockConfig {
         costs: BlockCosts {
@@ -207,7 +217,7 @@ fn block(plan: &TargetPlan) -> BlockConfig {
             BlockScheduler::None => Scheduler::None,
             BlockScheduler::MqDeadline => Scheduler::Deadline,
         },
-        dispatched_max: block.tags,
+        dispatched_max: block.tags.min(at_drive),
     }
 }
 

@@ -329,7 +329,7 @@ impl Setting {
             drive,
             shared: None,
             completion,
-            rules: if remote.is_some() { remote::rules() } else { transfer.rules },
+            rules: if remote.is_some() { remote::rules(transfer.rules) } else { transfer.rules },
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),
             results: transfer.results,
             processors: self.world.host.processors().to_vec(),

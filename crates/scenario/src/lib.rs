@@ -369,10 +369,10 @@ impl Scenario {
         }
         match &self.target {
             // Its hosts' queue pairs are its own: a drive's are shared by all of them.
-            Some(_) => {
+            Some(target) => {
                 let drives = self.drives.iter().zip(drive_paths);
                 let drives = drives.map(|(drive, path)| (&drive.plan, &drive.transfer, path));
-                TargetPlan::check(&self.host, drives, &self.jobs.iter().zip(paths).collect::<Vec<_>>())?;
+                target.check(&self.host, drives, &self.jobs.iter().zip(paths).collect::<Vec<_>>())?;
             }
             None => {
                 if let Some((_, path)) = self.jobs.iter().zip(paths).find(|(job, _)| job.at_target) {

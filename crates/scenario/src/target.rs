@@ -9,6 +9,7 @@ use super::transfer::TransferPlan;
 use crate::profile::{self, Completion, Fault, HOSTS, HostProfile, NETWORKS, NetworkProfile, fault};
 use crate::source::{Index, Sources, Tree};
 use byteway_console::error::InputError;
+use byteway_transfer::Method;
 use byteway_workload::JobPlan;
 
 /// A target that can be built.
@@ -26,10 +27,17 @@ pub struct TargetPlan {
     pub path: TargetPath,
     /// Who chooses among requests.
     pub scheduler: BlockScheduler,
+    /// Commands of remote hosts that are at a drive at once.
+    pub remote_outstanding: u32,
+    /// Commands of jobs at the target that each of a drive's queue pairs has at once. None: as many as they could have.
+    pub local_outstanding: Option<u16>,
 }
 
 /// Queue pairs that a host may have with a target's controller.
 const QUEUES_MAX: u32 = 63;
+
+/// Commands of remote hosts that are at a drive at once, at most.
+const REMOTE_MAX: u32 = 1023;
 
 /// I/Os that jobs at the target may have outstanding on a drive.
 const LOCAL_MAX: u64 = 1024;
@@ -67,7 +75,25 @@ pub(crate) fn load<'t>(
         let fault = fault("target.scheduler", what, "leave it out, or set `path = \"block\"`");
         return Err(placed(sources, index, fault));
     }
+    if section.path == TargetPath::Block && section.local_outstanding.is_some() {
+        let what = "`target.local_outstanding`: through the block layer all have the same tags";
+        let cure = "set `override.block.tags` of [network], or `path = \"bypass\"`";
+        return Err(placed(sources, index, fault("target.local_outstanding", what, cure)));
+    }
+    let limits = [
+        ("remote", section.remote_outstanding, REMOTE_MAX),
+        ("local", section.local_outstanding, LOCAL_MAX as u32),
+    ];
+    for (side, limit, most) in limits {
+        if let Some(limit) = limit.filter(|limit| !(1..=most).contains(limit)) {
+            let key = format!("target.{side}_outstanding");
+            let what = format!("`{key}` = {limit}: not from 1 to {most}");
+            return Err(placed(sources, index, fault(key, what, "choose one that is, or leave it out")));
+        }
+    }
     Ok(Some(TargetPlan {
+        remote_outstanding: section.remote_outstanding.unwrap_or(REMOTE_MAX),
+        local_outstanding: section.local_outstanding.map(|limit| limit as u16),
         network_name: profile_stem(&network.profile),
         network: profile,
         profile_name: profile_stem(&section.profile),
@@ -80,11 +106,11 @@ pub(crate) fn load<'t>(
 impl TargetPlan {
     /// What holds between the target and the rest of a scenario: each drive and each job with where it is written.
     pub(crate) fn check<'a>(
+        &self,
         host: &HostPlan,
         drives: impl Iterator<Item = (&'a DrivePlan, &'a TransferPlan, &'a String)>,
         jobs: &[(&JobPlan, &String)],
     ) -> Result<(), Fault> {
-        const LEAVE_OUT: &str = "leave it out, or leave [target] out";
         if host.profile.completion == Completion::Polled {
             let what = "`host.profile`: a host learns of a network's completions by interrupts";
             let cure = "choose a profile of this kind, such as \"xeon-e5-v4\" or \"linux-interrupt\"";
@@ -96,18 +122,23 @@ impl TargetPlan {
         }
         for (number, (drive, transfer, path)) in drives.enumerate() {
             let key = match drive.personality {
-                Personality::Block if drive.kv_bytes == 0 => None,
-                Personality::Block => Some("kv_capacity"),
-                _ => Some("personality"),
+                Personality::Block if drive.kv_bytes > 0 => Some("kv_capacity"),
+                Personality::Block => None,
+                Personality::Kv if self.path == TargetPath::Bypass => None,
+                Personality::Kv | Personality::Sink => Some("personality"),
             };
             if let Some(key) = key {
                 let key = format!("{path}.{key}");
-                let what = format!("`{key}`: over a network a drive is asked for blocks");
-                return Err(fault(key, what, LEAVE_OUT));
+                let what = format!(
+                    "`{key}`: over a network, and through a block layer, a drive is asked for blocks"
+                );
+                let cure = "leave it out, choose path = \"bypass\" for pairs, or leave [target] out";
+                return Err(fault(key, what, cure));
             }
-            if !transfer.rules.method.is_pointer() {
-                let what = "`transfer.method`: over a network data is described by data pointers";
-                return Err(fault("transfer.method", what, LEAVE_OUT));
+            if !transfer.rules.method.is_pointer() && transfer.rules.method != Method::Inline {
+                let what = "`transfer.method`: over a network a payload goes in its command's capsule, or is pointed at";
+                let cure = "choose inline (by the capsule, and inline to the target's drive), prp or sgl";
+                return Err(fault("transfer.method", what, cure));
             }
             let own = |at_target: bool| {
                 jobs.iter().filter(move |(job, _)| job.drive == number && job.at_target == at_target)

@@ -36,6 +36,13 @@ pub struct TargetSection {
     /// Who chooses among requests of the block layer.
     #[serde(default)]
     pub scheduler: BlockScheduler,
+    /// Commands of remote hosts that are at a drive at once; others wait at the target. From 1 to 1023, which it is if left out.
+    #[serde(default)]
+    pub remote_outstanding: Option<u32>,
+    /// Past the block layer: commands of jobs at the target that each of a drive's queue pairs has at once. From 1 to 1024; left out,
+    /// as many as these jobs could have.
+    #[serde(default)]
+    pub local_outstanding: Option<u32>,
     /// Keys of the target's host profile to be replaced, such as `cores = 4`.
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]

@@ -12,6 +12,7 @@ use byteway_wire::nvme::ana::LSP_GROUPS_ONLY;
 use byteway_wire::nvme::feature::{AsyncEventConfig, fid};
 use byteway_wire::nvme::identify::{ascii_field, csi, lpa, oacs, oaes, oncs};
 use byteway_wire::nvme::log::lid;
+use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
     AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
     IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status,
@@ -28,6 +29,10 @@ pub(crate) const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
 /// What of the optional NVM commands is passed on.
 const ONCS: u16 =
     oncs::COMPARE | oncs::WRITE_UNCORRECTABLE | oncs::DATASET_MANAGEMENT | oncs::WRITE_ZEROES | oncs::VERIFY;
+/// Of Byteway's own transfer methods, those that a fabric has.
+const METHODS: Methods = Methods::new().with_inline(true);
+/// The combination of command sets, in an I/O Command Set Profile.
+const PROFILE: u32 = 0x1FF;
 /// Host Behavior Support, of which nothing changes what is done here.
 const HOST_BEHAVIOR_BYTES: u32 = 512;
 
@@ -126,6 +131,9 @@ pub(crate) async fn execute(
                 }
                 _ => ended(Status::INVALID_LOG_PAGE.with_dnr()),
             }
+        }
+        AdminOpcode::SET_FEATURES if SetFeatures::parse(sqe).fid == fid::COMMAND_SET_PROFILE => {
+            choose_sets(path, &SetFeatures::parse(sqe)).await
         }
         AdminOpcode::SET_FEATURES => set_features(controller, subsystem, &SetFeatures::parse(sqe)),
         AdminOpcode::GET_FEATURES => get_features(controller, path, sqe, data).await,
@@ -306,7 +314,16 @@ fn identity(controller: &Controller, subsystem: &Subsystem) -> Box<IdentifyContr
     identity.fcatt = 0;
     identity.msdbd = 1;
     identity.ofcs = 0;
-    identity.vs = [0; 1024]; // Byteway's own transfer methods are those of a link
+    // Of Byteway's own methods a fabric has one: what goes inline behind a command on a link goes in its capsule here.
+    let offered = Capabilities {
+        signature: Capabilities::SIGNATURE,
+        version: Capabilities::VERSION,
+        methods: METHODS.into_bits(),
+        inline_bytes_max: config.in_capsule_bytes,
+        ..Capabilities::default()
+    };
+    identity.vs = [0; 1024];
+    offered.write(&mut identity.vs);
     identity.fr = ascii_field(env!("CARGO_PKG_VERSION"));
     identity
 }
@@ -328,8 +345,25 @@ fn set_features(controller: &Controller, subsystem: &Subsystem, command: &SetFea
         }
         fid::KEEP_ALIVE_TIMER | fid::ASYNC_EVENT_CONFIGURATION => set_of_controller(controller, command),
         fid::HOST_BEHAVIOR_SUPPORT => ended(Status::SUCCESS),
+        fid::PAYLOAD_METHODS => {
+            let is_offered = Methods::from_bits(command.cdw11).is_within(METHODS);
+            let is_granted = (1..=u32::from(controller.granted.get())).contains(&command.cdw12);
+            ended(if is_offered && is_granted { Status::SUCCESS } else { INVALID_FIELD })
+        }
         // The cache is the drive's, which other hosts use, too.
         _ => ended(Status::FEATURE_NOT_CHANGEABLE.with_dnr()),
+    }
+}
+
+/// I/O Command Set Profile: the target has chosen the drive's combination of command sets, and a host may choose that.
+async fn choose_sets(path: &Path, command: &SetFeatures) -> Cqe {
+    let asked = GetFeatures { fid: fid::COMMAND_SET_PROFILE, ..GetFeatures::default() };
+    let chosen = path.ask(asked.sqe(0, 0), 0, &mut Vec::new()).await;
+    match chosen.status() {
+        Status::SUCCESS if command.sv => ended(Status::FEATURE_NOT_SAVEABLE.with_dnr()),
+        Status::SUCCESS if command.cdw11 & PROFILE == chosen.dw0 & PROFILE => chosen,
+        Status::SUCCESS => ended(Status::FEATURE_NOT_CHANGEABLE.with_dnr()),
+        _ => chosen,
     }
 }
 
@@ -369,6 +403,7 @@ async fn get_features(controller: &Controller, path: &Path, sqe: &Sqe, data: &mu
         | fid::TEMPERATURE_THRESHOLD
         | fid::ERROR_RECOVERY
         | fid::VOLATILE_WRITE_CACHE
+        | fid::COMMAND_SET_PROFILE
         | fid::WRITE_ATOMICITY => return path.ask(*sqe, 0, data).await,
         _ => return ended(INVALID_FIELD),
     };

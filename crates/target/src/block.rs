@@ -3,13 +3,16 @@
 //!
 //! A command becomes a bio and a request, which takes a tag of its hardware queue, waits for its turn with a scheduler, is
 //! dispatched to the driver, and completes through the layer again. Each step is work of the processor that the queue belongs to.
-//! What has no bio is not passed: of the commands with data only reads and writes are.
+//! A bio that lies next to a request which waits with the scheduler joins that. What has no bio is not passed: of the commands with
+//! data only reads and writes are. Applications of the target's own come through the same layer, as
+//! [`RequestLayer`]; theirs are not merged.
 
-use crate::path::Errand;
-use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, Stage, Station};
+use crate::merge::{Gathering, Joined, Offer};
+use byteway_clock::{Clock, Delay, Notify, Permit, Semaphore, SpanId, Stage, Station};
+use byteway_host::request_layer::{RequestLayer, Work};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// What each step of a request costs in processor time.
@@ -57,6 +60,8 @@ const PASSED_MAX: u32 = 2;
 struct Waiting {
     reads: BTreeSet<(u64, u64)>,
     writes: BTreeSet<(u64, u64)>,
+    /// Of these, by ticket, what others may join.
+    gatherings: BTreeMap<u64, Gathering>,
     /// Where the last request was.
     last: u64,
     /// How often a read was chosen while writes waited.
@@ -76,6 +81,7 @@ struct Inner {
     waiting: RefCell<Waiting>,
     turns: Notify,
     requests: Cell<u64>,
+    merged: Cell<u64>,
 }
 
 /// A block layer over one drive. Cheap to clone.
@@ -85,9 +91,19 @@ pub struct BlockLayer(Rc<Inner>);
 /// A request that has been dispatched.
 pub(crate) struct BlockRequest {
     layer: BlockLayer,
-    errand: Errand,
+    span: SpanId,
     cpu: Rc<Station>,
+    /// With what has joined it.
+    pub(crate) gathering: Option<Gathering>,
     _tag: Permit,
+}
+
+/// What has become of a bio.
+pub(crate) enum Begun {
+    /// A request, which is the driver's turn now.
+    Dispatched(BlockRequest),
+    /// A part of another.
+    Joined(Rc<Joined>),
 }
 
 impl BlockLayer {
@@ -100,6 +116,7 @@ impl BlockLayer {
             waiting: RefCell::default(),
             turns: Notify::new(clock),
             requests: Cell::default(),
+            merged: Cell::default(),
             config,
         }))
     }
@@ -109,13 +126,19 @@ impl BlockLayer {
         self.0.requests.get()
     }
 
-    /// Makes a request of a command and waits until it is dispatched.
+    /// Bios that joined a request instead of becoming one.
+    pub fn merged(&self) -> u64 {
+        self.0.merged.get()
+    }
+
+    /// Makes a request of a command and waits until it is dispatched; or has it join another, if it is offered for that.
     pub(crate) async fn begin(
         &self,
-        errand: Errand,
+        span: SpanId,
         cpu: &Rc<Station>,
         sqe: &Sqe,
-    ) -> Result<BlockRequest, Status> {
+        mut offer: Option<Offer<'_>>,
+    ) -> Result<Begun, Status> {
         let inner = &self.0;
         let is_read = match NvmOpcode(sqe.opcode()) {
             NvmOpcode::READ => true,
@@ -125,54 +148,61 @@ impl BlockLayer {
             _ => return Err(Status::INVALID_OPCODE.with_dnr()),
         };
         let spans = inner.clock.spans();
-        self.work("block layer: build", errand, cpu, inner.config.costs.build).await;
+        let has_scheduler = inner.config.scheduler == Scheduler::Deadline;
+        self.work("block layer: build", span, cpu, inner.config.costs.build).await;
+        let mut gathering =
+            offer.as_ref().filter(|_| has_scheduler).and_then(|offer| Gathering::of(sqe, offer));
+        if let Some(joined) = self.join(gathering.as_ref(), offer.as_mut()) {
+            return Ok(Begun::Joined(joined));
+        }
         let tag = inner.tags.acquire(1).await;
-        spans.charge(errand.span, inner.clock.now(), Stage::Queueing);
-        if inner.config.scheduler == Scheduler::Deadline {
+        spans.charge(span, inner.clock.now(), Stage::Queueing);
+        if has_scheduler {
             // Who has the lock works on its own processor.
             let cost = inner.config.costs.schedule;
             let lock = inner.lock.reserve_for("scheduler's lock", cost);
             if lock.queued > Delay::ZERO {
                 inner.clock.sleep_until(inner.clock.now() + lock.queued).await;
-                spans.charge(errand.span, inner.clock.now(), Stage::Queueing);
+                spans.charge(span, inner.clock.now(), Stage::Queueing);
             }
-            self.work("block layer: schedule", errand, cpu, cost).await;
-            self.turn(is_read, ReadWrite::parse(sqe).slba).await;
-            spans.charge(errand.span, inner.clock.now(), Stage::Queueing);
+            self.work("block layer: schedule", span, cpu, cost).await;
+            // What it lies next to may have come meanwhile.
+            if let Some(joined) = self.join(gathering.as_ref(), offer.as_mut()) {
+                return Ok(Begun::Joined(joined));
+            }
+            let turn = Turn::wait_for(self, is_read, ReadWrite::parse(sqe).slba, gathering);
+            gathering = turn.come().await;
+            spans.charge(span, inner.clock.now(), Stage::Queueing);
         }
-        self.work("block layer: dispatch", errand, cpu, inner.config.costs.dispatch).await;
+        let request = BlockRequest { layer: self.clone(), span, cpu: cpu.clone(), gathering, _tag: tag };
+        self.work("block layer: dispatch", span, cpu, inner.config.costs.dispatch).await;
         inner.requests.set(inner.requests.get() + 1);
-        Ok(BlockRequest { layer: self.clone(), errand, cpu: cpu.clone(), _tag: tag })
+        Ok(Begun::Dispatched(request))
     }
 
-    async fn work(&self, what: &'static str, errand: Errand, cpu: &Station, cost: Delay) {
+    async fn work(&self, what: &'static str, span: SpanId, cpu: &Station, cost: Delay) {
         if cost > Delay::ZERO {
             let service = cpu.serve_for(what, cost).await;
             let now = self.0.clock.now();
-            self.0.clock.spans().charge_split(errand.span, now, service.queued, Stage::Target);
+            self.0.clock.spans().charge_split(span, now, service.queued, Stage::Target);
         }
     }
 
-    /// Waits until the scheduler chooses a request at `lba`.
-    async fn turn(&self, is_read: bool, lba: u64) {
-        let inner = &self.0;
-        let ticket = {
-            let mut waiting = inner.waiting.borrow_mut();
-            let ticket = waiting.next;
-            waiting.next += 1;
-            if is_read {
-                waiting.reads.insert((lba, ticket))
-            } else {
-                waiting.writes.insert((lba, ticket))
-            };
-            ticket
-        };
-        self.choose();
-        while inner.waiting.borrow().turn != Some(ticket) {
-            inner.turns.notified().await;
+    /// Has a bio join a request that waits, if it lies next to one.
+    fn join(&self, own: Option<&Gathering>, offer: Option<&mut Offer<'_>>) -> Option<Rc<Joined>> {
+        let (own, offer) = own.zip(offer)?;
+        let mut waiting = self.0.waiting.borrow_mut();
+        let Waiting { reads, writes, gatherings, .. } = &mut *waiting;
+        let (ticket, gathering) = gatherings.iter_mut().find(|(_, gathering)| gathering.takes(own))?;
+        let before = gathering.slba();
+        let joined = gathering.join(&self.0.clock, own, offer.data);
+        for queue in [reads, writes] {
+            if queue.remove(&(before, *ticket)) {
+                queue.insert((gathering.slba(), *ticket));
+            }
         }
-        inner.waiting.borrow_mut().turn = None;
-        self.choose();
+        self.0.merged.set(self.0.merged.get() + 1);
+        Some(joined)
     }
 
     /// Lets the next request go, if the drive may have one more.
@@ -198,11 +228,87 @@ impl BlockLayer {
     }
 }
 
+/// A request that waits with the scheduler.
+struct Turn<'a> {
+    layer: &'a BlockLayer,
+    ticket: u64,
+    is_over: bool,
+}
+
+impl<'a> Turn<'a> {
+    fn wait_for(layer: &'a BlockLayer, is_read: bool, lba: u64, gathering: Option<Gathering>) -> Turn<'a> {
+        let mut waiting = layer.0.waiting.borrow_mut();
+        let ticket = waiting.next;
+        waiting.next += 1;
+        let queue = if is_read { &mut waiting.reads } else { &mut waiting.writes };
+        queue.insert((lba, ticket));
+        if let Some(gathering) = gathering {
+            waiting.gatherings.insert(ticket, gathering);
+        }
+        drop(waiting);
+        layer.choose();
+        Turn { layer, ticket, is_over: false }
+    }
+
+    /// Waits until it is chosen.
+    async fn come(mut self) -> Option<Gathering> {
+        let inner = &self.layer.0;
+        while inner.waiting.borrow().turn != Some(self.ticket) {
+            inner.turns.notified().await;
+        }
+        self.is_over = true;
+        let gathering = {
+            let mut waiting = inner.waiting.borrow_mut();
+            waiting.turn = None;
+            waiting.gatherings.remove(&self.ticket)
+        };
+        self.layer.choose();
+        gathering
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        // Given up: the others must not wait for it.
+        let mut waiting = self.layer.0.waiting.borrow_mut();
+        if waiting.turn == Some(self.ticket) {
+            waiting.turn = None;
+            waiting.dispatched -= 1;
+        }
+        let ticket = self.ticket;
+        waiting.reads.retain(|(_, other)| *other != ticket);
+        waiting.writes.retain(|(_, other)| *other != ticket);
+        let gathering = waiting.gatherings.remove(&ticket);
+        drop(waiting);
+        drop(gathering); // whoever has joined it is told
+        self.layer.choose();
+    }
+}
+
+impl RequestLayer for BlockLayer {
+    fn begin<'a>(
+        &'a self,
+        span: SpanId,
+        cpu: &'a Rc<Station>,
+        sqe: &'a Sqe,
+    ) -> Work<'a, Result<Work<'static, ()>, Status>> {
+        Box::pin(async move {
+            match self.begin(span, cpu, sqe, None).await? {
+                Begun::Dispatched(request) => Ok(Box::pin(request.end()) as Work<'static, ()>),
+                Begun::Joined(_) => unreachable!("what is not offered joins nothing"),
+            }
+        })
+    }
+}
+
 impl BlockRequest {
     /// The drive has completed it.
     pub(crate) async fn end(self) {
         let layer = self.layer.clone();
-        layer.work("block layer: complete", self.errand, &self.cpu, layer.0.config.costs.complete).await;
+        layer.work("block layer: complete", self.span, &self.cpu, layer.0.config.costs.complete).await;
     }
 }
 

@@ -15,6 +15,8 @@
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, through a block layer or past it |
 //! | [`block`] | that block layer: requests, tags, a scheduler, what each step costs |
+//! | `merge.rs` | requests that it makes one of |
+//! | `split.rs` | commands that are too long for the drive, or cross a boundary of its, as several |
 //! | [`tcp`] | the TCP transport: PDUs in, PDUs out |
 //! | [`simulated`] | the target on a simulated network: its adapter, its processors, what messages cost them |
 //!
@@ -29,10 +31,12 @@ pub mod discovery;
 mod discovery_admin;
 mod event;
 mod host_usage;
+mod merge;
 pub mod path;
 pub mod queue;
 mod shared;
 pub mod simulated;
+mod split;
 pub mod subsystem;
 pub mod tcp;
 

@@ -3,7 +3,9 @@
 //! Nothing of a remote command reaches the drive that was not understood here: how many bytes it moves, and which way, follows from
 //! its own fields, and its data lies in memory of the target's. A host's address never does.
 
-use crate::block::BlockLayer;
+use crate::block::{Begun, BlockLayer};
+use crate::merge::Offer;
+use crate::split::{self, Part};
 use byteway_clock::{Semaphore, SpanId, Station};
 use byteway_host::{
     Carrier, Data, Driver, DriverError, IoBuffer, IoError, KvNamespace, Lost, Method, Namespace, OutOfBand,
@@ -21,7 +23,8 @@ use std::rc::Rc;
 /// What of the target a drive's path takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathConfig {
-    /// The longest data of a command, in bytes: what the target's controllers report as MDTS. A power of two from 4 KiB on.
+    /// The longest data of a command, in bytes: what the target's controllers report as MDTS. A power of two from 4 KiB on. It may be
+    /// more than the drive's.
     pub bytes_max: u32,
     /// Commands that are at the drive at once, of all hosts together. Others wait.
     pub commands_max: u32,
@@ -30,11 +33,20 @@ pub struct PathConfig {
     /// The first command identifier of what goes past the block layer. None: that above the block layer's tags. Any lower one is a
     /// mistake, which a test makes on purpose.
     pub first_identifier: Option<u16>,
+    /// How payloads of commands get to the drive, if that offers the method: what came in a command's capsule may go inline behind
+    /// the command.
+    pub rules: Rules,
 }
 
 impl Default for PathConfig {
     fn default() -> Self {
-        PathConfig { bytes_max: 128 << 10, commands_max: 512, local_max: 0, first_identifier: None }
+        PathConfig {
+            bytes_max: 128 << 10,
+            commands_max: 512,
+            local_max: 0,
+            first_identifier: None,
+            rules: Rules::only(Method::Prp),
+        }
     }
 }
 
@@ -79,6 +91,8 @@ pub struct Path {
     /// What commands go through; none: they go past it.
     block: Option<BlockLayer>,
     config: PathConfig,
+    /// The longest data of a command to the drive; longer ones become several.
+    part_bytes_max: u32,
     credits: Semaphore,
 }
 
@@ -103,7 +117,9 @@ impl Path {
         block: Option<BlockLayer>,
     ) -> Result<Path, DriverError> {
         let drive_max = driver.transfer_bytes_max().unwrap_or(u64::from(config.bytes_max));
-        let bytes_max = u64::from(config.bytes_max).min(drive_max) as u32;
+        let part_bytes_max = u64::from(config.bytes_max).min(drive_max) as u32;
+        // A value is one command.
+        let bytes_max = if driver.has_key_values() { part_bytes_max } else { config.bytes_max };
         let config = PathConfig { bytes_max, ..config };
         let room = config.commands_max + u32::from(config.local_max);
         let entries = (room + 1).min(u32::from(driver.cap().mqes_z()) + 1);
@@ -126,13 +142,14 @@ impl Path {
                 ..QueueConfig::new(entries)
             };
             let queue = driver.create_queue_pair(own).await?;
+            driver.enable_methods(&queue, config.rules.methods()).await?;
             let remote = queue.out_of_band().unwrap_or_else(|| queue.clone());
-            let transfer = TransferConfig::<()>::new(Rules::only(Method::Prp), config.bytes_max);
+            let transfer = TransferConfig::<()>::new(config.rules, part_bytes_max);
             let carrier = Carrier::new(remote, &transfer);
             lanes.push(Lane { queue, carrier, buffers: RefCell::default() });
         }
         let credits = Semaphore::new(driver.clock(), config.commands_max as usize);
-        Ok(Path { driver, lanes, block, config, credits })
+        Ok(Path { driver, lanes, block, config, part_bytes_max, credits })
     }
 
     /// The driver behind it.
@@ -140,9 +157,13 @@ impl Path {
         &self.driver
     }
 
-    /// The queue pair of a processor, for an application of the target's own: remote commands share it.
-    pub fn local_queue(&self, lane: usize) -> &QueuePair {
-        &self.lanes[lane % self.lanes.len()].queue
+    /// The queue pair of a processor, for an application of the target's own: remote commands share it, and its block layer.
+    pub fn local_queue(&self, lane: usize) -> QueuePair {
+        let queue = &self.lanes[lane % self.lanes.len()].queue;
+        match &self.block {
+            Some(block) => queue.behind(Rc::new(block.clone())),
+            None => queue.clone(),
+        }
     }
 
     /// What the drive says that it is.
@@ -232,6 +253,49 @@ impl Path {
 
     /// Has the drive execute an I/O command that moves data so. `data` holds what goes to the drive, or takes what comes.
     pub async fn execute(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
+        let parts = match (movement, self.namespace(sqe.nsid)) {
+            (Movement::ToDrive(bytes) | Movement::ToHost(bytes), Ok(namespace)) => {
+                let atomic_blocks = u32::from(self.identity().awun) + 1;
+                split::parts(sqe, &namespace, bytes, self.part_bytes_max, atomic_blocks)
+            }
+            _ => Vec::new(),
+        };
+        if parts.is_empty() {
+            return self.execute_part(errand, sqe, movement, data).await;
+        }
+        Box::pin(self.execute_parts(errand, parts, movement, data)).await
+    }
+
+    /// A command in parts. Each goes its way by itself, as if it were a command.
+    async fn execute_parts(
+        &self,
+        errand: Errand,
+        parts: Vec<Part>,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Cqe {
+        let (whole_data, is_read) = (std::mem::take(data), matches!(movement, Movement::ToHost(_)));
+        let works = parts.iter().map(|part| -> split::Work<'_, (Cqe, Vec<u8>)> {
+            let range = part.offset as usize..(part.offset + part.bytes) as usize;
+            let movement = if is_read { Movement::ToHost(part.bytes) } else { Movement::ToDrive(part.bytes) };
+            let mut own = if is_read { Vec::new() } else { whole_data[range].to_vec() };
+            Box::pin(async move {
+                let cqe = self.execute_part(errand, &part.sqe, movement, &mut own).await;
+                (cqe, own)
+            })
+        });
+        let ended = split::all(works.collect()).await;
+        let (ends, came): (Vec<Cqe>, Vec<Vec<u8>>) = ended.into_iter().unzip();
+        *data = whole_data;
+        if is_read {
+            data.clear();
+            came.iter().for_each(|part| data.extend_from_slice(part));
+        }
+        split::whole(&ends)
+    }
+
+    /// A command that the drive has as it is.
+    async fn execute_part(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
         let credit = self.credits.acquire(1).await;
         if credit.credits() == 0 {
             return failed(Status::INTERNAL_PATH_ERROR);
@@ -243,23 +307,37 @@ impl Path {
             Err(status) => return failed(status),
         }
         let lane = &self.lanes[errand.lane % self.lanes.len()];
-        let request = match &self.block {
+        let mut request = match &self.block {
             None => None,
-            Some(block) => match block.begin(errand, lane.carrier.queue().cpu(), sqe).await {
-                Ok(request) => Some(request),
-                Err(status) => return failed(status),
-            },
+            Some(block) => {
+                let offer = Offer { movement, data, bytes_max: self.part_bytes_max };
+                match block.begin(errand.span, lane.carrier.queue().cpu(), sqe, Some(offer)).await {
+                    Ok(Begun::Dispatched(request)) => Some(request),
+                    Ok(Begun::Joined(joined)) => return joined.end(data).await,
+                    Err(status) => return failed(status),
+                }
+            }
         };
-        let buffer = match lane.take() {
-            Ok(buffer) => buffer,
-            Err(_) => return failed(Status::COMMAND_INTERRUPTED),
+        let mut gathering = request.as_mut().and_then(|request| request.gathering.take());
+        let (sqe, movement) = match &mut gathering {
+            Some(gathering) => gathering.command(sqe, movement, data),
+            None => (*sqe, movement),
         };
-        let executed = self.execute_in(lane, &buffer, errand.span, sqe, movement, data).await;
-        lane.buffers.borrow_mut().push(buffer);
+        let cqe = match lane.take() {
+            Ok(buffer) => {
+                let executed = self.execute_in(lane, &buffer, errand.span, &sqe, movement, data).await;
+                lane.buffers.borrow_mut().push(buffer);
+                executed.unwrap_or_else(|error| failed(status_of(&error)))
+            }
+            Err(_) => failed(Status::COMMAND_INTERRUPTED),
+        };
         if let Some(request) = request {
             request.end().await;
         }
-        executed.unwrap_or_else(|error| failed(status_of(&error)))
+        if let Some(gathering) = gathering {
+            gathering.end(movement, cqe, data);
+        }
+        cqe
     }
 
     async fn execute_in(

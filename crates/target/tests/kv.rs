@@ -7,11 +7,14 @@ use byteway_testkit::drive_config;
 use byteway_wire::FromBytes;
 use byteway_wire::content::BlockSize;
 use byteway_wire::fabrics::tcp::Digests;
+use byteway_wire::nvme::feature::fid;
 use byteway_wire::nvme::identify::csi;
 use byteway_wire::nvme::kv::identify::IdentifyNamespaceKv;
 use byteway_wire::nvme::kv::list::keys;
 use byteway_wire::nvme::kv::{KeyField, List, Retrieve, Store};
-use byteway_wire::nvme::{Cns, Flush, Identify, KvOpcode, NvmOpcode, ReadWrite, Sqe, Status};
+use byteway_wire::nvme::{
+    Cns, Flush, GetFeatures, Identify, KvOpcode, NvmOpcode, ReadWrite, SetFeatures, Sqe, Status,
+};
 use std::rc::Rc;
 
 /// The namespace of pairs, behind those of blocks.
@@ -145,5 +148,25 @@ fn what_a_command_does_not_fill_is_not_anothers_data() {
             let data = io.ask(sqe, &[]).await.data;
             assert!(!data.contains(&0x5E), "{:#x}", sqe.opcode());
         }
+    });
+}
+
+// Without this a host that knows several command sets could not use a drive with pairs over a fabric; one that would change the
+// combination for other hosts is refused.
+#[test]
+fn the_drives_combination_of_command_sets_can_be_chosen() {
+    with_pairs(async |target| {
+        let mut admin = Host::admin(&target).await;
+        admin.configure(true).await;
+        let profile = |cdw11: u32, sv: bool| {
+            SetFeatures { fid: fid::COMMAND_SET_PROFILE, cdw11, sv, ..SetFeatures::default() }.sqe(0, 0)
+        };
+        assert_eq!(admin.ask(profile(0, false), &[]).await.cqe.status(), Status::SUCCESS);
+        let refused = Status::FEATURE_NOT_CHANGEABLE.with_dnr();
+        assert_eq!(admin.ask(profile(1, false), &[]).await.cqe.status(), refused);
+        assert!(!admin.ask(profile(0, true), &[]).await.cqe.status().is_success());
+        let get = GetFeatures { fid: fid::COMMAND_SET_PROFILE, ..GetFeatures::default() }.sqe(0, 0);
+        let cqe = admin.ask(get, &[]).await.cqe;
+        assert_eq!((cqe.status(), cqe.dw0), (Status::SUCCESS, 0));
     });
 }

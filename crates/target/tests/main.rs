@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 mod association;
+mod block;
 mod commands;
 mod discovery;
 mod events;
 mod host;
 mod hostile;
+mod inline;
 mod kv;
 mod limits;
 mod loss;

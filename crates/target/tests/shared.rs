@@ -32,10 +32,16 @@ fn side_by_side(first_identifier: Option<u16>, resets: u32) -> Found {
     SmallWorld::default().run(async move |powered| {
         let driver = Driver::attach(Port::Link(powered.host.clone()), driven).await.unwrap();
         let clock = driver.clock().clone();
-        let config = PathConfig { bytes_max: 32 << 10, commands_max: 64, local_max: 16, first_identifier };
+        let config = PathConfig {
+            bytes_max: 32 << 10,
+            commands_max: 64,
+            local_max: 16,
+            first_identifier,
+            ..PathConfig::default()
+        };
         let processor = driver.cpu().clone();
         let path = Path::open_on(driver.clone(), config, &[processor], None).await.unwrap();
-        let local = path.local_queue(0).clone();
+        let local = path.local_queue(0);
         let config = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
         let target = Target::new(vec![Subsystem::new(&clock, config, path)]);
         let (adapter, _served) = connect(&target, &clock, 1);

@@ -137,3 +137,49 @@ fn a_network_costs_and_a_bypass_saves() {
     // The block layer's own constants: 1.7 us, 0.7 us, 1.6 us.
     assert!((block - bypass - 4_000.0).abs() < 1.0, "{}", block - bypass);
 }
+
+// Pairs of a host's that is not the drive's own: what it reads it has stored, and a value that comes in its command's capsule goes to
+// the drive behind the command as well.
+#[test]
+fn pairs_cross_a_network_inline_or_by_pointer() {
+    let text = "[drive]\nprofile = 'cosmos-plus'\npersonality = 'kv'\ncapacity = '1 GiB'\n[host]\nprofile = 'xeon-e5-v4'\n\
+                [target]\npath = 'bypass'\n[[kv]]\nworkload = 'fillrandom'\nvalue = '200 B'\ncount = 400\n\
+                [[kv]]\nworkload = 'readrandom'\nstonewall = true\ncount = 400\n";
+    let down = |summary: &Summary, purpose: &str| {
+        let rows = summary.link.iter();
+        rows.filter(|row| row.purpose == purpose && row.direction == "to device")
+            .map(|row| row.payload_bytes)
+            .sum::<u64>()
+    };
+    for method in ["prp", "inline"] {
+        let summary = run_with(text, &[&format!("transfer.method={method}")]);
+        assert_eq!(summary.ios, 800, "{method}");
+        assert_eq!(summary.verification.mismatches, 0);
+        let (inline, data) = (down(&summary, "inline chunk"), down(&summary, "data"));
+        assert_eq!((inline > 0, data == 0), (method == "inline", method == "inline"), "{inline} {data}");
+    }
+}
+
+// A share that is not kept would let whoever has more I/Os outstanding wait for less.
+#[test]
+fn each_side_keeps_to_its_share_of_the_drive() {
+    let job = |name: &str, at: &str| {
+        format!(
+            "[[job]]\nname = '{name}'\n{at}rw = 'randread'\nbs = '4 KiB'\niodepth = 32\nsize = '64 MiB'\nruntime = '3 ms'\n"
+        )
+    };
+    let text = format!(
+        "[drive]\nprofile = 'cosmos-plus'\ncapacity = '1 GiB'\n[host]\nprofile = 'xeon-e5-v4'\n[target]\npath = 'bypass'\n{}{}",
+        job("remote", ""),
+        job("local", "at = 'target'\n")
+    );
+    let shares = |sets: &[&str]| {
+        let summary = run_with(&text, sets);
+        let ios = |name: &str| summary.jobs.iter().find(|job| job.name == name).unwrap().ios as f64;
+        ios("remote") / (ios("remote") + ios("local"))
+    };
+    let (even, few_remote, few_local) =
+        (shares(&[]), shares(&["target.remote_outstanding=4"]), shares(&["target.local_outstanding=4"]));
+    assert!(few_remote < even * 0.6, "{few_remote} of {even}");
+    assert!(1.0 - few_local < (1.0 - even) * 0.6, "{few_local} of {even}");
+}

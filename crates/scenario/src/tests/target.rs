@@ -85,10 +85,26 @@ fn mistakes_are_named_where_they_stand() {
     let sink = cosmos("personality = \"sink\"\n", "[[job]]\nrw = \"write\"\nbs = \"64 B\"\ncount = 1\n");
     assert_error(sink, "s.toml:3:15", "asked for blocks", "leave [target] out");
     let pairs = "[[kv]]\nworkload = \"fillrandom\"\nvalue = \"64 B\"\ncount = 1\n";
+    let bypassed = format!(
+        "[drive]\nprofile = \"cosmos-plus\"\npersonality = \"kv\"\n{HOST}[target]\npath = \"bypass\"\n{pairs}"
+    );
+    assert!(parse(&bypassed, &[]).is_ok());
     let kv = cosmos("personality = \"kv\"\n", pairs);
     assert_error(kv, "s.toml:3:15", "asked for blocks", "leave [target] out");
-    let inline = cosmos("", &format!("[transfer]\nmethod = \"inline\"\n{JOB}"));
-    assert_error(inline, "s.toml:7:10", "described by data pointers", "leave [target] out");
+    assert!(cosmos("", &format!("[transfer]\nmethod = \"inline\"\n{JOB}")).is_ok());
+    let mmio = cosmos("", &format!("[transfer]\nmethod = \"mmio\"\n{JOB}"));
+    assert_error(mmio, "s.toml:7:10", "in its command's capsule", "choose inline");
+    let shares = |lines: &str| remote(lines, "");
+    let bypass = "path = \"bypass\"\n";
+    assert!(shares(&format!("{bypass}remote_outstanding = 1\nlocal_outstanding = 1024\n")).is_ok());
+    assert_error(shares("remote_outstanding = 0\n"), "s.toml:6:22", "from 1 to 1023", "choose one");
+    assert_error(
+        shares(&format!("{bypass}local_outstanding = 1025\n")),
+        "s.toml:7:21",
+        "from 1 to 1024",
+        "choose",
+    );
+    assert_error(shares("local_outstanding = 8\n"), "s.toml:6:21", "the same tags", "override.block.tags");
     let both = cosmos("kv_capacity = \"1 GiB\"\n", pairs);
     assert_error(both, "s.toml:3:15", "asked for blocks", "leave [target] out");
     assert_error(with(XEON, "", "numjobs = 64\n"), "s.toml:9:11", "a target gives 63", "lower `numjobs`");
