@@ -179,7 +179,10 @@ impl Path {
     fn namespace(&self, nsid: u32) -> Result<Namespace, Status> {
         let namespaces = self.driver.namespaces();
         let found = namespaces.iter().find(|namespace| namespace.nsid == nsid);
-        found.copied().ok_or(Status::INVALID_NAMESPACE.with_dnr())
+        // One that could be there, and is not attached, is another mistake (NVMe Base 2.1, 3.2.1.5).
+        let could_be = (1..=self.driver.identity().nn).contains(&nsid);
+        let status = if could_be { Status::INVALID_FIELD } else { Status::INVALID_NAMESPACE };
+        found.copied().ok_or(status.with_dnr())
     }
 
     /// The key value namespace with this identifier, if it is one.

@@ -1,14 +1,21 @@
 //! A drive and its host under one runner or the other, and the ways between them.
 
-use crate::both_runners::{MEMORY_BASE, MEMORY_BYTES, give_up_after, map_memory, memfd};
-use byteway_clock::{Delay, Executor, Timing};
+use crate::both_runners::{MEMORY_BASE, MEMORY_BYTES, TRANSFER_BYTES_MAX, give_up_after, map_memory, memfd};
+use byteway_clock::{Clock, Delay, Executor, Rate, Station, Timing};
 use byteway_device::DriveConfig;
-use byteway_host::Port;
-use byteway_link::Memory;
+use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
+use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::memory::{Access, Backing};
+use byteway_link::{Memory, NetworkConfig, network};
 use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
+use byteway_serve::nvme_tcp::{self, Server};
+use byteway_serve::tcp_host::Sockets;
+use byteway_target::{Path, PathConfig, SimulatedTarget, Subsystem, SubsystemConfig, Target, TransportCosts};
 use byteway_testkit::SmallWorld;
+use byteway_wire::fabrics::Nqn;
+use byteway_wire::fabrics::tcp::Digests;
 use byteway_world::PoweredDrive;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// How a test is played.
@@ -20,6 +27,17 @@ pub enum How {
     Link(Timing),
     /// In real time, by the function that a host attaches to, in shared memory.
     Served(Timing, Doorbells),
+    /// In virtual time, behind a target and a simulated network.
+    Network,
+    /// In real time, behind a target and the sockets of NVMe/TCP.
+    Tcp,
+}
+
+impl How {
+    /// Whether a fabric lies between.
+    pub fn is_remote(self) -> bool {
+        matches!(self, How::Network | How::Tcp)
+    }
 }
 
 /// A drive, and the way to it.
@@ -53,7 +71,7 @@ pub fn run<T: 'static>(how: How, config: DriveConfig, main: impl AsyncFnOnce(Set
     let clock = executor.clock().clone();
     let file = memfd("byteway-memory", MEMORY_BYTES);
     let memory = match how {
-        How::Virtual => Memory::simulated(),
+        How::Virtual | How::Network | How::Tcp => Memory::simulated(),
         How::Link(_) => map_memory(&file),
         How::Served(..) => Memory::guest(),
     };
@@ -73,12 +91,61 @@ pub fn run<T: 'static>(how: How, config: DriveConfig, main: impl AsyncFnOnce(Set
         }
         _ => Port::Link(powered.host.clone()),
     };
-    let main = main(Setting { port, powered });
+    let inner = clock.clone();
+    let main = async move {
+        let port = if how.is_remote() { fabric(how, &inner, port).await } else { port };
+        main(Setting { port, powered }).await
+    };
     match how {
-        How::Virtual => executor.run(main).unwrap(),
+        How::Virtual | How::Network => executor.run(main).unwrap(),
+        How::Tcp => {
+            give_up_after(&clock, Delay::from_s(200));
+            executor.run_real(Timing::None, None, main).unwrap()
+        }
         How::Link(timing) | How::Served(timing, _) => {
             give_up_after(&clock, Delay::from_s(200));
             executor.run_real(timing, None, main).unwrap()
         }
     }
+}
+
+/// A target in front of the drive at `link`, and the way of a host to it.
+async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
+    let driver = Driver::attach(link, DriverConfig::default()).await.unwrap();
+    let config = PathConfig { bytes_max: TRANSFER_BYTES_MAX, ..PathConfig::default() };
+    let path = Path::open(driver, config).await.unwrap();
+    let subsystem = Nqn::new("nqn.2026-11.org.byteway:both").unwrap();
+    let target = Target::new(vec![Subsystem::new(clock, SubsystemConfig::new(subsystem), path)]);
+    let adapter = if let How::Network = how {
+        let wire = NetworkConfig {
+            rate: Rate::per_second(12_500_000_000),
+            propagation: Delay::from_ns(500),
+            packet_bytes_max: 4096,
+            packet_overhead_bytes: 82,
+            send: Delay::from_ns(300),
+            receive: Delay::from_ns(200),
+            header_bytes: [0, 0, 16, 16, 0],
+        };
+        let (near, far) = network::connect(clock, wire);
+        let processor = Rc::new(Station::new(clock, 1));
+        // It serves as long as the clock goes on.
+        let _ = SimulatedTarget::serve(far, &target, &[processor], TransportCosts::default());
+        Adapter::new(near)
+    } else {
+        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let sockets = Sockets::new(clock, server.address(), Digests::new().with_header(true).with_data(true));
+        let inner = clock.clone();
+        clock.spawn("target", async move {
+            nvme_tcp::run(&inner, &target, &[server], std::future::pending()).await.unwrap();
+        });
+        Adapter::real(clock, Box::new(sockets))
+    };
+    let config = InitiatorConfig {
+        subsystem,
+        host: Nqn::new("nqn.2026-11.org.byteway:host").unwrap(),
+        host_id: [7; 16],
+        admin_entries: 32,
+        in_capsule_bytes: 8192,
+    };
+    Port::Fabric(Initiator::connect(&adapter, Memory::simulated(), config).await.unwrap())
 }

@@ -8,7 +8,7 @@ use crate::both_runners::runner::{How, run};
 use crate::both_runners::{NS_4K_UNITS, NS_512_UNITS, TRANSFER_BYTES_MAX, drive_config};
 use byteway_clock::Timing;
 use byteway_clock::random::{Rng, Stream};
-use byteway_host::{Driver, DriverConfig, Port, QueueConfig, QueuePair};
+use byteway_host::{Completion, Driver, DriverConfig, Port, QueueConfig, QueuePair};
 use byteway_link::memory::PAGE_BYTES;
 use byteway_serve::function::Doorbells;
 use byteway_testkit::assert_at_rest;
@@ -97,11 +97,23 @@ const SPACES: [Space; 2] = [
 ];
 
 /// Makes traces.
-struct Maker(Stream);
+struct Maker {
+    random: Stream,
+    /// Only of what a host says over a fabric, too: I/O commands, none of them fused, whose data lies in one piece.
+    is_shared: bool,
+}
 
 impl Maker {
     fn trace(seed: u64, commands: usize) -> Vec<Step> {
-        let mut maker = Maker(Rng::new(seed).stream("trace"));
+        Maker::make(seed, commands, false)
+    }
+
+    fn shared_trace(seed: u64, commands: usize) -> Vec<Step> {
+        Maker::make(seed, commands, true)
+    }
+
+    fn make(seed: u64, commands: usize, is_shared: bool) -> Vec<Step> {
+        let mut maker = Maker { random: Rng::new(seed).stream("trace"), is_shared };
         let mut steps = Vec::new();
         let mut count = 0;
         while count < commands {
@@ -113,7 +125,7 @@ impl Maker {
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        self.0.below(n)
+        self.random.below(n)
     }
 
     fn step(&mut self, before: &mut Vec<Step>) -> Step {
@@ -137,7 +149,7 @@ impl Maker {
                 compare.fill = Fill::Kept;
                 vec![compare]
             }
-            15..17 => vec![self.admin()],
+            15..17 if !self.is_shared => vec![self.admin()],
             _ => vec![self.refused()],
         }
     }
@@ -162,7 +174,7 @@ impl Maker {
 
     /// Where a payload begins in its first page: mostly at its beginning, else at any dword.
     fn offset(&mut self) -> u32 {
-        if self.below(3) == 0 { self.below(1024) as u32 * 4 } else { 0 }
+        if !self.is_shared && self.below(3) == 0 { self.below(1024) as u32 * 4 } else { 0 }
     }
 
     fn transfer(&mut self, opcode: NvmOpcode, space: Space, slba: u64, blocks: u32) -> Command {
@@ -221,25 +233,27 @@ impl Maker {
             1 => self.transfer(opcode, space, space.blocks - 1, blocks.max(2)),
             2 => self.transfer(opcode, space, u64::MAX - slba % 4, blocks),
             3 => {
-                command.sqe.set_opcode([0x03, 0x0b, 0x42, 0x7f, 0x81, 0xc1, 0xfe][self.below(7) as usize]);
+                let opcode = [0x03, 0x0b, 0x42, 0x7f, 0x81, 0xc1, 0xfe][self.below(7) as usize];
+                // 7Fh is a fabric's own.
+                command.sqe.set_opcode(if opcode == 0x7f && self.is_shared { 0x43 } else { opcode });
                 command
             }
             4 => {
                 command.sqe.nsid = [0, 3, 1 << 20, NSID_ALL][self.below(4) as usize];
                 command
             }
-            5..10 => {
+            5..10 if !self.is_shared => {
                 // Two pages or more for the flaws of the second.
                 let flaw = flaws[self.below(4) as usize];
                 let blocks = blocks.max((PAGE + 1).div_ceil(space.block_bytes));
                 let slba = slba.min(space.blocks - u64::from(blocks));
                 self.transfer(opcode, space, slba, blocks).with_flaw(flaw)
             }
-            10 => {
+            10 if !self.is_shared => {
                 command.sqe.set_fuse(1 + self.below(2) as u8);
                 command
             }
-            11 => {
+            11 if !self.is_shared => {
                 command.sqe.set_psdt(1 + self.below(3) as u8);
                 command
             }
@@ -332,14 +346,16 @@ fn digest(bytes: &[u8]) -> u64 {
 fn play(how: How, steps: &[Step]) -> Played {
     let steps = steps.to_vec();
     run(how, drive_config(), async move |setting| {
-        let player = Player::attach(setting.port.clone()).await;
+        let player = Player::attach(how, setting.port.clone()).await;
         let mut answers = Vec::new();
         for step in &steps {
             player.play(step, &mut answers).await;
         }
         player.driver.shutdown().await.unwrap();
         assert_eq!(player.driver.protocol_errors(), 0);
-        assert_at_rest(&setting.powered);
+        if !how.is_remote() {
+            assert_at_rest(&setting.powered); // else the target's driver has its queues still
+        }
         let ftl = setting.powered.drive.controller.ftl();
         let mut unit = [0; UNIT_BYTES];
         let peek = |lpa| {
@@ -364,21 +380,31 @@ struct Lane {
 }
 
 impl Player {
-    async fn attach(port: Port) -> Player {
+    async fn attach(how: How, port: Port) -> Player {
         let memory = port.memory().clone();
-        let driver = Driver::attach(port, DriverConfig::default()).await.unwrap();
+        let remote = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
+        let config = if how.is_remote() { remote } else { DriverConfig::default() };
+        let driver = Driver::attach(port, config).await.unwrap();
         let mut queues = vec![driver.admin_queue().clone()];
         for entries in [5, 64] {
             // A step holds on to the identifiers of its commands until all have been submitted.
             let outstanding_max = Some(LANES as u16);
-            let config = QueueConfig { outstanding_max, ..QueueConfig::new(entries) };
+            let vector = how.is_remote().then_some(1);
+            let config = QueueConfig { outstanding_max, vector, ..QueueConfig::new(entries) };
             queues.push(driver.create_queue_pair(config).await.unwrap());
         }
-        let planner = Planner::new(&memory, PointerKind::Prp, TRANSFER_BYTES_MAX);
+        let kind = if how.is_remote() { PointerKind::Sgl } else { PointerKind::Prp };
+        let planner = Planner::new(&memory, kind, TRANSFER_BYTES_MAX);
         let lanes = (0..LANES)
             .map(|_| {
-                // Not following one another in the order of their use, so that each entry of a list matters.
-                let buffer = Buffer::scattered(&memory, 0, TRANSFER_BYTES_MAX + PAGE).unwrap();
+                // Not following one another in the order of their use, so that each entry of a list matters; over a fabric there is
+                // no list.
+                let bytes = TRANSFER_BYTES_MAX + PAGE;
+                let buffer = match how.is_remote() {
+                    true => Buffer::contiguous(&memory, 0, bytes),
+                    false => Buffer::scattered(&memory, 0, bytes),
+                };
+                let buffer = buffer.unwrap();
                 Lane { pages: buffer.pages().to_vec(), slot: planner.add_slot().unwrap() }
             })
             .collect();
@@ -435,8 +461,9 @@ impl Player {
             }
         }
         let pointer = self.planner.plan(lane.slot, &buffer, command.bytes).unwrap();
-        let DataPointer::Prp { mut prp1, mut prp2 } = pointer else {
-            unreachable!("the planner's method is PRP")
+        let (mut prp1, mut prp2) = match pointer {
+            DataPointer::Prp { prp1, prp2 } => (prp1, prp2),
+            DataPointer::Sgl(descriptor) => return command.sqe.with_sgl(descriptor),
         };
         match command.flaw {
             Flaw::None => {}
@@ -503,6 +530,19 @@ fn a_trace_gives_the_same_answers_and_media_at_modelled_speed_as_in_virtual_time
     let expected = play(How::Virtual, &steps);
     assert_varied(&expected, 100, 8);
     for how in [How::Served(Timing::Model, Doorbells::Mapped), How::Link(Timing::Model)] {
+        assert_same(seed, how, &steps, &expected, &play(how, &steps));
+    }
+}
+
+// Without this a drive behind a target would be another than the drive itself: what its commands answer, read and leave behind, over
+// sockets and over a simulated network.
+#[test]
+fn a_trace_gives_the_same_answers_and_media_over_every_way_to_the_drive() {
+    let seed = 13;
+    let steps = Maker::shared_trace(seed, 3000);
+    let expected = play(How::Virtual, &steps);
+    assert_varied(&expected, 1500, 6);
+    for how in [How::Served(Timing::None, Doorbells::Mapped), How::Network, How::Tcp] {
         assert_same(seed, how, &steps, &expected, &play(how, &steps));
     }
 }
