@@ -14,7 +14,7 @@ use byteway_wire::nvme::identify::{ascii_field, csi, lpa, oacs, oaes, oncs};
 use byteway_wire::nvme::log::lid;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
-    AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
+    Abort, AdminOpcode, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify, IdentifyController,
     IdentifyNamespace, NamespaceAttachment, NamespaceManagement, SetFeatures, Sqe, Status,
 };
 use zerocopy::{FromZeros, IntoBytes};
@@ -140,8 +140,11 @@ pub(crate) async fn execute(
         AdminOpcode::NAMESPACE_MANAGEMENT | AdminOpcode::NAMESPACE_ATTACHMENT if may_manage(controller) => {
             manage(subsystem, sqe, data).await
         }
-        // It may have ended, and nothing is stopped in its course.
-        AdminOpcode::ABORT => ended(Status::SUCCESS).with_dw0(byteway_wire::nvme::Abort::NOT_ABORTED),
+        AdminOpcode::ABORT => {
+            let command = Abort::parse(sqe);
+            let is_aborted = controller.waiting.abort((command.sqid, command.cid));
+            ended(Status::SUCCESS).with_dw0(if is_aborted { 0 } else { Abort::NOT_ABORTED })
+        }
         _ => ended(Status::INVALID_OPCODE.with_dnr()),
     })
 }

@@ -1,6 +1,7 @@
 //! A controller that a host has connected to: its properties, its keep-alive timer, its events. What its queues do is
 //! [`queue`](crate::queue)'s.
 
+use crate::abort::Waiting;
 use crate::discovery::{ACTIVITY_LIMIT, Discovery, KEEP_ALIVE_MAX, Reached};
 use crate::event::Events;
 use crate::host_usage::HostUsage;
@@ -92,6 +93,8 @@ pub struct Controller {
     csts: Cell<Csts>,
     keep_alive: Cell<Delay>,
     heard: Cell<Time>,
+    /// I/O commands that are not at the drive yet.
+    pub(crate) waiting: Waiting,
     /// I/O queues that the host was granted.
     pub(crate) granted: Cell<u16>,
     /// A bit for each queue that is connected, the admin queue's too.
@@ -139,6 +142,7 @@ impl Controller {
             csts: Cell::new(Csts::new()),
             keep_alive: Cell::new(keep_alive),
             heard: Cell::new(clock.now()),
+            waiting: Waiting::new(clock),
             granted: Cell::new(granted),
             connected: Cell::new(0),
             events: Events::default(),

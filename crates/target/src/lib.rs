@@ -6,6 +6,7 @@
 //! | [`subsystem`] | a drive under one name, who may use it, and the controllers made for hosts |
 //! | [`ana`] | asymmetric access: the states of a subsystem's ports |
 //! | [`controller`] | a host's controller: properties, keep-alive, its end |
+//! | `abort.rs` | commands that wait for their turn, and may be aborted |
 //! | `event.rs` | its asynchronous events |
 //! | [`discovery`] | the Discovery Service: what a process serves, and where hosts find it |
 //! | `shared.rs` | what threads share, and who is told of changes |
@@ -23,6 +24,7 @@
 //! What it does not do: it opens no socket; it believes nothing of a host's, and passes
 //! no address of a host's to a drive.
 
+mod abort;
 mod admin;
 pub mod ana;
 pub mod block;

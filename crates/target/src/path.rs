@@ -6,7 +6,7 @@
 use crate::block::{Begun, BlockLayer};
 use crate::merge::Offer;
 use crate::split::{self, Part};
-use byteway_clock::{Semaphore, SpanId, Station};
+use byteway_clock::{Permit, Semaphore, SpanId, Station};
 use byteway_host::{
     Carrier, Data, Driver, DriverError, IoBuffer, IoError, KvNamespace, Lost, Method, Namespace, OutOfBand,
     QueueConfig, QueuePair, Request, Rules, TransferConfig,
@@ -254,8 +254,20 @@ impl Path {
         })
     }
 
-    /// Has the drive execute an I/O command that moves data so. `data` holds what goes to the drive, or takes what comes.
+    /// Waits until the drive may have one more command of a host's: as long as the result is held.
+    pub async fn admit(&self) -> Permit {
+        self.credits.acquire(1).await
+    }
+
+    /// Has the drive execute an I/O command that moves data so, and that was admitted. `data` holds what goes to the drive, or takes
+    /// what comes.
     pub async fn execute(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
+        // Its namespace may have become another since its data was asked for, with blocks of another size.
+        match self.movement(sqe) {
+            Ok(now) if now == movement => {}
+            Ok(_) => return failed(Status::COMMAND_INTERRUPTED),
+            Err(status) => return failed(status),
+        }
         let parts = match (movement, self.namespace(sqe.nsid)) {
             (Movement::ToDrive(bytes) | Movement::ToHost(bytes), Ok(namespace)) => {
                 let atomic_blocks = u32::from(self.identity().awun) + 1;
@@ -299,16 +311,6 @@ impl Path {
 
     /// A command that the drive has as it is.
     async fn execute_part(&self, errand: Errand, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Cqe {
-        let credit = self.credits.acquire(1).await;
-        if credit.credits() == 0 {
-            return failed(Status::INTERNAL_PATH_ERROR);
-        }
-        // Its namespace may have become another since its data was asked for, with blocks of another size.
-        match self.movement(sqe) {
-            Ok(now) if now == movement => {}
-            Ok(_) => return failed(Status::COMMAND_INTERRUPTED),
-            Err(status) => return failed(status),
-        }
         let lane = &self.lanes[errand.lane % self.lanes.len()];
         let mut request = match &self.block {
             None => None,

@@ -264,24 +264,28 @@ impl Queue {
             (Stage::Connected { controller, qid: 0, .. }, None) => {
                 admin::execute(&controller, sqe, movement, data).await
             }
-            (Stage::Connected { controller, .. }, None) => match controller.subsystem() {
+            (Stage::Connected { controller, qid, .. }, None) => match controller.subsystem() {
                 // It may have changed while the command's data came.
                 Some(subsystem) => match controller.ana().status() {
                     Some(status) => Some(ended(status)),
                     None => {
-                        let (usage, mut credits) = (controller.usage(), None);
-                        if let Some(usage) = usage {
-                            let command = usage.command().await;
-                            // Data to the drive has its credit since it was asked for.
-                            let bytes = match movement {
-                                Movement::ToHost(bytes) => Some(usage.bytes(bytes).await),
-                                _ => None,
-                            };
-                            credits = Some((command, bytes));
-                        }
-                        let cqe = subsystem.path().execute(errand, sqe, movement, data).await;
-                        drop(credits);
-                        Some(cqe)
+                        let path = subsystem.path();
+                        let turn = async {
+                            let mut credits = None;
+                            if let Some(usage) = controller.usage() {
+                                let command = usage.command().await;
+                                // Data to the drive has its credit since it was asked for.
+                                let bytes = match movement {
+                                    Movement::ToHost(bytes) => Some(usage.bytes(bytes).await),
+                                    _ => None,
+                                };
+                                credits = Some((command, bytes));
+                            }
+                            (credits, path.admit().await)
+                        };
+                        let turn = controller.waiting.unless_aborted((qid, sqe.cid()), turn).await;
+                        let Some(_credits) = turn else { return Some(ended(Status::ABORT_REQUESTED)) };
+                        Some(path.execute(errand, sqe, movement, data).await)
                     }
                 },
                 None => Some(ended(Status::INVALID_OPCODE.with_dnr())),

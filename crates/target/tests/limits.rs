@@ -6,7 +6,9 @@ use byteway_target::HostLimits;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::status::CONTROLLER_BUSY;
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, H2cData, Pdu};
-use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe, Status};
+use byteway_wire::nvme::{Abort, NvmOpcode, ReadWrite, Sqe, Status};
+use std::cell::Cell;
+use std::rc::Rc;
 
 const OTHER: &str = "nqn.2026-11.org.byteway:other-host";
 
@@ -135,6 +137,54 @@ fn data_is_asked_for_as_far_as_a_host_has_credit() {
             drop(io);
             clock.timer(Delay::from_ms(10)).await;
             assert!(done.get());
+        },
+    );
+}
+
+// Without this a host could take back nothing; or take back another's, as identifiers are each host's own.
+#[test]
+fn a_host_aborts_what_of_its_own_still_waits() {
+    with_target(
+        |config| config.host = HostLimits { commands_max: 1, ..HostLimits::default() },
+        async |target, clock| {
+            let admin_of = async |name: Option<&str>| {
+                let name = name.map(|name| Nqn::new(name).unwrap().field());
+                let mut admin = Host::initialized(&target, Digests::new());
+                admin.connect(0, 0xFFFF, 32, |data| data.hostnqn = name.unwrap_or(data.hostnqn)).await;
+                admin.configure(true).await;
+                let id = admin.queue.controller().unwrap().id();
+                let mut io = Host::initialized(&target, Digests::new());
+                io.connect(1, id, 32, |data| data.hostnqn = name.unwrap_or(data.hostnqn)).await;
+                (admin, io)
+            };
+            let ((mut admin, mut io), (mut other, _its)) =
+                (admin_of(None).await, admin_of(Some(OTHER)).await);
+            let read = ReadWrite { slba: 0, nlb_z: 7, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2);
+            // Three that go one after another, as the host may have one at a time.
+            let ends: Vec<Rc<Cell<Option<Status>>>> = (0..3).map(|_| Rc::default()).collect();
+            let mut cids = Vec::new();
+            for end in &ends {
+                let mut work = io.begin(by_transport(read, 8 * 4096));
+                cids.push(work.sqe.cid());
+                let (queue, end) = (io.queue.clone(), end.clone());
+                clock.spawn("read", async move {
+                    let cqe = queue.execute(&work.sqe, work.movement, &mut work.data).await.unwrap();
+                    end.set(Some(cqe.status()));
+                });
+            }
+            clock.yield_now().await;
+            let abort = |sqid: u16, cid: u16| Abort { sqid, cid }.sqe(0);
+            let answer = async |host: &mut Host, sqid, cid| host.ask(abort(sqid, cid), &[]).await.cqe.dw0;
+            // Another host's of the same name; another queue's; one that is at the drive; one that waits, twice.
+            assert_eq!(answer(&mut other, 1, cids[1]).await, Abort::NOT_ABORTED);
+            assert_eq!(answer(&mut admin, 2, cids[1]).await, Abort::NOT_ABORTED);
+            assert_eq!(answer(&mut admin, 1, cids[0]).await, Abort::NOT_ABORTED);
+            assert_eq!(answer(&mut admin, 1, cids[1]).await, 0);
+            assert_eq!(answer(&mut admin, 1, cids[1]).await, Abort::NOT_ABORTED);
+            clock.timer(Delay::from_ms(10)).await;
+            let ends: Vec<Option<Status>> = ends.iter().map(|end| end.get()).collect();
+            assert_eq!(ends, [Some(Status::SUCCESS), Some(Status::ABORT_REQUESTED), Some(Status::SUCCESS)]);
+            assert_eq!(answer(&mut admin, 1, cids[2]).await, Abort::NOT_ABORTED);
         },
     );
 }
