@@ -350,7 +350,7 @@ struct Session {
     connection: RefCell<Connection>,
     /// What is to be executed; none: no more comes.
     works: Channel<Option<Work>>,
-    /// Tasks that wait for it.
+    /// Tasks that wait for it, beyond those for which something has come.
     idle: Cell<usize>,
     /// Something waits to be sent, or the connection is gone.
     unsent: Notify,
@@ -490,22 +490,23 @@ impl Session {
             let serving = &self.serving;
             serving.commands.set(serving.commands.get() + 1);
             let _ = self.works.try_send(Some(work));
-            if self.works.len() > self.idle.get() {
-                serving.clock.spawn("commands of a remote host", self.clone().execute_all());
+            match self.idle.get() {
+                0 => _ = serving.clock.spawn("commands of a remote host", self.clone().execute_all()),
+                idle => self.idle.set(idle - 1),
             }
         }
     }
 
-    /// Executes commands one after another.
+    /// Executes commands one after another, of which the first has come.
     async fn execute_all(self: Rc<Self>) {
-        while !self.is_gone.get() && self.idle.get() < IDLE_WORKERS_MAX || !self.works.is_empty() {
-            self.idle.set(self.idle.get() + 1);
-            let work = self.works.receive().await;
-            self.idle.set(self.idle.get() - 1);
-            let Some(mut work) = work else { return };
+        while let Some(mut work) = self.works.receive().await {
             let cqe = self.queue.execute(&work.sqe, work.movement, &mut work.data).await;
             self.finish(work, cqe);
             self.serving.ended(&self.serving.commands);
+            if self.is_gone.get() || self.idle.get() >= IDLE_WORKERS_MAX {
+                return;
+            }
+            self.idle.set(self.idle.get() + 1);
         }
     }
 
@@ -539,7 +540,7 @@ impl Session {
         }
         self.queue.close();
         self.is_gone.set(true);
-        (0..self.idle.get()).for_each(|_| _ = self.works.try_send(None));
+        (0..self.idle.take()).for_each(|_| _ = self.works.try_send(None));
         self.unsent.notify_one();
         self.serving.has_changed();
     }

@@ -282,19 +282,20 @@ impl Session {
     /// Gives a command to whoever is free; there are as many as commands under way.
     fn begin(self: &Rc<Self>, work: Work) {
         let _ = self.works.try_send(work);
-        if self.works.len() > usize::from(self.idle.get()) {
-            let worker = self.workers.get();
-            self.workers.set(worker + 1);
-            self.serving.clock.spawn("target's command", self.clone().execute_all(worker));
+        if self.idle.get() > 0 {
+            self.idle.set(self.idle.get() - 1);
+            return;
         }
+        let worker = self.workers.get();
+        self.workers.set(worker + 1);
+        self.serving.clock.spawn("target's command", self.clone().execute_all(worker));
     }
 
     async fn execute_all(self: Rc<Self>, tag: u16) {
         loop {
-            self.idle.set(self.idle.get() + 1);
             let work = self.works.receive().await;
-            self.idle.set(self.idle.get() - 1);
             self.execute(tag, work).await;
+            self.idle.set(self.idle.get() + 1);
         }
     }
 

@@ -139,6 +139,18 @@ impl Client {
         Some(self.heard.remove(0))
     }
 
+    /// Sends commands without data in their capsules in one piece; gives their identifiers.
+    pub fn begin_together(&mut self, commands: &[Sqe]) -> Vec<u16> {
+        let (mut bytes, mut sent) = (Vec::new(), Vec::new());
+        for sqe in commands {
+            self.cid = self.cid % 1000 + 1;
+            sent.push(self.cid);
+            bytes.extend(self.encoded(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe.with_cid(self.cid))), &[]));
+        }
+        let _ = self.stream.write_all(&bytes);
+        sent
+    }
+
     /// Sends a command, with its data if that goes in the capsule; gives its identifier.
     pub fn begin(&mut self, sqe: Sqe, data: &[u8]) -> u16 {
         self.cid = self.cid % 1000 + 1;
