@@ -84,7 +84,7 @@ pub(crate) async fn execute(
 ) -> Option<Cqe> {
     let opcode = AdminOpcode(sqe.opcode());
     match opcode {
-        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller).await,
+        AdminOpcode::ASYNC_EVENT_REQUEST => return hold_event_request(controller, sqe.cid()).await,
         AdminOpcode::KEEP_ALIVE => return Some(ended(Status::SUCCESS)),
         _ => {}
     }
@@ -419,13 +419,11 @@ fn queues(controller: &Controller) -> u32 {
     granted | granted << 16
 }
 
-/// Holds an Asynchronous Event Request until there is an event, or the controller's life is over.
-async fn hold_event_request(controller: &Controller) -> Option<Cqe> {
-    if controller.requests.get() > AERL {
+/// Holds an Asynchronous Event Request until there is an event, or nobody is to be told.
+async fn hold_event_request(controller: &Controller, cid: u16) -> Option<Cqe> {
+    if controller.held() > usize::from(AERL) {
         return Some(ended(Status::AER_LIMIT_EXCEEDED.with_dnr()));
     }
-    controller.requests.set(controller.requests.get() + 1);
-    let event = controller.event().await;
-    controller.requests.set(controller.requests.get() - 1);
+    let event = controller.event(cid).await;
     event.map(|event| ended(Status::SUCCESS).with_dw0(event.dw0()))
 }

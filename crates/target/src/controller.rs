@@ -104,8 +104,9 @@ pub struct Controller {
     ana: Cell<AnaState>,
     /// Namespaces that have changed since the host has read their list.
     changed_namespaces: RefCell<BTreeSet<u32>>,
-    /// Asynchronous Event Requests that are held.
-    pub(crate) requests: Cell<u8>,
+    /// Asynchronous Event Requests that are held: their identifiers, and which of all it is.
+    requests: RefCell<Vec<(u16, u32)>>,
+    requested: Cell<u32>,
     ended: Cell<Option<Ended>>,
     /// It has ended, its I/O queues are to go, or there is an event.
     changed: Notify,
@@ -148,7 +149,8 @@ impl Controller {
             events: Events::default(),
             ana: Cell::new(ana),
             changed_namespaces: RefCell::default(),
-            requests: Cell::default(),
+            requests: RefCell::default(),
+            requested: Cell::default(),
             ended: Cell::default(),
             changed: Notify::new(clock),
             life: Cell::default(),
@@ -241,18 +243,44 @@ impl Controller {
         self.changed_namespaces.borrow_mut().clear();
     }
 
-    /// Waits for an event that an Asynchronous Event Request is to complete with. None: the controller's life is over before.
-    pub(crate) async fn event(&self) -> Option<AsyncEvent> {
-        let life = self.life.get();
-        loop {
-            if self.ended.get().is_some() || life != self.life.get() {
-                return None;
+    /// Asynchronous Event Requests that are held.
+    pub(crate) fn held(&self) -> usize {
+        self.requests.borrow().len()
+    }
+
+    /// Holds an Asynchronous Event Request until there is an event. None: nobody is to be told, as the controller's life is over, or the
+    /// host has given the request up.
+    pub(crate) async fn event(&self, cid: u16) -> Option<AsyncEvent> {
+        let (life, number) = (self.life.get(), self.requested.get());
+        self.requested.set(number.wrapping_add(1));
+        let own = (cid, number);
+        self.requests.borrow_mut().push(own);
+        let event = loop {
+            if self.ended.get().is_some() || life != self.life.get() || !self.requests.borrow().contains(&own)
+            {
+                break None;
             }
             if let Some(event) = self.events.take() {
-                return Some(event);
+                break Some(event);
             }
             self.changed.notified().await;
+        };
+        self.requests.borrow_mut().retain(|request| *request != own);
+        event
+    }
+
+    /// The host uses the identifier of an Asynchronous Event Request for another command, as initiators do that have given their
+    /// requests up before they shut the controller down. False: there is no such request.
+    pub(crate) fn give_up(&self, cid: u16) -> bool {
+        let mut requests = self.requests.borrow_mut();
+        let before = requests.len();
+        requests.retain(|request| request.0 != cid);
+        let has_changed = requests.len() < before;
+        drop(requests);
+        if has_changed {
+            self.changed.notify_all();
         }
+        has_changed
     }
 
     /// The host has read this log page, and knows what has happened.

@@ -91,6 +91,8 @@ pub struct Queue {
     head: Cell<Option<u16>>,
     /// Identifiers of commands that have begun and not ended.
     outstanding: RefCell<Vec<u16>>,
+    /// Those of held requests that have become another command's.
+    given_up: RefCell<Vec<u16>>,
 }
 
 /// What no host that keeps to the protocol does: its connection ends.
@@ -119,6 +121,7 @@ impl Queue {
             entries: Cell::new(ENTRIES_BEFORE),
             head: Cell::new(Some(0)),
             outstanding: RefCell::default(),
+            given_up: RefCell::default(),
         }
     }
 
@@ -176,7 +179,7 @@ impl Queue {
     /// Commands that are held until something happens: Asynchronous Event Requests.
     pub(crate) fn held(&self) -> usize {
         match &*self.stage.borrow() {
-            Stage::Connected { controller, qid: 0, .. } => usize::from(controller.requests.get()),
+            Stage::Connected { controller, qid: 0, .. } => controller.held(),
             _ => 0,
         }
     }
@@ -204,7 +207,12 @@ impl Queue {
             return Err(Misuse::Overflow(self.entries.get()));
         }
         if outstanding.contains(&sqe.cid()) {
-            return Err(Misuse::Identifier(sqe.cid()));
+            match &*self.stage.borrow() {
+                Stage::Connected { controller, qid: 0, .. } if controller.give_up(sqe.cid()) => {}
+                _ => return Err(Misuse::Identifier(sqe.cid())),
+            }
+            outstanding.retain(|other| *other != sqe.cid());
+            self.given_up.borrow_mut().push(sqe.cid());
         }
         outstanding.push(sqe.cid());
         if let Some(head) = self.head.get() {
@@ -300,6 +308,16 @@ impl Queue {
         let sqhd = self.head.get().unwrap_or(SQHD_NO_FLOW_CONTROL);
         // SQID is reserved on a fabric, and there is no phase.
         Cqe { cid, sqid: 0, sqhd, ..cqe.with_phase(false) }
+    }
+
+    /// A command has ended of which nobody is told.
+    pub fn forget(&self, sqe: &Sqe) {
+        let cid = sqe.cid();
+        let mut given_up = self.given_up.borrow_mut();
+        match given_up.iter().position(|other| *other == cid) {
+            Some(at) => _ = given_up.swap_remove(at),
+            None => self.outstanding.borrow_mut().retain(|other| *other != cid),
+        }
     }
 
     /// The connection is gone.

@@ -312,7 +312,7 @@ impl Session {
                 self.queue.execute_for(Errand { span, lane }, &sqe, movement, &mut work.data).await
             }
         };
-        let Some(cqe) = cqe else { return };
+        let Some(cqe) = cqe else { return self.queue.forget(&sqe) };
         if !self.is_connected.get() && self.queue.qid().is_some() {
             self.is_connected.set(true);
             let over = self.clone();

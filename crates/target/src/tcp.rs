@@ -374,6 +374,9 @@ impl Connection {
         let Work { sqe, movement, mut data, credit, .. } = work;
         drop(credit);
         self.executing -= 1;
+        if cqe.is_none() {
+            self.queue.forget(&sqe);
+        }
         if let Some(cqe) = cqe {
             let cqe = self.queue.end(&sqe, cqe);
             let succeeds = cqe.status().is_success();

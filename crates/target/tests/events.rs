@@ -3,14 +3,15 @@
 use crate::discovery::configure_events;
 use crate::host::{Host, by_transport, with_target};
 use byteway_clock::{Clock, Delay};
-use byteway_target::{Reached, Target};
+use byteway_target::tcp::Broken;
+use byteway_target::{Misuse, Reached, Target};
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, H2cData, Pdu};
 use byteway_wire::nvme::ana::{AnaGroupDescriptor, AnaLogHeader};
-use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig};
+use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig, fid};
 use byteway_wire::nvme::{
-    AnaState, AsyncEventRequest, Cns, ControllerList, Cqe, GetLogPage, Identify, IdentifyController,
-    IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, NvmOpcode, ReadWrite, Sqe, Status,
-    lid,
+    AnaState, AsyncEventRequest, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify,
+    IdentifyController, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, NvmOpcode,
+    ReadWrite, Sqe, Status, lid,
 };
 use byteway_wire::{FromBytes, IntoBytes};
 use std::cell::RefCell;
@@ -258,6 +259,55 @@ fn each_port_has_a_state_that_its_hosts_learn_and_that_commands_obey() {
             assert_eq!(response.cqe.status(), Status::ANA_INACCESSIBLE);
             first.queue.close();
             second.queue.close();
+        },
+    );
+}
+
+// Initiators in use give their event requests up without a word before they shut a controller down, and use the identifiers again; so do
+// all hosts behind a reset. Another identifier that is used twice ends the connection.
+#[test]
+fn identifiers_of_event_requests_can_be_used_again() {
+    with_target(
+        |_| (),
+        async |target, clock| {
+            let mut host = Host::admin(&target).await;
+            let ended = Rc::new(RefCell::new(Vec::new()));
+            let hold = |host: &mut Host, cid: u16| {
+                host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(AsyncEventRequest.sqe(cid))), &[]).unwrap();
+                let mut work = host.connection.next_work().unwrap();
+                let (queue, ended) = (host.queue.clone(), ended.clone());
+                clock.spawn("event request", async move {
+                    let cqe = queue.execute(&work.sqe, work.movement, &mut work.data).await;
+                    if cqe.is_none() {
+                        queue.forget(&work.sqe);
+                    }
+                    ended.borrow_mut().push((cid, cqe.is_some()));
+                });
+            };
+            for cid in [700, 701, 702] {
+                hold(&mut host, cid);
+            }
+            settle(&clock).await;
+            // By another command, and by another request.
+            let get = |cid| GetFeatures { fid: fid::NUMBER_OF_QUEUES, ..GetFeatures::default() }.sqe(cid, 0);
+            host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(get(700))), &[]).unwrap();
+            let _executing = host.connection.next_work().unwrap();
+            hold(&mut host, 701);
+            settle(&clock).await;
+            assert_eq!(*ended.borrow(), [(700, false), (701, false)]);
+            // The one that is being executed is not an event request.
+            let twice = host.say(&Pdu::CapsuleCmd(CapsuleCmd::new(get(700))), &[]);
+            assert!(matches!(twice, Err(Broken::Misuse(Misuse::Identifier(700)))), "{twice:?}");
+            ended.borrow_mut().clear();
+            host.configure(false).await;
+            host.configure(true).await;
+            settle(&clock).await;
+            ended.borrow_mut().sort_unstable();
+            assert_eq!(*ended.borrow(), [(701, false), (702, false)]);
+            for cid in [701, 702] {
+                hold(&mut host, cid);
+            }
+            assert!(host.ask(get(0), &[]).await.cqe.status().is_success());
         },
     );
 }
