@@ -3,6 +3,7 @@
 use crate::group::Exponentiation;
 use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
 use std::cell::Cell;
+use std::fmt;
 use std::future::{Future, ready};
 use std::pin::Pin;
 use zeroize::Zeroizing;
@@ -56,6 +57,12 @@ pub struct Endpoint {
     provider: Box<dyn Provider>,
     /// The last sequence number; 0: none was needed yet.
     sequence: Cell<u32>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("algorithms", &self.algorithms).finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {
