@@ -66,6 +66,7 @@ disconnect
 
 /// While there is load: the controller is reset, and the host authenticates again on all its queues.
 const UNDER_LOAD: &str = r#"
+dmesg -c >/dev/null
 connect --dhchap-secret SECRET --dhchap-ctrl-secret CONTROLLER -i 2
 verify --bs=4k --iodepth=8 --size=16m --time_based --runtime=8 --verify_backlog=256 >/tmp/fio 2>&1 & running=$!
 sleep 1
@@ -220,8 +221,11 @@ pub fn play(kernel: &str) {
 /// Every hash, every group and every way of transforming a secret, as nvme-cli makes them.
 pub fn play_algorithms(kernel: &str) {
     let mut story = Story::begin(kernel);
-    let generate =
-        |hash: u32, nqn: &str| format!("nvme gen-dhchap-key -m {hash} -l {} -n {nqn}", 16 + 16 * hash.max(1));
+    // A guest that has just booted has no random bytes for a moment.
+    let generate = |hash: u32, nqn: &str| {
+        let bytes = 16 + 16 * hash.max(1);
+        format!("head -c 1 /dev/random >/dev/null; nvme gen-dhchap-key -m {hash} -l {bytes} -n {nqn}")
+    };
     for (round, (hash, group)) in [
         ("sha256", "null"),
         ("sha384", "ffdhe2048"),
