@@ -39,6 +39,8 @@ pub(crate) struct Authentication {
     refusal: Cell<Option<Explanation>>,
     /// A task will see to it that the host is refused.
     is_failing: Cell<bool>,
+    /// The host has taken too long, with nothing that was proved before.
+    has_expired: Cell<bool>,
 }
 
 impl Authentication {
@@ -53,6 +55,7 @@ impl Authentication {
             due: Cell::default(),
             refusal: Cell::default(),
             is_failing: Cell::default(),
+            has_expired: Cell::default(),
         }
     }
 
@@ -119,7 +122,7 @@ impl Authentication {
 
     /// Forgets a transaction whose next message has taken longer than it may. If none has succeeded before, the host is refused; else
     /// it stays authenticated (NVMe Base 2.1, 8.3.4.3).
-    fn expire(&self, controller: &Controller, part: &mut byteway_auth::Controller) {
+    fn expire(self: &Rc<Self>, controller: &Rc<Controller>, part: &mut byteway_auth::Controller) {
         let limit = match controller.keep_alive() {
             Delay::ZERO => MESSAGE_LIMIT,
             limit => limit,
@@ -127,14 +130,16 @@ impl Authentication {
         if part.progress() == Progress::Going && self.clock.now().since(self.last.get()) > limit {
             part.reset();
             if !self.is_authenticated.get() {
-                self.due.set(Some(Explanation::FAILED));
+                self.has_expired.set(true);
+                // Linux says that it has failed, too, and waits for the end of that command.
+                self.refuse_soon(controller, Explanation::FAILED);
             }
         }
     }
 
     /// Whether nothing more is said to the host.
     fn is_over(&self) -> bool {
-        self.due.get().or(self.refusal.get()).is_some()
+        self.has_expired.get() || self.due.get().or(self.refusal.get()).is_some()
     }
 
     /// What a command has done to the transaction.
@@ -146,14 +151,17 @@ impl Authentication {
             (Progress::Authenticated, _) => self.is_authenticated.set(true),
             (Progress::Failed(explanation), _) => self.due.set(Some(explanation)),
             // It goes on so far that the host learns why.
-            (_, Some(explanation)) if !self.is_failing.replace(true) => {
-                let (own, controller) = (Rc::downgrade(self), Rc::downgrade(controller));
-                self.clock.spawn(
-                    "host that has failed",
-                    refuse_later(self.clock.clone(), own, controller, explanation),
-                );
-            }
+            (_, Some(explanation)) => self.refuse_soon(controller, explanation),
             _ => {}
+        }
+    }
+
+    /// Sees to it that the host is refused, whether it asks why or not.
+    fn refuse_soon(self: &Rc<Self>, controller: &Rc<Controller>, explanation: Explanation) {
+        if !self.is_failing.replace(true) {
+            let (clock, own, controller) =
+                (self.clock.clone(), Rc::downgrade(self), Rc::downgrade(controller));
+            self.clock.spawn("host that has failed", refuse_later(clock, own, controller, explanation));
         }
     }
 

@@ -107,8 +107,9 @@ live
 disconnect
 "#;
 
+/// An emulated processor computes for longer than the keep-alive time-out that Linux asks for by itself, which is the protocol's limit.
 const ONCE: &str = r#"
-connect --dhchap-secret SECRET --dhchap-ctrl-secret CONTROLLER -i 1
+connect --dhchap-secret SECRET --dhchap-ctrl-secret CONTROLLER -i 1 --keep-alive-tmo=60
 dmesg | grep "qid 0: authenticated with hash" | tail -n 1 | grep -q "hash hmac(HASH) dhgroup GROUP" || fail "$(dmesg | grep qid)"
 verify --bs=16k --iodepth=8 --size=1m
 disconnect
