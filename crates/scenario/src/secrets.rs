@@ -263,7 +263,7 @@ mod tests {
             ("host = []".to_owned(), "has no host", None),
             (format!("host = \"{SECRET}\""), "no list of tables", Some(1)),
             (format!("host = [\"{SECRET}\"]"), "no table", Some(1)),
-            (format!("{SECRET}"), "not valid TOML", Some(1)),
+            (SECRET.to_owned(), "not valid TOML", Some(1)),
             (host(&format!("secret = {SECRET}")), "not valid TOML", Some(3)),
             (host(&format!("\"{SECRET}\" = 1")), "no such key", Some(3)),
             (format!("\"{SECRET}\" = 1"), "no such key", Some(1)),

@@ -330,7 +330,7 @@ pub fn serve(
             )
         }
         Access::Tcp { servers, subsystem, directory, credentials } => {
-            Attached::Target(powered.host.clone(), servers, *subsystem, directory, credentials)
+            Attached::Target(powered.host.clone(), servers, subsystem, directory, credentials)
         }
     };
     let function = match &attached {
@@ -394,7 +394,7 @@ enum Failure {
 enum Attached {
     Function(Rc<Function>, Server),
     /// The drive's link, over which the target drives it.
-    Target(HostEnd, Vec<nvme_tcp::Server>, SubsystemConfig, discovery::Directory, Option<Credentials>),
+    Target(HostEnd, Vec<nvme_tcp::Server>, Box<SubsystemConfig>, discovery::Directory, Option<Credentials>),
 }
 
 impl Attached {
@@ -428,10 +428,10 @@ impl Attached {
         ready();
         let discovery = Discovery::new(clock, directory);
         let subsystem = match credentials {
-            None => Subsystem::new(clock, subsystem, path),
+            None => Subsystem::new(clock, *subsystem, path),
             Some(credentials) => {
                 let provider = Box::new(System::new(clock));
-                Subsystem::with_credentials(clock, subsystem, path, credentials, provider)
+                Subsystem::with_credentials(clock, *subsystem, path, credentials, provider)
             }
         };
         let target = Target::with_discovery(vec![subsystem], discovery);

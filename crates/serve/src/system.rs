@@ -12,10 +12,13 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::cell::OnceCell;
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use zeroize::Zeroizing;
 
-type Work = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, Arc<OwnedFd>);
+/// What the thread is given: the work, and where its result goes and is announced.
+type Work = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, OwnedFd);
+/// Where a result comes, and what is readable then.
+type Pending = (mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>);
 
 /// The system, as one served drive uses it. Its thread begins with the first exponentiation and ends when this is dropped; it
 /// carries out one after the other, of which each connection has one at most.
@@ -37,7 +40,7 @@ impl System {
             let _ = std::thread::Builder::new().name("authentication".to_owned()).spawn(move || {
                 for (work, result, done) in works {
                     let _ = result.send(work.run());
-                    let _ = rustix::io::write(&*done, &1u64.to_ne_bytes());
+                    let _ = rustix::io::write(&done, &1u64.to_ne_bytes());
                 }
             });
             sender
@@ -45,14 +48,11 @@ impl System {
     }
 
     /// Has the thread do it. The error gives the work back.
-    fn begin(
-        &self,
-        work: Exponentiation,
-    ) -> Result<(mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>), Exponentiation> {
+    fn begin(&self, work: Exponentiation) -> Result<Pending, Exponentiation> {
         let event = || {
             let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
             let signal = rustix::io::fcntl_dupfd_cloexec(&event, 0)?;
-            Ok::<_, Errno>((event, Arc::new(signal)))
+            Ok::<_, Errno>((event, signal))
         };
         let Ok((event, signal)) = event() else { return Err(work) };
         let (sender, result) = mpsc::channel();

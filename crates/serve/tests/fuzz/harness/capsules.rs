@@ -107,7 +107,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
     neighbour.write().await;
     let mut hosts: Vec<Host> = (0..CONNECTIONS).map(|_| Host::open(&clock, &target, 1, is_tame)).collect();
     // Some know the secret, and others guess.
-    let prove = |at: usize| authenticates.then(|| Prover::new(at % 2 == 0, HOST, SUBSYSTEM));
+    let prove = |at: usize| authenticates.then(|| Prover::new(at.is_multiple_of(2), HOST, SUBSYSTEM));
     hosts.iter_mut().enumerate().for_each(|(at, host)| host.prover = prove(at));
     if flags & 8 == 0 {
         hosts[0].begin(&mut input).await;
