@@ -5,6 +5,7 @@
 use crate::error::AttachedError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
 use crate::remote;
+use byteway_auth::{Algorithms, Endpoint, HostSecrets};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupt;
@@ -12,7 +13,7 @@ use byteway_console::progress::{Bars, Progress};
 use byteway_console::table::{grouped, time};
 use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
-use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
+use byteway_host::fabric::{Adapter, Authenticator, Initiator, InitiatorConfig};
 use byteway_host::oracle::BaseState;
 use byteway_host::{Completion, Port, Rules};
 use byteway_link::Memory;
@@ -22,6 +23,7 @@ use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::profile::Fault;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
 use byteway_serve::attach::Attachment;
+use byteway_serve::system::System;
 use byteway_serve::tcp_host::Sockets;
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
@@ -74,6 +76,8 @@ pub enum Place {
         subsystem: Box<Nqn>,
         /// With digests of headers and data.
         digests: bool,
+        /// What this host authenticates with, and the controller with it.
+        secrets: Option<HostSecrets>,
     },
 }
 
@@ -167,22 +171,21 @@ impl Bench {
             Place::VfioUser(folder) => {
                 attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
             }
-            Place::Tcp { address, subsystem, digests } => {
+            Place::Tcp { address, subsystem, digests, secrets } => {
                 let executor = Executor::new();
                 let clock = executor.clock().clone();
                 let digests = Digests::new().with_header(*digests).with_data(*digests);
                 let sockets = Sockets::new(&clock, *address, digests);
                 let adapter = Adapter::real(&clock, Box::new(sockets));
-                let config = initiator(subsystem)?;
+                let config = initiator(&clock, subsystem, secrets.as_ref())?;
                 let stage = stage(&clock);
                 let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
                 let played = outcome.clone();
                 clock.spawn("benchmark", async move {
                     let connected = Initiator::connect(&adapter, Memory::simulated(), config).await;
-                    let port = connected.map_err(|status| AttachedError::Refused { status });
-                    let result = match port {
+                    let result = match connected {
                         Ok(port) => stage.play(Port::Fabric(port)).await,
-                        Err(error) => Err(error),
+                        Err(error) => Err(AttachedError::Refused(error)),
                     };
                     played.set(result);
                 });
@@ -312,7 +315,15 @@ struct Stage {
 }
 
 /// Who this host is, and how it connects.
-fn initiator(subsystem: &Nqn) -> Result<InitiatorConfig, InputError> {
+fn initiator(
+    clock: &Clock,
+    subsystem: &Nqn,
+    secrets: Option<&HostSecrets>,
+) -> Result<InitiatorConfig, InputError> {
+    let authenticator = secrets.map(|secrets| Authenticator {
+        secrets: secrets.clone(),
+        endpoint: Rc::new(Endpoint::new(Algorithms::default(), Box::new(System::new(clock)))),
+    });
     let host = Nqn::new(HOST).map_err(|error| InputError::new(error.to_string(), "this is a defect"))?;
     Ok(InitiatorConfig {
         subsystem: *subsystem,
@@ -320,6 +331,7 @@ fn initiator(subsystem: &Nqn) -> Result<InitiatorConfig, InputError> {
         host_id: *b"byteway bench   ",
         admin_entries: 32,
         in_capsule_bytes: IN_CAPSULE_BYTES,
+        authenticator,
     })
 }
 

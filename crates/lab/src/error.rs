@@ -4,14 +4,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use byteway_auth::LoginError;
 use byteway_clock::Stalled;
 use byteway_console::error::InputError;
 use byteway_console::interrupt::Interrupted;
 use byteway_console::units::Bytes;
 use byteway_device::ConfigError;
 use byteway_flash::file::DirectoryError;
+use byteway_host::fabric::ConnectError;
 use byteway_host::{AnyIoError, DriverError, IoError};
 use byteway_serve::attach::AttachError;
+use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::nvme::Status;
 use byteway_workload::JobPlan;
 
@@ -173,12 +176,9 @@ pub enum AttachedError {
     /// The jobs have failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The target has refused the host.
-    #[error("{}", refusal(*status))]
-    Refused {
-        /// How.
-        status: Status,
-    },
+    /// The target has refused the host, or either has not authenticated.
+    #[error("{}", refusal(*.0))]
+    Refused(ConnectError),
     /// The process that serves the drive has gone.
     #[error("the drive's process has gone, or has dropped this one: its log says more")]
     Gone,
@@ -273,12 +273,28 @@ impl AttachedError {
     }
 }
 
-/// How a target has answered a Connect.
-fn refusal(status: Status) -> String {
+/// Why a target has not connected this host, and what to do about it.
+fn refusal(error: ConnectError) -> String {
     use byteway_wire::fabrics::status::{
-        CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY, name,
+        AUTHENTICATION_REQUIRED, CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY, name,
     };
-    let hint = match status.without_flags() {
+    let status = match error {
+        ConnectError::Refused(status) => status.without_flags(),
+        ConnectError::NoSecret => {
+            return "the subsystem asks for authentication: give --secret-file".to_owned();
+        }
+        ConnectError::Login(LoginError::Refused(Explanation::FAILED)) => {
+            return "the target refuses this host: its secret is another one than --secret-file holds, or it has no secret to \
+                    prove itself with as --controller-secret-file asks"
+                .to_owned();
+        }
+        ConnectError::Login(LoginError::NotAuthentic) => {
+            return "the target does not know the secret of --controller-secret-file: it is another one, or the secret is wrong"
+                .to_owned();
+        }
+        other => return other.to_string(),
+    };
+    let hint = match status {
         Status::INTERNAL_PATH_ERROR => {
             return "nobody answers there: is a drive served at that address?".to_owned();
         }
@@ -287,6 +303,7 @@ fn refusal(status: Status) -> String {
         }
         CONNECT_INVALID_HOST => "it does not let this host, nqn.2026-11.org.byteway:bench, in",
         CONTROLLER_BUSY => "it has as many hosts as it may have",
+        AUTHENTICATION_REQUIRED => "a queue has not authenticated",
         _ => "it gives no other reason",
     };
     format!("the target has refused the connection ({}): {hint}", name(status))

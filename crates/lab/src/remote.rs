@@ -5,7 +5,7 @@ use crate::error::RunError;
 use byteway_clock::{Clock, Delay, Rate, Stage, Station};
 use byteway_console::units::Picos;
 use byteway_host::driver::{Completion, Driver, DriverConfig};
-use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
+use byteway_host::fabric::{Adapter, ConnectError, Initiator, InitiatorConfig};
 use byteway_host::{HostCosts, Method, Port, QueuePair, Rules};
 use byteway_link::{Memory, NetworkConfig, NetworkLedger, Parcel, network};
 use byteway_measure::summary::{NetworkSummary, Utilisation, ns_per_io};
@@ -17,6 +17,7 @@ use byteway_target::{
 };
 use byteway_transfer::host::PointerKind;
 use byteway_wire::fabrics::Nqn;
+use byteway_wire::fabrics::status::AUTHENTICATION_REQUIRED;
 use byteway_wire::nvme::Status;
 use byteway_world::World;
 use std::rc::Rc;
@@ -117,9 +118,16 @@ impl Remote {
             host_id: [1; 16],
             admin_entries: 32,
             in_capsule_bytes: self.plan.network.in_capsule.0 as u32,
+            authenticator: None,
         };
         let connected = Initiator::connect(&self.adapter, Memory::simulated(), config).await;
-        connected.map(Port::Fabric).map_err(|status| refused("the target has refused the host", status))
+        connected.map(Port::Fabric).map_err(|error| {
+            let status = match error {
+                ConnectError::Refused(status) => status,
+                _ => AUTHENTICATION_REQUIRED,
+            };
+            refused("the target has refused the host", status)
+        })
     }
 
     /// The target's own driver for a drive, and the queue pairs of its processors.

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::slice;
 
+use byteway_auth::Credentials;
 use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
@@ -74,8 +75,10 @@ pub enum Place {
     Tcp {
         /// The first drive's.
         addresses: Vec<SocketAddr>,
-        /// The hosts that may connect, by their NQNs; none: all.
+        /// The hosts that may connect, by their NQNs; none: all, or those that have secrets.
         hosts: Vec<String>,
+        /// The hosts that have to authenticate, and may connect.
+        credentials: Option<Credentials>,
         /// Further Discovery Services that hosts are told of.
         referrals: Vec<SocketAddr>,
         /// The address that hosts are told of instead of those of this machine.
@@ -128,7 +131,8 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp { addresses, hosts, directory, may_manage } => Access::Tcp {
+                Opened::Tcp { addresses, hosts, credentials, directory, may_manage } => Access::Tcp {
+                    credentials: credentials.clone(),
                     servers: addresses
                         .iter()
                         .map(|address| listen(*address, number))
@@ -227,7 +231,13 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Where drives are served, as the system has it.
 enum Opened {
     VfioUser(PathBuf),
-    Tcp { addresses: Vec<SocketAddr>, hosts: Hosts, directory: Directory, may_manage: bool },
+    Tcp {
+        addresses: Vec<SocketAddr>,
+        hosts: Hosts,
+        credentials: Option<Credentials>,
+        directory: Directory,
+        may_manage: bool,
+    },
 }
 
 impl Opened {
@@ -237,17 +247,25 @@ impl Opened {
                 let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
                 InputError::new(what, "name a folder with --vfio-user")
             }),
-            Place::Tcp { addresses, hosts, referrals, advertised, may_manage } => {
+            Place::Tcp { addresses, hosts, credentials, referrals, advertised, may_manage } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
                         InputError::new(what, "name a host's NQN, which /etc/nvme/hostnqn holds there")
                     })
                 };
-                let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
+                let mut names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
+                // Who is to authenticate is listed by that.
+                names.extend(credentials.iter().flat_map(Credentials::hosts));
                 let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
                 let directory = Directory::new(referrals.clone(), *advertised);
-                Ok(Opened::Tcp { addresses: addresses.clone(), hosts, directory, may_manage: *may_manage })
+                Ok(Opened::Tcp {
+                    addresses: addresses.clone(),
+                    hosts,
+                    credentials: credentials.clone(),
+                    directory,
+                    may_manage: *may_manage,
+                })
             }
         }
     }
@@ -327,6 +345,8 @@ enum ReadyPlace {
         subsystem_nqn: String,
         /// Any host may connect.
         any_host: bool,
+        /// Hosts that have to authenticate.
+        authenticated_hosts: usize,
         linux: String,
         discover: String,
     },
@@ -428,7 +448,7 @@ impl Served {
                     socket,
                 }
             }
-            Access::Tcp { servers, subsystem, .. } => {
+            Access::Tcp { servers, subsystem, credentials, .. } => {
                 let ports = nvme_tcp::ports(servers);
                 let (ip, port) = ports.first().map_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), |port| {
                     (port.address.ip(), port.address.port())
@@ -438,6 +458,7 @@ impl Served {
                     address: ip.to_string(),
                     port,
                     any_host: subsystem.hosts == Hosts::Any,
+                    authenticated_hosts: credentials.as_ref().map_or(0, |own| own.hosts().count()),
                     linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}"),
                     discover: format!("nvme connect-all -t tcp -a {ip} -s {port}"),
                     subsystem_nqn: nqn,
@@ -482,8 +503,17 @@ impl Served {
                 },
                 format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
             ),
-            ReadyPlace::Tcp { ports, any_host, linux, discover, subsystem_nqn, .. } => {
-                (if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" }, {
+            ReadyPlace::Tcp {
+                ports, any_host, authenticated_hosts, linux, discover, subsystem_nqn, ..
+            } => {
+                let hosts = match (any_host, authenticated_hosts) {
+                    (true, _) => "for any host that reaches it",
+                    (false, 0) => "for the hosts that are listed",
+                    (false, _) => {
+                        "for the hosts that are listed, which authenticate where they have a secret"
+                    }
+                };
+                (hosts, {
                     let listens: String = ports
                         .iter()
                         .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))

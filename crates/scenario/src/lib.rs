@@ -18,6 +18,7 @@
 //! | `kv.rs` | the same of a key-value drive's job |
 //! | `fio.rs` | from a fio job file to the text of a scenario |
 //! | `device.rs` | [`Device`]: a drive to be served, and its file |
+//! | [`secrets`] | files with secrets, for authentication over a network |
 //! | [`profile`] | the constants of drives and hosts (`profiles/*.toml`), and the flash geometry that follows |
 //! | [`source`] | TOML that keeps the place of every value through merging and overriding |
 //!
@@ -34,6 +35,7 @@ mod kv_section;
 mod personality;
 mod plan;
 pub mod profile;
+pub mod secrets;
 pub mod source;
 mod target;
 mod target_section;

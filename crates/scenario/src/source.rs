@@ -54,7 +54,7 @@ const DOTS_MAX: usize = 24;
 const NESTING_MAX: usize = 256;
 
 /// Where a text begins to nest more deeply than it may.
-fn too_deep(text: &str) -> Option<usize> {
+pub(crate) fn too_deep(text: &str) -> Option<usize> {
     let mut line_start = 0;
     let mut nesting = 0;
     for line in text.split_inclusive('\n') {

@@ -3,8 +3,10 @@
 
 use crate::function::{Doorbells, Function};
 use crate::nvme_tcp;
+use crate::system::System;
 use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
+use byteway_auth::Credentials;
 use byteway_clock::{Clock, Delay, Executor, Inbox, Pace, Stalled, Timing};
 use byteway_device::{ConfigError, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, Opened};
@@ -62,6 +64,8 @@ pub enum Access {
         subsystem: Box<SubsystemConfig>,
         /// What the Discovery Service at each port tells of.
         directory: discovery::Directory,
+        /// The hosts that have to authenticate; none: nobody has to.
+        credentials: Option<Credentials>,
     },
 }
 
@@ -325,8 +329,8 @@ pub fn serve(
                 bound.map_err(|source| ServeError::Bind { name: name.clone(), source })?,
             )
         }
-        Access::Tcp { servers, subsystem, directory } => {
-            Attached::Target(powered.host.clone(), servers, *subsystem, directory)
+        Access::Tcp { servers, subsystem, directory, credentials } => {
+            Attached::Target(powered.host.clone(), servers, subsystem, directory, credentials)
         }
     };
     let function = match &attached {
@@ -390,7 +394,7 @@ enum Failure {
 enum Attached {
     Function(Rc<Function>, Server),
     /// The drive's link, over which the target drives it.
-    Target(HostEnd, Vec<nvme_tcp::Server>, SubsystemConfig, discovery::Directory),
+    Target(HostEnd, Vec<nvme_tcp::Server>, Box<SubsystemConfig>, discovery::Directory, Option<Credentials>),
 }
 
 impl Attached {
@@ -402,12 +406,14 @@ impl Attached {
         ready: impl FnOnce(),
         stop: impl Future<Output = ()>,
     ) -> Result<u64, Failure> {
-        let (host, servers, subsystem, directory) = match self {
+        let (host, servers, subsystem, directory, credentials) = match self {
             Attached::Function(function, server) => {
                 ready();
                 return Ok(server.run(&function, stop).await);
             }
-            Attached::Target(host, servers, subsystem, directory) => (host, servers, subsystem, directory),
+            Attached::Target(host, servers, subsystem, directory, credentials) => {
+                (host, servers, subsystem, directory, credentials)
+            }
         };
         let failed = |error: &dyn std::error::Error| Failure::Target(error.to_string());
         let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await;
@@ -421,7 +427,14 @@ impl Attached {
         });
         ready();
         let discovery = Discovery::new(clock, directory);
-        let target = Target::with_discovery(vec![Subsystem::new(clock, subsystem, path)], discovery);
+        let subsystem = match credentials {
+            None => Subsystem::new(clock, *subsystem, path),
+            Some(credentials) => {
+                let provider = Box::new(System::new(clock));
+                Subsystem::with_credentials(clock, *subsystem, path, credentials, provider)
+            }
+        };
+        let target = Target::with_discovery(vec![subsystem], discovery);
         nvme_tcp::run(clock, &target, &servers, stop).await.map_err(|errno| failed(&errno))
     }
 }

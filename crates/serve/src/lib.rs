@@ -8,6 +8,7 @@
 //! | [`front`] | doorbells that are stored to shared memory, and who looks at them |
 //! | [`interrupts`] | MSI-X messages as eventfds |
 //! | [`nvme_tcp`] | drives over NVMe/TCP: sockets, and the tasks that carry bytes to a target |
+//! | [`system`] | what authentication takes of the system: random bytes, and a thread for long computations |
 //! | [`tcp_host`] | the host's end of NVMe/TCP: the sockets of a driver of our own |
 //! | [`pci`] | the configuration space |
 //! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
@@ -22,5 +23,6 @@ pub mod function;
 pub mod interrupts;
 pub mod nvme_tcp;
 pub mod pci;
+pub mod system;
 pub mod tcp_host;
 pub mod vfio_user;

@@ -8,6 +8,7 @@ use byteway_clock::{Channel, Clock, Delay, Notify, TaskId};
 use byteway_target::discovery::Port;
 use byteway_target::tcp::{Broken, Connection, Work};
 use byteway_target::{Ended, Queue, Reached, Target, Watching};
+use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::nvme::Cqe;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -30,7 +31,9 @@ use tracing::{debug, info, warn};
 const CONNECTIONS_MAX: usize = 1024;
 /// How long a host has to connect its queue, once it has opened a connection.
 const CONNECT_LIMIT: Delay = Delay::from_s(10);
-/// Connections at once whose queue is not connected; for a further one the oldest of them is closed.
+/// How long a host has to authenticate a queue that it has connected.
+const AUTHENTICATION_LIMIT: Delay = Delay::from_s(30);
+/// Connections at once whose queue is not connected and authenticated; for a further one the oldest of them is closed.
 const CONNECTING_MAX: usize = 128;
 /// How long a host has to send the whole of a PDU.
 const PDU_LIMIT: Delay = Delay::from_s(30);
@@ -264,7 +267,7 @@ impl Serving {
         // Those that only come, and say little, must not keep others out.
         let sessions = self.sessions();
         let mut connecting =
-            sessions.iter().filter(|session| !session.is_connected.get() && !session.is_gone.get());
+            sessions.iter().filter(|session| !session.is_established.get() && !session.is_gone.get());
         if let Some(oldest) = connecting.next()
             && connecting.count() + 1 >= CONNECTING_MAX
         {
@@ -292,7 +295,7 @@ impl Serving {
             is_deaf: Cell::new(false),
             is_crediting: Cell::new(false),
             connected: Notify::new(&self.clock),
-            is_connected: Cell::new(false),
+            is_established: Cell::new(false),
             is_gone: Cell::new(false),
         });
         self.connections.set(self.connections.get() + 1);
@@ -332,6 +335,10 @@ enum Gone {
     Reset,
     #[error("it has not connected a queue within {} s", CONNECT_LIMIT.0 / Delay::from_s(1).0)]
     Slow,
+    #[error("it has not authenticated: {0}")]
+    Unauthenticated(Explanation),
+    #[error("it has not authenticated within {} s", AUTHENTICATION_LIMIT.0 / Delay::from_s(1).0)]
+    Unproven,
     #[error("it has not sent the whole of a PDU within {} s", PDU_LIMIT.0 / Delay::from_s(1).0)]
     Stalled,
     #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
@@ -359,9 +366,9 @@ struct Session {
     is_deaf: Cell<bool>,
     /// A task waits for credit of the host's.
     is_crediting: Cell<bool>,
-    /// The queue is connected.
+    /// A command has ended before the queue was established.
     connected: Notify,
-    is_connected: Cell<bool>,
+    is_established: Cell<bool>,
     is_gone: Cell<bool>,
 }
 
@@ -370,15 +377,24 @@ impl Session {
     async fn read(self: Rc<Self>, peer: &str) -> Gone {
         let clock = &self.serving.clock;
         let mut chunk = vec![0; CHUNK_BYTES];
-        {
+        for (limit, is_reached, late) in [
+            (CONNECT_LIMIT, Queue::is_connected as fn(&Queue) -> bool, Gone::Slow),
+            (AUTHENTICATION_LIMIT, Queue::is_established, Gone::Unproven),
+        ] {
+            let reached = pin!(async {
+                while !is_reached(&self.queue) && self.queue.refusal().is_none() {
+                    self.connected.notified().await;
+                }
+            });
             let reading = pin!(self.read_on(&mut chunk));
-            let connected = pin!(self.connected.notified());
-            let limit = pin!(clock.timer(CONNECT_LIMIT));
-            match before(limit, first(connected, reading)).await {
+            match before(pin!(clock.timer(limit)), first(reached, reading)).await {
                 Some(None) => {}
                 Some(Some(gone)) => return gone,
-                None => return Gone::Slow,
+                None => return late,
             }
+        }
+        if let Some(why) = self.queue.refusal() {
+            return Gone::Unauthenticated(why);
         }
         if let (Some(controller), Some(0)) = (self.queue.controller(), self.queue.qid()) {
             let host = controller.host().nqn.as_str().to_owned();
@@ -394,9 +410,10 @@ impl Session {
         let reading = pin!(self.read_on(&mut chunk));
         match first(over, reading).await {
             Some(gone) => gone,
-            None => match self.queue.controller().and_then(|controller| controller.ended()) {
-                Some(ended) => Gone::Ended(ended),
-                None => Gone::Reset,
+            None => match (self.queue.refusal(), self.queue.controller().and_then(|own| own.ended())) {
+                (Some(why), _) => Gone::Unauthenticated(why),
+                (None, Some(ended)) => Gone::Ended(ended),
+                (None, None) => Gone::Reset,
             },
         }
     }
@@ -512,8 +529,8 @@ impl Session {
 
     fn finish(&self, work: Work, cqe: Option<Cqe>) {
         self.connection.borrow_mut().finish(work, cqe);
-        if !self.is_connected.get() && self.queue.qid().is_some() {
-            self.is_connected.set(true);
+        if !self.is_established.get() {
+            self.is_established.set(self.queue.is_established());
             self.connected.notify_one();
         }
         self.unsent.notify_one();

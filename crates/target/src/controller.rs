@@ -35,6 +35,8 @@ pub enum Ended {
     Disconnected,
     /// Its host has been silent for longer than the keep-alive time-out.
     Silent,
+    /// Its host has failed to authenticate again.
+    Unauthenticated,
     /// The target ends.
     Stopped,
 }
@@ -44,6 +46,7 @@ impl fmt::Display for Ended {
         f.write_str(match self {
             Ended::Disconnected => "its host has disconnected",
             Ended::Silent => "its host has been silent for longer than the keep-alive time-out",
+            Ended::Unauthenticated => "its host has failed to authenticate again",
             Ended::Stopped => "the target stops",
         })
     }
@@ -57,7 +60,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         match self {
             Service::Drive(subsystem) => &subsystem.clock,
             Service::Discovery(discovery) => &discovery.clock,
@@ -349,11 +352,16 @@ impl Controller {
         self.life.get()
     }
 
-    /// Waits until it has ended, or a life other than this has begun.
-    pub(crate) async fn over(&self, life: Option<u32>) {
-        while self.ended.get().is_none() && life.is_none_or(|life| life == self.life.get()) {
+    /// Waits until it has ended, a life other than this has begun, or this is so, of which [`Controller::wake`] tells.
+    pub(crate) async fn over(&self, life: Option<u32>, is_over: impl Fn() -> bool) {
+        while self.ended.get().is_none() && life.is_none_or(|life| life == self.life.get()) && !is_over() {
             self.changed.notified().await;
         }
+    }
+
+    /// One of its queues is over.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_all();
     }
 
     /// Whether it takes commands.

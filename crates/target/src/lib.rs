@@ -13,6 +13,7 @@
 //! | `host_usage.rs` | what one host may have of a subsystem, and has |
 //! | `discovery_admin.rs` | admin commands of its controllers |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
+//! | `authentication.rs` | a queue's authentication: which commands it takes before, messages, time limits |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, through a block layer or past it |
 //! | [`block`] | that block layer: requests, tags, a scheduler, what each step costs |
@@ -27,6 +28,7 @@
 mod abort;
 mod admin;
 pub mod ana;
+mod authentication;
 pub mod block;
 pub mod controller;
 pub mod discovery;

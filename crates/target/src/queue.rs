@@ -2,6 +2,7 @@
 //! the transport's.
 
 use crate::admin::{self, ended};
+use crate::authentication::{self, Authentication};
 use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Service};
 use crate::discovery::{Discovery, Reached};
 use crate::host_usage::HostUsage;
@@ -9,11 +10,15 @@ use crate::path::{Errand, Movement};
 use crate::subsystem::{HostName, Subsystem};
 use byteway_clock::Delay;
 use byteway_wire::FromBytes;
+use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::fabrics::connect::{CNTLID_DYNAMIC, SQHD_NO_FLOW_CONTROL};
-use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT};
+use byteway_wire::fabrics::status::{
+    AUTHENTICATION_REQUIRED, CONNECT_INVALID_HOST, CONTROLLER_BUSY, INCOMPATIBLE_FORMAT,
+};
 use byteway_wire::fabrics::tcp::ADMIN_CAPSULE_DATA_BYTES;
 use byteway_wire::fabrics::{
-    Connect, ConnectData, Connected, FabricsCommand, InvalidParameter, Nqn, PropertyGet, PropertySet,
+    AuthRequirements, Connect, ConnectData, Connected, FabricsCommand, InvalidParameter, Nqn, PropertyGet,
+    PropertySet,
 };
 use byteway_wire::nvme::register::CC;
 use byteway_wire::nvme::{Cqe, Sqe, Status};
@@ -78,6 +83,8 @@ enum Stage {
         qid: u16,
         /// Of the controller's lives.
         life: u32,
+        /// None: its host has no secret.
+        authentication: Option<Rc<Authentication>>,
     },
 }
 
@@ -141,6 +148,28 @@ impl Queue {
         }
     }
 
+    fn authentication(&self) -> Option<Rc<Authentication>> {
+        match &*self.stage.borrow() {
+            Stage::Connected { authentication, .. } => authentication.clone(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is connected.
+    pub fn is_connected(&self) -> bool {
+        self.qid().is_some()
+    }
+
+    /// Whether it is connected, and authenticated if it has to be: it takes commands.
+    pub fn is_established(&self) -> bool {
+        self.is_connected() && self.authentication().is_none_or(|own| own.is_authenticated())
+    }
+
+    /// Why its host has not authenticated, once the connection is to be closed for that.
+    pub fn refusal(&self) -> Option<Explanation> {
+        self.authentication().and_then(|own| own.refusal())
+    }
+
     /// Data that may come with a command: before Connect it is that command's alone.
     pub fn in_capsule_bytes(&self) -> u32 {
         match &*self.stage.borrow() {
@@ -155,6 +184,9 @@ impl Queue {
     /// The longest data of a command.
     pub fn bytes_max(&self) -> u32 {
         match &*self.stage.borrow() {
+            Stage::Connected { authentication: Some(own), .. } if !own.is_authenticated() => {
+                authentication::BYTES_MAX
+            }
             Stage::Connected { controller, .. } => match controller.subsystem() {
                 Some(subsystem) => subsystem.path().bytes_max(),
                 None => crate::discovery::BYTES_MAX,
@@ -184,16 +216,17 @@ impl Queue {
         }
     }
 
-    /// Waits until the connection is to be closed, as its controller is over.
+    /// Waits until the connection is to be closed, as its controller is over, or its host is refused.
     pub async fn over(&self) {
         let connected = match &*self.stage.borrow() {
-            Stage::Connected { controller, qid, life } => {
-                Some((controller.clone(), (*qid > 0).then_some(*life)))
+            Stage::Connected { controller, qid, life, authentication } => {
+                Some((controller.clone(), (*qid > 0).then_some(*life), authentication.clone()))
             }
             _ => None,
         };
-        if let Some((controller, life)) = connected {
-            controller.over(life).await;
+        if let Some((controller, life, authentication)) = connected {
+            let is_refused = || authentication.as_ref().is_some_and(|own| own.refusal().is_some());
+            controller.over(life, is_refused).await;
         }
     }
 
@@ -228,8 +261,16 @@ impl Queue {
                 Ok(Movement::ToDrive(ConnectData::SIZE as u32))
             }
             Stage::New | Stage::Closed => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
-            Stage::Connected { controller, qid, .. } => {
+            Stage::Connected { controller, qid, authentication, .. } => {
                 controller.hear();
+                if let Some(own) = authentication {
+                    match &fabrics {
+                        Some(FabricsCommand::AuthSend(command)) => return own.send_movement(command),
+                        Some(FabricsCommand::AuthReceive(command)) => return own.receive_movement(command),
+                        _ if !own.is_authenticated() => return Err(AUTHENTICATION_REQUIRED.with_dnr()),
+                        _ => {}
+                    }
+                }
                 match qid {
                     _ if fabrics.is_some() => Ok(Movement::None),
                     _ if !controller.is_ready() => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
@@ -266,6 +307,14 @@ impl Queue {
             }
             (Stage::Closed, _) => None,
             (Stage::New, _) => Some(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr())),
+            (
+                Stage::Connected { controller, authentication: Some(own), .. },
+                Some(FabricsCommand::AuthSend(_)),
+            ) => Some(own.send(&controller, data).await),
+            (
+                Stage::Connected { controller, authentication: Some(own), .. },
+                Some(FabricsCommand::AuthReceive(_)),
+            ) => Some(own.receive(&controller, movement, data).await),
             (Stage::Connected { controller, qid, .. }, Some(command)) => {
                 Some(fabrics_command(&controller, qid, &command))
             }
@@ -305,6 +354,9 @@ impl Queue {
     pub fn end(&self, sqe: &Sqe, cqe: Cqe) -> Cqe {
         let cid = sqe.cid();
         self.outstanding.borrow_mut().retain(|other| *other != cid);
+        if let Stage::Connected { controller, authentication: Some(own), .. } = &*self.stage.borrow() {
+            own.conclude(controller);
+        }
         let sqhd = self.head.get().unwrap_or(SQHD_NO_FLOW_CONTROL);
         // SQID is reserved on a fabric, and there is no phase.
         Cqe { cid, sqid: 0, sqhd, ..cqe.with_phase(false) }
@@ -389,8 +441,13 @@ impl Queue {
         self.entries.set(entries);
         self.head.set((!connect.attributes.dissqfc()).then_some(1));
         let (cntlid, life) = (controller.id(), controller.life());
-        self.stage.replace(Stage::Connected { controller, qid: connect.qid, life });
-        Ok(Connected { cntlid, ..Connected::default() }.cqe(0, 0))
+        let part =
+            controller.subsystem().and_then(|subsystem| subsystem.authentication(&controller.host().nqn));
+        let authentication =
+            part.map(|part| Rc::new(Authentication::new(controller.service().clock(), part)));
+        let requirements = AuthRequirements::new().with_atr(authentication.is_some());
+        self.stage.replace(Stage::Connected { controller, qid: connect.qid, life, authentication });
+        Ok(Connected { cntlid, requirements }.cqe(0, 0))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::controller::{Controller, Service};
 use crate::discovery::Reached;
 use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
+use byteway_auth::{Credentials, Endpoint, Provider};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::connect::CNTLID_MAX;
@@ -106,12 +107,48 @@ pub struct Subsystem {
     pub(crate) config: SubsystemConfig,
     pub(crate) path: Path,
     pub(crate) controllers: Controllers,
+    authenticator: Option<Authenticator>,
+}
+
+/// What authenticates hosts.
+struct Authenticator {
+    credentials: Credentials,
+    endpoint: Rc<Endpoint>,
 }
 
 impl Subsystem {
     /// Of the drive at the end of `path`.
     pub fn new(clock: &Clock, config: SubsystemConfig, path: Path) -> Rc<Self> {
-        Rc::new(Subsystem { clock: clock.clone(), config, path, controllers: Controllers::default() })
+        Subsystem::of(clock, config, path, None)
+    }
+
+    /// The same, in which each queue of a host that has a secret has to authenticate before anything else.
+    pub fn with_credentials(
+        clock: &Clock,
+        config: SubsystemConfig,
+        path: Path,
+        credentials: Credentials,
+        provider: Box<dyn Provider>,
+    ) -> Rc<Self> {
+        let endpoint = Rc::new(Endpoint::new(credentials.algorithms.clone(), provider));
+        Subsystem::of(clock, config, path, Some(Authenticator { credentials, endpoint }))
+    }
+
+    fn of(
+        clock: &Clock,
+        config: SubsystemConfig,
+        path: Path,
+        authenticator: Option<Authenticator>,
+    ) -> Rc<Self> {
+        let (clock, controllers) = (clock.clone(), Controllers::default());
+        Rc::new(Subsystem { clock, config, path, controllers, authenticator })
+    }
+
+    /// The controller's end of a queue's authentication; none: the host has no secret.
+    pub(crate) fn authentication(&self, host: &Nqn) -> Option<byteway_auth::Controller> {
+        let Authenticator { credentials, endpoint } = self.authenticator.as_ref()?;
+        let secrets = credentials.of(host)?;
+        Some(byteway_auth::Controller::new(endpoint, secrets, *host, self.config.nqn))
     }
 
     /// What it is.

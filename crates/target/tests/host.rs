@@ -1,6 +1,8 @@
 //! A host by hand: it says what a test tells it to, and gives what comes back.
 
+use byteway_auth::{Credentials, NoRandomness, Provider};
 use byteway_clock::Clock;
+use byteway_clock::random::{Rng, Stream};
 use byteway_device::DriveConfig;
 use byteway_host::{Driver, DriverConfig};
 use byteway_target::tcp::{Broken, Connection, Work};
@@ -18,6 +20,7 @@ use byteway_wire::fabrics::{
 };
 use byteway_wire::nvme::register::{CC, CSTS, Cc, Csts};
 use byteway_wire::nvme::{Cqe, Sqe, Status};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 pub const SUBSYSTEM: &str = "nqn.2026-11.org.byteway:a";
@@ -37,6 +40,23 @@ pub fn with_target_of<T: 'static>(
     config: impl FnOnce(&mut SubsystemConfig) + 'static,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
 ) -> T {
+    with_credentials_of(drive, config, None, test)
+}
+
+/// The same, whose hosts have to authenticate.
+pub fn with_credentials<T: 'static>(
+    credentials: Credentials,
+    test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
+) -> T {
+    with_credentials_of(drive_config(), |_| (), Some(credentials), test)
+}
+
+fn with_credentials_of<T: 'static>(
+    drive: DriveConfig,
+    config: impl FnOnce(&mut SubsystemConfig) + 'static,
+    credentials: Option<Credentials>,
+    test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
+) -> T {
     SmallWorld::of(drive).run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
         let clock = driver.clock().clone();
         let mut subsystem = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
@@ -46,11 +66,35 @@ pub fn with_target_of<T: 'static>(
                 .await
                 .unwrap();
         let discovery = Discovery::new(&clock, Directory::default());
-        let target = Target::with_discovery(vec![Subsystem::new(&clock, subsystem, path)], discovery);
+        let subsystem = match credentials {
+            None => Subsystem::new(&clock, subsystem, path),
+            Some(credentials) => {
+                let provider = Box::new(Seeded::new(1));
+                Subsystem::with_credentials(&clock, subsystem, path, credentials, provider)
+            }
+        };
+        let target = Target::with_discovery(vec![subsystem], discovery);
         let result = test(target, clock).await;
         assert_at_rest(powered);
         result
     })
+}
+
+/// Random bytes that follow from a seed.
+pub struct Seeded(RefCell<Stream>);
+
+impl Seeded {
+    pub fn new(seed: u64) -> Seeded {
+        Seeded(RefCell::new(Rng::new(seed).stream("authentication")))
+    }
+}
+
+impl Provider for Seeded {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        let mut stream = self.0.borrow_mut();
+        bytes.iter_mut().for_each(|byte| *byte = stream.next_u64() as u8);
+        Ok(())
+    }
 }
 
 /// What a host got.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 mod association;
+mod authentication;
 mod block;
 mod commands;
 mod discovery;

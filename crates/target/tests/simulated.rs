@@ -48,6 +48,7 @@ pub async fn attach(adapter: &Adapter, costs: HostCosts) -> Driver {
         host_id: [7; 16],
         admin_entries: 32,
         in_capsule_bytes: 4096,
+        authenticator: None,
     };
     let initiator = Initiator::connect(adapter, Memory::simulated(), config).await.unwrap();
     let config = DriverConfig { costs, completion: Completion::Interrupt, ..DriverConfig::default() };

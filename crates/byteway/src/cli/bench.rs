@@ -9,11 +9,13 @@ use super::flags::{OutputFormat, Tables, method, size};
 use super::show::show;
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
+use byteway_auth::HostSecrets;
 use byteway_console::error::InputError;
 use byteway_console::units::excerpt;
 use byteway_console::units::{Bytes, Picos, Rate};
 use byteway_lab::bench::{Assume, Bench, Place, Transfer};
 use byteway_measure::output::Output;
+use byteway_scenario::secrets::load_secret;
 use byteway_scenario::{JobSection, ResultWay, Warmup};
 use byteway_transfer::Method;
 use byteway_wire::fabrics::Nqn;
@@ -29,6 +31,8 @@ Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
 
 Over NVMe/TCP, after `byteway serve drive.toml --tcp 127.0.0.1:4420`, with the NQN that it names:
   byteway bench --tcp 127.0.0.1:4420 --subsystem nqn.2026-11.org.byteway:SERIAL --iodepth 32
+
+Where the target asks for authentication (`byteway serve --secrets`): --secret-file FILE.
 
 Every block read is verified. What a drive holds beforehand nobody here knows, so the range is
 written first, which is not measured; without --size that is at most 1 GiB. On a drive that nobody
@@ -54,6 +58,13 @@ pub(super) struct Arguments {
     /// With --tcp: ask for digests of headers and data.
     #[arg(long, requires = "tcp")]
     digests: bool,
+    /// With --tcp: a file with the secret (DHHC-1:...) of this host, nqn.2026-11.org.byteway:bench, for a target that asks for
+    /// authentication. Nobody but its owner may be able to read it.
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    secret_file: Option<PathBuf>,
+    /// With --secret-file: a file with the target's secret, by which it has to authenticate, too.
+    #[arg(long, value_name = "FILE", requires = "secret_file")]
+    controller_secret_file: Option<PathBuf>,
     /// Direction and order.
     #[arg(long, value_enum, default_value_t = Rw::RandRead)]
     rw: Rw,
@@ -159,7 +170,15 @@ fn place(arguments: &Arguments) -> Result<Place, InputError> {
                 let what = format!("`--subsystem {}`: {error}", excerpt(name));
                 InputError::new(what, "name the subsystem as `byteway serve` or `nvme discover` does")
             })?;
-            Ok(Place::Tcp { address, subsystem: Box::new(subsystem), digests: arguments.digests })
+            let secret = |file: &Option<PathBuf>| file.as_deref().map(load_secret).transpose();
+            let (host, controller) =
+                (secret(&arguments.secret_file)?, secret(&arguments.controller_secret_file)?);
+            Ok(Place::Tcp {
+                address,
+                subsystem: Box::new(subsystem),
+                digests: arguments.digests,
+                secrets: host.map(|host| HostSecrets { host, controller }),
+            })
         }
         (folder, ..) => Ok(Place::VfioUser(folder.clone().unwrap_or_default())),
     }

@@ -16,6 +16,7 @@ use byteway_console::error::{InputError, with_causes};
 use byteway_lab::serve::{Place, Service, served_json, served_tables};
 use byteway_measure::output::print;
 use byteway_scenario::Options;
+use byteway_scenario::secrets::load_secrets;
 
 pub(super) const EXAMPLES: &str = "\
 A device file is a TOML file. The least of them:
@@ -50,6 +51,17 @@ Without a guest:
 Over NVMe/TCP any number of hosts use a drive at once:
   byteway serve drive.toml --tcp 127.0.0.1:4420
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN     (the line that is printed)
+Hosts of a file of secrets have to authenticate (DH-HMAC-CHAP), on every queue, before anything else; nobody but its
+owner may be able to read it (chmod 600). Secrets are those that `nvme gen-dhchap-key` makes:
+  byteway serve drive.toml --tcp 0.0.0.0:4420 --secrets secrets.toml
+  hashes = [\"sha-512\", \"sha-256\"]  # taken, the preferred one first; left out, all
+  groups = [\"ffdhe3072\"]            # likewise; \"null\" is without a Diffie-Hellman exchange
+  [[host]]
+  nqn = \"nqn.2014-08.org.nvmexpress:uuid:...\"    # /etc/nvme/hostnqn of the host
+  secret = \"DHHC-1:00:...:\"         # nvme connect --dhchap-secret
+  controller_secret = \"DHHC-1:00:...:\"           # --dhchap-ctrl-secret: by which the drive authenticates, too
+Authentication encrypts nothing, and the list of drives (discovery) is told without it. An exchange in ffdhe8192 takes 20 ms
+of a processor, in ffdhe3072 2 ms, in a thread of each drive's.
 Each port also answers as a Discovery Service, which tells a host of all drives here that it may use:
   nvme discover -t tcp -a 127.0.0.1 -s 4420
   nvme connect-all -t tcp -a 127.0.0.1 -s 4420
@@ -89,12 +101,16 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
     /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
-    /// each drive. Without authentication and encryption: whoever reaches it reads and writes the drives.
+    /// each drive. Without --secrets whoever reaches it reads and writes the drives; what crosses is not encrypted.
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Vec<SocketAddr>,
-    /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may.
+    /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may, or those of --secrets.
     #[arg(long, value_name = "NQN", requires = "tcp", conflicts_with = "vfio_user")]
     host: Vec<String>,
+    /// With --tcp: a file of the hosts that authenticate, and their secrets. Others may connect only by --host, which then proves
+    /// nothing.
+    #[arg(long, value_name = "FILE", requires = "tcp", conflicts_with = "vfio_user")]
+    secrets: Option<PathBuf>,
     /// With --tcp: another Discovery Service that hosts are told of; may be repeated.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp", conflicts_with = "vfio_user")]
     referral: Vec<SocketAddr>,
@@ -131,6 +147,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         (addresses, _) => Place::Tcp {
             addresses: addresses.to_vec(),
             hosts: arguments.host.clone(),
+            credentials: arguments.secrets.as_deref().map(load_secrets).transpose()?,
             referrals: arguments.referral.clone(),
             advertised: arguments.advertise,
             may_manage: arguments.manage,

@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -712,6 +713,73 @@ fn a_drive_over_nvme_tcp_is_benchmarked_and_verified() {
     assert_eq!(process.wait().code(), Some(0), "{}", process.error());
     let (code, _, error) = bench(&["--count", "1"]);
     assert!(code == Some(1) && error.contains("nobody answers there"), "{error}");
+}
+
+// A file of secrets that is not asked for, or not looked at, would leave the drive open to anybody.
+#[test]
+fn a_benchmark_authenticates_where_it_has_to() {
+    const SECRET: &str = "DHHC-1:01:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
+    const CONTROLLER: &str = "DHHC-1:00:dzQSBllT/Tkvweui5X8a2obJvM2E4Fy5BfFEdyWZyq7jLUS/:";
+    const OTHER: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+    let folder = tempfile::tempdir().unwrap();
+    let keep = |name: &str, text: &str, mode| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for (name, secret) in [("host", SECRET), ("controller", CONTROLLER), ("other", OTHER)] {
+        keep(name, &format!("{secret}\n"), 0o600);
+    }
+    keep("open", SECRET, 0o640);
+    let nqn = "nqn.2026-11.org.byteway:bench";
+    let table =
+        format!("[[host]]\nnqn = \"{nqn}\"\nsecret = \"{SECRET}\"\ncontroller_secret = \"{CONTROLLER}\"\n");
+    keep("secrets.toml", &table, 0o600);
+    let (mut process, place) = over_tcp(&folder, &["--secrets", "secrets.toml"]);
+    let bench = |arguments: &[&str]| {
+        let mut all = vec!["bench", "--format", "json", "--quiet", "--size", "1m", "--count", "100"];
+        all.extend(place.iter().map(String::as_str));
+        all.extend(arguments);
+        let mut bench = Process::start(folder.path(), "bench", &all);
+        (bench.wait().code(), bench.error())
+    };
+    for arguments in [
+        &["--secret-file", "host"][..],
+        &["--secret-file", "host", "--controller-secret-file", "controller", "--numjobs", "4"],
+    ] {
+        let (code, error) = bench(arguments);
+        assert_eq!(code, Some(0), "{error}");
+    }
+    for (arguments, code, said) in [
+        (&[][..], 1, "the subsystem asks for authentication: give --secret-file"),
+        (&["--secret-file", "other"], 1, "the target refuses this host"),
+        (
+            &["--secret-file", "host", "--controller-secret-file", "other"],
+            1,
+            "does not know the secret of --controller-secret-file",
+        ),
+        (&["--secret-file", "open"], 2, "chmod 600 open"),
+        (&["--secret-file", "nothing"], 2, "cannot read the secrets in `nothing`"),
+        (&["--secret-file", "secrets.toml"], 2, "does not have the form DHHC-1"),
+        (&["--controller-secret-file", "controller"], 2, "--secret-file"),
+    ] {
+        let (status, error) = bench(arguments);
+        assert_eq!(status, Some(code), "{arguments:?}: {error}");
+        let error = error.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.error());
+    let log = process.error();
+    assert!(log.contains("it has not authenticated: authentication failed"), "{log}");
+    assert!(![SECRET, CONTROLLER, OTHER].iter().any(|secret| log.contains(&secret[12..30])), "{log}");
+
+    // A server whose secrets others can read serves nothing.
+    keep("secrets.toml", &table, 0o644);
+    let all = ["serve", "d.toml", "--tcp", "127.0.0.1:0", "--secrets", "secrets.toml"];
+    let mut refused = Process::start(folder.path(), "refused", &all);
+    assert_eq!(refused.wait().code(), Some(2));
+    assert!(refused.error().contains("chmod 600 secrets.toml"), "{}", refused.error());
 }
 
 // Without this a benchmark would wait for ten minutes for a target that is gone, whatever it is told.

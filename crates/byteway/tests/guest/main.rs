@@ -6,6 +6,7 @@
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
 //! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9`; over NVMe/TCP |
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
+//! | `authenticated.rs` | hosts that have to authenticate: right, wrong and absent secrets, every hash and group; again under load |
 //! | `discovered.rs` | several drives found by the Discovery Service, and all connected; two paths, namespaces that come and go |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
@@ -20,6 +21,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
+mod authenticated;
 mod discovered;
 mod guest;
 mod kept;
@@ -118,6 +120,27 @@ fn linux_6_12_uses_a_drive_over_nvme_tcp() {
 fn linux_6_12_finds_drives_over_nvme_tcp() {
     let Some(_alone) = have("6.12") else { return };
     discovered::play("6.12");
+}
+
+// No other end than one of somebody else's tells whether both of our own understand the protocol.
+#[test]
+fn linux_6_12_authenticates() {
+    let Some(_alone) = have("6.12") else { return };
+    authenticated::play("6.12");
+}
+
+// A hash, a group or a transformation that only our own ends agree on would show nowhere else.
+#[test]
+fn linux_6_12_authenticates_with_every_hash_and_group() {
+    let Some(_alone) = have("6.12") else { return };
+    authenticated::play_algorithms("6.12");
+}
+
+// Debian's Linux 6.1 is built without authentication: it is turned away, and other hosts are served.
+#[test]
+fn linux_6_1_cannot_authenticate() {
+    let Some(_alone) = have("6.1") else { return };
+    authenticated::play_unable("6.1");
 }
 
 // What a path is good for, and which namespaces there are, changes while Linux uses them.

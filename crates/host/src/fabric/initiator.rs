@@ -1,13 +1,18 @@
 //! One association with a controller of a target: what a host's driver for fabrics and its adapter do below the queues.
 
 use super::adapter::Adapter;
+use super::login::{Authenticator, ConnectError, Talk, authenticate};
 use super::message::{Connection, ToHost, ToTarget};
+use super::rings::{Completions, Ring};
 use byteway_clock::{Channel, Clock, Delay, Notify, Semaphore, SpanId, Stage};
 use byteway_link::{Memory, Parcel};
 use byteway_wire::IntoBytes;
+use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, SecurityProtocol};
 use byteway_wire::fabrics::connect::CNTLID_DYNAMIC;
+use byteway_wire::fabrics::status::AUTHENTICATION_REQUIRED;
 use byteway_wire::fabrics::{
-    Connect, ConnectData, Connected, DataPointer, Disconnect, Nqn, PropertyGet, PropertySet, PropertySize,
+    AuthRequirements, Connect, ConnectData, Connected, DataPointer, Disconnect, Nqn, PropertyGet,
+    PropertySet, PropertySize,
 };
 use byteway_wire::nvme::register::{ACQ, AQA, ASQ, Aqa, CC, Cc, Doorbell};
 use byteway_wire::nvme::sgl::{SglSubType, SglType};
@@ -15,7 +20,7 @@ use byteway_wire::nvme::vendor::InlineSlots;
 use byteway_wire::nvme::{AdminOpcode, Cqe, CreateCq, CreateSq, DeleteQueue, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// The identifier of commands of the initiator's own on the admin queue, which the driver doesn't give.
 const OWN_CID: u16 = 0xFFFE;
@@ -23,12 +28,16 @@ const OWN_CID: u16 = 0xFFFE;
 const POSTED_CID: u16 = 0xFFFD;
 /// The identifier of a Disconnect.
 const DISCONNECT_CID: u16 = 0xFFFC;
+/// The identifier of an Authentication Send or Receive.
+const AUTH_CID: u16 = 0xFFFB;
 /// Identifiers of a driver's commands are below.
 const CID_MAX: u16 = 0xFFF0;
 /// How often a controller that was lost is looked for, and how long after each time: as Linux does, one that doesn't come back for ten
 /// minutes is given up.
 const RECONNECTS_MAX: u32 = 60;
 const RECONNECT_DELAY: Delay = Delay::from_s(10);
+/// Bytes of an authentication message that are taken: a page.
+const AUTH_BYTES: u32 = 4096;
 /// Data of a command that the target takes in its capsule on the admin queue.
 const ADMIN_CAPSULE_BYTES: u32 = 8192;
 
@@ -45,29 +54,13 @@ pub struct InitiatorConfig {
     pub admin_entries: u16,
     /// The most data that goes in the capsule of a command of an I/O queue.
     pub in_capsule_bytes: u32,
-}
-
-/// A ring of commands.
-struct Ring {
-    address: u64,
-    entries: u32,
-    tail: u32,
-    /// The I/O of the command in each slot.
-    spans: Vec<SpanId>,
-    cqid: u16,
-}
-
-/// A ring of completions.
-struct Completions {
-    address: u64,
-    entries: u32,
-    tail: u32,
-    phase: bool,
-    vector: u16,
+    /// How it authenticates where it has to.
+    pub authenticator: Option<Authenticator>,
 }
 
 /// An association. A [`Port`](crate::Port) leads to it.
 pub struct Initiator {
+    own: Weak<Initiator>,
     adapter: Adapter,
     association: u16,
     clock: Clock,
@@ -84,6 +77,11 @@ pub struct Initiator {
     /// One question at a time, and its answer.
     asking: Semaphore,
     answers: Channel<Cqe>,
+    /// One queue authenticates at a time, with one command.
+    authenticating: Semaphore,
+    auth_answers: Channel<Cqe>,
+    /// Transactions that have begun.
+    transactions: Cell<u16>,
     cntlid: Cell<u16>,
     aqa: Cell<Aqa>,
     asq: Cell<u64>,
@@ -101,14 +99,15 @@ impl Initiator {
     /// Connects the admin queue.
     ///
     /// # Errors
-    /// The status with which the target refuses.
+    /// The target refuses, or either end does not authenticate.
     pub async fn connect(
         adapter: &Adapter,
         memory: Memory,
         config: InitiatorConfig,
-    ) -> Result<Rc<Initiator>, Status> {
+    ) -> Result<Rc<Initiator>, ConnectError> {
         let clock = adapter.clock().clone();
         let initiator = Rc::new_cyclic(|own| Initiator {
+            own: own.clone(),
             association: adapter.join(own.clone()),
             adapter: adapter.clone(),
             memory,
@@ -121,6 +120,9 @@ impl Initiator {
             waiting: RefCell::default(),
             asking: Semaphore::new(&clock, 1),
             answers: Channel::unbounded(&clock),
+            authenticating: Semaphore::new(&clock, 1),
+            auth_answers: Channel::unbounded(&clock),
+            transactions: Cell::default(),
             cntlid: Cell::new(CNTLID_DYNAMIC),
             aqa: Cell::default(),
             asq: Cell::default(),
@@ -137,17 +139,37 @@ impl Initiator {
     }
 
     /// Connects the admin queue, and so gets a controller.
-    async fn associate(&self) -> Result<(), Status> {
+    async fn associate(&self) -> Result<(), ConnectError> {
         let _turn = self.asking.acquire(1).await;
         self.cntlid.set(CNTLID_DYNAMIC);
         while self.answers.try_receive().is_some() {}
         self.open(0, self.config.admin_entries);
         let cqe = self.answers.receive().await;
-        let connected = Connected::parse(&cqe).ok_or(cqe.status())?;
+        let connected = Connected::parse(&cqe).ok_or(ConnectError::Refused(cqe.status()))?;
         self.cntlid.set(connected.cntlid);
+        self.meet(0, connected).await?;
         self.is_gone.set(false);
         self.lost.notify_all();
         Ok(())
+    }
+
+    /// Does what the target requires of a queue that is connected.
+    async fn meet(&self, qid: u16, connected: Connected) -> Result<(), ConnectError> {
+        if connected.requirements.ascr() {
+            return Err(ConnectError::SecureChannel);
+        }
+        if !connected.requirements.atr() {
+            return Ok(());
+        }
+        let authenticator = self.config.authenticator.as_ref().ok_or(ConnectError::NoSecret)?;
+        let _turn = self.authenticating.acquire(1).await;
+        let transaction = self.transactions.replace(self.transactions.get().wrapping_add(1));
+        let page = self.memory.allocate(1).ok_or(ConnectError::NoMemory)?;
+        let talk = QueueTalk { initiator: self, qid, page };
+        let names = (self.config.host, self.config.subsystem);
+        let authenticated = authenticate(authenticator, names, transaction, &talk).await;
+        self.memory.free(page, 1);
+        authenticated
     }
 
     /// Waits until the controller is lost: only a reset, which connects again, brings one back.
@@ -176,6 +198,9 @@ impl Initiator {
         // Whoever asks is told.
         if self.asking.available() == 0 {
             let _ = self.answers.try_send(Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0));
+        }
+        if self.authenticating.available() == 0 {
+            let _ = self.auth_answers.try_send(Cqe::new(0, Status::INTERNAL_PATH_ERROR, 0, 0));
         }
         if !self.is_gone.replace(true) {
             self.losses.set(self.losses.get() + 1);
@@ -252,9 +277,11 @@ impl Initiator {
         let command = PropertyGet { size, offset: offset as u32 };
         let mut tries = 0;
         loop {
-            if self.is_gone.get() && self.associate().await.is_err() {
+            if self.is_gone.get()
+                && let Err(error) = self.associate().await
+            {
                 tries += 1;
-                if tries == RECONNECTS_MAX {
+                if tries == RECONNECTS_MAX || error.is_final() {
                     self.is_given_up.set(true);
                     self.lost.notify_all();
                     return u64::MAX;
@@ -307,9 +334,9 @@ impl Initiator {
         if is_enabled {
             let aqa = self.aqa.get();
             let entries = u32::from(aqa.asqs_z()) + 1;
-            self.rings.borrow_mut().insert(0, ring(self.asq.get(), entries, 0));
+            self.rings.borrow_mut().insert(0, Ring::new(self.asq.get(), entries, 0));
             let entries = u32::from(aqa.acqs_z()) + 1;
-            self.completions.borrow_mut().insert(0, completions(self.acq.get(), entries, 0));
+            self.completions.borrow_mut().insert(0, Completions::new(self.acq.get(), entries, 0));
         }
     }
 
@@ -364,14 +391,14 @@ impl Initiator {
             AdminOpcode::CREATE_CQ => {
                 let create = CreateCq::parse(&sqe);
                 let entries = u32::from(create.qsize_z) + 1;
-                let ring = completions(sqe.prp1, entries, create.iv);
+                let ring = Completions::new(sqe.prp1, entries, create.iv);
                 self.completions.borrow_mut().insert(create.qid, ring);
                 self.answer(cid, Status::SUCCESS);
             }
             AdminOpcode::CREATE_SQ => {
                 let create = CreateSq::parse(&sqe);
                 let entries = u32::from(create.qsize_z) + 1;
-                self.rings.borrow_mut().insert(create.qid, ring(sqe.prp1, entries, create.cqid));
+                self.rings.borrow_mut().insert(create.qid, Ring::new(sqe.prp1, entries, create.cqid));
                 self.waiting.borrow_mut().insert(create.qid, cid);
                 self.open(create.qid, entries.min(u32::from(u16::MAX)) as u16);
             }
@@ -445,21 +472,44 @@ impl Initiator {
     fn respond(&self, qid: u16, cqe: Cqe) {
         match cqe.cid {
             OWN_CID if qid == 0 => drop(self.answers.try_send(cqe)),
-            OWN_CID | DISCONNECT_CID => {
-                let waiting = self.waiting.borrow_mut().remove(&qid);
-                let succeeds = cqe.status().is_success();
-                if cqe.cid == DISCONNECT_CID || !succeeds {
-                    self.rings.borrow_mut().remove(&qid);
-                    self.close(qid);
+            OWN_CID => match Connected::parse(&cqe) {
+                None => self.settle(qid, cqe.status(), false),
+                Some(connected) if connected.requirements == AuthRequirements::new() => {
+                    self.settle(qid, cqe.status(), true);
                 }
-                if let Some(cid) = waiting {
-                    self.answer(cid, cqe.status());
-                }
-            }
+                Some(connected) => self.meet_later(qid, connected),
+            },
+            DISCONNECT_CID => self.settle(qid, cqe.status(), false),
+            AUTH_CID => drop(self.auth_answers.try_send(cqe)),
             POSTED_CID => {}
             cid if cid < CID_MAX => self.complete(qid, cqe),
             _ => self.strays.set(self.strays.get() + 1),
         }
+    }
+
+    /// A queue is there, or is not (any more): who has asked for that is told.
+    fn settle(&self, qid: u16, status: Status, is_there: bool) {
+        let waiting = self.waiting.borrow_mut().remove(&qid);
+        if !is_there {
+            self.rings.borrow_mut().remove(&qid);
+            self.close(qid);
+        }
+        if let Some(cid) = waiting {
+            self.answer(cid, status);
+        }
+    }
+
+    /// Does what the target requires of an I/O queue, which is there after that.
+    fn meet_later(&self, qid: u16, connected: Connected) {
+        let (Some(own), Some(connection)) = (self.own.upgrade(), self.connection(qid)) else { return };
+        self.clock.spawn("authentication of a queue", async move {
+            let met = own.meet(qid, connected).await;
+            // It may have been lost meanwhile, and opened again.
+            if own.connection(qid) == Some(connection) {
+                let status = if met.is_ok() { Status::SUCCESS } else { AUTHENTICATION_REQUIRED.with_dnr() };
+                own.settle(qid, status, met.is_ok());
+            }
+        });
     }
 
     /// A command of the driver's that needed no capsule, or another, has ended.
@@ -508,17 +558,50 @@ impl Initiator {
     }
 }
 
-fn ring(address: u64, entries: u32, cqid: u16) -> Ring {
-    let spans = vec![SpanId::NONE; entries as usize];
-    Ring { address, entries, tail: 0, spans, cqid }
+/// Authentication commands of a queue, with a page for what comes.
+struct QueueTalk<'a> {
+    initiator: &'a Initiator,
+    qid: u16,
+    page: u64,
 }
 
-fn completions(address: u64, entries: u32, vector: u16) -> Completions {
-    Completions { address, entries, tail: 0, phase: true, vector }
+impl QueueTalk<'_> {
+    async fn ask(&self, sqe: Sqe, data: Vec<u8>) -> Result<(), ConnectError> {
+        let answers = &self.initiator.auth_answers;
+        while answers.try_receive().is_some() {} // of a queue that was lost
+        if self.initiator.connection(self.qid).is_none() {
+            return Err(ConnectError::Refused(Status::INTERNAL_PATH_ERROR));
+        }
+        self.initiator.send(self.qid, SpanId::NONE, sqe, data);
+        match answers.receive().await.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(ConnectError::Refused(status)),
+        }
+    }
 }
 
-impl Ring {
-    fn advance(&mut self) {
-        self.tail = if self.tail + 1 == self.entries { 0 } else { self.tail + 1 };
+impl Talk for QueueTalk<'_> {
+    async fn send(&self, message: Vec<u8>) -> Result<(), ConnectError> {
+        let bytes = message.len() as u32;
+        let command = AuthSend { protocol: SecurityProtocol::NVME, transfer_bytes: bytes };
+        let pointer = DataPointer::InCapsule { offset: 0, bytes };
+        self.ask(command.sqe(AUTH_CID, pointer.descriptor()), message).await
+    }
+
+    async fn receive(&self) -> Result<Vec<u8>, ConnectError> {
+        let command = AuthReceive { protocol: SecurityProtocol::NVME, allocation_bytes: AUTH_BYTES };
+        let pointer = DataPointer::Keyed {
+            address: self.page,
+            bytes: AUTH_BYTES,
+            key: u32::from(AUTH_CID),
+            invalidate: true,
+        };
+        let mut message = vec![0; AUTH_BYTES as usize];
+        // What an earlier message has left is no part of the next one.
+        let cleared = self.initiator.memory.write(self.page, &message);
+        self.ask(command.sqe(AUTH_CID, pointer.descriptor()), Vec::new()).await?;
+        let read = self.initiator.memory.read(self.page, &mut message);
+        cleared.and(read).map_err(|_| ConnectError::NoMemory)?;
+        Ok(message)
     }
 }

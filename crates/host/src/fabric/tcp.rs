@@ -4,11 +4,12 @@
 use super::adapter::Adapter;
 use super::message::{Connection, ToHost, ToTarget};
 use byteway_clock::{Delay, SpanId};
-use byteway_wire::fabrics::DataPointer;
 use byteway_wire::fabrics::tcp::{
     Agreement, CapsuleCmd, Decoder, Digests, End, Event, Fatal, FatalStatus, Framing, H2cData, IcReq, Limits,
     Outgoing, Pdu, PduError,
 };
+use byteway_wire::fabrics::{DataPointer, FabricsType};
+use byteway_wire::nvme::opcode::Direction;
 use byteway_wire::nvme::{Cqe, Sqe, Status};
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ const DATA_BYTES_MAX: u32 = 16 << 20;
 struct Described {
     address: u64,
     bytes: u32,
-    opcode: u8,
+    direction: Direction,
 }
 
 /// The data of a PDU on its way to memory.
@@ -95,7 +96,9 @@ impl TcpConnection {
         if let (true, Ok(DataPointer::Keyed { address, bytes, .. })) =
             (sqe.psdt() != 0, DataPointer::parse(&sqe.sgl()))
         {
-            let described = Described { address, bytes, opcode: sqe.opcode() };
+            let own = FabricsType::of(&sqe).map(FabricsType::direction);
+            let direction = own.unwrap_or(Direction::of(sqe.opcode()));
+            let described = Described { address, bytes, direction };
             self.commands.insert(sqe.cid(), described);
             sqe = sqe.with_sgl(DataPointer::Transport { bytes }.descriptor());
         }
@@ -160,7 +163,10 @@ impl TcpConnection {
             }
             Pdu::CapsuleResp(response) => self.respond(adapter, response.cqe),
             Pdu::C2hData(header) => {
-                let described = self.commands.get(&header.cccid).filter(|one| one.opcode & 3 == 2);
+                let described = self
+                    .commands
+                    .get(&header.cccid)
+                    .filter(|one| one.direction == Direction::ControllerToHost);
                 let described = described.ok_or(Fatal::field(8))?;
                 let end = u64::from(header.datao) + u64::from(data_bytes);
                 if header.datal != data_bytes || end > u64::from(described.bytes) {
@@ -170,7 +176,10 @@ impl TcpConnection {
                 self.coming = Some(Coming { address: described.address + u64::from(header.datao), ends });
             }
             Pdu::R2t(request) => {
-                let described = self.commands.get(&request.cccid).filter(|one| one.opcode & 3 == 1);
+                let described = self
+                    .commands
+                    .get(&request.cccid)
+                    .filter(|one| one.direction == Direction::HostToController);
                 let described = described.ok_or(Fatal::field(8))?;
                 let end = u64::from(request.r2to) + u64::from(request.r2tl);
                 if end > u64::from(described.bytes) {

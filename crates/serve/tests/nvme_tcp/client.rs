@@ -67,12 +67,23 @@ impl Client {
 
     /// An admin queue of what has this name, connected and enabled; or why not.
     pub fn admin(address: SocketAddr, nqn: &Nqn, host: &str) -> Result<Client, Status> {
+        let mut client = Client::connected(address, nqn, host)?;
+        client.enable();
+        Ok(client)
+    }
+
+    /// The same, connected only.
+    pub fn connected(address: SocketAddr, nqn: &Nqn, host: &str) -> Result<Client, Status> {
         let mut client = Client::initialized(address);
         client.connect(0, CNTLID_DYNAMIC, nqn, host)?;
+        Ok(client)
+    }
+
+    /// Enables its controller.
+    pub fn enable(&mut self) {
         let cc = Cc::new().with_en(true).with_iosqes(6).with_iocqes(4).into_bits();
         let enable = PropertySet { size: PropertySize::DWORD, offset: CC as u32, value: cc.into() };
-        assert_eq!(client.ask(enable.sqe(0), &[]).unwrap().cqe.status(), Status::SUCCESS);
-        Ok(client)
+        assert_eq!(self.ask(enable.sqe(0), &[]).unwrap().cqe.status(), Status::SUCCESS);
     }
 
     /// An I/O queue of the controller of `admin`.

@@ -1,5 +1,6 @@
 //! Drives that are served, in threads of this process.
 
+use byteway_auth::Credentials;
 use byteway_clock::Timing;
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve_all};
@@ -27,6 +28,16 @@ impl Service {
         ports: usize,
         config: impl Fn(usize, &mut SubsystemConfig, &mut DriveConfig),
     ) -> Service {
+        Service::start_with(drives, ports, None, config)
+    }
+
+    /// The same, whose hosts have to authenticate.
+    pub fn start_with(
+        drives: usize,
+        ports: usize,
+        credentials: Option<Credentials>,
+        config: impl Fn(usize, &mut SubsystemConfig, &mut DriveConfig),
+    ) -> Service {
         let directory = Directory::default();
         let stop = Stop::new().unwrap();
         let (mut nqns, mut addresses, mut setups) = (Vec::new(), Vec::new(), Vec::new());
@@ -39,8 +50,12 @@ impl Service {
             let (mut subsystem, mut drive) = (SubsystemConfig::new(nqn), byteway_testkit::drive_config());
             config(number, &mut subsystem, &mut drive);
             nqns.push(nqn);
-            let access =
-                Access::Tcp { servers, subsystem: Box::new(subsystem), directory: directory.clone() };
+            let access = Access::Tcp {
+                servers,
+                subsystem: Box::new(subsystem),
+                directory: directory.clone(),
+                credentials: credentials.clone(),
+            };
             setups.push(Setup {
                 name,
                 drive,

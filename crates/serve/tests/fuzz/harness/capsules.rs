@@ -8,6 +8,7 @@
 //! Not verified: which status a command ends with.
 
 use super::input::Input;
+use super::prover::{self, Prover};
 use byteway_clock::{Clock, Delay};
 use byteway_device::{DriveConfig, NamespaceConfig};
 use byteway_flash::Geometry;
@@ -87,7 +88,13 @@ async fn play(driver: Driver, bytes: &[u8]) {
     let path =
         Path::open(driver, PathConfig { bytes_max: BYTES_MAX, commands_max: 16, ..PathConfig::default() })
             .await;
-    let subsystem = Subsystem::new(&clock, config, path.unwrap_or_else(|error| panic!("{error}")));
+    let path = path.unwrap_or_else(|error| panic!("{error}"));
+    // Of a value that no input had before there was authentication.
+    let authenticates = flags >> 4 == 0xA;
+    let subsystem = match authenticates {
+        true => prover::subsystem(&clock, config, path, HOST),
+        false => Subsystem::new(&clock, config, path),
+    };
     let directory = Directory::default();
     let address = SocketAddr::from(([192, 0, 2, 1], 4420));
     let ports = vec![Port { id: 1, address }, Port { id: 2, address }];
@@ -99,6 +106,9 @@ async fn play(driver: Driver, bytes: &[u8]) {
     let mut neighbour = Neighbour::connect(&clock, &target).await;
     neighbour.write().await;
     let mut hosts: Vec<Host> = (0..CONNECTIONS).map(|_| Host::open(&clock, &target, 1, is_tame)).collect();
+    // Some know the secret, and others guess.
+    let prove = |at: usize| authenticates.then(|| Prover::new(at.is_multiple_of(2), HOST, SUBSYSTEM));
+    hosts.iter_mut().enumerate().for_each(|(at, host)| host.prover = prove(at));
     if flags & 8 == 0 {
         hosts[0].begin(&mut input).await;
         let id = hosts[0].controller;
@@ -111,9 +121,13 @@ async fn play(driver: Driver, bytes: &[u8]) {
         let at = input.below(CONNECTIONS) as usize;
         let known: Vec<u16> = hosts.iter().map(|host| host.controller).collect();
         match input.below(20) {
-            0 => hosts[at] = Host::open(&clock, &target, 1 + input.below(2) as u16, is_tame),
+            0 => {
+                hosts[at] = Host::open(&clock, &target, 1 + input.below(2) as u16, is_tame);
+                hosts[at].prover = prove(at);
+            }
             1 => hosts[at].initialize(&mut input),
             2 | 3 => hosts[at].connect(&mut input, &known),
+            4 if authenticates && input.below(4) < 3 => hosts[at].authenticate(&mut input),
             4 => hosts[at].property(&mut input),
             5..=8 => hosts[at].command(&mut input),
             9 | 10 => hosts[at].data(&mut input),
@@ -139,6 +153,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
         }
         hosts[at].work(&clock);
         hosts.iter_mut().for_each(Host::hear);
+        hosts.iter().for_each(Host::assert_proved);
         if input.one_in(16) {
             neighbour.check().await;
         }
@@ -184,6 +199,9 @@ struct Host {
     /// The command whose data comes.
     coming: Option<u16>,
     recent: Vec<u8>,
+    /// How it authenticates, where it has to; and the data that came last.
+    prover: Option<Prover>,
+    message: Vec<u8>,
 }
 
 impl Host {
@@ -209,7 +227,23 @@ impl Host {
             controller: CNTLID_DYNAMIC,
             coming: None,
             recent: Vec::new(),
+            prover: None,
+            message: Vec::new(),
         }
+    }
+
+    /// Says what is due in a transaction, or something else, or asks for what the controller has to say.
+    fn authenticate(&mut self, input: &mut Input<'_>) {
+        let Some(prover) = &mut self.prover else { return };
+        let (sqe, data, bytes) = prover.command(input, &self.message);
+        self.say_command(sqe, &data, bytes);
+    }
+
+    /// Who does not know the secret has not got in.
+    fn assert_proved(&self) {
+        let is_drive = self.queue.controller().is_some_and(|controller| controller.subsystem().is_some());
+        let guesses = self.prover.as_ref().is_some_and(|prover| !prover.knows());
+        assert!(!(is_drive && guesses && self.queue.is_established()), "authenticated without the secret");
     }
 
     /// An admin queue that is connected and enabled, as most hosts have one.
@@ -350,8 +384,8 @@ impl Host {
         let free = (0..=u16::MAX).map(|step| self.cid.wrapping_add(step + 1));
         let cid = free.into_iter().find(|cid| !self.begun.contains_key(cid)).unwrap_or(0);
         self.cid = cid;
-        let is_fabrics = sqe.opcode() == FabricsType::CONNECT.sqe(0).opcode();
-        self.begun.insert(cid, Begun { bytes: if is_fabrics { 0 } else { bytes }, came: 0 });
+        let brings = FabricsType::of(&sqe).is_none_or(|kind| kind == FabricsType::AUTHENTICATION_RECEIVE);
+        self.begun.insert(cid, Begun { bytes: if brings { bytes } else { 0 }, came: 0 });
         self.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe.with_cid(cid))), data);
     }
 
@@ -451,6 +485,7 @@ impl Host {
                 Ok(Event::More) => break,
                 Ok(Event::Header { pdu, .. }) => self.heard(&pdu),
                 Ok(Event::Data(part)) => {
+                    self.message.extend_from_slice(part);
                     // The neighbour's pattern may be cut by PDUs.
                     self.recent.extend_from_slice(part);
                     let is_secret = self.recent.windows(SECRET.len()).any(|bytes| bytes == SECRET);
@@ -485,6 +520,7 @@ impl Host {
             Pdu::C2hData(data) => {
                 assert!(self.begun.contains_key(&data.cccid), "data of no command");
                 self.coming = Some(data.cccid);
+                self.message.clear();
                 if data.ch.flags.success() {
                     let begun = self.begun.remove(&data.cccid);
                     assert!(begun.is_some_and(|begun| data.datao + data.datal <= begun.bytes));

@@ -12,6 +12,7 @@
 //! | [`queues`] | the target: registers, queues, memory that comes and goes |
 //! | [`messages`] | the target: a client's messages and descriptors |
 //! | [`capsules`] | the target: connections of an NVMe/TCP target, their PDUs and capsules |
+//! | [`prover`] | how a host of these authenticates |
 //! | [`leaks`] | what must be as before after an input |
 //!
 //! What is verified stands at the head of each target. A hang is found from outside: by the fuzzer's limit for an
@@ -24,6 +25,7 @@ pub mod input;
 pub mod leaks;
 pub mod messages;
 pub mod model;
+pub mod prover;
 pub mod queues;
 
 /// A target, by the name of its folder in the corpus.

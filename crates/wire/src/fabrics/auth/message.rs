@@ -12,6 +12,8 @@
 //!
 //! A buffer may be longer than its message: what an Authentication Receive allocates usually is.
 
+use core::fmt;
+
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -162,6 +164,26 @@ impl Explanation {
     pub const INCORRECT_PAYLOAD: Explanation = Explanation(0x06);
     /// Incorrect protocol message.
     pub const INCORRECT_MESSAGE: Explanation = Explanation(0x07);
+
+    /// The specification's name, or "reserved explanation".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Explanation::FAILED => "authentication failed",
+            Explanation::PROTOCOL_NOT_USABLE => "authentication protocol not usable",
+            Explanation::SECURE_CHANNEL_MISMATCH => "secure channel concatenation mismatch",
+            Explanation::HASH_NOT_USABLE => "hash function not usable",
+            Explanation::GROUP_NOT_USABLE => "DH group not usable",
+            Explanation::INCORRECT_PAYLOAD => "incorrect payload",
+            Explanation::INCORRECT_MESSAGE => "incorrect protocol message",
+            _ => "reserved explanation",
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:02X}h)", self.name(), self.0)
+    }
 }
 
 /// A message of an authentication transaction.

@@ -1,0 +1,100 @@
+//! What both ends of a transaction have.
+
+use crate::group::Exponentiation;
+use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
+use std::cell::Cell;
+use std::fmt;
+use std::future::{Future, ready};
+use std::pin::Pin;
+use zeroize::Zeroizing;
+
+/// What an end takes, in order of preference: of two ends the controller's counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Algorithms {
+    /// Hash functions, of which there is one at least.
+    pub hashes: Vec<HashFunction>,
+    /// Groups, of which there is one at least.
+    pub groups: Vec<DhGroup>,
+}
+
+impl Default for Algorithms {
+    /// All of them. The groups begin with the one that is as strong as the shortest secret is asked to be (128 bits), go on with
+    /// those that take longer, and end with none at all, by which a secret that is found out later opens what was recorded.
+    fn default() -> Self {
+        use DhGroup::{Ffdhe2048, Ffdhe3072, Ffdhe4096, Ffdhe6144, Ffdhe8192, Null};
+        Algorithms {
+            hashes: vec![HashFunction::Sha512, HashFunction::Sha384, HashFunction::Sha256],
+            groups: vec![Ffdhe3072, Ffdhe4096, Ffdhe6144, Ffdhe8192, Ffdhe2048, Null],
+        }
+    }
+}
+
+/// The system has no random bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandomness;
+
+/// An exponentiation's result, later.
+pub type Power<'a> = Pin<Box<dyn Future<Output = Zeroizing<Vec<u8>>> + 'a>>;
+
+/// What an end takes from outside.
+pub trait Provider {
+    /// Fills `bytes` with bytes that nobody can guess. In a simulation they may follow from a seed.
+    ///
+    /// # Errors
+    /// There are none.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness>;
+
+    /// Carries out an exponentiation, which takes up to some ten milliseconds: at once, or elsewhere while others go on.
+    fn exponentiate(&self, work: Exponentiation) -> Power<'_> {
+        Box::pin(ready(work.run()))
+    }
+}
+
+/// One end, for any number of transactions.
+pub struct Endpoint {
+    algorithms: Algorithms,
+    provider: Box<dyn Provider>,
+    /// The last sequence number; 0: none was needed yet.
+    sequence: Cell<u32>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("algorithms", &self.algorithms).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// An end.
+    pub fn new(algorithms: Algorithms, provider: Box<dyn Provider>) -> Endpoint {
+        Endpoint { algorithms, provider, sequence: Cell::new(0) }
+    }
+
+    pub(crate) fn algorithms(&self) -> &Algorithms {
+        &self.algorithms
+    }
+
+    pub(crate) fn provider(&self) -> &dyn Provider {
+        &*self.provider
+    }
+
+    pub(crate) fn random(&self, bytes: usize) -> Result<Zeroizing<Vec<u8>>, NoRandomness> {
+        let mut random = Zeroizing::new(vec![0; bytes]);
+        self.provider.fill(&mut random)?;
+        Ok(random)
+    }
+
+    /// A sequence number: the first is random, each further one the next, and none is 0 (NVMe Base 2.1, 8.3.4.5.3).
+    pub(crate) fn next_sequence(&self) -> Result<u32, NoRandomness> {
+        let mut last = self.sequence.get();
+        if last == 0 {
+            let mut random = [0; 4];
+            self.provider.fill(&mut random)?;
+            last = u32::from_le_bytes(random);
+        }
+        let next = last.wrapping_add(1).max(1);
+        self.sequence.set(next);
+        Ok(next)
+    }
+}

@@ -1,0 +1,180 @@
+//! The host's part of a transaction: three messages of its own, and what it makes of the controller's two.
+
+use crate::credentials::HostSecrets;
+use crate::endpoint::{Endpoint, NoRandomness};
+use crate::group::PrivateKey;
+use crate::response::{Challenged, Prover};
+use byteway_wire::fabrics::Nqn;
+use byteway_wire::fabrics::auth::{
+    AuthError, Challenge, Descriptor, DhGroup, Explanation, Failure, HashFunction, Message, Negotiate, Reply,
+    SecureChannel, Success2,
+};
+use std::rc::Rc;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+/// Why a host does not authenticate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The controller says no.
+    #[error("the controller refuses this host: {0}")]
+    Refused(Explanation),
+    /// The controller's answer is not that of who knows its secret.
+    #[error(
+        "the controller does not prove that it knows its own secret: it is another one, or the secret is wrong"
+    )]
+    NotAuthentic,
+    /// What the controller sends is no message.
+    #[error(transparent)]
+    Malformed(#[from] AuthError),
+    /// It is another message than the one that is due, or of another transaction.
+    #[error("the controller sends another authentication message than the one that is due")]
+    Unexpected,
+    /// It chooses what was not offered, or sends a value that no exchange gives.
+    #[error("the controller's challenge is invalid")]
+    Challenge,
+    /// This machine has no random bytes.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+}
+
+/// A transaction.
+pub struct Login {
+    endpoint: Rc<Endpoint>,
+    secrets: HostSecrets,
+    host: Nqn,
+    subsystem: Nqn,
+    transaction: u16,
+    /// What the controller has to answer; none: it is not asked.
+    expected: Option<Zeroizing<Vec<u8>>>,
+    hash: Option<HashFunction>,
+}
+
+impl Login {
+    /// A transaction of this number, which no other of the host's with the subsystem has at the same time. With the secret of the controller
+    /// that has to authenticate, too.
+    pub fn new(
+        endpoint: &Rc<Endpoint>,
+        secrets: &HostSecrets,
+        (host, subsystem): (Nqn, Nqn),
+        transaction: u16,
+    ) -> Login {
+        let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
+        Login { endpoint, secrets, host, subsystem, transaction, expected: None, hash: None }
+    }
+
+    /// The first message. A challenge is asked for next.
+    pub fn negotiate(&self) -> Vec<u8> {
+        let algorithms = self.endpoint.algorithms();
+        Message::Negotiate(Negotiate {
+            transaction: self.transaction,
+            secure_channel: SecureChannel::NONE,
+            descriptors: &[Descriptor::new(&algorithms.hashes, &algorithms.groups)],
+        })
+        .to_bytes()
+    }
+
+    /// The answer to a challenge. Success is asked for next.
+    ///
+    /// # Errors
+    /// The challenge is none that can be answered: see [`Login::failure`].
+    pub async fn reply(&mut self, bytes: &[u8]) -> Result<Vec<u8>, LoginError> {
+        let challenge = match self.expect(bytes)? {
+            Message::Challenge(challenge) if challenge.transaction == self.transaction => challenge,
+            _ => return Err(LoginError::Unexpected),
+        };
+        let Challenge { hash, group, sequence, .. } = challenge;
+        let endpoint = self.endpoint.clone();
+        let offered = endpoint.algorithms();
+        if !offered.hashes.contains(&hash) || !offered.groups.contains(&group) || sequence == 0 {
+            return Err(LoginError::Challenge);
+        }
+        let (own_value, shared) = match group {
+            DhGroup::Null => (Zeroizing::default(), None),
+            group => {
+                let key = PrivateKey::generate(group, &endpoint)?;
+                let work = key.shared(challenge.dh_value).map_err(|_| LoginError::Challenge)?;
+                let own = endpoint.provider().exponentiate(key.public()).await;
+                (own, Some(endpoint.provider().exponentiate(work).await))
+            }
+        };
+        let challenged = Challenged {
+            prover: Prover::Host,
+            hash,
+            secret: &self.secrets.host,
+            host: &self.host,
+            subsystem: &self.subsystem,
+            transaction: self.transaction,
+            sequence,
+            challenge: challenge.challenge,
+            shared: shared.as_ref().map(|shared| &shared[..]),
+        };
+        let response = challenged.response();
+        let (mut own_challenge, mut own_sequence, mut expected) = (None, 0, None);
+        if let Some(secret) = &self.secrets.controller {
+            let challenge = endpoint.random(hash.bytes())?;
+            own_sequence = endpoint.next_sequence()?;
+            let asked = Challenged {
+                prover: Prover::Controller,
+                secret,
+                sequence: own_sequence,
+                challenge: &challenge,
+                ..challenged
+            };
+            expected = Some(Zeroizing::new(asked.response()));
+            own_challenge = Some(challenge);
+        }
+        (self.hash, self.expected) = (Some(hash), expected);
+        Ok(Message::Reply(Reply {
+            transaction: self.transaction,
+            sequence: own_sequence,
+            response: &response,
+            challenge: own_challenge.as_ref().map(|challenge| &challenge[..]),
+            dh_value: &own_value,
+        })
+        .to_bytes())
+    }
+
+    /// What the controller says last: the host's last message, if there is one to be sent.
+    ///
+    /// # Errors
+    /// Either end has not authenticated: see [`Login::failure`].
+    pub fn conclude(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>, LoginError> {
+        let success = match self.expect(bytes)? {
+            Message::Success1(success)
+                if success.transaction == self.transaction && Some(success.hash) == self.hash =>
+            {
+                success
+            }
+            _ => return Err(LoginError::Unexpected),
+        };
+        let Some(expected) = self.expected.take() else { return Ok(None) };
+        match success.response {
+            Some(response) if bool::from(response.ct_eq(&expected[..])) => {
+                Ok(Some(Message::Success2(Success2 { transaction: self.transaction }).to_bytes()))
+            }
+            _ => Err(LoginError::NotAuthentic),
+        }
+    }
+
+    /// What the controller is to be told of an error; none: it knows.
+    pub fn failure(&self, error: &LoginError) -> Option<Vec<u8>> {
+        let explanation = match error {
+            LoginError::Refused(_) | LoginError::NoRandomness(_) => return None,
+            LoginError::NotAuthentic => Explanation::FAILED,
+            LoginError::Unexpected | LoginError::Malformed(AuthError::Unknown(..)) => {
+                Explanation::INCORRECT_MESSAGE
+            }
+            LoginError::Malformed(_) | LoginError::Challenge => Explanation::INCORRECT_PAYLOAD,
+        };
+        Some(Message::Failure2(Failure::new(self.transaction, explanation)).to_bytes())
+    }
+
+    /// A message of the controller's that is no refusal.
+    fn expect<'a>(&self, bytes: &'a [u8]) -> Result<Message<'a>, LoginError> {
+        match Message::parse(bytes)? {
+            Message::Failure1(failure) => Err(LoginError::Refused(failure.explanation)),
+            message => Ok(message),
+        }
+    }
+}

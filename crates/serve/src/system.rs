@@ -1,0 +1,87 @@
+//! What authentication takes of the system: random bytes, and a thread for computations that would keep a drive's other hosts waiting.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "an exponentiation takes up to 10 ms, in which other hosts are served"
+)]
+
+use byteway_auth::endpoint::Power;
+use byteway_auth::{Exponentiation, NoRandomness, Provider};
+use byteway_clock::Clock;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::mpsc;
+use zeroize::Zeroizing;
+
+/// What the thread is given: the work, and where its result goes and is announced.
+type Work = (Exponentiation, mpsc::Sender<Zeroizing<Vec<u8>>>, OwnedFd);
+/// Where a result comes, and what is readable then.
+type Pending = (mpsc::Receiver<Zeroizing<Vec<u8>>>, Rc<OwnedFd>);
+
+/// The system, as one served drive uses it. Its thread begins with the first exponentiation and ends when this is dropped; it
+/// carries out one after the other, of which each connection has one at most.
+pub struct System {
+    clock: Clock,
+    thread: OnceCell<mpsc::Sender<Work>>,
+}
+
+impl System {
+    /// Of an executor in real time.
+    pub fn new(clock: &Clock) -> System {
+        System { clock: clock.clone(), thread: OnceCell::new() }
+    }
+
+    fn thread(&self) -> &mpsc::Sender<Work> {
+        self.thread.get_or_init(|| {
+            let (sender, works) = mpsc::channel::<Work>();
+            // Without a thread the receiver is gone, and works are done where they are asked for.
+            let _ = std::thread::Builder::new().name("authentication".to_owned()).spawn(move || {
+                for (work, result, done) in works {
+                    let _ = result.send(work.run());
+                    let _ = rustix::io::write(&done, &1u64.to_ne_bytes());
+                }
+            });
+            sender
+        })
+    }
+
+    /// Has the thread do it. The error gives the work back.
+    fn begin(&self, work: Exponentiation) -> Result<Pending, Exponentiation> {
+        let event = || {
+            let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            let signal = rustix::io::fcntl_dupfd_cloexec(&event, 0)?;
+            Ok::<_, Errno>((event, signal))
+        };
+        let Ok((event, signal)) = event() else { return Err(work) };
+        let (sender, result) = mpsc::channel();
+        match self.thread().send((work, sender, signal)) {
+            Ok(()) => Ok((result, Rc::new(event))),
+            Err(mpsc::SendError((work, ..))) => Err(work),
+        }
+    }
+}
+
+impl Provider for System {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        getrandom::fill(bytes).map_err(|_| NoRandomness)
+    }
+
+    fn exponentiate(&self, work: Exponentiation) -> Power<'_> {
+        Box::pin(async move {
+            let (result, done) = match self.begin(work) {
+                Ok(begun) => begun,
+                Err(work) => return work.run(),
+            };
+            loop {
+                match result.try_recv() {
+                    Ok(power) => return power,
+                    Err(mpsc::TryRecvError::Empty) => self.clock.readable(&done).await,
+                    // The thread has panicked: a value that no response fits.
+                    Err(mpsc::TryRecvError::Disconnected) => return Zeroizing::default(),
+                }
+            }
+        })
+    }
+}

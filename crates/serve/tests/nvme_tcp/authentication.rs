@@ -1,0 +1,160 @@
+//! Hosts that have to authenticate, at sockets: the drive's thread of computations, and what becomes of connections that don't.
+
+use crate::client::{Client, HOST, by_transport, in_capsule};
+use crate::service::Service;
+use byteway_auth::{
+    Algorithms, Credentials, Endpoint, HostSecrets, Login, LoginError, NoRandomness, Provider,
+};
+use byteway_wire::fabrics::Nqn;
+use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, DhGroup, Explanation, SecurityProtocol};
+use byteway_wire::fabrics::status::AUTHENTICATION_REQUIRED;
+use byteway_wire::nvme::{KeepAlive, NvmOpcode, ReadWrite, Sqe};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const SECRET: &str = "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
+const CONTROLLER_SECRET: &str = "DHHC-1:03:dzQSBllT/Tkvweui5X8a2obJvM2E4Fy5BfFEdyWZyq7jLUS/:";
+const OTHER_SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+/// A host that has no secret.
+const UNPROVED: &str = "nqn.2026-11.org.byteway:unproved";
+
+fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
+    HostSecrets { host: host.parse().unwrap(), controller: controller.map(|text| text.parse().unwrap()) }
+}
+
+fn credentials(groups: &[DhGroup]) -> Credentials {
+    let algorithms = Algorithms { groups: groups.to_vec(), ..Algorithms::default() };
+    let hosts = BTreeMap::from([(Nqn::new(HOST).unwrap(), secrets(SECRET, Some(CONTROLLER_SECRET)))]);
+    Credentials::new(algorithms, hosts)
+}
+
+/// A host's random bytes, which nobody has to guess here.
+struct Counted(Cell<u8>);
+
+impl Provider for Counted {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandomness> {
+        bytes.fill_with(|| self.0.replace(self.0.get().wrapping_mul(5).wrapping_add(77)));
+        Ok(())
+    }
+}
+
+/// What a future gives that waits for nothing, as those of a host of its own do.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+fn send(client: &mut Client, message: &[u8]) {
+    let bytes = message.len() as u32;
+    let command = AuthSend { protocol: SecurityProtocol::NVME, transfer_bytes: bytes };
+    let answer = client.ask(in_capsule(command.sqe(0, Default::default()), bytes), message).unwrap();
+    assert!(answer.cqe.status().is_success());
+}
+
+fn receive(client: &mut Client) -> Vec<u8> {
+    let command = AuthReceive { protocol: SecurityProtocol::NVME, allocation_bytes: 4096 };
+    client.ask(by_transport(command.sqe(0, Default::default()), 4096), &[]).unwrap().data
+}
+
+/// Authenticates a queue.
+fn authenticate(client: &mut Client, nqn: &Nqn, secrets: &HostSecrets) -> Result<(), LoginError> {
+    let endpoint = Rc::new(Endpoint::new(Algorithms::default(), Box::new(Counted(Cell::new(3)))));
+    let mut login = Login::new(&endpoint, secrets, (Nqn::new(HOST).unwrap(), *nqn), 5);
+    send(client, &login.negotiate());
+    let reply = now(login.reply(&receive(client)))?;
+    send(client, &reply);
+    if let Some(last) = login.conclude(&receive(client))? {
+        send(client, &last);
+    }
+    Ok(())
+}
+
+fn read() -> Sqe {
+    by_transport(ReadWrite::default().sqe(NvmOpcode::READ, 0, 2), 4096)
+}
+
+/// Waits until the connection is closed, whatever comes before.
+fn is_closed(client: &mut Client, within: Duration) -> bool {
+    client.stream.set_read_timeout(Some(within)).unwrap();
+    loop {
+        match client.stream.read(&mut [0; 256]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}
+
+// The long computations are another thread's, whose results have to come back to the connection that has asked for them.
+#[test]
+fn hosts_authenticate_beside_others() {
+    let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Ffdhe8192])), |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let other = Client::admin(address, &nqn, UNPROVED).unwrap();
+    let admins: Vec<_> = (0..4)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let mut admin = Client::connected(address, &nqn, HOST).unwrap();
+                let own = secrets(SECRET, (number % 2 == 0).then_some(CONTROLLER_SECRET));
+                authenticate(&mut admin, &nqn, &own).unwrap();
+                admin.enable();
+                let mut io = Client::io(address, &admin, &nqn, 1).unwrap();
+                assert!(io.ask(read(), &[]).unwrap().cqe.status().is(AUTHENTICATION_REQUIRED));
+                authenticate(&mut io, &nqn, &own).unwrap();
+                assert!(io.ask(read(), &[]).unwrap().cqe.status().is_success());
+            })
+        })
+        .collect();
+    let mut other = other;
+    for _ in 0..20 {
+        assert!(other.ask(KeepAlive.sqe(0), &[]).unwrap().cqe.status().is_success());
+    }
+    admins.into_iter().for_each(|admin| admin.join().unwrap());
+    service.end();
+}
+
+// A host that is refused has to learn why before its connection is gone, and nobody else's goes with it.
+#[test]
+fn a_host_that_is_refused_learns_why_and_is_let_go() {
+    let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Ffdhe2048])), |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let mut good = Client::connected(address, &nqn, HOST).unwrap();
+    authenticate(&mut good, &nqn, &secrets(SECRET, None)).unwrap();
+    good.enable();
+    for _ in 0..5 {
+        let mut bad = Client::connected(address, &nqn, HOST).unwrap();
+        let refused = authenticate(&mut bad, &nqn, &secrets(OTHER_SECRET, None));
+        assert_eq!(refused, Err(LoginError::Refused(Explanation::FAILED)));
+        assert!(is_closed(&mut bad, Duration::from_secs(20)));
+    }
+    assert!(good.ask(KeepAlive.sqe(0), &[]).unwrap().cqe.status().is_success());
+    service.end();
+}
+
+// Who knows a host's name, and no secret, could otherwise take all connections there are.
+#[test]
+fn connections_that_do_not_authenticate_keep_nobody_out() {
+    let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Null])), |_, subsystem, _| {
+        subsystem.controllers_max = 1000;
+        subsystem.host.controllers_max = 1000;
+    });
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let mut good = Client::connected(address, &nqn, HOST).unwrap();
+    authenticate(&mut good, &nqn, &secrets(SECRET, None)).unwrap();
+    good.enable();
+    let mut silent: Vec<Client> = (0..200).map(|_| Client::connected(address, &nqn, HOST).unwrap()).collect();
+    for client in &mut silent[..70] {
+        assert!(is_closed(client, Duration::from_secs(5)));
+    }
+    assert!(good.ask(KeepAlive.sqe(0), &[]).unwrap().cqe.status().is_success());
+    let mut late = Client::connected(address, &nqn, HOST).unwrap();
+    authenticate(&mut late, &nqn, &secrets(SECRET, None)).unwrap();
+    service.end();
+}

@@ -1,0 +1,214 @@
+//! A queue's authentication by DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4): messages come by Authentication Send and are given by Authentication
+//! Receive, one at a time. What they say is [`byteway_auth`]'s.
+//!
+//! A host has one attempt for each connection. A queue that is authenticated may be so again; if that fails the association ends, and
+//! until then it goes on.
+
+use crate::admin::ended;
+use crate::controller::{Controller, Ended};
+use crate::path::Movement;
+use byteway_auth::{Progress, TakeError};
+use byteway_clock::{Clock, Delay, Semaphore, Time};
+use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, Explanation, SecurityProtocol};
+use byteway_wire::nvme::{Cqe, Status};
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+/// Bytes of a message that is taken, and of a queue's commands before it is authenticated: the longest reply has 1168.
+pub(crate) const BYTES_MAX: u32 = 4096;
+/// How long the host may take for its next message if its controller has no keep-alive time-out (NVMe Base 2.1, 8.3.4.3).
+const MESSAGE_LIMIT: Delay = Delay::from_s(120);
+/// How long a host that has failed has to ask why.
+const FAILURE_LIMIT: Delay = Delay::from_s(1);
+
+const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
+const OUT_OF_SEQUENCE: Status = Status::COMMAND_SEQUENCE_ERROR.with_dnr();
+
+/// The authentication of one queue.
+pub(crate) struct Authentication {
+    clock: Clock,
+    /// Of commands, which may come several at once.
+    turn: Semaphore,
+    /// None while a command has it.
+    part: RefCell<Option<byteway_auth::Controller>>,
+    is_authenticated: Cell<bool>,
+    /// When the last message came or went.
+    last: Cell<Time>,
+    /// What the host is refused for, once it knows.
+    due: Cell<Option<Explanation>>,
+    refusal: Cell<Option<Explanation>>,
+    /// A task will see to it that the host is refused.
+    is_failing: Cell<bool>,
+    /// The host has taken too long, with nothing that was proved before.
+    has_expired: Cell<bool>,
+}
+
+impl Authentication {
+    /// Of a queue that has just been connected.
+    pub fn new(clock: &Clock, part: byteway_auth::Controller) -> Self {
+        Authentication {
+            clock: clock.clone(),
+            turn: Semaphore::new(clock, 1),
+            part: RefCell::new(Some(part)),
+            is_authenticated: Cell::new(false),
+            last: Cell::new(clock.now()),
+            due: Cell::default(),
+            refusal: Cell::default(),
+            is_failing: Cell::default(),
+            has_expired: Cell::default(),
+        }
+    }
+
+    /// Whether the queue takes commands.
+    pub fn is_authenticated(&self) -> bool {
+        self.is_authenticated.get()
+    }
+
+    /// Why the connection is to be closed, if it is.
+    pub fn refusal(&self) -> Option<Explanation> {
+        self.refusal.get()
+    }
+
+    /// What data an Authentication Send has.
+    pub fn send_movement(&self, command: &AuthSend) -> Result<Movement, Status> {
+        let AuthSend { protocol, transfer_bytes } = *command;
+        let is_valid = protocol == SecurityProtocol::NVME && (1..=BYTES_MAX).contains(&transfer_bytes);
+        if is_valid { Ok(Movement::ToDrive(transfer_bytes)) } else { Err(INVALID_FIELD) }
+    }
+
+    /// What data an Authentication Receive has.
+    pub fn receive_movement(&self, command: &AuthReceive) -> Result<Movement, Status> {
+        let AuthReceive { protocol, allocation_bytes } = *command;
+        let is_valid = protocol == SecurityProtocol::NVME && (1..=BYTES_MAX).contains(&allocation_bytes);
+        if is_valid { Ok(Movement::ToHost(allocation_bytes)) } else { Err(INVALID_FIELD) }
+    }
+
+    /// Takes the message of an Authentication Send.
+    pub async fn send(self: &Rc<Self>, controller: &Rc<Controller>, message: &[u8]) -> Cqe {
+        let _turn = self.turn.acquire(1).await;
+        let Some(mut part) = self.part.take() else { return ended(Status::INTERNAL_ERROR) };
+        self.expire(controller, &mut part);
+        let status = match self.is_over() {
+            true => OUT_OF_SEQUENCE,
+            false => match part.take(message).await {
+                Ok(()) => Status::SUCCESS,
+                Err(TakeError::OutOfSequence) => OUT_OF_SEQUENCE,
+                Err(TakeError::NoRandomness(_)) => Status::INTERNAL_ERROR,
+            },
+        };
+        self.note(controller, part);
+        ended(status)
+    }
+
+    /// Gives the message of an Authentication Receive.
+    pub async fn receive(
+        self: &Rc<Self>,
+        controller: &Rc<Controller>,
+        movement: Movement,
+        data: &mut Vec<u8>,
+    ) -> Cqe {
+        let Movement::ToHost(allocation) = movement else { return ended(Status::INTERNAL_ERROR) };
+        let _turn = self.turn.acquire(1).await;
+        let Some(mut part) = self.part.take() else { return ended(Status::INTERNAL_ERROR) };
+        self.expire(controller, &mut part);
+        let is_due = part.progress() == Progress::Going || !self.is_authenticated.get();
+        let status = match is_due && !self.is_over() {
+            true => give(&mut part, allocation, data),
+            false => OUT_OF_SEQUENCE,
+        };
+        self.note(controller, part);
+        ended(status)
+    }
+
+    /// Forgets a transaction whose next message has taken longer than it may. If none has succeeded before, the host is refused; else
+    /// it stays authenticated (NVMe Base 2.1, 8.3.4.3).
+    fn expire(self: &Rc<Self>, controller: &Rc<Controller>, part: &mut byteway_auth::Controller) {
+        let limit = match controller.keep_alive() {
+            Delay::ZERO => MESSAGE_LIMIT,
+            limit => limit,
+        };
+        if part.progress() == Progress::Going && self.clock.now().since(self.last.get()) > limit {
+            part.reset();
+            if !self.is_authenticated.get() {
+                self.has_expired.set(true);
+                // Linux says that it has failed, too, and waits for the end of that command.
+                self.refuse_soon(controller, Explanation::FAILED);
+            }
+        }
+    }
+
+    /// Whether nothing more is said to the host.
+    fn is_over(&self) -> bool {
+        self.has_expired.get() || self.due.get().or(self.refusal.get()).is_some()
+    }
+
+    /// What a command has done to the transaction.
+    fn note(self: &Rc<Self>, controller: &Rc<Controller>, part: byteway_auth::Controller) {
+        let (progress, failure) = (part.progress(), part.failure());
+        self.part.replace(Some(part));
+        self.last.set(self.clock.now());
+        match (progress, failure) {
+            (Progress::Authenticated, _) => self.is_authenticated.set(true),
+            (Progress::Failed(explanation), _) => self.due.set(Some(explanation)),
+            // It goes on so far that the host learns why.
+            (_, Some(explanation)) => self.refuse_soon(controller, explanation),
+            _ => {}
+        }
+    }
+
+    /// Sees to it that the host is refused, whether it asks why or not.
+    fn refuse_soon(self: &Rc<Self>, controller: &Rc<Controller>, explanation: Explanation) {
+        if !self.is_failing.replace(true) {
+            let (clock, own, controller) =
+                (self.clock.clone(), Rc::downgrade(self), Rc::downgrade(controller));
+            self.clock.spawn("host that has failed", refuse_later(clock, own, controller, explanation));
+        }
+    }
+
+    /// The completion of a command is about to be sent. If it was the last, the connection is to be closed behind it.
+    pub fn conclude(&self, controller: &Controller) {
+        if let Some(explanation) = self.due.get() {
+            self.refuse(controller, explanation);
+        }
+    }
+
+    /// The connection is to be closed; with a queue that was authenticated before, the association.
+    fn refuse(&self, controller: &Controller, explanation: Explanation) {
+        if self.refusal.get().is_none() {
+            self.refusal.set(Some(explanation));
+            if self.is_authenticated.replace(false) {
+                controller.end(Ended::Unauthenticated);
+            }
+            controller.wake();
+        }
+    }
+}
+
+/// Gives the message that is due: whether there is one or not, the host is told. It stays due if the host has no room for it.
+fn give(part: &mut byteway_auth::Controller, allocation: u32, data: &mut Vec<u8>) -> Status {
+    if part.message().is_none() {
+        part.refuse();
+    }
+    let message = part.message().unwrap_or_default();
+    if message.len() > allocation as usize {
+        return INVALID_FIELD;
+    }
+    data.clear();
+    data.extend_from_slice(&message);
+    data.resize(allocation as usize, 0);
+    part.given();
+    Status::SUCCESS
+}
+
+/// A host that has failed, and does not ask why, is closed all the same.
+async fn refuse_later(
+    clock: Clock,
+    own: Weak<Authentication>,
+    controller: Weak<Controller>,
+    why: Explanation,
+) {
+    clock.timer(FAILURE_LIMIT).await;
+    if let (Some(own), Some(controller)) = (own.upgrade(), controller.upgrade()) {
+        own.refuse(&controller, why);
+    }
+}
