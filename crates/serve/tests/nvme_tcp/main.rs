@@ -8,3 +8,4 @@ mod discovery;
 mod drain;
 mod limits;
 mod service;
+mod tls;
