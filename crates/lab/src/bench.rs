@@ -23,6 +23,7 @@ use byteway_scenario::profile::Fault;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
 use byteway_serve::attach::Attachment;
 use byteway_serve::tcp_host::Sockets;
+use byteway_serve::tls::{ConfiguredPsk, Connector};
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
@@ -74,6 +75,8 @@ pub enum Place {
         subsystem: Box<Nqn>,
         /// With digests of headers and data.
         digests: bool,
+        /// With TLS, by this key.
+        tls_key: Option<ConfiguredPsk>,
     },
 }
 
@@ -167,19 +170,28 @@ impl Bench {
             Place::VfioUser(folder) => {
                 attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
             }
-            Place::Tcp { address, subsystem, digests } => {
+            Place::Tcp { address, subsystem, digests, tls_key } => {
                 let executor = Executor::new();
                 let clock = executor.clock().clone();
                 let digests = Digests::new().with_header(*digests).with_data(*digests);
-                let sockets = Sockets::new(&clock, *address, digests);
-                let adapter = Adapter::real(&clock, Box::new(sockets));
                 let config = initiator(subsystem)?;
+                let mut sockets = Sockets::new(&clock, *address, digests);
+                let (address, tls_failure) = (*address, sockets.tls_failure());
+                if let Some(key) = tls_key {
+                    let connector = Connector::new(key.tls_psks(&config.host, &config.subsystem));
+                    sockets =
+                        sockets.secured(connector.map_err(|source| AttachedError::Tls { address, source })?);
+                }
+                let adapter = Adapter::real(&clock, Box::new(sockets));
                 let stage = stage(&clock);
                 let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
                 let played = outcome.clone();
                 clock.spawn("benchmark", async move {
                     let connected = Initiator::connect(&adapter, Memory::simulated(), config).await;
-                    let port = connected.map_err(|status| AttachedError::Refused { status });
+                    let port = connected.map_err(|status| match tls_failure.last() {
+                        Some(source) => AttachedError::Tls { address, source },
+                        None => AttachedError::Refused { status },
+                    });
                     let result = match port {
                         Ok(port) => stage.play(Port::Fabric(port)).await,
                         Err(error) => Err(error),

@@ -9,6 +9,7 @@ use std::slice;
 use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
+use byteway_serve::tls::Keys;
 use byteway_serve::{function, nvme_tcp};
 use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
@@ -82,6 +83,8 @@ pub enum Place {
         advertised: Option<IpAddr>,
         /// Whether hosts may create, attach, detach and delete namespaces.
         may_manage: bool,
+        /// The TLS keys of the hosts that may connect; none: without TLS.
+        tls_keys: Option<Keys>,
     },
 }
 
@@ -128,18 +131,21 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp { addresses, hosts, directory, may_manage } => Access::Tcp {
-                    servers: addresses
-                        .iter()
-                        .map(|address| listen(*address, number))
-                        .collect::<Result<_, _>>()?,
-                    directory: directory.clone(),
-                    subsystem: Box::new(SubsystemConfig {
-                        hosts: hosts.clone(),
-                        may_manage: *may_manage,
-                        ..SubsystemConfig::new(name_of(&drive.serial)?)
-                    }),
-                },
+                Opened::Tcp { addresses, hosts, directory, may_manage, tls_keys } => {
+                    let nqn = name_of(&drive.serial)?;
+                    Access::Tcp {
+                        servers: addresses
+                            .iter()
+                            .map(|address| secured(listen(*address, number)?, tls_keys.as_ref(), &nqn))
+                            .collect::<Result<_, _>>()?,
+                        directory: directory.clone(),
+                        subsystem: Box::new(SubsystemConfig {
+                            hosts: hosts.clone(),
+                            may_manage: *may_manage,
+                            ..SubsystemConfig::new(nqn)
+                        }),
+                    }
+                }
             };
             drives.push(Served { setup: setup(&device, drive, name, access, data), device });
         }
@@ -227,7 +233,13 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// Where drives are served, as the system has it.
 enum Opened {
     VfioUser(PathBuf),
-    Tcp { addresses: Vec<SocketAddr>, hosts: Hosts, directory: Directory, may_manage: bool },
+    Tcp {
+        addresses: Vec<SocketAddr>,
+        hosts: Hosts,
+        directory: Directory,
+        may_manage: bool,
+        tls_keys: Option<Keys>,
+    },
 }
 
 impl Opened {
@@ -237,7 +249,7 @@ impl Opened {
                 let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
                 InputError::new(what, "name a folder with --vfio-user")
             }),
-            Place::Tcp { addresses, hosts, referrals, advertised, may_manage } => {
+            Place::Tcp { addresses, hosts, referrals, advertised, may_manage, tls_keys } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
@@ -247,7 +259,8 @@ impl Opened {
                 let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
                 let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
                 let directory = Directory::new(referrals.clone(), *advertised);
-                Ok(Opened::Tcp { addresses: addresses.clone(), hosts, directory, may_manage: *may_manage })
+                let (addresses, tls_keys) = (addresses.clone(), tls_keys.clone());
+                Ok(Opened::Tcp { addresses, hosts, directory, may_manage: *may_manage, tls_keys })
             }
         }
     }
@@ -265,6 +278,16 @@ fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputErr
         address.set_port(port);
     }
     nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
+}
+
+/// With TLS, if there are keys.
+fn secured(
+    server: nvme_tcp::Server,
+    keys: Option<&Keys>,
+    subsystem: &Nqn,
+) -> Result<nvme_tcp::Server, InputError> {
+    let Some(keys) = keys else { return Ok(server) };
+    server.secured(keys, subsystem).map_err(|error| InputError::new(error.to_string(), "this is a defect"))
 }
 
 /// The name of a drive's subsystem, as the drive itself has it.
@@ -327,6 +350,8 @@ enum ReadyPlace {
         subsystem_nqn: String,
         /// Any host may connect.
         any_host: bool,
+        /// Hosts have to use TLS.
+        tls: bool,
         linux: String,
         discover: String,
     },
@@ -434,12 +459,15 @@ impl Served {
                     (port.address.ip(), port.address.port())
                 });
                 let nqn = subsystem.nqn.as_str().to_owned();
+                let tls = servers.iter().any(nvme_tcp::Server::is_secure);
+                let flag = if tls { " --tls" } else { "" };
                 ReadyPlace::Tcp {
                     address: ip.to_string(),
                     port,
-                    any_host: subsystem.hosts == Hosts::Any,
-                    linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}"),
-                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}"),
+                    any_host: subsystem.hosts == Hosts::Any && !tls,
+                    tls,
+                    linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}{flag}"),
+                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}{flag}"),
                     subsystem_nqn: nqn,
                     ports: ports
                         .iter()
@@ -482,8 +510,13 @@ impl Served {
                 },
                 format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
             ),
-            ReadyPlace::Tcp { ports, any_host, linux, discover, subsystem_nqn, .. } => {
-                (if *any_host { "for any host that reaches it" } else { "for the hosts that are listed" }, {
+            ReadyPlace::Tcp { ports, any_host, tls, linux, discover, subsystem_nqn, .. } => {
+                let who = match (any_host, tls) {
+                    (_, true) => "for hosts with TLS keys",
+                    (true, false) => "for any host that reaches it",
+                    (false, false) => "for the hosts that are listed",
+                };
+                (who, {
                     let listens: String = ports
                         .iter()
                         .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))
