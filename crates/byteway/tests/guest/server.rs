@@ -57,12 +57,18 @@ impl Server {
     /// Starts one of a drive over NVMe/TCP at this port of the loopback interface, or at a free one (0), with its data below
     /// `data`.
     pub fn start_tcp(folder: &Path, port: u16, data: &Path) -> Server {
+        Server::start_tcp_with(folder, port, data, &[])
+    }
+
+    /// The same, with these arguments, too.
+    pub fn start_tcp_with(folder: &Path, port: u16, data: &Path, more: &[&str]) -> Server {
         let path = folder.join("remote.toml");
         std::fs::write(&path, device_file("mapped", "file")).unwrap();
         let address = format!("127.0.0.1:{port}");
         let texts = ["serve", path.to_str().unwrap(), "--format", "json", "--tcp", &address];
         let mut arguments = texts.map(String::from).to_vec();
         arguments.extend(["--data".to_string(), data.to_str().unwrap().to_string()]);
+        arguments.extend(more.iter().map(|argument| argument.to_string()));
         let errors = folder.join("server.log");
         let process = Process::start(Path::new(env!("CARGO_BIN_EXE_byteway")), &arguments, &[], &errors);
         let mut server = Server { process, errors, sockets: vec![PathBuf::new()], ready: Vec::new() };
