@@ -63,7 +63,7 @@ pub enum TlsError {
     #[error("there is no key for `{0}`: is the host's NQN in the file of TLS keys?")]
     Unknown(String),
     /// A host has, with another key.
-    #[error("its key is another than that of `{0}` here")]
+    #[error("its key for `{0}` is not the one in the file of TLS keys")]
     WrongKey(String),
     /// The other end has closed the connection before the handshake was over.
     #[error("it has closed the connection during the TLS handshake")]
