@@ -25,6 +25,7 @@ pub use psk::{ConfiguredPsk, PskError, TlsPsk};
 use byteway_target::queue::Peer;
 use byteway_wire::fabrics::Nqn;
 use hello::Offer;
+use io::Descriptor;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -45,6 +46,10 @@ use std::task::{Poll, Waker};
 const POLICY: &str = "AWS-CRT-SDK-TLSv1.3-2023";
 /// Encrypted bytes that are sent at once.
 const SEND_BYTES: u32 = 128 << 10;
+/// Encrypted bytes that are taken from a socket before others have their turn.
+const RECEIVE_BYTES: usize = 128 << 10;
+/// Keys that a host may offer, at most: each costs a hash of what it says first.
+const OFFERED_MAX: usize = 8;
 /// First bytes of what is TLS: an alert, or a handshake.
 const TLS_RECORDS: [u8; 2] = [21, 22];
 /// Of an identity that no host has, what is shown.
@@ -151,7 +156,7 @@ impl Chooser {
     fn choose(&self, hello: &[u8]) -> Result<&TlsPsk, TlsError> {
         let offer = Offer::parse(hello).ok_or(TlsError::NoPsk)?;
         let mut error = TlsError::NoPsk;
-        for (identity, binder) in offer.psks() {
+        for (identity, binder) in offer.psks().take(OFFERED_MAX) {
             let shown = || String::from_utf8_lossy(&identity[..identity.len().min(SHOWN_BYTES)]);
             match self.0.get(identity) {
                 Some(known) => match known.psks.iter().find(|psk| offer.is_bound_by(psk, binder)) {
@@ -250,6 +255,8 @@ impl Connector {
 /// One end of TLS over a socket, which doesn't block.
 pub(crate) struct Session {
     connection: Connection,
+    /// The connection has a pointer to it.
+    descriptor: Rc<Descriptor>,
     socket: Rc<OwnedFd>,
     /// Of the server.
     identities: Option<Identities>,
@@ -267,6 +274,7 @@ impl Session {
         psks: &[TlsPsk],
         identities: Option<Identities>,
     ) -> Result<Self, TlsError> {
+        let descriptor = Descriptor::new(socket.as_raw_fd());
         let make = || {
             let mut connection = Connection::new(mode);
             connection
@@ -276,14 +284,14 @@ impl Session {
                 // It is asked for, but what chooses the key waits for nothing.
                 .set_waker(Some(Waker::noop()))?
                 .prefer_throughput()?;
-            io::attach(&mut connection, socket.as_raw_fd())?;
+            io::attach(&mut connection, &descriptor)?;
             psks.iter().try_for_each(|psk| connection.append_psk(&psk.to_library()?))?;
             Ok(connection)
         };
         let connection = make().map_err(|error: Error| TlsError::Protocol(error.message()))?;
         // A host speaks first.
         let is_heard = mode == Mode::Client;
-        Ok(Session { connection, socket: socket.clone(), identities, is_heard, failed: None })
+        Ok(Session { connection, descriptor, socket: socket.clone(), identities, is_heard, failed: None })
     }
 
     /// Goes on with the handshake. At the end: who the other end is, if that is a host.
@@ -299,6 +307,7 @@ impl Session {
                 Err(_) => return Poll::Ready(Err(TlsError::Closed)),
             }
         }
+        self.descriptor.allow(RECEIVE_BYTES);
         match self.connection.poll_negotiate() {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(_)) => Poll::Ready(self.peer()),
@@ -325,11 +334,12 @@ impl Session {
         self.connection.poll_flush().is_pending()
     }
 
-    /// Takes what has come: so many bytes, none at the end. It is pending only if the socket has nothing more.
+    /// Takes what has come: so many bytes, none at the end. When it is pending, what the socket still has is worth waiting for.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Poll<Result<usize, TlsError>> {
         if let Some(error) = self.failed.take() {
             return Poll::Ready(Err(error));
         }
+        self.descriptor.allow(RECEIVE_BYTES);
         let mut filled = 0;
         while filled < buffer.len() {
             match self.connection.poll_recv(&mut buffer[filled..]) {

@@ -126,6 +126,11 @@ fn keys_that_are_missing_or_wrong_are_told_apart() {
     assert_eq!(refused(KEY_256, vec![version_1.clone()]), TlsError::Unknown(version_1.identity.clone()));
     assert!(matches!(refused(KEY_384, psks(KEY_256)), TlsError::Unknown(_)));
     assert_eq!(refused(KEY_256, Vec::new()), TlsError::NoPsk);
+    // Beyond so many a right one isn't looked for.
+    let named = |number: usize| TlsPsk { identity: number.to_string(), ..version_1.clone() };
+    let many = |others: usize| (0..others).map(named).chain([psks(KEY_256)[0].clone()]).collect::<Vec<_>>();
+    assert_eq!(refused(KEY_256, many(OFFERED_MAX)), TlsError::Unknown("0".to_owned()));
+    drop(connected(KEY_256, many(OFFERED_MAX - 1)));
     let mut noise = version_1;
     noise.identity = "\u{1b}[2J".to_owned() + &"x".repeat(20_000);
     let TlsError::Unknown(shown) = refused(KEY_256, vec![noise]) else { panic!() };
@@ -233,6 +238,21 @@ fn the_end_is_an_end_with_a_word_and_without() {
         assert!(matches!(target.receive(&mut chunk), Poll::Ready(Ok(0))));
         assert!(matches!(target.receive(&mut chunk), Poll::Ready(Ok(0))));
     }
+}
+
+// Who sends without end must not have a thread to itself that others share.
+#[test]
+fn no_more_is_taken_at_once_than_is_fair() {
+    let (mut target, mut host) = connected(KEY_256, psks(KEY_256));
+    let sent = vec![7; 1 << 20];
+    let mut left = &sent[..];
+    while let Poll::Ready(count) = host.send(&left[..left.len().min(4096)]) {
+        left = &left[count.unwrap()..];
+    }
+    let mut chunk = vec![0; 1 << 20];
+    let Poll::Ready(Ok(first)) = target.receive(&mut chunk) else { panic!() };
+    assert!((64 << 10..=RECEIVE_BYTES).contains(&first), "{first}");
+    assert!(matches!(target.receive(&mut chunk), Poll::Ready(Ok(1..))));
 }
 
 // Bytes that were changed on their way must not be taken, nor what came before them be lost.
