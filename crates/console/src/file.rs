@@ -1,6 +1,7 @@
 //! Small text files that people write.
 
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::error::{InputError, Place};
@@ -13,6 +14,31 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// # Errors
 /// It can't be read, is a folder, too large, or not UTF-8.
 pub fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
+    read_file(path, what, |_| Ok(()))
+}
+
+/// Reads a small text file that holds secrets, which nobody but its owner may read or write.
+///
+/// # Errors
+/// Others may; or as for [`read_small_file`].
+pub fn read_secret_file(path: &Path, what: &str) -> Result<String, InputError> {
+    read_file(path, what, |metadata| {
+        let (shown, mode) = (path.display(), metadata.mode() & 0o777);
+        match mode & 0o077 {
+            0 => Ok(()),
+            _ => Err(InputError::new(
+                format!("others than its owner may use the {what} `{shown}` (mode {mode:03o})"),
+                format!("chmod 600 '{shown}'"),
+            )),
+        }
+    })
+}
+
+fn read_file(
+    path: &Path,
+    what: &str,
+    check: impl FnOnce(&std::fs::Metadata) -> Result<(), InputError>,
+) -> Result<String, InputError> {
     let shown = path.display();
     let failed = |error: std::io::Error| {
         InputError::new(
@@ -30,8 +56,9 @@ pub fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
         let what = format!("`{shown}` is a folder, not a {what}");
-        return Err(InputError::new(what, "name the TOML file in it"));
+        return Err(InputError::new(what, "name the file in it"));
     }
+    check(&metadata)?;
     let mut bytes = Vec::new();
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_BYTES_MAX {

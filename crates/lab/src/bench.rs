@@ -25,6 +25,7 @@ use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Persona
 use byteway_serve::attach::Attachment;
 use byteway_serve::system::System;
 use byteway_serve::tcp_host::Sockets;
+use byteway_serve::tls::{ConfiguredPsk, Connector};
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
@@ -78,6 +79,8 @@ pub enum Place {
         digests: bool,
         /// What this host authenticates with, and the controller with it.
         secrets: Option<HostSecrets>,
+        /// With TLS, by this key.
+        tls_key: Option<ConfiguredPsk>,
     },
 }
 
@@ -171,21 +174,31 @@ impl Bench {
             Place::VfioUser(folder) => {
                 attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
             }
-            Place::Tcp { address, subsystem, digests, secrets } => {
+            Place::Tcp { address, subsystem, digests, secrets, tls_key } => {
                 let executor = Executor::new();
                 let clock = executor.clock().clone();
                 let digests = Digests::new().with_header(*digests).with_data(*digests);
-                let sockets = Sockets::new(&clock, *address, digests);
-                let adapter = Adapter::real(&clock, Box::new(sockets));
                 let config = initiator(&clock, subsystem, secrets.as_ref())?;
+                let mut sockets = Sockets::new(&clock, *address, digests);
+                let (address, tls_failure) = (*address, sockets.tls_failure());
+                if let Some(key) = tls_key {
+                    let connector = Connector::new(key.tls_psks(&config.host, &config.subsystem));
+                    sockets =
+                        sockets.secured(connector.map_err(|source| AttachedError::Tls { address, source })?);
+                }
+                let adapter = Adapter::real(&clock, Box::new(sockets));
                 let stage = stage(&clock);
                 let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
                 let played = outcome.clone();
                 clock.spawn("benchmark", async move {
                     let connected = Initiator::connect(&adapter, Memory::simulated(), config).await;
-                    let result = match connected {
+                    let port = connected.map_err(|error| match tls_failure.last() {
+                        Some(source) => AttachedError::Tls { address, source },
+                        None => AttachedError::Refused(error),
+                    });
+                    let result = match port {
                         Ok(port) => stage.play(Port::Fabric(port)).await,
-                        Err(error) => Err(AttachedError::Refused(error)),
+                        Err(error) => Err(error),
                     };
                     played.set(result);
                 });

@@ -2,6 +2,7 @@
 //! the program prints. A read that gave wrong data is no error: the results count it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use byteway_auth::LoginError;
@@ -14,6 +15,7 @@ use byteway_flash::file::DirectoryError;
 use byteway_host::fabric::ConnectError;
 use byteway_host::{AnyIoError, DriverError, IoError};
 use byteway_serve::attach::AttachError;
+use byteway_serve::tls::TlsError;
 use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::nvme::Status;
 use byteway_workload::JobPlan;
@@ -179,6 +181,17 @@ pub enum AttachedError {
     /// The target has refused the host, or either has not authenticated.
     #[error("{}", refusal(*.0))]
     Refused(ConnectError),
+    /// There is no secure channel to the target.
+    #[error(
+        "no TLS with the target at {address}. Does it serve with TLS there, and has it the same key for this host, \
+         nqn.2026-11.org.byteway:bench, and that subsystem?"
+    )]
+    Tls {
+        /// Where it is.
+        address: SocketAddr,
+        /// Why.
+        source: TlsError,
+    },
     /// The process that serves the drive has gone.
     #[error("the drive's process has gone, or has dropped this one: its log says more")]
     Gone,

@@ -10,6 +10,7 @@ use byteway_auth::Credentials;
 use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
+use byteway_serve::tls::Keys;
 use byteway_serve::{function, nvme_tcp};
 use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
@@ -85,6 +86,8 @@ pub enum Place {
         advertised: Option<IpAddr>,
         /// Whether hosts may create, attach, detach and delete namespaces.
         may_manage: bool,
+        /// The TLS keys of the hosts that may connect; none: without TLS.
+        tls_keys: Option<Keys>,
     },
 }
 
@@ -131,19 +134,22 @@ impl Service {
                     },
                     rest: Delay::from_ps(device.serve.rest.0),
                 },
-                Opened::Tcp { addresses, hosts, credentials, directory, may_manage } => Access::Tcp {
-                    credentials: credentials.clone(),
-                    servers: addresses
-                        .iter()
-                        .map(|address| listen(*address, number))
-                        .collect::<Result<_, _>>()?,
-                    directory: directory.clone(),
-                    subsystem: Box::new(SubsystemConfig {
-                        hosts: hosts.clone(),
-                        may_manage: *may_manage,
-                        ..SubsystemConfig::new(name_of(&drive.serial)?)
-                    }),
-                },
+                Opened::Tcp { addresses, hosts, credentials, directory, may_manage, tls_keys } => {
+                    let nqn = name_of(&drive.serial)?;
+                    Access::Tcp {
+                        credentials: credentials.clone(),
+                        servers: addresses
+                            .iter()
+                            .map(|address| secured(listen(*address, number)?, tls_keys.as_ref(), &nqn))
+                            .collect::<Result<_, _>>()?,
+                        directory: directory.clone(),
+                        subsystem: Box::new(SubsystemConfig {
+                            hosts: hosts.clone(),
+                            may_manage: *may_manage,
+                            ..SubsystemConfig::new(nqn)
+                        }),
+                    }
+                }
             };
             drives.push(Served { setup: setup(&device, drive, name, access, data), device });
         }
@@ -237,6 +243,7 @@ enum Opened {
         credentials: Option<Credentials>,
         directory: Directory,
         may_manage: bool,
+        tls_keys: Option<Keys>,
     },
 }
 
@@ -247,7 +254,7 @@ impl Opened {
                 let what = format!("`{}` cannot be the folder of a socket: {error}", folder.display());
                 InputError::new(what, "name a folder with --vfio-user")
             }),
-            Place::Tcp { addresses, hosts, credentials, referrals, advertised, may_manage } => {
+            Place::Tcp { addresses, hosts, credentials, referrals, advertised, may_manage, tls_keys } => {
                 let nqn = |name: &String| {
                     Nqn::new(name).map_err(|error| {
                         let what = format!("`--host {}`: {error}", excerpt(name));
@@ -265,6 +272,7 @@ impl Opened {
                     credentials: credentials.clone(),
                     directory,
                     may_manage: *may_manage,
+                    tls_keys: tls_keys.clone(),
                 })
             }
         }
@@ -283,6 +291,16 @@ fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputErr
         address.set_port(port);
     }
     nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
+}
+
+/// With TLS, if there are keys.
+fn secured(
+    server: nvme_tcp::Server,
+    keys: Option<&Keys>,
+    subsystem: &Nqn,
+) -> Result<nvme_tcp::Server, InputError> {
+    let Some(keys) = keys else { return Ok(server) };
+    server.secured(keys, subsystem).map_err(|error| InputError::new(error.to_string(), "this is a defect"))
 }
 
 /// The name of a drive's subsystem, as the drive itself has it.
@@ -347,6 +365,8 @@ enum ReadyPlace {
         any_host: bool,
         /// Hosts that have to authenticate.
         authenticated_hosts: usize,
+        /// Hosts have to use TLS.
+        tls: bool,
         linux: String,
         discover: String,
     },
@@ -454,13 +474,16 @@ impl Served {
                     (port.address.ip(), port.address.port())
                 });
                 let nqn = subsystem.nqn.as_str().to_owned();
+                let tls = servers.iter().any(nvme_tcp::Server::is_secure);
+                let flag = if tls { " --tls" } else { "" };
                 ReadyPlace::Tcp {
                     address: ip.to_string(),
                     port,
-                    any_host: subsystem.hosts == Hosts::Any,
+                    any_host: subsystem.hosts == Hosts::Any && !tls,
                     authenticated_hosts: credentials.as_ref().map_or(0, |own| own.hosts().count()),
-                    linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}"),
-                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}"),
+                    tls,
+                    linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}{flag}"),
+                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}{flag}"),
                     subsystem_nqn: nqn,
                     ports: ports
                         .iter()
@@ -504,16 +527,25 @@ impl Served {
                 format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
             ),
             ReadyPlace::Tcp {
-                ports, any_host, authenticated_hosts, linux, discover, subsystem_nqn, ..
+                ports,
+                any_host,
+                authenticated_hosts,
+                tls,
+                linux,
+                discover,
+                subsystem_nqn,
+                ..
             } => {
-                let hosts = match (any_host, authenticated_hosts) {
-                    (true, _) => "for any host that reaches it",
-                    (false, 0) => "for the hosts that are listed",
-                    (false, _) => {
+                let who = match (any_host, tls, authenticated_hosts) {
+                    (_, true, 0) => "for hosts with TLS keys",
+                    (_, true, _) => "for hosts with TLS keys, which authenticate where they have a secret",
+                    (true, false, _) => "for any host that reaches it",
+                    (false, false, 0) => "for the hosts that are listed",
+                    (false, false, _) => {
                         "for the hosts that are listed, which authenticate where they have a secret"
                     }
                 };
-                (hosts, {
+                (who, {
                     let listens: String = ports
                         .iter()
                         .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))

@@ -11,6 +11,8 @@
 //! | [`system`] | what authentication takes of the system: random bytes, and a thread for long computations |
 //! | [`tcp_host`] | the host's end of NVMe/TCP: the sockets of a driver of our own |
 //! | [`pci`] | the configuration space |
+//! | `stream.rs` | the bytes of a connection, with TLS or without |
+//! | [`tls`] | TLS 1.3 with pre-shared keys |
 //! | [`vfio_user`] | the protocol: messages, the socket, the server's session, the client |
 //!
 //! What it does not do: it knows no NVMe command, charges no modelled time and keeps no data itself (`flash` does, in memory
@@ -23,6 +25,8 @@ pub mod function;
 pub mod interrupts;
 pub mod nvme_tcp;
 pub mod pci;
+mod stream;
 pub mod system;
 pub mod tcp_host;
+pub mod tls;
 pub mod vfio_user;

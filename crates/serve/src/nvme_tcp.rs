@@ -3,11 +3,14 @@
 //! A connection has a task that reads, one that writes what has gathered meanwhile, and as many that execute commands as it has under
 //! way. A command goes on when its connection is gone, as its data lies in memory that the drive reads and writes.
 
+use crate::stream::{Stream, StreamError};
+use crate::tls::{Acceptor, Keys, TlsError};
 use crate::vfio_user::server::before;
 use byteway_clock::{Channel, Clock, Delay, Notify, TaskId};
 use byteway_target::discovery::Port;
 use byteway_target::tcp::{Broken, Connection, Work};
 use byteway_target::{Ended, Queue, Reached, Target, Watching};
+use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::Explanation;
 use byteway_wire::nvme::Cqe;
 use rustix::event::{EventfdFlags, eventfd};
@@ -15,8 +18,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::sockopt::{set_socket_reuseaddr, set_tcp_nodelay};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, accept_with, bind, getpeername,
-    getsockname, listen, recv, send, shutdown, socket_with,
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, getpeername, getsockname, listen, socket_with,
 };
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -76,6 +78,7 @@ pub enum BindError {
 pub struct Server {
     listener: Arc<OwnedFd>,
     address: SocketAddr,
+    tls: Option<Acceptor>,
 }
 
 impl Server {
@@ -96,7 +99,20 @@ impl Server {
         })?;
         listen(&listener, 128).map_err(system)?;
         let address = getsockname(&listener).ok().and_then(|bound| bound.try_into().ok()).unwrap_or(address);
-        Ok(Server { listener: Arc::new(listener), address })
+        Ok(Server { listener: Arc::new(listener), address, tls: None })
+    }
+
+    /// Requires TLS of hosts, which reach this subsystem, and the Discovery Service, with one of these keys.
+    ///
+    /// # Errors
+    /// TLS cannot be used.
+    pub fn secured(self, keys: &Keys, subsystem: &Nqn) -> Result<Self, TlsError> {
+        Ok(Server { tls: Some(Acceptor::new(keys, &[*subsystem, Nqn::discovery()])?), ..self })
+    }
+
+    /// Whether TLS is required.
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Where hosts find it.
@@ -122,7 +138,9 @@ impl Server {
 /// A subsystem's ports: each server with the port's identifier.
 #[must_use]
 pub fn ports(servers: &[Server]) -> Vec<Port> {
-    servers.iter().zip(1..).map(|(server, id)| Port { id, address: server.address }).collect()
+    let port =
+        |(server, id): (&Server, u16)| Port { id, address: server.address, is_secure: server.is_secure() };
+    servers.iter().zip(1..).map(port).collect()
 }
 
 /// Serves hosts, which come by any of `servers`, until `stop` is there; then what has begun is let come to its end, for
@@ -154,7 +172,7 @@ pub async fn run(
         listening.push(clock.spawn("NVMe/TCP listener", async move {
             loop {
                 let socket = server.accept(&serving.clock, &listener).await;
-                serving.open(socket, port);
+                serving.open(socket, port, server.tls.as_ref());
             }
         }));
     }
@@ -174,9 +192,7 @@ pub async fn run(
     serving.is_stopping.set(true);
     target.controllers().iter().for_each(|controller| controller.end(Ended::Stopped));
     // Whoever reads wakes then, connected or not.
-    for session in serving.sessions.borrow().iter().filter_map(Weak::upgrade) {
-        let _ = shutdown(&*session.socket, Shutdown::Both);
-    }
+    serving.sessions().iter().for_each(|session| session.stream.close());
     while serving.connections.get() + serving.commands.get() > 0 {
         serving.changed.notified().await;
     }
@@ -246,9 +262,7 @@ impl Serving {
             warn!("{count} connections are closed with commands that have not ended within the limit");
         }
         // Closed at once, a socket with bytes that nobody has read would take back what the other end hasn't read either.
-        for session in self.sessions() {
-            let _ = shutdown(&*session.socket, Shutdown::Write);
-        }
+        self.sessions().iter().for_each(|session| session.stream.finish());
         let closed = async {
             while self.connections.get() > 0 {
                 self.changed.notified().await;
@@ -259,7 +273,7 @@ impl Serving {
     }
 
     /// A host has come by this port.
-    fn open(self: &Rc<Self>, socket: OwnedFd, port: u16) {
+    fn open(self: &Rc<Self>, socket: OwnedFd, port: u16, tls: Option<&Acceptor>) {
         if self.connections.get() == CONNECTIONS_MAX {
             warn!("a connection is closed: there are {CONNECTIONS_MAX}");
             return;
@@ -273,19 +287,25 @@ impl Serving {
         {
             debug!("a connection is closed: {CONNECTING_MAX} newer ones have not connected a queue either");
             oldest.is_gone.set(true);
-            let _ = shutdown(&*oldest.socket, Shutdown::Both);
+            oldest.stream.close();
         }
         let _ = set_tcp_nodelay(&socket, true);
         let own = getsockname(&socket).ok().and_then(|own| own.try_into().ok());
-        let reached = own.map_or(Reached::default(), |address| Reached { port, address });
+        let is_secure = tls.is_some();
+        let reached = own.map_or(Reached::default(), |address| Reached { port, address, is_secure });
         let peer = getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
         let peer = peer.map_or_else(|| "a host".to_owned(), |peer| peer.to_string());
+        let socket = Rc::new(socket);
+        let tls = match tls.map(|tls| tls.accept(&socket)).transpose() {
+            Ok(tls) => tls,
+            Err(error) => return warn!("a connection from {peer} is closed: {error}"),
+        };
         let queue = Rc::new(Queue::at(&self.target, reached));
         let in_capsule = self.target.subsystems().iter().map(|subsystem| subsystem.config().in_capsule_bytes);
         let connection = Connection::new(queue.clone(), in_capsule.max().unwrap_or(0));
         let session = Rc::new(Session {
             serving: self.clone(),
-            socket: Rc::new(socket),
+            stream: Stream::new(socket, tls),
             queue,
             connection: RefCell::new(connection),
             works: Channel::unbounded(&self.clock),
@@ -321,7 +341,7 @@ impl Serving {
 }
 
 /// Why a connection is closed.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 enum Gone {
     #[error("it has closed the connection")]
     Closed,
@@ -343,8 +363,8 @@ enum Gone {
     Stalled,
     #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
     Deaf,
-    #[error("the socket failed: {0}")]
-    Socket(Errno),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
     #[error("the server stops")]
     Stopped,
 }
@@ -352,7 +372,7 @@ enum Gone {
 /// A connection and its socket.
 struct Session {
     serving: Rc<Serving>,
-    socket: Rc<OwnedFd>,
+    stream: Stream,
     queue: Rc<Queue>,
     connection: RefCell<Connection>,
     /// What is to be executed; none: no more comes.
@@ -377,6 +397,13 @@ impl Session {
     async fn read(self: Rc<Self>, peer: &str) -> Gone {
         let clock = &self.serving.clock;
         let mut chunk = vec![0; CHUNK_BYTES];
+        // Behind TLS the handshake comes first, within the time that there is to connect.
+        let secured = pin!(self.stream.secure(clock));
+        match before(pin!(clock.timer(CONNECT_LIMIT)), secured).await {
+            Some(Ok(peer)) => peer.into_iter().for_each(|peer| self.queue.secure(peer)),
+            Some(Err(error)) => return Gone::Stream(error.into()),
+            None => return Gone::Slow,
+        }
         for (limit, is_reached, late) in [
             (CONNECT_LIMIT, Queue::is_connected as fn(&Queue) -> bool, Gone::Slow),
             (AUTHENTICATION_LIMIT, Queue::is_established, Gone::Unproven),
@@ -438,9 +465,9 @@ impl Session {
             if self.connection.borrow().is_closing() {
                 return Gone::Disconnected;
             }
-            match recv(&*self.socket, &mut *chunk, RecvFlags::empty()) {
-                Ok((_, 0)) => return Gone::Closed,
-                Ok((_, bytes)) => {
+            match self.stream.receive(chunk) {
+                Ok(0) => return Gone::Closed,
+                Ok(bytes) => {
                     let received = self.connection.borrow_mut().receive(&chunk[..bytes]);
                     self.begin();
                     if let Err(broken) = received {
@@ -452,13 +479,12 @@ impl Session {
                         clock.yield_now().await;
                     }
                 }
-                Err(Errno::INTR) => {}
                 // Commands that have come may end before there is more to read.
-                Err(Errno::AGAIN) => {
+                Err(StreamError::Blocked) => {
                     reads = 0;
                     let (pdus, is_within) = self.connection.borrow().progress();
                     if !is_within {
-                        clock.readable(&self.socket).await;
+                        self.stream.readable(clock).await;
                         continue;
                     }
                     if begun.0 != pdus {
@@ -469,9 +495,9 @@ impl Session {
                         return Gone::Stalled;
                     }
                     let limit = pin!(clock.timer(deadline.since(clock.now())));
-                    let _ = before(limit, clock.readable(&self.socket)).await;
+                    let _ = before(limit, self.stream.readable(clock)).await;
                 }
-                Err(errno) => return Gone::Socket(errno),
+                Err(error) => return Gone::Stream(error),
             }
         }
     }
@@ -565,7 +591,7 @@ impl Session {
 
 /// Sends what has gathered, until the connection is gone.
 async fn write(session: Rc<Session>) {
-    let (serving, socket) = (session.serving.clone(), session.socket.clone());
+    let serving = session.serving.clone();
     let clock = &serving.clock;
     loop {
         let sent = {
@@ -573,7 +599,7 @@ async fn write(session: Rc<Session>) {
             match connection.unsent() {
                 [] => None,
                 bytes => {
-                    let sent = send(&*socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+                    let sent = session.stream.send(bytes);
                     if let Ok(bytes) = sent {
                         connection.sent(bytes);
                         serving.has_changed();
@@ -592,10 +618,10 @@ async fn write(session: Rc<Session>) {
                 // What ends at the same time goes together.
                 clock.yield_now().await;
             }
-            Some(Ok(_) | Err(Errno::INTR)) => {}
-            Some(Err(Errno::AGAIN)) => {
+            Some(Ok(_)) => {}
+            Some(Err(StreamError::Blocked)) => {
                 let limit = pin!(clock.timer(DEAF_LIMIT));
-                if before(limit, clock.writable(&socket)).await.is_none() {
+                if before(limit, session.stream.writable(clock)).await.is_none() {
                     break;
                 }
             }
@@ -605,7 +631,7 @@ async fn write(session: Rc<Session>) {
     // The reader wakes, and finds that it is closed.
     session.is_deaf.set(true);
     session.taken.notify_one();
-    let _ = shutdown(&*socket, Shutdown::Both);
+    session.stream.close();
     while !session.is_gone.get() {
         session.unsent.notified().await;
     }

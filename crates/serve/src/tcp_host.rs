@@ -1,20 +1,24 @@
 //! The host's end of NVMe/TCP: the sockets of an association with a target, for a driver of our own.
 
-use byteway_clock::{Clock, Notify};
+use crate::stream::{Stream, StreamError};
+use crate::tls::{Connector, TlsError};
+use crate::vfio_user::server::before;
+use byteway_clock::{Clock, Delay, Notify};
 use byteway_host::fabric::tcp::TcpConnection;
 use byteway_host::fabric::{Adapter, Connection, Messenger, ToHost, ToTarget};
 use byteway_wire::fabrics::tcp::Digests;
 use rustix::fd::OwnedFd;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpStream};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// How long a connection may take to be made.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// How long a TLS handshake may take.
+const HANDSHAKE_LIMIT: Delay = Delay::from_s(5);
 /// Bytes taken from a socket at once, at most.
 const CHUNK_BYTES: usize = 256 << 10;
 /// Bytes that are gathered before they are sent: the target is to begin with the first while the last are still being made.
@@ -22,7 +26,9 @@ const GATHERED_BYTES: usize = 16 << 10;
 
 /// A connection and its socket.
 struct Socket {
-    descriptor: Rc<OwnedFd>,
+    stream: Stream,
+    /// Messages may be sent: a TLS handshake, if there is one, is over.
+    is_open: Cell<bool>,
     tcp: RefCell<TcpConnection>,
     /// Messages that came up while bytes were taken in.
     later: RefCell<Vec<ToTarget>>,
@@ -35,21 +41,49 @@ pub struct Sockets {
     clock: Clock,
     address: SocketAddr,
     digests: Digests,
+    tls: Option<Connector>,
     open: Rc<RefCell<BTreeMap<Connection, Rc<Socket>>>>,
+    failed: TlsFailure,
+}
+
+/// Why TLS has failed with a target, if it has. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct TlsFailure(Rc<RefCell<Option<TlsError>>>);
+
+impl TlsFailure {
+    /// The last one.
+    pub fn last(&self) -> Option<TlsError> {
+        self.0.borrow().clone()
+    }
 }
 
 impl Sockets {
     /// To the target at `address`, whose connections have these digests if the target takes them.
     pub fn new(clock: &Clock, address: SocketAddr, digests: Digests) -> Sockets {
-        Sockets { clock: clock.clone(), address, digests, open: Rc::default() }
+        let (tls, open, failed) = (None, Rc::default(), TlsFailure::default());
+        Sockets { clock: clock.clone(), address, digests, tls, open, failed }
+    }
+
+    /// With TLS.
+    #[must_use]
+    pub fn secured(self, tls: Connector) -> Sockets {
+        Sockets { tls: Some(tls), ..self }
+    }
+
+    /// Tells, when an association has failed, whether TLS was why.
+    pub fn tls_failure(&self) -> TlsFailure {
+        self.failed.clone()
     }
 
     fn connect(&self, adapter: &Adapter, connection: Connection) -> std::io::Result<()> {
         let stream = TcpStream::connect_timeout(&self.address, CONNECT_LIMIT)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
+        let descriptor = Rc::new(OwnedFd::from(stream));
+        let tls = self.tls.as_ref().map(|tls| tls.connect(&descriptor)).transpose();
         let socket = Rc::new(Socket {
-            descriptor: Rc::new(OwnedFd::from(stream)),
+            stream: Stream::new(descriptor, tls.map_err(std::io::Error::other)?),
+            is_open: Cell::default(),
             tcp: RefCell::new(TcpConnection::new(connection, self.digests)),
             later: RefCell::default(),
             unsent: Notify::new(&self.clock),
@@ -58,8 +92,20 @@ impl Sockets {
         self.open.borrow_mut().insert(connection, socket.clone());
         self.clock.spawn("NVMe/TCP writer", write(self.clock.clone(), socket.clone()));
         let (clock, adapter, open) = (self.clock.clone(), adapter.clone(), self.open.clone());
+        let (address, failed) = (self.address, self.failed.clone());
         self.clock.spawn("NVMe/TCP reader", async move {
-            read(&clock, &adapter, &socket).await;
+            let limit = pin!(clock.timer(HANDSHAKE_LIMIT));
+            match before(limit, socket.stream.secure(&clock)).await.unwrap_or(Err(TlsError::Slow)) {
+                Ok(_) => {
+                    socket.is_open.set(true);
+                    socket.unsent.notify_one();
+                    read(&clock, &adapter, &socket).await;
+                }
+                Err(error) => {
+                    tracing::warn!("{address}: {error}");
+                    failed.0.replace(Some(error));
+                }
+            }
             socket.close();
             let is_own = open.borrow().get(&connection).is_some_and(|own| Rc::ptr_eq(own, &socket));
             if is_own {
@@ -111,20 +157,19 @@ impl Messenger for Sockets {
 impl Socket {
     fn close(&self) {
         if !self.is_closed.replace(true) {
-            let _ = shutdown(&*self.descriptor, Shutdown::Both);
+            self.stream.close();
             self.unsent.notify_one();
         }
     }
 
     /// Sends what the system takes now, and says whether that was all.
-    fn flush(&self) -> Result<bool, Errno> {
+    fn flush(&self) -> Result<bool, StreamError> {
         let mut tcp = self.tcp.borrow_mut();
-        while !tcp.unsent().is_empty() {
-            match send(&*self.descriptor, tcp.unsent(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        while self.is_open.get() && !tcp.unsent().is_empty() {
+            match self.stream.send(tcp.unsent()) {
                 Ok(bytes) => tcp.sent(bytes),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(errno) => return Err(errno),
+                Err(StreamError::Blocked) => return Ok(false),
+                Err(error) => return Err(error),
             }
         }
         Ok(true)
@@ -139,7 +184,7 @@ async fn write(clock: Clock, socket: Rc<Socket>) {
                 socket.unsent.notified().await;
                 clock.yield_now().await;
             }
-            Ok(false) => clock.writable(&socket.descriptor).await,
+            Ok(false) => socket.stream.writable(&clock).await,
             Err(_) => socket.close(),
         }
     }
@@ -149,9 +194,9 @@ async fn write(clock: Clock, socket: Rc<Socket>) {
 async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
     let mut chunk = vec![0; CHUNK_BYTES];
     while !socket.is_closed.get() {
-        match recv(&*socket.descriptor, &mut chunk[..], RecvFlags::empty()) {
-            Ok((_, 0)) => return,
-            Ok((_, bytes)) => {
+        match socket.stream.receive(&mut chunk) {
+            Ok(0) => return,
+            Ok(bytes) => {
                 let received = socket.tcp.borrow_mut().receive(adapter, &chunk[..bytes]);
                 for message in socket.later.take() {
                     socket.tcp.borrow_mut().send(adapter, message);
@@ -163,9 +208,12 @@ async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
                 }
                 clock.yield_now().await;
             }
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => clock.readable(&socket.descriptor).await,
-            Err(_) => return,
+            Err(StreamError::Blocked) => socket.stream.readable(clock).await,
+            Err(StreamError::Tls(error)) => {
+                tracing::warn!("the target's end of TLS: {error}");
+                return;
+            }
+            Err(StreamError::Socket(_)) => return,
         }
     }
 }

@@ -8,14 +8,17 @@ use crate::shared::{Shared, Watching};
 use crate::subsystem::{Controllers, HostName, Hosts};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
-use byteway_wire::fabrics::discovery::{DiscoveryEntry, EntryFlags, SubsystemType, TransportRequirements};
+use byteway_wire::fabrics::discovery::{
+    DiscoveryEntry, EntryFlags, SecurityType, SubsystemType, TransportRequirements,
+};
 use byteway_wire::nvme::Status;
 use byteway_wire::nvme::feature::AsyncEvent;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 
-/// TREQ.TSC: a secure channel is not required.
+/// TREQ.TSC: a secure channel is required, or not.
+const TSC_REQUIRED: u8 = 1;
 const TSC_NOT_REQUIRED: u8 = 2;
 /// Controllers at once of a target's Discovery subsystem.
 const CONTROLLERS_MAX: usize = 256;
@@ -33,12 +36,14 @@ pub struct Reached {
     pub port: u16,
     /// The address of this end of the connection.
     pub address: SocketAddr,
+    /// Whether that port is one for TLS.
+    pub is_secure: bool,
 }
 
 impl Default for Reached {
     /// The first port, at an address that is not known.
     fn default() -> Self {
-        Reached { port: 1, address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)) }
+        Reached { port: 1, address: SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)), is_secure: false }
     }
 }
 
@@ -49,6 +54,8 @@ pub struct Port {
     pub id: u16,
     /// Where it listens; an address that is unspecified is every one of the machine's.
     pub address: SocketAddr,
+    /// Whether hosts have to use TLS there.
+    pub is_secure: bool,
 }
 
 /// What hosts may find: a subsystem and its ports.
@@ -129,18 +136,20 @@ impl Served {
             let flags = EntryFlags::new().with_dupretinfo(true).with_epcsd(true);
             let subtype = SubsystemType::CURRENT_DISCOVERY;
             let entry = DiscoveryEntry::tcp(&Nqn::discovery(), address, reached.port);
-            entries.push(DiscoveryEntry { subtype, eflags: flags, ..finished(entry) });
+            entries.push(DiscoveryEntry { subtype, eflags: flags, ..finished(entry, reached.is_secure) });
         }
         for record in self.records.values().filter(|record| record.hosts.has(host)) {
             for port in &record.ports {
                 if let Some(address) = self.address_of(port.address, reached.address) {
                     let entry = DiscoveryEntry::tcp(&record.nqn, address, port.id);
-                    entries.push(DiscoveryEntry { asqsz: record.admin_entries_max, ..finished(entry) });
+                    let entry = finished(entry, port.is_secure);
+                    entries.push(DiscoveryEntry { asqsz: record.admin_entries_max, ..entry });
                 }
             }
         }
         for address in &self.referrals {
-            entries.push(finished(DiscoveryEntry::referral(*address, 0)));
+            // Whether it wants TLS nobody here knows.
+            entries.push(finished(DiscoveryEntry::referral(*address, 0), false));
         }
         (self.generation, entries)
     }
@@ -162,10 +171,13 @@ impl Served {
     }
 }
 
-/// With what holds for all entries.
-fn finished(entry: DiscoveryEntry) -> DiscoveryEntry {
-    let treq = TransportRequirements::new().with_tsc(TSC_NOT_REQUIRED).with_sqfcd(true);
-    DiscoveryEntry { treq, ..entry }
+/// With what holds for all entries, and for those of ports with TLS.
+fn finished(entry: DiscoveryEntry, is_secure: bool) -> DiscoveryEntry {
+    let (tsc, sectype) = match is_secure {
+        true => (TSC_REQUIRED, SecurityType::TLS_1_3),
+        false => (TSC_NOT_REQUIRED, SecurityType::NONE),
+    };
+    DiscoveryEntry { treq: TransportRequirements::new().with_tsc(tsc).with_sqfcd(true), sectype, ..entry }
 }
 
 /// A record is found until this is dropped.

@@ -50,7 +50,7 @@ pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
 pub use host_usage::HostLimits;
 pub use path::{Errand, Movement, Path, PathConfig};
-pub use queue::{Misuse, Queue, Target};
+pub use queue::{Misuse, Peer, Queue, Target};
 pub use shared::Watching;
 pub use simulated::{SimulatedTarget, TransportCosts};
 pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

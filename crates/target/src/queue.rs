@@ -88,10 +88,20 @@ enum Stage {
     },
 }
 
+/// Whom a connection's secure channel was made for: by its key no other host or subsystem is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// The host.
+    pub host: Nqn,
+    /// The subsystem.
+    pub subsystem: Nqn,
+}
+
 /// One queue of a host's.
 pub struct Queue {
     target: Rc<Target>,
     reached: Reached,
+    peer: Cell<Option<Peer>>,
     stage: RefCell<Stage>,
     entries: Cell<u16>,
     /// None: the flow is not controlled.
@@ -124,12 +134,18 @@ impl Queue {
         Queue {
             target: target.clone(),
             reached,
+            peer: Cell::new(None),
             stage: RefCell::new(Stage::New),
             entries: Cell::new(ENTRIES_BEFORE),
             head: Cell::new(Some(0)),
             outstanding: RefCell::default(),
             given_up: RefCell::default(),
         }
+    }
+
+    /// It lies in a secure channel, which its Connect has to fit.
+    pub fn secure(&self, peer: Peer) {
+        self.peer.set(Some(peer));
     }
 
     /// Its controller, once it is connected.
@@ -389,6 +405,15 @@ impl Queue {
         let named = data.subsystem().map_err(invalid)?;
         let service = self.target.service(&named).ok_or(invalid(InvalidParameter::SUBNQN))?;
         let host = HostName { nqn: data.host().map_err(invalid)?, id: data.hostid };
+        // TCP Transport 1.0, 3.6.1.5: the names are those of the PSK identity.
+        if let Some(peer) = self.peer.get() {
+            if peer.subsystem != named {
+                return Err(invalid(InvalidParameter::SUBNQN));
+            }
+            if peer.host != host.nqn {
+                return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
+            }
+        }
         let most = match &service {
             Service::Drive(subsystem) if !subsystem.config().hosts.has(&host.nqn) => {
                 return Err(ended(CONNECT_INVALID_HOST.with_dnr()));

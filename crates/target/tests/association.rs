@@ -2,7 +2,7 @@
 
 use crate::host::{HOST, Host, SUBSYSTEM, by_transport, with_target};
 use byteway_clock::Delay;
-use byteway_target::{Ended, Hosts};
+use byteway_target::{Ended, Hosts, Peer};
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::status::{CONNECT_INVALID_HOST, CONNECT_INVALID_PARAMETERS, CONTROLLER_BUSY};
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, Pdu};
@@ -59,6 +59,28 @@ fn only_listed_hosts_connect() {
             },
         );
     }
+}
+
+// A secure channel is made with the key of one host for one subsystem: with it nobody must pass for another, nor get elsewhere.
+#[test]
+fn a_connect_fits_the_secure_channel_that_it_comes_by() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let nqn = |name: &str| Nqn::new(name).unwrap();
+            let peer = Peer { host: nqn(HOST), subsystem: nqn(SUBSYSTEM) };
+            let mut own = Host::initialized(&target, Digests::new());
+            own.queue.secure(peer);
+            let other = nqn("nqn.2026-11.org.byteway:other").field();
+            let cqe = own.connect(0, 0xFFFF, 32, |data| data.hostnqn = other).await.cqe;
+            assert!(cqe.status().is(CONNECT_INVALID_HOST) && cqe.status().dnr());
+            let discovery = Nqn::discovery().field();
+            let cqe = own.connect(0, 0xFFFF, 32, |data| data.subnqn = discovery).await.cqe;
+            assert_eq!(InvalidParameter::parse(&cqe), Some(InvalidParameter::SUBNQN));
+            assert!(target.controllers().is_empty());
+            assert!(own.connect(0, 0xFFFF, 32, |_| ()).await.cqe.status().is_success());
+        },
+    );
 }
 
 #[test]

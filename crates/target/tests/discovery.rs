@@ -6,7 +6,7 @@ use byteway_target::discovery::{Port, Record};
 use byteway_target::{Directory, Ended, Hosts, Reached, Target};
 use byteway_wire::FromBytes;
 use byteway_wire::fabrics::discovery::{
-    DiscoveryEntry, DiscoveryLog, EntryFlags, SubsystemType, TransportRequirements,
+    DiscoveryEntry, DiscoveryLog, EntryFlags, SecurityType, SubsystemType, TransportRequirements,
 };
 use byteway_wire::fabrics::status::CONNECT_INVALID_PARAMETERS;
 use byteway_wire::fabrics::tcp::Digests;
@@ -29,11 +29,15 @@ fn address(text: &str) -> SocketAddr {
 }
 
 fn reached(text: &str) -> Reached {
-    Reached { port: 1, address: address(text) }
+    Reached { address: address(text), ..Reached::default() }
 }
 
 fn record(name: &str, hosts: Hosts, ports: &[&str]) -> Record {
-    let ports = ports.iter().zip(1..).map(|(text, id)| Port { id, address: address(text) }).collect();
+    let ports = ports
+        .iter()
+        .zip(1..)
+        .map(|(text, id)| Port { id, address: address(text), is_secure: false })
+        .collect();
     Record { nqn: Nqn::new(name).unwrap(), hosts, ports, admin_entries_max: 128 }
 }
 
@@ -61,6 +65,29 @@ async fn drives(host: &mut Host) -> Vec<(String, String)> {
     drives
         .map(|entry| (entry.subsystem().unwrap().to_string(), entry.address().unwrap().to_string()))
         .collect()
+}
+
+// A host that isn't told that a port wants TLS cannot connect there.
+#[test]
+fn ports_with_tls_are_told_as_such() {
+    with_target(
+        |_| (),
+        async |target, _| {
+            let mut record = record(SUBSYSTEM, Hosts::Any, &["192.0.2.1:4420", "192.0.2.1:4421"]);
+            record.ports[1].is_secure = true;
+            let _published = directory(&target).publish(record);
+            for is_secure in [false, true] {
+                let place = Reached { is_secure, ..reached("192.0.2.1:4420") };
+                let entries = page(&mut Host::discovery(&target, HOST, place).await, false).await.1;
+                let [current, plain, secure] = entries[..] else { panic!("{entries:?}") };
+                for (entry, is_secure) in [(current, is_secure), (plain, false), (secure, true)] {
+                    let (tsc, sectype) =
+                        if is_secure { (1, SecurityType::TLS_1_3) } else { (2, SecurityType::NONE) };
+                    assert_eq!((entry.treq.tsc(), entry.sectype), (tsc, sectype));
+                }
+            }
+        },
+    );
 }
 
 // A host that looks for drives gets at none without this.

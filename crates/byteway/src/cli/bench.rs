@@ -1,7 +1,7 @@
 //! `byteway bench`.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
@@ -11,12 +11,14 @@ use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
 use byteway_auth::HostSecrets;
 use byteway_console::error::InputError;
+use byteway_console::file::read_secret_file;
 use byteway_console::units::excerpt;
 use byteway_console::units::{Bytes, Picos, Rate};
 use byteway_lab::bench::{Assume, Bench, Place, Transfer};
 use byteway_measure::output::Output;
 use byteway_scenario::secrets::load_secret;
 use byteway_scenario::{JobSection, ResultWay, Warmup};
+use byteway_serve::tls::{ConfiguredPsk, PskError};
 use byteway_transfer::Method;
 use byteway_wire::fabrics::Nqn;
 use byteway_workload::{Distribution, Iops, PerDirection, Rw, SizeRange, SizeSplit};
@@ -31,6 +33,8 @@ Examples, after `byteway serve drive.toml --vfio-user /tmp/drive`:
 
 Over NVMe/TCP, after `byteway serve drive.toml --tcp 127.0.0.1:4420`, with the NQN that it names:
   byteway bench --tcp 127.0.0.1:4420 --subsystem nqn.2026-11.org.byteway:SERIAL --iodepth 32
+With TLS, after `byteway serve drive.toml --tcp 127.0.0.1:4420 --tls-keys FILE`:
+  byteway bench --tcp 127.0.0.1:4420 --subsystem nqn.2026-11.org.byteway:SERIAL --tls-key own.key
 
 Where the target asks for authentication (`byteway serve --secrets`): --secret-file FILE.
 
@@ -65,6 +69,10 @@ pub(super) struct Arguments {
     /// With --secret-file: a file with the target's secret, by which it has to authenticate, too.
     #[arg(long, value_name = "FILE", requires = "secret_file")]
     controller_secret_file: Option<PathBuf>,
+    /// With --tcp: use TLS 1.3, with the key in this file (`NVMeTLSkey-1:...`), which the target has for this host,
+    /// nqn.2026-11.org.byteway:bench. Only its owner may read the file.
+    #[arg(long, value_name = "FILE", requires = "tcp")]
+    tls_key: Option<PathBuf>,
     /// Direction and order.
     #[arg(long, value_enum, default_value_t = Rw::RandRead)]
     rw: Rw,
@@ -162,6 +170,15 @@ pub(super) struct Arguments {
     quiet: bool,
 }
 
+/// The key of a file.
+fn tls_key(path: &Path) -> Result<ConfiguredPsk, InputError> {
+    const WHAT: &str = "file of a TLS key";
+    read_secret_file(path, WHAT)?.trim().parse().map_err(|error: PskError| {
+        let what = format!("the {WHAT} `{}`: {error}", path.display());
+        InputError::new(what, "write what `nvme gen-tls-key` prints to it, and nothing else")
+    })
+}
+
 /// Where the drive is served.
 fn place(arguments: &Arguments) -> Result<Place, InputError> {
     match (&arguments.vfio_user, arguments.tcp, &arguments.subsystem) {
@@ -178,6 +195,7 @@ fn place(arguments: &Arguments) -> Result<Place, InputError> {
                 subsystem: Box::new(subsystem),
                 digests: arguments.digests,
                 secrets: host.map(|host| HostSecrets { host, controller }),
+                tls_key: arguments.tls_key.as_deref().map(tls_key).transpose()?,
             })
         }
         (folder, ..) => Ok(Place::VfioUser(folder.clone().unwrap_or_default())),

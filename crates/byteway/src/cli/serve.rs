@@ -2,17 +2,19 @@
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use byteway_serve::drive::Stop;
+use byteway_serve::tls::{KeyLineError, Keys};
 use tracing_subscriber::EnvFilter;
 
 use super::control;
 use super::flags::{OutputFormat, Tables};
 use crate::interrupt::{end_within, on_signal};
 use byteway_console::error::{InputError, with_causes};
+use byteway_console::file::read_secret_file;
 use byteway_lab::serve::{Place, Service, served_json, served_tables};
 use byteway_measure::output::print;
 use byteway_scenario::Options;
@@ -69,6 +71,10 @@ With several --tcp each drive has several ports, which are paths to it; which of
 change while they are connected (optimized, non-optimized, inaccessible, persistent-loss, change):
   byteway serve drive.toml --tcp 127.0.0.1:4420 --tcp 127.0.0.1:5420 --control
   ana drive 2 inaccessible                            (a line of its standard input)
+With TLS 1.3 and pre-shared keys, of a file with a line for each host, its NQN and what `nvme gen-tls-key` prints:
+  byteway serve drive.toml --tcp 127.0.0.1:4420 --tls-keys hosts.keys
+  nvme check-tls-key --insert --subsysnqn NQN --keydata NVMeTLSkey-1:01:...:     (on the host, where tlshd runs)
+  nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN --tls
 
 What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
 
@@ -101,7 +107,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
     /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
-    /// each drive. Without --secrets whoever reaches it reads and writes the drives; what crosses is not encrypted.
+    /// each drive. Without --tls-keys nothing is encrypted; without it and --secrets, whoever reaches it reads and writes the
+    /// drives.
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Vec<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may, or those of --secrets.
@@ -111,6 +118,10 @@ pub(super) struct Arguments {
     /// nothing.
     #[arg(long, value_name = "FILE", requires = "tcp", conflicts_with = "vfio_user")]
     secrets: Option<PathBuf>,
+    /// With --tcp: require TLS 1.3 of hosts, by pre-shared keys. The file has a line for each host that may connect, with
+    /// its NQN and its key (`NVMeTLSkey-1:...`), and only its owner may read it.
+    #[arg(long, value_name = "FILE", requires = "tcp", conflicts_with = "vfio_user")]
+    tls_keys: Option<PathBuf>,
     /// With --tcp: another Discovery Service that hosts are told of; may be repeated.
     #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp", conflicts_with = "vfio_user")]
     referral: Vec<SocketAddr>,
@@ -151,6 +162,7 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             referrals: arguments.referral.clone(),
             advertised: arguments.advertise,
             may_manage: arguments.manage,
+            tls_keys: arguments.tls_keys.as_deref().map(tls_keys).transpose()?,
         },
     };
     let service = Service::load(&arguments.devices, &place, arguments.data.as_deref(), &options)?;
@@ -192,6 +204,18 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     // A program that has read that the drives are ready, and closed the pipe, has what it wanted: they were served.
     reported.or_else(|error| error.quiet_exit().map(drop).ok_or(error))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The keys of a file.
+fn tls_keys(path: &Path) -> Result<Keys, InputError> {
+    const WHAT: &str = "file of TLS keys";
+    read_secret_file(path, WHAT)?.parse().map_err(|error: KeyLineError| {
+        let what = format!("the {WHAT} `{}`: {error}", path.display());
+        InputError::new(
+            what,
+            "write a line for each host: its NQN, a space, and what `nvme gen-tls-key` prints",
+        )
+    })
 }
 
 /// What is logged, and how: see `tracing_subscriber`'s directives.

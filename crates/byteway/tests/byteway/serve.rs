@@ -782,6 +782,68 @@ fn a_benchmark_authenticates_where_it_has_to() {
     assert!(refused.error().contains("chmod 600 secrets.toml"), "{}", refused.error());
 }
 
+/// A file that only its owner may read.
+fn secret(folder: &TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+// Without this keys would be taken from a file that anybody reads, or a wrong one would be found out by guessing.
+#[test]
+fn a_drive_behind_tls_is_benchmarked_with_its_key_alone() {
+    const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+    const OTHER: &str = "NVMeTLSkey-1:01:M+eYfzsLyZdqO/JMLgbMs1ouSQ2cSc9szYUxjgEGwDwL2caL:";
+    let folder = tempfile::tempdir().unwrap();
+    let keys = secret(&folder, "keys", &format!("nqn.2026-11.org.byteway:bench {KEY}\n"));
+    let (key, other) = (secret(&folder, "key", &format!("{KEY}\n")), secret(&folder, "other", OTHER));
+    let refused = |arguments: &[&str]| {
+        let mut process = Process::start(folder.path(), "refused", arguments);
+        assert_eq!(process.wait().code(), Some(2), "{}", process.error());
+        let error = process.error();
+        assert!(!error.contains("VRLbtnN9"), "{error}");
+        error
+    };
+    std::fs::write(folder.path().join("d.toml"), DRIVE).unwrap();
+    let open = secret(&folder, "open", KEY);
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let serve = ["serve", "d.toml", "--tcp", "127.0.0.1:0", "--tls-keys"];
+    assert!(refused(&[&serve[..], &[&open]].concat()).contains("chmod 600"));
+    assert!(refused(&[&serve[..], &[&key]].concat()).contains("line 1"));
+    let (mut process, place) = over_tcp(&folder, &["--tls-keys", &keys]);
+    let bench = |arguments: &[&str]| {
+        let mut all = vec!["bench", "--format", "json", "--quiet", "--size", "4m"];
+        all.extend(place.iter().map(String::as_str));
+        all.extend(arguments);
+        all.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()
+    };
+    let run = |arguments: &[&str]| {
+        let all = bench(arguments);
+        let mut bench =
+            Process::start(folder.path(), "bench", &all.iter().map(String::as_str).collect::<Vec<_>>());
+        (bench.wait().code(), bench.out(), bench.error())
+    };
+    for way in [&["--bs", "4k", "--iodepth", "16"][..], &["--bs", "256k", "--iodepth", "4", "--digests"]] {
+        let (code, out, error) =
+            run(&[&["--tls-key", &key, "--rw", "randrw", "--count", "500"], way].concat());
+        assert_eq!(code, Some(0), "{error}");
+        let result: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
+    }
+    let (code, _, error) = run(&["--count", "1", "--tls-key", &other]);
+    assert!(code == Some(1) && error.contains("same key for this host"), "{error}");
+    let (code, _, error) = run(&["--count", "1"]);
+    assert!(code == Some(1) && error.contains("nobody answers"), "{error}");
+    let all = bench(&["--tls-key", &open]);
+    assert!(refused(&all.iter().map(String::as_str).collect::<Vec<_>>()).contains("chmod 600"));
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.error());
+    let said = process.error();
+    assert!(said.contains("its key for `NVMe0R01") && said.contains("does not speak TLS"), "{said}");
+    assert!(!said.contains("VRLbtnN9"), "{said}");
+}
+
 // Without this a benchmark would wait for ten minutes for a target that is gone, whatever it is told.
 #[test]
 fn a_benchmark_over_nvme_tcp_ends_when_it_is_interrupted() {

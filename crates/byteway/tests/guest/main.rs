@@ -8,6 +8,7 @@
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
 //! | `authenticated.rs` | hosts that have to authenticate: right, wrong and absent secrets, every hash and group; again under load |
 //! | `discovered.rs` | several drives found by the Discovery Service, and all connected; two paths, namespaces that come and go |
+//! | `tls.rs` | drives over NVMe/TCP with TLS: keys that are right, wrong and missing, resets, a server that is back |
 //! | `guest.rs` | a guest under QEMU: booted, given scripts, asked what it saw |
 //! | `server.rs` | `byteway serve` |
 //! | `process.rs` | processes that end with the test, however it ends |
@@ -30,6 +31,7 @@ mod pairs;
 mod process;
 mod remote;
 mod server;
+mod tls;
 
 use guest::{Drives, Guest, folders};
 use server::Server;
@@ -113,6 +115,13 @@ fn linux_6_1_uses_a_drive_over_nvme_tcp() {
 fn linux_6_12_uses_a_drive_over_nvme_tcp() {
     let Some(_alone) = have("6.12") else { return };
     remote::play("6.12");
+}
+
+// The kernel's TLS, the daemon that does its handshakes and what derives its keys are others' than ours. Linux 6.1 has no TLS here.
+#[test]
+fn linux_6_12_uses_a_drive_over_nvme_tcp_with_tls() {
+    let Some(_alone) = have("6.12") else { return };
+    tls::play("6.12");
 }
 
 // A host that doesn't know the drives' names and ports asks one port for all of them.

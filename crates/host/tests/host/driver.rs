@@ -17,7 +17,8 @@ fn attaching_learns_what_the_controller_is() {
         assert_eq!(driver.identity().model_number(), "Fake");
         assert_eq!(driver.transfer_bytes_max(), Some(128 << 10));
         assert_eq!(driver.queues_granted(), 8);
-        let namespace = Namespace { nsid: 1, blocks: 1 << 20, block_bytes: 4096, metadata_bytes: 0 };
+        let namespace =
+            Namespace { nsid: 1, blocks: 1 << 20, block_bytes: 4096, metadata_bytes: 0, optimal_boundary: 0 };
         assert_eq!(driver.namespaces()[..], [namespace]);
         assert_eq!(driver.protocol_errors(), 0);
         // Attaching again takes over a controller that is enabled.

@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 const OTHER: &str = "nqn.2026-11.org.byteway:other-host";
 
 fn reached(service: &Service) -> Reached {
-    Reached { port: 1, address: service.address() }
+    Reached { address: service.address(), ..Reached::default() }
 }
 
 fn page(client: &mut Client) -> Vec<DiscoveryEntry> {
@@ -72,7 +72,7 @@ fn a_change_reaches_hosts_of_other_threads() {
     assert!(client.ask(configure.sqe(0, 0), &[]).unwrap().cqe.status().is_success());
     assert_eq!(page(&mut client).len(), 2);
     let event = client.begin(AsyncEventRequest.sqe(0), &[]);
-    let ports = vec![Port { id: 1, address: SocketAddr::from(([127, 0, 0, 1], 9)) }];
+    let ports = vec![Port { id: 1, address: SocketAddr::from(([127, 0, 0, 1], 9)), is_secure: false }];
     let nqn = Nqn::new("nqn.2026-11.org.byteway:late").unwrap();
     let directory = service.directory.clone();
     let publish = move || directory.publish(Record { nqn, hosts: Hosts::Any, ports, admin_entries_max: 128 });

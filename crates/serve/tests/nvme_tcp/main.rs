@@ -9,4 +9,5 @@ mod discovery;
 mod drain;
 mod limits;
 mod service;
+mod tls;
 mod together;

@@ -5,6 +5,7 @@ use byteway_clock::Timing;
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve_all};
 use byteway_serve::nvme_tcp::Server;
+use byteway_serve::tls::Keys;
 use byteway_target::{Directory, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
 use std::net::SocketAddr;
@@ -28,7 +29,7 @@ impl Service {
         ports: usize,
         config: impl Fn(usize, &mut SubsystemConfig, &mut DriveConfig),
     ) -> Service {
-        Service::start_with(drives, ports, None, config)
+        Service::start_by(drives, ports, None, config, |server, _| server)
     }
 
     /// The same, whose hosts have to authenticate.
@@ -38,14 +39,29 @@ impl Service {
         credentials: Option<Credentials>,
         config: impl Fn(usize, &mut SubsystemConfig, &mut DriveConfig),
     ) -> Service {
+        Service::start_by(drives, ports, credentials, config, |server, _| server)
+    }
+
+    /// One drive at one port, for hosts with these TLS keys.
+    pub fn secured(keys: &Keys) -> Service {
+        Service::start_by(1, 1, None, |_, _, _| (), |server, nqn| server.secured(keys, nqn).unwrap())
+    }
+
+    fn start_by(
+        drives: usize,
+        ports: usize,
+        credentials: Option<Credentials>,
+        config: impl Fn(usize, &mut SubsystemConfig, &mut DriveConfig),
+        finish: impl Fn(Server, &Nqn) -> Server,
+    ) -> Service {
         let directory = Directory::default();
         let stop = Stop::new().unwrap();
         let (mut nqns, mut addresses, mut setups) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..drives {
             let name = char::from(b'a' + number as u8).to_string();
             let nqn = Nqn::new(&format!("nqn.2026-11.org.byteway:{name}")).unwrap();
-            let servers: Vec<Server> =
-                (0..ports).map(|_| Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()).collect();
+            let bound = || Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            let servers: Vec<Server> = (0..ports).map(|_| finish(bound(), &nqn)).collect();
             addresses.push(servers.iter().map(Server::address).collect());
             let (mut subsystem, mut drive) = (SubsystemConfig::new(nqn), byteway_testkit::drive_config());
             config(number, &mut subsystem, &mut drive);

@@ -146,6 +146,7 @@ async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
         host_id: [7; 16],
         admin_entries: 32,
         in_capsule_bytes: 8192,
+        authenticator: None,
     };
     Port::Fabric(Initiator::connect(&adapter, Memory::simulated(), config).await.unwrap())
 }

@@ -97,7 +97,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
     };
     let directory = Directory::default();
     let address = SocketAddr::from(([192, 0, 2, 1], 4420));
-    let ports = vec![Port { id: 1, address }, Port { id: 2, address }];
+    let ports = [1, 2].map(|id| Port { id, address, is_secure: false }).to_vec();
     let record = Record { nqn, hosts: Hosts::Any, ports, admin_entries_max: 128 };
     let _published = directory.publish(record.clone());
     let discovery = Discovery::new(&clock, directory.clone());
@@ -207,7 +207,7 @@ struct Host {
 impl Host {
     fn open(clock: &Clock, target: &Rc<Target>, port: u16, is_tame: bool) -> Host {
         let address = SocketAddr::from(([192, 0, 2, 1], 4420));
-        let queue = Rc::new(Queue::at(target, Reached { port, address }));
+        let queue = Rc::new(Queue::at(target, Reached { port, address, ..Reached::default() }));
         let limits = Limits { plen_max: 1 << 20, maxh2cdata: 1 << 20, dwords: false };
         Host {
             clock: clock.clone(),

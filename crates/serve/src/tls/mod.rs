@@ -1,0 +1,382 @@
+//! TLS 1.3 with pre-shared keys for NVMe/TCP (TCP Transport 1.0, 3.6): the keys, and sessions of either end over a socket.
+//!
+//! | file | what |
+//! |---|---|
+//! | `psk.rs` | configured keys, and what TLS gets of them |
+//! | `keys.rs` | the keys of several hosts, as a file has them |
+//! | `hash.rs` | HKDF and HMAC |
+//! | `hello.rs` | what a ClientHello offers |
+//! | `io.rs` | the way to the socket |
+//!
+//! Handshake and records are s2n-tls's. Without a certificate, no handshake but one with a pre-shared key succeeds.
+
+mod hash;
+mod hello;
+mod io;
+mod keys;
+mod psk;
+#[cfg(test)]
+mod tests;
+
+pub use hash::Hash;
+pub use keys::{KeyLineError, Keys};
+pub use psk::{ConfiguredPsk, PskError, TlsPsk};
+
+use byteway_target::queue::Peer;
+use byteway_wire::fabrics::Nqn;
+use hello::Offer;
+use io::Descriptor;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use s2n_tls::callbacks::{ClientHelloCallback, ConnectionFuture};
+use s2n_tls::config::Config;
+use s2n_tls::connection::Connection;
+use s2n_tls::enums::{Blinding, Mode, PskHmac};
+use s2n_tls::error::{Error, ErrorType};
+use s2n_tls::psk::Psk;
+use s2n_tls::security::Policy;
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+/// TLS 1.3 alone, with AES-GCM before the rest.
+const POLICY: &str = "AWS-CRT-SDK-TLSv1.3-2023";
+/// Encrypted bytes that are sent at once.
+const SEND_BYTES: u32 = 128 << 10;
+/// Encrypted bytes that are taken from a socket before others have their turn.
+const RECEIVE_BYTES: usize = 128 << 10;
+/// Keys that a host may offer, at most: each costs a hash of what it says first.
+const OFFERED_MAX: usize = 8;
+/// First bytes of what is TLS: an alert, or a handshake.
+const TLS_RECORDS: [u8; 2] = [21, 22];
+/// Of an identity that no host has, what is shown.
+const SHOWN_BYTES: usize = 480;
+
+/// Why TLS has failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TlsError {
+    /// Something else was said.
+    #[error("it does not speak TLS, which is required here (`nvme connect --tls`)")]
+    NotTls,
+    /// No pre-shared key is offered, or none that could be used with TLS 1.3.
+    #[error("it offers no pre-shared key for TLS 1.3")]
+    NoPsk,
+    /// No host has this identity.
+    #[error("there is no key for `{0}`: is the host's NQN in the file of TLS keys?")]
+    Unknown(String),
+    /// A host has, with another key.
+    #[error("its key for `{0}` is not the one in the file of TLS keys")]
+    WrongKey(String),
+    /// The other end has closed the connection before the handshake was over.
+    #[error("it has closed the connection during the TLS handshake")]
+    Closed,
+    /// The other end takes too long for the handshake.
+    #[error("it has not ended the TLS handshake in time")]
+    Slow,
+    /// The other end says why.
+    #[error("it has ended TLS with alert {0} ({name})", name = alert_name(*.0))]
+    Alert(u8),
+    /// The protocol was broken.
+    #[error("TLS has failed: {0}")]
+    Protocol(&'static str),
+}
+
+impl TlsError {
+    fn of(error: &Error, connection: &Connection) -> TlsError {
+        if let Some(own) = error.application_error().and_then(|error| error.downcast_ref::<TlsError>()) {
+            return own.clone();
+        }
+        match (error.kind(), connection.alert()) {
+            (ErrorType::Alert, Some(alert)) => TlsError::Alert(alert),
+            (ErrorType::ConnectionClosed, _) => TlsError::Closed,
+            _ => TlsError::Protocol(error.message()),
+        }
+    }
+}
+
+/// What an alert says (RFC 8446, 6).
+fn alert_name(alert: u8) -> &'static str {
+    match alert {
+        0 => "close notify",
+        10 => "unexpected message",
+        20 => "bad record MAC",
+        40 => "handshake failure",
+        47 => "illegal parameter",
+        50 => "decode error",
+        51 => "decrypt error: another key",
+        70 => "protocol version",
+        80 => "internal error",
+        115 => "unknown PSK identity",
+        _ => "see RFC 8446, 6.2",
+    }
+}
+
+fn config(mode: Mode, chooser: Option<Chooser>) -> Result<Config, Error> {
+    let mut builder = Config::builder();
+    builder
+        .set_security_policy(&Policy::from_version(POLICY)?)?
+        .with_system_certs(false)?
+        .set_send_buffer_size(SEND_BYTES)?
+        // It hides the padding of CBC, which TLS 1.3 has not; the other end is told at once what is wrong.
+        .set_max_blinding_delay(0)?;
+    if let (Mode::Server, Some(chooser)) = (mode, chooser) {
+        builder.set_client_hello_callback(chooser)?;
+    }
+    builder.build()
+}
+
+impl TlsPsk {
+    fn to_library(&self) -> Result<Psk, Error> {
+        let mut builder = Psk::builder()?;
+        builder.set_identity(self.identity.as_bytes())?.set_secret(&self.secret)?.set_hmac(
+            match self.hash {
+                Hash::Sha256 => PskHmac::SHA256,
+                Hash::Sha384 => PskHmac::SHA384,
+            },
+        )?;
+        builder.build()
+    }
+}
+
+/// Whose identity it is, and the keys that may go with it.
+struct Known {
+    peer: Peer,
+    psks: Vec<TlsPsk>,
+}
+
+type Identities = Arc<BTreeMap<Vec<u8>, Known>>;
+
+/// Chooses the key for a ClientHello.
+struct Chooser(Identities);
+
+impl Chooser {
+    fn choose(&self, hello: &[u8]) -> Result<&TlsPsk, TlsError> {
+        let offer = Offer::parse(hello).ok_or(TlsError::NoPsk)?;
+        let mut error = TlsError::NoPsk;
+        for (identity, binder) in offer.psks().take(OFFERED_MAX) {
+            let shown = || String::from_utf8_lossy(&identity[..identity.len().min(SHOWN_BYTES)]);
+            match self.0.get(identity) {
+                Some(known) => match known.psks.iter().find(|psk| offer.is_bound_by(psk, binder)) {
+                    Some(psk) => return Ok(psk),
+                    None => error = TlsError::WrongKey(shown().escape_debug().to_string()),
+                },
+                None if error == TlsError::NoPsk => {
+                    error = TlsError::Unknown(shown().escape_debug().to_string());
+                }
+                None => {}
+            }
+        }
+        Err(error)
+    }
+}
+
+impl ClientHelloCallback for Chooser {
+    fn on_client_hello(
+        &self,
+        connection: &mut Connection,
+    ) -> Result<Option<Pin<Box<dyn ConnectionFuture>>>, Error> {
+        let hello = connection.client_hello()?;
+        let (mut message, random) = (hello.raw_message()?, hello.random()?);
+        // The library keeps it apart.
+        if let Some(place) = message.get_mut(2..34) {
+            place.copy_from_slice(&random);
+        }
+        let chosen = self.choose(&message).map_err(|error| Error::application(Box::new(error)))?;
+        connection.append_psk(&chosen.to_library()?)?;
+        Ok(None)
+    }
+}
+
+/// A target's end: the keys of hosts for the subsystems at a port. Cheap to clone.
+#[derive(Clone)]
+pub struct Acceptor {
+    config: Config,
+    identities: Identities,
+}
+
+impl Acceptor {
+    /// That lets these hosts reach these subsystems.
+    ///
+    /// # Errors
+    /// The library cannot be used.
+    pub fn new(keys: &Keys, subsystems: &[Nqn]) -> Result<Self, TlsError> {
+        let mut identities: BTreeMap<Vec<u8>, Known> = BTreeMap::new();
+        for (host, key) in keys.iter() {
+            for subsystem in subsystems {
+                for psk in key.tls_psks(host, subsystem) {
+                    let peer = Peer { host: *host, subsystem: *subsystem };
+                    let entry = identities.entry(psk.identity.clone().into_bytes());
+                    entry.or_insert(Known { peer, psks: Vec::new() }).psks.push(psk);
+                }
+            }
+        }
+        let identities = Arc::new(identities);
+        let config = config(Mode::Server, Some(Chooser(identities.clone())));
+        let config = config.map_err(|error| TlsError::Protocol(error.message()))?;
+        Ok(Acceptor { config, identities })
+    }
+
+    pub(crate) fn accept(&self, socket: &Rc<OwnedFd>) -> Result<Session, TlsError> {
+        Session::new(Mode::Server, self.config.clone(), socket, &[], Some(self.identities.clone()))
+    }
+}
+
+/// A host's end. Cheap to clone.
+#[derive(Clone)]
+pub struct Connector {
+    config: Config,
+    psks: Vec<TlsPsk>,
+}
+
+impl Connector {
+    /// That offers these keys, the preferred first; of several with one identity, only the first.
+    ///
+    /// # Errors
+    /// The library cannot be used.
+    pub fn new(mut psks: Vec<TlsPsk>) -> Result<Self, TlsError> {
+        let mut offered: Vec<String> = Vec::new();
+        psks.retain(|psk| {
+            let is_new = !offered.contains(&psk.identity);
+            offered.push(psk.identity.clone());
+            is_new
+        });
+        let config = config(Mode::Client, None).map_err(|error| TlsError::Protocol(error.message()))?;
+        Ok(Connector { config, psks })
+    }
+
+    pub(crate) fn connect(&self, socket: &Rc<OwnedFd>) -> Result<Session, TlsError> {
+        Session::new(Mode::Client, self.config.clone(), socket, &self.psks, None)
+    }
+}
+
+/// One end of TLS over a socket, which doesn't block.
+pub(crate) struct Session {
+    connection: Connection,
+    /// The connection has a pointer to it.
+    descriptor: Rc<Descriptor>,
+    socket: Rc<OwnedFd>,
+    /// Of the server.
+    identities: Option<Identities>,
+    /// The other end has said something that is TLS.
+    is_heard: bool,
+    /// To be told when what was read before is taken.
+    failed: Option<TlsError>,
+}
+
+impl Session {
+    fn new(
+        mode: Mode,
+        config: Config,
+        socket: &Rc<OwnedFd>,
+        psks: &[TlsPsk],
+        identities: Option<Identities>,
+    ) -> Result<Self, TlsError> {
+        let descriptor = Descriptor::new(socket.as_raw_fd());
+        let make = || {
+            let mut connection = Connection::new(mode);
+            connection
+                .set_config(config)?
+                .set_blinding(Blinding::SelfService)?
+                .set_receive_buffering(true)?
+                // It is asked for, but what chooses the key waits for nothing.
+                .set_waker(Some(Waker::noop()))?
+                .prefer_throughput()?;
+            io::attach(&mut connection, &descriptor)?;
+            psks.iter().try_for_each(|psk| connection.append_psk(&psk.to_library()?))?;
+            Ok(connection)
+        };
+        let connection = make().map_err(|error: Error| TlsError::Protocol(error.message()))?;
+        // A host speaks first.
+        let is_heard = mode == Mode::Client;
+        Ok(Session { connection, descriptor, socket: socket.clone(), identities, is_heard, failed: None })
+    }
+
+    /// Goes on with the handshake. At the end: who the other end is, if that is a host.
+    pub fn negotiate(&mut self) -> Poll<Result<Option<Peer>, TlsError>> {
+        if !self.is_heard {
+            let mut first = [0];
+            match recv(&*self.socket, &mut first[..], RecvFlags::PEEK) {
+                Ok((1.., _)) if !TLS_RECORDS.contains(&first[0]) => {
+                    return Poll::Ready(Err(TlsError::NotTls));
+                }
+                Ok(_) => self.is_heard = true,
+                Err(Errno::AGAIN | Errno::INTR) => return Poll::Pending,
+                Err(_) => return Poll::Ready(Err(TlsError::Closed)),
+            }
+        }
+        self.descriptor.allow(RECEIVE_BYTES);
+        match self.connection.poll_negotiate() {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(_)) => Poll::Ready(self.peer()),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(TlsError::of(&error, &self.connection))),
+        }
+    }
+
+    /// Who the other end is, by the key that was agreed on.
+    fn peer(&self) -> Result<Option<Peer>, TlsError> {
+        let failed = |error: Error| TlsError::Protocol(error.message());
+        let mut identity = vec![0; self.connection.negotiated_psk_identity_length().map_err(failed)?];
+        if identity.is_empty() {
+            return Err(TlsError::NoPsk);
+        }
+        self.connection.negotiated_psk_identity(&mut identity).map_err(failed)?;
+        match &self.identities {
+            Some(known) => known.get(&identity).map(|known| Some(known.peer)).ok_or(TlsError::NoPsk),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether the socket has to take something before the handshake can go on.
+    pub fn is_full(&mut self) -> bool {
+        self.connection.poll_flush().is_pending()
+    }
+
+    /// Takes what has come: so many bytes, none at the end. When it is pending, what the socket still has is worth waiting for.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Poll<Result<usize, TlsError>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
+        }
+        self.descriptor.allow(RECEIVE_BYTES);
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.connection.poll_recv(&mut buffer[filled..]) {
+                Poll::Ready(Ok(0)) => break,
+                Poll::Ready(Ok(bytes)) => filled += bytes,
+                Poll::Pending if filled == 0 => return Poll::Pending,
+                Poll::Pending => break,
+                // Many hosts close without a word; PDUs say where they end.
+                Poll::Ready(Err(error)) if error.kind() == ErrorType::ConnectionClosed => break,
+                Poll::Ready(Err(error)) => {
+                    let error = TlsError::of(&error, &self.connection);
+                    if filled == 0 {
+                        return Poll::Ready(Err(error));
+                    }
+                    self.failed = Some(error);
+                    break;
+                }
+            }
+        }
+        Poll::Ready(Ok(filled))
+    }
+
+    /// Sends bytes: so many of them. If it is pending, the same ones are to be sent again once the socket takes some.
+    pub fn send(&mut self, bytes: &[u8]) -> Poll<Result<usize, TlsError>> {
+        let sent = self.connection.poll_send(bytes);
+        sent.map(|sent| sent.map_err(|error| TlsError::of(&error, &self.connection)))
+    }
+
+    /// Says that no more is sent, as far as the socket takes that; and no more than that when a handshake has failed.
+    pub fn finish(&mut self) {
+        let _ = self.connection.poll_shutdown_send();
+    }
+
+    /// Has what is sent from now on encrypted with another key.
+    #[cfg(test)]
+    pub fn update_key(&mut self) {
+        let update = self.connection.request_key_update(s2n_tls::enums::PeerKeyUpdate::KeyUpdateNotRequested);
+        update.expect("it is a connection that was negotiated");
+    }
+}

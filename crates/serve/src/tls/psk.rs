@@ -1,0 +1,270 @@
+//! Pre-shared keys of NVMe/TCP: as administrators hand them over, and as TLS gets them (TCP Transport 1.0, 3.6.1.3 to 3.6.1.5).
+//!
+//! An administrator gives both ends a configured PSK, in the interchange format. Of it, and of the names of host and subsystem, each
+//! end derives a retained PSK, and of that the TLS PSK and its identity, in two versions. libnvme before 1.16 lays out the input of
+//! HKDF in another way than HKDF-Expand-Label does; what it derives is offered, too, as distributions have it.
+
+use super::hash::{Hash, LABEL_PREFIX};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use byteway_wire::fabrics::Nqn;
+use std::fmt;
+use std::str::FromStr;
+use zeroize::Zeroizing;
+
+const PREFIX: &str = "NVMeTLSkey-1:";
+
+/// Why a text is no configured PSK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PskError {
+    /// It has another form.
+    #[error("a TLS key has the form `{PREFIX}01:BASE64:`, as `nvme gen-tls-key` prints it")]
+    Form,
+    /// An unknown hash.
+    #[error("a TLS key's hash is 00, 01 or 02")]
+    Hash,
+    /// What is coded as Base64 is not.
+    #[error("a TLS key's third part is not Base64")]
+    Base64,
+    /// Of neither length, or not of its hash's.
+    #[error("a TLS key has 32 bytes (with hash 01) or 48 (with hash 02), and 4 of a CRC")]
+    Length,
+    /// The checksum is wrong.
+    #[error("a TLS key's checksum is wrong: it was not copied as it is")]
+    Crc,
+}
+
+/// A configured PSK.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfiguredPsk {
+    hash: Hash,
+    /// The retained PSK is derived; else it is the configured one.
+    is_derived: bool,
+    key: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for ConfiguredPsk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConfiguredPsk").field("hash", &self.hash).finish_non_exhaustive()
+    }
+}
+
+impl FromStr for ConfiguredPsk {
+    type Err = PskError;
+
+    /// Reads the interchange format.
+    fn from_str(text: &str) -> Result<Self, PskError> {
+        let rest = text.strip_prefix(PREFIX).and_then(|rest| rest.strip_suffix(':')).ok_or(PskError::Form)?;
+        let (hash, coded) = rest.split_once(':').ok_or(PskError::Form)?;
+        let hash = match hash {
+            "00" => None,
+            "01" => Some(Hash::Sha256),
+            "02" => Some(Hash::Sha384),
+            _ => return Err(PskError::Hash),
+        };
+        let mut key = Zeroizing::new(STANDARD.decode(coded).map_err(|_| PskError::Base64)?);
+        let (bytes, crc) = key.split_last_chunk::<4>().ok_or(PskError::Length)?;
+        let by_length = match bytes.len() {
+            32 => Hash::Sha256,
+            48 => Hash::Sha384,
+            _ => return Err(PskError::Length),
+        };
+        if hash.is_some_and(|hash| hash != by_length) {
+            return Err(PskError::Length);
+        }
+        if crc32fast::hash(bytes) != u32::from_le_bytes(*crc) {
+            return Err(PskError::Crc);
+        }
+        let bytes = bytes.len();
+        key.truncate(bytes);
+        Ok(ConfiguredPsk { hash: by_length, is_derived: hash.is_some(), key })
+    }
+}
+
+/// A key that TLS is given.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TlsPsk {
+    /// What it is called on the wire: no secret.
+    pub identity: String,
+    pub(super) hash: Hash,
+    pub(super) secret: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for TlsPsk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsPsk").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// How HKDF's input is laid out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// As HKDF-Expand-Label does.
+    Label,
+    /// As libnvme before 1.16 does: a length in little endian, and strings without lengths.
+    Libnvme,
+}
+
+impl Layout {
+    /// None: the context is too long for a key to be derived with it.
+    fn derive(self, hash: Hash, key: &[u8], label: &str, context: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let extracted = hash.extract(key);
+        match self {
+            Layout::Label => hash.expand_label(&extracted, label, context.as_bytes()),
+            Layout::Libnvme => {
+                let mut info = (hash.bytes() as u16).to_le_bytes().to_vec();
+                [LABEL_PREFIX, label, context]
+                    .iter()
+                    .for_each(|part| info.extend_from_slice(part.as_bytes()));
+                Some(hash.expand(&extracted, &info))
+            }
+        }
+    }
+}
+
+impl ConfiguredPsk {
+    /// What a host and a subsystem may use by this key, the preferred first. Two may have the same identity.
+    pub fn tls_psks(&self, host: &Nqn, subsystem: &Nqn) -> Vec<TlsPsk> {
+        let ways = [(Layout::Label, 1), (Layout::Label, 0), (Layout::Libnvme, 1), (Layout::Libnvme, 0)];
+        let (host, subsystem) = (host.as_str(), subsystem.as_str());
+        ways.into_iter()
+            .filter_map(|(layout, version)| self.tls_psk(layout, version, host, subsystem))
+            .collect()
+    }
+
+    fn tls_psk(&self, layout: Layout, version: u8, host: &str, subsystem: &str) -> Option<TlsPsk> {
+        let hash = self.hash;
+        let retained = match self.is_derived {
+            true => layout.derive(hash, &self.key, "HostNQN", host)?,
+            false => self.key.clone(),
+        };
+        let (names, id) = (format!("{host} {subsystem}"), hash.id());
+        let (identity, context) = if version == 0 {
+            let identity = format!("NVMe0R{id:02} {names}");
+            (identity.clone(), identity)
+        } else {
+            let digest =
+                STANDARD.encode(hash.hmac(&retained, format!("{names} NVMe-over-Fabrics").as_bytes()));
+            (format!("NVMe1R{id:02} {names} {digest}"), format!("{id:02} {digest}"))
+        };
+        let secret = layout.derive(hash, &retained, "nvme-tls-psk", &context)?;
+        Some(TlsPsk { identity, hash, secret })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY_256: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+    const KEY_384: &str =
+        "NVMeTLSkey-1:02:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwP/w0S89ELi3W2LxIcLXVsDn8kXZQ==:";
+    /// The identity without the names, and the key in hexadecimal digits.
+    fn derived(key: &str, layout: Layout, version: u8) -> (String, String) {
+        const NAMES: &str = " nqn.psk-test-host nqn.psk-test-subsys";
+        let key: ConfiguredPsk = key.parse().unwrap();
+        let psk = key.tls_psk(layout, version, "nqn.psk-test-host", "nqn.psk-test-subsys").unwrap();
+        let secret = psk.secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(psk.identity.contains(NAMES));
+        (psk.identity.replace(NAMES, ""), secret)
+    }
+
+    // Without this no other implementation would find its key here. The identities are those of libnvme's own tests, and of
+    // nvme-cli 2.13 (`check-tls-key`), whose keys these are; the secrets come from another implementation of HKDF.
+    #[test]
+    fn keys_are_derived_as_others_derive_them() {
+        use Layout::{Label, Libnvme};
+        let none = KEY_256.replace(":01:", ":00:");
+        for (key, layout, version, identity, secret) in [
+            (
+                KEY_256,
+                Label,
+                1,
+                "NVMe1R01 iSbjiStwJ/1TrTvDlt2fjFmzvsytOJelidNnA+X5lEU=",
+                "8fc3c0badfd4c0c66fa3ca33aadd0314f85536cc9bc47338b60f3e6e563786ca",
+            ),
+            (
+                KEY_256,
+                Label,
+                0,
+                "NVMe0R01",
+                "05c6503551ad136e6ee32e6eeb3f6d500b69701d84ec71e328f65c7f51566f68",
+            ),
+            (
+                KEY_256,
+                Libnvme,
+                1,
+                "NVMe1R01 66GuqV08TsAGII39teWUfwQwizjv06Jy8jOcX3NAAzM=",
+                "b9f5ab2a41ba6e72a23a12066302a2f775fa6c0942c8e0b18ca8ac07edf305e2",
+            ),
+            (
+                KEY_256,
+                Libnvme,
+                0,
+                "NVMe0R01",
+                "09fb1983ac6d6d0353e7cae4f23daddd651c367fa347c59d9cf6936f5a83eafb",
+            ),
+            (
+                KEY_384,
+                Label,
+                1,
+                "NVMe1R02 QhW2+Rp6RzHlNtCslyRxMnwJ11tKKhz8JCAQpQ+XUD8f9td1VeH5h53yz2wKJG1a",
+                "a2b2f943f479fc682555cec89857c80ed004ce92f32a973d5764155bb7e36b17a85368a0666d250afac9282dda2e62ca",
+            ),
+            (
+                KEY_384,
+                Label,
+                0,
+                "NVMe0R02",
+                "f42ba63824cdfe421914c582921f85b5b5b7e2d4df084caeedc9be20b212e8bb0fe8a23e9d59a1c8fc6449da4970a78d",
+            ),
+            (
+                KEY_384,
+                Libnvme,
+                1,
+                "NVMe1R02 RsKmYJ3nAn1ApjjMloJFbAkLPivONDAX/xW327YBUsn2eGShXSjCZvBaOxscLqmz",
+                "fcefe2e2a2e682b1447dcabf1ec268f78f08c63cd075753abcc8bda2c5c34d48d3014aa8d76ad80107e4f5c9f27e2149",
+            ),
+            (
+                &none,
+                Libnvme,
+                1,
+                "NVMe1R01 quJVUJjp/BImWR0UQay/MjSfEgyAr6TyBOWybS/B404=",
+                "d50f6d3dd79345b6e8217744524df5ac0dc66964ff70cc5fd18e1b9d57ce7fcf",
+            ),
+        ] {
+            assert_eq!(derived(key, layout, version), (identity.to_owned(), secret.to_owned()));
+        }
+    }
+
+    // An identity of version 0 is its own context, of which HKDF-Expand-Label takes 255 bytes; NQNs may be longer.
+    #[test]
+    fn names_that_are_too_long_for_a_version_have_the_others() {
+        let name = |byte: &str| Nqn::new(&format!("nqn.2026-11.x:{}", byte.repeat(200))).unwrap();
+        let psks = KEY_384.parse::<ConfiguredPsk>().unwrap().tls_psks(&name("h"), &name("s"));
+        let versions: Vec<_> = psks.iter().map(|psk| &psk.identity[..8]).collect();
+        assert_eq!(versions, ["NVMe1R02", "NVMe1R02", "NVMe0R02"]);
+    }
+
+    // Without this a key that was copied wrongly would fail only when a host connects, and nobody would know why.
+    #[test]
+    fn texts_that_are_no_keys_are_told_apart() {
+        let key = |text: &str| text.parse::<ConfiguredPsk>().map(|_| ());
+        assert_eq!((key(KEY_256), key(KEY_384)), (Ok(()), Ok(())));
+        assert_eq!(key(&KEY_256.replace(":01:", ":00:")), Ok(()));
+        assert_eq!(key(&KEY_384.replace(":02:", ":00:")), Ok(()));
+        for text in ["", "NVMeTLSkey-1:", "NVMeTLSkey-1:01", "DHHC-1:00:AAAA:", &KEY_256[..KEY_256.len() - 1]]
+        {
+            assert_eq!(key(text), Err(PskError::Form), "{text}");
+        }
+        assert_eq!(key(&KEY_256.replace(":01:", ":03:")), Err(PskError::Hash));
+        assert_eq!(key(&KEY_256.replace("VRL", "V*L")), Err(PskError::Base64));
+        assert_eq!(key(&KEY_256.replace(":01:", ":02:")), Err(PskError::Length));
+        assert_eq!(key(&KEY_384.replace(":02:", ":01:")), Err(PskError::Length));
+        assert_eq!(key("NVMeTLSkey-1:01:AAA=:"), Err(PskError::Length));
+        assert_eq!(key("NVMeTLSkey-1:01::"), Err(PskError::Length));
+        assert_eq!(key(&KEY_256.replace("VRL", "VRM")), Err(PskError::Crc));
+        let shown = format!("{:?}", KEY_256.parse::<ConfiguredPsk>().unwrap());
+        assert_eq!(shown, "ConfiguredPsk { hash: Sha256, .. }");
+    }
+}
