@@ -164,7 +164,8 @@ impl Socket {
 
     /// Sends what the system takes now, and says whether that was all.
     fn flush(&self) -> Result<bool, StreamError> {
-        let mut tcp = self.tcp.borrow_mut();
+        // Closed from within what came: nothing is to be sent behind that.
+        let Ok(mut tcp) = self.tcp.try_borrow_mut() else { return Ok(false) };
         while self.is_open.get() && !tcp.unsent().is_empty() {
             match self.stream.send(tcp.unsent()) {
                 Ok(bytes) => tcp.sent(bytes),
