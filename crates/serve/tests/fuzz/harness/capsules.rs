@@ -208,12 +208,11 @@ impl Host {
     fn open(clock: &Clock, target: &Rc<Target>, port: u16, is_tame: bool) -> Host {
         let address = SocketAddr::from(([192, 0, 2, 1], 4420));
         let queue = Rc::new(Queue::at(target, Reached { port, address, ..Reached::default() }));
-        let limits = Limits { plen_max: 1 << 20, maxh2cdata: 1 << 20, dwords: false };
         Host {
             clock: clock.clone(),
             connection: Rc::new(RefCell::new(Connection::new(queue.clone(), 8192))),
             queue,
-            decoder: Decoder::new(End::Host, limits),
+            decoder: Host::decoder(),
             framing: Framing::INITIAL,
             is_tame,
             is_open: true,
@@ -269,16 +268,22 @@ impl Host {
         let digests = Digests::from_bits(input.byte() & 3);
         let request = IcReq::new(0, digests, input.byte().into());
         self.say(&Pdu::IcReq(request), &[]);
+        // Only a connection that has said nothing else is answered so: what waits unread is for `hear` to decode.
         let answer = self.connection.borrow().unsent().to_vec();
-        // Only a connection that has said nothing else is answered so.
         let mut rest = &answer[..];
-        if let Ok(Event::Header { pdu: Pdu::IcResp(response), .. }) = self.decoder.next(&mut rest)
+        let mut decoder = Host::decoder();
+        if let Ok(Event::Header { pdu: Pdu::IcResp(response), .. }) = decoder.next(&mut rest)
             && let Ok(agreed) = Agreement::new(&request, &response)
         {
-            self.decoder.establish(agreed.framing_to(End::Host));
+            decoder.establish(agreed.framing_to(End::Host));
+            self.decoder = decoder;
             self.framing = agreed.framing_to(End::Controller);
             self.connection.borrow_mut().sent(answer.len() - rest.len());
         }
+    }
+
+    fn decoder() -> Decoder {
+        Decoder::new(End::Host, Limits { plen_max: 1 << 20, maxh2cdata: 1 << 20, dwords: false })
     }
 
     fn connect(&mut self, input: &mut Input<'_>, known: &[u16]) {
