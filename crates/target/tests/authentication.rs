@@ -33,7 +33,7 @@ fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
 }
 
 /// Of the one host, without an exchange, which tests of the order of things don't need.
-fn credentials() -> Credentials {
+pub fn credentials() -> Credentials {
     let algorithms = Algorithms { hashes: vec![HashFunction::Sha256], groups: vec![DhGroup::Null] };
     let hosts = BTreeMap::from([(Nqn::new(HOST).unwrap(), secrets(SECRET, Some(CONTROLLER_SECRET)))]);
     Credentials::new(algorithms, hosts)
@@ -97,14 +97,14 @@ async fn authenticate(host: &mut Host, controller: Option<&str>) {
 }
 
 /// An admin queue that is authenticated, and its controller enabled.
-async fn admin(target: &Rc<Target>) -> Host {
+pub async fn admin(target: &Rc<Target>) -> Host {
     let mut host = connected(target, 0, 0xFFFF).await;
     authenticate(&mut host, None).await;
     host.configure(true).await;
     host
 }
 
-async fn io(target: &Rc<Target>, admin: &Host, qid: u16) -> Host {
+pub async fn io(target: &Rc<Target>, admin: &Host, qid: u16) -> Host {
     let mut host = connected(target, qid, admin.queue.controller().unwrap().id()).await;
     authenticate(&mut host, Some(CONTROLLER_SECRET)).await;
     host

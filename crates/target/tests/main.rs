@@ -13,5 +13,6 @@ mod inline;
 mod kv;
 mod limits;
 mod loss;
+mod random;
 mod shared;
 mod simulated;

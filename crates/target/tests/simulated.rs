@@ -1,12 +1,12 @@
 //! The target on a simulated network: hosts drive it as they do any controller.
 
 use crate::host::{HOST, SUBSYSTEM, with_target};
-use byteway_clock::{Clock, Delay, Rate, Stage, Station};
+use byteway_clock::{Clock, Delay, Stage, Station};
 use byteway_host::driver::{Completion, QueueConfig};
 use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
-use byteway_link::{Memory, NetworkConfig, Parcel, network};
+use byteway_link::{Memory, Parcel, network};
 use byteway_target::{SimulatedTarget, Target, TransportCosts};
 use byteway_wire::content::BlockSize;
 use byteway_wire::fabrics::Nqn;
@@ -22,21 +22,9 @@ const COSTS: TransportCosts = TransportCosts {
     copy: Delay::ZERO,
 };
 
-fn rdma() -> NetworkConfig {
-    NetworkConfig {
-        rate: Rate::per_second(12_500_000_000),
-        propagation: Delay::from_ns(500),
-        packet_bytes_max: 4096,
-        packet_overhead_bytes: 82,
-        send: Delay::from_ns(300),
-        receive: Delay::from_ns(200),
-        header_bytes: [0, 0, 16, 16, 0],
-    }
-}
-
 /// Both ends of a network, the target behind one of them.
 pub fn connect(target: &Rc<Target>, clock: &Clock, processors: usize) -> (Adapter, SimulatedTarget) {
-    let (near, far) = network::connect(clock, rdma());
+    let (near, far) = network::connect(clock, byteway_testkit::network_config());
     let processors: Vec<Rc<Station>> = (0..processors).map(|_| Rc::new(Station::new(clock, 1))).collect();
     (Adapter::new(near), SimulatedTarget::serve(far, target, &processors, COSTS))
 }
@@ -131,7 +119,7 @@ fn a_read_over_a_network_takes_what_a_table_says() {
             // Submission; interrupt and completion.
             assert_eq!(record.stage(Stage::Host), Delay::from_ns(700 + 900 + 300));
             // A capsule of 64 bytes there, 4096 bytes of data and, behind them, 16 bytes of response back.
-            let config = rdma();
+            let config = byteway_testkit::network_config();
             let data = config.rate.time_for(config.wire_bytes(4096 + 16));
             assert_eq!(record.stage(Stage::Fabric), config.latency(64) + data + config.latency(16));
             // Interrupt, command, response; the target's own driver costs nothing here.
