@@ -215,6 +215,7 @@ impl Executor {
             }
             for _ in 0..BATCH {
                 let Some(task) = clock.poll_ready() else { break };
+                linger.since = None;
                 if task == main
                     && let Some(value) = result.take()
                 {
@@ -234,9 +235,6 @@ impl Executor {
                     }
                 } else if !is_busy {
                     std::hint::spin_loop();
-                }
-                if is_busy {
-                    linger.since = None;
                 }
                 continue;
             }

@@ -17,7 +17,7 @@ pub fn read_small_file(path: &Path, what: &str) -> Result<String, InputError> {
     read_file(path, what, |_| Ok(()))
 }
 
-/// Reads a small text file that holds secrets, which nobody but its owner may read or write.
+/// Reads a small text file that holds secrets, which only its owner may read or write.
 ///
 /// # Errors
 /// Others may; or as for [`read_small_file`].

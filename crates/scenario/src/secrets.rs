@@ -51,7 +51,7 @@ pub fn load_secret(path: &Path) -> Result<Secret, InputError> {
     text.parse().map_err(|error| InputError::new(format!("`{}`: {error}", path.display()), SECRET_CURE))
 }
 
-/// The text of a file that nobody but its owner may read.
+/// The text of a file that only its owner may read.
 fn read_private(path: &Path) -> Result<Zeroizing<String>, InputError> {
     let name = path.display();
     let failed = |error: std::io::Error| {
@@ -61,7 +61,7 @@ fn read_private(path: &Path) -> Result<Zeroizing<String>, InputError> {
         )
     };
     let file = File::open(path).map_err(failed)?;
-    // Of the file that is open, which nobody can exchange any more.
+    // Of the file that is open, which cannot be exchanged any more.
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let what = format!(

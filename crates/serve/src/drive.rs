@@ -64,7 +64,7 @@ pub enum Access {
         subsystem: Box<SubsystemConfig>,
         /// What the Discovery Service at each port tells of.
         directory: discovery::Directory,
-        /// The hosts that have to authenticate; none: nobody has to.
+        /// The hosts that have to authenticate; none: no host has to.
         credentials: Option<Credentials>,
     },
 }

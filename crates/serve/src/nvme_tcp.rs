@@ -49,6 +49,8 @@ const LINGER_LIMIT: Delay = Delay::from_ms(200);
 const EXHAUSTED_DELAY: Delay = Delay::from_ms(100);
 /// Bytes taken from a socket at once, at most.
 const CHUNK_BYTES: usize = 64 << 10;
+/// Bytes that gather before they are sent, unless nothing more is about to.
+const GATHERED_BYTES: usize = 16 << 10;
 /// Tasks of a connection that wait for further commands.
 const IDLE_WORKERS_MAX: usize = 32;
 /// Reads of a socket in a row before others have their turn.
@@ -559,7 +561,28 @@ impl Session {
             self.is_established.set(self.queue.is_established());
             self.connected.notify_one();
         }
+        // The host goes on with the first while the last are still being made. An error the writer will find, too.
+        if self.connection.borrow().unsent().len() >= GATHERED_BYTES {
+            let _ = self.send();
+        }
         self.unsent.notify_one();
+    }
+
+    /// Sends some of what has gathered, if there is anything.
+    fn send(&self) -> Option<Result<(), StreamError>> {
+        let mut connection = self.connection.borrow_mut();
+        if connection.unsent().is_empty() {
+            return None;
+        }
+        let sent = self.stream.send(connection.unsent());
+        Some(sent.map(|bytes| {
+            connection.sent(bytes);
+            if !connection.is_full() {
+                self.taken.notify_one();
+            }
+            drop(connection);
+            self.serving.has_changed();
+        }))
     }
 
     fn close(&self, peer: &str, why: Gone) {
@@ -594,31 +617,14 @@ async fn write(session: Rc<Session>) {
     let serving = session.serving.clone();
     let clock = &serving.clock;
     loop {
-        let sent = {
-            let mut connection = session.connection.borrow_mut();
-            match connection.unsent() {
-                [] => None,
-                bytes => {
-                    let sent = session.stream.send(bytes);
-                    if let Ok(bytes) = sent {
-                        connection.sent(bytes);
-                        serving.has_changed();
-                        if !connection.is_full() {
-                            session.taken.notify_one();
-                        }
-                    }
-                    Some(sent)
-                }
-            }
-        };
-        match sent {
+        match session.send() {
             None if session.is_gone.get() => break,
             None => {
                 session.unsent.notified().await;
                 // What ends at the same time goes together.
                 clock.yield_now().await;
             }
-            Some(Ok(_)) => {}
+            Some(Ok(())) => {}
             Some(Err(StreamError::Blocked)) => {
                 let limit = pin!(clock.timer(DEAF_LIMIT));
                 if before(limit, session.stream.writable(clock)).await.is_none() {

@@ -419,7 +419,7 @@ fn queues(controller: &Controller) -> u32 {
     granted | granted << 16
 }
 
-/// Holds an Asynchronous Event Request until there is an event, or nobody is to be told.
+/// Holds an Asynchronous Event Request until there is an event, or no completion is to be sent.
 async fn hold_event_request(controller: &Controller, cid: u16) -> Option<Cqe> {
     if controller.held() > usize::from(AERL) {
         return Some(ended(Status::AER_LIMIT_EXCEEDED.with_dnr()));

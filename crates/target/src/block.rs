@@ -283,7 +283,7 @@ impl Drop for Turn<'_> {
         waiting.writes.retain(|(_, other)| *other != ticket);
         let gathering = waiting.gatherings.remove(&ticket);
         drop(waiting);
-        drop(gathering); // whoever has joined it is told
+        drop(gathering); // the commands that have joined it fail
         self.layer.choose();
     }
 }

@@ -251,7 +251,7 @@ impl Controller {
         self.requests.borrow().len()
     }
 
-    /// Holds an Asynchronous Event Request until there is an event. None: nobody is to be told, as the controller's life is over, or the
+    /// Holds an Asynchronous Event Request until there is an event. None: no completion is to be sent, as the controller's life is over, or the
     /// host has given the request up.
     pub(crate) async fn event(&self, cid: u16) -> Option<AsyncEvent> {
         let (life, number) = (self.life.get(), self.requested.get());

@@ -378,7 +378,7 @@ impl Queue {
         Cqe { cid, sqid: 0, sqhd, ..cqe.with_phase(false) }
     }
 
-    /// A command has ended of which nobody is told.
+    /// A command has ended without a completion.
     pub fn forget(&self, sqe: &Sqe) {
         let cid = sqe.cid();
         let mut given_up = self.given_up.borrow_mut();

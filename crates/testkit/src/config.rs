@@ -5,7 +5,7 @@ use byteway_clock::{Delay, Rate};
 use byteway_device::{ControllerConfig, DriveConfig, NamespaceConfig, SiteConfig, TransferConfig};
 use byteway_firmware::{Base, Cycles, FtlConfig, Work};
 use byteway_flash::{Geometry, Timing};
-use byteway_link::{Generation, PcieConfig};
+use byteway_link::{Generation, NetworkConfig, PcieConfig};
 use byteway_wire::content::{BlockSize, Keep};
 
 /// Units of 4 KiB of namespace 1, whose blocks are of 512 bytes.
@@ -90,4 +90,17 @@ pub fn link_config() -> PcieConfig {
 /// The link of the boards of ByteExpress and BandSlim: Gen2 x8, with fewer requests outstanding.
 pub fn board_link_config() -> PcieConfig {
     PcieConfig { generation: Generation::Gen2, lanes: 8, read_tags: 8, ..link_config() }
+}
+
+/// A network of 100 Gbit/s with RDMA.
+pub fn network_config() -> NetworkConfig {
+    NetworkConfig {
+        rate: Rate::per_second(12_500_000_000),
+        propagation: Delay::from_ns(500),
+        packet_bytes_max: 4096,
+        packet_overhead_bytes: 82,
+        send: Delay::from_ns(300),
+        receive: Delay::from_ns(200),
+        header_bytes: [0, 0, 16, 16, 0],
+    }
 }

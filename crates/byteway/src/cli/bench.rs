@@ -63,7 +63,7 @@ pub(super) struct Arguments {
     #[arg(long, requires = "tcp")]
     digests: bool,
     /// With --tcp: a file with the secret (DHHC-1:...) of this host, nqn.2026-11.org.byteway:bench, for a target that asks for
-    /// authentication. Nobody but its owner may be able to read it.
+    /// authentication. Only its owner may read it.
     #[arg(long, value_name = "FILE", requires = "tcp")]
     secret_file: Option<PathBuf>,
     /// With --secret-file: a file with the target's secret, by which it has to authenticate, too.

@@ -53,8 +53,8 @@ Without a guest:
 Over NVMe/TCP any number of hosts use a drive at once:
   byteway serve drive.toml --tcp 127.0.0.1:4420
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN     (the line that is printed)
-Hosts of a file of secrets have to authenticate (DH-HMAC-CHAP), on every queue, before anything else; nobody but its
-owner may be able to read it (chmod 600). Secrets are those that `nvme gen-dhchap-key` makes:
+Hosts of a file of secrets have to authenticate (DH-HMAC-CHAP), on every queue, before anything else; only its owner
+may read it (chmod 600). Secrets are those that `nvme gen-dhchap-key` makes:
   byteway serve drive.toml --tcp 0.0.0.0:4420 --secrets secrets.toml
   hashes = [\"sha-512\", \"sha-256\"]  # taken, the preferred one first; left out, all
   groups = [\"ffdhe3072\"]            # likewise; \"null\" is without a Diffie-Hellman exchange
@@ -107,8 +107,8 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
     /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
-    /// each drive. Without --tls-keys nothing is encrypted; without it and --secrets, whoever reaches it reads and writes the
-    /// drives.
+    /// each drive. Without --tls-keys nothing is encrypted; without it and --secrets, any host that reaches the address reads and
+    /// writes the drives.
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Vec<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may, or those of --secrets.

@@ -1,6 +1,7 @@
 //! A drive over NVMe/TCP whose hosts have to authenticate: Linux's DH-HMAC-CHAP and nvme-cli's secrets against `byteway serve --secrets`.
 
 use crate::guest::{Drives, Guest};
+use crate::remote::AFTER_LOAD;
 use crate::server::Server;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -97,14 +98,6 @@ fio --name=v --filename=$N --direct=1 --ioengine=libaio --rw=randwrite --bs=4k -
   --verify=crc32c --verify_backlog=256 >/tmp/fio 2>&1 &
 echo $! >/tmp/pid
 sleep 2
-"#;
-
-const AFTER_LOAD: &str = r#"
-while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.3; done
-grep -q "err= 0" /tmp/fio || fail "$(cat /tmp/fio)"
-dmesg | grep -i "I/O error" && fail "an error has come through"
-live
-disconnect
 "#;
 
 /// An emulated processor computes for longer than the keep-alive time-out that Linux asks for by itself, which is the protocol's limit.

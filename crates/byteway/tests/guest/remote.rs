@@ -75,7 +75,7 @@ sleep 2
 "#;
 
 /// The server has ended in order meanwhile, under load, and is back.
-const AFTER_LOAD: &str = r#"
+pub const AFTER_LOAD: &str = r#"
 while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.3; done
 grep -q "err= 0" /tmp/fio || fail "$(cat /tmp/fio)"
 dmesg | grep -i "I/O error" && fail "an error has come through"

@@ -1,6 +1,7 @@
 //! A drive behind TLS: Linux's NVMe/TCP initiator with the kernel's TLS, tlshd's handshakes and nvme-cli's keys.
 
 use crate::guest::{Drives, Guest};
+use crate::remote::AFTER_LOAD;
 use crate::server::Server;
 use std::cell::RefCell;
 use std::fs::Permissions;
@@ -86,15 +87,6 @@ echo $! >/tmp/pid
 sleep 2
 nvme reset /dev/nvme0
 sleep 2
-"#;
-
-/// The server has ended in order meanwhile, under load, and is back.
-const AFTER_LOAD: &str = r#"
-while kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.3; done
-grep -q "err= 0" /tmp/fio || fail "$(cat /tmp/fio)"
-dmesg | grep -i "I/O error" && fail "an error has come through"
-[ "$(cat /sys/class/nvme/nvme0/state)" = live ] || fail "$(dmesg | tail)"
-disconnect
 "#;
 
 /// The whole story, with this kernel.

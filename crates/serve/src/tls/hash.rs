@@ -5,6 +5,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha384};
 use zeroize::Zeroizing;
 
+const ANY_KEY: &str = "an HMAC takes keys of any length";
+
 /// Hash function of a pre-shared key; with it goes a cipher suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hash {
@@ -39,7 +41,6 @@ impl Hash {
     }
 
     pub(super) fn hmac(self, key: &[u8], data: &[u8]) -> Vec<u8> {
-        const ANY_KEY: &str = "an HMAC takes keys of any length";
         match self {
             Hash::Sha256 => Hmac::<Sha256>::new_from_slice(key)
                 .expect(ANY_KEY)
@@ -58,7 +59,6 @@ impl Hash {
 
     /// Whether `tag` is the HMAC, in time that doesn't depend on where it differs.
     pub(super) fn verifies(self, key: &[u8], data: &[u8], tag: &[u8]) -> bool {
-        const ANY_KEY: &str = "an HMAC takes keys of any length";
         match self {
             Hash::Sha256 => Hmac::<Sha256>::new_from_slice(key)
                 .expect(ANY_KEY)

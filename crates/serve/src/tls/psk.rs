@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(versions, ["NVMe1R02", "NVMe1R02", "NVMe0R02"]);
     }
 
-    // Without this a key that was copied wrongly would fail only when a host connects, and nobody would know why.
+    // Without this a key that was copied wrongly would fail only when a host connects, for no reason that is shown.
     #[test]
     fn texts_that_are_no_keys_are_told_apart() {
         let key = |text: &str| text.parse::<ConfiguredPsk>().map(|_| ());

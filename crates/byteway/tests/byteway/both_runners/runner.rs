@@ -1,12 +1,12 @@
 //! A drive and its host under one runner or the other, and the ways between them.
 
 use crate::both_runners::{MEMORY_BASE, MEMORY_BYTES, TRANSFER_BYTES_MAX, give_up_after, map_memory, memfd};
-use byteway_clock::{Clock, Delay, Executor, Rate, Station, Timing};
+use byteway_clock::{Clock, Delay, Executor, Station, Timing};
 use byteway_device::DriveConfig;
 use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::memory::{Access, Backing};
-use byteway_link::{Memory, NetworkConfig, network};
+use byteway_link::{Memory, network};
 use byteway_serve::function::{Doorbells, Function, REGION_BAR0};
 use byteway_serve::nvme_tcp::{self, Server};
 use byteway_serve::tcp_host::Sockets;
@@ -117,16 +117,7 @@ async fn fabric(how: How, clock: &Clock, link: Port) -> Port {
     let subsystem = Nqn::new("nqn.2026-11.org.byteway:both").unwrap();
     let target = Target::new(vec![Subsystem::new(clock, SubsystemConfig::new(subsystem), path)]);
     let adapter = if let How::Network = how {
-        let wire = NetworkConfig {
-            rate: Rate::per_second(12_500_000_000),
-            propagation: Delay::from_ns(500),
-            packet_bytes_max: 4096,
-            packet_overhead_bytes: 82,
-            send: Delay::from_ns(300),
-            receive: Delay::from_ns(200),
-            header_bytes: [0, 0, 16, 16, 0],
-        };
-        let (near, far) = network::connect(clock, wire);
+        let (near, far) = network::connect(clock, byteway_testkit::network_config());
         let processor = Rc::new(Station::new(clock, 1));
         // It serves as long as the clock goes on.
         let _ = SimulatedTarget::serve(far, &target, &[processor], TransportCosts::default());
