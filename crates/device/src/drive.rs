@@ -1,4 +1,4 @@
-//! A drive put together: a controller at the device's end of a link, its firmware's site, its flash.
+//! A drive put together: a controller at the device's end of a link, or two, its firmware's site, its flash.
 
 use crate::config::{ConfigError, DriveConfig};
 use crate::controller::Controller;
@@ -9,12 +9,14 @@ use byteway_firmware::{Ftl, FtlConfig, FtlError, MediumError, Placement, Region,
 use byteway_flash::file::{Files, Opened, Tuning};
 use byteway_flash::{FlashConfig, Medium};
 use byteway_link::DeviceEnd;
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A drive.
 pub struct Drive {
-    /// Its controller.
+    /// Its controller; with two ports that at the first.
     pub controller: Controller,
+    second: OnceCell<Controller>,
     /// Its own cores and DRAM, whether or not its firmware runs there.
     pub site: Site,
 }
@@ -85,11 +87,39 @@ impl Drive {
         let (clock, ftl) = (port.clock(), ftl_config(&config));
         let ftl = Ftl::power_on(clock, placement.clone(), config.geometry, flash, ftl, medium)?;
         let controller = Controller::start(port, config, placement, ftl);
-        Ok(Drive { controller, site })
+        Ok(Drive { controller, second: OnceCell::new(), site })
+    }
+
+    /// Gives the drive a second port, at a link of its own, with a controller for another host: a dual-ported NVM subsystem (NVMe Base
+    /// 2.1, 2.4). Both controllers have the same namespaces, attached to both or to none, and work at once. A reset or shutdown of
+    /// one leaves the other working. To be called before a host has asked the drive what it is.
+    ///
+    /// Saved features, the timestamp and the count of errors that outlive the power are the first controller's; the second's
+    /// features can't be saved.
+    ///
+    /// # Errors
+    /// It has two ports, or is one that can have one only.
+    pub fn add_port(&self, port: &DeviceEnd) -> Result<&Controller, ConfigError> {
+        self.controller.core().config.check_second_port()?;
+        let mut added = false;
+        let second = self.second.get_or_init(|| {
+            added = true;
+            self.controller.start_beside(port)
+        });
+        match added {
+            true => Ok(second),
+            false => Err(ConfigError { message: "a drive has two ports at most".to_owned() }),
+        }
+    }
+
+    /// Its controllers, in the order of its ports.
+    pub fn controllers(&self) -> impl Iterator<Item = &Controller> {
+        [&self.controller].into_iter().chain(self.second.get())
     }
 
     /// The power goes. Gives what outlives it; the executor and all its tasks are to be dropped.
     pub fn power_off(&self) -> Medium {
+        self.second.get().into_iter().for_each(Controller::detach);
         self.controller.power_off()
     }
 }

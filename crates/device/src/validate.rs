@@ -138,6 +138,17 @@ impl DriveConfig {
     }
 }
 
+impl DriveConfig {
+    /// Checks that the drive can have a second port: nothing in it has only one host.
+    pub(crate) fn check_second_port(&self) -> Result<(), ConfigError> {
+        first_broken(&[
+            (self.transfer.memory.is_none(), "a drive with memory for its host (cxl_mem) has one port only"),
+            (self.transfer.sink_bytes == 0, "a drive with a payload sink has one port only"),
+            (!self.is_raw(), "a drive whose flash array is its host's (raw flash) has one port only"),
+        ])
+    }
+}
+
 /// The first that does not hold is the error.
 fn first_broken(checks: &[(bool, &str)]) -> Result<(), ConfigError> {
     match checks.iter().find(|(holds, _)| !holds) {

@@ -36,4 +36,5 @@ mod sink;
 mod train;
 mod train_cancellation;
 mod two_links;
+mod two_ports;
 mod unreadable;

@@ -67,7 +67,7 @@ pub struct Served {
     setup: Setup,
 }
 
-/// Where drives are served.
+/// A way in which drives are served: at most one of each kind, and then each drive has two ports.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// In a folder of sockets.
@@ -92,17 +92,17 @@ pub enum Place {
 }
 
 impl Service {
-    /// Loads device files and gives each drive its place: a folder itself if there is one drive, else one below it, by
-    /// the drive's name; or a port, at which hosts may connect from now on. A file that is given again is another drive: NAME-2, and so on. Data that is kept in files is in
+    /// Loads device files and gives each drive its places: a folder itself if there is one drive, else one below it, by
+    /// the drive's name; and a port, at which hosts may connect from now on. A file that is given again is another drive: NAME-2, and so on. Data that is kept in files is in
     /// `data` likewise.
     pub fn load(
         files: &[PathBuf],
-        place: &Place,
+        places: &[Place],
         data: Option<&Path>,
         options: &Options,
     ) -> Result<Service, InputError> {
         let options = Options { in_files: data.is_some(), ..options.clone() };
-        let place = Opened::new(place)?;
+        let places: Vec<Opened> = places.iter().map(Opened::new).collect::<Result<_, _>>()?;
         let mut names: BTreeMap<String, &Path> = BTreeMap::new();
         let mut drives = Vec::new();
         for (number, file) in files.iter().enumerate() {
@@ -125,32 +125,35 @@ impl Service {
             };
             let data = data.filter(|_| device.drive.store == Store::File).map(own);
             let drive = build::served(&device, &name);
-            let access = match &place {
-                Opened::VfioUser(folder) => Access::VfioUser {
-                    socket: own(folder).join(SOCKET),
-                    doorbells: match device.serve.doorbells {
-                        Doorbells::Mapped => function::Doorbells::Mapped,
-                        Doorbells::Trapped => function::Doorbells::Trapped,
+            let access = |place: &Opened| -> Result<Access, InputError> {
+                Ok(match place {
+                    Opened::VfioUser(folder) => Access::VfioUser {
+                        socket: own(folder).join(SOCKET),
+                        doorbells: match device.serve.doorbells {
+                            Doorbells::Mapped => function::Doorbells::Mapped,
+                            Doorbells::Trapped => function::Doorbells::Trapped,
+                        },
+                        rest: Delay::from_ps(device.serve.rest.0),
                     },
-                    rest: Delay::from_ps(device.serve.rest.0),
-                },
-                Opened::Tcp { addresses, hosts, credentials, directory, may_manage, tls_keys } => {
-                    let nqn = name_of(&drive.serial)?;
-                    Access::Tcp {
-                        credentials: credentials.clone(),
-                        servers: addresses
-                            .iter()
-                            .map(|address| secured(listen(*address, number)?, tls_keys.as_ref(), &nqn))
-                            .collect::<Result<_, _>>()?,
-                        directory: directory.clone(),
-                        subsystem: Box::new(SubsystemConfig {
-                            hosts: hosts.clone(),
-                            may_manage: *may_manage,
-                            ..SubsystemConfig::new(nqn)
-                        }),
+                    Opened::Tcp { addresses, hosts, credentials, directory, may_manage, tls_keys } => {
+                        let nqn = name_of(&drive.serial)?;
+                        Access::Tcp {
+                            credentials: credentials.clone(),
+                            servers: addresses
+                                .iter()
+                                .map(|address| secured(listen(*address, number)?, tls_keys.as_ref(), &nqn))
+                                .collect::<Result<_, _>>()?,
+                            directory: directory.clone(),
+                            subsystem: Box::new(SubsystemConfig {
+                                hosts: hosts.clone(),
+                                may_manage: *may_manage,
+                                ..SubsystemConfig::new(nqn)
+                            }),
+                        }
                     }
-                }
+                })
             };
+            let access = places.iter().map(access).collect::<Result<_, _>>()?;
             drives.push(Served { setup: setup(&device, drive, name, access, data), device });
         }
         if data.is_some() && drives.iter().all(|drive| drive.setup.data.is_none()) {
@@ -167,13 +170,15 @@ impl Service {
 
     /// What may be changed of the drives' paths while they are served: of those over NVMe/TCP.
     pub fn path_controls(&self) -> Vec<PathControl> {
-        let control = |drive: &Served| match &drive.setup.access {
-            Access::Tcp { servers, subsystem, .. } => Some(PathControl {
-                drive: drive.setup.name.clone(),
-                ports: servers.len(),
-                states: subsystem.ports.clone(),
-            }),
-            Access::VfioUser { .. } => None,
+        let control = |drive: &Served| {
+            drive.setup.access.iter().find_map(|access| match access {
+                Access::Tcp { servers, subsystem, .. } => Some(PathControl {
+                    drive: drive.setup.name.clone(),
+                    ports: servers.len(),
+                    states: subsystem.ports.clone(),
+                }),
+                Access::VfioUser { .. } => None,
+            })
         };
         self.drives.iter().filter_map(control).collect()
     }
@@ -311,7 +316,13 @@ fn name_of(serial: &str) -> Result<Nqn, InputError> {
     })
 }
 
-fn setup(device: &Device, drive: DriveConfig, name: String, access: Access, data: Option<PathBuf>) -> Setup {
+fn setup(
+    device: &Device,
+    drive: DriveConfig,
+    name: String,
+    access: Vec<Access>,
+    data: Option<PathBuf>,
+) -> Setup {
     Setup {
         drive,
         name,
@@ -339,37 +350,39 @@ struct ReadyLine<'a> {
     lba_bytes: u32,
     timing: Timing,
     #[serde(flatten)]
-    place: ReadyPlace,
+    vfio_user: Option<ReadyFunction>,
+    #[serde(flatten)]
+    tcp: Option<ReadyTarget>,
     /// None if nothing is kept.
     data: Option<Data>,
 }
 
-/// How to attach to a drive.
+/// How to attach to a drive by vfio-user.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum ReadyPlace {
-    VfioUser {
-        doorbells: Doorbells,
-        shadow_doorbells: bool,
-        socket: String,
-        qemu_device: String,
-        bench: String,
-    },
-    Tcp {
-        /// Of the first port; all are in `ports`.
-        address: String,
-        port: u16,
-        ports: Vec<ReadyPort>,
-        subsystem_nqn: String,
-        /// Any host may connect.
-        any_host: bool,
-        /// Hosts that have to authenticate.
-        authenticated_hosts: usize,
-        /// Hosts have to use TLS.
-        tls: bool,
-        linux: String,
-        discover: String,
-    },
+struct ReadyFunction {
+    doorbells: Doorbells,
+    shadow_doorbells: bool,
+    socket: String,
+    qemu_device: String,
+    bench: String,
+}
+
+/// How to connect to a drive over NVMe/TCP.
+#[derive(Serialize)]
+struct ReadyTarget {
+    /// Of the first port; all are in `ports`.
+    address: String,
+    port: u16,
+    ports: Vec<ReadyPort>,
+    subsystem_nqn: String,
+    /// Any host may connect.
+    any_host: bool,
+    /// Hosts that have to authenticate.
+    authenticated_hosts: usize,
+    /// Hosts have to use TLS.
+    tls: bool,
+    linux: String,
+    discover: String,
 }
 
 /// A port of a drive's.
@@ -442,7 +455,8 @@ impl Served {
             kv_namespaces: device.drive.pairs_nsids().collect(),
             lba_bytes: device.drive.lba_bytes,
             timing: device.serve.timing,
-            place: self.place(),
+            vfio_user: self.setup.access.iter().find_map(|access| self.function(access)),
+            tcp: self.setup.access.iter().find_map(target),
             data: setup.data.as_deref().and_then(|directory| {
                 let start = starts.iter().find(|start| start.name == setup.name)?;
                 Some(Data::of(directory, start))
@@ -450,60 +464,28 @@ impl Served {
         }
     }
 
-    fn place(&self) -> ReadyPlace {
-        let Served { device, setup } = self;
-        match &setup.access {
-            Access::VfioUser { socket, .. } => {
-                let folder = self.folder().unwrap_or(socket).to_string_lossy();
-                let socket = socket.to_string_lossy().into_owned();
-                let path = serde_json::to_string(&socket).expect("a text is JSON");
-                let device_of_qemu = format!(
-                    "{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\",\"path\":{path}}}}}"
-                );
-                ReadyPlace::VfioUser {
-                    doorbells: device.serve.doorbells,
-                    shadow_doorbells: device.serve.shadow_doorbells,
-                    qemu_device: format!("-device {}", quoted(&device_of_qemu)),
-                    bench: format!("byteway bench --vfio-user {}", quoted(&folder)),
-                    socket,
-                }
-            }
-            Access::Tcp { servers, subsystem, credentials, .. } => {
-                let ports = nvme_tcp::ports(servers);
-                let (ip, port) = ports.first().map_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), |port| {
-                    (port.address.ip(), port.address.port())
-                });
-                let nqn = subsystem.nqn.as_str().to_owned();
-                let tls = servers.iter().any(nvme_tcp::Server::is_secure);
-                let flag = if tls { " --tls" } else { "" };
-                ReadyPlace::Tcp {
-                    address: ip.to_string(),
-                    port,
-                    any_host: subsystem.hosts == Hosts::Any && !tls,
-                    authenticated_hosts: credentials.as_ref().map_or(0, |own| own.hosts().count()),
-                    tls,
-                    linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}{flag}"),
-                    discover: format!("nvme connect-all -t tcp -a {ip} -s {port}{flag}"),
-                    subsystem_nqn: nqn,
-                    ports: ports
-                        .iter()
-                        .map(|port| ReadyPort {
-                            id: port.id,
-                            address: port.address.ip().to_string(),
-                            port: port.address.port(),
-                        })
-                        .collect(),
-                }
-            }
-        }
+    fn function(&self, access: &Access) -> Option<ReadyFunction> {
+        let Access::VfioUser { socket, .. } = access else { return None };
+        let folder = socket.parent().unwrap_or(socket).to_string_lossy();
+        let socket = socket.to_string_lossy().into_owned();
+        let path = serde_json::to_string(&socket).expect("a text is JSON");
+        let device_of_qemu =
+            format!("{{\"driver\":\"vfio-user-pci\",\"socket\":{{\"type\":\"unix\",\"path\":{path}}}}}");
+        Some(ReadyFunction {
+            doorbells: self.device.serve.doorbells,
+            shadow_doorbells: self.device.serve.shadow_doorbells,
+            qemu_device: format!("-device {}", quoted(&device_of_qemu)),
+            bench: format!("byteway bench --vfio-user {}", quoted(&folder)),
+            socket,
+        })
     }
 
     /// The folder of its socket, if it has one.
     fn folder(&self) -> Option<&Path> {
-        match &self.setup.access {
+        self.setup.access.iter().find_map(|access| match access {
             Access::VfioUser { socket, .. } => socket.parent(),
             Access::Tcp { .. } => None,
-        }
+        })
     }
 
     /// What a script needs to attach to it, in one line of JSON.
@@ -518,42 +500,13 @@ impl Served {
             Timing::Model => "with its modelled latencies",
             Timing::None => "as fast as this machine can",
         };
-        let (how, place) = match &ready.place {
-            ReadyPlace::VfioUser { doorbells, socket, qemu_device, bench, .. } => (
-                match doorbells {
-                    Doorbells::Mapped => "doorbells mapped",
-                    Doorbells::Trapped => "doorbells trapped",
-                },
-                format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"),
-            ),
-            ReadyPlace::Tcp {
-                ports,
-                any_host,
-                authenticated_hosts,
-                tls,
-                linux,
-                discover,
-                subsystem_nqn,
-                ..
-            } => {
-                let who = match (any_host, tls, authenticated_hosts) {
-                    (_, true, 0) => "for hosts with TLS keys",
-                    (_, true, _) => "for hosts with TLS keys, which authenticate where they have a secret",
-                    (true, false, _) => "for any host that reaches it",
-                    (false, false, 0) => "for the hosts that are listed",
-                    (false, false, _) => {
-                        "for the hosts that are listed, which authenticate where they have a secret"
-                    }
-                };
-                (who, {
-                    let listens: String = ports
-                        .iter()
-                        .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))
-                        .collect();
-                    format!("{listens}  NQN     {subsystem_nqn}\n  Linux   {linux}\n  all     {discover}\n")
-                })
-            }
-        };
+        let (mut how, mut place) = (String::new(), String::new());
+        let ways =
+            [ready.vfio_user.as_ref().map(ReadyFunction::text), ready.tcp.as_ref().map(ReadyTarget::text)];
+        for (said, lines) in ways.into_iter().flatten() {
+            how = format!("{how}, {said}");
+            place += &lines;
+        }
         let mut namespaces = match ready.namespaces {
             1 => String::new(),
             count => format!(" in {count} namespaces"),
@@ -565,7 +518,7 @@ impl Served {
             };
         }
         format!(
-            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}, {how}\n{place}{}",
+            "{}: {}, {}{namespaces}, blocks of {}, serial {}; {timing}{how}\n{place}{}",
             ready.name,
             ready.model,
             Bytes(ready.capacity_bytes),
@@ -574,6 +527,68 @@ impl Served {
             ready.data.as_ref().map(Data::text).unwrap_or_default(),
         )
     }
+}
+
+impl ReadyFunction {
+    /// How it is served, in a word, and what to attach with, in lines.
+    fn text(&self) -> (&'static str, String) {
+        let ReadyFunction { doorbells, socket, qemu_device, bench, .. } = self;
+        let how = match doorbells {
+            Doorbells::Mapped => "doorbells mapped",
+            Doorbells::Trapped => "doorbells trapped",
+        };
+        (how, format!("  socket  {socket}\n  QEMU    {qemu_device}\n  here    {bench}\n"))
+    }
+}
+
+impl ReadyTarget {
+    /// For whom it is served, in a word, and what to connect with, in lines.
+    fn text(&self) -> (&'static str, String) {
+        let ReadyTarget { ports, any_host, authenticated_hosts, tls, linux, discover, subsystem_nqn, .. } =
+            self;
+        let who = match (any_host, tls, authenticated_hosts) {
+            (_, true, 0) => "for hosts with TLS keys",
+            (_, true, _) => "for hosts with TLS keys, which authenticate where they have a secret",
+            (true, false, _) => "for any host that reaches it",
+            (false, false, 0) => "for the hosts that are listed",
+            (false, false, _) => "for the hosts that are listed, which authenticate where they have a secret",
+        };
+        let listens: String = ports
+            .iter()
+            .map(|ReadyPort { address, port, .. }| format!("  listens {address}, port {port}\n"))
+            .collect();
+        (who, format!("{listens}  NQN     {subsystem_nqn}\n  Linux   {linux}\n  all     {discover}\n"))
+    }
+}
+
+/// How to connect to a drive, if that is the way.
+fn target(access: &Access) -> Option<ReadyTarget> {
+    let Access::Tcp { servers, subsystem, credentials, .. } = access else { return None };
+    let ports = nvme_tcp::ports(servers);
+    let (ip, port) = ports
+        .first()
+        .map_or((IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0), |port| (port.address.ip(), port.address.port()));
+    let nqn = subsystem.nqn.as_str().to_owned();
+    let tls = servers.iter().any(nvme_tcp::Server::is_secure);
+    let flag = if tls { " --tls" } else { "" };
+    Some(ReadyTarget {
+        address: ip.to_string(),
+        port,
+        any_host: subsystem.hosts == Hosts::Any && !tls,
+        authenticated_hosts: credentials.as_ref().map_or(0, |own| own.hosts().count()),
+        tls,
+        linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}{flag}"),
+        discover: format!("nvme connect-all -t tcp -a {ip} -s {port}{flag}"),
+        subsystem_nqn: nqn,
+        ports: ports
+            .iter()
+            .map(|port| ReadyPort {
+                id: port.id,
+                address: port.address.ip().to_string(),
+                port: port.address.port(),
+            })
+            .collect(),
+    })
 }
 
 /// One word for a shell.

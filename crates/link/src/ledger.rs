@@ -179,6 +179,18 @@ impl Ledger {
         Ledger(RefCell::new(*self.0.borrow()))
     }
 
+    /// What was entered here and in `other`.
+    pub fn with(&self, other: &Ledger) -> Ledger {
+        let mut entries = *self.0.borrow();
+        let others = other.0.borrow();
+        entries
+            .iter_mut()
+            .flatten()
+            .zip(others.iter().flatten())
+            .for_each(|(entry, other)| entry.add(*other));
+        Ledger(RefCell::new(entries))
+    }
+
     /// What was entered after `earlier` was copied. Of a crossing from before that was [reassigned](Ledger::reassign) since,
     /// nothing is in it: what would be too little for one purpose is too much for the other.
     pub fn since(&self, earlier: &Ledger) -> Ledger {

@@ -8,20 +8,21 @@ use crate::vfio_user::Server;
 use crate::vfio_user::server::BindError;
 use byteway_auth::Credentials;
 use byteway_clock::{Clock, Delay, Executor, Inbox, Pace, Stalled, Timing};
-use byteway_device::{ConfigError, Drive, DriveConfig};
+use byteway_device::controller::state::counters::Counters;
+use byteway_device::{ConfigError, Controller, Drive, DriveConfig};
 use byteway_flash::file::{Directory, DirectoryError, Opened};
 use byteway_flash::{Flash, Medium};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{HostEnd, Ledger, Memory, PcieConfig};
-use byteway_target::discovery::{self, Record};
+use byteway_target::discovery::{self, Published, Record};
 use byteway_target::{Discovery, Path, PathConfig, Subsystem, SubsystemConfig, Target};
-use byteway_world::DriveBay;
+use byteway_world::{DriveBay, SecondPort};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::path::PathBuf;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::task::Poll;
@@ -38,8 +39,8 @@ pub struct Setup {
     pub link: PcieConfig,
     /// Whether modelled time passes.
     pub timing: Timing,
-    /// To whom.
-    pub access: Access,
+    /// How hosts reach it: one way at least. By each it has a port and a controller of its own, so there are two at most.
+    pub access: Vec<Access>,
     /// The directory that its data is kept in; none: in memory, until it ends.
     pub data: Option<PathBuf>,
 }
@@ -67,6 +68,16 @@ pub enum Access {
         /// The hosts that have to authenticate; none: no host has to.
         credentials: Option<Credentials>,
     },
+}
+
+impl Access {
+    /// The host memory behind the port: a guest's, or the target's own.
+    fn memory(&self) -> Memory {
+        match self {
+            Access::VfioUser { .. } => Memory::guest(),
+            Access::Tcp { .. } => Memory::simulated(),
+        }
+    }
 }
 
 /// How a drive began whose data is kept.
@@ -106,7 +117,8 @@ impl Stop {
 pub struct Report {
     /// The drive's name.
     pub name: String,
-    /// Clients that were attached, one after the other.
+    /// Clients that were attached, one after the other, and controllers that hosts had over NVMe/TCP. This and what follows is of
+    /// all ports together.
     pub clients: u64,
     /// Commands fetched, admin commands among them.
     pub commands: u64,
@@ -298,11 +310,8 @@ pub fn serve(
     let build = |source| ServeError::Drive { name: name.clone(), source };
     let executor = Executor::new();
     let clock = executor.clock().clone();
-    let memory = match &access {
-        Access::VfioUser { .. } => Memory::guest(),
-        Access::Tcp { .. } => Memory::simulated(),
-    };
-    let bay = DriveBay::new(&clock, link, memory);
+    let memory = access.first().map_or_else(Memory::simulated, Access::memory);
+    let bay = DriveBay::new(&clock, link.clone(), memory);
     let vectors = drive.controller.vectors;
     let serial = drive.serial.bytes().fold(0u64, |number, byte| number.rotate_left(8) ^ u64::from(byte));
     let inbox = data.is_some().then(Inbox::new).transpose().map_err(system)?;
@@ -317,36 +326,49 @@ pub fn serve(
     // Recovery begins with the executor, and without modelled time it is over before anything else.
     let begun = Instant::now();
     let powered = bay.power_on(drive, medium).map_err(build)?;
-    let controller = &powered.drive.controller;
-    let attached = match access {
-        Access::VfioUser { socket, doorbells, rest } => {
-            let function =
-                Function::new(&powered.host, controller, serial, vectors, doorbells).map_err(system)?;
-            function.set_rest(rest);
-            let bound = Server::bind(socket);
-            Attached::Function(
-                function,
-                bound.map_err(|source| ServeError::Bind { name: name.clone(), source })?,
-            )
-        }
-        Access::Tcp { servers, subsystem, directory, credentials } => {
-            Attached::Target(powered.host.clone(), servers, subsystem, directory, credentials)
-        }
-    };
-    let function = match &attached {
-        Attached::Function(function, _) => Some(function.clone()),
-        Attached::Target(..) => None,
-    };
+    let further = access.iter().skip(1).map(|access| powered.add_port(link.clone(), access.memory()));
+    let further: Vec<SecondPort> = further.collect::<Result<_, _>>().map_err(build)?;
+    let hosts: Vec<HostEnd> =
+        [&powered.host].into_iter().chain(further.iter().map(|port| &port.host)).cloned().collect();
+    let controllers: Vec<Controller> = powered.drive.controllers().cloned().collect();
+    let mut functions = Vec::new();
+    let mut attached = Vec::new();
+    for (access, (host, controller)) in access.into_iter().zip(hosts.iter().zip(&controllers)) {
+        attached.push(match access {
+            Access::VfioUser { socket, doorbells, rest } => {
+                let function = Function::new(host, controller, serial, vectors, doorbells).map_err(system)?;
+                function.set_rest(rest);
+                functions.push(function.clone());
+                let bound = Server::bind(socket);
+                Attached::Function(
+                    function,
+                    bound.map_err(|source| ServeError::Bind { name: name.clone(), source })?,
+                )
+            }
+            Access::Tcp { servers, subsystem, directory, credentials } => {
+                Attached::Target(host.clone(), servers, subsystem, directory, credentials)
+            }
+        });
+    }
     let stop = Rc::new(stop.0.try_clone().map_err(system)?);
-    let debtor = controller.clone();
-    clock.set_duty(move || debtor.owes() && !debtor.ftl().flash().awaits_files());
-    let (ending, controller) = (clock.clone(), controller.clone());
+    let debtors = controllers.clone();
+    let awaits_files = |debtor: &Controller| debtor.ftl().flash().awaits_files();
+    clock.set_duty(move || debtors.iter().any(|debtor| debtor.owes() && !awaits_files(debtor)));
+    let (ending, controller) = (clock.clone(), powered.drive.controller.clone());
     let main = async move {
         let flash = controller.ftl().flash();
         unless_failed(flash, controller.ready()).await.map_err(Failure::Recovering)?;
         let start = start.map(|start| Start { recovery: begun.elapsed(), ..start });
-        let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
-        let clients = attached.run(&ending, move || ready(start), stop).await;
+        let mut prepared = Vec::new();
+        for attached in attached {
+            prepared.push(attached.prepare(&ending).await?);
+        }
+        ready(start);
+        let serving = prepared.iter().map(|prepared| -> Serving<'_> {
+            let stop = async { _ = unless_failed(flash, ending.readable(&stop)).await };
+            Box::pin(prepared.run(&ending, stop))
+        });
+        let clients = all(serving.collect()).await;
         // At the end of its life a drive has no room for a checkpoint; it is found without one.
         let ended = unless_failed(flash, controller.shut_down()).await;
         let _ = ended.map_err(Failure::Serving)?;
@@ -366,17 +388,17 @@ pub fn serve(
         }
     };
     let clients = ended.map_err(failed)?;
-    let counters = powered.drive.controller.counters();
+    let sum = |count: fn(&Counters) -> u64| controllers.iter().map(|it| count(it.counters())).sum();
     let report = Report {
         name: name.clone(),
         clients,
-        commands: counters.fetched.get(),
-        reads: (counters.reads.get(), counters.read_bytes.get()),
-        writes: (counters.writes.get(), counters.written_bytes.get()),
-        resets: counters.resets.get(),
-        ledger: powered.host.ledger().snapshot(),
-        faults: powered.host.faults(),
-        interrupts_lost: function.map_or(0, |function| function.interrupts().lost()),
+        commands: sum(|counters| counters.fetched.get()),
+        reads: (sum(|counters| counters.reads.get()), sum(|counters| counters.read_bytes.get())),
+        writes: (sum(|counters| counters.writes.get()), sum(|counters| counters.written_bytes.get())),
+        resets: sum(|counters| counters.resets.get()),
+        ledger: hosts.iter().fold(Ledger::default(), |ledger, host| ledger.with(host.ledger())),
+        faults: hosts.iter().map(HostEnd::faults).sum(),
+        interrupts_lost: functions.iter().map(|function| function.interrupts().lost()).sum(),
         pace: (timing == Timing::Model).then(|| clock.pace()),
     };
     powered.power_off().close().map_err(|what| failed(Failure::Serving(what)))?;
@@ -398,19 +420,10 @@ enum Attached {
 }
 
 impl Attached {
-    /// Serves until `stop`; calls `ready` when whoever comes is served, and finds it. Gives how many clients, or controllers of
-    /// theirs, there were.
-    async fn run(
-        self,
-        clock: &Clock,
-        ready: impl FnOnce(),
-        stop: impl Future<Output = ()>,
-    ) -> Result<u64, Failure> {
+    /// Does what is to be done before hosts are served.
+    async fn prepare(self, clock: &Clock) -> Result<Prepared, Failure> {
         let (host, servers, subsystem, directory, credentials) = match self {
-            Attached::Function(function, server) => {
-                ready();
-                return Ok(server.run(&function, stop).await);
-            }
+            Attached::Function(function, server) => return Ok(Prepared::Function(function, server)),
             Attached::Target(host, servers, subsystem, directory, credentials) => {
                 (host, servers, subsystem, directory, credentials)
             }
@@ -419,13 +432,12 @@ impl Attached {
         let driver = Driver::attach(Port::Link(host), DriverConfig::default()).await;
         let driver = driver.map_err(|error| failed(&error))?;
         let path = Path::open(driver, PathConfig::default()).await.map_err(|error| failed(&error))?;
-        let _published = directory.publish(Record {
+        let published = directory.publish(Record {
             nqn: subsystem.nqn,
             hosts: subsystem.hosts.clone(),
             ports: nvme_tcp::ports(&servers),
             admin_entries_max: subsystem.admin_entries_max(),
         });
-        ready();
         let discovery = Discovery::new(clock, directory);
         let subsystem = match credentials {
             None => Subsystem::new(clock, *subsystem, path),
@@ -435,8 +447,50 @@ impl Attached {
             }
         };
         let target = Target::with_discovery(vec![subsystem], discovery);
-        nvme_tcp::run(clock, &target, &servers, stop).await.map_err(|errno| failed(&errno))
+        Ok(Prepared::Target { target, servers, _published: published })
     }
+}
+
+/// What hosts are attached to, as soon as they are served: from now on they find it.
+enum Prepared {
+    Function(Rc<Function>, Server),
+    Target { target: Rc<Target>, servers: Vec<nvme_tcp::Server>, _published: Published },
+}
+
+impl Prepared {
+    /// Serves until `stop`. Gives how many clients, or controllers of theirs, there were.
+    async fn run(&self, clock: &Clock, stop: impl Future<Output = ()>) -> Result<u64, Failure> {
+        match self {
+            Prepared::Function(function, server) => Ok(server.run(function, stop).await),
+            Prepared::Target { target, servers, .. } => {
+                let served = nvme_tcp::run(clock, target, servers, stop).await;
+                served.map_err(|errno| Failure::Target(errno.to_string()))
+            }
+        }
+    }
+}
+
+/// Serving by one port: how many clients there were.
+type Serving<'a> = Pin<Box<dyn Future<Output = Result<u64, Failure>> + 'a>>;
+
+/// Serves by all ports: how many clients there were at all of them. The first error ends them all.
+async fn all(mut serving: Vec<Serving<'_>>) -> Result<u64, Failure> {
+    let mut clients = 0;
+    poll_fn(|context| {
+        let mut index = 0;
+        while let Some(one) = serving.get_mut(index) {
+            match one.as_mut().poll(context) {
+                Poll::Pending => index += 1,
+                Poll::Ready(Ok(count)) => {
+                    clients += count;
+                    drop(serving.remove(index));
+                }
+                Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
+            }
+        }
+        if serving.is_empty() { Poll::Ready(Ok(clients)) } else { Poll::Pending }
+    })
+    .await
 }
 
 /// Opens a drive's data directory.

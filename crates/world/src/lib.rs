@@ -35,6 +35,6 @@ pub mod world;
 
 pub use bay::DriveBay;
 pub use books::UnbalancedBooks;
-pub use drive::PoweredDrive;
+pub use drive::{PoweredDrive, SecondPort};
 pub use host::Host;
 pub use world::World;

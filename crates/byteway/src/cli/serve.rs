@@ -53,6 +53,9 @@ Without a guest:
 Over NVMe/TCP any number of hosts use a drive at once:
   byteway serve drive.toml --tcp 127.0.0.1:4420
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN     (the line that is printed)
+Both at once: each drive then has two ports over the same data, as a dual-ported drive has, one for the client of its socket and
+one for all hosts over NVMe/TCP. What one writes the others read; they agree among themselves who writes what:
+  byteway serve drive.toml --vfio-user /tmp/drive --tcp 127.0.0.1:4420
 Hosts of a file of secrets have to authenticate (DH-HMAC-CHAP), on every queue, before anything else; only its owner
 may read it (chmod 600). Secrets are those that `nvme gen-dhchap-key` makes:
   byteway serve drive.toml --tcp 0.0.0.0:4420 --secrets secrets.toml
@@ -104,7 +107,8 @@ pub(super) struct Arguments {
     #[arg(required = true)]
     devices: Vec<PathBuf>,
     /// The folder for the sockets of vfio-user, which is made if need be.
-    #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
+    /// With --tcp, too, each drive has two ports over the same data: for one client here, and for hosts there.
+    #[arg(long, value_name = "DIR", required_unless_present = "tcp")]
     vfio_user: Option<PathBuf>,
     /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
     /// each drive. Without --tls-keys nothing is encrypted; without it and --secrets, any host that reaches the address reads and
@@ -112,28 +116,28 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "ADDRESS:PORT")]
     tcp: Vec<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may, or those of --secrets.
-    #[arg(long, value_name = "NQN", requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, value_name = "NQN", requires = "tcp")]
     host: Vec<String>,
     /// With --tcp: a file of the hosts that authenticate, and their secrets. Others may connect only by --host, which then proves
     /// nothing.
-    #[arg(long, value_name = "FILE", requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, value_name = "FILE", requires = "tcp")]
     secrets: Option<PathBuf>,
     /// With --tcp: require TLS 1.3 of hosts, by pre-shared keys. The file has a line for each host that may connect, with
     /// its NQN and its key (`NVMeTLSkey-1:...`), and only its owner may read it.
-    #[arg(long, value_name = "FILE", requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, value_name = "FILE", requires = "tcp")]
     tls_keys: Option<PathBuf>,
     /// With --tcp: another Discovery Service that hosts are told of; may be repeated.
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp")]
     referral: Vec<SocketAddr>,
     /// With --tcp: the address that hosts are told of when they ask for drives, if they reach this machine by another
     /// than its own, as behind network address translation. Ports stay as they are.
-    #[arg(long, value_name = "ADDRESS", requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, value_name = "ADDRESS", requires = "tcp")]
     advertise: Option<IpAddr>,
     /// With --tcp: let hosts create, attach, detach and delete namespaces, for all hosts of a drive.
-    #[arg(long, requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, requires = "tcp")]
     manage: bool,
     /// With --tcp: take commands on the standard input while serving. `ana DRIVE PORT STATE` sets what a path is good for.
-    #[arg(long, requires = "tcp", conflicts_with = "vfio_user")]
+    #[arg(long, requires = "tcp")]
     control: bool,
     /// The folder that the drives' data is kept in, which is made if need be: of one drive, or of several, each in one by
     /// its name.
@@ -153,19 +157,19 @@ pub(super) struct Arguments {
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
-    let place = match (&arguments.tcp[..], &arguments.vfio_user) {
-        ([], folder) => Place::VfioUser(folder.clone().unwrap_or_default()),
-        (addresses, _) => Place::Tcp {
-            addresses: addresses.to_vec(),
+    let mut places: Vec<Place> = arguments.vfio_user.iter().cloned().map(Place::VfioUser).collect();
+    if !arguments.tcp.is_empty() {
+        places.push(Place::Tcp {
+            addresses: arguments.tcp.clone(),
             hosts: arguments.host.clone(),
             credentials: arguments.secrets.as_deref().map(load_secrets).transpose()?,
             referrals: arguments.referral.clone(),
             advertised: arguments.advertise,
             may_manage: arguments.manage,
             tls_keys: arguments.tls_keys.as_deref().map(tls_keys).transpose()?,
-        },
-    };
-    let service = Service::load(&arguments.devices, &place, arguments.data.as_deref(), &options)?;
+        });
+    }
+    let service = Service::load(&arguments.devices, &places, arguments.data.as_deref(), &options)?;
     if arguments.control {
         control::listen(service.path_controls())?;
     }

@@ -107,7 +107,7 @@ async fn enable(sets: &CommandSets) {
     let core = &sets.core;
     core.clock.timer(core.config.controller.ready_delay).await;
     core.background.persistence.restored().await;
-    core.background.persistence.begin_use();
+    core.background.persistence.begin_use(core.number);
     let registers = &core.registers;
     let cc = registers.cc.get();
     if !cc.en() {
@@ -210,15 +210,20 @@ async fn put_back(sets: &CommandSets, running: bool) {
     core.lifecycle.resets.end();
 }
 
-/// Shutdown: what is in the write buffer goes to flash, and what recovery would have to find out is written down.
+/// Shutdown: what is in the write buffer goes to flash. With the last controller that is in use the drive is shut down: what
+/// recovery would have to find out is written down.
 async fn shut_down(sets: &CommandSets) {
     let core = &sets.core;
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
     // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
     let _ = sets.flush(SpanId::NONE).await;
-    let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
-    core.background.persistence.end_use();
+    if core.background.persistence.end_use(core.number) {
+        let _ = core.ftl.shutdown(SpanId::NONE, core.port.spans()).await;
+        core.background.persistence.shut_down();
+    } else {
+        let _ = core.flush().await;
+    }
     core.store().await;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_COMPLETE));
 }

@@ -64,8 +64,20 @@ impl Controller {
             .with_mpsmin(0)
             .with_mpsmax(4)
             .with_crms(0b01); // ready means ready with the media
-        let core = Rc::new(Core::new(port, config, cap, placement, ftl));
-        let sets = Rc::new(CommandSets::new(core.clone()));
+        let core = Core::new(port, config, cap, placement, ftl);
+        Self::begin(CommandSets::new(core, Rc::default()))
+    }
+
+    /// A further controller of the same drive, at the device's end of a link of its own: powered on and not enabled. It has the
+    /// same namespaces, flash and firmware; its registers, queues, events and features are its own.
+    pub(crate) fn start_beside(&self, port: &DeviceEnd) -> Self {
+        Self::begin(CommandSets::new(self.core().beside(port), self.0.peers.clone()))
+    }
+
+    /// Starts the tasks of a controller, and with the first one those of its drive.
+    fn begin(sets: Rc<CommandSets>) -> Self {
+        let core = sets.core.clone();
+        let (port, is_first) = (&core.port, core.number == 0);
         port.attach(core.clone());
         port.heed_quiet_writes(false); // it looks before it needs a place in a completion queue
         if let Some(memory) = &core.config.transfer.memory {
@@ -80,18 +92,24 @@ impl Controller {
             clock.spawn("fetch", fetch::run(sets.clone(), idle.clone()));
         }
         clock.spawn("registers", run_registers(core.clone(), idle));
-        clock.spawn("what outlives the power", background::restore::run(sets.clone()));
+        if is_first {
+            clock.spawn("what outlives the power", background::restore::run(sets.clone()));
+        }
         clock.spawn("lifecycle", lifecycle::run(sets.clone()));
-        clock.spawn("changes of namespaces", background::operation::run(sets.clone()));
-        clock.spawn("sanitize", background::sanitize::run(sets.clone()));
-        clock.spawn("self-test", background::self_test::run(core.clone()));
+        if is_first {
+            clock.spawn("changes of namespaces", background::operation::run(sets.clone()));
+            clock.spawn("sanitize", background::sanitize::run(sets.clone()));
+            clock.spawn("self-test", background::self_test::run(core.clone()));
+        }
         clock.spawn("events", run_events(core.clone()));
         if core.config.transfer.has_partials() {
             clock.spawn("incomplete payloads", background::incomplete::run(core.clone()));
         }
         sets.spawn();
         clock.spawn("interrupt coalescing", run_coalescing(core.clone()));
-        clock.spawn("health", background::health::run(core.clone()));
+        if is_first {
+            clock.spawn("health", background::health::run(core.clone()));
+        }
         Controller(sets)
     }
 
@@ -117,9 +135,20 @@ impl Controller {
         &self.0.core.ftl
     }
 
-    /// The power goes: it answers nothing any more, and its link lets go of it.
+    /// Its identifier in the drive's NVM subsystem (CNTLID): from 1.
+    pub fn id(&self) -> u16 {
+        self.core().id()
+    }
+
+    /// Its link lets go of it.
+    pub(crate) fn detach(&self) {
+        self.core().port.detach();
+    }
+
+    /// The power of the drive goes: this controller answers nothing any more, and its link lets go of it. Of a drive's controllers
+    /// the first is told.
     pub(crate) fn power_off(&self) -> Medium {
-        self.0.core.port.detach();
+        self.detach();
         self.0.power_off();
         self.0.core.ftl.power_off()
     }

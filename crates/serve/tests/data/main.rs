@@ -100,11 +100,11 @@ fn role() {
         drive: drive(),
         link: byteway_testkit::link_config(),
         timing: Timing::None,
-        access: Access::VfioUser {
+        access: vec![Access::VfioUser {
             socket: folder.join("cntrl"),
             doorbells: Doorbells::Mapped,
             rest: byteway_serve::front::REST,
-        },
+        }],
         data: Some(folder.join("data")),
     };
     let stop = Stop::new().unwrap();

@@ -77,7 +77,7 @@ impl Service {
                 drive,
                 link: byteway_testkit::link_config(),
                 timing: Timing::None,
-                access,
+                access: vec![access],
                 data: None,
             });
         }

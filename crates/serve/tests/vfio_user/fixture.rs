@@ -102,7 +102,7 @@ impl Served {
                 drive,
                 link: byteway_testkit::link_config(),
                 timing: Timing::None,
-                access: Access::VfioUser { socket, doorbells, rest: byteway_serve::front::REST },
+                access: vec![Access::VfioUser { socket, doorbells, rest: byteway_serve::front::REST }],
                 data: None,
             };
             serve(setup, &own_stop, move |_| said.send(()).unwrap())

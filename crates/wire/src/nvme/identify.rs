@@ -135,6 +135,14 @@ pub mod lpa {
     pub const SUPPORTED_LOG_PAGES: u8 = 1 << 5;
 }
 
+/// Bits of [`IdentifyController::cmic`].
+pub mod cmic {
+    /// The NVM subsystem may have several ports.
+    pub const SEVERAL_PORTS: u8 = 1 << 0;
+    /// The NVM subsystem may have several controllers.
+    pub const SEVERAL_CONTROLLERS: u8 = 1 << 1;
+}
+
 /// Bits of [`IdentifyController::oaes`].
 pub mod oaes {
     /// Namespace Attribute Notices.

@@ -13,7 +13,7 @@ use crate::controller::state::slot::ABORTS_MAX;
 use byteway_wire::IntoBytes;
 use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::identify::{
-    PowerState, ascii_field, ctratt, lpa, nwpc, oacs, oaes, oncs, sanicap, sgls, vwc,
+    PowerState, ascii_field, cmic, ctratt, lpa, nwpc, oacs, oaes, oncs, sanicap, sgls, vwc,
 };
 use byteway_wire::nvme::inventory::GranularityDescriptor;
 use byteway_wire::nvme::kv::identify::CommandSetCombinations;
@@ -24,8 +24,6 @@ use byteway_wire::nvme::{
 };
 use std::rc::Rc;
 
-/// The controller's identifier in its subsystem, in which it is alone.
-pub const CONTROLLER_ID: u16 = 1;
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 
 /// The data structure that an Identify command asks for.
@@ -93,14 +91,15 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
             all.as_bytes().to_vec()
         }
         Cns::INDEPENDENT_NAMESPACE => {
-            active()?.map_or_else(zeroes, |namespace| namespace.identify_independent().as_bytes().to_vec())
+            let structure = |it: Rc<Namespace>| it.identify_independent(core.is_shared()).as_bytes().to_vec();
+            active()?.map_or_else(zeroes, structure)
         }
         Cns::NAMESPACE_CONTROLLERS => {
             let attached = core.known(nsid)?.attached.get();
-            let ids = attached.then_some(CONTROLLER_ID);
+            let ids = core.ids().filter(|_| attached);
             ControllerList::from(command.cntid, ids).as_bytes().to_vec()
         }
-        Cns::CONTROLLERS => ControllerList::from(command.cntid, [CONTROLLER_ID]).as_bytes().to_vec(),
+        Cns::CONTROLLERS => ControllerList::from(command.cntid, core.ids()).as_bytes().to_vec(),
         Cns::NAMESPACE_GRANULARITY => {
             let bytes = inventory.capacity.borrow().chunk_units() * UNIT_BYTES as u64;
             let mut list = GranularityList::default();
@@ -119,6 +118,7 @@ impl Core {
             drive: DriveIdentity::new(&self.config.serial),
             transfer_bytes_max: self.config.controller.transfer_bytes_max,
             units: self.inventory.capacity.borrow().units_of(namespace.nsid),
+            is_shared: self.is_shared(),
         }
     }
 }
@@ -133,7 +133,8 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         fr: ascii_field(env!("CARGO_PKG_VERSION")),
         rab: (config.controller.arbitration_burst.ilog2()).min(7) as u8,
         mdts: (config.controller.transfer_bytes_max / 4096).ilog2() as u8,
-        cntlid: CONTROLLER_ID,
+        cmic: if context.core.is_shared() { cmic::SEVERAL_PORTS | cmic::SEVERAL_CONTROLLERS } else { 0 },
+        cntlid: context.core.id(),
         oaes: oaes::NAMESPACE_ATTRIBUTE,
         ctratt: ctratt::TRAFFIC_BASED_KEEP_ALIVE | ctratt::NAMESPACE_GRANULARITY,
         ver: context.core.registers.vs.into_bits(),

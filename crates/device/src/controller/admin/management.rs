@@ -2,10 +2,10 @@
 //! [`operation`](crate::controller::background::operation).
 
 use crate::config::CommandSet;
-use crate::controller::admin::identify::CONTROLLER_ID;
 use crate::controller::background::operation::perform;
 use crate::controller::command::context::Context;
 use crate::controller::command::workspace::{Landing, Workspace};
+use crate::controller::core::Core;
 use crate::controller::state::operations::Operation;
 use byteway_wire::FromBytes;
 use byteway_wire::nvme::{
@@ -46,7 +46,7 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
             let set = set.ok_or(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr())?;
             let bytes = u64::from(NamespaceManagement::BYTES);
             context.bring(workspace, bytes, Landing::Bytes).await?;
-            let (blocks, format) = set.wanted(&workspace.bytes)?;
+            let (blocks, format) = set.wanted(&workspace.bytes, context.core.is_shared())?;
             let created = perform(context, Operation::Create { blocks, format }).await;
             if created.is_err_and(|status| status.is(Status::NAMESPACE_INSUFFICIENT_CAPACITY)) {
                 // The error log tells how much it would have taken.
@@ -64,7 +64,8 @@ pub async fn manage(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     }
 }
 
-/// Namespace Attachment (NVMe Base 2.1, 5.1.20), to the one controller that there is.
+/// Namespace Attachment (NVMe Base 2.1, 5.1.20). The drive's controllers have one attachment: a namespace that is attached to
+/// one of them, or detached from it, is attached to all, or to none.
 pub async fn attach(context: &Context<'_>, workspace: &mut Workspace) -> Result<u32, Status> {
     let attach = match NamespaceAttachment::parse(context.sqe).sel {
         NamespaceAttachment::ATTACH => true,
@@ -74,7 +75,7 @@ pub async fn attach(context: &Context<'_>, workspace: &mut Workspace) -> Result<
     let nsid = context.sqe.nsid;
     context.core.known(nsid)?;
     context.bring(workspace, NamespaceAttachment::BYTES.into(), Landing::Bytes).await?;
-    check_controllers(&workspace.bytes)?;
+    check_controllers(context.core, &workspace.bytes)?;
     perform(context, Operation::Attach { nsid, attach }).await
 }
 
@@ -95,9 +96,9 @@ fn is_offered(command: &Sanitize) -> Result<(), Status> {
     }
 }
 
-/// Whether a list names the one controller that there is.
-fn check_controllers(bytes: &[u8]) -> Result<(), Status> {
+/// Whether a list names controllers of the drive, one at least, and no other.
+fn check_controllers(core: &Core, bytes: &[u8]) -> Result<(), Status> {
     let list = ControllerList::read_from_bytes(bytes).map_err(|_| INVALID_FIELD)?;
-    let is_own = list.ids() == Some(&[CONTROLLER_ID]);
-    if is_own { Ok(()) } else { Err(Status::CONTROLLER_LIST_INVALID.with_dnr()) }
+    let are_own = |ids: &[u16]| !ids.is_empty() && ids.iter().all(|id| core.ids().contains(id));
+    if list.ids().is_some_and(are_own) { Ok(()) } else { Err(Status::CONTROLLER_LIST_INVALID.with_dnr()) }
 }

@@ -24,6 +24,6 @@ pub fn command(context: &Context<'_>) -> Result<(), Status> {
     if core.background.self_test.current().is_some() {
         return Err(Status::SELF_TEST_IN_PROGRESS);
     }
-    core.background.self_test.begin(Test { extended, nsid, percent: 0 });
+    core.background.self_test.begin(Test { extended, nsid, percent: 0, controller: core.number });
     Ok(())
 }

@@ -26,7 +26,7 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
     if !is_supported(command.fid, &core.config) {
         return Err(Status::INVALID_FIELD.with_dnr());
     }
-    if command.sv && !is_saveable(command.fid) {
+    if command.sv && !core.saves(command.fid) {
         return Err(Status::FEATURE_NOT_SAVEABLE.with_dnr());
     }
     // One of the controller's: a namespace is not to be named.
@@ -66,6 +66,13 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
         core.store().await;
     }
     Ok(dw0)
+}
+
+impl Core {
+    /// Whether a value of the feature can be saved: the record has those of the drive's first controller.
+    fn saves(&self, feature: u8) -> bool {
+        self.number == 0 && is_saveable(feature)
+    }
 }
 
 /// Host behavior that the drive can go along with. A host says what it can deal with, so it may say more than the drive
@@ -185,7 +192,7 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
         return Err(Status::INVALID_FIELD.with_dnr());
     }
     if command.sel == Select::SUPPORTED {
-        let saveable = if is_saveable(command.fid) { Select::SAVEABLE } else { 0 };
+        let saveable = if core.saves(command.fid) { Select::SAVEABLE } else { 0 };
         let of_namespace = if is_of_namespace(command.fid) { Select::NAMESPACE_SPECIFIC } else { 0 };
         return Ok(Select::CHANGEABLE | saveable | of_namespace);
     }

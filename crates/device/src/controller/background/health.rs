@@ -39,15 +39,21 @@ impl Core {
     }
 }
 
-/// Tells of warnings that the host has asked for, with feature 0Bh.
+/// Tells of warnings that the host of each controller has asked for, with feature 0Bh.
 pub async fn run(core: Rc<Core>) {
     core.ftl.ready().await;
     let mut told = lasting_warnings(&core.ftl.health());
     loop {
         core.ftl.worsened().await;
         let now = lasting_warnings(&core.ftl.health());
-        let wanted = now & !told & core.features.async_events.get().smart();
+        let new = now & !told;
         told = now;
-        WARNINGS.iter().filter(|(bit, _)| wanted & bit != 0).for_each(|(_, event)| core.events.raise(*event));
+        core.peers.each(|peer| {
+            let wanted = new & peer.features.async_events.get().smart();
+            WARNINGS
+                .iter()
+                .filter(|(bit, _)| wanted & bit != 0)
+                .for_each(|(_, event)| peer.events.raise(*event));
+        });
     }
 }

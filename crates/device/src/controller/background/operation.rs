@@ -15,7 +15,7 @@ use crate::controller::command_set::CommandSets;
 use crate::controller::core::Core;
 use crate::controller::namespace::record::{Pending, SanitizeState};
 use crate::controller::namespace::{Format, Namespace};
-use crate::controller::state::operations::Operation;
+use crate::controller::state::operations::{Accepted, Operation};
 use byteway_clock::SpanId;
 use byteway_firmware::MediaError;
 use byteway_wire::content::{BlockSize, UNIT_BYTES};
@@ -33,7 +33,7 @@ pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32,
         operations.changed().await;
         context.check()?;
     }
-    let outcome = operations.accept(operation);
+    let outcome = operations.accept(operation, context.core.number);
     loop {
         operations.changed().await;
         if let Some(outcome) = outcome.get() {
@@ -44,12 +44,15 @@ pub async fn perform(context: &Context<'_>, operation: Operation) -> Result<u32,
     }
 }
 
-/// Makes one change after another.
+/// Makes one change after another, each with the namespaces as the controller sees them that was asked for it.
 pub async fn run(sets: Rc<CommandSets>) {
     let operations = &sets.core.background.operations;
     loop {
-        let (operation, outcome) = operations.next().await;
-        let result = execute(&sets, operation).await;
+        let Accepted { operation, controller, outcome } = operations.next().await;
+        let result = match sets.peers.at(controller) {
+            Some(asked) => execute(&asked, operation).await,
+            None => Err(Status::INTERNAL_ERROR),
+        };
         operations.end(&outcome, result);
     }
 }
@@ -318,12 +321,14 @@ impl Core {
         self.ftl.flush(SpanId::NONE, self.port.spans()).await
     }
 
-    /// A namespace has changed: the host finds it in the log, and is told of it if it wants to be.
+    /// A namespace has changed: the host of each controller finds it in the log, and is told of it if it wants to be.
     fn note_change(&self, nsid: u32) {
-        self.inventory.note_change(nsid);
-        if self.features.async_events.get().namespace_attribute() {
-            self.events.raise(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED);
-        }
+        self.peers.each(|peer| {
+            peer.inventory.note_change(nsid);
+            if peer.features.async_events.get().namespace_attribute() {
+                peer.events.raise(AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED);
+            }
+        });
     }
 
     /// Whether commands to each namespace are refused, and why.

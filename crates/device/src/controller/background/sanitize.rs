@@ -34,7 +34,7 @@ pub async fn run(sets: Rc<CommandSets>) {
         core.store().await;
         core.background.sanitize.end();
         core.refresh_refusals();
-        core.events.raise(AsyncEvent::SANITIZE_COMPLETED);
+        core.peers.each(|peer| peer.events.raise(AsyncEvent::SANITIZE_COMPLETED));
     }
 }
 
@@ -72,7 +72,7 @@ impl Core {
             return Err(Status::NAMESPACE_WRITE_PROTECTED.with_dnr());
         }
         sanitize.begin(command.sqe(0).cdw10);
-        self.events.withdraw(AsyncEvent::SANITIZE_COMPLETED); // that was another one
+        self.peers.each(|peer| peer.events.withdraw(AsyncEvent::SANITIZE_COMPLETED)); // that was another one
         self.refresh_refusals();
         self.end_self_test(SelfTestResult::ABORTED_SANITIZE);
         self.store().await;

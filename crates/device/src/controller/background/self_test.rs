@@ -69,9 +69,10 @@ impl Core {
         }
     }
 
-    /// A reset ends a short test.
+    /// A reset ends a short test that this controller was asked for.
     pub(crate) fn end_short_self_test(&self) {
-        if self.background.self_test.current().is_some_and(|test| !test.extended) {
+        let is_own = |test: Test| !test.extended && test.controller == self.number;
+        if self.background.self_test.current().is_some_and(is_own) {
             self.end_self_test(SelfTestResult::ABORTED_RESET);
         }
     }

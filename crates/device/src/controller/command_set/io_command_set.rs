@@ -118,7 +118,7 @@ pub(crate) trait IoCommandSet: Sized {
 
     /// The size and format of a namespace that is to be created, if the drive can make one like it. `bytes` are its
     /// Identify Namespace data structure, as a host sent it.
-    fn wanted(_bytes: &[u8]) -> Result<(u64, Format), Status> {
+    fn wanted(_bytes: &[u8], _is_shared: bool) -> Result<(u64, Format), Status> {
         Err(Status::COMMAND_SET_NOT_SUPPORTED.with_dnr())
     }
 
@@ -129,6 +129,9 @@ pub(crate) trait IoCommandSet: Sized {
     fn open(&self, _core: &Core, _namespace: &Namespace) -> Result<(), Status> {
         Ok(())
     }
+
+    /// What a controller keeps for a namespace ends, before what the set keeps for it does.
+    fn let_go(&self, _namespace: &Namespace) {}
 
     /// Takes a namespace what the set keeps for it, which no command uses any more: its units are to be deallocated.
     ///

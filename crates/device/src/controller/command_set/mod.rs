@@ -21,6 +21,7 @@ use crate::controller::command::workspace::Workspace;
 use crate::controller::command_set::io_command_set::IoCommandSet;
 use crate::controller::command_set::nvm::plain::Plain;
 use crate::controller::core::Core;
+use crate::controller::core::peers::Peers;
 use crate::controller::namespace::{Format, Limits, Namespace};
 use crate::controller::queue::ring::SubmissionQueue;
 use byteway_clock::{Clock, Delay, SpanId};
@@ -179,9 +180,9 @@ impl CommandSet {
     }
 
     /// The size and format of a namespace that is to be created, if the drive can make one like it. `bytes` are its
-    /// Identify Namespace data structure.
-    pub(crate) fn wanted(self, bytes: &[u8]) -> Result<(u64, Format), Status> {
-        of!(self, Set => Set::wanted(bytes))
+    /// Identify Namespace data structure. `is_shared`: the drive has several controllers, so NMIC may say that all may have it.
+    pub(crate) fn wanted(self, bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+        of!(self, Set => Set::wanted(bytes, is_shared))
     }
 
     /// The Identify Controller data structure of the set.
@@ -248,6 +249,8 @@ impl CommandSet {
 /// The command sets of a controller, upon what they share.
 pub struct CommandSets {
     pub(crate) core: Rc<Core>,
+    /// Those of all controllers of the drive.
+    pub(crate) peers: Rc<Peers<CommandSets>>,
     states: States,
 }
 
@@ -260,9 +263,11 @@ pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -
 
 /// Commands: each is of one set.
 impl CommandSets {
-    /// Those of a controller.
-    pub(crate) fn new(core: Rc<Core>) -> Self {
-        CommandSets { states: States::new(&core.clock, &core.config), core }
+    /// Those of a controller, which is the next of these.
+    pub(crate) fn new(core: Rc<Core>, peers: Rc<Peers<CommandSets>>) -> Rc<Self> {
+        let sets = Rc::new(CommandSets { states: States::new(&core.clock, &core.config), core, peers });
+        sets.peers.join(&sets);
+        sets
     }
 
     /// The set that an I/O command is of: that of its namespace, unless one claims it.
@@ -375,6 +380,7 @@ impl CommandSets {
     /// # Errors
     /// At the end of the drive's life. The namespace is then as it was.
     pub(crate) async fn close(&self, namespace: &Namespace) -> Result<(), MediaError> {
+        self.peers.each(|sets| of!(namespace.set, state of sets.states => state.let_go(namespace)));
         of!(namespace.set, state of self.states => state.close(&self.core, namespace).await)
     }
 

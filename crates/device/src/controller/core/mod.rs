@@ -7,10 +7,12 @@
 //! | [`completion`] | completions, posted and announced |
 //! | [`waiting`] | how commands end that have no command slot |
 //! | [`record`] | what the controller must not forget |
+//! | `peers` | the controllers of one drive |
 //!
 //! It knows no command and no command set.
 
 use crate::config::DriveConfig;
+use crate::controller::core::peers::Peers;
 use crate::controller::memory::Memory;
 use crate::controller::namespace::Namespace;
 use crate::controller::namespace::inventory::Inventory;
@@ -34,6 +36,7 @@ use std::rc::Rc;
 
 pub mod completion;
 pub mod doorbell;
+pub(crate) mod peers;
 pub mod record;
 pub mod shadow;
 pub mod waiting;
@@ -41,8 +44,58 @@ pub mod waiting;
 /// Says by which route of the placement a command's firmware work is done.
 pub type Router = Rc<dyn Fn(&Sqe) -> Route>;
 
-/// The controller's state, shared by its tasks.
+/// What a controller has of its drive, in common with the drive's other controllers.
+struct Shared {
+    peers: Rc<Peers<Core>>,
+    config: DriveConfig,
+    placement: Placement,
+    ftl: Ftl,
+    inventory: Inventory,
+    background: Rc<Background>,
+}
+
+impl Shared {
+    /// The state of the drive's next controller, at this end of a link.
+    fn core(self, port: &DeviceEnd, cap: Cap) -> Rc<Core> {
+        let Shared { peers, config, placement, ftl, inventory, background } = self;
+        let clock = port.clock().clone();
+        let c = &config.controller;
+        let features = Features::new(c.arbitration_burst);
+        let core = Rc::new(Core {
+            number: peers.count(),
+            peers,
+            registers: Registers::new(cap),
+            lifecycle: Lifecycle::new(&clock),
+            interrupts: Interrupts::new(port, c.vectors),
+            queues: Queues::new(&clock, c.io_queues_max, features.weights()),
+            slots: Slots::new(&clock, c.command_slots as usize),
+            parked: Parked::new(&clock, &config),
+            events: Events::new(&clock),
+            features,
+            counters: Counters::default(),
+            errors: ErrorLog::default(),
+            inventory,
+            background,
+            memory: Memory::new(&clock, &config),
+            placement,
+            router: OnceCell::new(),
+            ftl,
+            port: port.clone(),
+            clock,
+            config,
+        });
+        core.peers.join(&core);
+        core
+    }
+}
+
+/// The controller's state, shared by its tasks. A drive with two ports has a controller at each: `inventory`, `background` and
+/// `ftl` are the drive's, all else is the controller's own.
 pub struct Core {
+    /// Which of the drive's controllers it is, from 0.
+    pub(crate) number: usize,
+    /// All controllers of the drive.
+    pub(crate) peers: Rc<Peers<Core>>,
     pub(crate) clock: Clock,
     pub(crate) config: DriveConfig,
     pub(crate) port: DeviceEnd,
@@ -60,43 +113,50 @@ pub struct Core {
     pub(crate) counters: Counters,
     pub(crate) errors: ErrorLog,
     pub(crate) inventory: Inventory,
-    pub(crate) background: Background,
+    pub(crate) background: Rc<Background>,
     pub(crate) memory: Memory,
 }
 
 impl Core {
-    /// The state of a controller that is powered on and not enabled.
+    /// The state of a drive's first controller, which is powered on and not enabled.
     pub(crate) fn new(
         port: &DeviceEnd,
         config: DriveConfig,
         cap: Cap,
         placement: Placement,
         ftl: Ftl,
-    ) -> Self {
-        let clock = port.clock().clone();
-        let c = &config.controller;
-        let features = Features::new(c.arbitration_burst);
-        Core {
-            registers: Registers::new(cap),
-            lifecycle: Lifecycle::new(&clock),
-            interrupts: Interrupts::new(port, c.vectors),
-            queues: Queues::new(&clock, c.io_queues_max, features.weights()),
-            slots: Slots::new(&clock, c.command_slots as usize),
-            parked: Parked::new(&clock, &config),
-            events: Events::new(&clock),
-            features,
-            counters: Counters::default(),
-            errors: ErrorLog::default(),
-            inventory: Inventory::new(&config),
-            background: Background::new(&clock),
-            memory: Memory::new(&clock, &config),
-            placement,
-            router: OnceCell::new(),
-            ftl,
-            port: port.clone(),
-            clock,
-            config,
-        }
+    ) -> Rc<Self> {
+        let (inventory, background) = (Inventory::new(&config), Rc::new(Background::new(port.clock())));
+        let shared = Shared { peers: Rc::default(), config, placement, ftl, inventory, background };
+        shared.core(port, cap)
+    }
+
+    /// The state of a further controller of the same drive, at a link of its own: powered on and not enabled.
+    pub(crate) fn beside(&self, port: &DeviceEnd) -> Rc<Self> {
+        let shared = Shared {
+            peers: self.peers.clone(),
+            config: self.config.clone(),
+            placement: self.placement.clone(),
+            ftl: self.ftl.clone(),
+            inventory: self.inventory.view(),
+            background: self.background.clone(),
+        };
+        shared.core(port, self.registers.cap)
+    }
+
+    /// Its identifier in the drive's NVM subsystem (CNTLID).
+    pub(crate) fn id(&self) -> u16 {
+        self.number as u16 + 1
+    }
+
+    /// The identifiers of all controllers of the drive, ascending.
+    pub(crate) fn ids(&self) -> std::ops::RangeInclusive<u16> {
+        1..=self.peers.count() as u16
+    }
+
+    /// Whether the drive has several controllers, all of which have its namespaces.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.peers.count() > 1
     }
 
     /// The route of a command.

@@ -2,35 +2,42 @@
 //!
 //! Changes that the host must be able to rely on are stored before their command completes. What is only counted is
 //! stored a while after it has changed, and at shutdown, so a power cut takes a few seconds of it.
+//!
+//! A drive has one record, however many controllers: of features and errors it has the first one's.
 
 use crate::controller::core::Core;
 use crate::controller::namespace::record::{NamespaceRecord, Record, Totals};
-use byteway_clock::Delay;
+use byteway_clock::{Delay, Time};
 
 impl Core {
     /// Stores everything that outlives the power; it is durable when this ends.
     pub(crate) async fn store(&self) {
         let turn = self.background.persistence.begin_store().await;
-        let record = self.record().encode();
+        let record = match self.number {
+            0 => self.record(),
+            _ => self.peers.at(0).map_or_else(|| self.record(), |first| first.record()),
+        };
+        let record = record.encode();
         self.ftl.store_record(record.into()).await;
         drop(turn);
     }
 
-    /// What is counted over the drive's life, until now.
+    /// What is counted over the drive's life, until now, of all its controllers; errors are this one's.
     pub(crate) fn totals(&self) -> Totals {
-        let (before, counters) = (self.background.persistence.before.get(), &self.counters);
+        let mut totals = self.background.persistence.before.get();
         let ms = |delay: Delay| delay.0 / Delay::from_ms(1).0;
-        Totals {
-            reads: before.reads + counters.reads.get(),
-            writes: before.writes + counters.writes.get(),
-            read_bytes: before.read_bytes + counters.read_bytes.get(),
-            written_bytes: before.written_bytes + counters.written_bytes.get(),
-            busy_ms: before.busy_ms + ms(counters.busy.get()),
-            on_ms: before.on_ms + self.clock.now().0 / Delay::from_ms(1).0,
-            media_errors: before.media_errors + counters.media_errors.get(),
-            errors: self.errors.count(),
-            ..before
-        }
+        self.peers.each(|peer| {
+            let counters = &peer.counters;
+            totals.reads += counters.reads.get();
+            totals.writes += counters.writes.get();
+            totals.read_bytes += counters.read_bytes.get();
+            totals.written_bytes += counters.written_bytes.get();
+            totals.busy_ms += ms(counters.busy.get());
+            totals.media_errors += counters.media_errors.get();
+        });
+        totals.on_ms += ms(self.clock.now().since(Time::ZERO));
+        totals.errors = self.errors.count();
+        totals
     }
 
     fn record(&self) -> Record {

@@ -13,21 +13,21 @@ const NAMESPACES_MAX: usize = 128;
 /// Identifiers of namespaces that were created later begin here: those of the first ones are their numbers.
 const FIRST_UID: u64 = 1 << 32;
 
-/// The namespaces of a drive.
+/// The namespaces of a drive, as one of its controllers sees them. What stands in an [`Rc`] is the drive's.
 pub struct Inventory {
     /// By identifier, from 1.
-    table: RefCell<Vec<Option<Rc<Namespace>>>>,
+    table: Rc<RefCell<Vec<Option<Rc<Namespace>>>>>,
     /// Those that are being deleted: nobody finds them, but what they have is theirs until it is deallocated.
-    leaving: RefCell<Vec<Rc<Namespace>>>,
+    leaving: Rc<RefCell<Vec<Rc<Namespace>>>>,
     /// Who has which part of the drive.
-    pub capacity: RefCell<Capacity>,
+    pub capacity: Rc<RefCell<Capacity>>,
     /// Tells the next namespace from all others.
-    pub next_uid: Cell<u64>,
-    /// Those that have changed, and the number of the last change of each.
+    pub next_uid: Rc<Cell<u64>>,
+    /// There is, or was, a namespace without blocks.
+    has_others: Rc<Cell<bool>>,
+    /// Those that have changed without the controller's host knowing, and the number of the last change of each.
     changed: RefCell<BTreeMap<u32, u64>>,
     changes: Cell<u64>,
-    /// There is, or was, a namespace without blocks.
-    has_others: Cell<bool>,
     /// The controller is enabled for all its command sets: else such namespaces are not active.
     pub all_sets: Cell<bool>,
 }
@@ -41,13 +41,27 @@ impl Inventory {
             .collect();
         table.resize(table.len().max(NAMESPACES_MAX), None);
         Inventory {
-            table: RefCell::new(table),
-            leaving: RefCell::default(),
-            capacity: RefCell::new(Capacity::new(&config.namespaces)),
-            next_uid: Cell::new(FIRST_UID),
+            table: Rc::new(RefCell::new(table)),
+            leaving: Rc::default(),
+            capacity: Rc::new(RefCell::new(Capacity::new(&config.namespaces))),
+            next_uid: Rc::new(Cell::new(FIRST_UID)),
+            has_others: Rc::new(Cell::new(config.namespaces.iter().any(|n| n.set != CommandSet::Nvm))),
             changed: RefCell::default(),
             changes: Cell::default(),
-            has_others: Cell::new(config.namespaces.iter().any(|n| n.set != CommandSet::Nvm)),
+            all_sets: Cell::default(),
+        }
+    }
+
+    /// The same namespaces, as another controller sees them.
+    pub fn view(&self) -> Self {
+        Inventory {
+            table: self.table.clone(),
+            leaving: self.leaving.clone(),
+            capacity: self.capacity.clone(),
+            next_uid: self.next_uid.clone(),
+            has_others: self.has_others.clone(),
+            changed: RefCell::default(),
+            changes: Cell::default(),
             all_sets: Cell::default(),
         }
     }

@@ -150,6 +150,8 @@ pub struct Limits {
     pub transfer_bytes_max: u32,
     /// Units that the namespace takes on the drive.
     pub units: u64,
+    /// Several controllers have the namespace.
+    pub is_shared: bool,
 }
 
 impl Namespace {
@@ -270,10 +272,11 @@ impl Namespace {
         }
     }
 
-    /// Its part of Identify that is the same for every command set.
-    pub fn identify_independent(&self) -> IdentifyNamespaceIndependent {
+    /// Its part of Identify that is the same for every command set. `is_shared`: several controllers have it.
+    pub fn identify_independent(&self, is_shared: bool) -> IdentifyNamespaceIndependent {
         let ready = self.formatting.get().is_none();
         IdentifyNamespaceIndependent {
+            nmic: u8::from(is_shared),
             nsattr: self.attributes(),
             fpi: IdentifyNamespace::FPI_SUPPORTED | self.formatting.get().unwrap_or(0),
             nstat: u8::from(ready),

@@ -50,11 +50,19 @@ pub enum Operation {
 /// How a change has ended, as soon as it has: dword 0 of its command's completion.
 pub(crate) type Outcome = Rc<Cell<Option<Result<u32, Status>>>>;
 
+/// A change that was accepted.
+pub(crate) struct Accepted {
+    pub(crate) operation: Operation,
+    /// Which of the drive's controllers was asked for it, from 0.
+    pub(crate) controller: usize,
+    pub(crate) outcome: Outcome,
+}
+
 /// Where changes wait for being made.
 pub struct Operations {
     /// One was accepted and has not ended.
     is_busy: Cell<bool>,
-    next: RefCell<Option<(Operation, Outcome)>>,
+    next: RefCell<Option<Accepted>>,
     arrived: Notify,
     /// One has ended; or whoever waits is to look at its queue.
     changed: Notify,
@@ -89,18 +97,18 @@ impl Operations {
         self.is_busy.get()
     }
 
-    /// Accepts a change, while there is none.
-    pub(crate) fn accept(&self, operation: Operation) -> Outcome {
+    /// Accepts a change that a controller was asked for, while there is none.
+    pub(crate) fn accept(&self, operation: Operation, controller: usize) -> Outcome {
         debug_assert!(!self.is_busy.get(), "changes are made one at a time");
         self.is_busy.set(true);
         let outcome = Outcome::default();
-        self.next.replace(Some((operation, outcome.clone())));
+        self.next.replace(Some(Accepted { operation, controller, outcome: outcome.clone() }));
         self.arrived.notify_one();
         outcome
     }
 
     /// Waits for a change to be made.
-    pub(crate) async fn next(&self) -> (Operation, Outcome) {
+    pub(crate) async fn next(&self) -> Accepted {
         loop {
             self.arrived.notified().await;
             if let Some(next) = self.next.take() {

@@ -15,6 +15,8 @@ pub struct Persistence {
     restored: Notify,
     /// The record says that the drive was shut down.
     is_clean: Cell<bool>,
+    /// Which controllers have been enabled and not shut down since, a bit each.
+    in_use: Cell<u32>,
     /// Something was counted that the record does not have.
     is_unsaved: Cell<bool>,
     unsaved: Notify,
@@ -31,6 +33,7 @@ impl Persistence {
             is_restored: Cell::default(),
             restored: Notify::new(clock),
             is_clean: Cell::new(true),
+            in_use: Cell::default(),
             is_unsaved: Cell::default(),
             unsaved: Notify::new(clock),
             turn: Semaphore::new(clock, 1),
@@ -70,16 +73,23 @@ impl Persistence {
         turn
     }
 
-    /// The drive is in use: it is not shut down any more.
-    pub fn begin_use(&self) {
+    /// A controller, from 0, is enabled: the drive is in use, and not shut down any more.
+    pub fn begin_use(&self, controller: usize) {
+        self.in_use.set(self.in_use.get() | 1 << controller);
         if self.is_clean.replace(false) {
             self.counted();
         }
     }
 
-    /// The drive is shut down.
-    pub fn end_use(&self) {
-        self.is_clean.set(true);
+    /// A controller is being shut down. Whether the drive is, too: no other controller is in use.
+    pub fn end_use(&self, controller: usize) -> bool {
+        self.in_use.set(self.in_use.get() & !(1 << controller));
+        self.in_use.get() == 0
+    }
+
+    /// All that there is to write down was written down: the drive is shut down, unless a controller is in use again.
+    pub fn shut_down(&self) {
+        self.is_clean.set(self.in_use.get() == 0);
     }
 
     /// Whether the drive is shut down.

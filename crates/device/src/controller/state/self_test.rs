@@ -14,6 +14,8 @@ pub(crate) struct Test {
     /// What it tests beside the controller: 0 nothing, or one namespace, or all.
     pub(crate) nsid: u32,
     pub(crate) percent: u8,
+    /// Which of the drive's controllers was asked for it, from 0.
+    pub(crate) controller: usize,
 }
 
 /// The test that is going on, and the results of former ones.
@@ -66,7 +68,7 @@ impl SelfTest {
         results.truncate(RESULTS);
         self.results.replace(results);
         if let Some((nsid, _)) = extended {
-            self.begin(Test { extended: true, nsid, percent: 0 });
+            self.begin(Test { extended: true, nsid, percent: 0, controller: 0 });
         }
     }
 

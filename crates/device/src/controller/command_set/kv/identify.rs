@@ -22,6 +22,7 @@ pub fn namespace(namespace: &Namespace, limits: Limits, value_bytes_max: u32) ->
             all => (u128::from(bytes) * u128::from(usage.used_bytes.min(all)) / u128::from(all)) as u64,
         },
         fpi: IdentifyNamespace::FPI_SUPPORTED | namespace.formatting.get().unwrap_or(0),
+        nmic: u8::from(limits.is_shared),
         nsattr: namespace.attributes(),
         nguid: namespace.nguid(limits.drive),
         eui64: namespace.eui64(limits.drive),
@@ -37,9 +38,9 @@ pub(crate) fn controller() -> IdentifyControllerKv {
 }
 
 /// The size of a namespace of pairs that is to be created, units.
-pub(crate) fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
+pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespaceKv::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
-    let is_plain = wanted.kvfc & 0xF == 0 && wanted.nmic == 0 && wanted.anagrpid == 0;
+    let is_plain = wanted.kvfc & 0xF == 0 && wanted.nmic <= u8::from(is_shared) && wanted.anagrpid == 0;
     if wanted.nsze == 0 || !is_plain || wanted.nvmsetid != 0 || wanted.endgid != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
     }

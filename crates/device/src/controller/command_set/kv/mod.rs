@@ -170,16 +170,19 @@ impl IoCommandSet for KeyValue {
         commands::end_stream(context, head, payload).await
     }
 
-    fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
-        identify::wanted(bytes)
+    fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+        identify::wanted(bytes, is_shared)
     }
 
     fn open(&self, core: &Core, namespace: &Namespace) -> Result<(), Status> {
         life::open(core, namespace)
     }
 
-    async fn close(&self, core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
+    fn let_go(&self, namespace: &Namespace) {
         self.iterators.end_of(namespace.uid);
+    }
+
+    async fn close(&self, core: &Core, namespace: &Namespace) -> Result<(), MediaError> {
         life::close(core, namespace).await
     }
 

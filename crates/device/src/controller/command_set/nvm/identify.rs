@@ -39,6 +39,7 @@ pub fn namespace(namespace: &Namespace, limits: Limits) -> IdentifyNamespace {
     id.flbas = format_index(namespace.block);
     id.fpi |= namespace.formatting.get().unwrap_or(0);
     id.nsattr = namespace.attributes();
+    id.nmic = u8::from(limits.is_shared);
     id.nvmcap.copy_from_slice(&(u128::from(limits.units) * UNIT_BYTES as u128).to_le_bytes());
     (id.mssrl, id.mcl) = copy_limits_of(namespace, limits.transfer_bytes_max);
     let per_unit = namespace.block.per_unit() as u16;
@@ -100,7 +101,7 @@ pub(crate) fn describe(core: &Core, id: &mut IdentifyController) {
 }
 
 /// The size of a namespace of blocks that is to be created, if the drive can make one like it.
-pub(crate) fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
+pub(crate) fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
     let wanted = IdentifyNamespace::read_from_bytes(bytes).map_err(|_| Status::INVALID_FIELD.with_dnr())?;
     // The extended part of the index counts only where there are more than 16 formats.
     let block = format_of(wanted.flbas & 0xF)?;
@@ -110,7 +111,7 @@ pub(crate) fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
     if wanted.ncap < wanted.nsze {
         return Err(Status::THIN_PROVISIONING_NOT_SUPPORTED.with_dnr());
     }
-    let is_plain = wanted.flbas & 0x10 == 0 && wanted.dps == 0 && wanted.nmic == 0;
+    let is_plain = wanted.flbas & 0x10 == 0 && wanted.dps == 0 && wanted.nmic <= u8::from(is_shared);
     if !is_plain || wanted.anagrpid != 0 || wanted.nvmsetid != 0 || wanted.endgid != 0 {
         return Err(Status::INVALID_FIELD.with_dnr());
     }

@@ -131,7 +131,7 @@ impl IoCommandSet for Nvm {
         identify::format_of(index)
     }
 
-    fn wanted(bytes: &[u8]) -> Result<(u64, Format), Status> {
-        identify::wanted(bytes)
+    fn wanted(bytes: &[u8], is_shared: bool) -> Result<(u64, Format), Status> {
+        identify::wanted(bytes, is_shared)
     }
 }
