@@ -205,6 +205,7 @@ async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
                 socket.unsent.notify_one();
                 if let Err(error) = received {
                     tracing::warn!("the target breaks the protocol: {error}");
+                    let _ = socket.flush(); // which tells it so
                     return;
                 }
                 clock.yield_now().await;
