@@ -127,12 +127,7 @@ fn damaged(byte: usize) -> (Result<(), Status>, u64, bool) {
         |_| {},
         async move |target, clock| {
             let harm = Harm::default();
-            let wires = Wires {
-                target,
-                clock: clock.clone(),
-                lines: RefCell::default(),
-                harm: harm.clone(),
-            };
+            let wires = Wires { target, clock: clock.clone(), lines: RefCell::default(), harm: harm.clone() };
             let adapter = Adapter::real(&clock, Box::new(wires));
             let driver = attach(&adapter, HostCosts::default()).await;
             let config = QueueConfig { vector: Some(1), ..QueueConfig::new(16) };
@@ -164,7 +159,7 @@ fn damaged(byte: usize) -> (Result<(), Status>, u64, bool) {
     )
 }
 
-// TCP Transport 1.0, 3.3.2: without this one bit that is wrong in some data would be the end of everything that is under way, or be
+// TCP Transport 1.0, 3.5: without this one bit that is wrong in some data would be the end of everything that is under way, or be
 // taken for what was read.
 #[test]
 fn a_wrong_data_digest_is_the_end_of_its_command_alone() {

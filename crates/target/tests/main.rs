@@ -14,6 +14,8 @@ mod inline;
 mod kv;
 mod limits;
 mod loss;
+mod multipath;
 mod random;
+mod referrals;
 mod shared;
 mod simulated;

@@ -153,7 +153,7 @@ impl TcpConnection {
                 }
                 Event::End { intact } => {
                     let Some(Coming { cid, ends, .. }) = self.coming.take() else { continue };
-                    // A wrong data digest is the end of its command, not of the connection (TCP Transport 1.0, 3.3.2).
+                    // A wrong data digest is the end of its command, not of the connection (TCP Transport 1.0, 3.5).
                     if let (false, Some(described)) = (intact, self.commands.get_mut(&cid)) {
                         described.is_damaged = true;
                     }
