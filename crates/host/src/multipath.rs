@@ -130,7 +130,7 @@ const LOOK: Delay = Delay::from_ms(10);
 /// After so long a controller is asked again that has not answered as it must.
 const ASK_AGAIN: Delay = Delay::from_s(1);
 /// Bytes of the ANA log that are read, at most.
-const LOG_BYTES_MAX: usize = 64 << 10;
+const LOG_BYTES_MAX: u64 = 64 << 10;
 /// CMIC: the subsystem reports asymmetric namespace access.
 const CMIC_ANA: u8 = 1 << 3;
 
@@ -611,7 +611,8 @@ impl Inner {
         let namespaces = if identity.mnan > 0 { identity.mnan } else { identity.nn };
         let bytes = (identity.nanagrpid as usize).saturating_mul(size_of::<AnaGroupDescriptor>());
         let bytes = bytes.saturating_add((namespaces as usize).saturating_mul(4));
-        let mut page = vec![0; bytes.saturating_add(size_of::<AnaLogHeader>()).min(LOG_BYTES_MAX)];
+        let most = path.driver.transfer_bytes_max().unwrap_or(u64::MAX).min(LOG_BYTES_MAX) as usize;
+        let mut page = vec![0; bytes.saturating_add(size_of::<AnaLogHeader>()).min(most)];
         let cqe = path.driver.log_page(lid::ANA, 0, false, &mut page).await?;
         if !cqe.status().is_success() {
             return Err(DriverError::Status {
