@@ -14,8 +14,8 @@ use crate::wheel::{Timer, Wheel};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -573,6 +573,16 @@ impl Clock {
     /// Waits for a timer of the protocol (a time-out, an aggregation time): real under every timing.
     pub fn timer(&self, delay: Delay) -> Sleep<'_> {
         Sleep { clock: self, at: self.now() + delay, armed: false, yielded: false, modelled: false }
+    }
+
+    /// What `work` gives, if it does before a timer of `limit` ends.
+    pub async fn within<T>(&self, limit: Delay, work: impl Future<Output = T>) -> Option<T> {
+        let (mut stop, mut work) = (pin!(self.timer(limit)), pin!(work));
+        poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => stop.as_mut().poll(context).map(|()| None),
+        })
+        .await
     }
 
     /// Lets every other ready task run once.

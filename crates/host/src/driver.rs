@@ -14,6 +14,7 @@ use byteway_link::memory::PAGE_BYTES;
 use byteway_transfer::host::{Buffer, PlanError, Planner};
 use byteway_wire::IntoBytes;
 use byteway_wire::nvme::feature::NumberOfQueues;
+use byteway_wire::nvme::identify::NamespaceDescriptor;
 use byteway_wire::nvme::kv::identify::{CommandSetCombinations, IdentifyNamespaceKv};
 use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
@@ -70,6 +71,8 @@ pub struct DriverConfig {
     pub timeout_period: Delay,
     /// How often CSTS is read while a change of ready is awaited.
     pub ready_period: Delay,
+    /// The controller has no I/O queues and no namespaces: one of a Discovery Service.
+    pub is_administrative: bool,
 }
 
 impl Default for DriverConfig {
@@ -85,6 +88,7 @@ impl Default for DriverConfig {
             timeout: None,
             timeout_period: Delay::from_s(1),
             ready_period: Delay::from_us(100),
+            is_administrative: false,
         }
     }
 }
@@ -259,7 +263,7 @@ impl Driver {
         if cap.mpsmin() > 0 {
             return Err(DriverError::PageSize(12 + u32::from(cap.mpsmin())));
         }
-        if cap.css() & (CSS_NVM | CSS_SEVERAL) == 0 {
+        if cap.css() & (CSS_NVM | CSS_SEVERAL) == 0 && !config.is_administrative {
             return Err(DriverError::CommandSet);
         }
         let entries = u32::from(config.admin_entries);
@@ -298,7 +302,13 @@ impl Driver {
             },
             completion.work.clone(),
         );
-        let admin = QueuePair { submission: Rc::new(submission), completion, band: Band::Tags, layer: None };
+        let admin = QueuePair {
+            submission: Rc::new(submission),
+            completion,
+            band: Band::Tags,
+            layer: None,
+            routes: None,
+        };
         admin.completion.add(admin.submission.clone());
         let driver = Driver(Rc::new(Inner {
             admin: admin.clone(),
@@ -494,6 +504,13 @@ impl Driver {
         Ok(id)
     }
 
+    /// The Namespace Identification Descriptor list of a namespace.
+    pub async fn namespace_descriptors(&self, nsid: u32) -> Result<Vec<NamespaceDescriptor>, DriverError> {
+        let mut list = [0; Identify::BYTES as usize];
+        self.identify(Cns::NAMESPACE_DESCRIPTORS, nsid, &mut list).await?;
+        Ok(NamespaceDescriptor::parse_list(&list).collect())
+    }
+
     /// Whether the controller is enabled for namespaces of several command sets.
     fn has_all_sets(&self) -> bool {
         self.0.cap.css() & CSS_SEVERAL != 0
@@ -586,11 +603,14 @@ impl Driver {
             completion.work.clone(),
         ));
         completion.add(submission.clone());
-        let pair = QueuePair { submission, completion, band: Band::Tags, layer: None };
+        let pair = QueuePair { submission, completion, band: Band::Tags, layer: None, routes: None };
         inner.queues.borrow_mut().push(Created { pair: pair.clone(), priority: config.priority });
         if let Err(error) = self.announce_submission_queue(&pair, config.priority).await {
             if matches!(error, DriverError::Lost { lost: Lost::Reset, .. }) {
-                // The reset has created it, as one of those that this driver knows.
+                // The reset creates it, as one of those that this driver knows.
+                while inner.condition.get() == Condition::Resetting {
+                    inner.changed.notified().await;
+                }
                 let sqe = DeleteQueue { qid }.sqe(AdminOpcode::DELETE_SQ, 0);
                 let deleted = self.checked("Delete I/O Submission Queue", sqe, Data::None).await;
                 deleted.map_err(|_| error.clone())?;
@@ -681,14 +701,14 @@ impl Driver {
         self.check_up()?;
         inner.condition.set(Condition::Resetting);
         let guard = Resetting(inner);
-        inner.each_queue(|pair| pair.submission.set_state(State::Resetting));
+        self.hold();
         let losses = || if let Port::Fabric(initiator) = &inner.port { initiator.losses() } else { None };
         let mut before = losses();
         let mut result = self.restart().await;
         // A controller beyond a network may be lost again meanwhile.
         while result.is_err() && losses().is_some() && losses() != before {
             before = losses();
-            inner.each_queue(|pair| pair.submission.set_state(State::Resetting));
+            self.hold();
             result = self.restart().await;
         }
         if result.is_ok() {
@@ -771,6 +791,12 @@ impl Driver {
 
     /// The queues that the controller grants, then Identify.
     async fn learn(&self) -> Result<(), DriverError> {
+        if self.0.config.is_administrative {
+            let mut identity = Box::new(IdentifyController::default());
+            self.identify(Cns::CONTROLLER, 0, identity.as_mut_bytes()).await?;
+            self.0.identity.replace(Rc::from(identity));
+            return Ok(());
+        }
         self.ask_for_queues().await?;
         self.select_sets().await?;
         self.refresh().await
@@ -798,7 +824,12 @@ impl Driver {
     }
 
     /// A command of the driver's own, that must succeed.
-    async fn checked(&self, what: &'static str, sqe: Sqe, data: Data<'_>) -> Result<Cqe, DriverError> {
+    pub(crate) async fn checked(
+        &self,
+        what: &'static str,
+        sqe: Sqe,
+        data: Data<'_>,
+    ) -> Result<Cqe, DriverError> {
         let cqe = self.command(what, sqe, data).await?;
         match cqe.status() {
             status if status.is_success() => Ok(cqe),
@@ -854,6 +885,30 @@ impl Driver {
     /// Whether the controller is being reset.
     pub(crate) fn is_resetting(&self) -> bool {
         self.0.condition.get() == Condition::Resetting
+    }
+
+    /// Whether commands can be submitted now: it has a controller, which is not being reset.
+    pub(crate) fn is_up(&self) -> bool {
+        let is_lost = matches!(&self.0.port, Port::Fabric(initiator) if initiator.is_lost());
+        self.0.condition.get() == Condition::Up && !is_lost
+    }
+
+    /// Whether it has no controller, and will have none.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self.0.condition.get(), Condition::Gone(_))
+    }
+
+    /// Waits until a reset is over, however it ends, or the controller is given up.
+    pub(crate) async fn changed(&self) {
+        self.0.changed.notified().await;
+    }
+
+    /// Waits until commands can be submitted. False: that will never be.
+    pub(crate) async fn up(&self) -> bool {
+        while !self.is_up() && !self.is_gone() {
+            self.changed().await;
+        }
+        self.is_up()
     }
 
     pub(crate) fn check_up(&self) -> Result<(), DriverError> {
@@ -1005,6 +1060,19 @@ impl Driver {
         }
     }
 
+    /// Holds submissions up. What is outstanding at a controller that is lost has no end any more: its connections are closed, so that
+    /// nothing of it reaches the host, and nobody has to wait for another controller to know.
+    fn hold(&self) {
+        let is_lost = matches!(&self.0.port, Port::Fabric(initiator) if initiator.is_lost());
+        self.0.each_queue(|pair| {
+            pair.submission.set_state(State::Resetting);
+            if is_lost {
+                pair.completion.drain(); // what has come is no loss
+                pair.submission.restart(Lost::Reset);
+            }
+        });
+    }
+
     /// What a reset does, after submissions have been held up.
     async fn restart(&self) -> Result<(), DriverError> {
         let inner = &self.0;
@@ -1017,6 +1085,9 @@ impl Driver {
         });
         self.enable().await?;
         inner.admin.submission.set_state(State::Live);
+        if inner.config.is_administrative {
+            return Ok(());
+        }
         self.ask_for_queues().await?;
         self.select_sets().await?;
         let extended =

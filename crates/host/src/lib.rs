@@ -5,6 +5,8 @@
 //! | [`port`] | where registers and memory are: behind the simulated link, or shared with another process |
 //! | [`fabric`] | a controller beyond a network, simulated or real: one association, what its messages are |
 //! | [`driver`] | one controller: enable, identify, queues, reset, shutdown |
+//! | [`multipath`] | controllers of one subsystem as paths to it: which one a command takes, and what is done when that fails |
+//! | [`discovery`] | where Discovery Services say that subsystems are |
 //! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |
 //! | `event.rs` | Asynchronous Event Requests |
@@ -35,6 +37,7 @@ mod commit;
 mod completion;
 pub mod costs;
 mod device_memory;
+pub mod discovery;
 pub mod driver;
 pub mod error;
 mod event;
@@ -42,6 +45,7 @@ mod extension;
 pub mod fabric;
 pub mod io;
 pub mod kv;
+pub mod multipath;
 pub mod oracle;
 mod page_owner;
 pub mod payload;
@@ -66,6 +70,7 @@ pub use kv::{
     Answer, BulkLimits, KvBatch, KvBulk, KvClient, KvConfig, KvCursor, KvError, KvIoError, KvMismatch,
     KvOracle, KvOutcome, KvRead, KvWrite, LossFigures, LossWindow, StoreIf,
 };
+pub use multipath::{Multipath, MultipathConfig, MultipathError, PathFigures};
 pub use oracle::{BaseState, Mismatch, Oracle};
 pub use payload::{PayloadClient, PayloadConfig, PayloadError, PayloadIoError};
 pub use port::{Port, Registers};

@@ -73,7 +73,7 @@ pub struct Request<'a> {
     pub(crate) carried: Carried<'a>,
     /// What the queue must be enabled for when it is placed.
     pub(crate) needs: Methods,
-    /// If the queue has been reset since, it is not placed.
+    /// If the queue has been reset since, or is being reset, it is not placed.
     pub(crate) epoch: Option<u64>,
     /// Bits 15:0 of its CDW2 name the first command that is submitted together with it.
     pub(crate) names_first: bool,
@@ -163,6 +163,15 @@ impl<'a> Request<'a> {
     }
 }
 
+/// A command on its way by one of several paths.
+pub(crate) type Routed<'a> = Pin<Box<dyn Future<Output = Result<Cqe, Lost>> + 'a>>;
+
+/// Several queue pairs that are one for who uses them.
+pub(crate) trait Routes {
+    /// Carries a command out by one of them.
+    fn execute<'a>(&'a self, request: &'a Request<'a>) -> Routed<'a>;
+}
+
 /// A submission queue and the completion queue that takes its completions. Cheap to clone.
 #[derive(Clone)]
 pub struct QueuePair {
@@ -172,6 +181,8 @@ pub struct QueuePair {
     pub(crate) band: Band,
     /// What they go through first.
     pub(crate) layer: Option<Rc<dyn RequestLayer>>,
+    /// Commands that are executed go by one of these instead.
+    pub(crate) routes: Option<Rc<dyn Routes>>,
 }
 
 impl QueuePair {
@@ -286,6 +297,9 @@ impl QueuePair {
 
     /// The same for who has a place for the request, so that it is not moved, and has said whose it is.
     pub(crate) async fn execute_placed(&self, request: &Request<'_>) -> Result<Cqe, Lost> {
+        if let Some(routes) = &self.routes {
+            return routes.execute(request).await;
+        }
         if let Some(layer) = &self.layer {
             return Box::pin(self.execute_behind(&**layer, request)).await;
         }
@@ -689,6 +703,9 @@ impl SubmissionQueue {
                 self.charge(batch, service.queued, self.costs.stage);
             }
             if self.state.get() != State::Live {
+                if self.is(State::Resetting) && batch.iter().any(|request| request.epoch.is_some()) {
+                    return Err(Lost::Reset);
+                }
                 self.live().await?;
                 self.charge(batch, Delay::ZERO, Stage::Queueing);
             }

@@ -4,33 +4,27 @@
 
 use crate::error::AttachedError;
 use crate::jobs::{self, Manner, Oracles, Play, Sink};
+use crate::nvme_tcp::{DiscoverySummary, TcpHost, TcpOptions};
 use crate::remote;
-use byteway_auth::{Algorithms, Endpoint, HostSecrets};
 use byteway_clock::{Clock, Delay, Executor, Notify, Timing};
-use byteway_console::error::InputError;
+use byteway_console::error::{InputError, with_causes};
 use byteway_console::interrupt::Interrupt;
 use byteway_console::progress::{Bars, Progress};
 use byteway_console::table::{grouped, time};
 use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
-use byteway_host::fabric::{Adapter, Authenticator, Initiator, InitiatorConfig};
 use byteway_host::oracle::BaseState;
-use byteway_host::{Completion, Port, Rules};
-use byteway_link::Memory;
+use byteway_host::{Completion, Multipath, MultipathConfig, PathFigures, Port, Rules};
 use byteway_measure::results::Results;
-use byteway_measure::summary::{ClockKind, Summary, TransferSummary};
+use byteway_measure::summary::{ClockKind, PathRow, Summary, TransferSummary};
 use byteway_measure::{Meter, Part, SeriesRecorder};
 use byteway_scenario::profile::Fault;
 use byteway_scenario::{Draft, JobSection, Keys, Limits, OUTSTANDING_MAX, Personality, Warmup};
 use byteway_serve::attach::Attachment;
-use byteway_serve::system::System;
-use byteway_serve::tcp_host::Sockets;
-use byteway_serve::tls::{ConfiguredPsk, Connector};
 use byteway_transfer::Method;
 use byteway_transfer::method::Of;
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::Nqn;
-use byteway_wire::fabrics::tcp::Digests;
 use byteway_wire::nvme::lid;
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::vendor::pace::PaceLog;
@@ -71,16 +65,14 @@ pub enum Place {
     VfioUser(PathBuf),
     /// By a target over NVMe/TCP.
     Tcp {
-        /// Where it listens.
-        address: SocketAddr,
+        /// Where it listens: several are paths to the drive.
+        addresses: Vec<SocketAddr>,
+        /// Of a Discovery Service there, which says where the drive is.
+        is_discovery: bool,
         /// The name of the drive's subsystem.
         subsystem: Box<Nqn>,
-        /// With digests of headers and data.
-        digests: bool,
-        /// What this host authenticates with, and the controller with it.
-        secrets: Option<HostSecrets>,
-        /// With TLS, by this key.
-        tls_key: Option<ConfiguredPsk>,
+        /// How this host connects.
+        options: Box<TcpOptions>,
     },
 }
 
@@ -144,10 +136,6 @@ pub enum Assume {
     Filled,
 }
 
-/// The name of this host to a target.
-const HOST: &str = "nqn.2026-11.org.byteway:bench";
-/// Data that goes with a command over NVMe/TCP: what targets commonly take.
-const IN_CAPSULE_BYTES: u32 = 4096;
 /// Without --size no more than this is filled: a drive may keep every byte in memory.
 const FILL_BYTES: Bytes = Bytes(1 << 30);
 /// A command that fills, at most.
@@ -167,54 +155,24 @@ const PATIENCE: Delay = Delay::from_s(5);
 impl Bench {
     /// Attaches, fills if need be, plays the job, and says what it found.
     pub fn run(&self, interrupt: &Interrupt) -> Result<Results, AttachedError> {
-        let stage =
-            |clock: &Clock| Stage { bench: self.clone(), clock: clock.clone(), interrupt: interrupt.clone() };
+        let (bench, raised) = (self.clone(), interrupt.clone());
+        let stage = move |clock: &Clock| Stage { bench, clock: clock.clone(), interrupt: raised };
         let memory_bytes = self.memory_bytes()?;
         match &self.place {
             Place::VfioUser(folder) => {
                 attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
             }
-            Place::Tcp { address, subsystem, digests, secrets, tls_key } => {
-                let executor = Executor::new();
-                let clock = executor.clock().clone();
-                let digests = Digests::new().with_header(*digests).with_data(*digests);
-                let config = initiator(&clock, subsystem, secrets.as_ref())?;
-                let mut sockets = Sockets::new(&clock, *address, digests);
-                let (address, tls_failure) = (*address, sockets.tls_failure());
-                if let Some(key) = tls_key {
-                    let connector = Connector::new(key.tls_psks(&config.host, &config.subsystem));
-                    sockets =
-                        sockets.secured(connector.map_err(|source| AttachedError::Tls { address, source })?);
-                }
-                let adapter = Adapter::real(&clock, Box::new(sockets));
-                let stage = stage(&clock);
-                let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
-                let played = outcome.clone();
-                clock.spawn("benchmark", async move {
-                    let connected = Initiator::connect(&adapter, Memory::simulated(), config).await;
-                    let port = connected.map_err(|error| match tls_failure.last() {
-                        Some(source) => AttachedError::Tls { address, source },
-                        None => AttachedError::Refused(error),
-                    });
-                    let result = match port {
-                        Ok(port) => stage.play(Port::Fabric(port)).await,
-                        Err(error) => Err(error),
+            Place::Tcp { addresses, is_discovery, subsystem, options } => {
+                let (addresses, is_discovery) = (addresses.clone(), *is_discovery);
+                let (subsystem, options) = (**subsystem, (**options).clone());
+                in_real_time(interrupt, async move |clock| {
+                    let host = TcpHost::new(&clock, &options);
+                    let addresses = match is_discovery {
+                        true => host.find(addresses[0], &subsystem).await?,
+                        false => addresses,
                     };
-                    played.set(result);
-                });
-                let (watched, watching, interrupt) = (outcome.clone(), clock.clone(), interrupt.clone());
-                clock.spawn("watch", async move {
-                    let mut patience = PATIENCE;
-                    while patience > Delay::ZERO {
-                        watching.timer(WATCH).await;
-                        if interrupt.is_raised() {
-                            patience = patience.saturating_sub(WATCH);
-                        }
-                    }
-                    watched.set(Err(AttachedError::Interrupted { source: None }));
-                });
-                let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
-                result.map_err(AttachedError::Stalled)?
+                    stage(&clock).play_over(&host, &addresses, is_discovery, subsystem).await
+                })
             }
         }
     }
@@ -242,6 +200,46 @@ impl Bench {
         }
         Ok(bytes)
     }
+}
+
+/// What a Discovery Service, and those that it refers to, say of where drives are.
+///
+/// # Errors
+/// It does not answer, or the user has interrupted it.
+pub fn discovered(
+    service: SocketAddr,
+    options: &TcpOptions,
+    interrupt: &Interrupt,
+) -> Result<DiscoverySummary, AttachedError> {
+    let options = options.clone();
+    in_real_time(interrupt, async move |clock| {
+        TcpHost::new(&clock, &options).discover(service).await.map(DiscoverySummary::from)
+    })
+}
+
+/// Does `work` with targets in real time, which is given up if it doesn't end soon after `interrupt` is raised.
+fn in_real_time<T: 'static>(
+    interrupt: &Interrupt,
+    work: impl AsyncFnOnce(Clock) -> Result<T, AttachedError> + 'static,
+) -> Result<T, AttachedError> {
+    let executor = Executor::new();
+    let clock = executor.clock().clone();
+    let outcome = Rc::new(Outcome { ended: Notify::new(&clock), result: RefCell::default() });
+    let (worked, working) = (outcome.clone(), clock.clone());
+    clock.spawn("benchmark", async move { worked.set(work(working).await) });
+    let (watched, watching, interrupt) = (outcome.clone(), clock.clone(), interrupt.clone());
+    clock.spawn("watch", async move {
+        let mut patience = PATIENCE;
+        while patience > Delay::ZERO {
+            watching.timer(WATCH).await;
+            if interrupt.is_raised() {
+                patience = patience.saturating_sub(WATCH);
+            }
+        }
+        watched.set(Err(AttachedError::Interrupted { source: None }));
+    });
+    let result = executor.run_real(Timing::None, None, async move { outcome.get().await });
+    result.map_err(AttachedError::Stalled)?
 }
 
 /// Attaches to the drive that is served in `folder`, with so much host memory, and does `work` in real time, which looks
@@ -327,42 +325,64 @@ struct Stage {
     interrupt: Interrupt,
 }
 
-/// Who this host is, and how it connects.
-fn initiator(
-    clock: &Clock,
-    subsystem: &Nqn,
-    secrets: Option<&HostSecrets>,
-) -> Result<InitiatorConfig, InputError> {
-    let authenticator = secrets.map(|secrets| Authenticator {
-        secrets: secrets.clone(),
-        endpoint: Rc::new(Endpoint::new(Algorithms::default(), Box::new(System::new(clock)))),
-    });
-    let host = Nqn::new(HOST).map_err(|error| InputError::new(error.to_string(), "this is a defect"))?;
-    Ok(InitiatorConfig {
-        subsystem: *subsystem,
-        host,
-        host_id: *b"byteway bench   ",
-        admin_entries: 32,
-        in_capsule_bytes: IN_CAPSULE_BYTES,
-        authenticator,
-    })
-}
-
 impl Stage {
     /// Sockets wake who waits; shared memory does not.
     fn completion(&self) -> Completion {
         if self.bench.is_remote() { Completion::Interrupt } else { Completion::Polled }
     }
 
-    async fn play(self, port: Port) -> Result<Results, AttachedError> {
-        let bench = &self.bench;
+    async fn attach(&self, port: Port) -> Result<Driver, AttachedError> {
         let config = DriverConfig {
-            queues_wanted: bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
+            queues_wanted: self.bench.job.numjobs.clamp(1, u32::from(u16::MAX - 1)) as u16,
             timeout: Some(TIMEOUT),
             completion: self.completion(),
             ..DriverConfig::default()
         };
-        let driver = Driver::attach(port, config).await.map_err(AttachedError::NotDriven)?;
+        Driver::attach(port, config).await.map_err(AttachedError::NotDriven)
+    }
+
+    async fn play(self, port: Port) -> Result<Results, AttachedError> {
+        let driver = self.attach(port).await?;
+        self.play_on(driver, None, Vec::new()).await
+    }
+
+    /// The same over NVMe/TCP, by each of these addresses. Those that are `found` may be of no use to this host, as long as one is.
+    async fn play_over(
+        self,
+        host: &TcpHost,
+        addresses: &[SocketAddr],
+        found: bool,
+        subsystem: Nqn,
+    ) -> Result<Results, AttachedError> {
+        let (mut paths, mut notes) = (Vec::new(), Vec::new());
+        for (index, address) in addresses.iter().enumerate() {
+            let attached = match host.connect(*address, subsystem).await {
+                Ok(port) => self.attach(port).await,
+                Err(error) => Err(error),
+            };
+            match attached {
+                Ok(driver) => paths.push((address.to_string(), driver)),
+                Err(error) if found && (index + 1 < addresses.len() || !paths.is_empty()) => {
+                    notes.push(format!("{address} is no path: {}", with_causes(&error)));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let driver = paths[0].1.clone();
+        let multipath = match paths.len() {
+            1 => None,
+            _ => Some(Multipath::new(paths, MultipathConfig::default()).await?),
+        };
+        self.play_on(driver, multipath, notes).await
+    }
+
+    async fn play_on(
+        self,
+        driver: Driver,
+        paths: Option<Multipath>,
+        mut notes: Vec<String>,
+    ) -> Result<Results, AttachedError> {
+        let bench = &self.bench;
         let namespace = self.namespace(&driver)?;
         let transfer = &bench.transfer;
         transfer.check(&driver)?;
@@ -379,6 +399,7 @@ impl Stage {
         let manner = Manner {
             drive: 0,
             shared: None,
+            paths: paths.clone(),
             completion: self.completion(),
             rules: if bench.is_remote() { remote::rules(transfer.rules()) } else { transfer.rules() },
             sink: transfer
@@ -398,7 +419,7 @@ impl Stage {
         let plan = &plans[0];
         let workers = jobs::workers(&driver, &plans, &manner, &oracles).await?;
         let progress = Progress::new(&*bench.bars, "", plan.command_count(), plan.runtime);
-        let pace = pace(&driver).await;
+        let pace = self.pace(&driver, paths.as_ref()).await;
         let start = self.clock.now();
         let series = SeriesRecorder::new(&plans, start, None);
         let meter = Meter::new(&plans, start, series, bench.warmup, progress, self.interrupt.clone());
@@ -410,7 +431,7 @@ impl Stage {
         let series = play.meter.series(end, &mut []).series;
         let curves = play.meter.curves(&plans);
         let measured = play.meter.summary(&plans, Part::Whole, bench.verify, end);
-        let mut notes = vec![described(plan)];
+        notes.insert(0, described(plan));
         if fills {
             notes.push(format!(
                 "the range was filled before: {}",
@@ -420,12 +441,19 @@ impl Stage {
         notes.extend(measured.notes.iter().cloned());
         notes.extend(play.unchecked_note(Part::Whole));
         notes.push(RESOLUTION.to_owned());
-        notes.push(kept_pace(pace, self::pace(&driver).await));
-        let protocol_errors = driver.protocol_errors();
+        notes.push(kept_pace(pace, self.pace(&driver, paths.as_ref()).await));
+        let protocol_errors =
+            paths.as_ref().map_or_else(|| driver.protocol_errors(), Multipath::protocol_errors);
         if protocol_errors > 0 {
             notes.push(format!("{protocol_errors} completions contradicted what was submitted"));
         }
-        if let Err(error) = driver.shutdown().await {
+        let figures = paths.as_ref().map(|paths| paths.figures(plan.nsid)).unwrap_or_default();
+        notes.extend(figures.iter().filter_map(|path| path.refusal.as_ref()).map(ToString::to_string));
+        let shut_down = match &paths {
+            Some(paths) => paths.shutdown().await,
+            None => driver.shutdown().await,
+        };
+        if let Err(error) = shut_down {
             notes.push(format!("the drive did not shut down: {error}"));
         }
         let is_plain = transfer.method.is_pointer() && !transfer.sink;
@@ -435,6 +463,7 @@ impl Stage {
             TransferSummary::new(transfer.method.name(), transfer.sink, &counts, (None, None), measured.ios);
         let summary = Summary {
             transfer: (!is_plain).then_some(crossed),
+            paths: figures.into_iter().map(path_row).collect(),
             scenario: "bench".to_owned(),
             seed: bench.seed,
             drive_model: driver.identity().model_number(),
@@ -444,6 +473,14 @@ impl Stage {
             ..measured
         };
         Ok(Results { summary, series, curves, wear: None, drives: Vec::new() })
+    }
+
+    /// See [`pace`]; none, too, if no path leads to the drive now.
+    async fn pace(&self, driver: &Driver, paths: Option<&Multipath>) -> Option<PaceLog> {
+        match paths {
+            Some(paths) => pace(&paths.any_driver()?).await,
+            None => pace(driver).await,
+        }
     }
 
     fn namespace(&self, driver: &Driver) -> Result<Namespace, InputError> {
@@ -521,10 +558,18 @@ impl Stage {
             return Err(AttachedError::NotFilled { writes: row.count, status: row.status.clone() });
         }
         for queue in queues {
-            driver.delete_queue_pair(&queue).await?;
+            match &manner.paths {
+                Some(paths) => paths.delete_queue_pair(&queue).await?,
+                None => driver.delete_queue_pair(&queue).await?,
+            }
         }
         Ok(())
     }
+}
+
+fn path_row(path: PathFigures) -> PathRow {
+    let PathFigures { name, state, commands, failovers, reconnects, .. } = path;
+    PathRow { path: name, state: state.to_owned(), commands, failovers, reconnects }
 }
 
 /// Jobs that write the job's range once: in long commands, and what is left of it block by block.

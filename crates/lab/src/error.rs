@@ -13,7 +13,7 @@ use byteway_console::units::Bytes;
 use byteway_device::ConfigError;
 use byteway_flash::file::DirectoryError;
 use byteway_host::fabric::ConnectError;
-use byteway_host::{AnyIoError, DriverError, IoError};
+use byteway_host::{AnyIoError, DriverError, IoError, MultipathError};
 use byteway_serve::attach::AttachError;
 use byteway_serve::tls::TlsError;
 use byteway_wire::fabrics::auth::Explanation;
@@ -192,6 +192,9 @@ pub enum AttachedError {
         /// Why.
         source: TlsError,
     },
+    /// Addresses are not paths to one drive.
+    #[error(transparent)]
+    Paths(#[from] MultipathError),
     /// The process that serves the drive has gone.
     #[error("the drive's process has gone, or has dropped this one: its log says more")]
     Gone,

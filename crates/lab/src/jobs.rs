@@ -15,8 +15,8 @@ use byteway_console::error::InputError;
 use byteway_host::driver::{Driver, QueueConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{
-    Completion, Counts, IoError, LossFigures, LossWindow, Meaning, Method, QueuePair, Results, Rules,
-    SinkOracle,
+    Completion, Counts, IoError, LossFigures, LossWindow, Meaning, Method, Multipath, QueuePair, Results,
+    Rules, SinkOracle,
 };
 use byteway_measure::timeline::{Ended, Queue, Timeline};
 use byteway_measure::{Completed, Meter, Part};
@@ -57,6 +57,8 @@ pub struct Manner {
     /// Queue pairs of the target's, in turn, for the jobs that run there. None: the jobs are the host's, and each of their workers has
     /// one of its own.
     pub shared: Option<Vec<QueuePair>>,
+    /// The paths to the drive, if there is more to its queue pairs than the driver. Not for jobs of pairs.
+    pub paths: Option<Multipath>,
     /// How they learn of completions.
     pub completion: Completion,
     /// How their payloads cross.
@@ -225,7 +227,14 @@ pub async fn workers(
                     let cpu = queue.cpu().clone();
                     (queue, cpu)
                 }
-                None => (driver.create_queue_pair(config).await?, own),
+                None => match &manner.paths {
+                    Some(paths) => (paths.create_queue_pair(config).await?, own),
+                    None => (driver.create_queue_pair(config).await?, own),
+                },
+            };
+            let enable = async |queue: &QueuePair, methods| match &manner.paths {
+                Some(paths) => paths.enable_methods(queue, methods).await,
+                None => driver.enable_methods(queue, methods).await.map(drop),
             };
             let ios = || Generator::new(plan, worker, &rng);
             let access = match (kv, &manner.sink, namespace) {
@@ -235,13 +244,13 @@ pub async fn workers(
                 }
                 (None, _, None) => return Err(RunError::no_namespace(NamespaceKind::Any, plan)),
                 (None, None, Some(namespace)) => {
-                    driver.enable_methods(&queue, manner.rules.methods()).await?;
+                    enable(&queue, manner.rules.methods()).await?;
                     let oracle = oracles.get(&plan.nsid).cloned();
                     Access::Blocks(Blocks::new(queue, namespace, plan, manner.rules, oracle, ios()?)?)
                 }
                 (None, Some(sink), Some(_)) => {
                     let config = sink.config(manner.rules, plan);
-                    driver.enable_methods(&queue, config.methods()).await?;
+                    enable(&queue, config.methods()).await?;
                     Access::Payloads(Payloads::new(queue, plan.nsid, config, ios()?)?)
                 }
             };

@@ -10,6 +10,7 @@
 //! | [`remote`] | a run whose drives are a target's: the target, the network, the host's associations |
 //! | [`serve`] | drives for hosts in other processes: sockets, and what was served |
 //! | [`mod@bench`] | jobs on a drive that another process serves, in real time |
+//! | [`nvme_tcp`] | this host's ways to targets over NVMe/TCP, and what Discovery Services say |
 //! | [`pairs`] | one request to a key-value drive, in a directory or served |
 //! | [`media`] | what a directory holds of a drive |
 //!
@@ -26,6 +27,7 @@ pub mod error;
 pub mod jobs;
 pub mod lsm;
 pub mod media;
+pub mod nvme_tcp;
 pub mod pairs;
 pub mod remote;
 pub mod run;

@@ -328,6 +328,7 @@ impl Setting {
         let manner = Manner {
             drive,
             shared: None,
+            paths: None,
             completion,
             rules: if remote.is_some() { remote::rules(transfer.rules) } else { transfer.rules },
             sink: plan.personality.has_sink().then(|| Sink::new(transfer.results, verifies, true)),

@@ -441,6 +441,7 @@ impl Meter {
             link: Vec::new(),
             transfer: None,
             network: None,
+            paths: Vec::new(),
             utilisation: Vec::new(),
             flash: None,
             write_amplification: None,

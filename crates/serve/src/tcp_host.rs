@@ -2,21 +2,21 @@
 
 use crate::stream::{Stream, StreamError};
 use crate::tls::{Connector, TlsError};
-use crate::vfio_user::server::before;
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_host::fabric::tcp::TcpConnection;
 use byteway_host::fabric::{Adapter, Connection, Messenger, ToHost, ToTarget};
 use byteway_wire::fabrics::tcp::Digests;
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt::{set_tcp_nodelay, socket_error};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpStream};
-use std::pin::pin;
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 /// How long a connection may take to be made.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+const CONNECT_LIMIT: Delay = Delay::from_s(5);
 /// How long a TLS handshake may take.
 const HANDSHAKE_LIMIT: Delay = Delay::from_s(5);
 /// Bytes taken from a socket at once, at most.
@@ -57,6 +57,27 @@ impl TlsFailure {
     }
 }
 
+/// A socket that is being connected: once it is writable it is, or has failed. A target that does not answer holds nothing else up.
+fn begin_to_connect(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    set_tcp_nodelay(&socket, true)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
+    }
+}
+
+/// Waits until it is connected, and does a TLS handshake, if there is one.
+async fn establish(clock: &Clock, socket: &Socket, descriptor: &OwnedFd) -> Result<(), StreamError> {
+    let connected = clock.within(CONNECT_LIMIT, socket.stream.writable(clock)).await;
+    let ended = connected.map_or(Err(Errno::TIMEDOUT), |()| socket_error(descriptor).flatten());
+    ended.map_err(StreamError::Socket)?;
+    let secured = clock.within(HANDSHAKE_LIMIT, socket.stream.secure(clock)).await;
+    secured.unwrap_or(Err(TlsError::Slow)).map(drop).map_err(StreamError::Tls)
+}
+
 impl Sockets {
     /// To the target at `address`, whose connections have these digests if the target takes them.
     pub fn new(clock: &Clock, address: SocketAddr, digests: Digests) -> Sockets {
@@ -76,13 +97,10 @@ impl Sockets {
     }
 
     fn connect(&self, adapter: &Adapter, connection: Connection) -> std::io::Result<()> {
-        let stream = TcpStream::connect_timeout(&self.address, CONNECT_LIMIT)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
-        let descriptor = Rc::new(OwnedFd::from(stream));
+        let descriptor = Rc::new(begin_to_connect(self.address)?);
         let tls = self.tls.as_ref().map(|tls| tls.connect(&descriptor)).transpose();
         let socket = Rc::new(Socket {
-            stream: Stream::new(descriptor, tls.map_err(std::io::Error::other)?),
+            stream: Stream::new(descriptor.clone(), tls.map_err(std::io::Error::other)?),
             is_open: Cell::default(),
             tcp: RefCell::new(TcpConnection::new(connection, self.digests)),
             later: RefCell::default(),
@@ -94,16 +112,17 @@ impl Sockets {
         let (clock, adapter, open) = (self.clock.clone(), adapter.clone(), self.open.clone());
         let (address, failed) = (self.address, self.failed.clone());
         self.clock.spawn("NVMe/TCP reader", async move {
-            let limit = pin!(clock.timer(HANDSHAKE_LIMIT));
-            match before(limit, socket.stream.secure(&clock)).await.unwrap_or(Err(TlsError::Slow)) {
-                Ok(_) => {
+            match establish(&clock, &socket, &descriptor).await {
+                Ok(()) => {
                     socket.is_open.set(true);
                     socket.unsent.notify_one();
                     read(&clock, &adapter, &socket).await;
                 }
                 Err(error) => {
                     tracing::warn!("{address}: {error}");
-                    failed.0.replace(Some(error));
+                    if let StreamError::Tls(error) = error {
+                        failed.0.replace(Some(error));
+                    }
                 }
             }
             socket.close();
@@ -205,6 +224,7 @@ async fn read(clock: &Clock, adapter: &Adapter, socket: &Socket) {
                 socket.unsent.notify_one();
                 if let Err(error) = received {
                     tracing::warn!("the target breaks the protocol: {error}");
+                    let _ = socket.flush(); // which tells it so
                     return;
                 }
                 clock.yield_now().await;

@@ -3,6 +3,7 @@
 //! Each connection has a completion queue of the adapter's, which the processor of that connection looks into: the first event
 //! interrupts it, and it goes on while there are more. Commands begin in the order in which they came and are executed side by side.
 
+use crate::discovery::Reached;
 use crate::path::{Errand, Movement};
 use crate::queue::{Queue, Target};
 use byteway_clock::{Channel, Clock, Delay, SpanId, Stage, Station, Time};
@@ -45,6 +46,7 @@ struct Serving {
     clock: Clock,
     network: TargetEnd,
     target: Rc<Target>,
+    reached: Reached,
     processors: Vec<Rc<Station>>,
     costs: TransportCosts,
     commands: Cell<u64>,
@@ -100,11 +102,23 @@ impl SimulatedTarget {
         processors: &[Rc<Station>],
         costs: TransportCosts,
     ) -> SimulatedTarget {
+        SimulatedTarget::serve_at(Reached::default(), network, target, processors, costs)
+    }
+
+    /// The same, at one of the target's ports.
+    pub fn serve_at(
+        reached: Reached,
+        network: TargetEnd,
+        target: &Rc<Target>,
+        processors: &[Rc<Station>],
+        costs: TransportCosts,
+    ) -> SimulatedTarget {
         let clock = network.clock().clone();
         let serving = Rc::new(Serving {
             clock: clock.clone(),
             network,
             target: target.clone(),
+            reached,
             processors: processors.to_vec(),
             costs,
             commands: Cell::default(),
@@ -171,7 +185,7 @@ impl Session {
         let session = Rc::new(Session {
             serving: serving.clone(),
             connection,
-            queue: Queue::new(&serving.target),
+            queue: Queue::at(&serving.target, serving.reached),
             processor: serving.processors[number % serving.processors.len()].clone(),
             events: Channel::unbounded(clock),
             works: Channel::unbounded(clock),

@@ -17,13 +17,13 @@ use byteway_wire::fabrics::Nqn;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-const TASKS: u64 = 6;
+pub const TASKS: u64 = 6;
 const ROUNDS: u64 = 12;
 /// Units that a task writes to.
-const UNITS: u64 = 4;
+pub const UNITS: u64 = 4;
 
 /// A target in front of the drive at `host`, through a block layer or past it.
-async fn target(host: HostEnd, through_block_layer: bool) -> (Rc<Target>, Driver) {
+pub async fn target(host: HostEnd, through_block_layer: bool) -> (Rc<Target>, Driver) {
     let config = DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() };
     let driver = Driver::attach(Port::Link(host), config).await.unwrap();
     let clock = driver.clock().clone();
@@ -75,7 +75,7 @@ async fn write(clock: &Clock, client: &Client, done: &Cell<u64>) {
 }
 
 /// Reads every unit that a task may have written, by the drive's own link.
-async fn read_all(driver: &Driver, oracle: &Rc<RefCell<Oracle>>) {
+pub async fn read_all(driver: &Driver, oracle: &Rc<RefCell<Oracle>>) {
     let queue = driver.create_queue_pair(QueueConfig::new(64)).await.unwrap();
     let config = ClientConfig {
         rules: Rules::only(Method::Prp),
@@ -91,7 +91,7 @@ async fn read_all(driver: &Driver, oracle: &Rc<RefCell<Oracle>>) {
     }
 }
 
-fn oracle(driver: &Driver) -> Rc<RefCell<Oracle>> {
+pub fn oracle(driver: &Driver) -> Rc<RefCell<Oracle>> {
     let namespace = driver.namespaces()[0];
     let block = BlockSize::from_bytes(namespace.block_bytes.into()).unwrap();
     let oracle = Oracle::new(namespace.blocks, block, 1, BaseState::Zeroes);

@@ -7,7 +7,7 @@ use byteway_host::fabric::{Adapter, Initiator, InitiatorConfig};
 use byteway_host::oracle::{BaseState, Oracle};
 use byteway_host::{Client, ClientConfig, Driver, DriverConfig, HostCosts, Method, Port, Rules};
 use byteway_link::{Memory, Parcel, network};
-use byteway_target::{SimulatedTarget, Target, TransportCosts};
+use byteway_target::{Reached, SimulatedTarget, Target, TransportCosts};
 use byteway_wire::content::BlockSize;
 use byteway_wire::fabrics::Nqn;
 use std::cell::RefCell;
@@ -24,21 +24,36 @@ const COSTS: TransportCosts = TransportCosts {
 
 /// Both ends of a network, the target behind one of them.
 pub fn connect(target: &Rc<Target>, clock: &Clock, processors: usize) -> (Adapter, SimulatedTarget) {
+    connect_at(Reached::default(), target, clock, processors)
+}
+
+/// The same, at one of the target's ports.
+pub fn connect_at(
+    reached: Reached,
+    target: &Rc<Target>,
+    clock: &Clock,
+    processors: usize,
+) -> (Adapter, SimulatedTarget) {
     let (near, far) = network::connect(clock, byteway_testkit::network_config());
     let processors: Vec<Rc<Station>> = (0..processors).map(|_| Rc::new(Station::new(clock, 1))).collect();
-    (Adapter::new(near), SimulatedTarget::serve(far, target, &processors, COSTS))
+    (Adapter::new(near), SimulatedTarget::serve_at(reached, far, target, &processors, COSTS))
 }
 
 pub async fn attach(adapter: &Adapter, costs: HostCosts) -> Driver {
+    attach_to(SUBSYSTEM, adapter, Memory::simulated(), costs).await
+}
+
+/// The same, to a subsystem of this name, with this memory.
+pub async fn attach_to(subsystem: &str, adapter: &Adapter, memory: Memory, costs: HostCosts) -> Driver {
     let config = InitiatorConfig {
-        subsystem: Nqn::new(SUBSYSTEM).unwrap(),
+        subsystem: Nqn::new(subsystem).unwrap(),
         host: Nqn::new(HOST).unwrap(),
         host_id: [7; 16],
         admin_entries: 32,
         in_capsule_bytes: 4096,
         authenticator: None,
     };
-    let initiator = Initiator::connect(adapter, Memory::simulated(), config).await.unwrap();
+    let initiator = Initiator::connect(adapter, memory, config).await.unwrap();
     let config = DriverConfig { costs, completion: Completion::Interrupt, ..DriverConfig::default() };
     Driver::attach(Port::Fabric(initiator), config).await.unwrap()
 }

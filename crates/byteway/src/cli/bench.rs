@@ -14,8 +14,9 @@ use byteway_console::error::InputError;
 use byteway_console::file::read_secret_file;
 use byteway_console::units::excerpt;
 use byteway_console::units::{Bytes, Picos, Rate};
-use byteway_lab::bench::{Assume, Bench, Place, Transfer};
-use byteway_measure::output::Output;
+use byteway_lab::bench::{Assume, Bench, Place, Transfer, discovered};
+use byteway_lab::nvme_tcp::TcpOptions;
+use byteway_measure::output::{Output, print};
 use byteway_scenario::secrets::load_secret;
 use byteway_scenario::{JobSection, ResultWay, Warmup};
 use byteway_serve::tls::{ConfiguredPsk, PskError};
@@ -38,6 +39,13 @@ With TLS, after `byteway serve drive.toml --tcp 127.0.0.1:4420 --tls-keys FILE`:
 
 Where the target asks for authentication (`byteway serve --secrets`): --secret-file FILE.
 
+Several addresses are paths to one drive. Commands go by those that its ports say are best (ANA), and
+by another one when a path fails; what went by each is told at the end:
+  byteway bench --tcp 127.0.0.1:4420 --tcp 127.0.0.1:5420 --subsystem NQN --iodepth 32
+What drives a Discovery Service knows of, and all paths to one of them that it names:
+  byteway bench --tcp 127.0.0.1:4420 --discover
+  byteway bench --tcp 127.0.0.1:4420 --nqn NQN --iodepth 32
+
 Every block read is verified. What a drive holds beforehand nobody here knows, so the range is
 written first, which is not measured; without --size that is at most 1 GiB. On a drive that nobody
 has written to since it was served, --assume empty (or filled) spares the writing; --no-verify
@@ -53,12 +61,19 @@ pub(super) struct Arguments {
     /// it is only read and --assume or --no-verify says so.
     #[arg(long, value_name = "DIR", required_unless_present = "tcp", conflicts_with = "tcp")]
     vfio_user: Option<PathBuf>,
-    /// Instead: the address and port at which a target serves the drive over NVMe/TCP, Byteway's or any other.
-    #[arg(long, value_name = "ADDR:PORT", requires = "subsystem")]
-    tcp: Option<SocketAddr>,
+    /// Instead: the address and port at which a target serves the drive over NVMe/TCP, Byteway's or any other; may be repeated, for
+    /// several paths to one drive.
+    #[arg(long, value_name = "ADDR:PORT", requires = "which")]
+    tcp: Vec<SocketAddr>,
     /// With --tcp: the NQN of the drive's subsystem, as `byteway serve` or `nvme discover` names it.
-    #[arg(long, value_name = "NQN", requires = "tcp")]
+    #[arg(long, value_name = "NQN", requires = "tcp", group = "which")]
     subsystem: Option<String>,
+    /// The same, if a Discovery Service listens at --tcp: the drive is used by all paths that it names.
+    #[arg(long, value_name = "NQN", requires = "tcp", group = "which")]
+    nqn: Option<String>,
+    /// List what the Discovery Service at --tcp, and those that it refers to, say of where drives are, and do nothing else.
+    #[arg(long, requires = "tcp", group = "which")]
+    discover: bool,
     /// With --tcp: ask for digests of headers and data.
     #[arg(long, requires = "tcp")]
     digests: bool,
@@ -179,31 +194,71 @@ fn tls_key(path: &Path) -> Result<ConfiguredPsk, InputError> {
     })
 }
 
+/// How this host connects to targets.
+fn options(arguments: &Arguments) -> Result<TcpOptions, InputError> {
+    let secret = |file: &Option<PathBuf>| file.as_deref().map(load_secret).transpose();
+    let (host, controller) = (secret(&arguments.secret_file)?, secret(&arguments.controller_secret_file)?);
+    Ok(TcpOptions {
+        digests: arguments.digests,
+        secrets: host.map(|host| HostSecrets { host, controller }),
+        tls_key: arguments.tls_key.as_deref().map(tls_key).transpose()?,
+    })
+}
+
+/// The one Discovery Service.
+fn service(arguments: &Arguments, flag: &str) -> Result<SocketAddr, InputError> {
+    match arguments.tcp[..] {
+        [service] => Ok(service),
+        _ => {
+            let what =
+                format!("`{flag}` asks one Discovery Service, and there are {} `--tcp`", arguments.tcp.len());
+            Err(InputError::new(what, "give one, or the drive's own addresses with --subsystem"))
+        }
+    }
+}
+
 /// Where the drive is served.
 fn place(arguments: &Arguments) -> Result<Place, InputError> {
-    match (&arguments.vfio_user, arguments.tcp, &arguments.subsystem) {
-        (_, Some(address), Some(name)) => {
-            let subsystem = Nqn::new(name).map_err(|error| {
-                let what = format!("`--subsystem {}`: {error}", excerpt(name));
-                InputError::new(what, "name the subsystem as `byteway serve` or `nvme discover` does")
-            })?;
-            let secret = |file: &Option<PathBuf>| file.as_deref().map(load_secret).transpose();
-            let (host, controller) =
-                (secret(&arguments.secret_file)?, secret(&arguments.controller_secret_file)?);
-            Ok(Place::Tcp {
-                address,
-                subsystem: Box::new(subsystem),
-                digests: arguments.digests,
-                secrets: host.map(|host| HostSecrets { host, controller }),
-                tls_key: arguments.tls_key.as_deref().map(tls_key).transpose()?,
-            })
-        }
-        (folder, ..) => Ok(Place::VfioUser(folder.clone().unwrap_or_default())),
+    let (flag, name) = match (&arguments.subsystem, &arguments.nqn, &arguments.vfio_user) {
+        (Some(name), ..) => ("--subsystem", name),
+        (None, Some(name), _) => ("--nqn", name),
+        (None, None, folder) => return Ok(Place::VfioUser(folder.clone().unwrap_or_default())),
+    };
+    let subsystem = Nqn::new(name).map_err(|error| {
+        let what = format!("`{flag} {}`: {error}", excerpt(name));
+        InputError::new(what, "name the subsystem as `byteway serve` or `nvme discover` does")
+    })?;
+    let mut addresses = arguments.tcp.clone();
+    let is_discovery = arguments.nqn.is_some();
+    if is_discovery {
+        addresses = vec![service(arguments, flag)?];
     }
+    let twice = (1..addresses.len()).find(|index| addresses[..*index].contains(&addresses[*index]));
+    if let Some(index) = twice {
+        let what = format!("`--tcp {}` is there twice", addresses[index]);
+        return Err(InputError::new(what, "give each path once"));
+    }
+    let options = Box::new(options(arguments)?);
+    Ok(Place::Tcp { addresses, is_discovery, subsystem: Box::new(subsystem), options })
+}
+
+/// Lists what Discovery Services say.
+fn list(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let service = service(arguments, "--discover")?;
+    let found = discovered(service, &options(arguments)?, &raised_by_signal())?;
+    let Arguments { format, tables, .. } = arguments;
+    print(match format {
+        OutputFormat::Table => tables.wrapped(&found.tables(tables.width())),
+        OutputFormat::Json => found.to_json(),
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the benchmark.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    if arguments.discover {
+        return list(arguments);
+    }
     let runtime = match (arguments.runtime, arguments.count, arguments.io_size) {
         (None, None, None) => Some(BENCH_RUNTIME),
         (runtime, ..) => runtime,

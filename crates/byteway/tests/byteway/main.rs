@@ -21,6 +21,7 @@ mod measuring;
 mod media;
 mod methods;
 mod mqsim;
+mod multipath;
 mod network;
 mod outlook_latency;
 mod physics_latency;

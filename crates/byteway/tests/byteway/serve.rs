@@ -11,11 +11,11 @@ use serde_json::Value;
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n";
+pub(crate) const DRIVE: &str = "[drive]\nprofile = \"samsung-970-pro\"\ncapacity = \"1 GiB\"\n";
 /// What any of the processes is given at most.
 const DEADLINE: Duration = Duration::from_secs(120);
 
@@ -26,17 +26,22 @@ fn byteway(folder: &Path) -> Command {
 }
 
 /// A process with its output in files; killed when it is dropped.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     out: PathBuf,
     error: PathBuf,
 }
 
 impl Process {
-    fn start(folder: &Path, name: &str, arguments: &[&str]) -> Process {
+    pub(crate) fn start(folder: &Path, name: &str, arguments: &[&str]) -> Process {
+        Process::start_with(folder, name, arguments, Stdio::null())
+    }
+
+    pub(crate) fn start_with(folder: &Path, name: &str, arguments: &[&str], input: Stdio) -> Process {
         let (out, error) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
         let child = byteway(folder)
             .args(arguments)
+            .stdin(input)
             .stdout(File::create(&out).unwrap())
             .stderr(File::create(&error).unwrap())
             .spawn()
@@ -44,23 +49,28 @@ impl Process {
         Process { child, out, error }
     }
 
-    fn out(&self) -> String {
+    /// Its standard input, if it was started with a pipe.
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
+    }
+
+    pub(crate) fn out(&self) -> String {
         std::fs::read_to_string(&self.out).unwrap()
     }
 
-    fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         std::fs::read_to_string(&self.error).unwrap()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    fn wait(&mut self) -> ExitStatus {
+    pub(crate) fn wait(&mut self) -> ExitStatus {
         self.until("ends", |process| process.child.try_wait().unwrap())
     }
 
-    fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
+    pub(crate) fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
             if let Some(found) = look(self) {

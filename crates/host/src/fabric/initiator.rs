@@ -179,6 +179,11 @@ impl Initiator {
         }
     }
 
+    /// Whether the controller is lost, and no other one is connected.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_gone.get()
+    }
+
     /// How often a controller was lost; once none is looked for any more, none has ever been.
     pub(crate) fn losses(&self) -> Option<u64> {
         (!self.is_given_up.get()).then(|| self.losses.get())
@@ -404,6 +409,9 @@ impl Initiator {
             }
             AdminOpcode::DELETE_SQ => {
                 let qid = DeleteQueue::parse(&sqe).qid;
+                if self.connection(qid).is_none() && !self.is_gone.get() {
+                    return self.answer(cid, Status::INVALID_QUEUE_ID.with_dnr());
+                }
                 let sqe = Disconnect::default().sqe(DISCONNECT_CID);
                 self.waiting.borrow_mut().insert(qid, cid);
                 self.send(qid, SpanId::NONE, sqe, Vec::new());

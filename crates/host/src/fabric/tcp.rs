@@ -6,7 +6,7 @@ use super::message::{Connection, ToHost, ToTarget};
 use byteway_clock::{Delay, SpanId};
 use byteway_wire::fabrics::tcp::{
     Agreement, CapsuleCmd, Decoder, Digests, End, Event, Fatal, FatalStatus, Framing, H2cData, IcReq, Limits,
-    Outgoing, Pdu, PduError,
+    Outgoing, Pdu, PduError, TermReq,
 };
 use byteway_wire::fabrics::{DataPointer, FabricsType};
 use byteway_wire::nvme::opcode::Direction;
@@ -21,13 +21,16 @@ struct Described {
     address: u64,
     bytes: u32,
     direction: Direction,
+    /// Some of its data has come with a wrong digest.
+    is_damaged: bool,
 }
 
 /// The data of a PDU on its way to memory.
 struct Coming {
+    cid: u16,
     address: u64,
     /// The command ends with it, successfully.
-    ends: Option<u16>,
+    ends: bool,
 }
 
 /// A connection.
@@ -47,6 +50,8 @@ pub struct TcpConnection {
     /// Commands that wait for the initialization.
     early: Vec<(Sqe, Vec<u8>)>,
     out: Outgoing,
+    /// The target has said that the connection ends: that gets no answer.
+    is_told: bool,
 }
 
 impl TcpConnection {
@@ -64,6 +69,7 @@ impl TcpConnection {
             coming: None,
             early: Vec::new(),
             out: Outgoing::default(),
+            is_told: false,
         };
         let request = Pdu::IcReq(opened.request);
         opened.out.push(Framing::INITIAL, &request, &[]);
@@ -98,7 +104,7 @@ impl TcpConnection {
         {
             let own = FabricsType::of(&sqe).map(FabricsType::direction);
             let direction = own.unwrap_or(Direction::of(sqe.opcode()));
-            let described = Described { address, bytes, direction };
+            let described = Described { address, bytes, direction, is_damaged: false };
             self.commands.insert(sqe.cid(), described);
             sqe = sqe.with_sgl(DataPointer::Transport { bytes }.descriptor());
         }
@@ -120,10 +126,20 @@ impl TcpConnection {
     /// Takes bytes that have come, and gives what they mean to the adapter.
     ///
     /// # Errors
-    /// The target breaks the protocol, or has ended the connection: it is to be closed.
+    /// The target breaks the protocol, or has ended the connection: it is to be closed, once what is unsent was sent.
     pub fn receive(&mut self, adapter: &Adapter, mut bytes: &[u8]) -> Result<(), PduError> {
+        let received = self.decode(adapter, &mut bytes);
+        if let (Err(PduError::Fatal(fatal)), false) = (received, self.is_told) {
+            let wrong = self.decoder.header().to_vec();
+            let framing = self.framing.unwrap_or(Framing::INITIAL);
+            self.out.push(framing, &Pdu::TermReq(TermReq::new(End::Host, fatal)), &wrong);
+        }
+        received
+    }
+
+    fn decode(&mut self, adapter: &Adapter, bytes: &mut &[u8]) -> Result<(), PduError> {
         loop {
-            match self.decoder.next(&mut bytes)? {
+            match self.decoder.next(bytes)? {
                 Event::More => return Ok(()),
                 Event::Header { pdu, data_bytes } => self.header(adapter, &pdu, data_bytes)?,
                 Event::Data(part) => {
@@ -136,12 +152,12 @@ impl TcpConnection {
                     }
                 }
                 Event::End { intact } => {
-                    let ends = self.coming.take().and_then(|coming| coming.ends);
-                    if !intact {
-                        // The command alone should fail; here its connection does, so that nothing wrong is taken for its data.
-                        return Err(Fatal::of(FatalStatus::HEADER_DIGEST).into());
+                    let Some(Coming { cid, ends, .. }) = self.coming.take() else { continue };
+                    // A wrong data digest is the end of its command, not of the connection (TCP Transport 1.0, 3.5).
+                    if let (false, Some(described)) = (intact, self.commands.get_mut(&cid)) {
+                        described.is_damaged = true;
                     }
-                    if let Some(cid) = ends {
+                    if ends {
                         self.respond(adapter, Cqe::new(cid, Status::SUCCESS, 0, 0));
                     }
                 }
@@ -172,8 +188,11 @@ impl TcpConnection {
                 if header.datal != data_bytes || end > u64::from(described.bytes) {
                     return Err(Fatal::of(FatalStatus::OUT_OF_RANGE));
                 }
-                let ends = header.ch.flags.success().then_some(header.cccid);
-                self.coming = Some(Coming { address: described.address + u64::from(header.datao), ends });
+                self.coming = Some(Coming {
+                    cid: header.cccid,
+                    address: described.address + u64::from(header.datao),
+                    ends: header.ch.flags.success(),
+                });
             }
             Pdu::R2t(request) => {
                 let described = self
@@ -190,15 +209,21 @@ impl TcpConnection {
                 let fetch = ToHost::Fetch { tag: request.ttag, address, bytes: request.r2tl };
                 adapter.deliver(self.connection, fetch);
             }
-            Pdu::TermReq(term) => return Err(term.fatal()),
+            Pdu::TermReq(term) => {
+                self.is_told = true;
+                return Err(term.fatal());
+            }
             // What only a host sends the decoder refuses.
             Pdu::IcReq(_) | Pdu::CapsuleCmd(_) | Pdu::H2cData(_) => {}
         }
         Ok(())
     }
 
-    fn respond(&mut self, adapter: &Adapter, cqe: Cqe) {
-        self.commands.remove(&cqe.cid);
+    fn respond(&mut self, adapter: &Adapter, mut cqe: Cqe) {
+        let is_damaged = self.commands.remove(&cqe.cid).is_some_and(|described| described.is_damaged);
+        if is_damaged && cqe.status().is_success() {
+            cqe = Cqe::new(cqe.cid, Status::TRANSIENT_TRANSPORT_ERROR, cqe.sqid, cqe.sqhd);
+        }
         let response = ToHost::Response { span: SpanId::NONE, queued: Delay::ZERO, cqe };
         adapter.deliver(self.connection, response);
     }

@@ -111,6 +111,7 @@ impl PairsBench {
         let manner = Manner {
             drive: 0,
             shared: None,
+            paths: None,
             completion: Completion::Polled,
             rules: self.transfer.rules,
             sink: None,

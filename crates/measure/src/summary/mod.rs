@@ -21,7 +21,7 @@ use byteway_scenario::profile::Completion;
 
 pub use kv::BULK_TITLE;
 pub use kv::{BulkRow, CommitSummary, KvStoreSummary, KvSummary, OperationRow};
-pub use network::{NetworkSummary, ns_per_io};
+pub use network::{NetworkSummary, PathRow, ns_per_io};
 pub use row::{LinkRow, Utilisation};
 pub use transfer::{TransferSummary, WayRow};
 pub use upkeep::{
@@ -79,6 +79,9 @@ pub struct Summary {
     /// drives together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkSummary>,
+    /// What went by each path to a drive that a target serves; empty, and left out, of drives that have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<PathRow>,
     /// How busy things were.
     pub utilisation: Vec<Utilisation>,
     /// What the flash did.
@@ -376,6 +379,7 @@ mod tests {
             ],
             transfer: None,
             network: None,
+            paths: Vec::new(),
             utilisation: vec![Utilisation::of(
                 "dies",
                 [(elapsed_ps / 2, elapsed_ps), (elapsed_ps / 4, elapsed_ps)],

@@ -2,6 +2,7 @@
 
 use super::row::{LinkRow, Utilisation};
 use byteway_console::number::ratio;
+use byteway_console::table::{Cell, Column, TextTable};
 use byteway_link::{NetworkLedger, Parcel};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,40 @@ pub struct NetworkSummary {
     pub processors: Utilisation,
     /// Processor time of the target for an I/O, in nanoseconds, in the mean.
     pub target_ns_per_io: f64,
+}
+
+/// A path to a drive that a target serves, over the whole run, with what was done before the measured part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// Where the target listens.
+    pub path: String,
+    /// What the path was good for in the end: an ANA state, or `lost`, `given up` or `refused`.
+    pub state: String,
+    /// I/O commands that were sent by it.
+    pub commands: u64,
+    /// Of these, those that were sent again because it had not carried them out.
+    pub failovers: u64,
+    /// How often its controller was connected again, or reset.
+    pub reconnects: u64,
+}
+
+impl PathRow {
+    /// A table of paths.
+    pub fn table(rows: &[PathRow]) -> TextTable {
+        let mut table = TextTable::new([
+            Column::text("path"),
+            Column::text("state"),
+            Column::count("commands"),
+            Column::count("failovers"),
+            Column::count("reconnects"),
+        ]);
+        for row in rows {
+            let counts = [row.commands, row.failovers, row.reconnects];
+            let words: [Cell; 2] = [row.path.as_str().into(), row.state.as_str().into()];
+            table.row(words.into_iter().chain(counts.map(Cell::from)));
+        }
+        table
+    }
 }
 
 impl NetworkSummary {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ClockKind, FlashUser, KindSummary, Latency, LinkRow, Summary};
+use super::{ClockKind, FlashUser, KindSummary, Latency, LinkRow, PathRow, Summary};
 use byteway_console::number::ratio;
 use byteway_console::table::{
     Cell, Column, Printout, Quantity, TextTable, Width, grouped, number, rate, time,
@@ -74,6 +74,7 @@ impl Summary {
             out.section(NETWORK_TITLE, &link_table(&network.crossings, self.ios));
             let _ = writeln!(out, "\n{}", network.sentence(self.ios));
         }
+        out.section("Paths", &PathRow::table(&self.paths));
         out.section("In use", &self.in_use());
         out.section("Flash", &self.flash_operations());
         if let Some(upkeep) = &self.upkeep {

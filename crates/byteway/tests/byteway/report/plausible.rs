@@ -132,6 +132,7 @@ fn results(writes: bool) -> Results {
         transfer: None,
         link: link(ios, writes),
         network: None,
+        paths: Vec::new(),
         utilisation: utilisation(),
         flash: Some(FlashSummary {
             host_reads: 191_420,

@@ -1,0 +1,233 @@
+//! `byteway bench` over several paths to a drive that `byteway serve` serves, and with Discovery Services: real sockets, of which
+//! some break.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads relay what crosses sockets, and wait by the wall clock"
+)]
+
+use crate::serve::{DRIVE, Process};
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// A drive that is served at several ports.
+struct Served {
+    process: Process,
+    subsystem: String,
+    addresses: Vec<String>,
+}
+
+fn serve(folder: &Path, name: &str, ports: &[&str], arguments: &[&str]) -> Served {
+    let file = format!("{name}.toml");
+    std::fs::write(folder.join(&file), format!("name = \"{name}\"\n{DRIVE}")).unwrap();
+    let mut all = vec!["serve", &file, "--format", "json", "--set", "serve.timing=none", "--control"];
+    for port in ports {
+        all.extend(["--tcp", port]);
+    }
+    all.extend(arguments);
+    let mut process = Process::start_with(folder, name, &all, Stdio::piped());
+    let ready: Value = process.until("is ready", |process| {
+        process.out().lines().next().and_then(|line| serde_json::from_str(line).ok())
+    });
+    let port = |port: &Value| format!("{}:{}", port["address"].as_str().unwrap(), port["port"]);
+    Served {
+        process,
+        subsystem: ready["subsystem_nqn"].as_str().unwrap().to_owned(),
+        addresses: ready["ports"].as_array().unwrap().iter().map(port).collect(),
+    }
+}
+
+fn bench(folder: &Path, name: &str, arguments: &[&str]) -> Process {
+    let mut all = vec!["bench", "--format", "json", "--quiet"];
+    all.extend(arguments);
+    Process::start(folder, name, &all)
+}
+
+/// What it found, once it has ended as it should.
+fn result(mut process: Process) -> Value {
+    let code = process.wait().code();
+    assert_eq!(code, Some(0), "{}\n{}", process.out(), process.error());
+    serde_json::from_str(&process.out()).unwrap()
+}
+
+/// A job that goes on for so long, and may find nothing wrong.
+fn verified(result: &Value) {
+    assert_eq!(result["errors"], json!([]), "{result:#}");
+    assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
+    assert!(result["verification"]["reads"].as_u64().unwrap() > 1000, "{result:#}");
+}
+
+fn count(path: &Value, key: &str) -> u64 {
+    path[key].as_u64().unwrap()
+}
+
+/// A way to a target that can be cut.
+struct Relay {
+    address: SocketAddr,
+    is_up: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Relay {
+    fn to(target: &str) -> Relay {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let relay = Relay {
+            address: listener.local_addr().unwrap(),
+            is_up: Arc::new(AtomicBool::new(true)),
+            open: Arc::default(),
+        };
+        let (target, is_up, open) = (target.to_owned(), relay.is_up.clone(), relay.open.clone());
+        std::thread::spawn(move || {
+            for near in listener.incoming().map_while(Result::ok) {
+                if !is_up.load(Ordering::SeqCst) {
+                    continue; // closed at once
+                }
+                let Ok(far) = TcpStream::connect(&target) else { continue };
+                let mut open = open.lock().unwrap();
+                for (from, into) in [(&near, &far), (&far, &near)] {
+                    let (from, into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
+                    open.push(from.try_clone().unwrap());
+                    std::thread::spawn(move || pass(from, into));
+                }
+            }
+        });
+        relay
+    }
+
+    /// Ends all connections; until it is mended there are no others.
+    fn cut(&self) {
+        self.is_up.store(false, Ordering::SeqCst);
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn mend(&self) {
+        self.is_up.store(true, Ordering::SeqCst);
+    }
+}
+
+fn pass(mut from: TcpStream, mut into: TcpStream) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        if into.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = into.shutdown(Shutdown::Both);
+}
+
+// Without this a benchmark would fail, or wait, where the drive can still be reached; or find other data than it has written.
+#[test]
+fn a_path_that_is_cut_under_load_is_used_again_when_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut served = serve(folder.path(), "a", &["127.0.0.1:0", "127.0.0.1:0"], &[]);
+    let relay = Relay::to(&served.addresses[1]);
+    let second = relay.address.to_string();
+    let place = ["--tcp", &served.addresses[0], "--tcp", &second, "--subsystem", &served.subsystem];
+    let job = ["--rw", "randrw", "--iodepth", "16", "--size", "16m", "--runtime", "15s"];
+    let process = bench(folder.path(), "bench", &[&place[..], &job].concat());
+    std::thread::sleep(Duration::from_secs(2));
+    relay.cut();
+    std::thread::sleep(Duration::from_secs(1));
+    relay.mend();
+    std::thread::sleep(Duration::from_secs(10));
+    // From here on all goes by the one that was cut.
+    writeln!(served.process.stdin(), "ana a 1 inaccessible").unwrap();
+    let result = result(process);
+    verified(&result);
+    let paths = result["paths"].as_array().unwrap();
+    let [first, second] = &paths[..] else { panic!("{result:#}") };
+    assert_eq!((&first["path"], &first["state"]), (&json!(served.addresses[0]), &json!("inaccessible")));
+    assert_eq!((&second["state"], count(second, "reconnects")), (&json!("optimized"), 1), "{paths:?}");
+    assert_eq!(count(first, "reconnects"), 0, "{paths:?}");
+    assert!(count(second, "failovers") > 0 && count(second, "commands") > 1000, "{paths:?}");
+    served.process.signal(rustix::process::Signal::TERM);
+    assert_eq!(served.process.wait().code(), Some(0), "{}", served.process.error());
+}
+
+// Without this a host would keep to a path that its target asks it to leave, or not come back to it.
+#[test]
+fn what_a_target_says_of_its_paths_is_followed_while_commands_are_under_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut served = serve(folder.path(), "a", &["127.0.0.1:0", "127.0.0.1:0"], &[]);
+    let place =
+        ["--tcp", &served.addresses[0], "--tcp", &served.addresses[1], "--subsystem", &served.subsystem];
+    let job = ["--rw", "randrw", "--iodepth", "16", "--size", "16m", "--runtime", "5s"];
+    let process = bench(folder.path(), "bench", &[&place[..], &job].concat());
+    std::thread::sleep(Duration::from_secs(1));
+    let mut control = served.process.stdin();
+    for round in 0..20 {
+        for (port, state) in [(1, "inaccessible"), (2, "non-optimized"), (1, "change"), (1, "optimized")] {
+            writeln!(control, "ana a {port} {state}").unwrap();
+            std::thread::sleep(Duration::from_millis(20 + round));
+        }
+    }
+    writeln!(control, "ana a 1 inaccessible").unwrap();
+    let result = result(process);
+    verified(&result);
+    let paths = result["paths"].as_array().unwrap();
+    let states: Vec<_> = paths.iter().map(|path| path["state"].as_str().unwrap()).collect();
+    assert_eq!(states, ["inaccessible", "non-optimized"], "{paths:?}");
+    assert!(paths.iter().all(|path| count(path, "commands") > 100), "{paths:?}");
+    assert!(paths.iter().all(|path| count(path, "reconnects") == 0), "{paths:?}");
+}
+
+// Two drives that are written to as if they were one are both spoilt.
+#[test]
+fn addresses_of_two_drives_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["a", "b"].map(|name| serve(folder.path(), name, &["127.0.0.1:0"], &[]));
+    let place = ["--tcp", &one.addresses[0], "--tcp", &other.addresses[0], "--subsystem", &one.subsystem];
+    let mut process = bench(folder.path(), "bench", &place);
+    assert_eq!(process.wait().code(), Some(1), "{}", process.error());
+    assert!(process.error().contains("no subsystem of that name"), "{}", process.error());
+    let twice = ["--tcp", &one.addresses[0], "--tcp", &one.addresses[0], "--subsystem", &one.subsystem];
+    let mut process = bench(folder.path(), "bench", &twice);
+    assert_eq!(process.wait().code(), Some(2), "{}", process.error());
+}
+
+// Without this a user would have to know every address of a drive, and two services that refer to each other would never end.
+#[test]
+fn drives_are_found_by_what_services_say_and_refer_to() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two that refer to each other must know of each other before they listen.
+    let free = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let (first, second) = (free(), free());
+    let [first_at, second_at] = [&first, &second].map(|one| one.local_addr().unwrap().to_string());
+    drop((first, second));
+    let one = serve(folder.path(), "a", &[&first_at], &["--referral", &second_at]);
+    let other = serve(
+        folder.path(),
+        "b",
+        &[&second_at, "127.0.0.1:0"],
+        &["--referral", &first_at, "--referral", "127.0.0.1:1"],
+    );
+    let found = result(bench(folder.path(), "list", &["--tcp", &first_at, "--discover"]));
+    let entries = found["entries"].as_array().unwrap();
+    let drives: Vec<_> = entries.iter().filter(|entry| entry["kind"] == "drive").collect();
+    let of = |name: &str| drives.iter().filter(|entry| entry["subsystem"] == name).count();
+    assert_eq!((of(&one.subsystem), of(&other.subsystem)), (1, 2), "{found:#}");
+    assert!(drives.iter().any(|entry| entry["service"] == second_at.as_str() && entry["depth"] == 1));
+    let notes = found["notes"].as_array().unwrap();
+    assert!(notes.len() == 1 && notes[0].as_str().unwrap().contains("127.0.0.1:1"), "{found:#}");
+    let mut listed = Process::start(folder.path(), "table", &["bench", "--tcp", &first_at, "--discover"]);
+    assert_eq!(listed.wait().code(), Some(0), "{}", listed.error());
+    assert!(listed.out().contains(&other.addresses[1]), "{}", listed.out());
+    // All paths that are found are used.
+    let place =
+        ["--tcp", &first_at, "--nqn", &other.subsystem, "--size", "4m", "--count", "4000", "--iodepth", "8"];
+    let result = result(bench(folder.path(), "bench", &place));
+    verified(&result);
+    let paths = result["paths"].as_array().unwrap();
+    assert!(paths.len() == 2 && paths.iter().all(|path| count(path, "commands") > 1000), "{paths:?}");
+    let mut unknown =
+        bench(folder.path(), "unknown", &["--tcp", &first_at, "--nqn", "nqn.2026-11.org.byteway:none"]);
+    assert_eq!(unknown.wait().code(), Some(2), "{}", unknown.error());
+    assert!(unknown.error().contains("knows of no subsystem"), "{}", unknown.error());
+}

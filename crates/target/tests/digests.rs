@@ -1,0 +1,176 @@
+//! Our own host over NVMe/TCP, whose PDUs are damaged on their way: what is the end of a command, and what of a connection.
+
+use crate::host::with_target;
+use crate::simulated::attach;
+use byteway_clock::{Clock, Notify};
+use byteway_host::driver::QueueConfig;
+use byteway_host::fabric::tcp::TcpConnection;
+use byteway_host::fabric::{Adapter, Connection, Messenger, ToHost, ToTarget};
+use byteway_host::{Client, ClientConfig, HostCosts, IoError, Method, Port, Rules};
+use byteway_target::tcp::Connection as TargetConnection;
+use byteway_target::{Queue, Target};
+use byteway_wire::fabrics::tcp::{Digests, PduType};
+use byteway_wire::nvme::{Cqe, Status};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Which byte of the next C2HData PDU is changed.
+type Harm = Rc<Cell<Option<usize>>>;
+
+/// Both ends of NVMe/TCP connections, and the wires between them.
+struct Wires {
+    target: Rc<Target>,
+    clock: Clock,
+    lines: RefCell<BTreeMap<Connection, Rc<Line>>>,
+    harm: Harm,
+}
+
+struct Line {
+    near: RefCell<TcpConnection>,
+    /// What the host says while it takes bytes in.
+    later: RefCell<Vec<ToTarget>>,
+    said: Notify,
+    is_closed: Cell<bool>,
+}
+
+impl Messenger for Wires {
+    fn send(&self, adapter: &Adapter, connection: Connection, message: ToTarget) {
+        let mut lines = self.lines.borrow_mut();
+        match message {
+            ToTarget::Open => {
+                let digests = Digests::new().with_header(true).with_data(true);
+                let line = Rc::new(Line {
+                    near: RefCell::new(TcpConnection::new(connection, digests)),
+                    later: RefCell::default(),
+                    said: Notify::new(&self.clock),
+                    is_closed: Cell::default(),
+                });
+                lines.insert(connection, line.clone());
+                let carried = carry(line.clone(), self.target.clone(), adapter.clone(), self.harm.clone());
+                line.said.notify_one();
+                self.clock.spawn("wire", carried);
+            }
+            ToTarget::Close => {
+                if let Some(line) = lines.remove(&connection) {
+                    line.is_closed.set(true);
+                    line.said.notify_one();
+                }
+            }
+            message => {
+                if let Some(line) = lines.get(&connection) {
+                    match line.near.try_borrow_mut() {
+                        Ok(mut near) => near.send(adapter, message),
+                        Err(_) => line.later.borrow_mut().push(message),
+                    }
+                    line.said.notify_one();
+                }
+            }
+        }
+    }
+}
+
+/// Carries bytes either way until an end gives the connection up.
+async fn carry(line: Rc<Line>, target: Rc<Target>, adapter: Adapter, harm: Harm) {
+    let queue = Rc::new(Queue::new(&target));
+    let mut far = TargetConnection::new(queue.clone(), 8192);
+    let connection = line.near.borrow().connection();
+    loop {
+        line.said.notified().await;
+        let bytes = take(&line);
+        if line.is_closed.get() || far.receive(&bytes).is_err() {
+            break;
+        }
+        while let Some(mut work) = far.next_work() {
+            let cqe = match work.refused() {
+                Some(status) => Some(Cqe::new(0, status, 0, 0)),
+                None => queue.execute(&work.sqe, work.movement, &mut work.data).await,
+            };
+            far.finish(work, cqe);
+        }
+        let mut bytes = far.unsent().to_vec();
+        far.sent(bytes.len());
+        if bytes.first() == Some(&PduType::C2H_DATA.0)
+            && let Some(at) = harm.take()
+        {
+            bytes[at] ^= 1;
+        }
+        let received = line.near.borrow_mut().receive(&adapter, &bytes);
+        for message in line.later.take() {
+            line.near.borrow_mut().send(&adapter, message);
+        }
+        if received.is_err() {
+            // What the host says of it the target understands.
+            assert!(far.receive(&take(&line)).is_err());
+            break;
+        }
+        if !line.near.borrow().unsent().is_empty() {
+            line.said.notify_one();
+        }
+    }
+    queue.close();
+    if !line.is_closed.get() {
+        adapter.deliver(connection, ToHost::Closed);
+    }
+}
+
+fn take(line: &Line) -> Vec<u8> {
+    let mut near = line.near.borrow_mut();
+    let bytes = near.unsent().to_vec();
+    near.sent(bytes.len());
+    bytes
+}
+
+/// What a read ends with of whose data that byte is changed, and how often the controller was lost for it.
+fn damaged(byte: usize) -> (Result<(), Status>, u64, bool) {
+    with_target(
+        |_| {},
+        async move |target, clock| {
+            let harm = Harm::default();
+            let wires = Wires { target, clock: clock.clone(), lines: RefCell::default(), harm: harm.clone() };
+            let adapter = Adapter::real(&clock, Box::new(wires));
+            let driver = attach(&adapter, HostCosts::default()).await;
+            let config = QueueConfig { vector: Some(1), ..QueueConfig::new(16) };
+            let queue = driver.create_queue_pair(config).await.unwrap();
+            let config = ClientConfig {
+                rules: Rules::only(Method::Sgl),
+                bytes_max: 8192,
+                oracle: None,
+                verify_bytes: false,
+            };
+            let client = Client::new(queue, driver.namespaces()[0], config).unwrap();
+            let mut buffer = client.buffer().unwrap();
+            let blocks = 8192 / driver.namespaces()[0].block_bytes;
+            client.write(&mut buffer, 0, blocks).await.unwrap();
+            harm.set(Some(byte));
+            let read = client.read(&mut buffer, 0, blocks).await.map(drop);
+            assert_eq!(harm.get(), None, "nothing was damaged");
+            let read = read.map_err(|error| match error {
+                IoError::Status(status) => status,
+                IoError::Lost(_) => Status::HOST_PATHING_ERROR,
+                other => panic!("{other}"),
+            });
+            let again = client.read(&mut buffer, 0, blocks).await.is_ok();
+            assert!(matches!(driver.port(), Port::Fabric(_)));
+            let resets = driver.resets();
+            driver.shutdown().await.unwrap();
+            (read, resets, again)
+        },
+    )
+}
+
+// TCP Transport 1.0, 3.5: without this one bit that is wrong in some data would be the end of everything that is under way, or be
+// taken for what was read.
+#[test]
+fn a_wrong_data_digest_is_the_end_of_its_command_alone() {
+    // Header, digest, then data: of that the first byte, and one of the second half.
+    for byte in [28, 28 + 5000] {
+        assert_eq!(damaged(byte), (Err(Status::TRANSIENT_TRANSPORT_ERROR), 0, true));
+    }
+}
+
+// A wrong header may be any other: nothing that follows can be believed.
+#[test]
+fn a_wrong_header_digest_is_the_end_of_its_connection() {
+    assert_eq!(damaged(12), (Err(Status::HOST_PATHING_ERROR), 1, true));
+}
