@@ -138,13 +138,11 @@ impl Ftl {
         is_taken
     }
 
-    /// Gives lent memory back. When this ends nothing is being loaded from it; what was sent to it may still be on its way. I/O goes
+    /// Gives lent memory back, if there is any. When this ends nothing is being loaded from it; what was sent to it may still be on its way. I/O goes
     /// on meanwhile. Dropped early, it is given back all the same.
     pub async fn return_memory(&self) {
         let inner = &self.0;
-        if inner.lending.memory.take().is_none() {
-            return;
-        }
+        inner.lending.memory.take();
         inner.state.borrow_mut().map.copies = Copies::new(0);
         while inner.lending.loads.get() > 0 {
             inner.lending.ended.notified().await;
