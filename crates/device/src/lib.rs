@@ -15,8 +15,8 @@ pub mod drive;
 mod validate;
 
 pub use config::{
-    CommandSet, ConfigError, ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig,
-    NamespaceConfig, SiteConfig, TransferConfig,
+    CommandSet, ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig,
+    MemoryConfig, NamespaceConfig, SiteConfig, TransferConfig,
 };
 pub use controller::Controller;
 pub use controller::core::Router;

@@ -45,6 +45,17 @@ impl DriveConfig {
                 !c.shadow_doorbells || c.io_queues_max < 512 >> c.dstrd.min(9),
                 "controller.shadow_doorbells needs the doorbells of all queues to fit in 4 KiB",
             ),
+            (
+                c.host_buffer.is_none() || self.ftl.map_cache_pages.is_some(),
+                "controller.host_buffer needs a map of which the DRAM holds a part (firmware.map_cache)",
+            ),
+            (
+                c.host_buffer.is_none_or(|buffer| {
+                    (1..=buffer.preferred_units).contains(&buffer.least_units)
+                        && buffer.preferred_units <= 1 << 20
+                }),
+                "controller.host_buffer must be at most 4 GiB, and what it needs at least from 4 KiB to that",
+            ),
             ((1..=2048).contains(&c.vectors), "controller.vectors must be from 1 to 2048"),
             (
                 c.arbitration_burst.is_power_of_two() && c.arbitration_burst <= 128,

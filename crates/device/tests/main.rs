@@ -13,6 +13,7 @@ mod format;
 mod fused;
 mod guest_memory;
 mod health;
+mod host_buffer;
 mod hostile;
 mod interrupts;
 mod io;

@@ -10,12 +10,13 @@ use crate::fixture::{
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
+use byteway_device::HostBufferConfig;
 use byteway_flash::Medium;
 use byteway_link::Memory;
 use byteway_testkit::{SmallWorld, link_config};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
-use byteway_wire::nvme::feature::AsyncEventConfig;
+use byteway_wire::nvme::feature::{AsyncEventConfig, HostBufferEntry, HostMemoryBuffer};
 use byteway_wire::nvme::register::Csts;
 use byteway_wire::nvme::{
     ActiveNamespaceList, AsyncEvent, ChangedNamespaceLog, Cns, ControllerList, DeviceSelfTest, Flush,
@@ -581,4 +582,38 @@ fn a_power_cut_takes_nothing_acknowledged_from_either_host() {
         medium = Some(first.power_off());
     }
     assert!(acknowledged > 100, "writes were under way when the power went: {acknowledged}");
+}
+
+// The map borrows memory of one host: were it lent by both, a reset of one would leave the drive with memory that is not its any more.
+#[test]
+fn the_first_ports_host_lends_memory_alone() {
+    let mut bench = Bench::default();
+    bench.drive.ftl.map_cache_pages = Some(1);
+    bench.drive.controller.host_buffer = Some(HostBufferConfig { preferred_units: 4, least_units: 1 });
+    run(bench, async |Both { hosts, pairs }| {
+        let units =
+            hosts.each_ref().map(async |host| controller_of(&host.identify(Cns::CONTROLLER, 0).await).hmpre);
+        let [first, second] = units;
+        assert_eq!((first.await, second.await), (4, 0));
+        let lent = |host: &TestHost| HostMemoryBuffer {
+            is_enabled: true,
+            pages: 4,
+            list: host.holding(&HostBufferEntry { address: host.pages(4), pages: 4 }.to_bytes()),
+            entries: 1,
+            ..HostMemoryBuffer::default()
+        };
+        let [first, second] = hosts;
+        assert!(second.admin(lent(second).command().sqe(0, 0)).await.status().is(Status::INVALID_FIELD));
+        first.succeed(lent(first).command().sqe(0, 0)).await;
+        for slba in [0, 1024, 2048] {
+            assert_eq!(second.write(&pairs[1], NS_4K, slba, &pattern(slba, 4096)).await, Status::SUCCESS);
+            assert_eq!(second.read(&pairs[1], NS_4K, slba, 1).await, pattern(slba, 4096));
+        }
+        let copies = first.controller().ftl().map_copies();
+        assert!(copies > 0);
+        second.disable().await;
+        assert_eq!(first.controller().ftl().map_copies(), copies, "the other one's reset");
+        first.disable().await;
+        assert_eq!(first.controller().ftl().map_copies(), 0);
+    });
 }

@@ -35,7 +35,8 @@ pub mod work;
 
 pub use ftl::{
     Audit, Background, Base, Canary, Disagreement, Exchange, Ftl, FtlConfig, FtlCounters, FtlError, Health,
-    Holds, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig, space_of,
+    Holds, LentMemory, MediaError, MediumError, Refresh, Region, Rhythm, Space, Upkeep, Victim, WearConfig,
+    space_of,
 };
 pub use placement::{Distance, Errand, Placement, Route};
 pub use site::Site;

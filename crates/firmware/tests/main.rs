@@ -5,6 +5,7 @@ mod cached_map;
 mod crash;
 mod far;
 mod files;
+mod lent_memory;
 mod read_your_writes;
 mod upkeep;
 mod wide;

@@ -144,6 +144,7 @@ fn controller(profile: &Profile) -> ControllerConfig {
         dstrd: controller.dstrd,
         sgl: controller.sgl,
         shadow_doorbells: false,
+        host_buffer: None,
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

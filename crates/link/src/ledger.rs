@@ -30,11 +30,13 @@ pub enum Purpose {
     CxlMem,
     /// From device to device.
     PeerToPeer,
+    /// What the device keeps in memory that the host lends it.
+    HostBuffer,
 }
 
 impl Purpose {
     /// All, in the order in which they are reported.
-    pub const ALL: [Purpose; 12] = [
+    pub const ALL: [Purpose; 13] = [
         Purpose::Doorbell,
         Purpose::Register,
         Purpose::SqeFetch,
@@ -47,6 +49,7 @@ impl Purpose {
         Purpose::MmioData,
         Purpose::CxlMem,
         Purpose::PeerToPeer,
+        Purpose::HostBuffer,
     ];
 
     /// Its name in reports.
@@ -64,6 +67,7 @@ impl Purpose {
             Purpose::MmioData => "MMIO data",
             Purpose::CxlMem => "CXL.mem",
             Purpose::PeerToPeer => "peer-to-peer",
+            Purpose::HostBuffer => "host buffer",
         }
     }
 }

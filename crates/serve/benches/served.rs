@@ -34,6 +34,7 @@ fn config() -> DriveConfig {
             fetch_outstanding: 32,
             fetch_burst: 8,
             shadow_doorbells: true,
+            host_buffer: None,
             ..drive.controller
         },
         geometry: Geometry { channels: 8, ways: 2, planes: 1, blocks: 72, pages: 256, page_bytes: 32 << 10 },

@@ -71,6 +71,7 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             dstrd: 0,
             sgl: false,
             shadow_doorbells: false,
+            host_buffer: None,
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),

@@ -29,6 +29,7 @@ pub fn drive_config() -> DriveConfig {
             dstrd: 0,
             sgl: false,
             shadow_doorbells: false,
+            host_buffer: None,
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),

@@ -54,11 +54,17 @@ impl PoweredDrive {
     /// # Errors
     /// As [`PoweredDrive::balance`].
     pub fn balance_memory(&self) -> Result<(), UnbalancedBooks> {
-        const READ: [Purpose; 5] =
-            [Purpose::Data, Purpose::SqeFetch, Purpose::InlineChunk, Purpose::PrpList, Purpose::SglSegment];
+        const READ: [Purpose; 6] = [
+            Purpose::Data,
+            Purpose::SqeFetch,
+            Purpose::InlineChunk,
+            Purpose::PrpList,
+            Purpose::SglSegment,
+            Purpose::HostBuffer,
+        ];
         let memory = self.host.memory();
         let read = self.crossed(Direction::Down, &READ);
-        let written = self.crossed(Direction::Up, &[Purpose::Data, Purpose::Cqe]);
+        let written = self.crossed(Direction::Up, &[Purpose::Data, Purpose::Cqe, Purpose::HostBuffer]);
         compare(&[
             ("bytes read from host memory", read, memory.dma_read_bytes()),
             ("bytes written to host memory", written, memory.dma_written_bytes()),

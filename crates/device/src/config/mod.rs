@@ -40,6 +40,8 @@ pub struct ControllerConfig {
     /// Whether Doorbell Buffer Config is offered: for a host that is served by software beside it. Hardware has no use
     /// for it.
     pub shadow_doorbells: bool,
+    /// Memory of the host's that it asks for, for its map; none: it asks for none.
+    pub host_buffer: Option<HostBufferConfig>,
     /// MSI-X vectors.
     pub vectors: u16,
     /// Commands of a queue in its turn of arbitration, after power-on: a power of two, or above 64 for no limit.
@@ -52,6 +54,16 @@ pub struct ControllerConfig {
     pub read_large_pipeline: Delay,
     /// The same of a write.
     pub write_pipeline: Delay,
+}
+
+/// Memory of the host's that a drive asks for (Host Memory Buffer, NVMe Base 2.1, 8.2.3), to hold translation pages that its DRAM has
+/// no place for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostBufferConfig {
+    /// What it would like to have, and the most that it uses, in units of 4 KiB.
+    pub preferred_units: u32,
+    /// The least of which it makes use, in units of 4 KiB.
+    pub least_units: u32,
 }
 
 /// Pages that the parts of BAR0 begin at.

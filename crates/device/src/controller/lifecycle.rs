@@ -6,7 +6,7 @@ use crate::controller::core::Core;
 use crate::controller::queue::arbiter::Mechanism;
 use crate::controller::queue::ring::{CompletionQueue, Fate, SubmissionQueue};
 use crate::controller::state::counters::add;
-use byteway_clock::{Delay, SpanId};
+use byteway_clock::SpanId;
 use byteway_wire::nvme::feature::{InterruptCoalescing, fid};
 use byteway_wire::nvme::register::{Cc, Csts};
 use byteway_wire::nvme::{Doorbell, QueuePriority};
@@ -14,9 +14,6 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-
-/// Looks again whether all posted writes have arrived after this time.
-const ARRIVAL: Delay = Delay::from_ns(100);
 
 /// Resets the function, and waits until that is done.
 pub async fn reset_function(core: &Core) {
@@ -26,14 +23,7 @@ pub async fn reset_function(core: &Core) {
     core.registers.cc.set(Cc::new());
     core.lifecycle.changed.notify_one();
     resets.done(number).await;
-    settle(core).await;
-}
-
-/// Waits until everything that was sent to the host has arrived.
-async fn settle(core: &Core) {
-    while !core.port.has_arrived() {
-        core.clock.sleep(ARRIVAL).await;
-    }
+    core.settle().await;
 }
 
 /// A change that the host has asked for.
@@ -185,7 +175,7 @@ async fn disable(sets: &CommandSets) {
     core.background.operations.wake_commands(); // commands that wait for one look at their queue
     core.end_short_self_test();
     core.slots.drain().await;
-    settle(core).await; // a host that sees RDY cleared reuses its memory
+    core.return_host_buffer().await; // a host that sees RDY cleared reuses its memory
     core.memory.clear();
     core.events.clear(); // doorbells may have rung meanwhile
     debug_assert!(core.queues.permits_are_free(), "a command that has ended has given back its place");
@@ -216,6 +206,7 @@ async fn shut_down(sets: &CommandSets) {
     let core = &sets.core;
     let registers = &core.registers;
     registers.csts.set(registers.csts.get().with_shst(Csts::SHST_OCCURRING));
+    core.return_host_buffer().await; // the host may use it otherwise when this ends
     // What has no room any more at the end of the drive's life is lost; a shutdown has nobody to tell.
     let _ = sets.flush(SpanId::NONE).await;
     if core.background.persistence.end_use(core.number) {

@@ -52,6 +52,12 @@ pub struct FtlCounters {
     pub map_evictions_dirty: u64,
     /// Translation pages that were read and written because they had changed while they were not in the cache.
     pub map_updates: u64,
+    /// Copies of translation pages that were sent to lent memory.
+    pub map_copies_stored: u64,
+    /// Translation pages that were loaded from their copies there.
+    pub map_copies_loaded: u64,
+    /// Copies that were damaged or gone; flash was read instead.
+    pub map_copies_damaged: u64,
     /// Superblocks that were collected and erased because free ones were few.
     pub blocks_collected: u64,
     /// Superblocks that were collected and erased because the host was idle.

@@ -10,6 +10,7 @@ use crate::ftl::config::FtlConfig;
 use crate::ftl::counters::FtlCounters;
 use crate::ftl::durable::journal::Journal;
 use crate::ftl::durable::{Checkpoints, Power};
+use crate::ftl::map::lent::Lending;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::scratch::Scratch;
@@ -94,6 +95,8 @@ pub(super) struct Inner {
     pub(super) locks: Locks,
     /// If the DRAM does not hold the whole map.
     pub(super) cache: Option<Cache>,
+    /// Memory that somebody else lends for the map.
+    pub(super) lending: Lending,
     pub(super) idleness: Idleness,
     pub(super) superseded: Superseded,
     pub(super) power: Power,

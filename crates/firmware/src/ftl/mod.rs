@@ -34,6 +34,7 @@ pub use durable::audit::{Audit, Disagreement, Holds};
 pub use durable::medium::{MediumError, space_of};
 pub use health::Health;
 pub use inner::Ftl;
+pub use map::lent::LentMemory;
 pub use space::Space;
 pub use write::exchange::Exchange;
 
@@ -52,6 +53,7 @@ use durable::journal::Journal;
 use durable::{Checkpoints, Power};
 use inner::{EndOfLife, Found, Inner, Signals, State};
 use map::cache::Access;
+use map::lent::Lending;
 use map::{Cache, Mapping};
 use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;
@@ -190,6 +192,7 @@ impl Ftl {
             slots,
             locks: Locks::new(clock),
             cache: cached.map(|_| Cache::new(clock, geometry.units_per_stripe())),
+            lending: Lending::new(clock),
             idleness: Idleness::new(clock),
             superseded,
             power: Power::new(clock, is_new && is_steady, is_new || is_bare, saved),

@@ -2,7 +2,7 @@
 
 use bitfield_struct::bitfield;
 
-use super::lid;
+use super::{SetFeatures, lid};
 
 /// Feature identifiers (NVMe Base 2.1, 5.1.25.1). Codes from C0h on are the vendor's.
 pub mod fid {
@@ -262,6 +262,96 @@ impl Timestamp {
             milliseconds: word & 0xFFFF_FFFF_FFFF,
             origin: (word >> 49 & 0b111) as u8,
             may_have_stopped: word >> 48 & 1 != 0,
+        }
+    }
+}
+
+/// Host Memory Buffer, feature 0Dh (NVMe Base 2.1, 5.1.25.2.4): in dwords 11 to 15 of Set Features, and in dword 0 and 4096 bytes of
+/// data of Get Features.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostMemoryBuffer {
+    /// Enable Host Memory.
+    pub is_enabled: bool,
+    /// Memory Return: it is the memory of before a reset, with what it held.
+    pub is_returned: bool,
+    /// Host Memory Buffer Size, in memory pages as CC.MPS has them.
+    pub pages: u32,
+    /// Host Memory Descriptor List Address, on 16 bytes.
+    pub list: u64,
+    /// Entries of that list.
+    pub entries: u32,
+}
+
+impl HostMemoryBuffer {
+    /// Bytes of the data of Get Features.
+    pub const BYTES: usize = 4096;
+
+    /// What Set Features says.
+    pub const fn parse(command: &SetFeatures) -> HostMemoryBuffer {
+        HostMemoryBuffer {
+            is_enabled: command.cdw11 & 1 != 0,
+            is_returned: command.cdw11 & 2 != 0,
+            pages: command.cdw12,
+            list: command.cdw13 as u64 & !0xF | (command.cdw14 as u64) << 32,
+            entries: command.cdw15,
+        }
+    }
+
+    /// The command that says it.
+    pub fn command(&self) -> SetFeatures {
+        SetFeatures {
+            fid: fid::HOST_MEMORY_BUFFER,
+            cdw11: u32::from(self.is_enabled) | u32::from(self.is_returned) << 1,
+            cdw12: self.pages,
+            cdw13: self.list as u32,
+            cdw14: (self.list >> 32) as u32,
+            cdw15: self.entries,
+            ..SetFeatures::default()
+        }
+    }
+
+    /// Dword 0 of the completion of Get Features.
+    pub const fn dword(&self) -> u32 {
+        self.is_enabled as u32
+    }
+
+    /// Its data: size, address and entries of the list, and nothing in the rest.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.pages.to_le_bytes());
+        bytes[4..12].copy_from_slice(&self.list.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.entries.to_le_bytes());
+        bytes
+    }
+}
+
+/// An entry of the Host Memory Descriptor List (NVMe Base 2.1, 5.1.25.2.4): a run of the host's memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostBufferEntry {
+    /// Its address, a memory page's.
+    pub address: u64,
+    /// Its size, in memory pages.
+    pub pages: u32,
+}
+
+impl HostBufferEntry {
+    /// Bytes of an entry.
+    pub const BYTES: usize = 16;
+
+    /// As it lies in memory.
+    pub fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.address.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.pages.to_le_bytes());
+        bytes
+    }
+
+    /// What lies in memory as `bytes`; reserved bytes are dropped.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> HostBufferEntry {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = *bytes;
+        HostBufferEntry {
+            address: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            pages: u32::from_le_bytes([i, j, k, l]),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::controller::admin::keep_alive;
 use crate::controller::background::self_test;
 use crate::controller::command::context::Context;
 use crate::controller::core::Core;
+use crate::controller::memory::host_buffer::HOST_BUFFER_ENTRIES_MAX;
 use crate::controller::namespace::{DriveIdentity, Limits, Namespace};
 use crate::controller::state::counters::ERROR_ENTRIES;
 use crate::controller::state::event::EVENT_REQUESTS_MAX;
@@ -169,6 +170,10 @@ fn controller(context: &Context<'_>) -> IdentifyController {
         id.sgls = if rules.dword_aligned { sgls::SUPPORTED_DWORD } else { sgls::SUPPORTED };
         id.sgls |= if rules.bit_bucket { sgls::BIT_BUCKET } else { 0 };
         id.sgls |= if rules.allow_excess { sgls::EXCESS } else { 0 };
+    }
+    if let Some(buffer) = config.controller.host_buffer {
+        (id.hmpre, id.hmmin) = (buffer.preferred_units, buffer.least_units);
+        id.hmmaxd = HOST_BUFFER_ENTRIES_MAX;
     }
     if config.controller.shadow_doorbells {
         id.oacs |= oacs::DOORBELL_BUFFER;

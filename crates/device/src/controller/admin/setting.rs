@@ -7,12 +7,16 @@ use crate::controller::command::context::Context;
 use crate::controller::command::send::send_page;
 use crate::controller::command::workspace::{Landing, Workspace};
 use crate::controller::core::Core;
+use crate::controller::memory::host_buffer::{self, HostBuffer};
 use crate::controller::queue::ring::SubmissionQueue;
 use crate::controller::state::feature::{Features, TEMPERATURE, is_of_namespace, is_saveable};
 use crate::controller::state::operations::Operation;
+use byteway_link::{Fault, Purpose};
+use byteway_wire::content::UNIT_BYTES;
 use byteway_wire::nvme::feature::{
-    Arbitration, AsyncEventConfig, HostBehavior, InterruptCoalescing, InterruptVectorConfiguration,
-    NumberOfQueues, TemperatureThreshold, Timestamp, VolatileWriteCache, WriteProtection, fid,
+    Arbitration, AsyncEventConfig, HostBehavior, HostBufferEntry, HostMemoryBuffer, InterruptCoalescing,
+    InterruptVectorConfiguration, NumberOfQueues, TemperatureThreshold, Timestamp, VolatileWriteCache,
+    WriteProtection, fid,
 };
 use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{GetFeatures, NSID_ALL, Select, SetFeatures, Status};
@@ -48,6 +52,7 @@ pub async fn set_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             core.features.host_behavior.set(possible(HostBehavior::from_bytes(bytes))?);
             return Ok(0);
         }
+        fid::HOST_MEMORY_BUFFER => return set_host_buffer(core, HostMemoryBuffer::parse(&command)).await,
         fid::NAMESPACE_WRITE_PROTECTION => {
             let state = WriteProtection::from_bits(command.cdw11)
                 .filter(|state| matches!(state, WriteProtection::None | WriteProtection::Protected))
@@ -73,6 +78,41 @@ impl Core {
     fn saves(&self, feature: u8) -> bool {
         self.number == 0 && is_saveable(feature)
     }
+}
+
+/// Takes memory that the host lends, or gives it back. What is returned ([`HostMemoryBuffer::is_returned`]) is taken as new memory is:
+/// the drive keeps nothing there that it would miss.
+async fn set_host_buffer(core: &Core, asked: HostMemoryBuffer) -> Result<u32, Status> {
+    let Some(config) = core.config.controller.host_buffer else {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    };
+    if !asked.is_enabled {
+        core.return_host_buffer().await;
+        return Ok(0);
+    }
+    if core.features.host_buffer.get().is_enabled {
+        return Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
+    }
+    let page_bytes = core.registers.page_bytes.get();
+    host_buffer::check(&asked, page_bytes, config.least_units)?;
+    let mut list = vec![0; asked.entries as usize * HostBufferEntry::BYTES];
+    let read = core.port.read(asked.list, &mut list, Purpose::HostBuffer).await;
+    read.map_err(|_: Fault| Status::DATA_TRANSFER_ERROR)?;
+    let (entries, _) = list.as_chunks();
+    let asked_units = u64::from(asked.pages) * u64::from(page_bytes) / UNIT_BYTES as u64;
+    let units_max = asked_units.min(config.preferred_units.into()) as u32;
+    let entries = entries.iter().map(HostBufferEntry::from_bytes);
+    let buffer = HostBuffer::new(&core.port, entries, page_bytes, units_max)?;
+    let places = buffer.places();
+    if places < config.least_units {
+        return Err(Status::INVALID_FIELD.with_dnr());
+    }
+    // Another command may have been faster.
+    if !core.ftl.borrow_memory(Rc::new(buffer), places) {
+        return Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr());
+    }
+    core.features.host_buffer.set(asked);
+    Ok(0)
 }
 
 /// Host behavior that the drive can go along with. A host says what it can deal with, so it may say more than the drive
@@ -212,6 +252,15 @@ pub async fn get_features(context: &Context<'_>, workspace: &mut Workspace) -> R
             };
             send_page(context, workspace, behavior.to_bytes().to_vec()).await
         }
+        fid::HOST_MEMORY_BUFFER => {
+            // Its default, and what is saved, is none.
+            let buffer = match command.sel {
+                Select::CURRENT => core.features.host_buffer.get(),
+                _ => HostMemoryBuffer::default(),
+            };
+            send_page(context, workspace, buffer.to_bytes().to_vec()).await?;
+            Ok(buffer.dword())
+        }
         fid::NAMESPACE_WRITE_PROTECTION => {
             let protection = core.inventory.active(context.sqe.nsid)?.protection.get();
             Ok(if command.sel == Select::CURRENT { protection.bits() } else { 0 })
@@ -270,11 +319,12 @@ fn get_value(core: &Core, command: &GetFeatures) -> Result<u32, Status> {
 }
 
 /// Whether there is such a feature; [`fid::PAYLOAD_METHODS`] is there where the drive offers methods, the profile of command
-/// sets where it has several.
+/// sets where it has several, the Host Memory Buffer where it asks for one.
 pub fn is_supported(feature: u8, config: &DriveConfig) -> bool {
     match feature {
         fid::PAYLOAD_METHODS => !config.transfer.methods.is_empty(),
         fid::COMMAND_SET_PROFILE => CommandSet::are_several(config),
+        fid::HOST_MEMORY_BUFFER => config.controller.host_buffer.is_some(),
         fid::TIMESTAMP
         | fid::KEEP_ALIVE_TIMER
         | fid::HOST_BEHAVIOR_SUPPORT

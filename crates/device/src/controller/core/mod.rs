@@ -26,9 +26,10 @@ use crate::controller::state::interrupt::Interrupts;
 use crate::controller::state::lifecycle::Lifecycle;
 use crate::controller::state::registers::Registers;
 use crate::controller::state::slot::{Command, Slots};
-use byteway_clock::Clock;
+use byteway_clock::{Clock, Delay};
 use byteway_firmware::{Ftl, Placement, Route};
 use byteway_link::DeviceEnd;
+use byteway_wire::nvme::feature::HostMemoryBuffer;
 use byteway_wire::nvme::register::Cap;
 use byteway_wire::nvme::{Sqe, Status};
 use std::cell::OnceCell;
@@ -40,6 +41,9 @@ pub(crate) mod peers;
 pub mod record;
 pub mod shadow;
 pub mod waiting;
+
+/// Looks again whether all posted writes have arrived after this time.
+const ARRIVAL: Delay = Delay::from_ns(100);
 
 /// Says by which route of the placement a command's firmware work is done.
 pub type Router = Rc<dyn Fn(&Sqe) -> Route>;
@@ -133,9 +137,11 @@ impl Core {
 
     /// The state of a further controller of the same drive, at a link of its own: powered on and not enabled.
     pub(crate) fn beside(&self, port: &DeviceEnd) -> Rc<Self> {
+        let mut config = self.config.clone();
+        config.controller.host_buffer = None; // the map borrows memory of one host, the first controller's
         let shared = Shared {
             peers: self.peers.clone(),
-            config: self.config.clone(),
+            config,
             placement: self.placement.clone(),
             ftl: self.ftl.clone(),
             inventory: self.inventory.view(),
@@ -196,6 +202,22 @@ impl Core {
         match namespace.refusal.get() {
             Status::SUCCESS => Ok(namespace),
             status => Err(status),
+        }
+    }
+
+    /// Gives memory that the host lends back, if it does: when this ends nothing is on its way to it or from it.
+    pub(crate) async fn return_host_buffer(&self) {
+        if self.config.controller.host_buffer.is_some() {
+            self.features.host_buffer.set(HostMemoryBuffer::default());
+            self.ftl.return_memory().await;
+        }
+        self.settle().await;
+    }
+
+    /// Waits until everything that was sent to the host has arrived.
+    pub(crate) async fn settle(&self) {
+        while !self.port.has_arrived() {
+            self.clock.sleep(ARRIVAL).await;
         }
     }
 

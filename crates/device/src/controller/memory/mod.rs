@@ -1,10 +1,12 @@
-//! Memory of the drive that the host stores to: the payload buffer in BAR0, and what is behind CXL.mem.
+//! Memory of the drive that the host stores to: the payload buffer in BAR0, and what is behind CXL.mem; and memory of the host that is
+//! lent to the drive.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`payload_buffer`] | the payload buffer behind the registers |
 //! | [`area`] | the area for payloads of any command, over CXL.mem |
 //! | [`commit_ring`] | the ring of commit records behind it |
+//! | [`host_buffer`] | what the host lends for the map |
 
 use crate::config::{DriveConfig, MemoryConfig};
 use crate::controller::memory::area::Area;
@@ -15,6 +17,7 @@ use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 
 pub mod area;
 pub mod commit_ring;
+pub mod host_buffer;
 pub mod payload_buffer;
 
 /// All memory that the host stores to.

@@ -3,7 +3,9 @@
 use crate::controller::queue::arbiter::Weights;
 use crate::controller::state::keep_alive::KeepAliveTimer;
 use crate::controller::state::timestamp::Clockwork;
-use byteway_wire::nvme::feature::{Arbitration, AsyncEventConfig, HostBehavior, VolatileWriteCache, fid};
+use byteway_wire::nvme::feature::{
+    Arbitration, AsyncEventConfig, HostBehavior, HostMemoryBuffer, VolatileWriteCache, fid,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
@@ -49,6 +51,8 @@ pub struct Features {
     /// What the host can deal with. Nothing that the controller does depends on it: it names no retry delay, has no
     /// telemetry, two LBA formats, no dispersed namespaces and no optional format of Copy descriptors.
     pub host_behavior: Cell<HostBehavior>,
+    /// Memory that the host lends.
+    pub host_buffer: Cell<HostMemoryBuffer>,
     /// The timestamp.
     pub timestamp: Clockwork,
     /// The Keep Alive Timer.
@@ -72,6 +76,7 @@ impl Features {
             write_atomicity: Cell::default(),
             keep_alive_ms: Cell::default(),
             host_behavior: Cell::default(),
+            host_buffer: Cell::default(),
             timestamp: Clockwork::default(),
             keep_alive: KeepAliveTimer::default(),
             saved: RefCell::default(),

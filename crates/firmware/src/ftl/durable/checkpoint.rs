@@ -214,7 +214,7 @@ impl Inner {
             let die = state.lose(&self.base, unit, entry);
             die.inspect(|die| self.signals.collectors[*die as usize].notify_one());
             state.map.table.set(unit, Entry::UNMAPPED);
-            state.map.pages.written(page);
+            state.map.written(page);
         }
         is_blank
     }

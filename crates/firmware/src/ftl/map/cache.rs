@@ -8,6 +8,7 @@
 //!   page meanwhile waits for the same read. A page in which nothing was ever mapped is read from nowhere.
 //! - It takes the place of the one that was used least recently. If that is dirty, it is buffered first, like a unit of
 //!   the host's. The *evictor* does so, and a little ahead of need.
+//!   Where memory is lent, a copy of a clean one goes there, and is loaded instead ([`lent`](super::lent)).
 //! - A map entry changes when a program ends or a collector has moved a unit. The page may have left the cache by then,
 //!   or may never have been there: it is *away*. What has changed is remembered beside the cache, and is in the page
 //!   when it is read next. When more pages than the cache holds are away, the *updater* reads and writes them.
@@ -162,6 +163,7 @@ impl Ftl {
         match from {
             Found::Nowhere => {}
             Found::Buffered(_) => self.leave_buffer(span.into(), spans, 1).await,
+            Found::Flash(_) if self.0.load_copy(span, spans, page).await => {}
             Found::Flash(ppa) => {
                 let ticket = inner.flash.ticket();
                 inner.read_page(ppa, &ticket);
@@ -235,6 +237,7 @@ impl Ftl {
                     let mut state = inner.state.borrow_mut();
                     state.map.frames.drop_page(frame);
                     state.map.pages.hold(page, false);
+                    inner.copy_out(&mut state, page);
                 }
             }
         }
@@ -281,6 +284,7 @@ impl Inner {
                 let Some(victim) = state.map.frames.oldest().next().filter(clean) else { return Look::Full };
                 state.map.frames.drop_oldest();
                 state.map.pages.hold(victim, false);
+                self.copy_out(state, victim);
                 let Some(frame) = state.map.frames.begin(page) else { return Look::Full };
                 frame
             }
@@ -336,7 +340,7 @@ impl Inner {
         let Ok(permit) = permit else {
             // At the end of life: recovery finds what it says without it, as long as no checkpoint comes any more.
             state.checkpoints.is_over = true;
-            state.map.pages.written(page);
+            state.map.written(page);
             cache.room.notify_one();
             return;
         };

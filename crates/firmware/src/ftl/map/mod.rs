@@ -6,9 +6,11 @@
 //! | [`pages`], [`page`] | translation pages: which are dirty, and what one says |
 //! | [`cache`] | the cached map: misses, the evictor, pages that change while they are away, places lent and taken |
 //! | [`frames`] | its places, by last use |
+//! | [`lent`] | copies of pages in memory that somebody else lends |
 
 pub(in crate::ftl) mod cache;
 pub(in crate::ftl) mod frames;
+pub(in crate::ftl) mod lent;
 pub(in crate::ftl) mod page;
 pub(in crate::ftl) mod pages;
 pub(in crate::ftl) mod table;
@@ -16,6 +18,7 @@ pub(in crate::ftl) mod table;
 use crate::ftl::space::Space;
 use byteway_clock::{Clock, Notify};
 use frames::Frames;
+use lent::Copies;
 use pages::Pages;
 use table::Table;
 
@@ -25,6 +28,8 @@ pub(in crate::ftl) struct Mapping {
     pub(in crate::ftl) pages: Pages,
     /// Those of them that are in DRAM, if not all are.
     pub(in crate::ftl) frames: Frames,
+    /// Those of which there are copies in lent memory.
+    pub(in crate::ftl) copies: Copies,
     /// How many pages that are away may be written.
     pub(in crate::ftl) updates: u64,
 }
@@ -36,8 +41,15 @@ impl Mapping {
             table: Table::new(space),
             pages: Pages::new(space, cached.is_some()),
             frames: Frames::new(cached.unwrap_or(0)),
+            copies: Copies::new(0),
             updates: 0,
         }
+    }
+
+    /// Flash will have a page as the map says it now.
+    pub(in crate::ftl) fn written(&mut self, page: u32) {
+        self.pages.written(page);
+        self.copies.forget(page);
     }
 }
 

@@ -13,7 +13,7 @@ impl State {
     /// An entry is four bytes, of a wide map eight, the least significant first, as [`Entry::kept`] has it.
     pub(in crate::ftl) fn capture(&mut self, page: u32, keep: Keep) -> (Content, u64) {
         let content = self.page_content(page, keep);
-        self.map.pages.written(page);
+        self.map.written(page);
         (content, self.buffer.settled())
     }
 
@@ -24,7 +24,7 @@ impl State {
 }
 
 /// The entries of a page, as flash has them.
-fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
+pub(super) fn encode(map: &Table, buffer: &Buffer, space: Space, page: u32) -> [u8; UNIT_BYTES] {
     let mut bytes = [0; UNIT_BYTES];
     let (units, entry_bytes) = (space.units_of(page), entry_bytes(space));
     let first = units.start;

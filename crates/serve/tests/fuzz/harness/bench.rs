@@ -70,6 +70,7 @@ impl Shape {
                 sgl: self.sgl,
                 vectors: VECTORS,
                 shadow_doorbells: true,
+                host_buffer: None,
                 ready_delay: Delay::ZERO,
                 ..small.controller
             },
