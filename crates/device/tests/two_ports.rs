@@ -609,6 +609,13 @@ fn the_first_ports_host_lends_memory_alone() {
             assert_eq!(second.write(&pairs[1], NS_4K, slba, &pattern(slba, 4096)).await, Status::SUCCESS);
             assert_eq!(second.read(&pairs[1], NS_4K, slba, 1).await, pattern(slba, 4096));
         }
+        // Pages go to flash, and leave copies when they leave again.
+        for _ in 0..2 {
+            assert!(second.io(&pairs[1], Flush.sqe(0, NS_4K)).await.status().is_success());
+            for slba in [0, 1024, 2048] {
+                assert_eq!(second.read(&pairs[1], NS_4K, slba, 1).await, pattern(slba, 4096));
+            }
+        }
         let copies = first.controller().ftl().map_copies();
         assert!(copies > 0);
         second.disable().await;

@@ -6,6 +6,7 @@ use crate::error::DriverError;
 use crate::error::Lost;
 use crate::extension::Extensions;
 use crate::fabric::Initiator;
+use crate::lending::Lending;
 use crate::port::{ABSENT, Port};
 use crate::queue::{Band, OutOfBand, Pending, QueuePair, State, SubmissionConfig, SubmissionQueue};
 use crate::watchdog;
@@ -20,8 +21,8 @@ use byteway_wire::nvme::vendor::cxl::DeviceMemoryLog;
 use byteway_wire::nvme::vendor::{Capabilities, Methods};
 use byteway_wire::nvme::{
     Abort, ActiveNamespaceList, AdminOpcode, Aqa, Cap, Cc, Cns, Cqe, CreateCq, CreateSq, Csts, DeleteQueue,
-    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, csi, fid,
-    lid, register,
+    GetLogPage, Identify, IdentifyController, IdentifyNamespace, QueuePriority, SetFeatures, Sqe, Status,
+    csi, fid, lid, register,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,6 +74,13 @@ pub struct DriverConfig {
     pub ready_period: Delay,
     /// The controller has no I/O queues and no namespaces: one of a Discovery Service.
     pub is_administrative: bool,
+    /// Memory that may be lent to a drive that asks for some, bytes; 0: none.
+    pub lent_bytes_max: u64,
+}
+
+impl DriverConfig {
+    /// What a host lends at most: what Linux does (`max_host_mem_size_mb` of its module nvme).
+    pub const LENT_BYTES_MAX: u64 = 128 << 20;
 }
 
 impl Default for DriverConfig {
@@ -89,6 +97,7 @@ impl Default for DriverConfig {
             timeout_period: Delay::from_s(1),
             ready_period: Delay::from_us(100),
             is_administrative: false,
+            lent_bytes_max: Self::LENT_BYTES_MAX,
         }
     }
 }
@@ -212,7 +221,8 @@ pub(crate) struct Inner {
     cpu: Rc<Station>,
     condition: Cell<Condition>,
     changed: Notify,
-    identity: RefCell<Rc<IdentifyController>>,
+    pub(crate) identity: RefCell<Rc<IdentifyController>>,
+    pub(crate) lending: Lending,
     namespaces: RefCell<Rc<[Namespace]>>,
     kv_namespaces: RefCell<Rc<[KvNamespace]>>,
     pub(crate) extensions: Rc<Extensions>,
@@ -317,6 +327,7 @@ impl Driver {
             condition: Cell::new(Condition::Up),
             changed: Notify::new(&clock),
             identity: RefCell::new(Rc::new(IdentifyController::default())),
+            lending: Lending::default(),
             namespaces: RefCell::new(Rc::new([])),
             kv_namespaces: RefCell::new(Rc::new([])),
             extensions,
@@ -340,6 +351,7 @@ impl Driver {
         driver.enable().await?;
         driver.start_reaper(&admin.completion);
         driver.learn().await?;
+        driver.lend().await?;
         if let Port::Fabric(initiator) = &driver.0.port {
             driver.0.clock.spawn("reconnection", reconnect(driver.clone(), initiator.clone()));
         }
@@ -813,6 +825,11 @@ impl Driver {
         Ok(())
     }
 
+    /// A Set Features without data. Gives its status.
+    pub(crate) async fn set_features(&self, command: SetFeatures) -> Result<Status, DriverError> {
+        Ok(self.command("Set Features", command.sqe(0, 0), Data::None).await?.status())
+    }
+
     async fn identify(&self, cns: Cns, nsid: u32, into: &mut [u8]) -> Result<(), DriverError> {
         self.identify_of(cns, 0, nsid, into).await
     }
@@ -1090,6 +1107,7 @@ impl Driver {
         }
         self.ask_for_queues().await?;
         self.select_sets().await?;
+        self.lend().await?;
         let extended =
             inner.queues.borrow().iter().any(|created| !created.pair.submission.wanted().is_empty());
         if extended {

@@ -10,6 +10,7 @@
 //! | [`queue`] | a queue pair: slots, command identifiers, submission, and who waits for what |
 //! | `completion.rs` | completion rings and their reapers, polled or by interrupt |
 //! | `event.rs` | Asynchronous Event Requests |
+//! | `lending.rs` | memory that a drive asks for |
 //! | `watchdog.rs` | timeouts: Abort, then reset |
 //! | [`costs`] | what all of this costs in processor time |
 //! | `buffer.rs` | host memory for payloads |
@@ -45,6 +46,7 @@ mod extension;
 pub mod fabric;
 pub mod io;
 pub mod kv;
+mod lending;
 pub mod multipath;
 pub mod oracle;
 mod page_owner;

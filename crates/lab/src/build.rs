@@ -4,8 +4,8 @@ use byteway_clock::random::Rng;
 use byteway_clock::{Clock, Delay, Rate};
 use byteway_console::units::{Bytes, Percent, Picos};
 use byteway_device::{
-    ConfigError, ControllerConfig, DriveConfig, KvPolicy, MediaConfig, MemoryConfig, NamespaceConfig,
-    SiteConfig, TransferConfig,
+    ConfigError, ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, MemoryConfig,
+    NamespaceConfig, SiteConfig, TransferConfig,
 };
 use byteway_firmware::{Background, Base, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work};
 use byteway_flash::reliability::CellErrors;
@@ -130,6 +130,9 @@ fn configure(plan: &DrivePlan, seed: u64, serial: String) -> DriveConfig {
     }
 }
 
+/// The least memory of a host's of which a drive makes use: 1 MiB.
+const HOST_BUFFER_LEAST_UNITS: u32 = 256;
+
 fn controller(profile: &Profile) -> ControllerConfig {
     let controller = &profile.controller;
     let latency = &profile.firmware.latency;
@@ -144,7 +147,10 @@ fn controller(profile: &Profile) -> ControllerConfig {
         dstrd: controller.dstrd,
         sgl: controller.sgl,
         shadow_doorbells: false,
-        host_buffer: None,
+        host_buffer: profile.firmware.host_buffer.map(|bytes| HostBufferConfig {
+            preferred_units: units(bytes),
+            least_units: units(bytes).min(HOST_BUFFER_LEAST_UNITS),
+        }),
         vectors: VECTORS,
         arbitration_burst: controller.arbitration_burst.map_or(128, u32::from),
         ready_delay: READY_DELAY,

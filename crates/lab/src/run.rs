@@ -307,6 +307,7 @@ impl Setting {
             queues_wanted: workers.clamp(1, u32::from(u16::MAX - 1)) as u16,
             arbitration: if weighted { Arbitration::Weighted } else { Arbitration::RoundRobin },
             timeout: Some(Delay::from_ps(host.profile.timeout.0)),
+            lent_bytes_max: host.lends.0,
             ..DriverConfig::default()
         };
         let port = match remote {

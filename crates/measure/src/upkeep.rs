@@ -83,6 +83,8 @@ fn map_lookups(drives: &[MeasuredDrive<'_>]) -> MapCacheSummary {
         counted(drives, |at| at.ftl.map_hits),
         counted(drives, |at| map_misses(&at.ftl)),
         counted(drives, |at| at.ftl.map_evictions_dirty),
+        those(drives, |plan| plan.profile.firmware.host_buffer.is_some())
+            .map(|drives| counted(&drives, |at| at.ftl.map_copies_loaded)),
     )
 }
 

@@ -206,10 +206,17 @@ pub struct HostSection {
     /// The weights under weighted arbitration, 1 to 256 each.
     #[serde(default)]
     pub weights: Weights,
+    /// Memory that it lends to each drive that asks for some (Host Memory Buffer), at most; "0 B": none. Left out, what Linux lends.
+    #[serde(default = "lent_bytes")]
+    pub lends: Bytes,
     /// Keys of the host profile to be replaced, such as `submit = "1 us"`.
     #[serde(default, rename = "override")]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub overrides: Option<toml::Table>,
+}
+
+fn lent_bytes() -> Bytes {
+    Bytes(128 << 20)
 }
 
 impl Default for HostSection {
@@ -219,6 +226,7 @@ impl Default for HostSection {
             verify: Verify::default(),
             arbitration: Arbitration::default(),
             weights: Weights::default(),
+            lends: lent_bytes(),
             overrides: None,
         }
     }

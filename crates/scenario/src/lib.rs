@@ -232,6 +232,7 @@ impl Scenario {
             verify: file.host.verify,
             arbitration: file.host.arbitration,
             weights: file.host.weights,
+            lends: file.host.lends,
         };
         for (key, weight) in
             [("high", host.weights.high), ("medium", host.weights.medium), ("low", host.weights.low)]

@@ -1,6 +1,6 @@
 //! What the plans of jobs and drives stand on: the host, what the command line adds, and bounds.
 
-use byteway_console::units::{Picos, excerpt};
+use byteway_console::units::{Bytes, Picos, excerpt};
 use byteway_workload::Verify;
 
 use super::file::{Arbitration, Weights};
@@ -19,6 +19,8 @@ pub struct HostPlan {
     pub arbitration: Arbitration,
     /// The weights under weighted arbitration.
     pub weights: Weights,
+    /// Memory that it lends to each drive that asks for some, at most.
+    pub lends: Bytes,
 }
 
 /// What the command line adds to a scenario.

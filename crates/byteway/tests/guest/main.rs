@@ -5,6 +5,7 @@
 //! | `list.rs` | what a guest does with its drives, step by step |
 //! | `kept.rs` | drives that keep their data: what was synced is there at the next boot, after `kill -9`, too |
 //! | `pairs.rs` | a namespace of pairs beside one of blocks, by `nvme io-passthru`; its pairs are there after `kill -9`; over NVMe/TCP |
+//! | `host_buffer.rs` | drives that ask for memory of the host's for their map, which comes and goes |
 //! | `remote.rs` | drives over NVMe/TCP: connected, verified, reset, the server killed and back |
 //! | `authenticated.rs` | hosts that have to authenticate: right, wrong and absent secrets, every hash and group; again under load |
 //! | `discovered.rs` | several drives found by the Discovery Service, and all connected; two paths, namespaces that come and go |
@@ -25,6 +26,7 @@
 mod authenticated;
 mod discovered;
 mod guest;
+mod host_buffer;
 mod kept;
 mod list;
 mod pairs;
@@ -101,6 +103,18 @@ fn a_guest_stores_pairs_by_passthrough() {
     }
     let Some(_alone) = have("6.12") else { return };
     pairs::play("6.12");
+}
+
+// A drive keeps a part of its map in memory that is not its own: what another's driver does with it decides whether data is lost.
+#[test]
+fn a_guest_lends_memory_for_the_map() {
+    if std::env::var("BYTEWAY_GUEST").as_deref() == Ok("qemu") {
+        return; // those drives ask for none
+    }
+    for kernel in ["6.1", "6.12"] {
+        let Some(_alone) = have(kernel) else { return };
+        host_buffer::play(kernel);
+    }
 }
 
 // No initiator of our own would find out what Linux's expects of a target.

@@ -63,6 +63,9 @@ pub struct MapCacheSummary {
     pub miss_ratio: f64,
     /// Pages that had been changed and were written back to make room.
     pub dirty_evictions: u64,
+    /// Misses that a copy in the host's memory served, where the drive asks for such memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_host: Option<u64>,
 }
 
 /// What blocks with one bit a cell took.
@@ -144,9 +147,9 @@ impl ProgramRow {
 
 impl MapCacheSummary {
     /// From what was counted.
-    pub fn new(pages: u64, hits: u64, misses: u64, dirty_evictions: u64) -> Self {
+    pub fn new(pages: u64, hits: u64, misses: u64, dirty_evictions: u64, from_host: Option<u64>) -> Self {
         let miss_ratio = ratio(misses.into(), u128::from(hits) + u128::from(misses));
-        MapCacheSummary { pages, hits, misses, miss_ratio, dirty_evictions }
+        MapCacheSummary { pages, hits, misses, miss_ratio, dirty_evictions, from_host }
     }
 }
 
@@ -218,16 +221,20 @@ impl UpkeepSummary {
     }
 
     fn map_lookups(&self) -> TextTable {
-        let mut table = TextTable::new([
+        let from_host = self.map_cache.and_then(|cache| cache.from_host);
+        let columns = [
             Column::count("pages"),
             Column::count("hits"),
             Column::count("misses"),
             Column::of("miss ratio", Quantity::Share),
             Column::count("dirty evictions"),
-        ]);
+        ];
+        let more = from_host.map(|_| Column::count("from host"));
+        let mut table = TextTable::new(columns.into_iter().chain(more));
         if let Some(cache) = self.map_cache {
             let counts = [cache.pages.into(), cache.hits.into(), cache.misses.into()];
-            table.row(counts.into_iter().chain([cache.miss_ratio.into(), cache.dirty_evictions.into()]));
+            let others = [cache.miss_ratio.into(), cache.dirty_evictions.into()];
+            table.row(counts.into_iter().chain(others).chain(from_host.map(Into::into)));
         }
         table
     }
@@ -307,7 +314,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&UpkeepSummary::default()).unwrap(), "{}");
         let all = UpkeepSummary {
             programmed: ProgramRow::all(&[("host", 1000), ("levelling", 50)], 1000),
-            map_cache: Some(MapCacheSummary::new(512, 10, 30, 4)),
+            map_cache: Some(MapCacheSummary::new(512, 10, 30, 4, Some(17))),
             slc: Some(SlcSummary { units_programmed: 7, units_read: 8, units_folded: 9 }),
             suspends: Some(1234),
             retry: Some(RetrySummary::new(1000, &[50, 9, 3], 77, 0)),
@@ -316,7 +323,16 @@ mod tests {
             recovery: Some(RecoverySummary { time_ns: 2.5e6, units: 12 }),
         };
         let out = tables(&all);
-        for part in ["0.050", "75.0", "folded", "1,234", "10.0 %", "Recovered in 2.50 ms: 12 units"] {
+        for part in [
+            "0.050",
+            "75.0",
+            "from host",
+            " 17",
+            "folded",
+            "1,234",
+            "10.0 %",
+            "Recovered in 2.50 ms: 12 units",
+        ] {
             assert!(out.contains(part), "{part:?} is missing in\n{out}");
         }
         let json = serde_json::to_string(&all).unwrap();

@@ -192,6 +192,11 @@ pub struct Firmware {
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Bytes>")]
     pub map_cache: Option<Bytes>,
+    /// Memory of the host's that the drive asks for, to hold pages of the map beside those in DRAM (Host Memory Buffer). Left out, or
+    /// false, it asks for none. It needs `map_cache`.
+    #[serde(default, deserialize_with = "switch::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Switch<Bytes>")]
+    pub host_buffer: Option<Bytes>,
     /// Wear levelling; left out, or false, there is none.
     #[serde(default, deserialize_with = "switch::deserialize")]
     #[schemars(with = "Switch<Wear>")]

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::fault::{Fault, MAP_UNIT_BYTES, SECOND, within};
+use super::fault::{Fault, MAP_UNIT_BYTES, SECOND, fault, within};
 use super::switch::{self, Switch};
 use super::{Firmware, Gc};
 use byteway_console::units::{Age, Bytes, Percent, Picos};
@@ -55,6 +55,16 @@ impl Firmware {
         within("firmware.checkpoint", self.checkpoint, Percent(0.0), Percent(1000.0))?;
         if let Some(bytes) = self.map_cache {
             within("firmware.map_cache", bytes, Bytes(8 * MAP_UNIT_BYTES), Bytes(16 << 30))?;
+        }
+        if let Some(bytes) = self.host_buffer {
+            within("firmware.host_buffer", bytes, Bytes(MAP_UNIT_BYTES), Bytes(4 << 30))?;
+            if self.map_cache.is_none() {
+                return Err(fault(
+                    "firmware.host_buffer",
+                    "`firmware.host_buffer` is memory for a map that is not all in DRAM".to_owned(),
+                    "say with `firmware.map_cache` what is, or leave it out",
+                ));
+            }
         }
         if let Some(erases) = self.wear.as_ref().and_then(|wear| wear.static_spread) {
             within("firmware.wear.static_spread", erases, 1, 1_000_000)?;

@@ -173,7 +173,7 @@ fn upkeep() -> UpkeepSummary {
         [("host", 78_300), ("collector", 76_000), ("levelling", 4_100), ("map", 6_200), ("padding", 1_900)];
     UpkeepSummary {
         programmed: ProgramRow::all(&causes, 78_300),
-        map_cache: Some(MapCacheSummary::new(512, 250_000, 31_000, 5_900)),
+        map_cache: Some(MapCacheSummary::new(512, 250_000, 31_000, 5_900, Some(20_000))),
         slc: None,
         suspends: Some(12_400),
         retry: Some(RetrySummary::new(191_420, &[24_100, 5_200, 700, 90, 3], 37_000, 0)),

@@ -11,10 +11,14 @@ const PAGES: u64 = 2560;
 
 /// Reads of 4 KiB one after the other. The cache of 90 % is full after some 6000; 20,000 are not measured.
 fn random_reads(map_cache: &str, depth: u32) -> Summary {
+    run(&random_reads_text(map_cache, depth))
+}
+
+fn random_reads_text(map_cache: &str, depth: u32) -> String {
     let drive = format!("capacity = \"10 GiB\"\n{map_cache}");
     let job =
         format!("[[job]]\nrw = \"randread\"\niodepth = {depth}\ncount = 60000\n[measure]\nwarmup = 20000");
-    run(&round(&drive, &job))
+    round(&drive, &job)
 }
 
 fn cached(pages: u64, depth: u32) -> (Summary, MapCacheSummary) {
@@ -81,4 +85,33 @@ fn changed_pages_are_written_and_told() {
         summary.write_amplification.expect("the host wrote"),
         "the parts and the whole",
     );
+}
+
+// What a drive without DRAM costs, and what the host's memory saves it: were a copy free, or a read of flash with it, such a drive
+// would look like one with DRAM, or like one without help.
+#[test]
+fn copies_in_the_hosts_memory_take_a_page_over_the_link() {
+    let keys = "override.firmware.map_cache = \"40 KiB\"\noverride.firmware.host_buffer = \"10 MiB\"";
+    let (alone, lent) = (random_reads("override.firmware.map_cache = \"40 KiB\"", 1), random_reads(keys, 1));
+    let cache = |summary: &Summary| summary.upkeep.as_ref().unwrap().map_cache.unwrap();
+    assert_eq!(cache(&alone).from_host, None, "it asks for nothing");
+    let from_host = cache(&lent).from_host.unwrap();
+    // After 20,000 reads of 2560 pages every page has a copy, but for one in 2500.
+    assert!(from_host.abs_diff(cache(&lent).misses) < 60, "{:?}", cache(&lent));
+    // Each miss takes a page over the link instead of one out of flash, and what of it waits for its packets is the link's.
+    let rows = |summary: &Summary, direction: &str| {
+        let row = summary.link.iter().find(|row| row.purpose == "host buffer" && row.direction == direction);
+        row.map_or(0, |row| row.payload_bytes)
+    };
+    let loaded = rows(&lent, "to device");
+    assert!(loaded.abs_diff(from_host * 4096) <= 4096 + 16, "{loaded} bytes for {from_host} pages");
+    assert_eq!(rows(&alone, "to device") + rows(&alone, "to host"), 0);
+    let saved = reads(&alone).latency.mean_ns - reads(&lent).latency.mean_ns;
+    let flash_read_ns = 200.0 + 40_000.0 + 4096.0;
+    let load_ns = flash_read_ns - saved / cache(&lent).miss_ratio;
+    assert!((500.0..8000.0).contains(&load_ns), "a page over the link takes {load_ns} ns");
+    // A host that lends nothing leaves the drive as it is without.
+    let refused = run(&random_reads_text(keys, 1).replace("[host]", "[host]\nlends = \"0 B\""));
+    assert_eq!(reads(&refused).latency, reads(&alone).latency);
+    assert_eq!(cache(&refused).from_host, Some(0));
 }

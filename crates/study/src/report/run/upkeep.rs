@@ -79,6 +79,13 @@ fn map_cache(section: Section, steps: &Steps, cache: &MapCacheSummary) -> Sectio
         percent(cache.miss_ratio),
         grouped(cache.dirty_evictions)
     ));
+    let section = match cache.from_host {
+        Some(loaded) => section.text(format!(
+            "{} of these pages came from copies in memory that the host lends the drive, over the link, instead.",
+            grouped(loaded)
+        )),
+        None => section,
+    };
     let ratio = |point: &Point| {
         let drive = point.drive.as_ref().map(|drive| (drive.map_hits, drive.map_misses));
         match drive {

@@ -1,0 +1,89 @@
+//! Drives that ask for memory of the host's for their map (Host Memory Buffer): Linux lends it, takes it away and gives it back.
+
+use crate::guest::{Drives, Guest};
+use crate::list::tell_apart;
+use crate::server::Server;
+
+/// A map of 8 MiB, of which a drive's DRAM holds 8 pages and the host is to hold half.
+const KEYS: [&str; 2] =
+    ["drive.override.firmware.map_cache=\"32 KiB\"", "drive.override.firmware.host_buffer=\"4 MiB\""];
+
+/// Stands before each script.
+const COMMANDS: &str = r#"
+# lends yes|no: whether memory is lent to drive A
+lends() {
+  value=$(nvme get-feature $AC -f 0x0d | sed -n 's/.*value: *//p' | head -n 1)
+  case "$1:$(printf '%d' $value)" in yes:1|no:0) ;; *) fail "lent: $value" ;; esac
+}
+# load SECONDS: begins to read and write all over drive A, verified, behind
+load() {
+  fio --name=load --filename=$A --rw=randrw --bs=4k --iodepth=16 --size=6g --io_size=48m --norandommap --time_based --runtime=$1 \
+    --randrepeat=0 $verified >/tmp/fio 2>&1 &
+}
+"#;
+
+/// The whole story, with this kernel.
+pub fn play(kernel: &str) {
+    let mut guest = Guest::boot(kernel, 2, |folder| {
+        Drives::Served(Server::start_with(folder, ["mapped", "trapped"], None, &KEYS))
+    });
+    tell_apart(&mut guest, true);
+    guest.prelude += COMMANDS;
+    guest.run(
+        "Linux lends what the drives ask for",
+        30,
+        r#"
+        [ $(dmesg | grep -c "allocated 4 MiB host memory buffer") = 2 ] || fail "$(dmesg | grep nvme)"
+        nvme id-ctrl $AC | field hmpre | grep -qx 1024
+        nvme id-ctrl $AC | field hmmin | grep -qx 256
+        lends yes
+        "#,
+    );
+    guest.run(
+        "verified, with resets",
+        120,
+        r#"
+        load 12
+        for try in 1 2 3; do sleep 3; nvme reset $AC; done
+        wait $! || fail "$(cat /tmp/fio)"
+        lends yes
+        "#,
+    );
+    guest.run(
+        "taken away and given back under load",
+        120,
+        r#"
+        hmb=/sys/class/nvme/${AC#/dev/}/hmb
+        [ "$(cat $hmb)" = 1 ]
+        load 12
+        for try in 1 2 3; do
+          sleep 2; echo 0 >$hmb; lends no
+          sleep 1; echo 1 >$hmb; lends yes
+        done
+        wait $! || fail "$(cat /tmp/fio)"
+        "#,
+    );
+    guest.run(
+        "the driver goes and comes",
+        120,
+        r#"
+        dd if=/dev/urandom of=/tmp/bytes bs=1M count=16 2>/dev/null
+        dd if=/tmp/bytes of=$A bs=1M oflag=direct 2>/dev/null
+        for drive in $AP $BP; do echo $drive >/sys/bus/pci/drivers/nvme/unbind; done
+        for drive in $AP $BP; do echo $drive >/sys/bus/pci/drivers/nvme/bind; done
+        appears $AS
+        "#,
+    );
+    tell_apart(&mut guest, true);
+    guest.prelude += COMMANDS;
+    guest.run(
+        "what was written is there, and memory is lent again",
+        60,
+        r#"
+        lends yes
+        dd if=$A bs=1M count=16 iflag=direct 2>/dev/null | cmp - /tmp/bytes
+        "#,
+    );
+    let Drives::Served(mut server) = guest.power_off() else { unreachable!("they are served") };
+    server.end();
+}

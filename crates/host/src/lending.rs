@@ -1,0 +1,77 @@
+//! Memory that the host lends to a drive which asks for it (Host Memory Buffer, NVMe Base 2.1, 8.2.3), as drives do whose DRAM has no
+//! room for their map.
+
+use crate::driver::Driver;
+use crate::error::DriverError;
+use crate::port::Port;
+use byteway_link::memory::PAGE_BYTES;
+use byteway_transfer::host::PlanError;
+use byteway_wire::nvme::feature::{HostBufferEntry, HostMemoryBuffer};
+use std::cell::Cell;
+
+/// What is lent: pages of one run of memory, and the list that names it.
+#[derive(Clone, Copy, Debug)]
+struct Loan {
+    pages: u32,
+    list: u64,
+}
+
+/// What a host lends to one drive.
+#[derive(Default)]
+pub(crate) struct Lending {
+    /// Memory that was made for it, once: it is the drive's again after each reset.
+    loan: Cell<Option<Loan>>,
+    is_taken: Cell<bool>,
+}
+
+impl Driver {
+    /// Lends what the drive would like to have, or as much as [`DriverConfig::lent_bytes_max`](crate::DriverConfig) lets, unless that
+    /// is too little for it. A drive that refuses it then does without.
+    pub(crate) async fn lend(&self) -> Result<(), DriverError> {
+        let inner = &self.0;
+        let lending = &inner.lending;
+        lending.is_taken.set(false);
+        let (preferred, least) = {
+            let identity = inner.identity.borrow();
+            (identity.hmpre, identity.hmmin)
+        };
+        let most = inner.config.lent_bytes_max / PAGE_BYTES as u64;
+        let pages = u64::from(preferred).min(most) as u32;
+        if matches!(inner.port, Port::Fabric(_)) || pages == 0 || pages < least {
+            return Ok(());
+        }
+        let before = lending.loan.get();
+        let loan = match before {
+            Some(loan) => loan,
+            None => self.make_loan(pages)?,
+        };
+        lending.loan.set(Some(loan));
+        let asked = HostMemoryBuffer {
+            is_enabled: true,
+            is_returned: before.is_some(),
+            pages: loan.pages,
+            list: loan.list,
+            entries: 1,
+        };
+        let status = self.set_features(asked.command()).await?;
+        lending.is_taken.set(status.is_success());
+        Ok(())
+    }
+
+    fn make_loan(&self, pages: u32) -> Result<Loan, DriverError> {
+        const WHAT: &str = "what it asks for (Host Memory Buffer)";
+        let memory = self.0.port.memory();
+        let allocate = |pages: usize| memory.allocate(pages).ok_or(DriverError::Memory(WHAT));
+        let (address, list) = (allocate(pages as usize)?, allocate(1)?);
+        let entry = HostBufferEntry { address, pages };
+        memory.write(list, &entry.to_bytes()).map_err(|fault| DriverError::Data(PlanError::Fault(fault)))?;
+        Ok(Loan { pages, list })
+    }
+
+    /// Bytes of memory that are lent to the drive now.
+    pub fn lent_bytes(&self) -> u64 {
+        let lending = &self.0.lending;
+        let loan = lending.loan.get().filter(|_| lending.is_taken.get());
+        loan.map_or(0, |loan| u64::from(loan.pages) * PAGE_BYTES as u64)
+    }
+}
