@@ -99,6 +99,9 @@ fn upkeep(random: &mut Stream, drive: &mut DriveSpec) {
         drive.files = true;
         drive.protected = false; // nothing protects a process
     }
+    if drive.map_cache_pages.is_some() && one_in(random, 2) {
+        drive.host_buffer_pages = Some(pick(random, &[1, 2, 6]));
+    }
 }
 
 /// Compare and Write in place of some writes and comparisons, in some runs.
@@ -270,6 +273,7 @@ fn spec(random: &mut Stream) -> DriveSpec {
         collect_start: collect_reserve + random.below(3) as u32,
         collect_reserve,
         map_cache_pages: one_in(random, 4).then_some(1),
+        host_buffer_pages: None,
         wide_map: false,
         suspends: one_in(random, 3),
         cache_read: one_in(random, 3),
@@ -462,7 +466,7 @@ mod tests {
             plan.faults.iter().any(|fault| matches!(fault, Fault::Flash { verb: of, .. } if *of == verb))
         };
         type Has<'a> = &'a dyn Fn(&Plan) -> bool;
-        let features: [(&str, Has<'_>); 20] = [
+        let features: [(&str, Has<'_>); 21] = [
             ("Compare and Write", &|plan| plan.ops.iter().any(|op| matches!(op, Op::Exchange { .. }))),
             ("failing reads", &|plan| fails(plan, FlashVerb::Read)),
             ("failing programs", &|plan| fails(plan, FlashVerb::Program)),
@@ -477,6 +481,7 @@ mod tests {
             ("refresh", &|plan| plan.drive.upkeep.refresh.is_some()),
             ("idle collection", &|plan| plan.drive.upkeep.idle.is_some()),
             ("a cached map", &|plan| plan.drive.map_cache_pages.is_some()),
+            ("memory that the host lends", &|plan| plan.drive.host_buffer_pages.is_some()),
             ("a wide map", &|plan| plan.drive.wide_map),
             ("data before commands", &|plan| plan.drive.data_out_first),
             ("a medium in files", &|plan| plan.drive.files),

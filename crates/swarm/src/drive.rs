@@ -3,7 +3,8 @@
 use super::plan::{BaseSpec, CanarySpec, DriveSpec, Fault, FlashVerb, KvCanarySpec, Plan, UpkeepSpec};
 use byteway_clock::{Delay, Executor, Rate};
 use byteway_device::{
-    ControllerConfig, DriveConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig, TransferConfig,
+    ControllerConfig, DriveConfig, HostBufferConfig, KvPolicy, MediaConfig, NamespaceConfig, SiteConfig,
+    TransferConfig,
 };
 use byteway_firmware::{
     Background, Base, Canary, Cycles, FtlConfig, Refresh, Upkeep, Victim, WearConfig, Work,
@@ -71,7 +72,9 @@ pub(super) fn config(plan: &Plan) -> DriveConfig {
             dstrd: 0,
             sgl: false,
             shadow_doorbells: false,
-            host_buffer: None,
+            host_buffer: spec
+                .host_buffer_pages
+                .map(|pages| HostBufferConfig { preferred_units: pages, least_units: 1 }),
             vectors: 9,
             arbitration_burst: 128,
             ready_delay: Delay::from_us(10),

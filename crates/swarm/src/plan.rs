@@ -231,6 +231,7 @@ mod tests {
             collect_start: 2,
             collect_reserve: 1,
             map_cache_pages: None,
+            host_buffer_pages: None,
             wide_map: false,
             suspends: false,
             cache_read: false,

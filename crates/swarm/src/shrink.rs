@@ -148,7 +148,11 @@ impl<F: FnMut(&Plan) -> Option<Failure>> Search<F> {
         self.try_change(|plan| plan.host.entries = 64);
         self.try_change(|plan| plan.drive.base = Default::default());
         self.try_change(|plan| plan.drive.cost_benefit = false);
-        self.try_change(|plan| plan.drive.map_cache_pages = None);
+        self.try_change(|plan| plan.drive.host_buffer_pages = None);
+        self.try_change(|plan| {
+            plan.drive.map_cache_pages = None;
+            plan.drive.host_buffer_pages = None;
+        });
         self.try_change(|plan| plan.drive.wide_map = false);
         self.try_change(|plan| plan.drive.files = false);
         self.try_change(|plan| {

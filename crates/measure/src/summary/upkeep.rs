@@ -288,7 +288,7 @@ mod tests {
     // What a reader compares two drives by: a ratio of the wrong two counts looks as plausible as the right one.
     #[test]
     fn ratios_are_of_what_they_say() {
-        let cache = MapCacheSummary::new(512, 750, 250, 3);
+        let cache = MapCacheSummary::new(512, 750, 250, 3, None);
         assert_eq!(cache.miss_ratio, 0.25);
         let wear = WearSummary::new(10, 90, 100.0, 120);
         assert_eq!(wear.spread, 0.3);

@@ -39,6 +39,9 @@ pub struct DriveSpec {
     /// Translation pages that its DRAM holds; none: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_cache_pages: Option<u32>,
+    /// Of such a map: pages of which the host's memory has copies; none: the drive asks for no memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_buffer_pages: Option<u32>,
     /// Entries of its map take 8 bytes, as those of a drive of more than 15 TiB of flash.
     #[serde(default, skip_serializing_if = "is_default")]
     pub wide_map: bool,
