@@ -85,7 +85,10 @@ impl Remote {
                 rules if rules.method == Method::Inline => rules,
                 _ => Rules::only(Method::Prp),
             };
-            let config = PathConfig { commands_max, local_max, rules, ..PathConfig::default() };
+            // Hosts make commands as long as the drive takes, as they do without a network.
+            let least = PathConfig::default().bytes_max;
+            let bytes_max = driver.transfer_bytes_max().map_or(least, |bytes| (bytes as u32).max(least));
+            let config = PathConfig { bytes_max, commands_max, local_max, rules, ..PathConfig::default() };
             let path = Path::open_on(driver.clone(), config, lanes, block).await?;
             let queues = (0..lanes.len()).map(|lane| path.local_queue(lane));
             locals.push((driver, queues.collect()));

@@ -9,8 +9,10 @@ use byteway_lab::serve::PathControl;
 /// Reads lines until there are no more, and says of each on the error stream what came of it.
 pub(super) fn listen(controls: Vec<PathControl>) -> std::io::Result<()> {
     let listen = move || {
-        for line in std::io::stdin().lock().lines() {
+        // What is no text is no command, and the next line may be one.
+        for line in std::io::stdin().lock().split(b'\n') {
             let Ok(line) = line else { return };
+            let line = String::from_utf8_lossy(&line);
             let said = match carry_out(&controls, &line) {
                 Ok(said) => said,
                 Err(wrong) => format!("error: {wrong}"),

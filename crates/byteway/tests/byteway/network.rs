@@ -50,6 +50,31 @@ fn mean(summary: &Summary) -> f64 {
     sum / summary.ios as f64
 }
 
+// A command as long as the drive takes was refused by the target in front of it: every I/O failed, and the run ended in order.
+#[test]
+fn what_a_drive_takes_its_target_takes() {
+    const LARGE: &str = "\
+[drive]
+profile = 'samsung-970-pro'
+capacity = '1 GiB'
+[host]
+profile = 'xeon-e5-v4'
+verify = 'bytes'
+[target]
+[network]
+[[job]]
+rw = 'randrw'
+bs = '1 MiB'
+size = '64 MiB'
+iodepth = 4
+count = 60
+";
+    for sets in [&["target.path=block"][..], &["target.path=bypass"], &["network.profile=tcp-100g"]] {
+        let summary = run_with(LARGE, sets);
+        assert_eq!((summary.ios, summary.errors.len()), (60, 0), "{sets:?}");
+    }
+}
+
 // Whichever way a command takes from the host to the drive, a byte that went astray there would be another system's result; and
 // time that no stage has explains nothing.
 #[test]
