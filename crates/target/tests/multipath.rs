@@ -285,6 +285,38 @@ fn a_path_may_be_cut_at_any_moment() {
     assert!(failovers > 100, "{failovers} failovers");
 }
 
+// NVMe Base 2.1, 9.6.3: without this the lost controller could carry a write out after what the host has written since; and reads would
+// wait for nothing.
+#[test]
+fn a_lost_write_waits_for_the_end_of_its_controller_and_a_lost_read_does_not() {
+    with_paths(CONFIG, false, async |paths| {
+        let client = paths.client().await;
+        for is_write in [true, false, true, false] {
+            let (before, begun) = (paths.figures(), paths.clock.now());
+            let ended: Rc<Cell<Option<Time>>> = Rc::default();
+            let (io, end, clock) = (client.clone(), ended.clone(), paths.clock.clone());
+            paths.clock.spawn("I/O", async move {
+                let mut buffer = io.buffer().unwrap();
+                match is_write {
+                    true => io.write(&mut buffer, 0, 1).await.unwrap(),
+                    false => io.read(&mut buffer, 0, 1).await.unwrap(),
+                };
+                end.set(Some(clock.now()));
+            });
+            paths.clock.timer(Delay::from_us(2)).await;
+            let taken =
+                paths.figures().iter().zip(&before).position(|(now, then)| now.commands > then.commands);
+            let taken = taken.expect("it is on its way");
+            cut(&paths.subsystem, 1 + taken as u16);
+            paths.clock.timer(AWAY).await;
+            let took = ended.get().expect("it has ended").since(begun);
+            assert_eq!(took >= CONFIG.quiesce, is_write, "{took}");
+            assert_eq!(paths.figures()[taken].failovers, before[taken].failovers + 1);
+        }
+        paths.multipath.shutdown().await.unwrap();
+    });
+}
+
 // Queues that are made and deleted while a path is away are as many there when it is back.
 #[test]
 fn queues_come_and_go_while_a_path_is_away() {
