@@ -1,12 +1,13 @@
 //! A host with two paths to one subsystem, whose ports are better and worse, and lost, while it works.
 
-use crate::host::SUBSYSTEM;
+use crate::digests::Wires;
+use crate::host::{SUBSYSTEM, with_target};
 use crate::loss::{TASKS, UNITS, oracle, read_all, target};
 use crate::simulated::{attach_to, connect_at};
 use byteway_clock::{Clock, Delay, Time};
 use byteway_host::driver::QueueConfig;
 use byteway_host::{
-    BlockIoError, Client, ClientConfig, Driver, HostCosts, IoError, Method, Multipath, MultipathConfig,
+    BlockIoError, Client, ClientConfig, Driver, HostCosts, IoError, Lost, Method, Multipath, MultipathConfig,
     MultipathError, Oracle, PathFigures, Rules,
 };
 use byteway_link::Memory;
@@ -315,6 +316,48 @@ fn a_lost_write_waits_for_the_end_of_its_controller_and_a_lost_read_does_not() {
         }
         paths.multipath.shutdown().await.unwrap();
     });
+}
+
+// Without this an application would wait for ever for a target that does not come back.
+#[test]
+fn when_all_paths_are_given_up_commands_are_lost() {
+    with_target(
+        |_| {},
+        async |target, clock| {
+            let memory = Memory::simulated();
+            let (mut wires, mut paths) = (Vec::new(), Vec::new());
+            for name in ["first", "second"] {
+                let wire = Wires::new(&target, &clock);
+                let adapter = wire.adapter();
+                let driver = attach_to(SUBSYSTEM, &adapter, memory.clone(), HostCosts::default()).await;
+                paths.push((name.to_owned(), driver));
+                wires.push(wire);
+            }
+            let namespace = paths[0].1.namespaces()[0];
+            let multipath = Multipath::new(paths, MultipathConfig::default()).await.unwrap();
+            let config = QueueConfig { vector: Some(1), ..QueueConfig::new(64) };
+            let queue = multipath.create_queue_pair(config).await.unwrap();
+            let config = ClientConfig {
+                rules: Rules::only(Method::Sgl),
+                bytes_max: 32 << 10,
+                oracle: None,
+                verify_bytes: false,
+            };
+            let client = Client::new(queue, namespace, config).unwrap();
+            read_one(&client).await.unwrap();
+            wires[0].cut();
+            read_one(&client).await.unwrap();
+            wires[1].cut();
+            let begun = clock.now();
+            assert_eq!(read_one(&client).await, Err(IoError::Lost(Lost::Failed)));
+            // Sixty attempts, one every 10 s.
+            let waited = clock.now().since(begun);
+            assert!(waited > Delay::from_s(580) && waited < Delay::from_s(600), "{waited}");
+            let states = multipath.figures(namespace.nsid).into_iter().map(|path| path.state);
+            assert!(states.eq(["given up"; 2]));
+            assert_eq!(read_one(&client).await, Err(IoError::Lost(Lost::Failed)));
+        },
+    );
 }
 
 // Queues that are made and deleted while a path is away are as many there when it is back.
