@@ -2,6 +2,7 @@
 
 use crate::driver::{Data, Driver};
 use crate::error::DriverError;
+use byteway_clock::Delay;
 use byteway_wire::IntoBytes;
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::{DiscoveryEntry, DiscoveryHeader, DiscoveryLog, SubsystemType};
@@ -18,6 +19,9 @@ pub const SERVICES_MAX: usize = 32;
 pub const ENTRIES_MAX: u64 = 4096;
 /// A page that has changed while it was read is read again so often.
 const READS_MAX: u32 = 8;
+/// How long a service may take for its page, and for the end of its controller.
+const ANSWER_LIMIT: Delay = Delay::from_s(30);
+const FAREWELL_LIMIT: Delay = Delay::from_s(1);
 /// Bytes that are read at once, at most.
 const PART_BYTES: u64 = 16 << 10;
 
@@ -117,10 +121,11 @@ async fn ask<E: From<DriverError>>(
     connect: &impl AsyncFn(SocketAddr) -> Result<Driver, E>,
 ) -> Result<(Vec<DiscoveryEntry>, bool), E> {
     let driver = connect(service).await?;
-    let entries = read(&driver).await;
-    // Whatever it answers to that: the connection ends.
-    let _ = driver.shutdown().await;
-    Ok(entries?)
+    let clock = driver.clock().clone();
+    let entries = clock.within(ANSWER_LIMIT, read(&driver)).await;
+    // Whatever it answers to that, if it does: the connection ends.
+    clock.within(FAREWELL_LIMIT, driver.shutdown()).await;
+    Ok(entries.unwrap_or(Err(DriverError::Unreadable("the Discovery log page")))?)
 }
 
 /// The Discovery log page, as it is at one moment.

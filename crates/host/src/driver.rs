@@ -1159,7 +1159,7 @@ impl Inner {
 async fn reconnect(driver: Driver, initiator: Rc<Initiator>) {
     loop {
         initiator.lost().await;
-        if driver.check_up().is_err() {
+        if driver.check_up().is_err() || initiator.losses().is_none() {
             return;
         }
         if driver.is_resetting() {

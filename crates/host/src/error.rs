@@ -86,8 +86,8 @@ pub enum DriverError {
     /// The queue pair is not one of this driver's, or was deleted.
     #[error("submission queue {0} is not one of this driver's")]
     NoSuchQueue(u16),
-    /// It changes each time that it is read, or has a format that this driver does not know.
-    #[error("{0} cannot be read: it changes too often, or its format is not known")]
+    /// It changes each time that it is read, takes too long, or has a format that this driver does not know.
+    #[error("{0} cannot be read: it changes too often, takes too long, or its format is not known")]
     Unreadable(&'static str),
     /// The data of an admin command cannot be described.
     #[error("the data of an admin command cannot be described: {0}")]

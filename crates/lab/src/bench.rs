@@ -14,7 +14,7 @@ use byteway_console::table::{grouped, time};
 use byteway_console::units::{Bytes, Picos};
 use byteway_host::driver::{Driver, DriverConfig, Namespace};
 use byteway_host::oracle::BaseState;
-use byteway_host::{Completion, Multipath, MultipathConfig, PathFigures, Port, Rules};
+use byteway_host::{Completion, DriverError, Multipath, MultipathConfig, PathFigures, Port, Rules};
 use byteway_measure::results::Results;
 use byteway_measure::summary::{ClockKind, PathRow, Summary, TransferSummary};
 use byteway_measure::{Meter, Part, SeriesRecorder};
@@ -354,11 +354,14 @@ impl Stage {
         found: bool,
         subsystem: Nqn,
     ) -> Result<Results, AttachedError> {
+        let silent = || AttachedError::NotDriven(DriverError::NoController);
         let (mut paths, mut notes) = (Vec::new(), Vec::new());
         for (index, address) in addresses.iter().enumerate() {
-            let attached = match host.connect(*address, subsystem).await {
-                Ok(port) => self.attach(port).await,
-                Err(error) => Err(error),
+            let attach = async { self.attach(host.connect(*address, subsystem).await?).await };
+            let attached = match found {
+                // Of the others one may answer.
+                true => self.clock.within(TIMEOUT, attach).await.unwrap_or_else(|| Err(silent())),
+                false => attach.await,
             };
             match attached {
                 Ok(driver) => paths.push((address.to_string(), driver)),

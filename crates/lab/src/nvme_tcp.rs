@@ -24,7 +24,6 @@ use std::rc::Rc;
 const HOST: &str = "nqn.2026-11.org.byteway:bench";
 /// Data that goes with a command: what targets commonly take.
 const IN_CAPSULE_BYTES: u32 = 4096;
-
 /// How long a Discovery Service may take to answer.
 const DISCOVERY_LIMIT: Delay = Delay::from_s(10);
 
@@ -129,7 +128,7 @@ pub struct DiscoveryRow {
     pub address: Option<SocketAddr>,
     /// The subsystem's port.
     pub port_id: u16,
-    /// `none`, or the version of TLS that is wanted.
+    /// `no security`, or the version of TLS that is wanted.
     pub security: String,
     /// The service that has the entry.
     pub service: SocketAddr,

@@ -19,11 +19,40 @@ use std::rc::Rc;
 type Harm = Rc<Cell<Option<usize>>>;
 
 /// Both ends of NVMe/TCP connections, and the wires between them.
-struct Wires {
+#[derive(Clone)]
+pub struct Wires(Rc<Inner>);
+
+struct Inner {
     target: Rc<Target>,
     clock: Clock,
     lines: RefCell<BTreeMap<Connection, Rc<Line>>>,
     harm: Harm,
+    is_cut: Cell<bool>,
+}
+
+impl Wires {
+    pub fn new(target: &Rc<Target>, clock: &Clock) -> Wires {
+        Wires(Rc::new(Inner {
+            target: target.clone(),
+            clock: clock.clone(),
+            lines: RefCell::default(),
+            harm: Harm::default(),
+            is_cut: Cell::default(),
+        }))
+    }
+
+    pub fn adapter(&self) -> Adapter {
+        Adapter::real(&self.0.clock, Box::new(self.clone()))
+    }
+
+    /// Ends all connections, and lets no other be made.
+    pub fn cut(&self) {
+        self.0.is_cut.set(true);
+        for line in self.0.lines.take().into_values() {
+            line.is_cut.set(true);
+            line.said.notify_one();
+        }
+    }
 }
 
 struct Line {
@@ -32,24 +61,34 @@ struct Line {
     later: RefCell<Vec<ToTarget>>,
     said: Notify,
     is_closed: Cell<bool>,
+    is_cut: Cell<bool>,
 }
 
 impl Messenger for Wires {
     fn send(&self, adapter: &Adapter, connection: Connection, message: ToTarget) {
-        let mut lines = self.lines.borrow_mut();
+        let inner = &self.0;
+        let mut lines = inner.lines.borrow_mut();
         match message {
+            ToTarget::Open if inner.is_cut.get() => {
+                let (clock, adapter) = (inner.clock.clone(), adapter.clone());
+                inner.clock.spawn("refused connection", async move {
+                    clock.yield_now().await;
+                    adapter.deliver(connection, ToHost::Closed);
+                });
+            }
             ToTarget::Open => {
                 let digests = Digests::new().with_header(true).with_data(true);
                 let line = Rc::new(Line {
                     near: RefCell::new(TcpConnection::new(connection, digests)),
                     later: RefCell::default(),
-                    said: Notify::new(&self.clock),
+                    said: Notify::new(&inner.clock),
                     is_closed: Cell::default(),
+                    is_cut: Cell::default(),
                 });
                 lines.insert(connection, line.clone());
-                let carried = carry(line.clone(), self.target.clone(), adapter.clone(), self.harm.clone());
+                let carried = carry(line.clone(), inner.target.clone(), adapter.clone(), inner.harm.clone());
                 line.said.notify_one();
-                self.clock.spawn("wire", carried);
+                inner.clock.spawn("wire", carried);
             }
             ToTarget::Close => {
                 if let Some(line) = lines.remove(&connection) {
@@ -78,7 +117,7 @@ async fn carry(line: Rc<Line>, target: Rc<Target>, adapter: Adapter, harm: Harm)
     loop {
         line.said.notified().await;
         let bytes = take(&line);
-        if line.is_closed.get() || far.receive(&bytes).is_err() {
+        if line.is_closed.get() || line.is_cut.get() || far.receive(&bytes).is_err() {
             break;
         }
         while let Some(mut work) = far.next_work() {
@@ -126,9 +165,8 @@ fn damaged(byte: usize) -> (Result<(), Status>, u64, bool) {
     with_target(
         |_| {},
         async move |target, clock| {
-            let harm = Harm::default();
-            let wires = Wires { target, clock: clock.clone(), lines: RefCell::default(), harm: harm.clone() };
-            let adapter = Adapter::real(&clock, Box::new(wires));
+            let wires = Wires::new(&target, &clock);
+            let (adapter, harm) = (wires.adapter(), wires.0.harm.clone());
             let driver = attach(&adapter, HostCosts::default()).await;
             let config = QueueConfig { vector: Some(1), ..QueueConfig::new(16) };
             let queue = driver.create_queue_pair(config).await.unwrap();

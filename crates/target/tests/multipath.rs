@@ -1,12 +1,13 @@
 //! A host with two paths to one subsystem, whose ports are better and worse, and lost, while it works.
 
-use crate::host::SUBSYSTEM;
+use crate::digests::Wires;
+use crate::host::{SUBSYSTEM, with_target};
 use crate::loss::{TASKS, UNITS, oracle, read_all, target};
 use crate::simulated::{attach_to, connect_at};
 use byteway_clock::{Clock, Delay, Time};
 use byteway_host::driver::QueueConfig;
 use byteway_host::{
-    BlockIoError, Client, ClientConfig, Driver, HostCosts, IoError, Method, Multipath, MultipathConfig,
+    BlockIoError, Client, ClientConfig, Driver, HostCosts, IoError, Lost, Method, Multipath, MultipathConfig,
     MultipathError, Oracle, PathFigures, Rules,
 };
 use byteway_link::Memory;
@@ -283,6 +284,80 @@ fn a_path_may_be_cut_at_any_moment() {
         });
     }
     assert!(failovers > 100, "{failovers} failovers");
+}
+
+// NVMe Base 2.1, 9.6.3: without this the lost controller could carry a write out after what the host has written since; and reads would
+// wait for nothing.
+#[test]
+fn a_lost_write_waits_for_the_end_of_its_controller_and_a_lost_read_does_not() {
+    with_paths(CONFIG, false, async |paths| {
+        let client = paths.client().await;
+        for is_write in [true, false, true, false] {
+            let (before, begun) = (paths.figures(), paths.clock.now());
+            let ended: Rc<Cell<Option<Time>>> = Rc::default();
+            let (io, end, clock) = (client.clone(), ended.clone(), paths.clock.clone());
+            paths.clock.spawn("I/O", async move {
+                let mut buffer = io.buffer().unwrap();
+                match is_write {
+                    true => io.write(&mut buffer, 0, 1).await.unwrap(),
+                    false => io.read(&mut buffer, 0, 1).await.unwrap(),
+                };
+                end.set(Some(clock.now()));
+            });
+            paths.clock.timer(Delay::from_us(2)).await;
+            let taken =
+                paths.figures().iter().zip(&before).position(|(now, then)| now.commands > then.commands);
+            let taken = taken.expect("it is on its way");
+            cut(&paths.subsystem, 1 + taken as u16);
+            paths.clock.timer(AWAY).await;
+            let took = ended.get().expect("it has ended").since(begun);
+            assert_eq!(took >= CONFIG.quiesce, is_write, "{took}");
+            assert_eq!(paths.figures()[taken].failovers, before[taken].failovers + 1);
+        }
+        paths.multipath.shutdown().await.unwrap();
+    });
+}
+
+// Without this an application would wait for ever for a target that does not come back.
+#[test]
+fn when_all_paths_are_given_up_commands_are_lost() {
+    with_target(
+        |_| {},
+        async |target, clock| {
+            let memory = Memory::simulated();
+            let (mut wires, mut paths) = (Vec::new(), Vec::new());
+            for name in ["first", "second"] {
+                let wire = Wires::new(&target, &clock);
+                let adapter = wire.adapter();
+                let driver = attach_to(SUBSYSTEM, &adapter, memory.clone(), HostCosts::default()).await;
+                paths.push((name.to_owned(), driver));
+                wires.push(wire);
+            }
+            let namespace = paths[0].1.namespaces()[0];
+            let multipath = Multipath::new(paths, MultipathConfig::default()).await.unwrap();
+            let config = QueueConfig { vector: Some(1), ..QueueConfig::new(64) };
+            let queue = multipath.create_queue_pair(config).await.unwrap();
+            let config = ClientConfig {
+                rules: Rules::only(Method::Sgl),
+                bytes_max: 32 << 10,
+                oracle: None,
+                verify_bytes: false,
+            };
+            let client = Client::new(queue, namespace, config).unwrap();
+            read_one(&client).await.unwrap();
+            wires[0].cut();
+            read_one(&client).await.unwrap();
+            wires[1].cut();
+            let begun = clock.now();
+            assert_eq!(read_one(&client).await, Err(IoError::Lost(Lost::Failed)));
+            // Sixty attempts, one every 10 s.
+            let waited = clock.now().since(begun);
+            assert!(waited > Delay::from_s(580) && waited < Delay::from_s(600), "{waited}");
+            let states = multipath.figures(namespace.nsid).into_iter().map(|path| path.state);
+            assert!(states.eq(["given up"; 2]));
+            assert_eq!(read_one(&client).await, Err(IoError::Lost(Lost::Failed)));
+        },
+    );
 }
 
 // Queues that are made and deleted while a path is away are as many there when it is back.

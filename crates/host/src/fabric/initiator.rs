@@ -282,6 +282,9 @@ impl Initiator {
         let command = PropertyGet { size, offset: offset as u32 };
         let mut tries = 0;
         loop {
+            if self.is_given_up.get() {
+                return u64::MAX;
+            }
             if self.is_gone.get()
                 && let Err(error) = self.associate().await
             {
@@ -289,7 +292,7 @@ impl Initiator {
                 if tries == RECONNECTS_MAX || error.is_final() {
                     self.is_given_up.set(true);
                     self.lost.notify_all();
-                    return u64::MAX;
+                    continue;
                 }
                 self.clock.timer(RECONNECT_DELAY).await;
                 continue;
