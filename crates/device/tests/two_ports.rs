@@ -10,13 +10,15 @@ use crate::fixture::{
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
+use byteway_device::MemoryConfig;
 use byteway_flash::Medium;
-use byteway_link::Memory;
+use byteway_link::{CxlConfig, Flit, Memory};
 use byteway_testkit::{SmallWorld, link_config};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::feature::AsyncEventConfig;
 use byteway_wire::nvme::register::Csts;
+use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{
     ActiveNamespaceList, AsyncEvent, ChangedNamespaceLog, Cns, ControllerList, DeviceSelfTest, Flush,
     IdentifyController, NamespaceAttachment, NamespaceManagement, NvmOpcode, Sanitize, Select, SelfTestLog,
@@ -128,7 +130,13 @@ fn with_one_port_a_drive_speaks_of_one() {
 #[test]
 fn a_drive_for_one_host_gets_no_second_port() {
     let mut config = drive_config();
-    config.transfer.sink_bytes = 4096;
+    config.transfer.methods = Methods::new().with_cxl_mem(true);
+    config.transfer.memory = Some(MemoryConfig {
+        link: CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::from_ns(80) },
+        area_bytes: 4096,
+        records: 0,
+        poll: Delay::from_us(1),
+    });
     SmallWorld::of(config).run(async |powered| {
         let refused = powered.add_port(link_config(), Memory::simulated()).map(drop);
         assert!(refused.is_err_and(|error| error.message.contains("one port only")));
