@@ -154,7 +154,6 @@ impl DriveConfig {
     pub(crate) fn check_second_port(&self) -> Result<(), ConfigError> {
         first_broken(&[
             (self.transfer.memory.is_none(), "a drive with memory for its host (cxl_mem) has one port only"),
-            (self.transfer.sink_bytes == 0, "a drive with a payload sink has one port only"),
             (!self.is_raw(), "a drive whose flash array is its host's (raw flash) has one port only"),
         ])
     }

@@ -58,6 +58,19 @@ fn it_holds_what_was_written_where_it_was_written() {
     }
 }
 
+// The sink is the drive's: a second one behind the second port would be memory that nobody asked for.
+#[test]
+fn both_ports_have_one_sink() {
+    Bench::offering(PLAIN).with_queue(async |host, pair| {
+        let other = host.beside();
+        other.enable().await;
+        let other_pair = other.create_pair(1, 64).await;
+        let payload = pattern(3, 5000);
+        write(&host, &pair, 700, &payload).await;
+        assert!(other.sink_read(&other_pair, 700, 5000).await == payload);
+    });
+}
+
 // Memory that a drive gives without having been written is somebody else's data, unless it is zeroes; and a sink must
 // not take the memory of its whole size to begin with.
 #[test]

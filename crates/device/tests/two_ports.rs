@@ -10,14 +10,15 @@ use crate::fixture::{
 };
 use byteway_clock::random::Rng;
 use byteway_clock::{Delay, Executor};
-use byteway_device::HostBufferConfig;
+use byteway_device::{HostBufferConfig, MemoryConfig};
 use byteway_flash::Medium;
-use byteway_link::Memory;
+use byteway_link::{CxlConfig, Flit, Memory};
 use byteway_testkit::{SmallWorld, link_config};
 use byteway_wire::content::BlockSize;
 use byteway_wire::nvme::command::{FUSE_FIRST, FUSE_SECOND};
 use byteway_wire::nvme::feature::{AsyncEventConfig, HostBufferEntry, HostMemoryBuffer};
 use byteway_wire::nvme::register::Csts;
+use byteway_wire::nvme::vendor::Methods;
 use byteway_wire::nvme::{
     ActiveNamespaceList, AsyncEvent, ChangedNamespaceLog, Cns, ControllerList, DeviceSelfTest, Flush,
     IdentifyController, NamespaceAttachment, NamespaceManagement, NvmOpcode, Sanitize, Select, SelfTestLog,
@@ -129,7 +130,13 @@ fn with_one_port_a_drive_speaks_of_one() {
 #[test]
 fn a_drive_for_one_host_gets_no_second_port() {
     let mut config = drive_config();
-    config.transfer.sink_bytes = 4096;
+    config.transfer.methods = Methods::new().with_cxl_mem(true);
+    config.transfer.memory = Some(MemoryConfig {
+        link: CxlConfig { flit: Flit::Bytes68, memory_latency: Delay::from_ns(80) },
+        area_bytes: 4096,
+        records: 0,
+        poll: Delay::from_us(1),
+    });
     SmallWorld::of(config).run(async |powered| {
         let refused = powered.add_port(link_config(), Memory::simulated()).map(drop);
         assert!(refused.is_err_and(|error| error.message.contains("one port only")));
@@ -269,6 +276,7 @@ fn a_namespace_is_deleted_and_attached_for_both() {
                 other.refused(attach(other, &wrong), Status::CONTROLLER_LIST_INVALID).await;
             }
             other.succeed(attach(other, &ids)).await;
+            one.identify(Cns::NAMESPACE, nsid).await;
             let bytes = pattern(u64::from(nmic), 4096);
             assert_eq!(one.write(&pairs[0], nsid, 11, &bytes).await, Status::SUCCESS);
             assert_eq!(other.read(&pairs[1], nsid, 11, 1).await, bytes);
@@ -622,5 +630,58 @@ fn the_first_ports_host_lends_memory_alone() {
         assert_eq!(first.controller().ftl().map_copies(), copies, "the other one's reset");
         first.disable().await;
         assert_eq!(first.controller().ftl().map_copies(), 0);
+    });
+}
+
+// A command that was made for blocks of 512 bytes moves eight times as many when the other host has formatted the namespace with
+// 4 KiB: into memory behind the buffer, wherever a stale list of pages leads. It is refused until its host has looked.
+#[test]
+fn commands_made_for_other_blocks_are_refused_until_their_host_has_looked() {
+    run(Bench::default(), async |Both { hosts, pairs }| {
+        let [one, other] = hosts;
+        let status = async |port: usize| {
+            let page = hosts[port].pages(2);
+            let read = read_write(NvmOpcode::READ, NS_512, 0, 1).with_prp(page, 0);
+            hosts[port].io(&pairs[port], read).await.status()
+        };
+        // A host that asks for no events has looked when it has identified the namespace.
+        one.succeed(format(NS_512, BlockSize::B4096, 0)).await;
+        assert_eq!(status(0).await, Status::SUCCESS, "who has formatted it knows");
+        assert_eq!(status(1).await, Status::NAMESPACE_NOT_READY);
+        assert_eq!(status(0).await, Status::SUCCESS);
+        other.identify(Cns::NAMESPACE, NS_4K).await;
+        assert_eq!(status(1).await, Status::NAMESPACE_NOT_READY, "that was another one");
+        other.identify(Cns::NAMESPACE, NS_512).await;
+        assert_eq!(status(1).await, Status::SUCCESS);
+        // A format that leaves blocks as they are needs no look.
+        one.succeed(format(NS_512, BlockSize::B4096, 0)).await;
+        assert_eq!(status(1).await, Status::SUCCESS);
+        // A host that is told of changes has looked when it has read which.
+        let notices = AsyncEventConfig::new().with_namespace_attribute(true).into_bits();
+        other.set_feature(fid::ASYNC_EVENT_CONFIGURATION, notices).await;
+        one.succeed(format(NS_512, BlockSize::B512, 0)).await;
+        other.identify(Cns::NAMESPACE, NS_512).await;
+        assert_eq!(status(1).await, Status::NAMESPACE_NOT_READY, "it has not read the log");
+        assert_eq!(changed(other).await, [NS_512]);
+        assert_eq!(status(1).await, Status::SUCCESS);
+        // One that has come anew has looked.
+        one.succeed(format(NS_512, BlockSize::B4096, 0)).await;
+        assert_eq!(status(1).await, Status::NAMESPACE_NOT_READY);
+        other.disable().await;
+        assert_eq!(status(0).await, Status::SUCCESS);
+        other.enable().await;
+        let pair = other.create_pair(1, 64).await;
+        assert_eq!(other.read(&pair, NS_4K, 0, 1).await, [0; 4096]);
+        let (status, _) = other.try_read(&pair, NS_512, 0, 1, 4096).await;
+        assert_eq!(status, Status::SUCCESS);
+        // The same identifier, another namespace.
+        one.succeed(delete(NS_512)).await;
+        one.succeed(one.create_sqe(&wanted(800, 0))).await;
+        one.succeed(one.attach_sqe(NS_512, true)).await;
+        let (status, _) = other.try_read(&pair, NS_512, 0, 1, 4096).await;
+        assert_eq!(status, Status::NAMESPACE_NOT_READY);
+        other.identify(Cns::NAMESPACE, NS_512).await;
+        let (status, _) = other.try_read(&pair, NS_512, 0, 1, 512).await;
+        assert_eq!(status, Status::SUCCESS);
     });
 }

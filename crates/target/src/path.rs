@@ -6,19 +6,22 @@
 use crate::block::{Begun, BlockLayer};
 use crate::merge::Offer;
 use crate::split::{self, Part};
-use byteway_clock::{Permit, Semaphore, SpanId, Station};
+use byteway_clock::{Channel, Permit, Semaphore, SpanId, Station};
 use byteway_host::{
     Carrier, Data, Driver, DriverError, IoBuffer, IoError, KvNamespace, Lost, Method, Namespace, OutOfBand,
     QueueConfig, QueuePair, Request, Rules, TransferConfig,
 };
 use byteway_wire::nvme::command::FUSE_NONE;
+use byteway_wire::nvme::feature::AsyncEventConfig;
+use byteway_wire::nvme::identify::cmic;
 use byteway_wire::nvme::kv::{List, Retrieve, Store};
 use byteway_wire::nvme::{
-    Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, KvOpcode, NvmOpcode, Range, ReadWrite, Sqe,
-    Status,
+    AsyncEvent, ChangedNamespaceLog, Copy, CopyRange, Cqe, DatasetManagement, IdentifyController, KvOpcode,
+    NSID_ALL, NvmOpcode, Range, ReadWrite, SetFeatures, Sqe, Status, fid, lid,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
+use zerocopy::{FromZeros, IntoBytes};
 
 /// What of the target a drive's path takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -408,6 +411,42 @@ impl Path {
         let after = self.nsids();
         let changed = before.iter().filter(|nsid| !after.contains(nsid));
         (cqe, changed.chain(after.iter().filter(|nsid| !before.contains(nsid))).copied().collect())
+    }
+
+    /// Whether hosts may reach the drive's namespaces by other controllers of its own.
+    pub fn is_shared(&self) -> bool {
+        self.identity().cmic & cmic::SEVERAL_CONTROLLERS != 0
+    }
+
+    /// Asks the drive to tell what others change of its namespaces, from now on.
+    ///
+    /// # Errors
+    /// The drive doesn't.
+    pub(crate) async fn changes(&self) -> Result<Channel<AsyncEvent>, DriverError> {
+        let cdw11 = AsyncEventConfig::new().with_namespace_attribute(true).into_bits();
+        let asked = SetFeatures { fid: fid::ASYNC_EVENT_CONFIGURATION, cdw11, ..SetFeatures::default() };
+        self.driver.admin(asked.sqe(0, 0), Data::None).await?;
+        Ok(self.driver.events(1))
+    }
+
+    /// Looks at what the drive has after others have changed it. No I/O command is at the drive meanwhile: each was measured by
+    /// what its namespace was, and the drive refuses them until its log of changes is read here. Gives which namespaces have
+    /// changed.
+    ///
+    /// # Errors
+    /// The drive doesn't say.
+    pub(crate) async fn look_again(&self) -> Result<Vec<u32>, DriverError> {
+        let _all = self.credits.acquire(self.config.commands_max as usize).await;
+        let mut log = Box::new(ChangedNamespaceLog::new_zeroed());
+        self.driver.log_page(lid::CHANGED_NAMESPACE_LIST, NSID_ALL, false, log.as_mut_bytes()).await?;
+        let mut known = self.nsids();
+        self.driver.refresh().await?;
+        let nsids = log.nsids;
+        if nsids[0] != NSID_ALL {
+            return Ok(nsids.into_iter().take_while(|nsid| *nsid > 0).collect());
+        }
+        known.extend(self.nsids());
+        Ok(known)
     }
 
     /// Has the drive execute an admin command that brings `bytes` into `data`.

@@ -100,6 +100,8 @@ pub struct HostName {
 const ADMIN_ENTRIES_MIN: u16 = 32;
 /// The identifiers that controllers are given: FFF0h and above mean something else (NVMe Base 2.1, 5.1.13.2.1).
 const IDENTIFIERS: RangeInclusive<u16> = 1..=CNTLID_MAX;
+/// The same where the drive has a port for a host of its own: the drive's controllers there are of the same subsystem.
+const IDENTIFIERS_BEHIND: RangeInclusive<u16> = 3..=CNTLID_MAX;
 
 /// A subsystem.
 pub struct Subsystem {
@@ -140,8 +142,25 @@ impl Subsystem {
         path: Path,
         authenticator: Option<Authenticator>,
     ) -> Rc<Self> {
-        let (clock, controllers) = (clock.clone(), Controllers::default());
-        Rc::new(Subsystem { clock, config, path, controllers, authenticator })
+        let is_shared = path.is_shared();
+        let identifiers = if is_shared { IDENTIFIERS_BEHIND } else { IDENTIFIERS };
+        let (clock, controllers) = (clock.clone(), Controllers::new(identifiers));
+        let subsystem = Rc::new(Subsystem { clock, config, path, controllers, authenticator });
+        if is_shared {
+            subsystem.clock.spawn("changes of the drive", subsystem.clone().follow_drive());
+        }
+        subsystem
+    }
+
+    /// Follows what a host at another port of the drive makes of its namespaces, and tells the hosts.
+    async fn follow_drive(self: Rc<Self>) {
+        let Ok(changes) = self.path.changes().await else { return };
+        loop {
+            // If the drive is gone, every command of a host's says so.
+            let Ok(changed) = self.path.look_again().await else { return };
+            self.namespaces_changed(&changed);
+            changes.receive().await;
+        }
     }
 
     /// The controller's end of a queue's authentication; none: the host has no secret.
@@ -223,16 +242,21 @@ impl Subsystem {
 /// Controllers by their identifiers.
 pub(crate) struct Controllers {
     all: RefCell<BTreeMap<u16, Rc<Controller>>>,
+    identifiers: RangeInclusive<u16>,
     next: Cell<u16>,
 }
 
 impl Default for Controllers {
     fn default() -> Self {
-        Controllers { all: RefCell::default(), next: Cell::new(*IDENTIFIERS.start()) }
+        Controllers::new(IDENTIFIERS)
     }
 }
 
 impl Controllers {
+    fn new(identifiers: RangeInclusive<u16>) -> Self {
+        Controllers { all: RefCell::default(), next: Cell::new(*identifiers.start()), identifiers }
+    }
+
     pub fn all(&self) -> Vec<Rc<Controller>> {
         self.all.borrow().values().cloned().collect()
     }
@@ -253,9 +277,9 @@ impl Controllers {
         }
         let mut id = self.next.get();
         while all.contains_key(&id) {
-            id = after(id);
+            id = self.after(id);
         }
-        self.next.set(after(id));
+        self.next.set(self.after(id));
         let controller = make(id);
         all.insert(id, controller.clone());
         Ok(controller)
@@ -265,8 +289,8 @@ impl Controllers {
     pub fn forget(&self, id: u16) {
         self.all.borrow_mut().remove(&id);
     }
-}
 
-fn after(id: u16) -> u16 {
-    if id == *IDENTIFIERS.end() { *IDENTIFIERS.start() } else { id + 1 }
+    fn after(&self, id: u16) -> u16 {
+        if id == *self.identifiers.end() { *self.identifiers.start() } else { id + 1 }
+    }
 }

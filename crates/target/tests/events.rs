@@ -1,15 +1,19 @@
 //! What happens to namespaces and paths while hosts are connected, and how they learn of it.
 
 use crate::discovery::configure_events;
-use crate::host::{Host, by_transport, with_target};
+use crate::host::{Host, SUBSYSTEM, by_transport, with_target};
 use byteway_clock::{Clock, Delay};
+use byteway_host::{Data, Driver, DriverConfig, Port};
+use byteway_link::Memory;
 use byteway_target::tcp::Broken;
-use byteway_target::{Misuse, Reached, Target};
+use byteway_target::{Misuse, Path, PathConfig, Reached, Subsystem, SubsystemConfig, Target};
+use byteway_testkit::SmallWorld;
+use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, H2cData, Pdu};
 use byteway_wire::nvme::ana::{AnaGroupDescriptor, AnaLogHeader};
 use byteway_wire::nvme::feature::{AsyncEvent, AsyncEventConfig, fid};
 use byteway_wire::nvme::{
-    AnaState, AsyncEventRequest, Cns, ControllerList, Cqe, GetFeatures, GetLogPage, Identify,
+    AnaState, AsyncEventRequest, Cns, ControllerList, Cqe, FormatNvm, GetFeatures, GetLogPage, Identify,
     IdentifyController, IdentifyNamespace, NSID_ALL, NamespaceAttachment, NamespaceManagement, NvmOpcode,
     ReadWrite, Sqe, Status, lid,
 };
@@ -310,4 +314,59 @@ fn identifiers_of_event_requests_can_be_used_again() {
             assert!(host.ask(get(0), &[]).await.cqe.status().is_success());
         },
     );
+}
+
+// The drive has a second port, and its host formats what the target's hosts use: they are told, no command of theirs moves what it
+// was not measured for, and each finds the namespace as it is now.
+#[test]
+fn what_a_host_at_another_port_changes_the_hosts_are_told() {
+    SmallWorld::default().run(async |powered| {
+        let second = powered.add_port(byteway_testkit::link_config(), Memory::simulated()).unwrap();
+        let guest = Driver::attach(Port::Link(powered.host.clone()), DriverConfig::default()).await.unwrap();
+        let clock = guest.clock().clone();
+        let driver = Driver::attach(Port::Link(second.host.clone()), DriverConfig::default()).await.unwrap();
+        assert_eq!((guest.identity().cntlid, driver.identity().cntlid), (1, 2));
+        let path = Path::open(driver, PathConfig::default()).await.unwrap();
+        let mut config = SubsystemConfig::new(Nqn::new(SUBSYSTEM).unwrap());
+        config.may_manage = true;
+        let target = Target::new(vec![Subsystem::new(&clock, config, path)]);
+        settle(&clock).await;
+
+        let mut admin = Host::admin(&target).await;
+        assert!(id_of(&admin) >= 3, "the drive's own controllers are of the same subsystem");
+        let told = listen(&mut admin, &clock, 2).await;
+        let mut io = Host::io(&target, &admin, 1, Digests::new()).await;
+        let bytes = target.subsystems()[0].path().driver().namespaces()[0].block_bytes;
+        assert_eq!(bytes, 512);
+        // A command is under way, measured by 512 bytes, when the blocks become larger.
+        let sqe = by_transport(write(1), 512).with_cid(900);
+        io.say(&Pdu::CapsuleCmd(CapsuleCmd::new(sqe)), &[]).unwrap();
+        let [Pdu::R2t(request)] = io.hear()[..] else { panic!("no R2T") };
+        let format = FormatNvm { lbaf: 1, ..FormatNvm::default() }.sqe(0, 1);
+        assert!(guest.admin(format, Data::None).await.unwrap().status().is_success());
+        io.say(&Pdu::H2cData(H2cData::new(900, request.ttag, 0, 512, true)), &[1; 512]).unwrap();
+        io.serve().await;
+        let [Pdu::CapsuleResp(response)] = io.hear()[..] else { panic!("no completion") };
+        let status = response.cqe.status();
+        assert!(status.is(Status::NAMESPACE_NOT_READY) || status.is(Status::COMMAND_INTERRUPTED), "{status}");
+        settle(&clock).await;
+        assert_eq!(told.borrow()[..], [AsyncEvent::NAMESPACE_ATTRIBUTE_CHANGED]);
+        assert_eq!(changed(&mut admin).await, [1]);
+        assert_eq!(target.subsystems()[0].path().driver().namespaces()[0].block_bytes, 4096);
+        let wrote = io.ask(by_transport(write(1), 4096), &[1; 4096]).await;
+        assert_eq!(wrote.cqe.status(), Status::SUCCESS);
+        // One that is deleted is gone for all.
+        let delete = NamespaceManagement { sel: NamespaceManagement::DELETE, csi: 0 }.sqe(0, 2);
+        assert!(guest.admin(delete, Data::None).await.unwrap().status().is_success());
+        settle(&clock).await;
+        assert_eq!(changed(&mut admin).await, [2]);
+        assert_eq!(told.borrow().len(), 2);
+        assert_eq!(target.subsystems()[0].path().nsids(), [1]);
+        // And the other way round: one that a remote host makes is there at the other port.
+        assert_eq!(create(&mut admin, 100, 1).await.dw0, 2);
+        let id = id_of(&admin);
+        assert_eq!(attach(&mut admin, 2, NamespaceAttachment::ATTACH, &[id]).await, Status::SUCCESS);
+        guest.refresh().await.unwrap();
+        assert_eq!(guest.namespaces().iter().map(|it| it.nsid).collect::<Vec<_>>(), [1, 2]);
+    });
 }

@@ -871,3 +871,71 @@ fn a_benchmark_over_nvme_tcp_ends_when_it_is_interrupted() {
     bench.wait();
     assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
 }
+
+/// A drive that is served both ways at once, and how benchmarks name it over NVMe/TCP.
+fn both_ways(folder: TempDir) -> (Service, Vec<String>) {
+    std::fs::write(folder.path().join("d.toml"), DRIVE).unwrap();
+    let arguments =
+        ["d.toml", "--tcp", "127.0.0.1:0", "--data", "data", "--manage", "--set", "serve.timing=none"];
+    let service = Service::start_in(folder, &arguments, 1);
+    let ready = &service.ready[0];
+    assert!(ready["socket"].is_string() && ready["qemu_device"].is_string(), "{ready:#}");
+    let address = format!("127.0.0.1:{}", ready["port"]);
+    let subsystem = ready["subsystem_nqn"].as_str().unwrap().to_owned();
+    (service, vec!["--tcp".to_owned(), address, "--subsystem".to_owned(), subsystem])
+}
+
+// A drive with two ports is one drive: what is asked of it by both at once, for as long as it takes, it does, and neither finds what
+// the other has written where it has written itself. It ends in order with both at it, and is there again.
+#[test]
+fn a_drive_is_served_both_ways_at_once() {
+    let mut folder = tempfile::tempdir().unwrap();
+    for life in 0..2 {
+        let (mut service, place) = both_ways(folder);
+        let state = &service.ready[0]["data"]["state"];
+        assert_eq!(state, if life == 0 { "created" } else { "clean" });
+        let start = |name: &str, over_tcp: bool, arguments: &[&str]| {
+            let mut all = vec!["bench", "--format", "json", "--quiet"];
+            match over_tcp {
+                true => all.extend(place.iter().map(String::as_str)),
+                false => all.extend(["--vfio-user", "drive"]),
+            }
+            all.extend(arguments);
+            Process::start(service.folder.path(), name, &all)
+        };
+        let load = ["--rw", "randrw", "--bs", "4k", "--iodepth", "16", "--count", "20000", "--size", "64m"];
+        let parts: [&[&str]; 2] = [&["--offset", "0"], &["--offset", "256m"]];
+        let mut benches: Vec<Process> = [("guest", false, parts[0]), ("remote", true, parts[1])]
+            .map(|(name, over_tcp, part)| start(name, over_tcp, &[&load, part].concat()))
+            .into();
+        for bench in &mut benches {
+            let code = bench.wait().code();
+            assert_eq!(code, Some(0), "{}\n{}", bench.error(), service.process.error());
+            let result: Value = serde_json::from_str(&bench.out()).unwrap();
+            assert_eq!(result["errors"], serde_json::json!([]), "{result:#}");
+            assert_eq!(result["verification"]["mismatches"], 0, "{result:#}");
+        }
+        // Both are at it when it is told to end.
+        let load = ["--rw", "randrw", "--iodepth", "8", "--runtime", "100s", "--size", "1m"];
+        let mut benches =
+            [start("guest", false, &load), start("remote", true, &[&load[..], &parts[1]].concat())];
+        service.process.until("has both", |process| {
+            let said = process.error();
+            let both = ["is attached", "has controller"].map(|word| said.matches(word).count());
+            (both == [2, 2]).then_some(())
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        service.process.signal(Signal::TERM);
+        let since = Instant::now();
+        assert_eq!(service.process.wait().code(), Some(0), "{}", service.process.error());
+        assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+        let served = lines(&service.process.out()).pop().unwrap();
+        assert_eq!(served["clients"], 4, "of both: {served:#}");
+        assert!(number(&served["reads"]["commands"]) > 10_000, "of both: {served:#}");
+        for bench in &mut benches {
+            bench.signal(Signal::INT);
+            bench.wait();
+        }
+        folder = service.folder;
+    }
+}

@@ -184,6 +184,7 @@ async fn disable(sets: &CommandSets) {
     core.queues.clear();
     core.queues.granted.set(None);
     core.registers.reset();
+    core.unbar(None); // the next host looks before it uses anything
     core.features.timestamp.reset(core.clock.now());
     add(&core.counters.resets, 1);
 }

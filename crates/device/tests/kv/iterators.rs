@@ -126,6 +126,31 @@ fn there_are_few_iterators_and_none_for_ever() {
     });
 }
 
+// One at the other port, too.
+#[test]
+fn iterators_of_both_ports_end_with_a_format() {
+    bench().enabled(async |host| {
+        let pair = host.create_pair(1, 64).await;
+        fill(&host, &pair, 3).await;
+        let other = host.beside();
+        other.enable().await;
+        let other_pair = other.create_pair(1, 64).await;
+        assert_eq!(other.value(&other_pair, &[b'k', 2]).await, Ok(value(2)), "one store");
+        let shown = begin(&other, &other_pair, b"").await.expect("an iterator");
+        let own = begin(&host, &pair, b"").await.expect("an iterator");
+        other.disable().await;
+        other.enable().await;
+        let other_pair = other.create_pair(1, 64).await;
+        assert_eq!(next(&other, &other_pair, shown, 64).await.0.status(), GONE, "it was reset");
+        assert_eq!(next(&host, &pair, own, 64).await.0.status(), Status::SUCCESS, "that was another's reset");
+        let shown = begin(&other, &other_pair, b"").await.expect("an iterator");
+        host.succeed(format(KV, BlockSize::B512, 0)).await;
+        assert_eq!(next(&other, &other_pair, shown, 64).await.0.status(), GONE);
+        assert_eq!(other.put(&other_pair, b"new", &value(9)).await, Status::SUCCESS);
+        assert_eq!(host.value(&pair, b"new").await, Ok(value(9)));
+    });
+}
+
 // An iterator that outlives what it shows would show deleted pairs, or another host's.
 #[test]
 fn iterators_end_with_a_format_and_a_reset() {

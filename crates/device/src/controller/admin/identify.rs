@@ -109,6 +109,12 @@ pub fn page(context: &Context<'_>, command: &Identify) -> Result<Vec<u8>, Status
         }
         _ => return Err(INVALID_FIELD),
     };
+    // A host that is told of changes knows when it has read their log; any other has only this to go by.
+    if matches!(command.cns, Cns::NAMESPACE | Cns::COMMAND_SET_NAMESPACE | Cns::ALLOCATED_NAMESPACE)
+        && !core.features.async_events.get().namespace_attribute()
+    {
+        core.unbar(Some(nsid));
+    }
     Ok(bytes)
 }
 

@@ -36,6 +36,9 @@ pub async fn get_log_page(
     if !command.rae {
         if let Some(told) = told {
             core.inventory.forget_changes(told);
+            if core.is_shared() {
+                core.refresh_refusals();
+            }
         }
         core.events.log_read(command.lid);
         core.events.wake();

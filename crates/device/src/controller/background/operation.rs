@@ -174,6 +174,9 @@ async fn attach(sets: &CommandSets, nsid: u32, attach: bool) -> Result<u32, Stat
         _ => {}
     }
     namespace.attached.set(attach);
+    if attach {
+        core.bar(nsid);
+    }
     core.refresh_refusals();
     if !attach {
         core.background.operations.quiesce(&namespace, 2).await;
@@ -236,6 +239,7 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
     core.background.persistence.pending.replace(Pending::None);
     formatted.iter().for_each(|namespace| namespace.formatting.set(None));
     core.store().await;
+    before.iter().filter(|old| old.block != block).for_each(|old| core.bar(old.nsid));
     core.refresh_refusals();
     nsids.iter().for_each(|nsid| core.note_change(*nsid));
     erased.map(|()| 0).map_err(|_| Status::INTERNAL_ERROR)
@@ -342,9 +346,37 @@ impl Core {
             let refusal = match (namespace.attached.get(), namespace.formatting.get()) {
                 (false, _) => Status::INVALID_FIELD.with_dnr(),
                 (true, Some(_)) => Status::FORMAT_IN_PROGRESS,
+                (true, None) if of_all == Status::SUCCESS && self.is_barred_anywhere(namespace.nsid) => {
+                    Status::NAMESPACE_NOT_READY
+                }
                 (true, None) => of_all,
             };
             namespace.refusal.set(refusal);
+        }
+    }
+
+    fn is_barred_anywhere(&self, nsid: u32) -> bool {
+        let mut is_barred = false;
+        self.peers.each(|peer| is_barred |= peer.inventory.is_barred(nsid));
+        is_barred
+    }
+
+    /// A namespace has got blocks of another size, or is another: at other controllers commands to it are refused until their hosts
+    /// know.
+    fn bar(&self, nsid: u32) {
+        self.peers.each(|peer| {
+            // A host that enables its controller later looks at all.
+            if peer.number != self.number && peer.registers.csts.get().rdy() {
+                peer.inventory.bar(nsid);
+            }
+        });
+    }
+
+    /// The host has looked at a namespace, or at all (none): its commands are made for what is there.
+    pub(crate) fn unbar(&self, nsid: Option<u32>) {
+        if self.is_shared() {
+            self.inventory.unbar(nsid);
+            self.refresh_refusals();
         }
     }
 

@@ -29,6 +29,11 @@ pub(crate) trait IoCommandSet: Sized {
     /// The set's state at power-on.
     fn new(clock: &Clock, config: &DriveConfig) -> Self;
 
+    /// The set's state of a further controller of the same drive: one of its own, but for what is the drive's.
+    fn beside(&self, clock: &Clock, config: &DriveConfig) -> Self {
+        Self::new(clock, config)
+    }
+
     // What a drive with the set is like.
 
     /// Whether a drive has it.

@@ -108,6 +108,10 @@ macro_rules! states {
             fn new(clock: &Clock, config: &DriveConfig) -> Self {
                 States { $($(#[cfg($cfg)])? $module: IoCommandSet::new(clock, config),)* }
             }
+
+            fn beside(&self, clock: &Clock, config: &DriveConfig) -> Self {
+                States { $($(#[cfg($cfg)])? $module: IoCommandSet::beside(&self.$module, clock, config),)* }
+            }
         }
     };
 }
@@ -265,7 +269,11 @@ pub(crate) fn execute_at_once(core: &Core, queue: &SubmissionQueue, sqe: &Sqe) -
 impl CommandSets {
     /// Those of a controller, which is the next of these.
     pub(crate) fn new(core: Rc<Core>, peers: Rc<Peers<CommandSets>>) -> Rc<Self> {
-        let sets = Rc::new(CommandSets { states: States::new(&core.clock, &core.config), core, peers });
+        let states = match peers.at(0) {
+            None => States::new(&core.clock, &core.config),
+            Some(first) => first.states.beside(&core.clock, &core.config),
+        };
+        let sets = Rc::new(CommandSets { states, core, peers });
         sets.peers.join(&sets);
         sets
     }

@@ -201,6 +201,8 @@ impl Core {
         let namespace = self.inventory.active(nsid)?;
         match namespace.refusal.get() {
             Status::SUCCESS => Ok(namespace),
+            // Another controller's host is to look at it first, not this one's.
+            Status::NAMESPACE_NOT_READY if !self.inventory.is_barred(nsid) => Ok(namespace),
             status => Err(status),
         }
     }

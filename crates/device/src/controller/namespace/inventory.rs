@@ -5,7 +5,7 @@ use crate::controller::namespace::Namespace;
 use crate::controller::namespace::capacity::Capacity;
 use byteway_wire::nvme::{ChangedNamespaceLog, Status};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// Namespaces that a drive can have, unless it is made with more.
@@ -28,6 +28,9 @@ pub struct Inventory {
     /// Those that have changed without the controller's host knowing, and the number of the last change of each.
     changed: RefCell<BTreeMap<u32, u64>>,
     changes: Cell<u64>,
+    /// Of these, those whose blocks another controller has made others: commands that were made for what was there before would
+    /// move more bytes than their host has memory for. They are refused until the host has looked.
+    barred: RefCell<BTreeSet<u32>>,
     /// The controller is enabled for all its command sets: else such namespaces are not active.
     pub all_sets: Cell<bool>,
 }
@@ -48,6 +51,7 @@ impl Inventory {
             has_others: Rc::new(Cell::new(config.namespaces.iter().any(|n| n.set != CommandSet::Nvm))),
             changed: RefCell::default(),
             changes: Cell::default(),
+            barred: RefCell::default(),
             all_sets: Cell::default(),
         }
     }
@@ -62,6 +66,7 @@ impl Inventory {
             has_others: self.has_others.clone(),
             changed: RefCell::default(),
             changes: Cell::default(),
+            barred: RefCell::default(),
             all_sets: Cell::default(),
         }
     }
@@ -219,6 +224,24 @@ impl Inventory {
 
     /// The host knows of all changes up to the one with number `told`.
     pub fn forget_changes(&self, told: u64) {
-        self.changed.borrow_mut().retain(|_, change| *change > told);
+        let mut changed = self.changed.borrow_mut();
+        changed.retain(|_, change| *change > told);
+        self.barred.borrow_mut().retain(|nsid| changed.contains_key(nsid));
+    }
+
+    /// A namespace has changed so that the host's commands to it are refused until it knows.
+    pub fn bar(&self, nsid: u32) {
+        self.note_change(nsid);
+        self.barred.borrow_mut().insert(nsid);
+    }
+
+    /// Whether commands to a namespace are refused until the host knows what has changed of it.
+    pub fn is_barred(&self, nsid: u32) -> bool {
+        self.barred.borrow().contains(&nsid)
+    }
+
+    /// The host has looked at a namespace, or at all.
+    pub fn unbar(&self, nsid: Option<u32>) {
+        self.barred.borrow_mut().retain(|barred| nsid.is_some_and(|nsid| nsid != *barred));
     }
 }

@@ -14,12 +14,13 @@ use byteway_clock::{Clock, Stage};
 use byteway_firmware::Work;
 use byteway_wire::nvme::vendor::piggyback::Head;
 use byteway_wire::nvme::{CommandsSupportedLog, Sqe, Status, VendorOpcode, vendor};
+use std::rc::Rc;
 
 pub mod memory;
 
 /// The payload sink, and its commands.
 pub struct Sink {
-    memory: SinkMemory,
+    memory: Rc<SinkMemory>,
 }
 
 impl IoCommandSet for Sink {
@@ -27,7 +28,12 @@ impl IoCommandSet for Sink {
 
     /// Zeroes.
     fn new(_: &Clock, config: &DriveConfig) -> Self {
-        Sink { memory: SinkMemory::new(config.transfer.sink_bytes) }
+        Sink { memory: Rc::new(SinkMemory::new(config.transfer.sink_bytes)) }
+    }
+
+    /// The same bytes.
+    fn beside(&self, _: &Clock, _: &DriveConfig) -> Self {
+        Sink { memory: self.memory.clone() }
     }
 
     fn is_offered(config: &DriveConfig) -> bool {
