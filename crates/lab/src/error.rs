@@ -312,7 +312,7 @@ fn refusal(error: ConnectError) -> String {
     };
     let hint = match status {
         Status::INTERNAL_PATH_ERROR => {
-            return "nobody answers there: is a drive served at that address?".to_owned();
+            return "nobody answers there: is a drive served at that address? One that is served with TLS needs --tls-key".to_owned();
         }
         CONNECT_INVALID_PARAMETERS => {
             "it has no subsystem of that name, or other queues: `nvme discover` lists them"

@@ -62,7 +62,11 @@ fn read_private(path: &Path) -> Result<Zeroizing<String>, InputError> {
     };
     let file = File::open(path).map_err(failed)?;
     // Of the file that is open, which cannot be exchanged any more.
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(InputError::new(format!("`{name}` is a folder"), "name a file of secrets"));
+    }
+    let mode = metadata.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         let what = format!(
             "the secrets in `{name}` may be read or written by others than its owner (mode {mode:03o})"

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use super::flags::{OutputFormat, Tables, method, size};
+use super::flags::{OutputFormat, Tables, address, method, size};
 use super::show::show;
 use crate::interrupt::raised_by_signal;
 use crate::terminal::Terminal;
@@ -63,7 +63,7 @@ pub(super) struct Arguments {
     vfio_user: Option<PathBuf>,
     /// Instead: the address and port at which a target serves the drive over NVMe/TCP, Byteway's or any other; may be repeated, for
     /// several paths to one drive.
-    #[arg(long, value_name = "ADDR:PORT", requires = "which")]
+    #[arg(long, value_name = "ADDR:PORT", requires = "which", value_parser = address)]
     tcp: Vec<SocketAddr>,
     /// With --tcp: the NQN of the drive's subsystem, as `byteway serve` or `nvme discover` names it.
     #[arg(long, value_name = "NQN", requires = "tcp", group = "which")]

@@ -5,6 +5,7 @@ use byteway_console::units::{Bytes, UnitError};
 use byteway_transfer::Method;
 use clap::ValueEnum;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use std::net::{SocketAddr, ToSocketAddrs};
 
 /// A transfer method by its name.
 pub(super) fn method() -> impl TypedValueParser<Value = Method> {
@@ -14,6 +15,15 @@ pub(super) fn method() -> impl TypedValueParser<Value = Method> {
         let found = Method::ALL.into_iter().find(|method| method.name() == name);
         found.expect("it is one of the names")
     })
+}
+
+/// An address and a port; a name such as `localhost` is looked up.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    const CURE: &str = "write an address and a port, such as 127.0.0.1:4420";
+    let found = text.to_socket_addrs().map_err(|error| format!("{error}: {CURE}"))?;
+    // Most listen there, also where a name is one of both kinds.
+    let (first, rest): (Vec<_>, Vec<_>) = found.partition(SocketAddr::is_ipv4);
+    first.into_iter().chain(rest).next().ok_or_else(|| format!("no machine has that name: {CURE}"))
 }
 
 /// A size as people who come from fio write it, too: 4k, 1g, or bytes without a unit.

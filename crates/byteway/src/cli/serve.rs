@@ -11,7 +11,7 @@ use byteway_serve::tls::{KeyLineError, Keys};
 use tracing_subscriber::EnvFilter;
 
 use super::control;
-use super::flags::{OutputFormat, Tables};
+use super::flags::{OutputFormat, Tables, address};
 use crate::interrupt::{end_within, on_signal};
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::file::read_secret_file;
@@ -113,7 +113,7 @@ pub(super) struct Arguments {
     /// Serve over NVMe/TCP at this address, each further drive at the next port; may be repeated, for several paths to
     /// each drive. Without --tls-keys nothing is encrypted; without it and --secrets, any host that reaches the address reads and
     /// writes the drives.
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
     tcp: Vec<SocketAddr>,
     /// With --tcp: a host that may connect, by its NQN; may be repeated. Without one, all may, or those of --secrets.
     #[arg(long, value_name = "NQN", requires = "tcp")]
@@ -127,7 +127,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "tcp")]
     tls_keys: Option<PathBuf>,
     /// With --tcp: another Discovery Service that hosts are told of; may be repeated.
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp")]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "tcp", value_parser = address)]
     referral: Vec<SocketAddr>,
     /// With --tcp: the address that hosts are told of when they ask for drives, if they reach this machine by another
     /// than its own, as behind network address translation. Ports stay as they are.
