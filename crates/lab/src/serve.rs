@@ -10,7 +10,7 @@ use byteway_auth::Credentials;
 use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
-use byteway_serve::tls::Keys;
+use byteway_serve::tls::{KeyRing, Keys};
 use byteway_serve::{function, nvme_tcp};
 use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
@@ -136,11 +136,13 @@ impl Service {
                 },
                 Opened::Tcp { addresses, hosts, credentials, directory, may_manage, tls_keys } => {
                     let nqn = name_of(&drive.serial)?;
+                    let ring = credentials.as_ref().map(|_| KeyRing::default());
+                    let secured = |server| secured(server, tls_keys.as_ref(), ring.as_ref(), &nqn);
                     Access::Tcp {
                         credentials: credentials.clone(),
                         servers: addresses
                             .iter()
-                            .map(|address| secured(listen(*address, number)?, tls_keys.as_ref(), &nqn))
+                            .map(|address| secured(listen(*address, number)?))
                             .collect::<Result<_, _>>()?,
                         directory: directory.clone(),
                         subsystem: Box::new(SubsystemConfig {
@@ -261,10 +263,10 @@ impl Opened {
                         InputError::new(what, "name a host's NQN, which /etc/nvme/hostnqn holds there")
                     })
                 };
-                let mut names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
-                // Who is to authenticate is listed by that.
-                names.extend(credentials.iter().flat_map(Credentials::hosts));
-                let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
+                let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
+                // Those who have secrets may connect besides.
+                let is_open = names.is_empty() && credentials.is_none();
+                let hosts = if is_open { Hosts::Any } else { Hosts::Listed(names) };
                 let directory = Directory::new(referrals.clone(), *advertised);
                 Ok(Opened::Tcp {
                     addresses: addresses.clone(),
@@ -293,14 +295,19 @@ fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputErr
     nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
 }
 
-/// With TLS, if there are keys.
+/// With TLS, if there are keys for it; else with that of hosts that generate keys by authentication, if they can.
 fn secured(
     server: nvme_tcp::Server,
     keys: Option<&Keys>,
+    ring: Option<&KeyRing>,
     subsystem: &Nqn,
 ) -> Result<nvme_tcp::Server, InputError> {
-    let Some(keys) = keys else { return Ok(server) };
-    server.secured(keys, subsystem).map_err(|error| InputError::new(error.to_string(), "this is a defect"))
+    let secured = match (keys, ring) {
+        (Some(keys), _) => server.secured(keys, subsystem),
+        (None, Some(ring)) => server.concatenating(ring),
+        (None, None) => return Ok(server),
+    };
+    secured.map_err(|error| InputError::new(error.to_string(), "this is a defect"))
 }
 
 /// The name of a drive's subsystem, as the drive itself has it.
@@ -480,7 +487,7 @@ impl Served {
                     address: ip.to_string(),
                     port,
                     any_host: subsystem.hosts == Hosts::Any && !tls,
-                    authenticated_hosts: credentials.as_ref().map_or(0, |own| own.hosts().count()),
+                    authenticated_hosts: credentials.as_ref().map_or(0, Credentials::count),
                     tls,
                     linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}{flag}"),
                     discover: format!("nvme connect-all -t tcp -a {ip} -s {port}{flag}"),

@@ -231,12 +231,12 @@ mod tests {
         let one = host(&format!("secret = \"{SECRET}\"\ncontroller_secret = \"{SECRET}\""));
         let text = format!("hashes = [\"sha-384\"]\ngroups = [\"ffdhe4096\", \"null\"]\n{one}");
         let credentials = load(&text, 0o600, load_secrets).unwrap();
-        assert_eq!(credentials.algorithms.hashes, [HashFunction::Sha384]);
-        assert_eq!(credentials.algorithms.groups, [DhGroup::Ffdhe4096, DhGroup::Null]);
+        assert_eq!(credentials.algorithms().hashes, [HashFunction::Sha384]);
+        assert_eq!(credentials.algorithms().groups, [DhGroup::Ffdhe4096, DhGroup::Null]);
         let secrets = credentials.of(&Nqn::new(HOST).unwrap()).unwrap();
         assert!(secrets.controller.is_some());
         let credentials = load(&host(&format!("secret = \"{SECRET}\"")), 0o400, load_secrets).unwrap();
-        assert_eq!(credentials.algorithms, Algorithms::default());
+        assert_eq!(credentials.algorithms(), Algorithms::default());
         assert!(load(&format!("{SECRET}\n"), 0o600, load_secret).is_ok());
     }
 

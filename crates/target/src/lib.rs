@@ -45,6 +45,7 @@ pub mod subsystem;
 pub mod tcp;
 
 pub use ana::PortStates;
+pub use authentication::GeneratedKeys;
 pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};

@@ -5,6 +5,7 @@ mod association;
 mod authentication;
 mod block;
 mod commands;
+mod concatenation;
 mod discovery;
 mod events;
 mod host;
