@@ -79,6 +79,8 @@ pub enum Place {
         digests: bool,
         /// What this host authenticates with, and the controller with it.
         secrets: Option<HostSecrets>,
+        /// With TLS, by a key that authentication generates.
+        concatenates: bool,
         /// With TLS, by this key.
         tls_key: Option<ConfiguredPsk>,
     },
@@ -174,11 +176,11 @@ impl Bench {
             Place::VfioUser(folder) => {
                 attached(folder, memory_bytes, Some(interrupt), |clock, port| stage(clock).play(port))
             }
-            Place::Tcp { address, subsystem, digests, secrets, tls_key } => {
+            Place::Tcp { address, subsystem, digests, secrets, concatenates, tls_key } => {
                 let executor = Executor::new();
                 let clock = executor.clock().clone();
                 let digests = Digests::new().with_header(*digests).with_data(*digests);
-                let config = initiator(&clock, subsystem, secrets.as_ref())?;
+                let config = initiator(&clock, subsystem, secrets.as_ref(), *concatenates)?;
                 let mut sockets = Sockets::new(&clock, *address, digests);
                 let (address, tls_failure) = (*address, sockets.tls_failure());
                 if let Some(key) = tls_key {
@@ -332,10 +334,12 @@ fn initiator(
     clock: &Clock,
     subsystem: &Nqn,
     secrets: Option<&HostSecrets>,
+    concatenates: bool,
 ) -> Result<InitiatorConfig, InputError> {
     let authenticator = secrets.map(|secrets| Authenticator {
         secrets: secrets.clone(),
         endpoint: Rc::new(Endpoint::new(Algorithms::default(), Box::new(System::new(clock)))),
+        concatenates,
     });
     let host = Nqn::new(HOST).map_err(|error| InputError::new(error.to_string(), "this is a defect"))?;
     Ok(InitiatorConfig {

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::source::too_deep;
-use byteway_auth::{Algorithms, Credentials, HostSecrets, Secret};
+use byteway_auth::{Algorithms, Credentials, HostSecrets, Secret, TlsPolicy};
 use byteway_console::error::{InputError, Place};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
@@ -21,7 +21,7 @@ use zeroize::Zeroizing;
 const BYTES_MAX: u64 = 1 << 20;
 const SECRET_CURE: &str = "write it as `nvme gen-dhchap-key` prints it: DHHC-1:00:BASE64:";
 const KEYS_CURE: &str =
-    "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes and groups before them";
+    "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes, groups and tls before them";
 const HASHES: [(&str, HashFunction); 3] =
     [("sha-256", HashFunction::Sha256), ("sha-384", HashFunction::Sha384), ("sha-512", HashFunction::Sha512)];
 const GROUPS: [(&str, DhGroup); 6] = [
@@ -32,6 +32,9 @@ const GROUPS: [(&str, DhGroup); 6] = [
     ("ffdhe6144", DhGroup::Ffdhe6144),
     ("ffdhe8192", DhGroup::Ffdhe8192),
 ];
+
+const POLICIES: [(&str, TlsPolicy); 3] =
+    [("never", TlsPolicy::Never), ("offered", TlsPolicy::Offered), ("required", TlsPolicy::Required)];
 
 /// Reads the file of a target's `--secrets`: TOML with a `[[host]]` table for each host that authenticates.
 ///
@@ -98,11 +101,20 @@ impl<'t> SecretsFile<'t> {
                 "put values in quotation marks, each in a line of its own",
             )
         })?;
-        let (mut algorithms, mut hosts) = (Algorithms::default(), BTreeMap::new());
+        let (mut algorithms, mut tls, mut hosts) =
+            (Algorithms::default(), TlsPolicy::default(), BTreeMap::new());
         for (key, value) in table.get_ref().iter() {
             match key.get_ref().as_ref() {
                 "hashes" => algorithms.hashes = self.choices(value, &HASHES)?,
                 "groups" => algorithms.groups = self.choices(value, &GROUPS)?,
+                "tls" => {
+                    let name = self.string(value)?;
+                    let found = POLICIES.iter().find(|(known, _)| *known == name);
+                    (_, tls) = *found.ok_or_else(|| {
+                        let cure = "write \"never\", \"offered\" or \"required\"";
+                        self.wrong(value.span(), "this says nothing about TLS", cure)
+                    })?;
+                }
                 "host" => {
                     let tables = value.get_ref().as_array();
                     let tables = tables
@@ -122,7 +134,14 @@ impl<'t> SecretsFile<'t> {
             let what = format!("`{}` has no host", self.path.display());
             return Err(InputError::new(what, KEYS_CURE));
         }
-        Ok(Credentials::new(algorithms, hosts))
+        // SHA-512 and no exchange give no key for TLS: hosts would be refused, whatever they offer.
+        let has_key = algorithms.hashes.iter().any(|hash| *hash != HashFunction::Sha512)
+            && algorithms.groups.iter().any(|group| *group != DhGroup::Null);
+        if tls == TlsPolicy::Required && !has_key {
+            let what = format!("`{}` requires TLS, for which no key can be generated", self.path.display());
+            return Err(InputError::new(what, "list SHA-256 or SHA-384 in hashes, and a group in groups"));
+        }
+        Ok(Credentials::new(algorithms, hosts).with_tls(tls))
     }
 
     fn host(&self, value: &Value<'t>) -> Result<(Nqn, HostSecrets), InputError> {

@@ -415,7 +415,7 @@ async fn initiator(
         host_id: [7; 16],
         admin_entries: 32,
         in_capsule_bytes: 4096,
-        authenticator: own.map(|secrets| Authenticator { secrets, endpoint }),
+        authenticator: own.map(|secrets| Authenticator { secrets, endpoint, concatenates: false }),
     };
     Initiator::connect(&adapter, Memory::simulated(), config).await
 }
