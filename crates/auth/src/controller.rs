@@ -141,6 +141,11 @@ impl Controller {
         Controller { has_succeeded: true, ..self }
     }
 
+    /// The secrets that it was made with.
+    pub fn secrets(&self) -> &HostSecrets {
+        &self.secrets
+    }
+
     /// The key that a transaction has generated which has succeeded; none a second time.
     pub fn take_generated(&mut self) -> Option<GeneratedPsk> {
         self.generated.take_if(|_| matches!(self.state, State::Ended(Progress::Authenticated)))

@@ -180,6 +180,20 @@ impl Service {
         self.drives.iter().filter_map(control).collect()
     }
 
+    /// What may be changed of the hosts of drives over NVMe/TCP while they are served.
+    pub fn host_control(&self) -> HostControl {
+        let mut control = HostControl { credentials: None, directories: Vec::new(), servers: Vec::new() };
+        for drive in &self.drives {
+            if let Access::Tcp { servers, subsystem, directory, credentials } = &drive.setup.access {
+                // All drives have the same.
+                control.credentials = credentials.clone();
+                control.directories.push(directory.clone());
+                control.servers.extend(servers.iter().map(|server| (server.clone(), subsystem.nqn)));
+            }
+        }
+        control
+    }
+
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
     pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> Result<Vec<Report>, ServiceError> {
         for folder in self.drives.iter().filter_map(Served::folder) {
@@ -195,6 +209,32 @@ impl Service {
             ready(starts);
         });
         served.map_err(if is_ready { ServiceError::Ended } else { ServiceError::NotBegun })
+    }
+}
+
+/// The hosts of drives that are served, from any thread.
+pub struct HostControl {
+    credentials: Option<Credentials>,
+    directories: Vec<Directory>,
+    /// Each with the name of its subsystem.
+    servers: Vec<(nvme_tcp::Server, Nqn)>,
+}
+
+impl HostControl {
+    /// Puts other secrets and TLS keys in the place of those that drives are served with, for connections that come. Hosts whose secret
+    /// is another one, or gone, have generated their keys in vain.
+    pub fn replace(&self, credentials: Option<&Credentials>, keys: Option<&Keys>) {
+        if let (Some(own), Some(credentials)) = (&self.credentials, credentials) {
+            let changed = own.changed(credentials);
+            own.replace(credentials);
+            for ring in self.servers.iter().filter_map(|(server, _)| server.ring()) {
+                changed.iter().for_each(|host| ring.forget(host));
+            }
+            self.directories.iter().for_each(Directory::hosts_changed);
+        }
+        if let Some(keys) = keys {
+            self.servers.iter().for_each(|(server, subsystem)| server.replace_keys(keys, subsystem));
+        }
     }
 }
 

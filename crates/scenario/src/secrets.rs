@@ -20,8 +20,7 @@ use zeroize::Zeroizing;
 /// Longer files are none of secrets.
 const BYTES_MAX: u64 = 1 << 20;
 const SECRET_CURE: &str = "write it as `nvme gen-dhchap-key` prints it: DHHC-1:00:BASE64:";
-const KEYS_CURE: &str =
-    "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes, groups and tls before them";
+const KEYS_CURE: &str = "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes, groups and tls before them";
 const HASHES: [(&str, HashFunction); 3] =
     [("sha-256", HashFunction::Sha256), ("sha-384", HashFunction::Sha384), ("sha-512", HashFunction::Sha512)];
 const GROUPS: [(&str, DhGroup); 6] = [
@@ -255,7 +254,19 @@ mod tests {
         let secrets = credentials.of(&Nqn::new(HOST).unwrap()).unwrap();
         assert!(secrets.controller.is_some());
         let credentials = load(&host(&format!("secret = \"{SECRET}\"")), 0o400, load_secrets).unwrap();
-        assert_eq!(credentials.algorithms(), Algorithms::default());
+        assert_eq!(
+            (credentials.algorithms(), credentials.tls()),
+            (Algorithms::default(), TlsPolicy::Offered)
+        );
+        for (name, policy) in POLICIES {
+            let text = format!("tls = \"{name}\"\n{one}");
+            assert_eq!(load(&text, 0o600, load_secrets).unwrap().tls(), policy);
+        }
+        // What would refuse every host is a slip.
+        for choice in ["hashes = [\"sha-512\"]", "groups = [\"null\"]"] {
+            let text = format!("{choice}\ntls = \"required\"\n{one}");
+            assert!(load(&text, 0o600, load_secrets).unwrap_err().what.contains("no key can be generated"));
+        }
         assert!(load(&format!("{SECRET}\n"), 0o600, load_secret).is_ok());
     }
 
@@ -301,6 +312,7 @@ mod tests {
             (format!("hashes = [\"md5\"]\n{}", host(&good)), "no such choice", Some(1)),
             (".".repeat(100) + SECRET, "nests", Some(1)),
             (format!("groups = []\n{}", host(&good)), "empty", Some(1)),
+            (format!("tls = \"{SECRET}\"\n{}", host(&good)), "nothing about TLS", Some(1)),
         ] {
             let error = load(&text, 0o600, load_secrets).unwrap_err();
             assert!(error.what.contains(what), "{text}: {error}");

@@ -332,15 +332,15 @@ impl Serving {
         let peer = getpeername(&socket).ok().flatten().and_then(|peer| SocketAddr::try_from(peer).ok());
         let peer = peer.map_or_else(|| "a host".to_owned(), |peer| peer.to_string());
         let socket = Rc::new(socket);
-        let (required, offered) = match tls {
-            Tls::None => (None, None),
-            Tls::Required(acceptor) => (Some(acceptor), None),
+        let (tls, offered) = match tls {
+            Tls::None => (Ok(None), None),
+            Tls::Required(acceptor) => (acceptor.accept(&socket).map(Some), None),
             Tls::Generated(acceptor, ring) => {
                 ring.sweep(self.clock.now());
-                (None, Some(acceptor.clone()))
+                (Ok(None), Some(acceptor.clone()))
             }
         };
-        let tls = match required.map(|tls| tls.accept(&socket)).transpose() {
+        let tls = match tls {
             Ok(tls) => tls,
             Err(error) => return warn!("a connection from {peer} is closed: {error}"),
         };

@@ -18,7 +18,7 @@ use std::rc::{Rc, Weak};
 
 /// Bytes of a message that is taken, and of a queue's commands before it is authenticated: the longest reply has 1168.
 pub(crate) const BYTES_MAX: u32 = 4096;
-/// How long the host may take for its next message if its controller has no keep-alive time-out (NVMe Base 2.1, 8.3.4.2.1).
+/// How long the host may take for its next message if its controller has no keep-alive time-out (NVMe Base 2.1, 8.3.4.2).
 const MESSAGE_LIMIT: Delay = Delay::from_s(120);
 /// How long a host that has failed has to ask why.
 const FAILURE_LIMIT: Delay = Delay::from_s(1);
@@ -165,7 +165,7 @@ impl Authentication {
     }
 
     /// Forgets a transaction whose next message has taken longer than it may. If none has succeeded before, the host is refused; else
-    /// it stays authenticated (NVMe Base 2.1, 8.3.4.2.1).
+    /// it stays authenticated (NVMe Base 2.1, 8.3.4.2).
     fn expire(self: &Rc<Self>, controller: &Rc<Controller>, part: &mut byteway_auth::Controller) {
         let limit = match controller.keep_alive() {
             Delay::ZERO => MESSAGE_LIMIT,
@@ -194,7 +194,11 @@ impl Authentication {
             (part.take_generated(), &self.keys, controller.subsystem())
         {
             let host = &controller.host().nqn;
-            self.own_key.set(Some(keys.keep(host, &subsystem.config().nqn, &key, self.own_key.get())));
+            // A key of a secret that was replaced meanwhile is none: its host has to authenticate anew.
+            if subsystem.knows(host, part.secrets()) {
+                let number = keys.keep(host, &subsystem.config().nqn, &key, self.own_key.get());
+                self.own_key.set(Some(number));
+            }
             if !self.is_secure {
                 controller.set_security(Security::Provisional);
             }

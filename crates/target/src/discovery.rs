@@ -6,7 +6,7 @@
 use crate::controller::{Controller, Service};
 use crate::shared::{Shared, Watching};
 use crate::subsystem::{Controllers, HostName, Hosts};
-use byteway_auth::Credentials;
+use byteway_auth::{Credentials, TlsPolicy};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::{
@@ -77,6 +77,12 @@ pub struct Record {
 impl Record {
     fn is_for(&self, host: &Nqn) -> bool {
         self.hosts.has(host) || self.credentials.as_ref().is_some_and(|known| known.has(host))
+    }
+
+    /// Whether a host has to generate a key for TLS on a connection without.
+    fn requires_generated_key(&self, host: &Nqn) -> bool {
+        let known = self.credentials.as_ref();
+        known.is_some_and(|known| known.tls() == TlsPolicy::Required && known.has(host))
     }
 }
 
@@ -156,7 +162,11 @@ impl Served {
             for port in &record.ports {
                 if let Some(address) = self.address_of(port.address, reached.address) {
                     let entry = DiscoveryEntry::tcp(&record.nqn, address, port.id);
-                    let entry = finished(entry, port.is_secure);
+                    let entry = match record.requires_generated_key(host) && !port.is_secure {
+                        // libnvme has the host connect with --concat by that.
+                        true => DiscoveryEntry { sectype: SecurityType::TLS_1_3, ..finished(entry, false) },
+                        false => finished(entry, port.is_secure),
+                    };
                     entries.push(DiscoveryEntry { asqsz: record.admin_entries_max, ..entry });
                 }
             }

@@ -301,7 +301,7 @@ impl Queue {
                 }
                 match qid {
                     _ if fabrics.is_some() => Ok(Movement::None),
-                    // The answers to other commands are for a channel that nobody listens to.
+                    // Everything else waits for the TLS channel.
                     _ if controller.security() == Security::Provisional
                         && (*qid > 0 || !PROVISIONAL_COMMANDS.contains(&AdminOpcode(sqe.opcode()))) =>
                     {
@@ -467,10 +467,15 @@ impl Queue {
                 if qid > controller.granted.get() {
                     return Err(invalid(InvalidParameter::QID));
                 }
-                let is_secure = match controller.security() {
-                    Security::Unchanged => true,
-                    Security::Provisional => false,
-                    Security::Tls => self.peer.get().is_some(),
+                let is_in_channel = self.peer.get().is_some();
+                let is_secure = match (controller.security(), controller.subsystem()) {
+                    (Security::Provisional, _) => false,
+                    // The policy may have become another one since the admin queue was connected.
+                    (Security::Unchanged, Some(subsystem)) => {
+                        is_in_channel || !subsystem.requires_generated_key(&host.nqn)
+                    }
+                    (Security::Unchanged, None) => true,
+                    (Security::Tls, _) => is_in_channel,
                 };
                 if !controller.is_ready() || !is_secure {
                     return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));

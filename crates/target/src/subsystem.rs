@@ -7,7 +7,7 @@ use crate::discovery::Reached;
 use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
 use crate::queue::Peer;
-use byteway_auth::{Algorithms, Concatenation, Credentials, Endpoint, Provider, TlsPolicy};
+use byteway_auth::{Algorithms, Concatenation, Credentials, Endpoint, HostSecrets, Provider, TlsPolicy};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::connect::CNTLID_MAX;
@@ -164,6 +164,19 @@ impl Subsystem {
     pub(crate) fn admits(&self, host: &Nqn) -> bool {
         self.config.hosts.has(host)
             || self.authenticator.as_ref().is_some_and(|own| own.credentials.has(host))
+    }
+
+    /// Whether a host without TLS has to generate a key for that.
+    pub(crate) fn requires_generated_key(&self, host: &Nqn) -> bool {
+        let requires = |own: &Authenticator| {
+            own.keys.is_some() && own.credentials.tls() == TlsPolicy::Required && own.credentials.has(host)
+        };
+        self.authenticator.as_ref().is_some_and(requires)
+    }
+
+    /// Whether these are a host's secrets.
+    pub(crate) fn knows(&self, host: &Nqn, secrets: &HostSecrets) -> bool {
+        self.authenticator.as_ref().and_then(|own| own.credentials.of(host)).as_ref() == Some(secrets)
     }
 
     /// How a queue of a host's authenticates, which lies in a channel for `peer`; none: the host has no secret.

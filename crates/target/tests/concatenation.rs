@@ -1,17 +1,21 @@
 //! Secure channel concatenation: which queues generate keys for TLS, and what is done in the clear and in the channel.
 
-use crate::authentication::{SECRET, read, receive, refusal, secrets, send};
+use crate::authentication::{OTHER_SECRET, SECRET, read, receive, refusal, secrets, send};
 use crate::host::{HOST, Host, SUBSYSTEM, Seeded, by_transport, with_generated_keys};
 use byteway_auth::{Algorithms, Credentials, Endpoint, GeneratedPsk, Login, TlsPolicy};
-use byteway_target::{GeneratedKeys, Peer, Target};
+use byteway_target::discovery::{Port, Record};
+use byteway_target::{Directory, GeneratedKeys, Hosts, Peer, Reached, Target};
 use byteway_wire::fabrics::auth::{DhGroup, Explanation, SecureChannel};
 use byteway_wire::fabrics::connect::CNTLID_DYNAMIC;
+use byteway_wire::fabrics::discovery::SecurityType;
 use byteway_wire::fabrics::tcp::Digests;
 use byteway_wire::fabrics::{AuthRequirements, Connected, Nqn};
 use byteway_wire::nvme::{AdminOpcode, Cns, Identify, KeepAlive, Sqe, Status};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+const OTHER_HOST: &str = "nqn.2026-11.org.byteway:other-host";
 
 /// What a target has given away: each key with that whose place it takes.
 #[derive(Default)]
@@ -169,6 +173,46 @@ fn the_policy_decides_who_gets_a_key() {
     }
 }
 
+// nvme-cli connects what it discovers, and has to know that it is to ask for a key.
+#[test]
+fn the_discovery_service_tells_who_needs_a_key() {
+    let directory = Directory::default();
+    let credentials = credentials(TlsPolicy::Required);
+    let _published = directory.publish(Record {
+        nqn: nqn(SUBSYSTEM),
+        hosts: Hosts::Listed(vec![nqn(OTHER_HOST)]),
+        credentials: Some(credentials.clone()),
+        ports: vec![Port { id: 1, address: "127.0.0.1:4420".parse().unwrap(), is_secure: false }],
+        admin_entries_max: 128,
+    });
+    let reached = Reached { port: 1, address: "127.0.0.1:4420".parse().unwrap(), is_secure: false };
+    let told = |host: &str| {
+        let (_, entries) = directory.entries(&nqn(host), reached);
+        let found = entries.iter().find(|entry| entry.subsystem().ok() == Some(nqn(SUBSYSTEM)));
+        found.map(|entry| (entry.sectype, entry.treq.tsc()))
+    };
+    assert_eq!(told(HOST), Some((SecurityType::TLS_1_3, 2)));
+    assert_eq!(told(OTHER_HOST), Some((SecurityType::NONE, 2)));
+    assert_eq!(told("nqn.2026-11.x:nobody"), None);
+    credentials.replace(&Credentials::default());
+    assert_eq!(told(HOST), None);
+}
+
+// Who has learnt a secret must not keep the door open by a key when the secret is replaced.
+#[test]
+fn a_secret_that_is_replaced_generates_no_key() {
+    let (all, kept) = (credentials(TlsPolicy::Offered), Rc::new(Kept::default()));
+    let (known, keys) = (all.clone(), kept.clone());
+    with_generated_keys(all, kept, async move |target, _| {
+        let (mut host, _) = connected(&target, None).await;
+        let hosts = BTreeMap::from([(nqn(HOST), secrets(OTHER_SECRET, None))]);
+        known.replace(&Credentials::new(Algorithms::default(), hosts));
+        assert!(authenticate(&mut host, SecureChannel::NEW_TLS_PSK).await.is_some());
+        assert!(keys.0.borrow().is_empty());
+        assert_eq!(io(&target, &host, None).await.1, Status::COMMAND_SEQUENCE_ERROR.with_dnr());
+    });
+}
+
 // Hosts that are added or taken away while others are connected are judged by what holds when they connect.
 #[test]
 fn credentials_that_are_replaced_hold_for_queues_that_connect() {
@@ -181,6 +225,8 @@ fn credentials_that_are_replaced_hold_for_queues_that_connect() {
         before.configure(true).await;
         let (_, requirements) = connected(&target, None).await;
         assert!(requirements.ascr());
+        // Nor does an older association get a further queue in the clear.
+        assert_eq!(io(&target, &before, None).await.1, Status::COMMAND_SEQUENCE_ERROR.with_dnr());
         known.replace(&Credentials::default());
         // Without its secret the host is one of those that may connect without.
         let (_, requirements) = connected(&target, None).await;

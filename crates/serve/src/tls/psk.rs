@@ -1,4 +1,4 @@
-//! Pre-shared keys of NVMe/TCP: as administrators hand them over, and as TLS gets them (TCP Transport 1.0, 3.6.1.3 to 3.6.1.5).
+//! Pre-shared keys of NVMe/TCP: as administrators hand them over, and as TLS gets them (TCP Transport 1.1, 3.6.1.3).
 //!
 //! An administrator gives both ends a configured PSK, in the interchange format. Of it, and of the names of host and subsystem, each
 //! end derives a retained PSK, and of that the TLS PSK and its identity, in two versions. libnvme before 1.16 lays out the input of

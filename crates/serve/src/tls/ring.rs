@@ -71,7 +71,7 @@ impl KeyRing {
     }
 
     /// Forgets keys that no connection has used for too long.
-    pub fn sweep(&self, now: Time) {
+    pub(crate) fn sweep(&self, now: Time) {
         self.keys().all.retain(|_, entry| entry.is_used() || now.since(entry.made) <= UNUSED_LIMIT);
     }
 

@@ -5,7 +5,8 @@ use crate::client::{Client, HOST};
 use crate::service::Service;
 use crate::tls::work;
 use byteway_auth::{
-    Algorithms, Credentials, Endpoint, GeneratedPsk, HostSecrets, Login, LoginError, NoRandomness, Provider, TlsPolicy,
+    Algorithms, Credentials, Endpoint, GeneratedPsk, HostSecrets, Login, LoginError, NoRandomness, Provider,
+    TlsPolicy,
 };
 use byteway_clock::{Executor, Timing};
 use byteway_host::fabric::{Adapter, Authenticator, ConnectError, Initiator, InitiatorConfig};
