@@ -5,13 +5,13 @@
 //! until then it goes on.
 
 use crate::admin::ended;
+use crate::channel::{GeneratedKeys, Terms};
 use crate::controller::{Controller, Ended, Security};
 use crate::path::Movement;
-use crate::queue::Peer;
-use byteway_auth::{Concatenation, GeneratedPsk, Progress, TakeError};
+use byteway_auth::{Concatenation, Progress, TakeError};
 use byteway_clock::{Clock, Delay, Semaphore, Time};
+use byteway_wire::fabrics::AuthRequirements;
 use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, Explanation, SecurityProtocol};
-use byteway_wire::fabrics::{AuthRequirements, Nqn};
 use byteway_wire::nvme::{Cqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -25,25 +25,6 @@ const FAILURE_LIMIT: Delay = Delay::from_s(1);
 
 const INVALID_FIELD: Status = Status::INVALID_FIELD.with_dnr();
 const OUT_OF_SEQUENCE: Status = Status::COMMAND_SEQUENCE_ERROR.with_dnr();
-
-/// Takes the keys that authentication generates for TLS. What makes secure channels lets hosts in by them.
-pub trait GeneratedKeys {
-    /// Keeps a key of a host that has authenticated, for this subsystem alone. `replaced`: the number of the key whose place it
-    /// takes, if that is still there. Gives its number, which no other key has had.
-    fn keep(&self, host: &Nqn, subsystem: &Nqn, key: &GeneratedPsk, replaced: Option<u64>) -> u64;
-}
-
-/// How a queue is to authenticate.
-pub(crate) struct Terms {
-    /// The controller's part of it.
-    pub part: byteway_auth::Controller,
-    /// Which keys it generates.
-    pub concatenation: Concatenation,
-    /// Where they go.
-    pub keys: Option<Rc<dyn GeneratedKeys>>,
-    /// For whom the secure channel was made that the queue is in.
-    pub peer: Option<Peer>,
-}
 
 /// The authentication of one queue.
 pub(crate) struct Authentication {

@@ -3,6 +3,7 @@
 
 use crate::admin::{self, ended};
 use crate::authentication::{self, Authentication};
+use crate::channel::Peer;
 use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Security, Service};
 use crate::discovery::{Discovery, Reached};
 use crate::host_usage::HostUsage;
@@ -96,17 +97,6 @@ enum Stage {
         /// None: its host has no secret.
         authentication: Option<Rc<Authentication>>,
     },
-}
-
-/// Whom a connection's secure channel was made for: by its key no other host or subsystem is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The host.
-    pub host: Nqn,
-    /// The subsystem.
-    pub subsystem: Nqn,
-    /// The number of the key, if authentication has generated it: the host has proved who it is. None: a configured key.
-    pub generated: Option<u64>,
 }
 
 /// One queue of a host's.

@@ -1,12 +1,11 @@
 //! A subsystem: one drive under one name, the hosts that may use it, and the controllers that it has made for them.
 
 use crate::ana::PortStates;
-use crate::authentication::{GeneratedKeys, Terms};
+use crate::channel::{GeneratedKeys, Peer, Terms};
 use crate::controller::{Controller, Service};
 use crate::discovery::Reached;
 use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
-use crate::queue::Peer;
 use byteway_auth::{Algorithms, Concatenation, Credentials, Endpoint, HostSecrets, Provider, TlsPolicy};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
