@@ -2,6 +2,7 @@
 
 use crate::credentials::HostSecrets;
 use crate::endpoint::{Algorithms, Endpoint, NoRandomness};
+use crate::generated::GeneratedPsk;
 use crate::group::PrivateKey;
 use crate::response::{Challenged, Prover};
 use byteway_wire::fabrics::Nqn;
@@ -37,8 +38,35 @@ pub enum TakeError {
     NoRandomness(#[from] NoRandomness),
 }
 
+/// Whether a queue's transactions generate a key for TLS: which values of SC_C are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Concatenation {
+    /// NOSC alone: on I/O queues, where TLS is not available, and over TLS with a configured key.
+    #[default]
+    Refused,
+    /// NOSC and NEWTLSPSK, as the host likes: on admin queues without TLS.
+    Offered,
+    /// NEWTLSPSK alone: on admin queues without TLS, where TLS is required.
+    Required,
+    /// NOSC and REPLACETLSPSK: on admin queues over TLS with a generated key.
+    Replacing,
+}
+
+impl Concatenation {
+    /// Whether a host may ask for this.
+    fn takes(self, asked: SecureChannel) -> bool {
+        match asked {
+            SecureChannel::NONE => self != Concatenation::Required,
+            SecureChannel::NEW_TLS_PSK => matches!(self, Concatenation::Offered | Concatenation::Required),
+            SecureChannel::REPLACE_TLS_PSK => self == Concatenation::Replacing,
+            _ => false,
+        }
+    }
+}
+
 /// A challenge that a host has been given, or is to be given.
 struct Open {
+    secure_channel: SecureChannel,
     hash: HashFunction,
     group: DhGroup,
     sequence: u32,
@@ -64,13 +92,17 @@ enum State {
 /// The controller's end of one queue.
 pub struct Controller {
     endpoint: Rc<Endpoint>,
+    algorithms: Algorithms,
     secrets: HostSecrets,
     host: Nqn,
     subsystem: Nqn,
+    concatenation: Concatenation,
     transaction: u16,
     state: State,
     /// A transaction has succeeded before.
     has_succeeded: bool,
+    /// Of the transaction, once the host has proved who it is.
+    generated: Option<GeneratedPsk>,
 }
 
 impl Controller {
@@ -78,14 +110,45 @@ impl Controller {
     pub fn new(endpoint: &Rc<Endpoint>, secrets: &HostSecrets, host: Nqn, subsystem: Nqn) -> Controller {
         let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
         Controller {
+            algorithms: endpoint.algorithms().clone(),
             endpoint,
             secrets,
             host,
             subsystem,
+            concatenation: Concatenation::Refused,
             transaction: 0,
             state: State::Idle,
             has_succeeded: false,
+            generated: None,
         }
+    }
+
+    /// With these algorithms instead of the endpoint's.
+    #[must_use]
+    pub fn choosing(self, algorithms: Algorithms) -> Controller {
+        Controller { algorithms, ..self }
+    }
+
+    /// Whose transactions generate keys for TLS.
+    #[must_use]
+    pub fn concatenating(self, concatenation: Concatenation) -> Controller {
+        Controller { concatenation, ..self }
+    }
+
+    /// Whose host has proved who it is by a secure channel: a transaction is a further one.
+    #[must_use]
+    pub fn proven(self) -> Controller {
+        Controller { has_succeeded: true, ..self }
+    }
+
+    /// The secrets that it was made with.
+    pub fn secrets(&self) -> &HostSecrets {
+        &self.secrets
+    }
+
+    /// The key that a transaction has generated which has succeeded; none a second time.
+    pub fn take_generated(&mut self) -> Option<GeneratedPsk> {
+        self.generated.take_if(|_| matches!(self.state, State::Ended(Progress::Authenticated)))
     }
 
     /// How far it has come.
@@ -190,17 +253,27 @@ impl Controller {
     ) -> Result<Result<State, Explanation>, NoRandomness> {
         let endpoint = self.endpoint.clone();
         self.transaction = negotiate.transaction;
-        if negotiate.secure_channel != SecureChannel::NONE {
+        self.generated = None;
+        let secure_channel = negotiate.secure_channel;
+        // Linux gives this explanation, too.
+        if !self.concatenation.takes(secure_channel) {
             return Ok(Err(Explanation::SECURE_CHANNEL_MISMATCH));
         }
+        let concatenates = secure_channel != SecureChannel::NONE;
         let Some(offered) = negotiate.descriptors.iter().find(|descriptor| descriptor.is_chap()) else {
             return Ok(Err(Explanation::PROTOCOL_NOT_USABLE));
         };
-        let Algorithms { hashes, groups } = endpoint.algorithms();
-        let Some(hash) = hashes.iter().copied().find(|own| offered.hashes().any(|other| other == *own))
-        else {
+        let Algorithms { hashes, groups } = &self.algorithms;
+        // No TLS cipher suite has SHA-512.
+        let usable = |hash: &HashFunction| !concatenates || *hash != HashFunction::Sha512;
+        let offers = |hash: &HashFunction| offered.hashes().any(|other| other == *hash);
+        let Some(hash) = hashes.iter().copied().find(|hash| usable(hash) && offers(hash)) else {
             return Ok(Err(Explanation::HASH_NOT_USABLE));
         };
+        // With the null group there is nothing to generate a key from: it must not even be proposed (8.3.4.5.2).
+        if concatenates && offered.groups().any(|group| group == DhGroup::Null) {
+            return Ok(Err(Explanation::GROUP_NOT_USABLE));
+        }
         let Some(group) = groups.iter().copied().find(|own| offered.groups().any(|other| other == *own))
         else {
             return Ok(Err(Explanation::GROUP_NOT_USABLE));
@@ -223,15 +296,21 @@ impl Controller {
             dh_value: &dh_value,
         })
         .to_bytes();
-        Ok(Ok(State::Challenge(Open { hash, group, sequence, challenge, key }, message)))
+        Ok(Ok(State::Challenge(Open { secure_channel, hash, group, sequence, challenge, key }, message)))
     }
 
     /// Whether the host knows its secret, and what it is answered.
-    async fn reply(&self, open: &Open, reply: &Reply<'_>) -> Result<State, Explanation> {
+    async fn reply(&mut self, open: &Open, reply: &Reply<'_>) -> Result<State, Explanation> {
+        let concatenates = open.secure_channel != SecureChannel::NONE;
+        // A key is generated from C2, too; then S2 is 0 if this end does not have to answer that (8.3.4.5.4, 8.3.4.5.9).
+        let challenge_fits = match reply.challenge {
+            None => !concatenates,
+            Some(_) => concatenates || reply.sequence != 0,
+        };
         let fits = reply.response.len() == open.hash.bytes()
             && reply.dh_value.len() <= open.group.bytes()
             && reply.dh_value.is_empty() == (open.group == DhGroup::Null)
-            && (reply.challenge.is_none() || reply.sequence != 0);
+            && challenge_fits;
         if !fits {
             return Err(Explanation::INCORRECT_PAYLOAD);
         }
@@ -242,7 +321,7 @@ impl Controller {
         let shared = match &open.key {
             None => None,
             Some(key) => {
-                let work = key.shared(reply.dh_value).map_err(|_| Explanation::FAILED)?;
+                let work = key.shared(reply.dh_value).map_err(|_| Explanation::INCORRECT_PAYLOAD)?;
                 Some(self.endpoint.provider().exponentiate(work).await)
             }
         };
@@ -253,6 +332,7 @@ impl Controller {
             host: &self.host,
             subsystem: &self.subsystem,
             transaction: self.transaction,
+            secure_channel: open.secure_channel,
             sequence: open.sequence,
             challenge: &open.challenge,
             shared: shared.as_ref().map(|shared| &shared[..]),
@@ -260,7 +340,14 @@ impl Controller {
         if !bool::from(challenged.response().ct_eq(reply.response)) {
             return Err(Explanation::FAILED);
         }
-        let response = match (reply.challenge, &self.secrets.controller) {
+        let generated = match (&shared, reply.challenge) {
+            (Some(shared), Some(challenge)) if concatenates => {
+                Some(GeneratedPsk::new(open.hash, shared, [&open.challenge, challenge]))
+            }
+            _ => None,
+        };
+        let asked = reply.challenge.filter(|_| reply.sequence != 0);
+        let response = match (asked, &self.secrets.controller) {
             (None, _) => None,
             // This end has no secret to prove who it is with.
             (Some(_), None) => return Err(Explanation::FAILED),
@@ -269,6 +356,7 @@ impl Controller {
                 Some(Challenged { prover, secret, sequence, challenge, ..challenged }.response())
             }
         };
+        self.generated = generated;
         let success =
             Success1 { transaction: self.transaction, hash: open.hash, response: response.as_deref() };
         Ok(State::Success1(Message::Success1(success).to_bytes(), response.is_some()))

@@ -85,7 +85,7 @@ impl Endpoint {
         Ok(random)
     }
 
-    /// A sequence number: the first is random, each further one the next, and none is 0 (NVMe Base 2.1, 8.3.4.5.3).
+    /// A sequence number: the first is random, each further one the next, and none is 0 (NVMe Base 2.1, 8.3.4.5.4).
     pub(crate) fn next_sequence(&self) -> Result<u32, NoRandomness> {
         let mut last = self.sequence.get();
         if last == 0 {

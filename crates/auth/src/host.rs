@@ -1,7 +1,8 @@
 //! The host's part of a transaction: three messages of its own, and what it makes of the controller's two.
 
 use crate::credentials::HostSecrets;
-use crate::endpoint::{Endpoint, NoRandomness};
+use crate::endpoint::{Algorithms, Endpoint, NoRandomness};
+use crate::generated::GeneratedPsk;
 use crate::group::PrivateKey;
 use crate::response::{Challenged, Prover};
 use byteway_wire::fabrics::Nqn;
@@ -45,9 +46,12 @@ pub struct Login {
     host: Nqn,
     subsystem: Nqn,
     transaction: u16,
+    secure_channel: SecureChannel,
     /// What the controller has to answer; none: it is not asked.
     expected: Option<Zeroizing<Vec<u8>>>,
     hash: Option<HashFunction>,
+    generated: Option<GeneratedPsk>,
+    has_succeeded: bool,
 }
 
 impl Login {
@@ -60,15 +64,47 @@ impl Login {
         transaction: u16,
     ) -> Login {
         let (endpoint, secrets) = (endpoint.clone(), secrets.clone());
-        Login { endpoint, secrets, host, subsystem, transaction, expected: None, hash: None }
+        Login {
+            endpoint,
+            secrets,
+            host,
+            subsystem,
+            transaction,
+            secure_channel: SecureChannel::NONE,
+            expected: None,
+            hash: None,
+            generated: None,
+            has_succeeded: false,
+        }
+    }
+
+    /// A transaction that generates a key for TLS: NEWTLSPSK, or over TLS with a generated key REPLACETLSPSK.
+    #[must_use]
+    pub fn concatenating(self, secure_channel: SecureChannel) -> Login {
+        Login { secure_channel, ..self }
+    }
+
+    /// The generated key, once the transaction has succeeded.
+    pub fn generated(&self) -> Option<&GeneratedPsk> {
+        self.generated.as_ref().filter(|_| self.has_succeeded)
+    }
+
+    /// What is offered. No TLS cipher suite has SHA-512, and the null group gives nothing to generate a key from.
+    fn offered(&self) -> Algorithms {
+        let mut offered = self.endpoint.algorithms().clone();
+        if self.secure_channel != SecureChannel::NONE {
+            offered.hashes.retain(|hash| *hash != HashFunction::Sha512);
+            offered.groups.retain(|group| *group != DhGroup::Null);
+        }
+        offered
     }
 
     /// The first message. A challenge is asked for next.
     pub fn negotiate(&self) -> Vec<u8> {
-        let algorithms = self.endpoint.algorithms();
+        let algorithms = self.offered();
         Message::Negotiate(Negotiate {
             transaction: self.transaction,
-            secure_channel: SecureChannel::NONE,
+            secure_channel: self.secure_channel,
             descriptors: &[Descriptor::new(&algorithms.hashes, &algorithms.groups)],
         })
         .to_bytes()
@@ -85,7 +121,7 @@ impl Login {
         };
         let Challenge { hash, group, sequence, .. } = challenge;
         let endpoint = self.endpoint.clone();
-        let offered = endpoint.algorithms();
+        let offered = self.offered();
         if !offered.hashes.contains(&hash) || !offered.groups.contains(&group) || sequence == 0 {
             return Err(LoginError::Challenge);
         }
@@ -105,6 +141,7 @@ impl Login {
             host: &self.host,
             subsystem: &self.subsystem,
             transaction: self.transaction,
+            secure_channel: self.secure_channel,
             sequence,
             challenge: challenge.challenge,
             shared: shared.as_ref().map(|shared| &shared[..]),
@@ -123,6 +160,14 @@ impl Login {
             };
             expected = Some(Zeroizing::new(asked.response()));
             own_challenge = Some(challenge);
+        }
+        if let (Some(shared), true) = (&shared, self.secure_channel != SecureChannel::NONE) {
+            let own = match own_challenge.take() {
+                Some(own) => own,
+                None => endpoint.random(hash.bytes())?,
+            };
+            self.generated = Some(GeneratedPsk::new(hash, shared, [challenge.challenge, &own]));
+            own_challenge = Some(own);
         }
         (self.hash, self.expected) = (Some(hash), expected);
         Ok(Message::Reply(Reply {
@@ -148,9 +193,13 @@ impl Login {
             }
             _ => return Err(LoginError::Unexpected),
         };
-        let Some(expected) = self.expected.take() else { return Ok(None) };
+        let Some(expected) = self.expected.take() else {
+            self.has_succeeded = true;
+            return Ok(None);
+        };
         match success.response {
             Some(response) if bool::from(response.ct_eq(&expected[..])) => {
+                self.has_succeeded = true;
                 Ok(Some(Message::Success2(Success2 { transaction: self.transaction }).to_bytes()))
             }
             _ => Err(LoginError::NotAuthentic),

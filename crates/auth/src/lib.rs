@@ -8,25 +8,28 @@
 //! | [`group`] | Diffie-Hellman over the groups of RFC 7919 |
 //! | `primes.rs` | their primes |
 //! | [`endpoint`] | what both ends have: algorithms, random bytes, sequence numbers |
+//! | [`generated`] | the pre-shared key for TLS that a transaction generates |
 //! | [`controller`] | the controller's part of a transaction |
 //! | [`host`] | the host's part |
 //!
 //! What it does not do: it sends nothing, knows no queue and no time, and has no random source of its own, so that what is built on it can be
-//! simulated. Hashes, HMAC and modular arithmetic are those of the RustCrypto libraries. No secure channel is generated from a
-//! transaction.
+//! simulated. Hashes, HMAC and modular arithmetic are those of the RustCrypto libraries. It makes no
+//! secure channel: what is generated for TLS is given to its user.
 
 pub mod controller;
 pub mod credentials;
 pub mod endpoint;
+pub mod generated;
 pub mod group;
 pub mod host;
 mod primes;
 mod response;
 pub mod secret;
 
-pub use controller::{Controller, Progress, TakeError};
-pub use credentials::{Credentials, HostSecrets};
+pub use controller::{Concatenation, Controller, Progress, TakeError};
+pub use credentials::{Credentials, HostSecrets, TlsPolicy};
 pub use endpoint::{Algorithms, Endpoint, NoRandomness, Provider};
+pub use generated::GeneratedPsk;
 pub use group::Exponentiation;
 pub use host::{Login, LoginError};
 pub use secret::{Secret, SecretError};

@@ -1,4 +1,4 @@
-//! What a challenge is answered with (NVMe Base 2.1, 8.3.4.5.3 and 8.3.4.5.4).
+//! What a challenge is answered with (NVMe Base 2.1, 8.3.4.5.4 and 8.3.4.5.5).
 
 use crate::secret::Secret;
 use byteway_wire::fabrics::Nqn;
@@ -21,7 +21,7 @@ pub(crate) fn hmac(hash: HashFunction, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     }
 }
 
-fn digest(hash: HashFunction, bytes: &[u8]) -> Zeroizing<Vec<u8>> {
+pub(crate) fn digest(hash: HashFunction, bytes: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(match hash {
         HashFunction::Sha256 => Sha256::digest(bytes).to_vec(),
         HashFunction::Sha384 => Sha384::digest(bytes).to_vec(),
@@ -44,6 +44,8 @@ pub(crate) struct Challenged<'a> {
     pub host: &'a Nqn,
     pub subsystem: &'a Nqn,
     pub transaction: u16,
+    /// SC_C of the host's AUTH_Negotiate.
+    pub secure_channel: SecureChannel,
     /// S1 or S2.
     pub sequence: u32,
     /// C1 or C2.
@@ -67,7 +69,7 @@ impl Challenged<'_> {
             &augmented[..],
             &self.sequence.to_le_bytes(),
             &self.transaction.to_le_bytes(),
-            &[SecureChannel::NONE.0],
+            &[self.secure_channel.0],
             label.as_bytes(),
             own.as_str().as_bytes(),
             &[0],
@@ -141,6 +143,7 @@ mod tests {
                     host: &host,
                     subsystem: &subsystem,
                     transaction: 0xBEEF,
+                    secure_channel: SecureChannel::NONE,
                     sequence: 0x0102_0304,
                     challenge: &challenge,
                     shared,

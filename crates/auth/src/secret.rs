@@ -8,6 +8,7 @@ use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::HashFunction;
 use std::fmt;
 use std::str::FromStr;
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 const PREFIX: &str = "DHHC-1:";
@@ -81,6 +82,15 @@ impl Secret {
         }
     }
 }
+
+impl PartialEq for Secret {
+    /// In time that does not depend on where they differ.
+    fn eq(&self, other: &Secret) -> bool {
+        self.transformation == other.transformation && bool::from(self.bytes.ct_eq(&other.bytes))
+    }
+}
+
+impl Eq for Secret {}
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "what a test can't do fails it")]
 
 use byteway_auth::{
-    Algorithms, Controller, Credentials, Endpoint, HostSecrets, Login, LoginError, NoRandomness, Progress,
-    Provider, TakeError,
+    Algorithms, Concatenation, Controller, Credentials, Endpoint, HostSecrets, Login, LoginError,
+    NoRandomness, Progress, Provider, TakeError,
 };
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::{
@@ -294,9 +294,9 @@ fn each_wrong_field_has_its_explanation() {
         if group != DhGroup::Null {
             let weak: [(Change, Explanation); 5] = [
                 (&|parts| parts.dh_value.clear(), Explanation::INCORRECT_PAYLOAD),
-                (&|parts| parts.dh_value = vec![0; 256], Explanation::FAILED),
-                (&|parts| parts.dh_value = vec![1], Explanation::FAILED),
-                (&|parts| parts.dh_value = vec![0xFF; 256], Explanation::FAILED),
+                (&|parts| parts.dh_value = vec![0; 256], Explanation::INCORRECT_PAYLOAD),
+                (&|parts| parts.dh_value = vec![1], Explanation::INCORRECT_PAYLOAD),
+                (&|parts| parts.dh_value = vec![0xFF; 256], Explanation::INCORRECT_PAYLOAD),
                 (&|parts| parts.dh_value = vec![7; 256], Explanation::FAILED),
             ];
             for (change, explanation) in weak {
@@ -304,6 +304,117 @@ fn each_wrong_field_has_its_explanation() {
             }
         }
     }
+}
+
+// A host that uses another key than the controller cannot connect with TLS; a key that is known before the proof lets anybody in.
+#[test]
+fn both_ends_generate_the_same_key() {
+    for hash in [HashFunction::Sha256, HashFunction::Sha384] {
+        for (group, controller_secret, asked, taken) in [
+            (DhGroup::Ffdhe2048, None, SecureChannel::NEW_TLS_PSK, Concatenation::Offered),
+            (
+                DhGroup::Ffdhe3072,
+                Some(CONTROLLER_SECRET),
+                SecureChannel::NEW_TLS_PSK,
+                Concatenation::Required,
+            ),
+            (
+                DhGroup::Ffdhe2048,
+                Some(CONTROLLER_SECRET),
+                SecureChannel::REPLACE_TLS_PSK,
+                Concatenation::Replacing,
+            ),
+        ] {
+            let secrets = secrets(SECRET, controller_secret);
+            let mut controller = controller_of(Algorithms::default(), &secrets).concatenating(taken);
+            let mut login = login_of(only(hash, group), &secrets).concatenating(asked);
+            take(&mut controller, &login.negotiate());
+            let reply = now(login.reply(&given(&mut controller))).unwrap();
+            take(&mut controller, &reply);
+            assert!(controller.take_generated().is_none() && login.generated().is_none());
+            let last = login.conclude(&given(&mut controller)).unwrap();
+            if let Some(last) = last {
+                assert!(controller.take_generated().is_none());
+                take(&mut controller, &last);
+            }
+            let (own, other) = (controller.take_generated().unwrap(), login.generated().unwrap());
+            assert_eq!((own.hash(), own.key()), (other.hash(), other.key()));
+            assert_eq!((own.hash(), own.key().len()), (hash, hash.bytes()));
+            assert!(controller.take_generated().is_none());
+        }
+    }
+    // Of an end that is refused nothing is kept, and without being asked nothing is generated.
+    let good = secrets(SECRET, Some(CONTROLLER_SECRET));
+    let algorithms = only(HashFunction::Sha256, DhGroup::Ffdhe2048);
+    for (host, asked) in [
+        (secrets(OTHER, None), SecureChannel::NEW_TLS_PSK),
+        (secrets(SECRET, Some(OTHER)), SecureChannel::NEW_TLS_PSK),
+        (good.clone(), SecureChannel::NONE),
+    ] {
+        let mut controller = controller_of(algorithms.clone(), &good).concatenating(Concatenation::Offered);
+        let mut login = login_of(algorithms.clone(), &host).concatenating(asked);
+        let (ended, _) = transact(&mut login, &mut controller);
+        assert_eq!(ended.is_ok(), asked == SecureChannel::NONE);
+        assert!(controller.take_generated().is_none() && login.generated().is_none());
+    }
+}
+
+// What a host asks for has to be what this queue may give, or it goes on in the clear where it must not.
+#[test]
+fn secure_channels_are_negotiated_where_they_may_be() {
+    let own = secrets(SECRET, None);
+    let answer = |taken: Concatenation, asked: u8, descriptor: Descriptor| {
+        let mut controller = controller_of(Algorithms::default(), &own).concatenating(taken);
+        let negotiate =
+            Negotiate { transaction: 1, secure_channel: SecureChannel(asked), descriptors: &[descriptor] };
+        take(&mut controller, &Message::Negotiate(negotiate).to_bytes());
+        let message = given(&mut controller);
+        match Message::parse(&message) {
+            Ok(Message::Challenge(challenge)) => Ok((challenge.hash, challenge.group)),
+            Ok(Message::Failure1(failure)) => Err(failure.explanation),
+            other => panic!("{other:?}"),
+        }
+    };
+    let groups = [DhGroup::Ffdhe2048, DhGroup::Ffdhe3072];
+    let good = Descriptor::new(&HashFunction::ALL, &groups);
+    for (taken, takes) in [
+        (Concatenation::Refused, [true, false, false, false]),
+        (Concatenation::Offered, [true, false, true, false]),
+        (Concatenation::Required, [false, false, true, false]),
+        (Concatenation::Replacing, [true, false, false, true]),
+    ] {
+        for (asked, is_taken) in (0..).zip(takes) {
+            let expected = match (is_taken, asked) {
+                (false, _) => Err(Explanation::SECURE_CHANNEL_MISMATCH),
+                (true, 0) => Ok((HashFunction::Sha512, DhGroup::Ffdhe3072)),
+                // No cipher suite of TLS 1.3 has SHA-512.
+                (true, _) => Ok((HashFunction::Sha384, DhGroup::Ffdhe3072)),
+            };
+            assert_eq!(answer(taken, asked, good), expected, "{taken:?} {asked}");
+        }
+    }
+    let null = Descriptor::new(&HashFunction::ALL, &[DhGroup::Ffdhe3072, DhGroup::Null]);
+    assert_eq!(answer(Concatenation::Offered, 2, null), Err(Explanation::GROUP_NOT_USABLE));
+    assert!(answer(Concatenation::Offered, 0, null).is_ok());
+    let long = Descriptor::new(&[HashFunction::Sha512], &groups);
+    assert_eq!(answer(Concatenation::Offered, 2, long), Err(Explanation::HASH_NOT_USABLE));
+}
+
+// Without C2 there would be no key; with S2 the host asks for an answer, and without it for none.
+#[test]
+fn a_key_needs_the_hosts_challenge() {
+    let algorithms = only(HashFunction::Sha256, DhGroup::Ffdhe2048);
+    let own = secrets(SECRET, None);
+    let mut controller = controller_of(algorithms.clone(), &own).concatenating(Concatenation::Offered);
+    let mut login = login_of(algorithms.clone(), &own).concatenating(SecureChannel::NEW_TLS_PSK);
+    take(&mut controller, &login.negotiate());
+    let reply = now(login.reply(&given(&mut controller))).unwrap();
+    let Ok(Message::Reply(parsed)) = Message::parse(&reply) else { panic!("no reply") };
+    assert!(parsed.challenge.is_some() && parsed.sequence == 0);
+    let without = Message::Reply(Reply { challenge: None, ..parsed }).to_bytes();
+    take(&mut controller, &without);
+    assert_eq!(refusal(&mut controller), Explanation::INCORRECT_PAYLOAD);
+    assert!(controller.take_generated().is_none());
 }
 
 /// A reply in parts that can be changed.
@@ -486,7 +597,12 @@ fn credentials_are_those_of_one_name() {
     let hosts = BTreeMap::from([(host, secrets(SECRET, None))]);
     let credentials = Credentials::new(Algorithms::default(), hosts);
     assert!(credentials.of(&host).is_some() && credentials.of(&subsystem).is_none());
-    assert_eq!(credentials.hosts().collect::<Vec<_>>(), [&host]);
+    assert!(credentials.has(&host) && !credentials.has(&subsystem) && credentials.count() == 1);
+    // Every clone sees what takes the place of what was there, and who is to be forgotten.
+    let (clone, none) = (credentials.clone(), Credentials::default());
+    assert_eq!((credentials.changed(&clone), credentials.changed(&none)), (vec![], vec![host]));
+    credentials.replace(&none);
+    assert!(!clone.has(&host));
 }
 
 proptest! {

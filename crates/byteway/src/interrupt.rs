@@ -1,6 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop and to keep what it has, the second ends the program at once.
 //! A command that does not listen, because it has nothing to keep, ends at the first. `timeout` sends its signal to the
-//! process and then to its group: what follows within 150 ms is the same request.
+//! process and then to its group: what follows within 150 ms is the same request. SIGHUP is as SIGTERM, unless a command
+//! reads files again at that.
 #![allow(
     clippy::disallowed_methods,
     reason = "what ends a process that doesn't end has a thread and a limit of its own"
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use byteway_console::interrupt::{Interrupt, Interrupted};
 use byteway_measure::output::remove_unfinished;
+use nix::sys::signal::{SigSet, Signal};
 
 /// What a shell reports for a program that Ctrl-C ended: 128 + SIGINT. SIGTERM has the same exit code here.
 pub const EXIT_INTERRUPTED: u8 = 130;
@@ -46,6 +48,34 @@ pub fn take_signals() {
         signals.came = Some(Instant::now());
         signals.listeners.iter().for_each(|stop| stop());
     });
+}
+
+/// Keeps SIGHUP from ending the program, in this thread and those that it begins from now on: [`on_hangup`] takes it. To be
+/// called before [`take_signals`], which begins one.
+///
+/// # Errors
+/// The system does not let it.
+pub fn hold_hangups() -> std::io::Result<()> {
+    Ok(hangup().thread_block()?)
+}
+
+/// Calls `reload`, from another thread, at each SIGHUP.
+///
+/// # Errors
+/// There is no thread for it.
+pub fn on_hangup(reload: impl Fn() + Send + 'static) -> std::io::Result<()> {
+    let wait = move || {
+        while hangup().wait().is_ok() {
+            reload();
+        }
+    };
+    thread::Builder::new().name("hangup".into()).spawn(wait).map(drop)
+}
+
+fn hangup() -> SigSet {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGHUP);
+    signals
 }
 
 /// Calls `stop`, from another thread, at the first Ctrl-C or SIGTERM; the second ends the program at once.

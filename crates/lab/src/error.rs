@@ -299,6 +299,13 @@ fn refusal(error: ConnectError) -> String {
         ConnectError::NoSecret => {
             return "the subsystem asks for authentication: give --secret-file".to_owned();
         }
+        ConnectError::SecureChannel => {
+            return "the subsystem requires TLS with a key of authentication: give --concatenate".to_owned();
+        }
+        ConnectError::Login(LoginError::Refused(Explanation::SECURE_CHANNEL_MISMATCH)) => {
+            return "the target generates no keys for TLS: leave --concatenate out, or have it do so"
+                .to_owned();
+        }
         ConnectError::Login(LoginError::Refused(Explanation::FAILED)) => {
             return "the target refuses this host: its secret is another one than --secret-file holds, or it has no secret to \
                     prove itself with as --controller-secret-file asks"

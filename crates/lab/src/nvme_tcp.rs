@@ -34,6 +34,8 @@ pub struct TcpOptions {
     pub digests: bool,
     /// What this host authenticates with, and the controller with it.
     pub secrets: Option<HostSecrets>,
+    /// With TLS, by a key that authentication generates.
+    pub concatenates: bool,
     /// With TLS, by this key.
     pub tls_key: Option<ConfiguredPsk>,
 }
@@ -53,11 +55,12 @@ impl TcpHost {
 
     /// Connects to a subsystem.
     pub async fn connect(&self, address: SocketAddr, subsystem: Nqn) -> Result<Port, AttachedError> {
-        let TcpOptions { digests, secrets, tls_key } = &self.options;
+        let TcpOptions { digests, secrets, concatenates, tls_key } = &self.options;
         let host = Nqn::new(HOST).map_err(|error| InputError::new(error.to_string(), "this is a defect"))?;
         let authenticator = secrets.as_ref().map(|secrets| Authenticator {
             secrets: secrets.clone(),
             endpoint: Rc::new(Endpoint::new(Algorithms::default(), Box::new(System::new(&self.clock)))),
+            concatenates: *concatenates,
         });
         let config = InitiatorConfig {
             subsystem,

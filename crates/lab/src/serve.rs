@@ -10,7 +10,7 @@ use byteway_auth::Credentials;
 use byteway_clock::{Delay, Pace};
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Start, Stop, serve_all};
-use byteway_serve::tls::Keys;
+use byteway_serve::tls::{KeyRing, Keys};
 use byteway_serve::{function, nvme_tcp};
 use byteway_target::{Directory, Hosts, PortStates, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
@@ -137,11 +137,13 @@ impl Service {
                     },
                     Opened::Tcp { addresses, hosts, credentials, directory, may_manage, tls_keys } => {
                         let nqn = name_of(&drive.serial)?;
+                        let ring = credentials.as_ref().map(|_| KeyRing::default());
+                        let secured = |server| secured(server, tls_keys.as_ref(), ring.as_ref(), &nqn);
                         Access::Tcp {
                             credentials: credentials.clone(),
                             servers: addresses
                                 .iter()
-                                .map(|address| secured(listen(*address, number)?, tls_keys.as_ref(), &nqn))
+                                .map(|address| secured(listen(*address, number)?))
                                 .collect::<Result<_, _>>()?,
                             directory: directory.clone(),
                             subsystem: Box::new(SubsystemConfig {
@@ -183,6 +185,20 @@ impl Service {
         self.drives.iter().filter_map(control).collect()
     }
 
+    /// What may be changed of the hosts of drives over NVMe/TCP while they are served.
+    pub fn host_control(&self) -> HostControl {
+        let mut control = HostControl { credentials: None, directories: Vec::new(), servers: Vec::new() };
+        for access in self.drives.iter().flat_map(|drive| &drive.setup.access) {
+            if let Access::Tcp { servers, subsystem, directory, credentials } = access {
+                // All drives have the same.
+                control.credentials = credentials.clone();
+                control.directories.push(directory.clone());
+                control.servers.extend(servers.iter().map(|server| (server.clone(), subsystem.nqn)));
+            }
+        }
+        control
+    }
+
     /// Makes the folders and serves until `stop`; calls `ready` when all drives can be attached to.
     pub fn run(&self, stop: &Stop, ready: impl FnOnce(&[Start])) -> Result<Vec<Report>, ServiceError> {
         for folder in self.drives.iter().filter_map(Served::folder) {
@@ -198,6 +214,32 @@ impl Service {
             ready(starts);
         });
         served.map_err(if is_ready { ServiceError::Ended } else { ServiceError::NotBegun })
+    }
+}
+
+/// The hosts of drives that are served, from any thread.
+pub struct HostControl {
+    credentials: Option<Credentials>,
+    directories: Vec<Directory>,
+    /// Each with the name of its subsystem.
+    servers: Vec<(nvme_tcp::Server, Nqn)>,
+}
+
+impl HostControl {
+    /// Puts other secrets and TLS keys in the place of those that drives are served with, for connections that come. Hosts whose secret
+    /// is another one, or gone, have generated their keys in vain.
+    pub fn replace(&self, credentials: Option<&Credentials>, keys: Option<&Keys>) {
+        if let (Some(own), Some(credentials)) = (&self.credentials, credentials) {
+            let changed = own.changed(credentials);
+            own.replace(credentials);
+            for ring in self.servers.iter().filter_map(|(server, _)| server.ring()) {
+                changed.iter().for_each(|host| ring.forget(host));
+            }
+            self.directories.iter().for_each(Directory::hosts_changed);
+        }
+        if let Some(keys) = keys {
+            self.servers.iter().for_each(|(server, subsystem)| server.replace_keys(keys, subsystem));
+        }
     }
 }
 
@@ -266,10 +308,10 @@ impl Opened {
                         InputError::new(what, "name a host's NQN, which /etc/nvme/hostnqn holds there")
                     })
                 };
-                let mut names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
-                // Who is to authenticate is listed by that.
-                names.extend(credentials.iter().flat_map(Credentials::hosts));
-                let hosts = if names.is_empty() { Hosts::Any } else { Hosts::Listed(names) };
+                let names: Vec<Nqn> = hosts.iter().map(nqn).collect::<Result<_, _>>()?;
+                // Those who have secrets may connect besides.
+                let is_open = names.is_empty() && credentials.is_none();
+                let hosts = if is_open { Hosts::Any } else { Hosts::Listed(names) };
                 let directory = Directory::new(referrals.clone(), *advertised);
                 Ok(Opened::Tcp {
                     addresses: addresses.clone(),
@@ -298,14 +340,19 @@ fn listen(first: SocketAddr, number: usize) -> Result<nvme_tcp::Server, InputErr
     nvme_tcp::Server::bind(address).map_err(|error| InputError::new(with_causes(&error), cure))
 }
 
-/// With TLS, if there are keys.
+/// With TLS, if there are keys for it; else with that of hosts that generate keys by authentication, if they can.
 fn secured(
     server: nvme_tcp::Server,
     keys: Option<&Keys>,
+    ring: Option<&KeyRing>,
     subsystem: &Nqn,
 ) -> Result<nvme_tcp::Server, InputError> {
-    let Some(keys) = keys else { return Ok(server) };
-    server.secured(keys, subsystem).map_err(|error| InputError::new(error.to_string(), "this is a defect"))
+    let secured = match (keys, ring) {
+        (Some(keys), _) => server.secured(keys, subsystem),
+        (None, Some(ring)) => server.concatenating(ring),
+        (None, None) => return Ok(server),
+    };
+    secured.map_err(|error| InputError::new(error.to_string(), "this is a defect"))
 }
 
 /// The name of a drive's subsystem, as the drive itself has it.
@@ -575,7 +622,7 @@ fn target(access: &Access) -> Option<ReadyTarget> {
         address: ip.to_string(),
         port,
         any_host: subsystem.hosts == Hosts::Any && !tls,
-        authenticated_hosts: credentials.as_ref().map_or(0, |own| own.hosts().count()),
+        authenticated_hosts: credentials.as_ref().map_or(0, Credentials::count),
         tls,
         linux: format!("nvme connect -t tcp -a {ip} -s {port} -n {nqn}{flag}"),
         discover: format!("nvme connect-all -t tcp -a {ip} -s {port}{flag}"),

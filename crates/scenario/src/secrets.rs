@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use crate::source::too_deep;
-use byteway_auth::{Algorithms, Credentials, HostSecrets, Secret};
+use byteway_auth::{Algorithms, Credentials, HostSecrets, Secret, TlsPolicy};
 use byteway_console::error::{InputError, Place};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::auth::{DhGroup, HashFunction};
@@ -20,8 +20,7 @@ use zeroize::Zeroizing;
 /// Longer files are none of secrets.
 const BYTES_MAX: u64 = 1 << 20;
 const SECRET_CURE: &str = "write it as `nvme gen-dhchap-key` prints it: DHHC-1:00:BASE64:";
-const KEYS_CURE: &str =
-    "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes and groups before them";
+const KEYS_CURE: &str = "write [[host]] tables with nqn, secret and perhaps controller_secret, and hashes, groups and tls before them";
 const HASHES: [(&str, HashFunction); 3] =
     [("sha-256", HashFunction::Sha256), ("sha-384", HashFunction::Sha384), ("sha-512", HashFunction::Sha512)];
 const GROUPS: [(&str, DhGroup); 6] = [
@@ -32,6 +31,9 @@ const GROUPS: [(&str, DhGroup); 6] = [
     ("ffdhe6144", DhGroup::Ffdhe6144),
     ("ffdhe8192", DhGroup::Ffdhe8192),
 ];
+
+const POLICIES: [(&str, TlsPolicy); 3] =
+    [("never", TlsPolicy::Never), ("offered", TlsPolicy::Offered), ("required", TlsPolicy::Required)];
 
 /// Reads the file of a target's `--secrets`: TOML with a `[[host]]` table for each host that authenticates.
 ///
@@ -102,11 +104,20 @@ impl<'t> SecretsFile<'t> {
                 "put values in quotation marks, each in a line of its own",
             )
         })?;
-        let (mut algorithms, mut hosts) = (Algorithms::default(), BTreeMap::new());
+        let (mut algorithms, mut tls, mut hosts) =
+            (Algorithms::default(), TlsPolicy::default(), BTreeMap::new());
         for (key, value) in table.get_ref().iter() {
             match key.get_ref().as_ref() {
                 "hashes" => algorithms.hashes = self.choices(value, &HASHES)?,
                 "groups" => algorithms.groups = self.choices(value, &GROUPS)?,
+                "tls" => {
+                    let name = self.string(value)?;
+                    let found = POLICIES.iter().find(|(known, _)| *known == name);
+                    (_, tls) = *found.ok_or_else(|| {
+                        let cure = "write \"never\", \"offered\" or \"required\"";
+                        self.wrong(value.span(), "this says nothing about TLS", cure)
+                    })?;
+                }
                 "host" => {
                     let tables = value.get_ref().as_array();
                     let tables = tables
@@ -126,7 +137,14 @@ impl<'t> SecretsFile<'t> {
             let what = format!("`{}` has no host", self.path.display());
             return Err(InputError::new(what, KEYS_CURE));
         }
-        Ok(Credentials::new(algorithms, hosts))
+        // SHA-512 and no exchange give no key for TLS: hosts would be refused, whatever they offer.
+        let has_key = algorithms.hashes.iter().any(|hash| *hash != HashFunction::Sha512)
+            && algorithms.groups.iter().any(|group| *group != DhGroup::Null);
+        if tls == TlsPolicy::Required && !has_key {
+            let what = format!("`{}` requires TLS, for which no key can be generated", self.path.display());
+            return Err(InputError::new(what, "list SHA-256 or SHA-384 in hashes, and a group in groups"));
+        }
+        Ok(Credentials::new(algorithms, hosts).with_tls(tls))
     }
 
     fn host(&self, value: &Value<'t>) -> Result<(Nqn, HostSecrets), InputError> {
@@ -235,12 +253,24 @@ mod tests {
         let one = host(&format!("secret = \"{SECRET}\"\ncontroller_secret = \"{SECRET}\""));
         let text = format!("hashes = [\"sha-384\"]\ngroups = [\"ffdhe4096\", \"null\"]\n{one}");
         let credentials = load(&text, 0o600, load_secrets).unwrap();
-        assert_eq!(credentials.algorithms.hashes, [HashFunction::Sha384]);
-        assert_eq!(credentials.algorithms.groups, [DhGroup::Ffdhe4096, DhGroup::Null]);
+        assert_eq!(credentials.algorithms().hashes, [HashFunction::Sha384]);
+        assert_eq!(credentials.algorithms().groups, [DhGroup::Ffdhe4096, DhGroup::Null]);
         let secrets = credentials.of(&Nqn::new(HOST).unwrap()).unwrap();
         assert!(secrets.controller.is_some());
         let credentials = load(&host(&format!("secret = \"{SECRET}\"")), 0o400, load_secrets).unwrap();
-        assert_eq!(credentials.algorithms, Algorithms::default());
+        assert_eq!(
+            (credentials.algorithms(), credentials.tls()),
+            (Algorithms::default(), TlsPolicy::Offered)
+        );
+        for (name, policy) in POLICIES {
+            let text = format!("tls = \"{name}\"\n{one}");
+            assert_eq!(load(&text, 0o600, load_secrets).unwrap().tls(), policy);
+        }
+        // What would refuse every host is a slip.
+        for choice in ["hashes = [\"sha-512\"]", "groups = [\"null\"]"] {
+            let text = format!("{choice}\ntls = \"required\"\n{one}");
+            assert!(load(&text, 0o600, load_secrets).unwrap_err().what.contains("no key can be generated"));
+        }
         assert!(load(&format!("{SECRET}\n"), 0o600, load_secret).is_ok());
     }
 
@@ -286,6 +316,7 @@ mod tests {
             (format!("hashes = [\"md5\"]\n{}", host(&good)), "no such choice", Some(1)),
             (".".repeat(100) + SECRET, "nests", Some(1)),
             (format!("groups = []\n{}", host(&good)), "empty", Some(1)),
+            (format!("tls = \"{SECRET}\"\n{}", host(&good)), "nothing about TLS", Some(1)),
         ] {
             let error = load(&text, 0o600, load_secrets).unwrap_err();
             assert!(error.what.contains(what), "{text}: {error}");

@@ -15,7 +15,7 @@ use byteway_flash::{Flash, Medium};
 use byteway_host::{Driver, DriverConfig, Port};
 use byteway_link::{HostEnd, Ledger, Memory, PcieConfig};
 use byteway_target::discovery::{self, Published, Record};
-use byteway_target::{Discovery, Path, PathConfig, Subsystem, SubsystemConfig, Target};
+use byteway_target::{Discovery, GeneratedKeys, Path, PathConfig, Subsystem, SubsystemConfig, Target};
 use byteway_world::{DriveBay, SecondPort};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
@@ -435,6 +435,7 @@ impl Attached {
         let published = directory.publish(Record {
             nqn: subsystem.nqn,
             hosts: subsystem.hosts.clone(),
+            credentials: credentials.clone(),
             ports: nvme_tcp::ports(&servers),
             admin_entries_max: subsystem.admin_entries_max(),
         });
@@ -443,7 +444,9 @@ impl Attached {
             None => Subsystem::new(clock, *subsystem, path),
             Some(credentials) => {
                 let provider = Box::new(System::new(clock));
-                Subsystem::with_credentials(clock, *subsystem, path, credentials, provider)
+                let ring = servers.iter().find_map(nvme_tcp::Server::ring);
+                let keys = ring.map(|ring| Rc::new(ring.filled_by(clock)) as Rc<dyn GeneratedKeys>);
+                Subsystem::with_keys(clock, *subsystem, path, credentials, provider, keys)
             }
         };
         let target = Target::with_discovery(vec![subsystem], discovery);

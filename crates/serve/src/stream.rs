@@ -1,12 +1,12 @@
 //! A connection's bytes: those of its socket, or of TLS over it.
 
-use crate::tls::{Session, TlsError};
+use crate::tls::{Acceptor, Session, TlsError, is_tls};
 use byteway_clock::Clock;
-use byteway_target::queue::Peer;
+use byteway_target::Peer;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -27,13 +27,35 @@ pub(crate) enum StreamError {
 /// A socket that doesn't block, with TLS or without.
 pub(crate) struct Stream {
     socket: Rc<OwnedFd>,
-    tls: Option<RefCell<Session>>,
+    tls: OnceCell<RefCell<Session>>,
 }
 
 impl Stream {
     /// Of a socket; with TLS, [`Stream::secure`] comes first.
     pub fn new(socket: Rc<OwnedFd>, tls: Option<Session>) -> Stream {
-        Stream { socket, tls: tls.map(RefCell::new) }
+        let tls = tls.map(|session| OnceCell::from(RefCell::new(session))).unwrap_or_default();
+        Stream { socket, tls }
+    }
+
+    /// Waits for the first byte, and goes on with TLS if that is one of TLS. What comes stays to be taken.
+    ///
+    /// # Errors
+    /// TLS cannot be used.
+    pub async fn secure_if_asked(&self, clock: &Clock, acceptor: &Acceptor) -> Result<(), TlsError> {
+        let mut first = [0];
+        loop {
+            match recv(&*self.socket, &mut first[..], RecvFlags::PEEK) {
+                Ok((1.., _)) if is_tls(first[0]) => {
+                    let session = acceptor.accept(&self.socket)?;
+                    let _ = self.tls.set(RefCell::new(session)); // no other way leads here
+                    return Ok(());
+                }
+                Err(Errno::AGAIN) => self.readable(clock).await,
+                Err(Errno::INTR) => {}
+                // Whoever reads finds what is the matter.
+                Ok(_) | Err(_) => return Ok(()),
+            }
+        }
     }
 
     /// Does the handshake, if there is TLS. At a server's end it gives who the other end is.
@@ -41,7 +63,7 @@ impl Stream {
     /// # Errors
     /// It has failed; [`Stream::close`] says so to the other end.
     pub async fn secure(&self, clock: &Clock) -> Result<Option<Peer>, TlsError> {
-        let Some(tls) = &self.tls else { return Ok(None) };
+        let Some(tls) = self.tls.get() else { return Ok(None) };
         loop {
             let polled = tls.borrow_mut().negotiate();
             if let Poll::Ready(result) = polled {
@@ -54,7 +76,7 @@ impl Stream {
 
     /// Takes what has come: so many bytes, none at the end. It is to be called until it is blocked before more is waited for.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<usize, StreamError> {
-        match &self.tls {
+        match self.tls.get() {
             None => loop {
                 match recv(&*self.socket, &mut *buffer, RecvFlags::empty()) {
                     Ok((_, bytes)) => return Ok(bytes),
@@ -69,7 +91,7 @@ impl Stream {
 
     /// Sends some bytes, and says how many. If it is blocked they have to be the first of what is sent next.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, StreamError> {
-        match &self.tls {
+        match self.tls.get() {
             None => loop {
                 match send(&*self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                     Ok(bytes) => return Ok(bytes),
@@ -94,7 +116,7 @@ impl Stream {
 
     /// Says to the other end that nothing more is sent.
     pub fn finish(&self) {
-        if let Some(tls) = &self.tls {
+        if let Some(tls) = self.tls.get() {
             tls.borrow_mut().finish();
         }
         let _ = shutdown(&*self.socket, Shutdown::Write);

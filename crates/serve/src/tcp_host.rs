@@ -1,10 +1,10 @@
 //! The host's end of NVMe/TCP: the sockets of an association with a target, for a driver of our own.
 
 use crate::stream::{Stream, StreamError};
-use crate::tls::{Connector, TlsError};
+use crate::tls::{Connector, TlsError, TlsPsk};
 use byteway_clock::{Clock, Delay, Notify};
 use byteway_host::fabric::tcp::TcpConnection;
-use byteway_host::fabric::{Adapter, Connection, Messenger, ToHost, ToTarget};
+use byteway_host::fabric::{Adapter, Connection, Generated, Messenger, NoChannel, ToHost, ToTarget};
 use byteway_wire::fabrics::tcp::Digests;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -42,6 +42,8 @@ pub struct Sockets {
     address: SocketAddr,
     digests: Digests,
     tls: Option<Connector>,
+    /// Of associations with a generated key.
+    generated: RefCell<BTreeMap<u16, Connector>>,
     open: Rc<RefCell<BTreeMap<Connection, Rc<Socket>>>>,
     failed: TlsFailure,
 }
@@ -81,8 +83,8 @@ async fn establish(clock: &Clock, socket: &Socket, descriptor: &OwnedFd) -> Resu
 impl Sockets {
     /// To the target at `address`, whose connections have these digests if the target takes them.
     pub fn new(clock: &Clock, address: SocketAddr, digests: Digests) -> Sockets {
-        let (tls, open, failed) = (None, Rc::default(), TlsFailure::default());
-        Sockets { clock: clock.clone(), address, digests, tls, open, failed }
+        let (generated, open, failed) = (RefCell::default(), Rc::default(), TlsFailure::default());
+        Sockets { clock: clock.clone(), address, digests, tls: None, generated, open, failed }
     }
 
     /// With TLS.
@@ -98,7 +100,9 @@ impl Sockets {
 
     fn connect(&self, adapter: &Adapter, connection: Connection) -> std::io::Result<()> {
         let descriptor = Rc::new(begin_to_connect(self.address)?);
-        let tls = self.tls.as_ref().map(|tls| tls.connect(&descriptor)).transpose();
+        let generated = self.generated.borrow().get(&connection.association).cloned();
+        let tls = generated.as_ref().or(self.tls.as_ref());
+        let tls = tls.map(|tls| tls.connect(&descriptor)).transpose();
         let socket = Rc::new(Socket {
             stream: Stream::new(descriptor.clone(), tls.map_err(std::io::Error::other)?),
             is_open: Cell::default(),
@@ -170,6 +174,18 @@ impl Messenger for Sockets {
             },
             (_, None) => {}
         }
+    }
+
+    fn secure(&self, association: u16, key: Option<Generated<'_>>) -> Result<(), NoChannel> {
+        let mut generated = self.generated.borrow_mut();
+        match key {
+            None => _ = generated.remove(&association),
+            Some(Generated { psk, host, subsystem }) => {
+                let connector = Connector::new(vec![TlsPsk::generated(psk, &host, &subsystem)]);
+                generated.insert(association, connector.map_err(|_| NoChannel)?);
+            }
+        }
+        Ok(())
     }
 }
 

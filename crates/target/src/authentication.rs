@@ -1,14 +1,16 @@
-//! A queue's authentication by DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4): messages come by Authentication Send and are given by Authentication
+//! A queue's authentication by DH-HMAC-CHAP (NVMe Base 2.1, 8.3.4.2): messages come by Authentication Send and are given by Authentication
 //! Receive, one at a time. What they say is [`byteway_auth`]'s.
 //!
 //! A host has one attempt for each connection. A queue that is authenticated may be so again; if that fails the association ends, and
 //! until then it goes on.
 
 use crate::admin::ended;
-use crate::controller::{Controller, Ended};
+use crate::channel::{GeneratedKeys, Terms};
+use crate::controller::{Controller, Ended, Security};
 use crate::path::Movement;
-use byteway_auth::{Progress, TakeError};
+use byteway_auth::{Concatenation, Progress, TakeError};
 use byteway_clock::{Clock, Delay, Semaphore, Time};
+use byteway_wire::fabrics::AuthRequirements;
 use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, Explanation, SecurityProtocol};
 use byteway_wire::nvme::{Cqe, Status};
 use std::cell::{Cell, RefCell};
@@ -16,7 +18,7 @@ use std::rc::{Rc, Weak};
 
 /// Bytes of a message that is taken, and of a queue's commands before it is authenticated: the longest reply has 1168.
 pub(crate) const BYTES_MAX: u32 = 4096;
-/// How long the host may take for its next message if its controller has no keep-alive time-out (NVMe Base 2.1, 8.3.4.3).
+/// How long the host may take for its next message if its controller has no keep-alive time-out (NVMe Base 2.1, 8.3.4.2).
 const MESSAGE_LIMIT: Delay = Delay::from_s(120);
 /// How long a host that has failed has to ask why.
 const FAILURE_LIMIT: Delay = Delay::from_s(1);
@@ -27,6 +29,11 @@ const OUT_OF_SEQUENCE: Status = Status::COMMAND_SEQUENCE_ERROR.with_dnr();
 /// The authentication of one queue.
 pub(crate) struct Authentication {
     clock: Clock,
+    concatenation: Concatenation,
+    keys: Option<Rc<dyn GeneratedKeys>>,
+    is_secure: bool,
+    /// The key that the next one takes the place of: that of its secure channel, or the last that it has generated.
+    own_key: Cell<Option<u64>>,
     /// Of commands, which may come several at once.
     turn: Semaphore,
     /// None while a command has it.
@@ -44,13 +51,22 @@ pub(crate) struct Authentication {
 }
 
 impl Authentication {
-    /// Of a queue that has just been connected.
-    pub fn new(clock: &Clock, part: byteway_auth::Controller) -> Self {
+    /// Of a queue that has just been connected. By a channel with a generated key its host has proved who it is: it has
+    /// authenticated to get that.
+    pub fn new(clock: &Clock, terms: Terms) -> Self {
+        let Terms { part, concatenation, keys, peer } = terms;
+        let own_key = peer.and_then(|peer| peer.generated);
+        let is_proven = own_key.is_some();
+        let part = part.concatenating(concatenation);
         Authentication {
             clock: clock.clone(),
+            concatenation,
+            keys,
+            is_secure: peer.is_some(),
+            own_key: Cell::new(own_key),
             turn: Semaphore::new(clock, 1),
-            part: RefCell::new(Some(part)),
-            is_authenticated: Cell::new(false),
+            part: RefCell::new(Some(if is_proven { part.proven() } else { part })),
+            is_authenticated: Cell::new(is_proven),
             last: Cell::new(clock.now()),
             due: Cell::default(),
             refusal: Cell::default(),
@@ -62,6 +78,15 @@ impl Authentication {
     /// Whether the queue takes commands.
     pub fn is_authenticated(&self) -> bool {
         self.is_authenticated.get()
+    }
+
+    /// What the host is told to do first (NVMe Base 2.1, 8.3.4.5.11).
+    pub fn requirements(&self) -> AuthRequirements {
+        match (self.is_authenticated(), self.concatenation) {
+            (true, _) => AuthRequirements::new(),
+            (false, Concatenation::Required) => AuthRequirements::new().with_ascr(true),
+            (false, _) => AuthRequirements::new().with_atr(true),
+        }
     }
 
     /// Why the connection is to be closed, if it is.
@@ -121,7 +146,7 @@ impl Authentication {
     }
 
     /// Forgets a transaction whose next message has taken longer than it may. If none has succeeded before, the host is refused; else
-    /// it stays authenticated (NVMe Base 2.1, 8.3.4.3).
+    /// it stays authenticated (NVMe Base 2.1, 8.3.4.2).
     fn expire(self: &Rc<Self>, controller: &Rc<Controller>, part: &mut byteway_auth::Controller) {
         let limit = match controller.keep_alive() {
             Delay::ZERO => MESSAGE_LIMIT,
@@ -143,8 +168,22 @@ impl Authentication {
     }
 
     /// What a command has done to the transaction.
-    fn note(self: &Rc<Self>, controller: &Rc<Controller>, part: byteway_auth::Controller) {
+    fn note(self: &Rc<Self>, controller: &Rc<Controller>, mut part: byteway_auth::Controller) {
         let (progress, failure) = (part.progress(), part.failure());
+        // Before the host hears that it has succeeded: it may connect with the key at once.
+        if let (Some(key), Some(keys), Some(subsystem)) =
+            (part.take_generated(), &self.keys, controller.subsystem())
+        {
+            let host = &controller.host().nqn;
+            // A key of a secret that was replaced meanwhile is none: its host has to authenticate anew.
+            if subsystem.knows(host, part.secrets()) {
+                let number = keys.keep(host, &subsystem.config().nqn, &key, self.own_key.get());
+                self.own_key.set(Some(number));
+            }
+            if !self.is_secure {
+                controller.set_security(Security::Provisional);
+            }
+        }
         self.part.replace(Some(part));
         self.last.set(self.clock.now());
         match (progress, failure) {

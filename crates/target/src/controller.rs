@@ -115,9 +115,31 @@ pub struct Controller {
     changed: Notify,
     /// Counts the resets: an I/O queue belongs to one of the controller's lives.
     life: Cell<u32>,
+    security: Cell<Security>,
+}
+
+/// What secure channel concatenation has made of an association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Security {
+    /// Nothing: its queues are as their ports have them.
+    #[default]
+    Unchanged,
+    /// Its admin queue has generated a key in the clear. The host is to disconnect, and to connect again with TLS (NVMe Base 2.1,
+    /// 8.3.4.3, figure 730): until then there is no I/O, and nothing of the drive is changed.
+    Provisional,
+    /// Its admin queue lies in a channel with a generated key, and so do its I/O queues.
+    Tls,
 }
 
 impl Controller {
+    pub(crate) fn security(&self) -> Security {
+        self.security.get()
+    }
+
+    pub(crate) fn set_security(&self, security: Security) {
+        self.security.set(security);
+    }
+
     pub(crate) fn new(
         service: Service,
         id: u16,
@@ -157,6 +179,7 @@ impl Controller {
             ended: Cell::default(),
             changed: Notify::new(clock),
             life: Cell::default(),
+            security: Cell::default(),
         });
         clock.spawn("keep-alive timer", keep_alive_timer(Rc::downgrade(&controller), clock.clone()));
         controller

@@ -6,6 +6,7 @@
 use crate::controller::{Controller, Service};
 use crate::shared::{Shared, Watching};
 use crate::subsystem::{Controllers, HostName, Hosts};
+use byteway_auth::{Credentials, TlsPolicy};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::discovery::{
@@ -65,10 +66,24 @@ pub struct Record {
     pub nqn: Nqn,
     /// Who may connect, and so who is told.
     pub hosts: Hosts,
+    /// Those who have secrets may, too.
+    pub credentials: Option<Credentials>,
     /// Its ports.
     pub ports: Vec<Port>,
     /// Entries of an admin queue, at most.
     pub admin_entries_max: u16,
+}
+
+impl Record {
+    fn is_for(&self, host: &Nqn) -> bool {
+        self.hosts.has(host) || self.credentials.as_ref().is_some_and(|known| known.has(host))
+    }
+
+    /// Whether a host has to generate a key for TLS on a connection without.
+    fn requires_generated_key(&self, host: &Nqn) -> bool {
+        let known = self.credentials.as_ref();
+        known.is_some_and(|known| known.tls() == TlsPolicy::Required && known.has(host))
+    }
 }
 
 /// What a process serves. Cheap to clone, and shared by threads.
@@ -110,6 +125,11 @@ impl Directory {
         Published { directory: self.clone(), key }
     }
 
+    /// The hosts that may connect have changed.
+    pub fn hosts_changed(&self) {
+        self.change(|_| ());
+    }
+
     /// Calls `watcher` after each change, until the result is dropped. It may be called from any thread.
     pub fn watch(&self, watcher: impl Fn() + Send + Sync + 'static) -> Watching {
         self.0.watch(watcher)
@@ -138,11 +158,15 @@ impl Served {
             let entry = DiscoveryEntry::tcp(&Nqn::discovery(), address, reached.port);
             entries.push(DiscoveryEntry { subtype, eflags: flags, ..finished(entry, reached.is_secure) });
         }
-        for record in self.records.values().filter(|record| record.hosts.has(host)) {
+        for record in self.records.values().filter(|record| record.is_for(host)) {
             for port in &record.ports {
                 if let Some(address) = self.address_of(port.address, reached.address) {
                     let entry = DiscoveryEntry::tcp(&record.nqn, address, port.id);
-                    let entry = finished(entry, port.is_secure);
+                    let entry = match record.requires_generated_key(host) && !port.is_secure {
+                        // libnvme has the host connect with --concat by that.
+                        true => DiscoveryEntry { sectype: SecurityType::TLS_1_3, ..finished(entry, false) },
+                        false => finished(entry, port.is_secure),
+                    };
                     entries.push(DiscoveryEntry { asqsz: record.admin_entries_max, ..entry });
                 }
             }

@@ -14,6 +14,7 @@
 //! | `discovery_admin.rs` | admin commands of its controllers |
 //! | [`queue`] | a queue, which is a connection: capsules in, completions out; Connect |
 //! | `authentication.rs` | a queue's authentication: which commands it takes before, messages, time limits |
+//! | `channel.rs` | secure channels: for whom one was made, where generated keys go |
 //! | `admin.rs` | admin commands |
 //! | [`path`] | from the target to a drive, through a block layer or past it |
 //! | [`block`] | that block layer: requests, tags, a scheduler, what each step costs |
@@ -30,6 +31,7 @@ mod admin;
 pub mod ana;
 mod authentication;
 pub mod block;
+mod channel;
 pub mod controller;
 pub mod discovery;
 mod discovery_admin;
@@ -46,11 +48,12 @@ pub mod tcp;
 
 pub use ana::PortStates;
 pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
+pub use channel::{GeneratedKeys, Peer};
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
 pub use host_usage::HostLimits;
 pub use path::{Errand, Movement, Path, PathConfig};
-pub use queue::{Misuse, Peer, Queue, Target};
+pub use queue::{Misuse, Queue, Target};
 pub use shared::Watching;
 pub use simulated::{SimulatedTarget, TransportCosts};
 pub use subsystem::{HostName, Hosts, Subsystem, SubsystemConfig};

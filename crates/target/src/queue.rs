@@ -3,7 +3,8 @@
 
 use crate::admin::{self, ended};
 use crate::authentication::{self, Authentication};
-use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Service};
+use crate::channel::Peer;
+use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Security, Service};
 use crate::discovery::{Discovery, Reached};
 use crate::host_usage::HostUsage;
 use crate::path::{Errand, Movement};
@@ -21,10 +22,20 @@ use byteway_wire::fabrics::{
     PropertySet,
 };
 use byteway_wire::nvme::register::CC;
-use byteway_wire::nvme::{Cqe, Sqe, Status};
+use byteway_wire::nvme::{AdminOpcode, Cqe, Sqe, Status};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// What an admin queue takes in the clear once it has generated a key. Linux initializes the controller before it connects with TLS.
+const PROVISIONAL_COMMANDS: [AdminOpcode; 7] = [
+    AdminOpcode::IDENTIFY,
+    AdminOpcode::GET_LOG_PAGE,
+    AdminOpcode::GET_FEATURES,
+    AdminOpcode::SET_FEATURES,
+    AdminOpcode::ABORT,
+    AdminOpcode::ASYNC_EVENT_REQUEST,
+    AdminOpcode::KEEP_ALIVE,
+];
 /// Commands that a queue may have outstanding before its Connect has said how many.
 const ENTRIES_BEFORE: u16 = 1;
 
@@ -86,15 +97,6 @@ enum Stage {
         /// None: its host has no secret.
         authentication: Option<Rc<Authentication>>,
     },
-}
-
-/// Whom a connection's secure channel was made for: by its key no other host or subsystem is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
-    /// The host.
-    pub host: Nqn,
-    /// The subsystem.
-    pub subsystem: Nqn,
 }
 
 /// One queue of a host's.
@@ -289,6 +291,12 @@ impl Queue {
                 }
                 match qid {
                     _ if fabrics.is_some() => Ok(Movement::None),
+                    // Everything else waits for the TLS channel.
+                    _ if controller.security() == Security::Provisional
+                        && (*qid > 0 || !PROVISIONAL_COMMANDS.contains(&AdminOpcode(sqe.opcode()))) =>
+                    {
+                        Err(Status::OPERATION_DENIED.with_dnr())
+                    }
                     _ if !controller.is_ready() => Err(Status::COMMAND_SEQUENCE_ERROR.with_dnr()),
                     0 => admin::movement(controller, sqe),
                     _ => match controller.subsystem() {
@@ -405,7 +413,7 @@ impl Queue {
         let named = data.subsystem().map_err(invalid)?;
         let service = self.target.service(&named).ok_or(invalid(InvalidParameter::SUBNQN))?;
         let host = HostName { nqn: data.host().map_err(invalid)?, id: data.hostid };
-        // TCP Transport 1.0, 3.6.1.5: the names are those of the PSK identity.
+        // The names are those of the PSK identity, by which the key is one host's for one subsystem.
         if let Some(peer) = self.peer.get() {
             if peer.subsystem != named {
                 return Err(invalid(InvalidParameter::SUBNQN));
@@ -415,7 +423,7 @@ impl Queue {
             }
         }
         let most = match &service {
-            Service::Drive(subsystem) if !subsystem.config().hosts.has(&host.nqn) => {
+            Service::Drive(subsystem) if !subsystem.admits(&host.nqn) => {
                 return Err(ended(CONNECT_INVALID_HOST.with_dnr()));
             }
             Service::Drive(subsystem) if connect.qid == 0 => subsystem.config().admin_entries_max(),
@@ -449,7 +457,17 @@ impl Queue {
                 if qid > controller.granted.get() {
                     return Err(invalid(InvalidParameter::QID));
                 }
-                if !controller.is_ready() {
+                let is_in_channel = self.peer.get().is_some();
+                let is_secure = match (controller.security(), controller.subsystem()) {
+                    (Security::Provisional, _) => false,
+                    // The policy may have become another one since the admin queue was connected.
+                    (Security::Unchanged, Some(subsystem)) => {
+                        is_in_channel || !subsystem.requires_generated_key(&host.nqn)
+                    }
+                    (Security::Unchanged, None) => true,
+                    (Security::Tls, _) => is_in_channel,
+                };
+                if !controller.is_ready() || !is_secure {
                     return Err(ended(Status::COMMAND_SEQUENCE_ERROR.with_dnr()));
                 }
                 let host = &controller.host().nqn;
@@ -466,11 +484,14 @@ impl Queue {
         self.entries.set(entries);
         self.head.set((!connect.attributes.dissqfc()).then_some(1));
         let (cntlid, life) = (controller.id(), controller.life());
-        let part =
-            controller.subsystem().and_then(|subsystem| subsystem.authentication(&controller.host().nqn));
+        let (host, peer) = (&controller.host().nqn, self.peer.get());
+        let terms = controller.subsystem().and_then(|subsystem| subsystem.terms(host, connect.qid, peer));
         let authentication =
-            part.map(|part| Rc::new(Authentication::new(controller.service().clock(), part)));
-        let requirements = AuthRequirements::new().with_atr(authentication.is_some());
+            terms.map(|terms| Rc::new(Authentication::new(controller.service().clock(), terms)));
+        let requirements = authentication.as_ref().map_or(AuthRequirements::new(), |own| own.requirements());
+        if connect.qid == 0 && peer.is_some_and(|peer| peer.generated.is_some()) {
+            controller.set_security(Security::Tls);
+        }
         self.stage.replace(Stage::Connected { controller, qid: connect.qid, life, authentication });
         Ok(Connected { cntlid, requirements }.cqe(0, 0))
     }

@@ -1,11 +1,12 @@
 //! A subsystem: one drive under one name, the hosts that may use it, and the controllers that it has made for them.
 
 use crate::ana::PortStates;
+use crate::channel::{GeneratedKeys, Peer, Terms};
 use crate::controller::{Controller, Service};
 use crate::discovery::Reached;
 use crate::host_usage::{HostLimits, HostUsage};
 use crate::path::Path;
-use byteway_auth::{Credentials, Endpoint, Provider};
+use byteway_auth::{Algorithms, Concatenation, Credentials, Endpoint, HostSecrets, Provider, TlsPolicy};
 use byteway_clock::{Clock, Delay};
 use byteway_wire::fabrics::Nqn;
 use byteway_wire::fabrics::connect::CNTLID_MAX;
@@ -116,6 +117,8 @@ pub struct Subsystem {
 struct Authenticator {
     credentials: Credentials,
     endpoint: Rc<Endpoint>,
+    /// None: there is no TLS that could have them.
+    keys: Option<Rc<dyn GeneratedKeys>>,
 }
 
 impl Subsystem {
@@ -132,8 +135,20 @@ impl Subsystem {
         credentials: Credentials,
         provider: Box<dyn Provider>,
     ) -> Rc<Self> {
-        let endpoint = Rc::new(Endpoint::new(credentials.algorithms.clone(), provider));
-        Subsystem::of(clock, config, path, Some(Authenticator { credentials, endpoint }))
+        Subsystem::with_keys(clock, config, path, credentials, provider, None)
+    }
+
+    /// The same, whose hosts may have, or have to have, a key for TLS generated, as the credentials say: for `keys`.
+    pub fn with_keys(
+        clock: &Clock,
+        config: SubsystemConfig,
+        path: Path,
+        credentials: Credentials,
+        provider: Box<dyn Provider>,
+        keys: Option<Rc<dyn GeneratedKeys>>,
+    ) -> Rc<Self> {
+        let endpoint = Rc::new(Endpoint::new(Algorithms::default(), provider));
+        Subsystem::of(clock, config, path, Some(Authenticator { credentials, endpoint, keys }))
     }
 
     fn of(
@@ -163,11 +178,40 @@ impl Subsystem {
         }
     }
 
-    /// The controller's end of a queue's authentication; none: the host has no secret.
-    pub(crate) fn authentication(&self, host: &Nqn) -> Option<byteway_auth::Controller> {
-        let Authenticator { credentials, endpoint } = self.authenticator.as_ref()?;
+    /// Whether a host of this name may connect: it is listed, or has secrets.
+    pub(crate) fn admits(&self, host: &Nqn) -> bool {
+        self.config.hosts.has(host)
+            || self.authenticator.as_ref().is_some_and(|own| own.credentials.has(host))
+    }
+
+    /// Whether a host without TLS has to generate a key for that.
+    pub(crate) fn requires_generated_key(&self, host: &Nqn) -> bool {
+        let requires = |own: &Authenticator| {
+            own.keys.is_some() && own.credentials.tls() == TlsPolicy::Required && own.credentials.has(host)
+        };
+        self.authenticator.as_ref().is_some_and(requires)
+    }
+
+    /// Whether these are a host's secrets.
+    pub(crate) fn knows(&self, host: &Nqn, secrets: &HostSecrets) -> bool {
+        self.authenticator.as_ref().and_then(|own| own.credentials.of(host)).as_ref() == Some(secrets)
+    }
+
+    /// How a queue of a host's authenticates, which lies in a channel for `peer`; none: the host has no secret.
+    pub(crate) fn terms(&self, host: &Nqn, qid: u16, peer: Option<Peer>) -> Option<Terms> {
+        let Authenticator { credentials, endpoint, keys } = self.authenticator.as_ref()?;
         let secrets = credentials.of(host)?;
-        Some(byteway_auth::Controller::new(endpoint, secrets, *host, self.config.nqn))
+        let policy = if keys.is_some() { credentials.tls() } else { TlsPolicy::Never };
+        let concatenation = match (qid, peer, policy) {
+            (1.., ..) | (_, _, TlsPolicy::Never) => Concatenation::Refused,
+            (0, Some(peer), _) if peer.generated.is_some() => Concatenation::Replacing,
+            (0, Some(_), _) => Concatenation::Refused,
+            (0, None, TlsPolicy::Offered) => Concatenation::Offered,
+            (0, None, TlsPolicy::Required) => Concatenation::Required,
+        };
+        let part = byteway_auth::Controller::new(endpoint, &secrets, *host, self.config.nqn);
+        let part = part.choosing(credentials.algorithms());
+        Some(Terms { part, concatenation, keys: keys.clone(), peer })
     }
 
     /// What it is.

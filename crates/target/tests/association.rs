@@ -68,7 +68,7 @@ fn a_connect_fits_the_secure_channel_that_it_comes_by() {
         |_| (),
         async |target, _| {
             let nqn = |name: &str| Nqn::new(name).unwrap();
-            let peer = Peer { host: nqn(HOST), subsystem: nqn(SUBSYSTEM) };
+            let peer = Peer { host: nqn(HOST), subsystem: nqn(SUBSYSTEM), generated: None };
             let mut own = Host::initialized(&target, Digests::new());
             own.queue.secure(peer);
             let other = nqn("nqn.2026-11.org.byteway:other").field();

@@ -22,13 +22,13 @@ use byteway_wire::nvme::{Cns, Identify, KeepAlive, NvmOpcode, ReadWrite, Sqe, St
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-const SECRET: &str = "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
+pub const SECRET: &str = "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
 const CONTROLLER_SECRET: &str = "DHHC-1:03:dzQSBllT/Tkvweui5X8a2obJvM2E4Fy5BfFEdyWZyq7jLUS/:";
-const OTHER_SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+pub const OTHER_SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 /// A host that has no secret.
 const UNPROVED: &str = "nqn.2026-11.org.byteway:unproved";
 
-fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
+pub fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
     HostSecrets { host: host.parse().unwrap(), controller: controller.map(|text| text.parse().unwrap()) }
 }
 
@@ -55,19 +55,19 @@ fn receive_command(bytes: u32) -> Sqe {
     by_transport(command.sqe(0, Default::default()), bytes)
 }
 
-async fn send(host: &mut Host, message: &[u8]) -> Status {
+pub async fn send(host: &mut Host, message: &[u8]) -> Status {
     host.ask(send_command(message.len()), message).await.cqe.status()
 }
 
 /// The message that the controller has for the host.
-async fn receive(host: &mut Host) -> Vec<u8> {
+pub async fn receive(host: &mut Host) -> Vec<u8> {
     let Answer { cqe, data } = host.ask(receive_command(4096), &[]).await;
     assert_eq!((cqe.status(), data.len()), (Status::SUCCESS, 4096));
     data
 }
 
 /// Why the controller says that the transaction has failed.
-async fn refusal(host: &mut Host) -> Explanation {
+pub async fn refusal(host: &mut Host) -> Explanation {
     let message = receive(host).await;
     match Message::parse(&message) {
         Ok(Message::Failure1(failure)) => failure.explanation,
@@ -110,7 +110,7 @@ pub async fn io(target: &Rc<Target>, admin: &Host, qid: u16) -> Host {
     host
 }
 
-fn read() -> Sqe {
+pub fn read() -> Sqe {
     by_transport(ReadWrite { nlb_z: 0, ..ReadWrite::default() }.sqe(NvmOpcode::READ, 0, 2), 4096)
 }
 
@@ -415,7 +415,7 @@ async fn initiator(
         host_id: [7; 16],
         admin_entries: 32,
         in_capsule_bytes: 4096,
-        authenticator: own.map(|secrets| Authenticator { secrets, endpoint }),
+        authenticator: own.map(|secrets| Authenticator { secrets, endpoint, concatenates: false }),
     };
     Initiator::connect(&adapter, Memory::simulated(), config).await
 }

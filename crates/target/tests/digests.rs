@@ -5,7 +5,7 @@ use crate::simulated::attach;
 use byteway_clock::{Clock, Notify};
 use byteway_host::driver::QueueConfig;
 use byteway_host::fabric::tcp::TcpConnection;
-use byteway_host::fabric::{Adapter, Connection, Messenger, ToHost, ToTarget};
+use byteway_host::fabric::{Adapter, Connection, Generated, Messenger, NoChannel, ToHost, ToTarget};
 use byteway_host::{Client, ClientConfig, HostCosts, IoError, Method, Port, Rules};
 use byteway_target::tcp::Connection as TargetConnection;
 use byteway_target::{Queue, Target};
@@ -65,6 +65,10 @@ struct Line {
 }
 
 impl Messenger for Wires {
+    fn secure(&self, _: u16, key: Option<Generated<'_>>) -> Result<(), NoChannel> {
+        if key.is_some() { Err(NoChannel) } else { Ok(()) }
+    }
+
     fn send(&self, adapter: &Adapter, connection: Connection, message: ToTarget) {
         let inner = &self.0;
         let mut lines = inner.lines.borrow_mut();

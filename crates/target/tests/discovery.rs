@@ -38,7 +38,7 @@ fn record(name: &str, hosts: Hosts, ports: &[&str]) -> Record {
         .zip(1..)
         .map(|(text, id)| Port { id, address: address(text), is_secure: false })
         .collect();
-    Record { nqn: Nqn::new(name).unwrap(), hosts, ports, admin_entries_max: 128 }
+    Record { nqn: Nqn::new(name).unwrap(), hosts, credentials: None, ports, admin_entries_max: 128 }
 }
 
 fn directory(target: &Rc<Target>) -> Directory {

@@ -7,7 +7,7 @@ use byteway_device::DriveConfig;
 use byteway_host::{Driver, DriverConfig};
 use byteway_target::tcp::{Broken, Connection, Work};
 use byteway_target::{
-    Directory, Discovery, Path, PathConfig, Queue, Reached, Subsystem, SubsystemConfig, Target,
+    Directory, Discovery, GeneratedKeys, Path, PathConfig, Queue, Reached, Subsystem, SubsystemConfig, Target,
 };
 use byteway_testkit::{SmallWorld, assert_at_rest, drive_config};
 use byteway_wire::IntoBytes;
@@ -48,13 +48,22 @@ pub fn with_credentials<T: 'static>(
     credentials: Credentials,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
 ) -> T {
-    with_credentials_of(drive_config(), |_| (), Some(credentials), test)
+    with_credentials_of(drive_config(), |_| (), Some((credentials, None)), test)
+}
+
+/// The same, which generate keys for TLS.
+pub fn with_generated_keys<T: 'static>(
+    credentials: Credentials,
+    keys: Rc<dyn GeneratedKeys>,
+    test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
+) -> T {
+    with_credentials_of(drive_config(), |_| (), Some((credentials, Some(keys))), test)
 }
 
 fn with_credentials_of<T: 'static>(
     drive: DriveConfig,
     config: impl FnOnce(&mut SubsystemConfig) + 'static,
-    credentials: Option<Credentials>,
+    credentials: Option<(Credentials, Option<Rc<dyn GeneratedKeys>>)>,
     test: impl AsyncFnOnce(Rc<Target>, Clock) -> T + 'static,
 ) -> T {
     SmallWorld::of(drive).run_driven(DriverConfig::default(), async move |driver: Driver, powered| {
@@ -68,9 +77,9 @@ fn with_credentials_of<T: 'static>(
         let discovery = Discovery::new(&clock, Directory::default());
         let subsystem = match credentials {
             None => Subsystem::new(&clock, subsystem, path),
-            Some(credentials) => {
+            Some((credentials, keys)) => {
                 let provider = Box::new(Seeded::new(1));
-                Subsystem::with_credentials(&clock, subsystem, path, credentials, provider)
+                Subsystem::with_keys(&clock, subsystem, path, credentials, provider, keys)
             }
         };
         let target = Target::with_discovery(vec![subsystem], discovery);

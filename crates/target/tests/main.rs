@@ -5,6 +5,7 @@ mod association;
 mod authentication;
 mod block;
 mod commands;
+mod concatenation;
 mod digests;
 mod discovery;
 mod events;

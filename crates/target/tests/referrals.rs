@@ -37,6 +37,7 @@ impl Services {
         self.published.push(directory.publish(Record {
             nqn,
             hosts: Hosts::Any,
+            credentials: None,
             ports,
             admin_entries_max: 32,
         }));

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
-use crate::interrupt::{EXIT_INTERRUPTED, take_signals};
+use crate::interrupt::{EXIT_INTERRUPTED, hold_hangups, take_signals};
 use byteway_console::error::InputError;
 use byteway_lab::error::{AttachedError, RunError};
 use byteway_lab::media::MediaError;
@@ -133,7 +133,6 @@ pub fn command() -> clap::Command {
 /// The whole program: parses `arguments` (the first is the program's name), does what they say, returns the exit
 /// code.
 pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> ExitCode {
-    take_signals();
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -146,6 +145,13 @@ pub fn main_with(arguments: impl IntoIterator<Item = impl Into<OsString> + Clone
             };
         }
     };
+    if let Command::Serve(arguments) = &arguments.command
+        && arguments.reads_again()
+        && let Err(error) = hold_hangups()
+    {
+        return report(&error.into());
+    }
+    take_signals();
     let done = match arguments.command {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),

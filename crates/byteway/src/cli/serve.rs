@@ -12,10 +12,11 @@ use tracing_subscriber::EnvFilter;
 
 use super::control;
 use super::flags::{OutputFormat, Tables, address};
-use crate::interrupt::{end_within, on_signal};
+use crate::interrupt::{end_within, on_hangup, on_signal};
+use byteway_auth::Credentials;
 use byteway_console::error::{InputError, with_causes};
 use byteway_console::file::read_secret_file;
-use byteway_lab::serve::{Place, Service, served_json, served_tables};
+use byteway_lab::serve::{HostControl, Place, Service, served_json, served_tables};
 use byteway_measure::output::print;
 use byteway_scenario::Options;
 use byteway_scenario::secrets::load_secrets;
@@ -61,12 +62,14 @@ may read it (chmod 600). Secrets are those that `nvme gen-dhchap-key` makes:
   byteway serve drive.toml --tcp 0.0.0.0:4420 --secrets secrets.toml
   hashes = [\"sha-512\", \"sha-256\"]  # taken, the preferred one first; left out, all
   groups = [\"ffdhe3072\"]            # likewise; \"null\" is without a Diffie-Hellman exchange
+  tls = \"offered\"                  # by keys that authentication generates; \"required\", \"never\"
   [[host]]
   nqn = \"nqn.2014-08.org.nvmexpress:uuid:...\"    # /etc/nvme/hostnqn of the host
   secret = \"DHHC-1:00:...:\"         # nvme connect --dhchap-secret
   controller_secret = \"DHHC-1:00:...:\"           # --dhchap-ctrl-secret: by which the drive authenticates, too
-Authentication encrypts nothing, and the list of drives (discovery) is told without it. An exchange in ffdhe8192 takes 20 ms
-of a processor, in ffdhe3072 2 ms, in a thread of each drive's.
+Authentication alone encrypts nothing; a host that asks for it (nvme connect --concat) has a key generated, and connects
+again with TLS. With tls = \"required\" all hosts with secrets have to. The list of drives (discovery) is told without any
+of it. An exchange in ffdhe8192 takes 20 ms of a processor, in ffdhe3072 2 ms, in a thread of each drive's.
 Each port also answers as a Discovery Service, which tells a host of all drives here that it may use:
   nvme discover -t tcp -a 127.0.0.1 -s 4420
   nvme connect-all -t tcp -a 127.0.0.1 -s 4420
@@ -78,6 +81,8 @@ With TLS 1.3 and pre-shared keys, of a file with a line for each host, its NQN a
   byteway serve drive.toml --tcp 127.0.0.1:4420 --tls-keys hosts.keys
   nvme check-tls-key --insert --subsysnqn NQN --keydata NVMeTLSkey-1:01:...:     (on the host, where tlshd runs)
   nvme connect -t tcp -a 127.0.0.1 -s 4420 -n NQN --tls
+At SIGHUP the files of --secrets and --tls-keys are read again. They hold for connections that come; if one is wrong, both
+stay as they were, and the error stream says why. Without these files SIGHUP ends the program as SIGTERM does.
 
 What happens is said on the error stream; BYTEWAY_LOG=debug says more, BYTEWAY_LOG=warn less.
 
@@ -101,7 +106,7 @@ const END_LIMIT: Duration = Duration::from_millis(1500);
 const CUT_OFF: &str = "the orderly end has taken longer than 1.5 s, so the server ends at once, as by kill -9: what was \
      flushed is safe where a drive is kept in files (--data), what was written since the last Flush may be lost";
 
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct Arguments {
     /// The device files; one that is named twice is two drives.
     #[arg(required = true)]
@@ -153,8 +158,34 @@ pub(super) struct Arguments {
     tables: Tables,
 }
 
+impl Arguments {
+    /// Whether files are read again at SIGHUP.
+    pub(super) fn reads_again(&self) -> bool {
+        self.secrets.is_some() || self.tls_keys.is_some()
+    }
+
+    /// The files of hosts that authenticate and of TLS keys, as they are now.
+    fn host_files(&self) -> Result<(Option<Credentials>, Option<Keys>), InputError> {
+        let credentials = self.secrets.as_deref().map(load_secrets).transpose()?;
+        Ok((credentials, self.tls_keys.as_deref().map(tls_keys).transpose()?))
+    }
+}
+
+/// Reads the files of hosts again. What is wrong leaves all as it was, and is said.
+fn read_again(arguments: &Arguments, control: &HostControl) {
+    let said = match arguments.host_files() {
+        Ok((credentials, keys)) => {
+            control.replace(credentials.as_ref(), keys.as_ref());
+            "the files of hosts were read again: they hold for connections that come".to_owned()
+        }
+        Err(error) => format!("error: the files of hosts were not read again, and hold as before: {error}"),
+    };
+    let _ = writeln!(std::io::stderr(), "{said}");
+}
+
 /// Serves until it is told to stop.
 pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let (credentials, keys) = arguments.host_files()?;
     let options = Options { sets: arguments.sets.clone(), ..Options::default() };
     log_to_stderr()?;
     let mut places: Vec<Place> = arguments.vfio_user.iter().cloned().map(Place::VfioUser).collect();
@@ -162,16 +193,20 @@ pub(super) fn execute(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         places.push(Place::Tcp {
             addresses: arguments.tcp.clone(),
             hosts: arguments.host.clone(),
-            credentials: arguments.secrets.as_deref().map(load_secrets).transpose()?,
+            credentials,
             referrals: arguments.referral.clone(),
             advertised: arguments.advertise,
             may_manage: arguments.manage,
-            tls_keys: arguments.tls_keys.as_deref().map(tls_keys).transpose()?,
+            tls_keys: keys,
         });
     }
     let service = Service::load(&arguments.devices, &places, arguments.data.as_deref(), &options)?;
     if arguments.control {
         control::listen(service.path_controls())?;
+    }
+    if arguments.reads_again() {
+        let (arguments, control) = (arguments.clone(), service.host_control());
+        on_hangup(move || read_again(&arguments, &control))?;
     }
     let stop = Stop::new()?;
     let said = stop.clone();

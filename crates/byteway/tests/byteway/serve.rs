@@ -792,6 +792,82 @@ fn a_benchmark_authenticates_where_it_has_to() {
     assert!(refused.error().contains("chmod 600 secrets.toml"), "{}", refused.error());
 }
 
+// The files of hosts change while a server runs: without this a secret that has leaked would be good until the server ends, and a slip
+// of the pen would let everybody in, or nobody.
+#[test]
+fn secrets_and_keys_are_read_again_at_a_hangup() {
+    const SECRET: &str = "DHHC-1:01:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
+    const OTHER: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
+    const KEY: &str = "NVMeTLSkey-1:01:VRLbtnN9AQb2WXW3c9+wEf/DRLz0QuLdbYvEhwtdWwNf9LrZ:";
+    const OTHER_KEY: &str = "NVMeTLSkey-1:01:M+eYfzsLyZdqO/JMLgbMs1ouSQ2cSc9szYUxjgEGwDwL2caL:";
+    let nqn = "nqn.2026-11.org.byteway:bench";
+    let table =
+        |rest: &str, secret: &str| format!("{rest}\n[[host]]\nnqn = \"{nqn}\"\nsecret = \"{secret}\"\n");
+    let again = |process: &mut Process, said: &str| {
+        let before = process.error().len();
+        process.signal(Signal::HUP);
+        let heard = process.until("has read its files again", |process| {
+            let error = process.error()[before..].to_owned();
+            error.contains("read again").then_some(error)
+        });
+        assert!(heard.contains(said), "{heard}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let file = secret(&folder, "secrets.toml", &table("", SECRET));
+    let (own, other) = (secret(&folder, "own", SECRET), secret(&folder, "other", OTHER));
+    let (mut process, place) = over_tcp(&folder, &["--secrets", &file]);
+    let bench = |place: &[String], arguments: &[&str]| {
+        let mut all = vec!["bench", "--format", "json", "--quiet", "--size", "1m", "--count", "100"];
+        all.extend(place.iter().map(String::as_str));
+        all.extend(arguments);
+        let mut bench = Process::start(folder.path(), "bench", &all);
+        let code = bench.wait().code();
+        (code, bench.error().split_whitespace().collect::<Vec<_>>().join(" "))
+    };
+    let (plain, safe) = (["--secret-file", &own], ["--secret-file", &own, "--concatenate", "--numjobs", "2"]);
+    assert_eq!(bench(&place, &plain), (Some(0), String::new()));
+    assert_eq!(bench(&place, &safe), (Some(0), String::new()));
+    // With what is wrong all stays as it was.
+    secret(&folder, "secrets.toml", &table("tls = \"perhaps\"", OTHER));
+    again(&mut process, "this says nothing about TLS");
+    assert!(!process.error().contains(&OTHER[12..30]));
+    assert_eq!(bench(&place, &plain).0, Some(0));
+    secret(&folder, "secrets.toml", &table("tls = \"required\"", SECRET));
+    again(&mut process, "they hold for connections that come");
+    let (code, error) = bench(&place, &plain);
+    assert!(code == Some(1) && error.contains("give --concatenate"), "{error}");
+    assert_eq!(bench(&place, &safe), (Some(0), String::new()));
+    secret(&folder, "secrets.toml", &table("tls = \"never\"", OTHER));
+    again(&mut process, "they hold");
+    let (code, error) = bench(&place, &safe);
+    assert!(code == Some(1) && error.contains("leave --concatenate out"), "{error}");
+    assert_eq!(bench(&place, &plain).0, Some(1));
+    assert_eq!(bench(&place, &["--secret-file", &other]), (Some(0), String::new()));
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.error());
+
+    let keys = secret(&folder, "keys", &format!("{nqn} {KEY}\n"));
+    let (key, other) = (secret(&folder, "key", KEY), secret(&folder, "other-key", OTHER_KEY));
+    let (mut process, place) = over_tcp(&folder, &["--tls-keys", &keys]);
+    assert_eq!(bench(&place, &["--tls-key", &key]).0, Some(0));
+    secret(&folder, "keys", &format!("{nqn} {OTHER_KEY}\n"));
+    assert_eq!(bench(&place, &["--tls-key", &other]).0, Some(1));
+    again(&mut process, "they hold");
+    assert_eq!(bench(&place, &["--tls-key", &key]).0, Some(1));
+    assert_eq!(bench(&place, &["--tls-key", &other]).0, Some(0));
+    // A file that others can read is as one that is wrong.
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o644)).unwrap();
+    again(&mut process, "chmod 600");
+    assert_eq!(bench(&place, &["--tls-key", &other]).0, Some(0));
+    process.signal(Signal::TERM);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.error());
+
+    // Without such files it is an end as any other.
+    let (mut process, _) = over_tcp(&folder, &[]);
+    process.signal(Signal::HUP);
+    assert_eq!(process.wait().code(), Some(0), "{}", process.error());
+}
+
 /// A file that only its owner may read.
 fn secret(folder: &TempDir, name: &str, text: &str) -> String {
     let path = folder.path().join(name);

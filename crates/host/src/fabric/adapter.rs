@@ -2,8 +2,10 @@
 
 use super::initiator::Initiator;
 use super::message::{Connection, ToHost, ToTarget};
+use byteway_auth::GeneratedPsk;
 use byteway_clock::{Clock, Delay};
 use byteway_link::{NetworkEnd, Parcel};
+use byteway_wire::fabrics::Nqn;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
@@ -14,7 +16,29 @@ pub type HostNetwork = NetworkEnd<(Connection, ToTarget), (Connection, ToHost)>;
 pub trait Messenger {
     /// Sends a message. What comes back is given to [`Adapter::deliver`].
     fn send(&self, adapter: &Adapter, connection: Connection, message: ToTarget);
+
+    /// An association's connections that are opened from now on lie in TLS with a key that authentication has generated for this
+    /// host and subsystem; with none, they are as they were before.
+    ///
+    /// # Errors
+    /// TLS cannot be used.
+    fn secure(&self, association: u16, key: Option<Generated<'_>>) -> Result<(), NoChannel>;
 }
+
+/// A generated key, and for whom it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Generated<'a> {
+    /// The key.
+    pub psk: &'a GeneratedPsk,
+    /// This host.
+    pub host: Nqn,
+    /// The subsystem.
+    pub subsystem: Nqn,
+}
+
+/// There is no TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoChannel;
 
 /// Where messages go.
 enum Network {
@@ -117,6 +141,15 @@ impl Adapter {
                 network.send(parcel, bytes, |queued| (connection, message(queued)));
             }
             Network::Real(_, messenger) => messenger.send(self, connection, message(Delay::ZERO)),
+        }
+    }
+
+    /// Has an association's connections lie in TLS from now on, or not any more.
+    pub(crate) fn secure(&self, association: u16, key: Option<Generated<'_>>) -> Result<(), NoChannel> {
+        match &self.0.network {
+            Network::Simulated(_) if key.is_some() => Err(NoChannel),
+            Network::Simulated(_) => Ok(()),
+            Network::Real(_, messenger) => messenger.secure(association, key),
         }
     }
 

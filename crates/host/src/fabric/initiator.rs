@@ -1,13 +1,14 @@
 //! One association with a controller of a target: what a host's driver for fabrics and its adapter do below the queues.
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, Generated};
 use super::login::{Authenticator, ConnectError, Talk, authenticate};
 use super::message::{Connection, ToHost, ToTarget};
 use super::rings::{Completions, Ring};
+use byteway_auth::GeneratedPsk;
 use byteway_clock::{Channel, Clock, Delay, Notify, Semaphore, SpanId, Stage};
 use byteway_link::{Memory, Parcel};
 use byteway_wire::IntoBytes;
-use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, SecurityProtocol};
+use byteway_wire::fabrics::auth::{AuthReceive, AuthSend, SecureChannel, SecurityProtocol};
 use byteway_wire::fabrics::connect::CNTLID_DYNAMIC;
 use byteway_wire::fabrics::status::AUTHENTICATION_REQUIRED;
 use byteway_wire::fabrics::{
@@ -138,36 +139,69 @@ impl Initiator {
         Ok(initiator)
     }
 
-    /// Connects the admin queue, and so gets a controller.
+    /// Connects the admin queue, and so gets a controller. With secure channel concatenation twice: in the clear, to generate a key,
+    /// and with TLS by that (NVMe Base 2.1, 8.3.4.3, figure 730).
     async fn associate(&self) -> Result<(), ConnectError> {
         let _turn = self.asking.acquire(1).await;
-        self.cntlid.set(CNTLID_DYNAMIC);
-        while self.answers.try_receive().is_some() {}
-        self.open(0, self.config.admin_entries);
-        let cqe = self.answers.receive().await;
-        let connected = Connected::parse(&cqe).ok_or(ConnectError::Refused(cqe.status()))?;
-        self.cntlid.set(connected.cntlid);
+        if self.concatenates() {
+            // The key of an association that is over is of no use any more.
+            self.adapter.secure(self.association, None).map_err(|_| ConnectError::NoChannel)?;
+            // Whatever it requires.
+            self.connect_admin().await?;
+            let generated = self.authenticate(0, SecureChannel::NEW_TLS_PSK).await?;
+            // None: the login would have failed.
+            let psk = generated.as_ref().ok_or(ConnectError::SecureChannel)?;
+            self.close(0);
+            let InitiatorConfig { host, subsystem, .. } = self.config;
+            let secured = self.adapter.secure(self.association, Some(Generated { psk, host, subsystem }));
+            secured.map_err(|_| ConnectError::NoChannel)?;
+        }
+        let connected = self.connect_admin().await?;
         self.meet(0, connected).await?;
         self.is_gone.set(false);
         self.lost.notify_all();
         Ok(())
     }
 
-    /// Does what the target requires of a queue that is connected.
-    async fn meet(&self, qid: u16, connected: Connected) -> Result<(), ConnectError> {
-        if connected.requirements.ascr() {
+    /// Connects the admin queue: what the target requires then.
+    async fn connect_admin(&self) -> Result<AuthRequirements, ConnectError> {
+        self.cntlid.set(CNTLID_DYNAMIC);
+        while self.answers.try_receive().is_some() {}
+        self.open(0, self.config.admin_entries);
+        let cqe = self.answers.receive().await;
+        let connected = Connected::parse(&cqe).ok_or(ConnectError::Refused(cqe.status()))?;
+        self.cntlid.set(connected.cntlid);
+        Ok(connected.requirements)
+    }
+
+    fn concatenates(&self) -> bool {
+        self.config.authenticator.as_ref().is_some_and(|own| own.concatenates)
+    }
+
+    /// Does what the target requires of a queue that is connected, and lies in the channel in which it is to be used.
+    async fn meet(&self, qid: u16, required: AuthRequirements) -> Result<(), ConnectError> {
+        if required.ascr() {
             return Err(ConnectError::SecureChannel);
         }
-        if !connected.requirements.atr() {
-            return Ok(());
+        if required.atr() {
+            self.authenticate(qid, SecureChannel::NONE).await?;
         }
+        Ok(())
+    }
+
+    /// Authenticates a queue. Gives the generated key if one is asked for.
+    async fn authenticate(
+        &self,
+        qid: u16,
+        asked: SecureChannel,
+    ) -> Result<Option<GeneratedPsk>, ConnectError> {
         let authenticator = self.config.authenticator.as_ref().ok_or(ConnectError::NoSecret)?;
         let _turn = self.authenticating.acquire(1).await;
         let transaction = self.transactions.replace(self.transactions.get().wrapping_add(1));
         let page = self.memory.allocate(1).ok_or(ConnectError::NoMemory)?;
         let talk = QueueTalk { initiator: self, qid, page };
         let names = (self.config.host, self.config.subsystem);
-        let authenticated = authenticate(authenticator, names, transaction, &talk).await;
+        let authenticated = authenticate(authenticator, names, transaction, asked, &talk).await;
         self.memory.free(page, 1);
         authenticated
     }
@@ -488,7 +522,7 @@ impl Initiator {
                 Some(connected) if connected.requirements == AuthRequirements::new() => {
                     self.settle(qid, cqe.status(), true);
                 }
-                Some(connected) => self.meet_later(qid, connected),
+                Some(connected) => self.meet_later(qid, connected.requirements),
             },
             DISCONNECT_CID => self.settle(qid, cqe.status(), false),
             AUTH_CID => drop(self.auth_answers.try_send(cqe)),
@@ -511,10 +545,10 @@ impl Initiator {
     }
 
     /// Does what the target requires of an I/O queue, which is there after that.
-    fn meet_later(&self, qid: u16, connected: Connected) {
+    fn meet_later(&self, qid: u16, required: AuthRequirements) {
         let (Some(own), Some(connection)) = (self.own.upgrade(), self.connection(qid)) else { return };
         self.clock.spawn("authentication of a queue", async move {
-            let met = own.meet(qid, connected).await;
+            let met = own.meet(qid, required).await;
             // It may have been lost meanwhile, and opened again.
             if own.connection(qid) == Some(connection) {
                 let status = if met.is_ok() { Status::SUCCESS } else { AUTHENTICATION_REQUIRED.with_dnr() };

@@ -1,7 +1,8 @@
 //! How a queue authenticates by DH-HMAC-CHAP: messages go by Authentication Send and are asked for by Authentication Receive. What they say
 //! is [`byteway_auth`]'s.
 
-use byteway_auth::{Endpoint, HostSecrets, Login, LoginError};
+use byteway_auth::{Endpoint, GeneratedPsk, HostSecrets, Login, LoginError};
+use byteway_wire::fabrics::auth::SecureChannel;
 use byteway_wire::fabrics::{Nqn, status};
 use byteway_wire::nvme::Status;
 use std::rc::Rc;
@@ -13,6 +14,9 @@ pub struct Authenticator {
     pub secrets: HostSecrets,
     /// Algorithms and random bytes.
     pub endpoint: Rc<Endpoint>,
+    /// Whether it generates a key for TLS on an admin queue in the clear, and connects again with that, whatever the target requires
+    /// (NVMe Base 2.1, 8.3.4.5.11, figure 752: TLS Required).
+    pub concatenates: bool,
 }
 
 /// Why there is no association.
@@ -24,9 +28,12 @@ pub enum ConnectError {
     /// The target asks for a secret.
     #[error("the subsystem asks for authentication, and this host has no secret")]
     NoSecret,
-    /// The target asks for TLS with a key from authentication.
-    #[error("the subsystem asks for a secure channel with a key from authentication, which is not supported")]
+    /// The target requires TLS with a key from authentication.
+    #[error("the subsystem requires TLS with a key from authentication, which this host is not told to use")]
     SecureChannel,
+    /// Authentication has generated a key for TLS, which there is not.
+    #[error("no TLS can be used on this network")]
+    NoChannel,
     /// Either end has not authenticated.
     #[error(transparent)]
     Login(#[from] LoginError),
@@ -50,14 +57,16 @@ pub(crate) trait Talk {
     async fn receive(&self) -> Result<Vec<u8>, ConnectError>;
 }
 
-/// Authenticates a queue of the host and subsystem with these names.
+/// Authenticates a queue of the host and subsystem with these names. Gives the generated key if one is asked for.
 pub(crate) async fn authenticate(
     authenticator: &Authenticator,
     names: (Nqn, Nqn),
     transaction: u16,
+    asked: SecureChannel,
     talk: &impl Talk,
-) -> Result<(), ConnectError> {
-    let mut login = Login::new(&authenticator.endpoint, &authenticator.secrets, names, transaction);
+) -> Result<Option<GeneratedPsk>, ConnectError> {
+    let Authenticator { endpoint, secrets, .. } = authenticator;
+    let mut login = Login::new(endpoint, secrets, names, transaction).concatenating(asked);
     let ended = transact(&mut login, talk).await;
     if let Err(ConnectError::Login(error)) = &ended
         && let Some(failure) = login.failure(error)
@@ -65,7 +74,7 @@ pub(crate) async fn authenticate(
         // That it fails is known already.
         let _ = talk.send(failure).await;
     }
-    ended
+    ended.map(|()| login.generated().cloned())
 }
 
 async fn transact(login: &mut Login, talk: &impl Talk) -> Result<(), ConnectError> {

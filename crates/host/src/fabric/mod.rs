@@ -21,7 +21,7 @@ pub mod message;
 mod rings;
 pub mod tcp;
 
-pub use adapter::{Adapter, HostNetwork, Messenger};
+pub use adapter::{Adapter, Generated, HostNetwork, Messenger, NoChannel};
 pub use initiator::{Initiator, InitiatorConfig};
 pub use login::{Authenticator, ConnectError};
 pub use message::{Connection, ToHost, ToTarget};

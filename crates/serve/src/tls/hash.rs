@@ -25,7 +25,7 @@ impl Hash {
         }
     }
 
-    /// The hash identifier of a PSK (TCP Transport 1.0, 3.6.1.3).
+    /// The hash identifier of a PSK (TCP Transport 1.1, 3.6.1.3).
     pub const fn id(self) -> u8 {
         match self {
             Hash::Sha256 => 1,

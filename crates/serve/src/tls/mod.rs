@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `psk.rs` | configured keys, and what TLS gets of them |
 //! | `keys.rs` | the keys of several hosts, as a file has them |
+//! | `ring.rs` | keys that authentication has generated |
 //! | `hash.rs` | HKDF and HMAC |
 //! | `hello.rs` | what a ClientHello offers |
 //! | `io.rs` | the way to the socket |
@@ -15,17 +16,21 @@ mod hello;
 mod io;
 mod keys;
 mod psk;
+mod ring;
 #[cfg(test)]
 mod tests;
 
 pub use hash::Hash;
 pub use keys::{KeyLineError, Keys};
 pub use psk::{ConfiguredPsk, PskError, TlsPsk};
+pub use ring::KeyRing;
 
-use byteway_target::queue::Peer;
+use byteway_target::Peer;
 use byteway_wire::fabrics::Nqn;
 use hello::Offer;
 use io::Descriptor;
+use psk::GENERATED_PREFIX;
+use ring::Hold;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -39,7 +44,7 @@ use s2n_tls::security::Policy;
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::task::{Poll, Waker};
 
 /// TLS 1.3 alone, with AES-GCM before the rest.
@@ -52,6 +57,12 @@ const RECEIVE_BYTES: usize = 128 << 10;
 const OFFERED_MAX: usize = 8;
 /// First bytes of what is TLS: an alert, or a handshake.
 const TLS_RECORDS: [u8; 2] = [21, 22];
+
+/// Whether a connection that begins with this byte is one of TLS: NVMe/TCP itself begins with 00h, the type of an ICReq.
+pub(crate) fn is_tls(first: u8) -> bool {
+    TLS_RECORDS.contains(&first)
+}
+
 /// Of an identity that no host has, what is shown.
 const SHOWN_BYTES: usize = 480;
 
@@ -67,6 +78,9 @@ pub enum TlsError {
     /// No host has this identity.
     #[error("there is no key for `{0}`: is the host's NQN in the file of TLS keys?")]
     Unknown(String),
+    /// It is that of a generated key, which is not there, or not any more.
+    #[error("its generated key `{0}` is not known, or not any more: it has to authenticate first")]
+    NotGenerated(String),
     /// A host has, with another key.
     #[error("its key for `{0}` is not the one in the file of TLS keys")]
     WrongKey(String),
@@ -147,24 +161,53 @@ struct Known {
     psks: Vec<TlsPsk>,
 }
 
-type Identities = Arc<BTreeMap<Vec<u8>, Known>>;
+/// Whom a target's end lets in.
+#[derive(Default)]
+struct Identities {
+    configured: RwLock<BTreeMap<Vec<u8>, Known>>,
+    generated: KeyRing,
+}
+
+impl Identities {
+    /// The keys that may go with an identity; none: nobody has it.
+    fn psks(&self, identity: &[u8]) -> Option<Vec<TlsPsk>> {
+        let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
+        match configured.get(identity) {
+            Some(known) => Some(known.psks.clone()),
+            None => self.generated.psk(identity).map(|psk| vec![psk]),
+        }
+    }
+
+    /// Who has an identity, and a hold on the key if it was generated.
+    fn owner(&self, identity: &[u8]) -> Option<(Peer, Option<Hold>)> {
+        let configured = self.configured.read().unwrap_or_else(PoisonError::into_inner);
+        match configured.get(identity) {
+            Some(known) => Some((known.peer, None)),
+            None => self.generated.owner(identity).map(|(peer, hold)| (peer, Some(hold))),
+        }
+    }
+}
 
 /// Chooses the key for a ClientHello.
-struct Chooser(Identities);
+struct Chooser(Arc<Identities>);
 
 impl Chooser {
-    fn choose(&self, hello: &[u8]) -> Result<&TlsPsk, TlsError> {
+    fn choose(&self, hello: &[u8]) -> Result<TlsPsk, TlsError> {
         let offer = Offer::parse(hello).ok_or(TlsError::NoPsk)?;
         let mut error = TlsError::NoPsk;
         for (identity, binder) in offer.psks().take(OFFERED_MAX) {
             let shown = || String::from_utf8_lossy(&identity[..identity.len().min(SHOWN_BYTES)]);
-            match self.0.get(identity) {
-                Some(known) => match known.psks.iter().find(|psk| offer.is_bound_by(psk, binder)) {
+            match self.0.psks(identity) {
+                Some(psks) => match psks.into_iter().find(|psk| offer.is_bound_by(psk, binder)) {
                     Some(psk) => return Ok(psk),
                     None => error = TlsError::WrongKey(shown().escape_debug().to_string()),
                 },
                 None if error == TlsError::NoPsk => {
-                    error = TlsError::Unknown(shown().escape_debug().to_string());
+                    let shown = shown().escape_debug().to_string();
+                    error = match identity.starts_with(GENERATED_PREFIX) {
+                        true => TlsError::NotGenerated(shown),
+                        false => TlsError::Unknown(shown),
+                    };
                 }
                 None => {}
             }
@@ -194,7 +237,7 @@ impl ClientHelloCallback for Chooser {
 #[derive(Clone)]
 pub struct Acceptor {
     config: Config,
-    identities: Identities,
+    identities: Arc<Identities>,
 }
 
 impl Acceptor {
@@ -203,20 +246,39 @@ impl Acceptor {
     /// # Errors
     /// The library cannot be used.
     pub fn new(keys: &Keys, subsystems: &[Nqn]) -> Result<Self, TlsError> {
+        let acceptor = Acceptor::of(Identities::default())?;
+        acceptor.replace(keys, subsystems);
+        Ok(acceptor)
+    }
+
+    /// That lets hosts in by the generated keys of this ring.
+    ///
+    /// # Errors
+    /// The library cannot be used.
+    pub fn by_ring(ring: &KeyRing) -> Result<Self, TlsError> {
+        Acceptor::of(Identities { generated: ring.clone(), ..Identities::default() })
+    }
+
+    fn of(identities: Identities) -> Result<Self, TlsError> {
+        let identities = Arc::new(identities);
+        let config = config(Mode::Server, Some(Chooser(identities.clone())));
+        let config = config.map_err(|error| TlsError::Protocol(error.message()))?;
+        Ok(Acceptor { config, identities })
+    }
+
+    /// Handshakes that begin from now on are judged by these keys; connections that there are go on.
+    pub fn replace(&self, keys: &Keys, subsystems: &[Nqn]) {
         let mut identities: BTreeMap<Vec<u8>, Known> = BTreeMap::new();
         for (host, key) in keys.iter() {
             for subsystem in subsystems {
                 for psk in key.tls_psks(host, subsystem) {
-                    let peer = Peer { host: *host, subsystem: *subsystem };
+                    let peer = Peer { host: *host, subsystem: *subsystem, generated: None };
                     let entry = identities.entry(psk.identity.clone().into_bytes());
                     entry.or_insert(Known { peer, psks: Vec::new() }).psks.push(psk);
                 }
             }
         }
-        let identities = Arc::new(identities);
-        let config = config(Mode::Server, Some(Chooser(identities.clone())));
-        let config = config.map_err(|error| TlsError::Protocol(error.message()))?;
-        Ok(Acceptor { config, identities })
+        *self.identities.configured.write().unwrap_or_else(PoisonError::into_inner) = identities;
     }
 
     pub(crate) fn accept(&self, socket: &Rc<OwnedFd>) -> Result<Session, TlsError> {
@@ -259,7 +321,9 @@ pub(crate) struct Session {
     descriptor: Rc<Descriptor>,
     socket: Rc<OwnedFd>,
     /// Of the server.
-    identities: Option<Identities>,
+    identities: Option<Arc<Identities>>,
+    /// On the generated key by which it was made.
+    hold: Option<Hold>,
     /// The other end has said something that is TLS.
     is_heard: bool,
     /// To be told when what was read before is taken.
@@ -272,7 +336,7 @@ impl Session {
         config: Config,
         socket: &Rc<OwnedFd>,
         psks: &[TlsPsk],
-        identities: Option<Identities>,
+        identities: Option<Arc<Identities>>,
     ) -> Result<Self, TlsError> {
         let descriptor = Descriptor::new(socket.as_raw_fd());
         let make = || {
@@ -291,7 +355,15 @@ impl Session {
         let connection = make().map_err(|error: Error| TlsError::Protocol(error.message()))?;
         // A host speaks first.
         let is_heard = mode == Mode::Client;
-        Ok(Session { connection, descriptor, socket: socket.clone(), identities, is_heard, failed: None })
+        Ok(Session {
+            connection,
+            descriptor,
+            socket: socket.clone(),
+            identities,
+            hold: None,
+            is_heard,
+            failed: None,
+        })
     }
 
     /// Goes on with the handshake. At the end: who the other end is, if that is a host.
@@ -299,7 +371,7 @@ impl Session {
         if !self.is_heard {
             let mut first = [0];
             match recv(&*self.socket, &mut first[..], RecvFlags::PEEK) {
-                Ok((1.., _)) if !TLS_RECORDS.contains(&first[0]) => {
+                Ok((1.., _)) if !is_tls(first[0]) => {
                     return Poll::Ready(Err(TlsError::NotTls));
                 }
                 Ok(_) => self.is_heard = true,
@@ -316,17 +388,17 @@ impl Session {
     }
 
     /// Who the other end is, by the key that was agreed on.
-    fn peer(&self) -> Result<Option<Peer>, TlsError> {
+    fn peer(&mut self) -> Result<Option<Peer>, TlsError> {
         let failed = |error: Error| TlsError::Protocol(error.message());
         let mut identity = vec![0; self.connection.negotiated_psk_identity_length().map_err(failed)?];
         if identity.is_empty() {
             return Err(TlsError::NoPsk);
         }
         self.connection.negotiated_psk_identity(&mut identity).map_err(failed)?;
-        match &self.identities {
-            Some(known) => known.get(&identity).map(|known| Some(known.peer)).ok_or(TlsError::NoPsk),
-            None => Ok(None),
-        }
+        let Some(known) = &self.identities else { return Ok(None) };
+        let (peer, hold) = known.owner(&identity).ok_or(TlsError::NoPsk)?;
+        self.hold = hold;
+        Ok(Some(peer))
     }
 
     /// Whether the socket has to take something before the handshake can go on.

@@ -1,4 +1,4 @@
-//! Pre-shared keys of NVMe/TCP: as administrators hand them over, and as TLS gets them (TCP Transport 1.0, 3.6.1.3 to 3.6.1.5).
+//! Pre-shared keys of NVMe/TCP: as administrators hand them over, and as TLS gets them (TCP Transport 1.1, 3.6.1.3).
 //!
 //! An administrator gives both ends a configured PSK, in the interchange format. Of it, and of the names of host and subsystem, each
 //! end derives a retained PSK, and of that the TLS PSK and its identity, in two versions. libnvme before 1.16 lays out the input of
@@ -7,7 +7,9 @@
 use super::hash::{Hash, LABEL_PREFIX};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use byteway_auth::GeneratedPsk;
 use byteway_wire::fabrics::Nqn;
+use byteway_wire::fabrics::auth::HashFunction;
 use std::fmt;
 use std::str::FromStr;
 use zeroize::Zeroizing;
@@ -138,17 +140,45 @@ impl ConfiguredPsk {
             true => layout.derive(hash, &self.key, "HostNQN", host)?,
             false => self.key.clone(),
         };
-        let (names, id) = (format!("{host} {subsystem}"), hash.id());
-        let (identity, context) = if version == 0 {
-            let identity = format!("NVMe0R{id:02} {names}");
-            (identity.clone(), identity)
-        } else {
-            let digest =
-                STANDARD.encode(hash.hmac(&retained, format!("{names} NVMe-over-Fabrics").as_bytes()));
-            (format!("NVMe1R{id:02} {names} {digest}"), format!("{id:02} {digest}"))
-        };
-        let secret = layout.derive(hash, &retained, "nvme-tls-psk", &context)?;
+        if version == 1 {
+            let (identity, context) = version_1(hash, &retained, 'R', host, subsystem);
+            let secret = layout.derive(hash, &retained, LABEL, &context)?;
+            return Some(TlsPsk { identity, hash, secret });
+        }
+        let identity = format!("NVMe0R{:02} {host} {subsystem}", hash.id());
+        let secret = layout.derive(hash, &retained, LABEL, &identity)?;
         Some(TlsPsk { identity, hash, secret })
+    }
+}
+
+/// What a TLS PSK is derived with.
+const LABEL: &str = "nvme-tls-psk";
+/// How identities of generated keys begin.
+pub(super) const GENERATED_PREFIX: &[u8] = b"NVMe1G";
+
+/// The identity of version 1 and the context of its derivation, of a retained or generated PSK (`kind` R or G).
+fn version_1(hash: Hash, psk: &[u8], kind: char, host: &str, subsystem: &str) -> (String, String) {
+    let (names, id) = (format!("{host} {subsystem}"), hash.id());
+    let digest = STANDARD.encode(hash.hmac(psk, format!("{names} NVMe-over-Fabrics").as_bytes()));
+    (format!("NVMe1{kind}{id:02} {names} {digest}"), format!("{id:02} {digest}"))
+}
+
+impl TlsPsk {
+    /// What a host and a subsystem use by a key that authentication has generated. Only of version 1, and derived as HKDF-Expand-Label
+    /// does, as by Linux (`nvme_auth_generate_digest`, `nvme_auth_derive_tls_psk`, `nvme_tls_psk_refresh`).
+    pub fn generated(psk: &GeneratedPsk, host: &Nqn, subsystem: &Nqn) -> TlsPsk {
+        let hash = match psk.hash() {
+            HashFunction::Sha256 => Hash::Sha256,
+            // Of SHA-512 authentication generates none.
+            HashFunction::Sha384 | HashFunction::Sha512 => Hash::Sha384,
+        };
+        TlsPsk::of_key(hash, psk.key(), 'G', host.as_str(), subsystem.as_str())
+    }
+
+    pub(super) fn of_key(hash: Hash, key: &[u8], kind: char, host: &str, subsystem: &str) -> TlsPsk {
+        let (identity, context) = version_1(hash, key, kind, host, subsystem);
+        let secret = Layout::Label.derive(hash, key, LABEL, &context);
+        TlsPsk { identity, hash, secret: secret.expect("a digest is shorter than 255 bytes") }
     }
 }
 
@@ -234,6 +264,37 @@ mod tests {
             ),
         ] {
             assert_eq!(derived(key, layout, version), (identity.to_owned(), secret.to_owned()));
+        }
+    }
+
+    // Without this Linux would not find the key that it has generated with this end. Keys, digests and secrets are those of Linux's own
+    // test (drivers/nvme/common/tests/auth_kunit.c, 7.0).
+    #[test]
+    fn generated_keys_are_derived_as_linux_derives_them() {
+        let bytes = |digits: &str| -> Vec<u8> {
+            (0..digits.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap())
+                .collect()
+        };
+        for (hash, key, identity, secret) in [
+            (
+                Hash::Sha256,
+                "1733c59fa7f48fcf37f5f26fc4ff0268ad4f78e030f4f3b0bfd1d47e7bb1447a",
+                "NVMe1G01 hostnqn subsysnqn OldoKuTfKddMuyCznAZojkWD7P4D9/AtzDzLimtOxqI=",
+                "3c17da628474a04d2247c4cab47968c915388193f7c071bd9489cc3666cd7cc8",
+            ),
+            (
+                Hash::Sha384,
+                "f14b2dd3234c459694d3bc63f8968bd6b37c2c6de849e22e11874900\
+                 1ce4bbe8640b9e3a748cb11ce4b1d71d359cce39",
+                "NVMe1G02 hostnqn subsysnqn cffMWk8TSS7HOQebjgYEIkrPrjWPV4JE5cdPB8WhEvY4JBW5YynKyv66XscN4A9n",
+                "2774753233537b3fa50eb7d16a8e43457d85f4906c005b2236616c5d80939d08\
+                 98fff15bb8b77119d2be0aac423e7590",
+            ),
+        ] {
+            let psk = TlsPsk::of_key(hash, &bytes(key), 'G', "hostnqn", "subsysnqn");
+            assert_eq!((psk.identity.as_str(), &psk.secret[..]), (identity, &bytes(secret)[..]));
         }
     }
 

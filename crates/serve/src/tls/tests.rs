@@ -57,7 +57,7 @@ fn connected(key: &str, offered: Vec<TlsPsk>) -> (Session, Session) {
     let [one, other] = sockets();
     let mut target = acceptor(key).accept(&one).unwrap();
     let mut host_end = Connector::new(offered).unwrap().connect(&other).unwrap();
-    let peer = Peer { host: host(), subsystem: subsystem() };
+    let peer = Peer { host: host(), subsystem: subsystem(), generated: None };
     assert_eq!(negotiate(&mut target, &mut host_end), (Ok(Some(peer)), Ok(None)));
     (target, host_end)
 }

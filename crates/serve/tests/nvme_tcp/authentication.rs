@@ -17,13 +17,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-const SECRET: &str = "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
+pub const SECRET: &str = "DHHC-1:00:kB5HZf02d83q8TfG7qIsXq/AOmoa2TpvbckY1N4T0OzkawRL:";
 const CONTROLLER_SECRET: &str = "DHHC-1:03:dzQSBllT/Tkvweui5X8a2obJvM2E4Fy5BfFEdyWZyq7jLUS/:";
 const OTHER_SECRET: &str = "DHHC-1:00:ia6zGodOr4SEG0Zzaw398rpY0wqipUWj4jWjUh4HWUz6aQ2n:";
 /// A host that has no secret.
 const UNPROVED: &str = "nqn.2026-11.org.byteway:unproved";
 
-fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
+pub fn secrets(host: &str, controller: Option<&str>) -> HostSecrets {
     HostSecrets { host: host.parse().unwrap(), controller: controller.map(|text| text.parse().unwrap()) }
 }
 
@@ -63,10 +63,8 @@ fn receive(client: &mut Client) -> Vec<u8> {
     client.ask(by_transport(command.sqe(0, Default::default()), 4096), &[]).unwrap().data
 }
 
-/// Authenticates a queue.
-fn authenticate(client: &mut Client, nqn: &Nqn, secrets: &HostSecrets) -> Result<(), LoginError> {
-    let endpoint = Rc::new(Endpoint::new(Algorithms::default(), Box::new(Counted(Cell::new(3)))));
-    let mut login = Login::new(&endpoint, secrets, (Nqn::new(HOST).unwrap(), *nqn), 5);
+/// Carries out a transaction on a queue.
+pub fn authenticate(client: &mut Client, login: &mut Login) -> Result<(), LoginError> {
     send(client, &login.negotiate());
     let reply = now(login.reply(&receive(client)))?;
     send(client, &reply);
@@ -74,6 +72,11 @@ fn authenticate(client: &mut Client, nqn: &Nqn, secrets: &HostSecrets) -> Result
         send(client, &last);
     }
     Ok(())
+}
+
+fn login(nqn: &Nqn, secrets: &HostSecrets) -> Login {
+    let endpoint = Rc::new(Endpoint::new(Algorithms::default(), Box::new(Counted(Cell::new(3)))));
+    Login::new(&endpoint, secrets, (Nqn::new(HOST).unwrap(), *nqn), 5)
 }
 
 fn read() -> Sqe {
@@ -103,11 +106,11 @@ fn hosts_authenticate_beside_others() {
             std::thread::spawn(move || {
                 let mut admin = Client::connected(address, &nqn, HOST).unwrap();
                 let own = secrets(SECRET, (number % 2 == 0).then_some(CONTROLLER_SECRET));
-                authenticate(&mut admin, &nqn, &own).unwrap();
+                authenticate(&mut admin, &mut login(&nqn, &own)).unwrap();
                 admin.enable();
                 let mut io = Client::io(address, &admin, &nqn, 1).unwrap();
                 assert!(io.ask(read(), &[]).unwrap().cqe.status().is(AUTHENTICATION_REQUIRED));
-                authenticate(&mut io, &nqn, &own).unwrap();
+                authenticate(&mut io, &mut login(&nqn, &own)).unwrap();
                 assert!(io.ask(read(), &[]).unwrap().cqe.status().is_success());
             })
         })
@@ -126,11 +129,11 @@ fn a_host_that_is_refused_learns_why_and_is_let_go() {
     let service = Service::start_with(1, 1, Some(credentials(&[DhGroup::Ffdhe2048])), |_, _, _| ());
     let (address, nqn) = (service.address(), service.nqns[0]);
     let mut good = Client::connected(address, &nqn, HOST).unwrap();
-    authenticate(&mut good, &nqn, &secrets(SECRET, None)).unwrap();
+    authenticate(&mut good, &mut login(&nqn, &secrets(SECRET, None))).unwrap();
     good.enable();
     for _ in 0..5 {
         let mut bad = Client::connected(address, &nqn, HOST).unwrap();
-        let refused = authenticate(&mut bad, &nqn, &secrets(OTHER_SECRET, None));
+        let refused = authenticate(&mut bad, &mut login(&nqn, &secrets(OTHER_SECRET, None)));
         assert_eq!(refused, Err(LoginError::Refused(Explanation::FAILED)));
         assert!(is_closed(&mut bad, Duration::from_secs(20)));
     }
@@ -147,7 +150,7 @@ fn connections_that_do_not_authenticate_keep_nobody_out() {
     });
     let (address, nqn) = (service.address(), service.nqns[0]);
     let mut good = Client::connected(address, &nqn, HOST).unwrap();
-    authenticate(&mut good, &nqn, &secrets(SECRET, None)).unwrap();
+    authenticate(&mut good, &mut login(&nqn, &secrets(SECRET, None))).unwrap();
     good.enable();
     let mut silent: Vec<Client> = (0..200).map(|_| Client::connected(address, &nqn, HOST).unwrap()).collect();
     for client in &mut silent[..70] {
@@ -155,6 +158,6 @@ fn connections_that_do_not_authenticate_keep_nobody_out() {
     }
     assert!(good.ask(KeepAlive.sqe(0), &[]).unwrap().cqe.status().is_success());
     let mut late = Client::connected(address, &nqn, HOST).unwrap();
-    authenticate(&mut late, &nqn, &secrets(SECRET, None)).unwrap();
+    authenticate(&mut late, &mut login(&nqn, &secrets(SECRET, None))).unwrap();
     service.end();
 }

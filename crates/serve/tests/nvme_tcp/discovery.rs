@@ -75,7 +75,9 @@ fn a_change_reaches_hosts_of_other_threads() {
     let ports = vec![Port { id: 1, address: SocketAddr::from(([127, 0, 0, 1], 9)), is_secure: false }];
     let nqn = Nqn::new("nqn.2026-11.org.byteway:late").unwrap();
     let directory = service.directory.clone();
-    let publish = move || directory.publish(Record { nqn, hosts: Hosts::Any, ports, admin_entries_max: 128 });
+    let publish = move || {
+        directory.publish(Record { nqn, hosts: Hosts::Any, credentials: None, ports, admin_entries_max: 128 })
+    };
     let published = std::thread::spawn(publish).join().unwrap();
     let cqe = client.answer(event, &[]).unwrap().cqe;
     assert_eq!(AsyncEvent::from_dw0(cqe.dw0), AsyncEvent::DISCOVERY_LOG_CHANGE);

@@ -5,6 +5,7 @@
 mod authentication;
 #[allow(dead_code, reason = "a host says more than any one test needs")]
 mod client;
+mod concatenation;
 mod discovery;
 mod drain;
 mod limits;

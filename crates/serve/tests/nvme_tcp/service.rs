@@ -5,8 +5,8 @@ use byteway_clock::Timing;
 use byteway_device::DriveConfig;
 use byteway_serve::drive::{Access, Report, ServeError, Setup, Stop, serve_all};
 use byteway_serve::nvme_tcp::Server;
-use byteway_serve::tls::Keys;
-use byteway_target::{Directory, SubsystemConfig};
+use byteway_serve::tls::{KeyRing, Keys};
+use byteway_target::{Directory, Hosts, SubsystemConfig};
 use byteway_wire::fabrics::Nqn;
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -45,6 +45,15 @@ impl Service {
     /// One drive at one port, for hosts with these TLS keys.
     pub fn secured(keys: &Keys) -> Service {
         Service::start_by(1, 1, None, |_, _, _| (), |server, nqn| server.secured(keys, nqn).unwrap())
+    }
+
+    /// One drive at so many ports, whose hosts authenticate, and generate keys of this ring for TLS.
+    pub fn concatenating(ports: usize, credentials: &Credentials, ring: &KeyRing) -> Service {
+        let finish = |server: Server, _: &Nqn| server.concatenating(ring).unwrap();
+        let config = |_, subsystem: &mut SubsystemConfig, _: &mut DriveConfig| {
+            subsystem.hosts = Hosts::Listed(Vec::new());
+        };
+        Service::start_by(1, ports, Some(credentials.clone()), config, finish)
     }
 
     fn start_by(

@@ -102,7 +102,8 @@ fn connected<W: Future<Output = u64>>(
     executor.run_real(Timing::None, None, main).unwrap()
 }
 
-async fn work(port: Rc<Initiator>) -> u64 {
+/// Writes and reads what it verifies, small and large, over a reset, after which I/O queues are connected anew.
+pub async fn work(port: Rc<Initiator>) -> u64 {
     let driver = Driver::attach(
         Port::Fabric(port),
         DriverConfig { completion: Completion::Interrupt, ..DriverConfig::default() },

@@ -98,7 +98,7 @@ async fn play(driver: Driver, bytes: &[u8]) {
     let directory = Directory::default();
     let address = SocketAddr::from(([192, 0, 2, 1], 4420));
     let ports = [1, 2].map(|id| Port { id, address, is_secure: false }).to_vec();
-    let record = Record { nqn, hosts: Hosts::Any, ports, admin_entries_max: 128 };
+    let record = Record { nqn, hosts: Hosts::Any, credentials: None, ports, admin_entries_max: 128 };
     let _published = directory.publish(record.clone());
     let discovery = Discovery::new(&clock, directory.clone());
     let target = Target::with_discovery(vec![subsystem.clone()], discovery.clone());

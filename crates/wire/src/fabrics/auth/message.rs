@@ -99,11 +99,11 @@ pub struct Challenge<'a> {
 pub struct Reply<'a> {
     /// Transaction Identifier.
     pub transaction: u16,
-    /// Sequence Number S2.
+    /// Sequence Number S2; 0 if C2 is for a generated key alone, and the controller does not have to answer it.
     pub sequence: u32,
     /// Response Value R1: 32, 48 or 64 bytes. Whether it is as long as the chosen hash is for the controller to see.
     pub response: &'a [u8],
-    /// Challenge Value C2, as long as the response, if the controller is to be authenticated too.
+    /// Challenge Value C2, as long as the response, if the controller is to be authenticated too or a key is generated.
     pub challenge: Option<&'a [u8]>,
     /// The host's exponential; empty for the null group.
     pub dh_value: &'a [u8],

@@ -22,7 +22,7 @@ pub struct SecurityProtocol {
 }
 
 impl SecurityProtocol {
-    /// NVMe in-band authentication (NVMe Base 2.1, 8.3.4.2): SECP E9h, SPSP1 01h, SPSP0 01h.
+    /// NVMe in-band authentication (NVMe Base 2.1, 8.3.4.2.2): SECP E9h, SPSP1 01h, SPSP0 01h.
     pub const NVME: SecurityProtocol = SecurityProtocol { secp: 0xE9, spsp1: 0x01, spsp0: 0x01 };
 
     const fn parse(cdw10: u32) -> SecurityProtocol {
@@ -171,9 +171,9 @@ pub struct SecureChannel(pub u8);
 impl SecureChannel {
     /// NOSC, 00h: none.
     pub const NONE: SecureChannel = SecureChannel(0x00);
-    /// NEWTLSPSK, 02h: a pre-shared key for TLS is generated.
+    /// NEWTLSPSK, 02h: a pre-shared key for TLS is generated, on an admin queue in the clear.
     pub const NEW_TLS_PSK: SecureChannel = SecureChannel(0x02);
-    /// REPLACETLSPSK, 03h: the pre-shared key of the TLS channel in use is replaced.
+    /// REPLACETLSPSK, 03h: the generated key of the TLS channel in use is replaced, on an admin queue.
     pub const REPLACE_TLS_PSK: SecureChannel = SecureChannel(0x03);
 }
 
