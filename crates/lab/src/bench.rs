@@ -149,6 +149,8 @@ const PAYLOAD_BYTES_MAX: u64 = 1 << 28;
 pub(crate) const TIMEOUT: Delay = Delay::from_s(30);
 /// How often it is asked whether the drive's process is still there.
 const WATCH: Delay = Delay::from_ms(50);
+/// How long a command waits for a target that is away.
+const PATH_PATIENCE: Delay = Delay::from_s(60);
 /// How long what is outstanding may take to end after an interrupt.
 const PATIENCE: Delay = Delay::from_s(5);
 
@@ -373,7 +375,8 @@ impl Stage {
         }
         let driver = paths[0].1.clone();
         // Of a single one, too: a target that is back goes on with what may be done twice.
-        let multipath = Multipath::new(paths, MultipathConfig::default()).await?;
+        let config = MultipathConfig { patience: PATH_PATIENCE, ..MultipathConfig::default() };
+        let multipath = Multipath::new(paths, config).await?;
         self.play_on(driver, Some(multipath), notes).await
     }
 
