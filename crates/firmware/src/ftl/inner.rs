@@ -10,7 +10,7 @@ use crate::ftl::config::FtlConfig;
 use crate::ftl::counters::FtlCounters;
 use crate::ftl::durable::journal::Journal;
 use crate::ftl::durable::{Checkpoints, Power};
-use crate::ftl::map::lent::Lending;
+use crate::ftl::map::copies::Lending;
 use crate::ftl::map::table::{Entry, Place};
 use crate::ftl::map::{Cache, Mapping};
 use crate::ftl::scratch::Scratch;

@@ -34,7 +34,7 @@ pub use durable::audit::{Audit, Disagreement, Holds};
 pub use durable::medium::{MediumError, space_of};
 pub use health::Health;
 pub use inner::Ftl;
-pub use map::lent::LentMemory;
+pub use map::copies::LentMemory;
 pub use space::Space;
 pub use write::exchange::Exchange;
 
@@ -53,7 +53,7 @@ use durable::journal::Journal;
 use durable::{Checkpoints, Power};
 use inner::{EndOfLife, Found, Inner, Signals, State};
 use map::cache::Access;
-use map::lent::Lending;
+use map::copies::Lending;
 use map::{Cache, Mapping};
 use scratch::{Group, Lent, Scratch, Wanted};
 use std::cell::RefCell;

@@ -6,9 +6,10 @@
 //! | [`pages`], [`page`] | translation pages: which are dirty, and what one says |
 //! | [`cache`] | the cached map: misses, the evictor, pages that change while they are away, places lent and taken |
 //! | [`frames`] | its places, by last use |
-//! | [`lent`] | copies of pages in memory that somebody else lends |
+//! | [`copies`], [`lent`] | copies of pages in memory that somebody else lends; when they are made, used and given up |
 
 pub(in crate::ftl) mod cache;
+pub(in crate::ftl) mod copies;
 pub(in crate::ftl) mod frames;
 pub(in crate::ftl) mod lent;
 pub(in crate::ftl) mod page;
@@ -17,8 +18,8 @@ pub(in crate::ftl) mod table;
 
 use crate::ftl::space::Space;
 use byteway_clock::{Clock, Notify};
+use copies::Copies;
 use frames::Frames;
-use lent::Copies;
 use pages::Pages;
 use table::Table;
 
