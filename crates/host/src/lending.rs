@@ -35,7 +35,7 @@ impl Driver {
             let identity = inner.identity.borrow();
             (identity.hmpre, identity.hmmin)
         };
-        let most = inner.config.lent_bytes_max / PAGE_BYTES as u64;
+        let most = inner.config.lent_bytes_max / PAGE_BYTES;
         let pages = u64::from(preferred).min(most) as u32;
         if matches!(inner.port, Port::Fabric(_)) || pages == 0 || pages < least {
             return Ok(());
@@ -72,6 +72,6 @@ impl Driver {
     pub fn lent_bytes(&self) -> u64 {
         let lending = &self.0.lending;
         let loan = lending.loan.get().filter(|_| lending.is_taken.get());
-        loan.map_or(0, |loan| u64::from(loan.pages) * PAGE_BYTES as u64)
+        loan.map_or(0, |loan| u64::from(loan.pages) * PAGE_BYTES)
     }
 }
