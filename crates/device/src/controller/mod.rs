@@ -135,11 +135,6 @@ impl Controller {
         &self.0.core.ftl
     }
 
-    /// Its identifier in the drive's NVM subsystem (CNTLID): from 1.
-    pub fn id(&self) -> u16 {
-        self.core().id()
-    }
-
     /// Its link lets go of it.
     pub(crate) fn detach(&self) {
         self.core().port.detach();

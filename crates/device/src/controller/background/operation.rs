@@ -239,7 +239,7 @@ async fn format_all(sets: &CommandSets, nsids: &[u32], block: BlockSize, erase: 
     core.background.persistence.pending.replace(Pending::None);
     formatted.iter().for_each(|namespace| namespace.formatting.set(None));
     core.store().await;
-    before.iter().filter(|old| old.block != block).for_each(|old| core.bar(old.nsid));
+    before.iter().filter(|old| old.formatted(block).block != old.block).for_each(|old| core.bar(old.nsid));
     core.refresh_refusals();
     nsids.iter().for_each(|nsid| core.note_change(*nsid));
     erased.map(|()| 0).map_err(|_| Status::INTERNAL_ERROR)
