@@ -48,7 +48,7 @@ pub use ana::PortStates;
 pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
-pub use host_usage::HostLimits;
+pub use host_usage::{Credit, HostLimits};
 pub use path::{Errand, Movement, Path, PathConfig};
 pub use queue::{Misuse, Peer, Queue, Target};
 pub use shared::Watching;
