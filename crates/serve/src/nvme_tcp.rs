@@ -41,6 +41,12 @@ const CONNECTING_MAX: usize = 128;
 const PDU_LIMIT: Delay = Delay::from_s(30);
 /// How long a host has to take what waits for it, before its connection is closed.
 const DEAF_LIMIT: Delay = Delay::from_s(30);
+/// How long a host has to send data that it was asked for: so long, at least, may it have the oldest R2T.
+const DATA_LIMIT: Delay = Delay::from_s(30);
+/// How often that is looked at.
+const DATA_PERIOD: Delay = Delay::from_s(5);
+/// How long a host whose connection is over has to take the last of what is sent to it.
+const LAST_LIMIT: Delay = Delay::from_s(5);
 /// How long commands that have begun may go on when the server stops.
 const DRAIN_LIMIT: Delay = Delay::from_ms(500);
 /// How long hosts then have to close their connections, before they are closed for them.
@@ -357,8 +363,9 @@ impl Serving {
             idle: Cell::new(0),
             unsent: Notify::new(&self.clock),
             taken: Notify::new(&self.clock),
-            is_deaf: Cell::new(false),
-            is_crediting: Cell::new(false),
+            over: RefCell::default(),
+            crediting: Cell::new(None),
+            is_timing: Cell::new(false),
             connected: Notify::new(&self.clock),
             is_established: Cell::new(false),
             is_gone: Cell::new(false),
@@ -408,10 +415,31 @@ enum Gone {
     Stalled,
     #[error("it has not taken what was sent to it within {} s", DEAF_LIMIT.0 / Delay::from_s(1).0)]
     Deaf,
+    #[error("it has not sent data that it was asked for within {} s", DATA_LIMIT.0 / Delay::from_s(1).0)]
+    Owing,
     #[error(transparent)]
     Stream(#[from] StreamError),
     #[error("the server stops")]
     Stopped,
+}
+
+impl Gone {
+    /// Whether the host is to learn why from what waits to be sent.
+    fn is_told(&self) -> bool {
+        match self {
+            Gone::Broken(broken) => !matches!(broken, Broken::Told(_)),
+            Gone::Disconnected | Gone::Unauthenticated(_) | Gone::Stopped => true,
+            Gone::Ended(ended) => matches!(ended, Ended::Unauthenticated | Ended::Stopped),
+            Gone::Closed
+            | Gone::Reset
+            | Gone::Slow
+            | Gone::Unproven
+            | Gone::Stalled
+            | Gone::Deaf
+            | Gone::Owing
+            | Gone::Stream(_) => false,
+        }
+    }
 }
 
 /// A connection and its socket.
@@ -430,9 +458,12 @@ struct Session {
     unsent: Notify,
     /// The host has taken some of what was sent, or takes no more.
     taken: Notify,
-    is_deaf: Cell<bool>,
-    /// A task waits for credit of the host's.
-    is_crediting: Cell<bool>,
+    /// Why the reader is to end, which others have found.
+    over: RefCell<Option<Gone>>,
+    /// The task that waits for credit of the host's.
+    crediting: Cell<Option<TaskId>>,
+    /// A task looks whether the host sends what it was asked for.
+    is_timing: Cell<bool>,
     /// A command has ended before the queue was established.
     connected: Notify,
     is_established: Cell<bool>,
@@ -506,16 +537,13 @@ impl Session {
             if self.serving.is_stopping.get() {
                 return Gone::Stopped;
             }
-            if self.is_deaf.get() {
-                return Gone::Deaf;
+            if let Some(gone) = self.over.take() {
+                return gone;
             }
             // What a host doesn't take would gather here.
             if self.connection.borrow().is_full() {
                 self.taken.notified().await;
                 continue;
-            }
-            if self.connection.borrow().is_closing() {
-                return Gone::Disconnected;
             }
             match self.stream.receive(chunk) {
                 Ok(0) => return Gone::Closed,
@@ -556,25 +584,73 @@ impl Session {
 
     /// Has a task wait for credit of the host's, if a command needs some.
     fn wait_for_credit(self: &Rc<Self>) {
-        if self.is_crediting.get() || !self.connection.borrow().waits_for_credit() {
+        if self.crediting.get().is_some() || !self.connection.borrow().waits_for_credit() {
             return;
         }
-        self.is_crediting.set(true);
         let session = self.clone();
-        self.serving.clock.spawn("credit of a remote host", async move {
-            while !session.is_gone.get() && session.connection.borrow().waits_for_credit() {
+        let task = self.serving.clock.spawn("credit of a remote host", async move {
+            while session.connection.borrow().waits_for_credit() {
                 let credit = session.connection.borrow().credit();
                 let credit = credit.await;
                 session.connection.borrow_mut().grant(credit);
+                session.limit_data();
                 session.unsent.notify_one();
             }
-            session.is_crediting.set(false);
+            session.crediting.set(None);
         });
+        self.crediting.set(Some(task));
+    }
+
+    /// Has a task look whether the host sends what it was asked for, if it was asked for something.
+    fn limit_data(self: &Rc<Self>) {
+        if self.is_timing.get() || !self.connection.borrow().awaits_data() {
+            return;
+        }
+        self.is_timing.set(true);
+        let (clock, session) = (self.serving.clock.clone(), Rc::downgrade(self));
+        self.serving.clock.spawn("data of a remote host", async move {
+            let mut oldest = (None, clock.now());
+            loop {
+                clock.timer(DATA_PERIOD).await;
+                let Some(session) = session.upgrade() else { return };
+                let connection = session.connection.borrow();
+                if session.is_gone.get() || !connection.awaits_data() {
+                    return session.is_timing.set(false);
+                }
+                let asked = connection.oldest_request();
+                if asked.is_none() || asked != oldest.0 {
+                    oldest = (asked, clock.now());
+                } else if clock.now() >= oldest.1 + DATA_LIMIT {
+                    drop(connection);
+                    return session.end(Gone::Owing);
+                }
+            }
+        });
+    }
+
+    /// Closes it when the host has had its time to take what is still sent to it.
+    fn close_soon(self: &Rc<Self>) {
+        let (clock, session) = (self.serving.clock.clone(), Rc::downgrade(self));
+        self.serving.clock.spawn("last of a connection", async move {
+            clock.timer(LAST_LIMIT).await;
+            if let Some(session) = session.upgrade() {
+                session.connection.borrow_mut().abandon(false);
+                session.stream.close();
+            }
+        });
+    }
+
+    /// Has the reader end.
+    fn end(&self, why: Gone) {
+        self.over.borrow_mut().get_or_insert(why);
+        self.taken.notify_one();
+        self.stream.close();
     }
 
     /// Begins what has come.
     fn begin(self: &Rc<Self>) {
         self.wait_for_credit();
+        self.limit_data();
         loop {
             let work = self.connection.borrow_mut().next_work();
             let Some(work) = work else { return };
@@ -595,7 +671,7 @@ impl Session {
     /// Executes commands one after another, of which the first has come.
     async fn execute_all(self: Rc<Self>) {
         while let Some(mut work) = self.works.receive().await {
-            let cqe = self.queue.execute(&work.sqe, work.movement, &mut work.data).await;
+            let cqe = work.execute(&self.queue).await;
             self.finish(work, cqe);
             self.serving.ended(&self.serving.commands);
             if self.is_gone.get() || self.idle.get() >= IDLE_WORKERS_MAX {
@@ -635,8 +711,9 @@ impl Session {
         }))
     }
 
-    fn close(&self, peer: &str, why: Gone) {
+    fn close(self: &Rc<Self>, peer: &str, why: Gone) {
         let is_admin = self.queue.qid() == Some(0);
+        let tells = why.is_told();
         let name = match (self.queue.controller(), self.queue.qid()) {
             (Some(controller), Some(qid)) => {
                 format!("queue {qid} of {} from {peer}", controller.host().nqn.as_str())
@@ -654,8 +731,17 @@ impl Session {
             }
             why => warn!("{name} is closed: {why}"),
         }
+        // Nothing waits on behalf of a host that is gone, and keeps from others what it has.
+        if let Some(task) = self.crediting.take() {
+            self.serving.clock.kill(task);
+        }
         self.queue.close();
+        self.connection.borrow_mut().abandon(tells);
         self.is_gone.set(true);
+        match tells && !self.connection.borrow().unsent().is_empty() {
+            true => self.close_soon(),
+            false => self.stream.close(), // the writer wakes
+        }
         (0..self.idle.take()).for_each(|_| _ = self.works.try_send(None));
         self.unsent.notify_one();
         self.serving.has_changed();
@@ -666,9 +752,10 @@ impl Session {
 async fn write(session: Rc<Session>) {
     let serving = session.serving.clone();
     let clock = &serving.clock;
-    loop {
+    let why = loop {
         match session.send() {
-            None if session.is_gone.get() => break,
+            None if session.is_gone.get() => break Gone::Closed,
+            None if session.connection.borrow().is_closing() => break Gone::Disconnected,
             None => {
                 session.unsent.notified().await;
                 // What ends at the same time goes together.
@@ -678,16 +765,14 @@ async fn write(session: Rc<Session>) {
             Some(Err(StreamError::Blocked)) => {
                 let limit = pin!(clock.timer(DEAF_LIMIT));
                 if before(limit, session.stream.writable(clock)).await.is_none() {
-                    break;
+                    break Gone::Deaf;
                 }
             }
-            Some(Err(_)) => break,
+            Some(Err(error)) => break Gone::Stream(error),
         }
-    }
-    // The reader wakes, and finds that it is closed.
-    session.is_deaf.set(true);
-    session.taken.notify_one();
-    session.stream.close();
+    };
+    // The reader wakes, and finds why.
+    session.end(why);
     while !session.is_gone.get() {
         session.unsent.notified().await;
     }

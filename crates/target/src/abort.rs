@@ -48,6 +48,13 @@ impl Waiting {
         .await
     }
 
+    /// Aborts those of a queue, which is gone.
+    pub fn abort_queue(&self, qid: u16) {
+        let entries = self.entries.borrow();
+        entries.iter().filter(|entry| entry.name.0 == qid).for_each(|entry| entry.is_aborted.set(true));
+        self.aborted.notify_all();
+    }
+
     /// Aborts a command; false: it does not wait, or there is none.
     pub fn abort(&self, name: (u16, u16)) -> bool {
         let entries = self.entries.borrow();

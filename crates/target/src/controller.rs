@@ -227,6 +227,11 @@ impl Controller {
         }
     }
 
+    /// I/O commands, and bytes of their data, that its host may still have at once; none of a Discovery controller.
+    pub fn free_credit(&self) -> Option<(usize, u64)> {
+        self.usage.as_ref().map(|usage| usage.free())
+    }
+
     pub(crate) fn usage(&self) -> Option<&Rc<HostUsage>> {
         self.usage.as_ref()
     }

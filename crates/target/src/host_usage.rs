@@ -12,7 +12,7 @@ pub struct HostLimits {
     pub io_queues_max: usize,
     /// I/O commands that are executed at once; further ones wait.
     pub commands_max: usize,
-    /// Bytes of data that it may have been asked for, or that are read for it, at once; further commands wait.
+    /// Bytes of data that it may have been asked for, or that were read for it and not sent, at once; further commands wait.
     pub bytes_max: u32,
 }
 
@@ -21,6 +21,10 @@ impl Default for HostLimits {
         HostLimits { controllers_max: 16, io_queues_max: 128, commands_max: 256, bytes_max: 32 << 20 }
     }
 }
+
+/// A host's credit for a command's data, given back when dropped. It is taken before the credit for a command, by reads as by
+/// writes: what has a command's credit waits for nothing that another command of the host's has.
+pub struct Credit(#[expect(dead_code, reason = "held, and given back when dropped")] Permit);
 
 /// A credit counts for so many bytes, so that one is small and a semaphore's count is, too.
 const UNIT_BYTES: u32 = 4096;
@@ -48,17 +52,22 @@ impl HostUsage {
     }
 
     /// Credit for so many bytes, if it is there.
-    pub fn try_bytes(&self, bytes: u32) -> Option<Permit> {
-        self.bytes.try_acquire(self.units(bytes))
+    pub fn try_bytes(&self, bytes: u32) -> Option<Credit> {
+        self.bytes.try_acquire(self.units(bytes)).map(Credit)
     }
 
     /// Waits for credit for so many bytes.
-    pub async fn bytes(&self, bytes: u32) -> Permit {
-        self.bytes.acquire(self.units(bytes)).await
+    pub async fn bytes(&self, bytes: u32) -> Credit {
+        Credit(self.bytes.acquire(self.units(bytes)).await)
     }
 
     /// Waits until one more command may be executed.
     pub async fn command(&self) -> Permit {
         self.commands.acquire(1).await
+    }
+
+    /// Commands and bytes that may still be had at once.
+    pub fn free(&self) -> (usize, u64) {
+        (self.commands.available(), self.bytes.available() as u64 * u64::from(UNIT_BYTES))
     }
 }

@@ -51,7 +51,7 @@ pub use block::{BlockConfig, BlockCosts, BlockLayer, Scheduler};
 pub use channel::{GeneratedKeys, Peer};
 pub use controller::{Controller, Ended};
 pub use discovery::{Directory, Discovery, Reached};
-pub use host_usage::HostLimits;
+pub use host_usage::{Credit, HostLimits};
 pub use path::{Errand, Movement, Path, PathConfig};
 pub use queue::{Misuse, Queue, Target};
 pub use shared::Watching;

@@ -6,7 +6,7 @@ use crate::authentication::{self, Authentication};
 use crate::channel::Peer;
 use crate::controller::{Controller, DISCOVERY_ENTRIES_MAX, Security, Service};
 use crate::discovery::{Discovery, Reached};
-use crate::host_usage::HostUsage;
+use crate::host_usage::{Credit, HostUsage};
 use crate::path::{Errand, Movement};
 use crate::subsystem::{HostName, Subsystem};
 use byteway_clock::Delay;
@@ -313,16 +313,19 @@ impl Queue {
 
     /// Executes a command that has begun, over any queue pair of the drive's. None: nobody is to be told.
     pub async fn execute(&self, sqe: &Sqe, movement: Movement, data: &mut Vec<u8>) -> Option<Cqe> {
-        self.execute_for(Errand::NONE, sqe, movement, data).await
+        self.execute_for(Errand::NONE, sqe, movement, data, &mut None).await
     }
 
-    /// The same, as a part of an I/O that is followed, over a queue pair that the caller chooses.
+    /// The same, as a part of an I/O that is followed, over a queue pair that the caller chooses. `credit` is the host's for the
+    /// command's data: data to the drive has it since it was asked for; data to the host takes it here, and has it until the
+    /// transport has sent it.
     pub async fn execute_for(
         &self,
         errand: Errand,
         sqe: &Sqe,
         movement: Movement,
         data: &mut Vec<u8>,
+        credit: &mut Option<Credit>,
     ) -> Option<Cqe> {
         let stage = self.stage.borrow().clone();
         match (stage, FabricsCommand::parse(sqe)) {
@@ -352,20 +355,22 @@ impl Queue {
                     None => {
                         let path = subsystem.path();
                         let turn = async {
-                            let mut credits = None;
+                            let (mut command, mut bytes) = (None, None);
                             if let Some(usage) = controller.usage() {
-                                let command = usage.command().await;
-                                // Data to the drive has its credit since it was asked for.
-                                let bytes = match movement {
-                                    Movement::ToHost(bytes) => Some(usage.bytes(bytes).await),
-                                    _ => None,
-                                };
-                                credits = Some((command, bytes));
+                                // In this order, which writes have, too, whose data is asked for before: in another, reads
+                                // with commands and writes with bytes would wait for one another.
+                                if let Movement::ToHost(count) = movement {
+                                    bytes = Some(usage.bytes(count).await);
+                                }
+                                command = Some(usage.command().await);
                             }
-                            (credits, path.admit().await)
+                            (bytes, (command, path.admit().await))
                         };
                         let turn = controller.waiting.unless_aborted((qid, sqe.cid()), turn).await;
-                        let Some(_credits) = turn else { return Some(ended(Status::ABORT_REQUESTED)) };
+                        let Some((bytes, _turn)) = turn else { return Some(ended(Status::ABORT_REQUESTED)) };
+                        if bytes.is_some() {
+                            *credit = bytes;
+                        }
                         Some(path.execute(errand, sqe, movement, data).await)
                     }
                 },
@@ -396,9 +401,10 @@ impl Queue {
         }
     }
 
-    /// The connection is gone.
+    /// The connection is gone, or the host has disconnected the queue. Its commands that are not at the drive yet won't be.
     pub fn close(&self) {
         if let Stage::Connected { controller, qid, .. } = self.stage.replace(Stage::Closed) {
+            controller.waiting.abort_queue(qid);
             controller.disconnect(qid);
         }
     }

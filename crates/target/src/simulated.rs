@@ -316,6 +316,7 @@ impl Session {
     async fn execute(self: &Rc<Self>, tag: u16, mut work: Work) {
         let Serving { clock, network, costs, .. } = &*self.serving;
         let Work { span, sqe, movement, .. } = work;
+        let mut credit = None; // until the adapter has the data
         if work.refused.is_none() && work.fetched_bytes > 0 {
             work.refused = self.fetch(tag, &mut work).await.err();
         }
@@ -323,7 +324,9 @@ impl Session {
             Some(status) => Some(Cqe::new(0, status, 0, 0)),
             None => {
                 let lane = self.processor_number();
-                self.queue.execute_for(Errand { span, lane }, &sqe, movement, &mut work.data).await
+                self.queue
+                    .execute_for(Errand { span, lane }, &sqe, movement, &mut work.data, &mut credit)
+                    .await
             }
         };
         let Some(cqe) = cqe else { return self.queue.forget(&sqe) };

@@ -2,9 +2,9 @@
 //! out. What waits to be sent, and what is kept of a host's data, grows only with what the host has sent, or with commands that its
 //! queue has room for.
 
-use crate::path::Movement;
+use crate::host_usage::Credit;
+use crate::path::{Errand, Movement};
 use crate::queue::{Misuse, Queue};
-use byteway_clock::semaphore::Permit;
 use byteway_wire::fabrics::tcp::{
     ADMIN_CAPSULE_DATA_BYTES, Agreement, C2hData, CapsuleResp, Decoder, End, Event, Fatal, FatalStatus,
     Framing, H2cData, IcReq, IcResp, Limits, Outgoing, Pdu, PduError, R2t, TermReq,
@@ -21,8 +21,9 @@ const H2C_DATA_BYTES_MAX: u32 = 128 << 10;
 const OVERHEAD_BYTES: u32 = 256;
 /// What may wait to be sent before the host's further commands are left unread.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
-/// Buffers that are kept for later commands.
+/// Buffers that are kept for later commands, and how long they are together.
 const SPARE_MAX: usize = 32;
+const SPARE_BYTES_MAX: usize = 1 << 20;
 
 /// Why a connection is to be closed, once what waits was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,7 +45,7 @@ impl From<Fatal> for Broken {
     }
 }
 
-/// A command with its data, if that goes to the drive. To be executed by [`Queue::execute`], and given back.
+/// A command with its data, if that goes to the drive. To be executed, and given back.
 pub struct Work {
     /// The command.
     pub sqe: Sqe,
@@ -54,8 +55,8 @@ pub struct Work {
     pub data: Vec<u8>,
     /// It has ended with this already.
     status: Option<Status>,
-    /// Of its host, for the data that it was asked for.
-    credit: Option<Permit>,
+    /// Of its host, for the data that it was asked for, or that was read for it.
+    credit: Option<Credit>,
 }
 
 impl Work {
@@ -63,10 +64,13 @@ impl Work {
     pub fn refused(&self) -> Option<Status> {
         self.status
     }
-}
 
-/// Credit of a host's, for data.
-pub struct Credit(Option<Permit>);
+    /// Has its queue execute it, unless it is refused. None: nobody is to be told.
+    pub async fn execute(&mut self, queue: &Queue) -> Option<Cqe> {
+        let Work { sqe, movement, data, credit, .. } = self;
+        queue.execute_for(Errand::NONE, sqe, *movement, data, credit).await
+    }
+}
 
 /// A command that waits for its data.
 struct Write {
@@ -77,6 +81,8 @@ struct Write {
     came: u32,
     /// A part came that is not what was sent.
     is_spoilt: bool,
+    /// Where the R2T ends, of all bytes to the host.
+    asked_at: u64,
 }
 
 /// The PDU whose data is coming.
@@ -104,9 +110,15 @@ pub struct Connection {
     pdus: u64,
     is_within: bool,
     out: Outgoing,
+    /// Bytes that were sent.
+    sent: u64,
+    /// Credit for data that waits to be sent, and where that ends, of all bytes to the host.
+    lent: VecDeque<(u64, Credit)>,
     spare: Vec<Vec<u8>>,
+    spare_bytes: usize,
     is_closing: bool,
     is_draining: bool,
+    is_gone: bool,
     /// Commands that were given out to be executed, and not given back.
     executing: usize,
 }
@@ -129,9 +141,13 @@ impl Connection {
             pdus: 0,
             is_within: false,
             out: Outgoing::default(),
+            sent: 0,
+            lent: VecDeque::new(),
             spare: Vec::new(),
+            spare_bytes: 0,
             is_closing: false,
             is_draining: false,
+            is_gone: false,
             executing: 0,
         }
     }
@@ -188,7 +204,7 @@ impl Connection {
         match pdu {
             Pdu::IcReq(request) => self.initialize(request)?,
             // The host will find the connection closed, and knows then that it has to send the command again.
-            Pdu::CapsuleCmd(_) if self.is_draining => {}
+            Pdu::CapsuleCmd(_) if self.is_draining || self.is_closing => {}
             Pdu::CapsuleCmd(capsule) => {
                 let work = self.command(&capsule.sqe, data_bytes)?;
                 match work {
@@ -219,6 +235,7 @@ impl Connection {
         let begun = self.queue.begin(sqe)?;
         let movement = begun.unwrap_or(Movement::None);
         let data = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= data.capacity();
         let mut work = Work { sqe: *sqe, movement, data, status: begun.err(), credit: None };
         if work.status.is_some() || movement == Movement::None {
             return Ok(Some(work));
@@ -265,20 +282,20 @@ impl Connection {
     }
 
     /// Waits for the credit of the next command that waits for one; to be given to [`Connection::grant`].
-    pub fn credit(&self) -> impl Future<Output = Credit> + use<> {
+    pub fn credit(&self) -> impl Future<Output = Option<Credit>> + use<> {
         let wanted = self.queue.usage().zip(self.waiting.front().map(|(_, bytes)| *bytes));
         async move {
             match wanted {
-                Some((usage, bytes)) => Credit(Some(usage.bytes(bytes).await)),
-                None => Credit(None),
+                Some((usage, bytes)) => Some(usage.bytes(bytes).await),
+                None => None,
             }
         }
     }
 
     /// The next command that waits has its credit, and its host is asked for its data.
-    pub fn grant(&mut self, credit: Credit) {
+    pub fn grant(&mut self, credit: Option<Credit>) {
         if let Some((mut work, bytes)) = self.waiting.pop_front() {
-            work.credit = credit.0;
+            work.credit = credit;
             self.ask(work, bytes);
         }
     }
@@ -297,12 +314,33 @@ impl Connection {
     fn ask(&mut self, work: Work, bytes: u32) {
         let tag = self.writes.iter().position(Option::is_none).unwrap_or(self.writes.len());
         let request = R2t::new(work.sqe.cid(), tag as u16, 0, bytes);
-        let write = Some(Write { work, asked: bytes, came: 0, is_spoilt: false });
+        self.push(&Pdu::R2t(request), &[]);
+        let write = Some(Write { work, asked: bytes, came: 0, is_spoilt: false, asked_at: self.pushed() });
         match self.writes.get_mut(tag) {
             Some(place) => *place = write,
             None => self.writes.push(write),
         }
-        self.push(&Pdu::R2t(request), &[]);
+    }
+
+    /// Whether the host was asked for data that has not come, or is about to be.
+    pub fn awaits_data(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// Which of all its requests for data the host has for the longest time without having answered it in full.
+    pub fn oldest_request(&self) -> Option<u64> {
+        let asked = self.writes.iter().flatten().map(|write| write.asked_at);
+        asked.filter(|asked_at| *asked_at <= self.sent).min()
+    }
+
+    /// The connection is gone: what has not gone to the drive never will, and the host gets all its credit back, but for what is there.
+    /// What waits to be sent is dropped, too, unless it `tells` the host why.
+    pub fn abandon(&mut self, tells: bool) {
+        self.is_gone = true;
+        self.forget_all();
+        if !tells {
+            self.sent(self.unsent().len());
+        }
     }
 
     /// Data comes that was asked for: its tag. It has to go on where the last has ended.
@@ -326,12 +364,13 @@ impl Connection {
                 self.ready(work);
             }
             Coming::Asked(tag) => {
-                let place = &mut self.writes[usize::from(tag)];
+                let Some(place) = self.writes.get_mut(usize::from(tag)) else { return };
                 let Some(write) = place else { return };
                 write.is_spoilt |= !intact;
                 if write.came == write.asked
                     && let Some(Write { mut work, is_spoilt, .. }) = place.take()
                 {
+                    while self.writes.pop_if(|last| last.is_none()).is_some() {}
                     work.status = is_spoilt.then_some(Status::TRANSIENT_TRANSPORT_ERROR);
                     self.ready(work);
                 }
@@ -362,9 +401,8 @@ impl Connection {
 
     /// Whether all commands have ended and their completions are sent, but for Asynchronous Event Requests, which are held.
     pub fn is_drained(&self) -> bool {
-        let is_waiting = !self.waiting.is_empty()
-            || self.writes.iter().any(Option::is_some)
-            || matches!(self.coming, Coming::Capsule(_));
+        let is_waiting =
+            !self.waiting.is_empty() || self.awaits_data() || matches!(self.coming, Coming::Capsule(_));
         let executing = self.executing > self.queue.held();
         !is_waiting && self.works.is_empty() && !executing && self.unsent().is_empty()
     }
@@ -372,7 +410,7 @@ impl Connection {
     /// A command has ended; without a completion, nobody is told.
     pub fn finish(&mut self, work: Work, cqe: Option<Cqe>) {
         let Work { sqe, movement, mut data, credit, .. } = work;
-        drop(credit);
+        let cqe = cqe.filter(|_| !self.is_gone && !self.is_closing);
         self.executing -= 1;
         if cqe.is_none() {
             self.queue.forget(&sqe);
@@ -388,18 +426,37 @@ impl Connection {
                 let header = C2hData::new(sqe.cid(), 0, data.len() as u32, true, is_told);
                 if !data.is_empty() {
                     self.push(&Pdu::C2hData(header), &data);
+                    // The host has its credit back when this is sent.
+                    self.lent.extend(credit.map(|credit| (self.pushed(), credit)));
                 }
             }
             if !is_told {
                 self.push(&Pdu::CapsuleResp(CapsuleResp::new(cqe)), &[]);
             }
-            self.is_closing |=
-                succeeds && matches!(FabricsCommand::parse(&sqe), Some(FabricsCommand::Disconnect(_)));
+            if succeeds && matches!(FabricsCommand::parse(&sqe), Some(FabricsCommand::Disconnect(_))) {
+                self.disconnect();
+            }
         }
-        if self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX && self.spare_bytes + data.capacity() <= SPARE_BYTES_MAX {
             data.clear();
+            self.spare_bytes += data.capacity();
             self.spare.push(data);
         }
+    }
+
+    /// The queue is deleted before its host can know (NVMe Base 2.1, 6.4): its identifier is free for another connection. Commands
+    /// that have not ended have no completion.
+    fn disconnect(&mut self) {
+        self.is_closing = true;
+        self.queue.close();
+        self.forget_all();
+    }
+
+    fn forget_all(&mut self) {
+        self.coming = Coming::Nothing;
+        self.writes.clear();
+        self.waiting.clear();
+        self.works.clear();
     }
 
     /// Whether the connection is to be closed once everything is sent: the host has disconnected the queue.
@@ -415,6 +472,15 @@ impl Connection {
     /// So many bytes of it were.
     pub fn sent(&mut self, bytes: usize) {
         self.out.sent(bytes);
+        self.sent += bytes as u64;
+        while self.lent.front().is_some_and(|(end, _)| *end <= self.sent) {
+            self.lent.pop_front();
+        }
+    }
+
+    /// Bytes to the host, sent or not.
+    fn pushed(&self) -> u64 {
+        self.sent + self.unsent().len() as u64
     }
 
     fn push(&mut self, pdu: &Pdu, data: &[u8]) {

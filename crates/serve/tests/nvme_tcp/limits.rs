@@ -2,7 +2,7 @@
 
 use crate::client::{Client, HOST, by_transport};
 use crate::service::Service;
-use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, IcReq, Pdu};
+use byteway_wire::fabrics::tcp::{CapsuleCmd, Digests, H2cData, IcReq, Pdu};
 use byteway_wire::nvme::{NvmOpcode, ReadWrite, Sqe};
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
@@ -113,4 +113,55 @@ fn a_thousand_connections_come_and_are_cut() {
     let mut io = Client::io(address, &admin, &nqn, 1).unwrap();
     assert!(io.ask(read(1), &[]).unwrap().cqe.status().is_success());
     assert_eq!(service.end()[0].clients, 401);
+}
+
+fn write(blocks: u16) -> Sqe {
+    let sqe = ReadWrite { slba: 0, nlb_z: blocks - 1, ..ReadWrite::default() }.sqe(NvmOpcode::WRITE, 0, 2);
+    by_transport(sqe, u32::from(blocks) * 4096)
+}
+
+// Writes of a host's that wait for credit when its connections break would keep the credit that they have, and its other path
+// would wait for it indefinitely.
+#[test]
+fn connections_that_break_give_their_credit_back() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let path = Client::admin(address, &nqn, HOST).unwrap();
+    let mut io = Client::io(address, &path, &nqn, 1).unwrap();
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut broken: Vec<Client> =
+        (1..=3).map(|qid| Client::io(address, &admin, &nqn, qid).unwrap()).collect();
+    for count in [80, 20] {
+        broken.iter_mut().for_each(|client| _ = client.begin_together(&vec![write(32); count]));
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    drop((broken, admin));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(io.ask(write(32), &[0; 32 * 4096]).unwrap().cqe.status().is_success());
+}
+
+// Reads that have a host's commands and wait for its bytes, and writes that have its bytes and wait for commands, would wait for
+// one another indefinitely.
+#[test]
+fn reads_and_writes_of_a_host_do_not_wait_for_one_another() {
+    let service = Service::start(1, 1, |_, _, _| ());
+    let (address, nqn) = (service.address(), service.nqns[0]);
+    let admin = Client::admin(address, &nqn, HOST).unwrap();
+    let mut ios: Vec<Client> = (1..=6).map(|qid| Client::io(address, &admin, &nqn, qid).unwrap()).collect();
+    let (writers, readers) = ios.split_at_mut(3);
+    let mut first = 0;
+    for client in writers.iter_mut() {
+        first = client.begin_together(&vec![write(32); 85])[0];
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    readers.iter_mut().for_each(|client| _ = client.begin_together(&vec![read(32); 90]));
+    std::thread::sleep(Duration::from_millis(300));
+    for client in writers.iter_mut() {
+        for _ in 0..85 {
+            let Some((Pdu::R2t(request), _)) = client.hear() else { panic!("no R2T") };
+            let header = H2cData::new(request.cccid, request.ttag, 0, request.r2tl, true);
+            client.say(&Pdu::H2cData(header), &vec![0; request.r2tl as usize]);
+        }
+    }
+    assert!(writers[2].answer(first, &[]).unwrap().cqe.status().is_success());
 }

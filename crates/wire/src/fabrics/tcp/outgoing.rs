@@ -5,6 +5,8 @@ use super::pdu::Pdu;
 
 /// Bytes that were sent are given up once there are so many, even if others still wait.
 const SENT_BYTES_MAX: usize = 64 << 10;
+/// Memory that is kept when nothing waits.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// PDUs one after another, of which the first were sent, maybe in part.
 #[derive(Default)]
@@ -40,6 +42,7 @@ impl Outgoing {
         self.sent += bytes;
         if self.sent == self.bytes.len() {
             self.bytes.clear();
+            self.bytes.shrink_to(KEPT_BYTES_MAX);
             self.sent = 0;
         } else if self.sent >= SENT_BYTES_MAX && self.sent >= self.bytes.len() / 2 {
             self.bytes.drain(..self.sent);
