@@ -994,7 +994,7 @@ fn a_drive_is_served_both_ways_at_once() {
         // Both are at it when it is told to end.
         let load = ["--rw", "randrw", "--iodepth", "8", "--runtime", "100s", "--size", "1m"];
         let mut benches =
-            [start("guest", false, &load), start("remote", true, &[&load[..], &parts[1]].concat())];
+            [start("guest", false, &load), start("remote", true, &[&load[..], parts[1]].concat())];
         service.process.until("has both", |process| {
             let said = process.error();
             let both = ["is attached", "has controller"].map(|word| said.matches(word).count());
